@@ -17,14 +17,17 @@ type ParseOptions struct {
 }
 
 // Grammar is the layout grammar in a few lines, for help texts.
-const Grammar = `vector:block=64,num=256,stride=256       256 blocks of 64 B, 256 B apart
-subarray:dims=512x512x8,face=y           a face of an array; x is contiguous
-  (width=1: layers; elem=8: bytes of an element; face=+y: the high side)
-subarray:dims=64x64,size=8x64,start=4x0  a part of an array
-indexed:0+64,256+16,1024+64              offset+length, rising
-indexed:file=blocks.txt                  one "offset,length" a line
-struct:0+4,8+8,extent=32,num=100         100 records of two fields
-Numbers take K, M and G (powers of 1024).`
+const Grammar = `vector:block=64,num=256,stride=256       256 blocks of 64 B, starting every
+                                         256 B
+subarray:dims=512x512x8,face=y           a face of an array of ZxYxX elements
+  elem=8: bytes of an element (default 8); width=2: thickness of the face in
+  elements (default 1); face=y: the low side; face=+y: the high side
+subarray:dims=64x64,size=8x64,start=4x0  a part of an array: size and start
+indexed:0+64,256+16,1024+64              offset+length of each block, rising
+indexed:file=blocks.txt                  a file: offset,length on each line
+struct:0+4,8+8,extent=32,num=100         100 records of 32 B with two fields:
+                                         offset+length
+Numbers may have K, M or G (4K is 4096).`
 
 // fields is a parsed "key=value,..." list; items without "=" are blocks.
 type fields struct {

@@ -50,13 +50,12 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 	f := &flags{}
 	cmd := &cobra.Command{
 		Use:   "ab 'COMMAND A' {'COMMAND B' | --beside 'COMMAND B'}",
-		Short: "Measure two tests in turn, and say whether they differ",
-		Long: "Measure two tests in turn, many times, in random order. The program judges the\n" +
-			"ratios of B to A by Wilcoxon's signed ranks. If the machine gets slower, both\n" +
-			"get slower. Each round runs A twice: if A differs from itself, there is no\n" +
-			"verdict on B.\n\n" +
-			"A command is a command line of gobw or golat, of another build with its path,\n" +
-			"or perftest:PROGRAM ... for a stock perftest. Start the servers before.\n\n" +
+		Short: "Run two tests in turn, and compare them",
+		Long: "Run two tests in turn, many times, and compare them in pairs. So a machine that\n" +
+			"gets slower makes both slower. Each round runs A twice. If the two runs of A\n" +
+			"differ, the verdict on B is 'cannot tell'.\n\n" +
+			"A command is a command line of gobw or golat (also with a path), or\n" +
+			"perftest:PROGRAM ... for a stock perftest. Start the servers before.\n\n" +
 			"--beside measures A alone, and A while B runs. B needs a second server.",
 		Example: "  " + tool + " ab 'gobw write alpha -q 1' 'gobw write alpha -q 8'\n" +
 			"  " + tool + " ab 'golat send alpha' 'golat send alpha --events' --pairs 41\n" +

@@ -103,7 +103,7 @@ func briefHelp(c *cobra.Command) string {
 		groups := plain.Each(c.Groups(), func(g *cobra.Group) string {
 			return fmt.Sprintf("%-9s %s\n", g.Title, strings.Join(namesIn(c, g.ID), " "))
 		})
-		return text + strings.Join(groups, "") + fmt.Sprintf("\n'%s COMMAND -h' explains a command, --help lists all.\n", c.CommandPath())
+		return text + strings.Join(groups, "") + fmt.Sprintf("\n'%s COMMAND -h' shows the flags of a command, --help all flags.\n", c.CommandPath())
 	}
 	wanted := strings.Fields(c.Annotations[briefKey])
 	var flags []*pflag.Flag
@@ -112,7 +112,7 @@ func briefHelp(c *cobra.Command) string {
 			flags = append(flags, f)
 		}
 	})
-	last := fmt.Sprintf("\n'%s --help' explains all.\n", c.CommandPath())
+	last := fmt.Sprintf("\n'%s --help' shows all flags.\n", c.CommandPath())
 	for ; ; flags = flags[:len(flags)-1] { // as many as there is room for
 		fs := pflag.NewFlagSet("", pflag.ContinueOnError)
 		fs.SortFlags = false
@@ -141,6 +141,9 @@ func shown(f *pflag.Flag) *pflag.Flag {
 	out := *f
 	if out.DefValue == "-1" {
 		out.DefValue = "0" // not printed: the text says it in better words
+	}
+	if out.Value.Type() == "string" {
+		out.NoOptDefVal = "" // the text names the value that may follow
 	}
 	if t := out.Value.Type(); strings.Contains(t, "int") || t == "float64" {
 		out.Value = number{out.Value}

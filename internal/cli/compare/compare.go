@@ -55,13 +55,12 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 	f := &flags{}
 	cmd := &cobra.Command{
 		Use:   "compare OLD NEW | compare DIR",
-		Short: "Compare two results; or find changes in many results",
-		Long: "Compare two results. Each figure is better, worse, the same, or the program\n" +
-			"cannot tell. The same: the whole interval of the change is within 5 %, or within\n" +
-			"the limit of --expect if that is smaller. The method is\nHodges-Lehmann, by ranks.\n\n" +
-			"OLD and NEW are files, directories of .json files, or several joined by commas.\n" +
-			"Each side needs four runs; --runs 10 is good. With one file: compare two values\n" +
-			"of a setting (--by qps). With one directory: find changes over time.",
+		Short: "Compare two results, or find changes in many results",
+		Long: "Compare two results. The verdict of each figure is better, worse, same, or\n" +
+			"cannot tell. 'same': the whole interval of the change is within 5 %.\n\n" +
+			"OLD and NEW are .json files, or directories, or several: a.json,b.json. Each\n" +
+			"side needs four runs; --runs 10 is better. --by qps compares two values of a\n" +
+			"setting in one file. With one directory, find changes over time.",
 		Example: "  " + tool + " compare old.json new.json --expect 'worse<5%'\n" +
 			"  " + tool + " compare sweep.json --by qps\n" +
 			"  " + tool + " compare nightly/ --since 7d --expect 'worse<5%'\n" +

@@ -41,9 +41,8 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 	var format string
 	cmd := &cobra.Command{
 		Use: "devices [DEVICE]", Short: "List RDMA devices, their ports and addresses",
-		Long: "List the devices of libibverbs and the software device: state, link layer,\n" +
-			"rate, MTU, addresses with their GID index (for -x). With a DEVICE, print all\n" +
-			"its properties: firmware, limits, P_Keys.",
+		Long: "List all RDMA devices: state, link layer, rate, MTU, GIDs (for -x). With a\n" +
+			"DEVICE, print all its properties: firmware, limits, P_Keys.",
 		Example: "  " + tool + " devices\n  " + tool + " devices mlx5_0\n  " + tool + " devices --format json",
 		Args:    cmdline.ArgumentCount(0, 1, "one device at most"),
 		RunE: func(_ *cobra.Command, args []string) error {

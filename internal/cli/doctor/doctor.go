@@ -47,11 +47,11 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 	peer := &measure.PeerFlags{}
 	device := &opendevice.Flags{}
 	cmd := &cobra.Command{
-		Use: "doctor [HOST]", Short: "Find out what keeps tests from running well",
+		Use: "doctor [HOST]", Short: "Find faults of this host and of the path to HOST",
 		Long: "Check libibverbs, permissions, limits, ports, addresses, PCIe, NUMA and CPUs of\n" +
 			"this host. With a HOST that runs '" + tool + " serve', also send a few messages.\n" +
-			"Each finding says what is wrong, why it matters and which command repairs it.\n" +
-			"Exit status 0: no problem, 1: a problem.",
+			"Each problem comes with the command that repairs it.\n" +
+			"Exit codes: 0 no problem; 1 a problem. No NIC is a problem only with -d.",
 		Example: "  " + tool + " doctor\n  " + tool + " doctor alpha\n  " + tool + " doctor --format json",
 		Args:    cmdline.ArgumentCount(0, 1, "one host at most"),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -24,13 +24,13 @@ import (
 func NewCommand(tool string, kind plan.Kind, out output.Streams) *cobra.Command {
 	f := &flags{kind: kind}
 	cmd := &cobra.Command{
-		Use: "fabric", Short: "Test all paths between many hosts; say which is bad",
-		Long: "Test the paths between many hosts, and name slow hosts, links and trunks. Start\n" +
-			"the command on all hosts with the launcher of the cluster. Without a launcher,\n" +
-			"start it on one host with --hosts, on each other host with --coordinator.\n\n" +
-			"Rank 0 coordinates and prints the verdict. Its exit status: 0 pass; 1 something\n" +
-			"is slow; 4 a host did not take part to the end; 5 wrong data; 7 undecided. The\n" +
-			"other ranks measure and return 0.",
+		Use: "fabric", Short: "Test the paths between many hosts; name slow hosts and links",
+		Long: "Test the paths between many hosts, and name slow hosts and links. Start\n" +
+			"the command on all hosts, for example with srun. Without a launcher,\n" +
+			"start it on one host with --hosts, and on the others with --coordinator.\n\n" +
+			"Rank 0 prints the verdict. Its exit codes: 0 pass; 1 something is slow; 2 bad\n" +
+			"usage; 3 fewer than two hosts came; 4 a host was absent or lost; 5 wrong data;\n" +
+			"6 the program failed; 7 undecided. All other ranks exit with 0.",
 		Example: "  srun -K " + tool + " fabric --save fabric.html\n" +
 			"  " + tool + " fabric --hosts hosts.txt        # on node1, without a launcher\n" +
 			"  " + tool + " fabric --coordinator node1      # on each other host",

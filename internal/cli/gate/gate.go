@@ -29,11 +29,11 @@ type Config struct {
 }
 
 // AcceptText is the help of --accept.
-const AcceptText = "also judge results of this `KIND`: unclear, disturbed"
+const AcceptText = "judge results of this `KIND` instead of 'cannot tell': unclear, disturbed"
 
 // Bind adds the flags to a command; an example shows what it judges.
 func (f *Flags) Bind(fs *pflag.FlagSet, example string) {
-	fs.StringArrayVar(&f.expect, "expect", nil, "exit 1 if this `RULE` does not hold (7: cannot tell): "+example)
+	fs.StringArrayVar(&f.expect, "expect", nil, "exit 1 if this `RULE` is missed, 7 if it is undecided: "+example)
 	fs.StringVar(&f.accept, "accept", "", AcceptText)
 }
 

@@ -33,7 +33,7 @@ func (f *PeerFlags) Bind(fs *pflag.FlagSet) {
 	cmdline.Parsed(fs, &f.wrong, &f.Source, "source", "", "", "connect from local IP `ADDRESS`", netip.ParseAddr)
 	cmdline.Parsed(fs, &f.wrong, &f.Timeout, "peer-timeout", "", "3s", "give up if the peer is silent for this `TIME`", plan.ParseTime)
 	cmdline.Parsed(fs, &f.wrong, &f.Wait, "wait", "", "0s", "wait up to this `TIME` for a server that is absent or busy", plan.ParseSeconds)
-	cmdline.Parsed(fs, &f.wrong, &f.Token, "token-file", "", "", "prove to the server that this end has the secret in `FILE`", func(path string) ([]byte, error) {
+	cmdline.Parsed(fs, &f.wrong, &f.Token, "token-file", "", "", "`FILE` with the secret of the server", func(path string) ([]byte, error) {
 		return cmdline.ReadToken(path, "copy the file of the server")
 	})
 	cmdline.Group(fs, "Other end")

@@ -66,12 +66,12 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "noncontig [HOST]",
 		Short: "Compare scatter/gather by the device with packing by the CPU",
-		Long: "Compare strategies to move data that is not contiguous: scatter/gather lists,\n" +
-			"packing into one buffer, and one work request per block. The contiguous\n" +
-			"transfer is the upper bound.\n\n" +
-			"  gather   strided here, contiguous there (WRITE; also G-WR)\n" +
-			"  scatter  contiguous there, strided here (READ; also S-RD)\n" +
-			"  both     strided at both ends (SEND; also GSSR)\n\n" +
+		Long: "Compare strategies to send data that is not contiguous: scatter/gather lists,\n" +
+			"packing into one buffer, and one work request per block.\n\n" +
+			"  --shape  data at the client, at the server (operation; name in the course)\n" +
+			"  gather   strided, contiguous (WRITE; G-WR)\n" +
+			"  scatter  strided, contiguous (READ; S-RD)\n" +
+			"  both     strided, strided (SEND; GSSR)\n\n" +
 			"Layouts for --layout:\n  " + strings.ReplaceAll(pattern.Grammar, "\n", "\n  "),
 		Example: "  " + tool + " noncontig --loopback\n" +
 			"  " + tool + " noncontig alpha --shape all --blocks 64:8K --strides 2x,4K --save x.json\n" +
@@ -94,12 +94,12 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 func (f *Flags) Bind(fs *pflag.FlagSet) {
 	fs.SortFlags = false
 	f.given = fs.Changed
-	fs.StringVar(&f.shape, "shape", "gather", "make data strided by `SHAPE`: gather (also G-WR), scatter (S-RD), both (GSSR), all")
+	fs.StringVar(&f.shape, "shape", "gather", "compare strategies of this `SHAPE`: gather (G-WR), scatter (S-RD), both (GSSR), all")
 	fs.StringVar(&f.blocks, "blocks", "64:4K", "use blocks of these `SIZES`: 64:4K (powers of two), 64,100,1K")
 	fs.StringVarP(&f.size, "size", "s", "64K", "use messages of these `SIZES`: 16K,64K")
 	fs.StringVar(&f.nums, "nums", "", "use these `NUMBERS` of blocks, instead of --size: 64,256")
-	fs.StringVar(&f.strides, "strides", "2x", "start blocks at this `DISTANCE`: 2x,4x (of the block), 4K")
-	fs.StringArrayVar(&f.layouts, "layout", nil, "measure this `LAYOUT`, not a grid (see above); may be repeated")
+	fs.StringVar(&f.strides, "strides", "2x", "`DISTANCE` between the starts of two blocks: 4K (bytes), 2x (blocks)")
+	fs.StringArrayVar(&f.layouts, "layout", nil, "measure this `LAYOUT` instead of a grid (see above); may be repeated")
 	fs.StringVar(&f.only, "only", "", "measure only these `STRATEGIES`: gather-write,pack")
 	cmdline.Group(fs, "Grid")
 	fs.StringVarP(&f.transport, "connection", "c", "RC", "use `TRANSPORT`: RC; UC (gather, both); UD (both)")
@@ -110,12 +110,12 @@ func (f *Flags) Bind(fs *pflag.FlagSet) {
 	fs.BoolVarP(&f.typed.Events, "events", "e", false, "sleep on events instead of polling; the CPU columns then show the CPU time of the processes")
 	fs.StringVar(&f.segment, "segment", "16K", "pack `BYTES` at a time in pack-pipelined")
 	fs.StringVar(&f.verify, "verify", "ends", "check the data of `WHICH` messages: ends (first and last), all, none")
-	fs.StringVar(&f.control, "control", "", "measure gather-write twice: the row 'control' must say same; slow the second by `SHARE` (=10%): it must say worse")
+	fs.StringVar(&f.control, "control", "", "measure gather-write twice: the column 'control' must say same; `[=10%]`: slow the second measurement by 10 %: the column must say worse")
 	fs.Lookup("control").NoOptDefVal = "0%"
-	fs.Uint64Var(&f.typed.Seed, "seed", 1, "seed of the shuffled order")
+	fs.Uint64Var(&f.typed.Seed, "seed", 1, "seed of the random order")
 	cmdline.Group(fs, "Measuring")
 	f.Flags.Bind(fs, render.GridFormats())
-	f.Output.Resumable(fs, "complete the grid that the --save file holds")
+	f.Output.Resumable(fs, "measure the rest of the grid in the --save file")
 	cmdline.Group(fs, "Result")
 }
 

@@ -37,9 +37,9 @@ func (f *flags) bind(fs *pflag.FlagSet, op plan.Operation, kind plan.Kind) {
 	f.set, *p = fs, plan.Spec{Operation: op, Kind: kind, InlineBytes: -1}
 	bandwidth, receives := kind == plan.Bandwidth, ""
 	if !row.Counter {
-		cmdline.Parsed(fs, wrong, &p.Sizes, "size", "s", "", "messages of `SIZE` bytes: 4K; several: 64,1000,4K, 64:1M (powers of two) (default: "+defaultSizeText(kind)+")", plan.ParseSizes)
+		cmdline.Parsed(fs, wrong, &p.Sizes, "size", "s", "", "message `SIZE` in bytes: 4K; several: 64,1000,4K, 64:1M (powers of two) (default: "+defaultSizeText(kind)+")", plan.ParseSizes)
 		fs.BoolVarP(&p.AllSizes, "all", "a", false, "all sizes from 2 B to 8 MiB"+plain.When(row.Supports(verbs.UD), " (UD: to the MTU)"))
-		cmdline.Parsed(fs, wrong, &p.Mix, "mix", "", "", "messages of these `SIZES` in turn: 64,4K,64x4 (64 bytes in 4 SGEs)", cmdline.Text[plan.Mix])
+		cmdline.Parsed(fs, wrong, &p.Mix, "mix", "", "", "messages of these `SIZES` in turn: 64,4K; 64x4: 64 bytes in 4 list entries", cmdline.Text[plan.Mix])
 	}
 	cmdline.Parsed(fs, wrong, &p.Transport, "connection", "c", "RC", "use `TRANSPORT`: "+row.TransportText(), func(text string) (verbs.Transport, error) {
 		t, err := cmdline.Text[verbs.Transport](text)
@@ -66,7 +66,7 @@ func (f *flags) bind(fs *pflag.FlagSet, op plan.Operation, kind plan.Kind) {
 		fs.BoolVarP(&p.Bidirectional, "bidirectional", "b", false, "both ends send at the same time")
 		fs.BoolVar(&p.Reversed, "reversed", false, "the server sends to the client")
 	}
-	fs.StringVar((*string)(&p.Verify), "verify", "", "check the data of `WHICH` messages: ends (first and last), all")
+	fs.StringVar((*string)(&p.Verify), "verify", "", "check the data of the first and the last message; `[=all]`: of every message")
 	fs.Lookup("verify").NoOptDefVal = "ends"
 	cmdline.Group(fs, "Messages")
 
@@ -83,10 +83,10 @@ func (f *flags) bind(fs *pflag.FlagSet, op plan.Operation, kind plan.Kind) {
 
 	if bandwidth {
 		fs.IntVarP(&p.QPs, "qp", "q", 0, "queue pairs (default: 1 per device)")
-		fs.IntVar(&p.Threads, "threads", 0, "threads at each end (default: 1 per device; not on roce0)")
+		fs.IntVar(&p.Threads, "threads", 0, "threads at each end (default: 1 per device; roce0: one per device)")
 		fs.IntVarP(&p.TxDepth, "tx-depth", "t", 0, "messages in flight per queue pair (default: 128)")
 	} else if row.MayInline() && !row.Responded {
-		fs.IntVarP(&p.TxDepth, "tx-depth", "t", 0, "messages that may wait for their acknowledgement (default: 1; roce0 over RC: 64)")
+		fs.IntVarP(&p.TxDepth, "tx-depth", "t", 0, "messages in flight (default: 1; roce0 over RC: 64)")
 	}
 	if receives != "" {
 		fs.IntVarP(&p.RxDepth, "rx-depth", "r", 0, receives)
@@ -99,17 +99,17 @@ func (f *flags) bind(fs *pflag.FlagSet, op plan.Operation, kind plan.Kind) {
 		fs.IntVarP(&p.Outstanding, "outs", "o", 0, "READs and atomics in flight (default: device maximum)")
 	}
 	if row.MayInline() {
-		fs.IntVarP(&p.InlineBytes, "inline", "I", -1, "send up to this many bytes inline (default: as perftest does)")
+		fs.IntVarP(&p.InlineBytes, "inline", "I", -1, "send messages of up to N bytes inline (default: as perftest does)")
 	}
 	if op == plan.Send {
-		fs.BoolVar(&p.SRQ, "srq", false, "one receive queue for all queue pairs")
+		fs.BoolVar(&p.SRQ, "srq", false, "one shared receive queue for all queue pairs")
 	}
-	fs.BoolVarP(&p.Events, "events", "e", false, "sleep on completion events instead of polling")
+	fs.BoolVarP(&p.Events, "events", "e", false, "sleep until a completion comes, instead of polling")
 	fs.BoolVar(&p.CPU, "cpu-time", false, "measure the CPU time per message")
-	fs.BoolVar(&p.HugePages, "huge-pages", false, "take buffers from reserved huge pages")
+	fs.BoolVar(&p.HugePages, "huge-pages", false, "use reserved huge pages for the buffers")
 	cmdline.Parsed(fs, wrong, &p.PostAPI, "post-api", "", "auto", "post sends with `API`: post_send, wr (ibv_wr_*), auto (as perftest does)", cmdline.Text[verbs.PostAPI])
 	if !bandwidth {
-		fs.StringVar((*string)(&p.Timestamps), "timestamps", "host", "take times from `CLOCK`: host, or device (time stamps of the NIC)")
+		fs.StringVar((*string)(&p.Timestamps), "timestamps", "host", "use `CLOCK` for the samples: host; device: the NIC's")
 	}
 	cmdline.Group(fs, "Queues")
 
@@ -128,7 +128,7 @@ func (f *flags) bind(fs *pflag.FlagSet, op plan.Operation, kind plan.Kind) {
 	fs.Uint8VarP(&p.SL, "sl", "S", 0, "service level, 0 to 15")
 	fs.Uint8Var(&p.TrafficClass, "tclass", 0, "traffic class, 0 to 255")
 	fs.IntVar(&p.PKeyIndex, "pkey", 0, "P_Key index")
-	fs.Uint8VarP(&p.Timeout, "qp-timeout", "u", 0, "4.096 us x 2^n until a resend, n 1 to 31 (14; roce0: 16)")
+	fs.Uint8VarP(&p.Timeout, "qp-timeout", "u", 0, "send again after 4.096 us x 2^N without an answer; `N`: 1 to 31 (default: 14; roce0: 16)")
 	fs.BoolVarP(&p.RDMACM, "rdma-cm", "R", false, "connect by RDMA CM (not roce0, not UC)")
 	cmdline.Group(fs, opendevice.Heading)
 	fs.BoolVarP(&f.cpuFreq, "cpu-freq", "F", false, "ignored: time stamps need no CPU frequency")

@@ -30,8 +30,8 @@ type Flags struct {
 func (f *Flags) Bind(fs *pflag.FlagSet, formats []string) {
 	f.formats = formats
 	fs.StringVar(&f.format, "format", formats[0], "print as `FORMAT`: "+strings.Join(formats, ", "))
-	fs.StringArrayVar(&f.save, "save", nil, "also save the result; the ending of `FILE` is the format: "+strings.Join(render.Endings(formats), " ")+"; may be repeated")
-	fs.BoolVar(&f.quiet, "quiet", false, "print no progress and no notes")
+	fs.StringArrayVar(&f.save, "save", nil, "write the result to `FILE`; its ending (default .json) is the format: "+strings.Join(render.Endings(formats), " ")+"; may be repeated")
+	fs.BoolVar(&f.quiet, "quiet", false, "print only figures and failures")
 }
 
 // Resumable adds --resume, in the command's words.

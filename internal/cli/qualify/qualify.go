@@ -59,12 +59,12 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 	f := &flags{}
 	cmd := &cobra.Command{
 		Use:   "qualify PLAN [HOST]",
-		Short: "Run a list of tests against thresholds: pass or fail",
-		Long: "Run a list of tests and judge each by its expectations. PLAN is a YAML file, or\n" +
-			"the name of a plan that comes with the program: " + strings.Join(qualify.ShippedPlans(), ", ") + ".\n\n" +
-			"Exit status: 0 all passed, 1 an expectation missed, 3 the device or the set-up\n" +
-			"failed, 4 the peer was lost, 5 data corrupt, 6 a test failed, 7 undecided. The\n" +
-			"software device needs -d roce0.",
+		Short: "Run the tests of a plan, and judge them: pass or fail",
+		Long: "Run the tests of a plan and judge each by its expectations. PLAN is a YAML file,\n" +
+			"or the name of a plan: " + strings.Join(qualify.ShippedPlans(), ", ") + ".\n\n" +
+			"Exit codes: 0 passed; 1 an expectation was missed; 2 bad usage or plan; 3 the\n" +
+			"set-up failed; 4 the peer was lost; 5 a received byte was wrong; 6 a test\n" +
+			"failed; 7 undecided. The software device needs -d roce0.",
 		Example: "  " + tool + " qualify quick -d roce0 --loopback --save junit.xml\n" +
 			"  " + tool + " qualify nic alpha --save nic.html --save accepted.json\n" +
 			"  " + tool + " qualify nic alpha --expect 'worse<5% of accepted.json'\n" +

@@ -69,11 +69,10 @@ func NewConnectCommand(tool string, out output.Streams) *cobra.Command {
 	c := connectConfig{}
 	spec := plan.Spec{Operation: plan.Write, Kind: plan.Bandwidth, Sizes: []int{64}, Iterations: 1, TxDepth: 1, NoPeak: true}
 	cmd := &cobra.Command{
-		Use: "connect [HOST]", Short: "Measure how long connecting queue pairs takes",
-		Long: "Measure the time of each step: create queue pairs, bring them to INIT, connect\n" +
-			"them (to RTR and RTS), destroy them. 'ready' is the time from the first call\n" +
-			"until all are connected at both ends. HOST runs '" + tool + " serve'. A round makes\n" +
-			"-q queue pairs and sends a message over each.",
+		Use: "connect [HOST]", Short: "Measure the time to connect queue pairs",
+		Long: "Measure the time to create queue pairs, to bring them to INIT, to connect them\n" +
+			"(RTR and RTS), and to destroy them. 'ready' is the time from the first call\n" +
+			"until all queue pairs are connected at both ends. HOST runs '" + tool + " serve'.",
 		Example: "  " + tool + " connect alpha -q 16\n  " + tool + " connect --loopback -d roce0 -q 64 -n 20\n" +
 			"  " + tool + " connect alpha -R --expect 'p99 <= 5ms'",
 		Args: cobra.ArbitraryArgs,

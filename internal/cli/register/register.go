@@ -39,10 +39,9 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 	c := config{}
 	var size, iters string
 	cmd := &cobra.Command{
-		Use: "register", Short: "Measure how long registering memory takes",
-		Long: "Measure the time to register and to deregister memory, for each size, in one\n" +
-			"thread or several. The command needs no other host. The program writes to the\n" +
-			"memory before it registers it.",
+		Use: "register", Short: "Measure the time to register memory",
+		Long: "Measure the time to register and to deregister memory. The command needs no\n" +
+			"other host. It writes to the memory before it registers the memory.",
 		Example: "  " + tool + " register -d roce0\n" +
 			"  " + tool + " register -s 4K:1G --threads 4 --save mr.json\n" +
 			"  " + tool + " register -s 1G --huge-pages --expect 'p50 <= 20ms'",

@@ -41,8 +41,8 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 	names := plain.Each(render.Formats(), func(f render.Format) string { return fmt.Sprintf("  %-11s %s", f.Name, f.Description) })
 	cmd := &cobra.Command{
 		Use:   "report FILE...",
-		Short: "Render saved results: tables, CSV, HTML, pictures",
-		Long:  "Render saved results. Several files share each picture. A directory stands for\nits .json files.\n\nFormats:\n" + strings.Join(names, "\n"),
+		Short: "Print saved results: tables, CSV, HTML, pictures",
+		Long:  "Print saved results in other formats. Several files share each picture.\n\nFormats:\n" + strings.Join(names, "\n"),
 		Example: "  " + tool + " report result.json\n" +
 			"  " + tool + " report monday.json tuesday.json --save week.html\n" +
 			"  " + tool + " report result.json --pictures plots\n" +

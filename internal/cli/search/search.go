@@ -72,8 +72,8 @@ func NewCommand(tool string, kind plan.Kind, out output.Streams) *cobra.Command 
 	root := &cobra.Command{
 		Use:   "search",
 		Short: "Find the best settings, or slow sizes" + plain.When(kind == plan.Bandwidth, ", or slow combinations"),
-		Long: "Run hundreds of short tests to answer a question. When the search finds\n" +
-			"something, it measures this again, in pairs. Put the test and its flags in\nquotes.",
+		Long: "Run hundreds of short tests to find the best or the slow settings. Put the test\n" +
+			"and its flags in quotes.",
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				return exit.UsageError{Err: fmt.Errorf("%q is no question of %s; there are %s: %s best 'write HOST'%s", args[0], tool, strings.Join(plain.Each(c.Commands(), (*cobra.Command).Name), ", "), c.CommandPath(),
@@ -88,7 +88,7 @@ func NewCommand(tool string, kind plan.Kind, out output.Streams) *cobra.Command 
 	root.AddCommand(newQuestion(tool, best, "Find the fastest settings; within 2 %, prefer small values", kind, out))
 	root.AddCommand(newQuestion(tool, dips, "Find sizes that are slower than their neighbours", kind, out))
 	if kind == plan.Bandwidth {
-		root.AddCommand(newQuestion(tool, anomalies, "Find settings that are slow only together", kind, out))
+		root.AddCommand(newQuestion(tool, anomalies, "Find combinations of settings that are slow", kind, out))
 	}
 	for _, c := range root.Commands() {
 		c.GroupID = group
@@ -102,9 +102,9 @@ func newQuestion(tool, question, short string, kind plan.Kind, out output.Stream
 		Use: question + " 'TEST'", Short: short,
 		Long: short + ".\n\nThe test is a command line of " + tool + " in quotes, as in 'write alpha -s 4K' or\n'write --loopback'.\n" +
 			map[string]string{
-				best:      "The search does not change settings that the test names.",
+				best:      "The search does not change settings that the test has.",
 				dips:      "The search runs the test with many sizes.",
-				anomalies: "In place of TEST, the name of a host is enough.",
+				anomalies: "Instead of a test, give a host and its flags: 'alpha -p 18516'.",
 			}[question],
 		Args: cmdline.ArgumentCount(1, 1, "one test, in quotes"),
 		RunE: cmdline.Run(
@@ -133,7 +133,7 @@ func newQuestion(tool, question, short string, kind plan.Kind, out output.Stream
 	if question == best && kind == plan.Bandwidth {
 		fs.StringVar(&f.By, "by", byRate, "search for `GOAL`: rate (most messages a second), cpu (least CPU time per message)")
 	}
-	cmdline.Parsed(fs, &f.wrong, &f.Seed, "seed", "", "", "draw the random points of this `SEED` again: 7", parseSeed)
+	cmdline.Parsed(fs, &f.wrong, &f.Seed, "seed", "", "", "choose the random points of this `SEED` again", parseSeed)
 	f.output.Bind(fs, formats())
 	f.output.Resumable(fs, "continue the search in the --save file")
 	if question != best {

@@ -69,9 +69,9 @@ type config struct {
 func NewCommand(tool string, out output.Streams) *cobra.Command {
 	flags := &flags{}
 	cmd := &cobra.Command{
-		Use: "serve", Short: "Be the other end of tests, one client after another",
-		Long: "Be the other end of tests, one client after another. The client says which test\n" +
-			"to run. Perftest before 6.28 does not say it, and no perftest tells of its -b:\ngive such a test with --perftest.",
+		Use: "serve", Short: "Run the server: the other end of tests",
+		Long: "Run the server: the other end of tests. The client says which test\n" +
+			"to run. perftest before 6.28 does not send its flags, and no perftest sends -b.\nFor these clients, name the test with --perftest.",
 		Example: "  " + tool + " serve\n  " + tool + " serve --listen 192.0.2.1 --allow 192.0.2.0/24\n" +
 			"  " + tool + " serve --perftest 'ib_send_bw -c UD -s 1024'",
 		Args: cmdline.NoArguments,
@@ -98,7 +98,7 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 	fs.StringVar(&flags.tokenFile, "token-file", "", "ask for the secret in `FILE`; perftest clients are refused")
 	fs.IntVar(&flags.clients, "clients", 1, "clients served at once (roce0: one per address)")
 	fs.BoolVar(&flags.once, "once", false, "end after one client")
-	fs.StringVar(&flags.perftest, "perftest", "", "run `TEST` with clients that do not tell theirs: perftest before 6.28, and any with -b")
+	fs.StringVar(&flags.perftest, "perftest", "", "run `TEST` with clients that do not send their flags: perftest before 6.28, and any perftest with -b")
 	fs.StringVar(&flags.peerTimeout, "peer-timeout", "3s", "give up if a client is silent for this `TIME`")
 	cmdline.Group(fs, "Clients")
 	fs.StringVar(&flags.maxMemory, "max-memory", "", "allow a client's test `BYTES` of memory: 512M, 2G (default: half of the free memory)")

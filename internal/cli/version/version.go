@@ -20,11 +20,10 @@ import (
 func NewCommand(tool string, out output.Streams) *cobra.Command {
 	var format, links string
 	cmd := &cobra.Command{
-		Use: "version", Short: "Print the version; link perftest's names to this program", Args: cmdline.NoArguments,
+		Use: "version", Short: "Print the version; make links with perftest's names", Args: cmdline.NoArguments,
 		Long: "Print the version and the source revision. --install-links makes links to this\n" +
-			"program in a directory: ib_write_bw and so on. Under such a name the program\n" +
-			"takes the flags of this tool, prints its text and speaks its protocol. Other\n" +
-			"files of these names are not replaced.",
+			"program: ib_write_bw and so on. Under such a name the program takes perftest's\n" +
+			"flags, and prints perftest's text. Other files are not replaced.",
 		Example: "  " + tool + " version\n  " + tool + " version --format json\n  " + tool + " version --install-links ~/bin",
 		RunE: func(*cobra.Command, []string) error {
 			if links != "" {
