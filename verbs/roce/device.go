@@ -12,6 +12,7 @@ import (
 	"github.com/gobw/gobw/verbs"
 	"github.com/gobw/gobw/verbs/roce/link"
 	"github.com/gobw/gobw/verbs/roce/rc"
+	"github.com/gobw/gobw/verbs/roce/wire"
 	"github.com/gobw/gobw/verbs/tick"
 )
 
@@ -37,9 +38,7 @@ func openDevice(o Options) (*device, error) {
 	e.qps = make([]*queuePair, maxQP)
 	var err error
 	if o.Pcap != nil {
-		if e.out.Capture, err = link.NewCapture(o.Pcap, o.PcapBytes); err != nil {
-			return nil, d.fail("open device", err)
-		}
+		e.out.Capture = wire.NewCapture(o.Pcap, o.PcapBytes)
 	}
 	if e.sentry, err = link.NewSleeper(); err != nil {
 		return nil, d.fail("open device", err)

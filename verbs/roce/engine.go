@@ -322,7 +322,7 @@ func (e *engine) onPacket(s *socket, from *link.Source, b []byte, place int, now
 	e.count.receivedBytes += uint64(len(b))
 	e.unacked += max(len(b), leastUnacked)
 	if e.out.Capture != nil {
-		e.out.Capture.Received(from, b, id)
+		e.out.Capture.Write(time.Now(), from.Datagram(b, id))
 	}
 	if members := s.members; members != nil {
 		for _, q := range members {
@@ -332,7 +332,7 @@ func (e *engine) onPacket(s *socket, from *link.Source, b []byte, place int, now
 		}
 		return
 	}
-	if p.Opcode.IsResponse() {
+	if p.Opcode.Has(wire.IsResponse) {
 		q.onResponse(&p, now)
 		return
 	}

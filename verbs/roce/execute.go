@@ -41,7 +41,7 @@ func (q *queuePair) knows(port uint16, p *wire.Packet) bool {
 	if q.peerPort == port || q.peerPort == 0 {
 		return true
 	}
-	if p.Opcode.IsResponse() {
+	if p.Opcode.Has(wire.IsResponse) {
 		return q.transport == verbs.RC && q.request.Awaits(p.PSN())
 	}
 	return q.respond.Awaits(p.PSN())
@@ -145,7 +145,7 @@ func (q *queuePair) takePayload(p *wire.Packet) verbs.Status {
 	switch {
 	case !q.respond.Sized(p.Opcode, n):
 		return verbs.RemoteInvalidRequestError
-	case p.Opcode.Begins() && !q.takeReceive():
+	case p.Opcode.Has(wire.Begins) && !q.takeReceive():
 		return verbs.RNRRetryExceeded
 	case n > c.room:
 		return verbs.LocalLengthError
@@ -159,8 +159,8 @@ func (q *queuePair) takePayload(p *wire.Packet) verbs.Status {
 
 func (q *queuePair) takeWrite(p *wire.Packet) verbs.Status {
 	c := &q.current
-	n, ends := uint32(len(p.Payload)), p.Opcode.Ends()
-	if p.Opcode.Begins() {
+	n, ends := uint32(len(p.Payload)), p.Opcode.Has(wire.Ends)
+	if p.Opcode.Has(wire.Begins) {
 		h := p.RETH()
 		if q.attr.Access&verbs.AccessRemoteWrite == 0 {
 			return verbs.RemoteInvalidRequestError
@@ -173,7 +173,7 @@ func (q *queuePair) takeWrite(p *wire.Packet) verbs.Status {
 	switch {
 	case !q.respond.Sized(p.Opcode, n) || n > c.left || ends && n != c.left:
 		return verbs.RemoteInvalidRequestError
-	case p.Opcode.TakesReceive() && !q.takeReceive():
+	case p.Opcode.Has(wire.TakesReceive) && !q.takeReceive():
 		return verbs.RNRRetryExceeded
 	case !q.writeMemory(c, p.Payload, ends):
 		return verbs.LocalAccessError
@@ -189,7 +189,7 @@ func (q *queuePair) mayAccess(h wire.RETH, need verbs.Access) bool {
 // completeMessage ends a message with its last packet; a receive that it has taken completes.
 func (q *queuePair) completeMessage(p *wire.Packet) {
 	c := &q.current
-	if !p.Opcode.CompletesReceive() {
+	if !p.Opcode.Has(wire.CompletesReceive) {
 		return
 	}
 	x := entry{Completion: verbs.Completion{Opcode: verbs.CompletedReceive, Bytes: c.bytes}}

@@ -158,7 +158,7 @@ func (x *target) packet(p *program) ([]byte, *queuePair) {
 		op = wire.Opcode(p.byte())
 	}
 	psn := q.respond.Expected
-	if op.IsResponse() {
+	if op.Has(wire.IsResponse) {
 		psn = uint32(inside(&q.request, "una").Uint())
 	}
 	switch how >> 4 & 3 {

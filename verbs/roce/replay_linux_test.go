@@ -260,13 +260,13 @@ func TestReplayResponder(t *testing.T) {
 			var want, got []answer
 			for _, p := range readCapture(t, tt.capture) {
 				switch {
-				case !p.fromA && p.Opcode.IsResponse():
+				case !p.fromA && p.Opcode.Has(wire.IsResponse):
 					x := answerOf(&p.Packet)
 					if other, ok := tt.instead[x.syndrome]; ok && x.opcode.Has(wire.HasAETH) {
 						x.syndrome = other
 					}
 					want = append(want, x)
-				case p.fromA && !p.Opcode.IsResponse():
+				case p.fromA && !p.Opcode.Has(wire.IsResponse):
 					h.send(retarget(p.Packet, e.qp.QPN(), b, mr))
 					for _, r := range e.answers(h) {
 						got = append(got, answerOf(&r))

@@ -86,7 +86,7 @@ func (q *queuePair) send(p *rc.Packet) verbs.Status {
 	if p.Asks {
 		flags |= wire.FlagAckReq
 	}
-	if w.Flags&verbs.Solicited != 0 && code.CompletesReceive() {
+	if w.Flags&verbs.Solicited != 0 && code.Has(wire.CompletesReceive) {
 		flags |= wire.FlagSolicited
 	}
 	to, qpn := q.path, q.attr.DestQPN
@@ -168,7 +168,7 @@ func (q *queuePair) onResponse(p *wire.Packet, now tick.Time) {
 		}
 		if index, offset, wanted := r.Place(psn, len(data), !atomic, now); wanted {
 			if q.scatterAt(q.sends.list(index), offset, data) {
-				r.Arrived(index, psn, len(data), p.Opcode.Ends(), now)
+				r.Arrived(index, psn, len(data), p.Opcode.Has(wire.Ends), now)
 			} else {
 				r.Refuse(index, verbs.LocalProtectionError)
 			}

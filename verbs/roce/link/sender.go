@@ -1,6 +1,11 @@
 package link
 
-import "github.com/gobw/gobw/verbs/roce/wire"
+import (
+	"net/netip"
+	"time"
+
+	"github.com/gobw/gobw/verbs/roce/wire"
+)
 
 const (
 	// MaxSegments is how many packets the kernel takes in one segmented send (UDP_MAX_SEGMENTS of Linux 6.1).
@@ -17,7 +22,7 @@ const (
 // torn but not damaged. The copy is made by the pass that computes the CRC and costs nothing beside it.
 type Sender struct {
 	Sent    Sent
-	Capture *Capture                             // nil: none
+	Capture *wire.Capture                        // nil: none
 	Carry   func(p *Path, b []byte, segment int) // takes what would go to p's socket: simulated networks; nil: the kernel does
 
 	path    *Path
@@ -154,7 +159,7 @@ func (t *Sender) Flush() {
 	for i := range t.batches {
 		t.Sent.Packets += uint64(t.batches[i].packets)
 		if t.Capture != nil {
-			t.Capture.sent(t.path, t.bytes(i), t.batches[i].segment)
+			t.capture(t.bytes(i), t.batches[i].segment)
 		}
 	}
 	taken := 0
@@ -173,6 +178,19 @@ func (t *Sender) Flush() {
 		}
 	}
 	t.path, t.batches, t.used = nil, t.batches[:0], 0
+}
+
+// capture writes the packets of a batch that is about to leave.
+func (t *Sender) capture(b []byte, segment int) {
+	p := t.path
+	for id := uint16(0); len(b) > 0; id++ {
+		n := min(segment, len(b))
+		t.Capture.Write(time.Now(), &wire.Datagram{
+			Source: netip.AddrPortFrom(p.Socket.Local, p.Socket.Port), Dest: netip.AddrPortFrom(p.Remote, wire.Port), ID: id, Fragment: 0x4000,
+			TrafficClass: p.Service.Class, Hops: p.Service.Hops, FlowLabel: p.Service.FlowLabel, Payload: b[:n],
+		})
+		b = b[n:]
+	}
 }
 
 // sendSingly sends a batch that the kernel would not segment packet by packet, each with the IP ID of a single datagram.

@@ -9,7 +9,6 @@ type heldPackets struct {
 	n    int
 	ring []waitingPacket // by PSN
 	last uint32          // the highest PSN kept
-	lent []byte          // taken last
 }
 
 type waitingPacket struct {
@@ -30,8 +29,7 @@ func (h *heldPackets) keep(psn, ahead uint32, b []byte) {
 	}
 	x := &h.ring[psn%heldPSNs]
 	if x.bytes != nil { // the later one is kept: a stranger cannot keep the peer's own out
-		h.pool.put(x.bytes)
-		h.n--
+		h.drop(x)
 	}
 	if x.bytes = h.pool.copy(b); x.bytes == nil {
 		return
@@ -43,9 +41,8 @@ func (h *heldPackets) keep(psn, ahead uint32, b []byte) {
 	h.n++
 }
 
-// take removes the packet with a PSN; its bytes are valid until the next call. Stale packets are dropped.
+// take removes the packet with a PSN; its bytes are valid until another is kept. Stale packets are dropped.
 func (h *heldPackets) take(psn uint32) []byte {
-	h.giveBack()
 	if h.n == 0 {
 		return nil
 	}
@@ -57,29 +54,26 @@ func (h *heldPackets) take(psn uint32) []byte {
 	if x.bytes == nil || x.psn != psn {
 		return nil
 	}
-	h.lent, x.bytes = x.bytes, nil
-	h.n--
-	return h.lent
+	return h.drop(x)
 }
 
-func (h *heldPackets) giveBack() {
-	if h.lent != nil {
-		h.pool.put(h.lent)
-		h.lent = nil
-	}
+// drop gives a packet's memory back to the pool.
+func (h *heldPackets) drop(x *waitingPacket) []byte {
+	b := x.bytes
+	x.bytes = nil
+	h.n--
+	h.pool.free = append(h.pool.free, b)
+	return b
 }
 
 // clear forgets what is kept.
 func (h *heldPackets) clear() {
-	h.giveBack()
 	for i := range h.ring {
 		if h.n == 0 {
 			break
 		}
-		if b := h.ring[i].bytes; b != nil {
-			h.pool.put(b)
-			h.ring[i].bytes = nil
-			h.n--
+		if h.ring[i].bytes != nil {
+			h.drop(&h.ring[i])
 		}
 	}
 }
@@ -113,5 +107,3 @@ func (p *Pool) copy(b []byte) []byte {
 	}
 	return c[:copy(c[:poolBytes], b)]
 }
-
-func (p *Pool) put(b []byte) { p.free = append(p.free, b) }

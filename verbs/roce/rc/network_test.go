@@ -189,7 +189,7 @@ func (x *end) take(a Answer, now tick.Time) {
 				x.t.Fatalf("an answer's bytes from %d on are put at %d", a.Addr, offset)
 			}
 			x.arrived[i] += uint32(n)
-			x.out.Arrived(i, a.PSN, n, a.Code.Ends(), now)
+			x.out.Arrived(i, a.PSN, n, a.Code.Has(wire.Ends), now)
 		}
 	}
 }

@@ -370,7 +370,7 @@ func (r *Requester) Sent(p *Packet, now tick.Time) {
 			r.Count.Probes++
 		} else {
 			r.Count.ResentPackets++
-			r.resample((x.from-1)&wire.Mask24, now)
+			r.sample((x.from-1)&wire.Mask24, true, now)
 		}
 	case w.IsResponded():
 		r.asked(w, p.K, now)
@@ -388,7 +388,7 @@ func (r *Requester) sentData(p *Packet, now tick.Time) {
 	owed := wire.PSNDiff(r.askedPSN, r.una) >= 0 // an answer to what was sent before
 	if p.Asks {
 		r.askedPSN = r.nxt
-		r.sample(r.nxt, now)
+		r.sample(r.nxt, false, now)
 	}
 	r.inFlight += p.cost
 	r.nxt = (r.nxt + 1) & wire.Mask24
@@ -412,7 +412,7 @@ func (r *Requester) asked(w *Work, k uint32, now tick.Time) {
 		w.awaited = w.Length - k*r.MTU
 		r.awaited += int(w.awaited)
 	}
-	r.sample((w.PSN+k)&wire.Mask24, now)
+	r.sample((w.PSN+k)&wire.Mask24, false, now)
 	r.nxt = w.end()
 	r.next++
 	r.advanceHigh()

@@ -78,7 +78,7 @@ func (r *Responder) Admit(p *wire.Packet) Admission {
 		return Repeated
 	}
 	class := wire.ClassUnknown // FIRST, MIDDLE …, LAST are of one class
-	if !p.Opcode.Begins() {
+	if !p.Opcode.Has(wire.Begins) {
 		class = p.Opcode.Class()
 	}
 	if r.class != class {
@@ -93,10 +93,10 @@ func (r *Responder) AdmitUnreliable(p *wire.Packet) bool {
 	psn := p.PSN()
 	continues := psn == r.Expected && r.class == p.Opcode.Class()
 	r.Expected = (psn + 1) & wire.Mask24
-	if p.Opcode.Begins() || !continues {
+	if p.Opcode.Has(wire.Begins) || !continues {
 		r.class = wire.ClassUnknown
 	}
-	return p.Opcode.Begins() || continues
+	return p.Opcode.Has(wire.Begins) || continues
 }
 
 // Abandon leaves the message that is being received.
@@ -130,9 +130,9 @@ func (r *Responder) NextHeld() (p wire.Packet, ok bool) {
 // Sized checks the payload against the packet's place in its message.
 func (r *Responder) Sized(o wire.Opcode, n uint32) bool {
 	switch {
-	case !o.Ends():
+	case !o.Has(wire.Ends):
 		return n == r.mtu
-	case o.Begins():
+	case o.Has(wire.Begins):
 		return n <= r.mtu
 	default:
 		return n >= 1 && n <= r.mtu
@@ -141,7 +141,7 @@ func (r *Responder) Sized(o wire.Opcode, n uint32) bool {
 
 // Received moves on behind a packet in its message.
 func (r *Responder) Received(p *wire.Packet) {
-	if r.class = p.Opcode.Class(); p.Opcode.Ends() {
+	if r.class = p.Opcode.Class(); p.Opcode.Has(wire.Ends) {
 		r.class = wire.ClassUnknown
 	}
 }
@@ -155,7 +155,7 @@ func (r *Responder) Executed(p *wire.Packet) {
 		r.ackAfter = r.reads.end
 	}
 	r.endGap()
-	if p.Opcode.Ends() {
+	if p.Opcode.Has(wire.Ends) {
 		r.msn++
 	}
 	if p.AckReq() {

@@ -66,17 +66,12 @@ func (r *Requester) spend() bool {
 	return true
 }
 
-// sample starts timing a round trip by a packet that will be answered.
-func (r *recovery) sample(psn uint32, now tick.Time) {
-	if !r.sampling {
-		r.sampling, r.resampled, r.samplePSN, r.sampleAt = true, false, psn, now
+// sample starts timing a round trip by a packet that will be answered. One that the peer has missed and is sent again comes before
+// another: what follows waits behind it, and says nothing of the path.
+func (r *recovery) sample(psn uint32, again bool, now tick.Time) {
+	if again || !r.sampling {
+		r.sampling, r.resampled, r.samplePSN, r.sampleAt = true, again, psn, now
 	}
-}
-
-// resample times the round trip of a packet that the peer has missed and is sent again: what follows waits behind it, and says
-// nothing of the path.
-func (r *recovery) resample(psn uint32, now tick.Time) {
-	r.sampling, r.resampled, r.samplePSN, r.sampleAt = true, true, psn, now
 }
 
 // unsample forgets a sample that a resend would falsify (Karn and Partridge 1987).

@@ -101,19 +101,19 @@ type Properties uint16
 
 // Properties.
 const (
-	Known           Properties = 1 << iota // the opcode exists on its transport
-	Begins                                 // FIRST or ONLY: starts a message
-	Ends                                   // LAST or ONLY: ends a message
-	IsResponse                             // comes from a responder
-	TakesReceive                           // consumes a receive
-	CompletesRecv                          // completes one
-	HasRETH                                //
-	HasAtomicETH                           //
-	HasAETH                                //
-	HasAtomicAckETH                        //
-	HasDETH                                //
-	HasImmediate                           //
-	HasIETH                                //
+	Known            Properties = 1 << iota // the opcode exists on its transport
+	Begins                                  // FIRST or ONLY: starts a message
+	Ends                                    // LAST or ONLY: ends a message
+	IsResponse                              // comes from a responder
+	TakesReceive                            // consumes a receive
+	CompletesReceive                        // completes one
+	HasRETH                                 //
+	HasAtomicETH                            //
+	HasAETH                                 //
+	HasAtomicAckETH                         //
+	HasDETH                                 //
+	HasImmediate                            //
+	HasIETH                                 //
 )
 
 // opcodeInfo is one row of the opcode table.
@@ -128,16 +128,16 @@ type opcodeInfo struct {
 var operations = [32]opcodeInfo{ //nolint:gochecknoglobals // a table: never written
 	SendFirst:          {"SEND_FIRST", Begins | TakesReceive, ClassSend, 0},
 	SendMiddle:         {"SEND_MIDDLE", 0, ClassSend, 0},
-	SendLast:           {"SEND_LAST", Ends | CompletesRecv, ClassSend, 0},
-	SendLastImmediate:  {"SEND_LAST_WITH_IMM", Ends | CompletesRecv | HasImmediate, ClassSend, 0},
-	SendOnly:           {"SEND_ONLY", Begins | Ends | TakesReceive | CompletesRecv, ClassSend, 0},
-	SendOnlyImmediate:  {"SEND_ONLY_WITH_IMM", Begins | Ends | TakesReceive | CompletesRecv | HasImmediate, ClassSend, 0},
+	SendLast:           {"SEND_LAST", Ends | CompletesReceive, ClassSend, 0},
+	SendLastImmediate:  {"SEND_LAST_WITH_IMM", Ends | CompletesReceive | HasImmediate, ClassSend, 0},
+	SendOnly:           {"SEND_ONLY", Begins | Ends | TakesReceive | CompletesReceive, ClassSend, 0},
+	SendOnlyImmediate:  {"SEND_ONLY_WITH_IMM", Begins | Ends | TakesReceive | CompletesReceive | HasImmediate, ClassSend, 0},
 	WriteFirst:         {"WRITE_FIRST", Begins | HasRETH, ClassWrite, 0},
 	WriteMiddle:        {"WRITE_MIDDLE", 0, ClassWrite, 0},
 	WriteLast:          {"WRITE_LAST", Ends, ClassWrite, 0},
-	WriteLastImmediate: {"WRITE_LAST_WITH_IMM", Ends | TakesReceive | CompletesRecv | HasImmediate, ClassWrite, 0},
+	WriteLastImmediate: {"WRITE_LAST_WITH_IMM", Ends | TakesReceive | CompletesReceive | HasImmediate, ClassWrite, 0},
 	WriteOnly:          {"WRITE_ONLY", Begins | Ends | HasRETH, ClassWrite, 0},
-	WriteOnlyImmediate: {"WRITE_ONLY_WITH_IMM", Begins | Ends | TakesReceive | CompletesRecv | HasRETH | HasImmediate, ClassWrite, 0},
+	WriteOnlyImmediate: {"WRITE_ONLY_WITH_IMM", Begins | Ends | TakesReceive | CompletesReceive | HasRETH | HasImmediate, ClassWrite, 0},
 	ReadRequest:        {"READ_REQUEST", Begins | Ends | HasRETH, ClassReadRequest, 0},
 	ReadResponseFirst:  {"READ_RESPONSE_FIRST", Begins | IsResponse | HasAETH, ClassReadResponse, 0},
 	ReadResponseMiddle: {"READ_RESPONSE_MIDDLE", IsResponse, ClassReadResponse, 0},
@@ -147,8 +147,8 @@ var operations = [32]opcodeInfo{ //nolint:gochecknoglobals // a table: never wri
 	AtomicAcknowledge:  {"ATOMIC_ACKNOWLEDGE", Begins | Ends | IsResponse | HasAETH | HasAtomicAckETH, ClassAtomicAcknowledge, 0},
 	CompareSwap:        {"CMP_SWAP", Begins | Ends | HasAtomicETH, ClassAtomic, 0},
 	FetchAdd:           {"FETCH_ADD", Begins | Ends | HasAtomicETH, ClassAtomic, 0},
-	SendLastInvalidate: {"SEND_LAST_WITH_INVALIDATE", Ends | CompletesRecv | HasIETH, ClassSend, 0},
-	SendOnlyInvalidate: {"SEND_ONLY_WITH_INVALIDATE", Begins | Ends | TakesReceive | CompletesRecv | HasIETH, ClassSend, 0},
+	SendLastInvalidate: {"SEND_LAST_WITH_INVALIDATE", Ends | CompletesReceive | HasIETH, ClassSend, 0},
+	SendOnlyInvalidate: {"SEND_ONLY_WITH_INVALIDATE", Begins | Ends | TakesReceive | CompletesReceive | HasIETH, ClassSend, 0},
 }
 
 // opcodes has a row for every opcode byte; unknown ones are zero.
@@ -211,21 +211,6 @@ func (o Opcode) Class() Class { return opcodes[o].class }
 
 // HeaderBytes is the length of BTH and extension headers; 0 for an unknown opcode.
 func (o Opcode) HeaderBytes() int { return int(opcodes[o].size) }
-
-// Begins tells whether the packet starts a message (FIRST or ONLY).
-func (o Opcode) Begins() bool { return opcodes[o].props&Begins != 0 }
-
-// Ends tells whether the packet ends a message (LAST or ONLY).
-func (o Opcode) Ends() bool { return opcodes[o].props&Ends != 0 }
-
-// IsResponse tells a responder's packet from a requester's.
-func (o Opcode) IsResponse() bool { return opcodes[o].props&IsResponse != 0 }
-
-// TakesReceive tells whether the packet consumes a receive.
-func (o Opcode) TakesReceive() bool { return opcodes[o].props&TakesReceive != 0 }
-
-// CompletesReceive tells whether the packet completes a receive.
-func (o Opcode) CompletesReceive() bool { return opcodes[o].props&CompletesRecv != 0 }
 
 // Has tells whether the opcode has all of the properties.
 func (o Opcode) Has(p Properties) bool { return opcodes[o].props&p == p }

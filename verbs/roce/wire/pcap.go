@@ -19,32 +19,37 @@ const (
 	etherIPv6       = 0x86dd
 )
 
-// PcapWriter writes a capture file with nanosecond stamps that Wireshark and tcpdump read. It buffers: Flush at the end.
-// It belongs to one goroutine.
-type PcapWriter struct {
-	w       *bufio.Writer
-	written int64
-	scratch []byte
+// Capture writes packets to a file with nanosecond stamps that Wireshark and tcpdump read, until the file has its size. It belongs to
+// one goroutine. Between two devices on loopback each packet is in both files.
+type Capture struct {
+	Omitted uint64 // packets beyond its size
+
+	w              *bufio.Writer
+	limit, written int64
+	scratch        []byte
 }
 
-// NewPcapWriter writes the file header.
-func NewPcapWriter(w io.Writer) (*PcapWriter, error) {
-	p := &PcapWriter{w: bufio.NewWriterSize(w, 64<<10), written: pcapHeaderBytes}
+// NewCapture begins a file of limit bytes; 0: without an end.
+func NewCapture(w io.Writer, limit int64) *Capture {
 	h := binary.LittleEndian.AppendUint32(nil, pcapNanos)
 	h = binary.LittleEndian.AppendUint16(h, 2)
 	h = binary.LittleEndian.AppendUint16(h, 4)
 	h = append(h, make([]byte, 8)...)
 	h = binary.LittleEndian.AppendUint32(h, uint32(pcapMaxFrame))
 	h = binary.LittleEndian.AppendUint32(h, linkEthernet)
-	if _, err := p.w.Write(h); err != nil {
-		return nil, fmt.Errorf("capture file: %w", err)
-	}
-	return p, nil
+	c := &Capture{w: bufio.NewWriterSize(w, 64<<10), limit: limit, written: pcapHeaderBytes}
+	_, _ = c.w.Write(h) // whatever goes wrong, Close reports it
+	return c
 }
 
 // Write adds a datagram, with the headers that the socket did not show made up from its fields.
-func (p *PcapWriter) Write(at time.Time, d *Datagram) error {
-	b := append(p.scratch[:0], make([]byte, pcapRecordBytes)...)
+func (c *Capture) Write(at time.Time, d *Datagram) {
+	if c.limit != 0 && c.written >= c.limit {
+		c.Omitted++
+		return
+	}
+	d.Checksum = d.UDPChecksum()
+	b := append(c.scratch[:0], make([]byte, pcapRecordBytes)...)
 	// locally administered addresses from the last bytes of the IP addresses
 	b = append(b, 2, 0)
 	b = appendLast4(b, d.Dest.Addr().AsSlice())
@@ -61,22 +66,16 @@ func (p *PcapWriter) Write(at time.Time, d *Datagram) error {
 	binary.LittleEndian.PutUint32(b[4:], uint32(at.Nanosecond()))
 	binary.LittleEndian.PutUint32(b[8:], uint32(n))
 	binary.LittleEndian.PutUint32(b[12:], uint32(n))
-	p.scratch = b
-	p.written += int64(len(b))
-	if _, err := p.w.Write(b); err != nil {
-		return fmt.Errorf("capture file: %w", err)
-	}
-	return nil
+	c.scratch = b
+	c.written += int64(len(b))
+	_, _ = c.w.Write(b)
 }
-
-// Written is the size of the file with what is still buffered.
-func (p *PcapWriter) Written() int64 { return p.written }
 
 func appendLast4(b, addr []byte) []byte { return append(b, addr[len(addr)-4:]...) }
 
-// Flush writes out what is buffered.
-func (p *PcapWriter) Flush() error {
-	if err := p.w.Flush(); err != nil {
+// Close writes out what is buffered, and reports what went wrong since the beginning.
+func (c *Capture) Close() error {
+	if err := c.w.Flush(); err != nil {
 		return fmt.Errorf("capture file: %w", err)
 	}
 	return nil
