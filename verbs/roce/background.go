@@ -155,7 +155,7 @@ func (e *engine) takeOver() {
 			}
 			continue
 		}
-		busy := e.progress(tick.Now())
+		busy := e.progress(tick.Now(), receiveBudget)
 		mine := e.drives
 		if e.waiting.Load() > 0 {
 			return

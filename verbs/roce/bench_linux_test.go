@@ -520,8 +520,8 @@ func writeSerially(b *testing.B, x, y *end, size, messages int) {
 	}
 	for q.kick(); cq.head == cq.tail; {
 		now := tick.Now()
-		ex.round(now, receiveBudget)
-		ey.round(now, receiveBudget)
+		ex.progress(now, receiveBudget)
+		ey.progress(now, receiveBudget)
 	}
 	cq.take()
 }
@@ -568,9 +568,9 @@ func pingPongSerially(b testing.TB, x, y *end, n int) {
 		s.At(s.Tail - 1).Lazy = true
 		from.q.sendPosted()
 		for rounds := 1; to.cq.head == to.cq.tail; rounds++ {
-			to.q.e.round(tick.Now(), 1)
+			to.q.e.progress(tick.Now(), 1)
 			if rounds%64 == 0 { // the packet is late: its sender looks for answers, too
-				from.q.e.round(tick.Now(), 1)
+				from.q.e.progress(tick.Now(), 1)
 			}
 		}
 		to.cq.take()

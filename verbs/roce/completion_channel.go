@@ -43,7 +43,6 @@ func (ch *completionChannel) next() *completionQueue {
 	}
 	c := ch.events[0]
 	ch.events = append(ch.events[:0], ch.events[1:]...)
-	c.pending++
 	return c
 }
 
@@ -78,7 +77,7 @@ func (ch *completionChannel) Wait(ctx context.Context) (verbs.CompletionQueue, e
 		if err := context.Cause(ctx); err != nil {
 			return nil, ch.fail(verb, err)
 		}
-		if !e.progress(tick.Now()) && len(ch.events) == 0 {
+		if !e.progress(tick.Now(), receiveBudget) && len(ch.events) == 0 {
 			e.await(tick.Never)
 		}
 	}

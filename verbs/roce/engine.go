@@ -159,11 +159,9 @@ const (
 	lateReceives = 1024
 )
 
-// progress drives the device one round: receive, answer, send. It reports whether anything was received or sent.
-func (e *engine) progress(now tick.Time) bool { return e.round(now, receiveBudget) }
-
-// round is progress that takes at most receives times from each socket.
-func (e *engine) round(now tick.Time, receives int) bool {
+// progress drives the device one round: receive, at most so many times from each socket, answer, send. It reports whether anything was
+// received or sent.
+func (e *engine) progress(now tick.Time, receives int) bool {
 	e.drives++
 	e.drove(now)
 	if now-e.lastRound > e.lateRound {

@@ -259,7 +259,7 @@ func (x *target) feed(input []byte, most int) {
 		e.lock()
 		packet, q := x.packet(p)
 		e.onPacket(x.path.socket, x.path.socket.From(x.path.Remote, wire.Port), packet, 0, tick.Now())
-		e.progress(tick.Now())
+		e.progress(tick.Now(), receiveBudget)
 		dead := q.state != verbs.StateRTS
 		e.unlock()
 		if _, err := x.cq.Poll(c[:]); err != nil {

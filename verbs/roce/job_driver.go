@@ -29,9 +29,9 @@ type jobDriver struct {
 // laneQueue is what a lane posts on.
 type laneQueue struct {
 	q        *queuePair
-	srq      *sharedReceiveQueue
 	groups   [][]prepared
 	receives []verbs.ReceiveRequest
+	receive  func(*verbs.ReceiveRequest) error // posts one
 }
 
 // prepared is a send request ready to be copied into the ring.
@@ -126,11 +126,10 @@ func (d *jobDriver) Compile(lane int, from *job.Lane, groups [][]verbs.SendReque
 	e.lock()
 	defer e.unlock()
 	q := from.QP.(*queuePair)
-	l := laneQueue{q: q, receives: from.Receives}
+	l := laneQueue{q: q, groups: make([][]prepared, len(groups)), receives: from.Receives, receive: q.postReceive}
 	if from.SRQ != nil {
-		l.srq = from.SRQ.(*sharedReceiveQueue)
+		l.receive = from.SRQ.(*sharedReceiveQueue).queue.post
 	}
-	l.groups = make([][]prepared, len(groups))
 	for g, requests := range groups {
 		l.groups[g] = make([]prepared, len(requests))
 		for i := range requests {
@@ -229,14 +228,7 @@ func (d *jobDriver) Flush(lane int, atOnce bool) error {
 func (d *jobDriver) PostReceives(lane, at, n int) error {
 	l := &d.lanes[lane]
 	for range n {
-		var err error
-		switch l.srq {
-		case nil:
-			err = l.q.postReceive(&l.receives[at])
-		default:
-			err = l.srq.queue.post(&l.receives[at])
-		}
-		if err != nil {
+		if err := l.receive(&l.receives[at]); err != nil {
 			return l.q.fail("post receive", err)
 		}
 		if at++; at == len(l.receives) {
@@ -252,7 +244,7 @@ func (d *jobDriver) Progress(now tick.Time) (bool, error) {
 	if e.waiting.Load() != 0 {
 		e.letIn()
 	}
-	if e.round(now, d.receives) {
+	if e.progress(now, d.receives) {
 		d.spin.quiet = 0
 		return true, nil
 	}
@@ -284,15 +276,14 @@ func (d *jobDriver) Idle(limit tick.Time) error {
 		return nil
 	}
 	for {
-		if c := d.channel.next(); c != nil {
-			c.pending = max(c.pending-1, 0)
+		if d.channel.next() != nil {
 			d.armed = false
 			return nil
 		}
 		if tick.Now() >= limit || d.stop() {
 			return nil
 		}
-		if !d.e.progress(tick.Now()) {
+		if !d.e.progress(tick.Now(), receiveBudget) {
 			d.e.await(limit)
 		}
 	}

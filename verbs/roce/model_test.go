@@ -420,7 +420,7 @@ func (m *model) exchange() {
 			continue
 		}
 		s.path.Segments = []int{1, link.MaxSegments}[r.IntN(2)]
-		s.e.progress(m.now)
+		s.e.progress(m.now, receiveBudget)
 	}
 }
 

@@ -152,7 +152,7 @@ func (e *end) await(peer *end) verbs.Completion {
 		}
 		if peer != nil {
 			peer.device.e.lock()
-			peer.device.e.progress(tick.Now())
+			peer.device.e.progress(tick.Now(), receiveBudget)
 			peer.device.e.unlock()
 		}
 		if time.Now().After(deadline) {

@@ -138,7 +138,7 @@ func setDefault(v *int, d int) {
 func (q *queuePair) Close() error {
 	e := q.e
 	return q.close("close queue pair", func() {
-		if q.respond.OwesACK() { // what was received is acknowledged: the peer would otherwise resend it to nobody
+		if q.respond.AckDue { // what was received is acknowledged: the peer would otherwise resend it to nobody
 			e.flushAcks()
 			e.out.Flush()
 		}

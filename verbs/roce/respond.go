@@ -14,7 +14,7 @@ import (
 // oweAnswers puts the queue pair in line for what it owes.
 func (q *queuePair) oweAnswers() {
 	r := &q.respond
-	if r.OwesACK() && !q.inAcks {
+	if r.AckDue && !q.inAcks {
 		q.inAcks = true
 		q.e.acks = append(q.e.acks, q)
 	}
@@ -34,7 +34,7 @@ func (e *engine) flushAcks() {
 		for q.respond.MayAcknowledge() {
 			q.acknowledge()
 		}
-		if q.inAcks = q.respond.OwesACK(); q.inAcks {
+		if q.inAcks = q.respond.AckDue; q.inAcks {
 			kept = append(kept, q)
 		}
 	}
@@ -47,7 +47,7 @@ func (q *queuePair) acknowledge() {
 	a := q.respond.Acknowledgement()
 	q.answer(&a)
 	q.e.count.acks++
-	if q.respond.HasRefused() {
+	if q.respond.Refused {
 		q.enterError()
 	}
 }

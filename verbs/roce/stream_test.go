@@ -169,7 +169,7 @@ func TestSmallMessagesAcknowledged(t *testing.T) {
 	from.e.out.Flush()
 	c, now := &to.e.out.Sent, tick.Now()
 	to.e.lastRound = now // however long this thread had no processor: a late round takes everything
-	for begun, sent := time.Now(), c.Packets; c.Packets == sent; to.e.round(now, 1) {
+	for begun, sent := time.Now(), c.Packets; c.Packets == sent; to.e.progress(now, 1) {
 		if time.Since(begun) > 10*time.Second {
 			t.Fatalf("no ACK; %d of %d messages were received", to.recvCQ.tail, messages)
 		}

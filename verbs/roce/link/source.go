@@ -24,6 +24,7 @@ type sourceTable struct {
 	ids    map[netip.Addr]*numbers // of known sources
 	latest *Source                 // that of the latest datagram, if it is known
 	other  Source                  // and else
+	first  numbers                 // other's, where nothing is known of its address
 
 	clock tick.Rate // by which packets are received
 }
@@ -49,16 +50,25 @@ func (s *Socket) From(addr netip.Addr, port uint16) *Source {
 		return nil
 	}
 	t.other = Source{Socket: s, Addr: addr, Port: port, flow: flow, ids: t.ids[addr]}
+	if t.other.ids == nil {
+		t.first = numbers{}
+		t.other.ids = &t.first
+	}
 	return &t.other
 }
 
 // keep makes a source known.
 func (t *sourceTable) keep(x *Source) {
+	if x.known {
+		return
+	}
 	x.known = true
 	if t.ids[x.Addr] == nil {
 		if len(t.ids) >= maxAddresses {
 			clear(t.ids)
 		}
+		ids := *x.ids
+		x.ids = &ids
 		t.ids[x.Addr] = x.ids
 	}
 	if len(t.known) >= maxSources {
@@ -92,26 +102,16 @@ func (x *Source) Verify(b []byte, place uint16, now tick.Time) (id uint16, ok bo
 		x.Prove()
 		return id, true
 	}
-	if x.ids == nil {
-		x.ids = &numbers{}
-	}
 	if !x.ids.expects(id, now, x.Socket.sources.clock) {
 		return 0, false
 	}
-	if !x.known {
-		x.Socket.sources.keep(x)
-	}
+	x.Socket.sources.keep(x)
 	return id, true
 }
 
 // Prove notes a packet whose IPv4 ID is its place: its ICRC is right beyond doubt.
 func (x *Source) Prove() {
-	if !x.known {
-		if x.ids == nil {
-			x.ids = &numbers{}
-		}
-		x.Socket.sources.keep(x)
-	}
+	x.Socket.sources.keep(x)
 	x.ids.inPlace()
 }
 

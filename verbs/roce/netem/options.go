@@ -34,7 +34,7 @@ const (
 var fields = []struct { //nolint:gochecknoglobals // a table: never written
 	name  string
 	parse func(o *Options, value string) error
-	print func(o *Options) string // empty: as by default
+	print func(o *Options) string
 }{
 	{"loss", shareOf(func(o *Options) *float64 { return &o.Loss }), func(o *Options) string { return share(o.Loss) }},
 	{"burst", func(o *Options, v string) (err error) {
@@ -42,23 +42,13 @@ var fields = []struct { //nolint:gochecknoglobals // a table: never written
 			err = fmt.Errorf("%q is no number of packets", v)
 		}
 		return err
-	}, func(o *Options) string {
-		if o.Burst <= 1 {
-			return ""
-		}
-		return number(o.Burst)
-	}},
+	}, func(o *Options) string { return number(max(o.Burst, 1)) }},
 	{"dup", shareOf(func(o *Options) *float64 { return &o.Duplicate }), func(o *Options) string { return share(o.Duplicate) }},
 	{"reorder", shareOf(func(o *Options) *float64 { return &o.Reorder }), func(o *Options) string { return share(o.Reorder) }},
 	{"delay", func(o *Options, v string) (err error) {
 		o.Delay, err = time.ParseDuration(v)
 		return err
-	}, func(o *Options) string {
-		if o.Delay == 0 {
-			return ""
-		}
-		return o.Delay.String()
-	}},
+	}, func(o *Options) string { return o.Delay.String() }},
 	{"rate", func(o *Options, v string) (err error) {
 		o.Rate, err = scaled(v, "10G (bits per second)", 1000)
 		return err
@@ -71,12 +61,7 @@ var fields = []struct { //nolint:gochecknoglobals // a table: never written
 	{"seed", func(o *Options, v string) (err error) {
 		o.Seed, err = strconv.ParseUint(v, 10, 64)
 		return err
-	}, func(o *Options) string {
-		if o.Seed == 0 {
-			return ""
-		}
-		return strconv.FormatUint(o.Seed, 10)
-	}},
+	}, func(o *Options) string { return strconv.FormatUint(o.Seed, 10) }},
 }
 
 // Parse reads "loss=1%,burst=4,dup=0.1%,reorder=1%,delay=5ms,rate=10G,queue=1M,seed=7". The empty string is a good network.
@@ -139,9 +124,6 @@ func scaled(s, example string, base float64) (float64, error) {
 }
 
 func unscaled(v, base float64) string {
-	if v == 0 {
-		return ""
-	}
 	unit := ""
 	for _, u := range []string{"K", "M", "G", "T"} {
 		if v < base {
@@ -154,12 +136,7 @@ func unscaled(v, base float64) string {
 
 func number(v float64) string { return strconv.FormatFloat(v, 'g', 9, 64) }
 
-func share(v float64) string {
-	if v == 0 {
-		return ""
-	}
-	return number(v*100) + "%"
-}
+func share(v float64) string { return number(v*100) + "%" }
 
 // Validate reports every value out of its range.
 func (o Options) Validate() error {
@@ -201,7 +178,7 @@ func (o Options) String() string {
 	}
 	var s []string
 	for _, f := range fields {
-		if v := f.print(&o); v != "" {
+		if v := f.print(&o); v != f.print(&Options{}) { // what is as by default is left out
 			s = append(s, f.name+"="+v)
 		}
 	}

@@ -14,13 +14,13 @@ type Responder struct {
 	msn      uint32
 	ackable  uint32 // PSN of the last SEND or WRITE packet executed
 	nakSent  bool   // a sequence NAK or RNR NAK is outstanding
-	dying    bool   // a fatal NAK waits for READ responses before it
+	Refused  bool   // the queue pair ends with a fatal NAK, which may wait for READ responses before it
 
 	class wire.Class // of the message being received; ClassUnknown: none
 	count *Counts
 
 	// what is owed to the peer
-	ackDue   bool
+	AckDue   bool // an ACK or NAK, perhaps behind answers
 	syndrome wire.Syndrome
 	ackPSN   uint32 // for NAKs
 	wanted   bool   // an ACK is due for what came first
@@ -62,7 +62,7 @@ const (
 
 // Admit judges a packet of an RC queue pair in the order of checks that the specification gives.
 func (r *Responder) Admit(p *wire.Packet) Admission {
-	if r.dying {
+	if r.Refused {
 		return Ignored
 	}
 	psn := p.PSN()
@@ -104,7 +104,7 @@ func (r *Responder) Abandon() { r.class = wire.ClassUnknown }
 
 // ReportGap owes the peer a sequence NAK, one per gap.
 func (r *Responder) ReportGap() {
-	if !r.nakSent && !r.dying {
+	if !r.nakSent && !r.Refused {
 		r.nakSent = true
 		r.count.OutOfSequence++
 		r.owe(wire.NAKSequenceError, r.Expected)
@@ -116,7 +116,7 @@ func (r *Responder) HasHeld() bool { return r.held.n > 0 }
 
 // NextHeld is the packet that is to be executed next, if it was kept.
 func (r *Responder) NextHeld() (p wire.Packet, ok bool) {
-	if r.dying {
+	if r.Refused {
 		return p, false
 	}
 	b := r.held.take(r.Expected)
@@ -185,7 +185,7 @@ func (r *Responder) Asked(p *wire.Packet) (result *uint64) {
 // endGap ends a gap: a NAK that has not left yet becomes an ACK.
 func (r *Responder) endGap() {
 	r.nakSent, r.notReady = false, false
-	if r.ackDue {
+	if r.AckDue {
 		r.syndrome, r.wanted = wire.SyndromeAck, true
 	}
 }
@@ -219,7 +219,7 @@ func (r *Responder) OweRNR(psn uint32, timer uint8) {
 
 // Refuse owes a fatal NAK, after which the queue pair ends; status is that of the receive which the request has taken.
 func (r *Responder) Refuse(status verbs.Status, psn uint32) {
-	r.dying = true
+	r.Refused = true
 	switch status {
 	case verbs.LocalAccessError:
 		r.owe(wire.NAKRemoteAccessError, psn)
@@ -232,18 +232,18 @@ func (r *Responder) Refuse(status verbs.Status, psn uint32) {
 
 // owe notes what to answer. A NAK replaces an ACK, which it implies, and not the other way round.
 func (r *Responder) owe(s wire.Syndrome, psn uint32) {
-	if r.ackDue && s == wire.SyndromeAck && r.syndrome != wire.SyndromeAck {
+	if r.AckDue && s == wire.SyndromeAck && r.syndrome != wire.SyndromeAck {
 		return
 	}
-	if !r.ackDue || r.reads.fresh > 0 { // repeats that somebody asks for all the time do not hold it up
+	if !r.AckDue || r.reads.fresh > 0 { // repeats that somebody asks for all the time do not hold it up
 		r.ackAfter = r.reads.end
 	}
-	r.ackDue, r.syndrome, r.ackPSN = true, s, psn
+	r.AckDue, r.syndrome, r.ackPSN = true, s, psn
 }
 
 // MayAcknowledge tells whether an ACK or NAK is due, and the answers that come before it have left.
 func (r *Responder) MayAcknowledge() bool {
-	return r.ackDue && (r.reads.empty() || int32(r.reads.first-r.ackAfter) >= 0)
+	return r.AckDue && (r.reads.empty() || int32(r.reads.first-r.ackAfter) >= 0)
 }
 
 // Answer is a packet to the peer's requester.
@@ -262,16 +262,16 @@ func (r *Responder) Acknowledgement() Answer {
 	x := Answer{Code: wire.RCAcknowledge, PSN: r.ackable, AETH: wire.AETH{Syndrome: wire.SyndromeAck, MSN: r.msn}}
 	switch {
 	case r.syndrome != wire.SyndromeAck:
-		r.ackDue, r.wanted, r.repeats = false, false, 0
+		r.AckDue, r.wanted, r.repeats = false, false, 0
 		x.AETH.Syndrome, x.PSN = r.syndrome, r.ackPSN
 	case r.repeats > 0:
 		r.repeats--
-		r.ackDue = r.wanted || r.repeats > 0
+		r.AckDue = r.wanted || r.repeats > 0
 		if r.held.pool != nil {
 			x.AETH.Syndrome = syndromeRepeated
 		}
 	default:
-		r.ackDue, r.wanted = false, false
+		r.AckDue, r.wanted = false, false
 	}
 	return x
 }
@@ -315,23 +315,17 @@ func (r *Responder) Answered() {
 		return
 	}
 	r.reads.passed(a)
-	if r.ackDue && r.syndrome == wire.SyndromeAck && wire.PSNDiff(w.psn, r.ackable) > 0 {
-		r.ackDue, r.wanted = r.repeats > 0, false // the response acknowledges it
+	if r.AckDue && r.syndrome == wire.SyndromeAck && wire.PSNDiff(w.psn, r.ackable) > 0 {
+		r.AckDue, r.wanted = r.repeats > 0, false // the response acknowledges it
 	}
 }
-
-// OwesACK tells whether an ACK or NAK is due, perhaps behind answers.
-func (r *Responder) OwesACK() bool { return r.ackDue }
-
-// HasRefused tells whether the peer's request was refused: the queue pair ends with the NAK.
-func (r *Responder) HasRefused() bool { return r.dying }
 
 // OwesAnswers tells whether answers to READs or atomics are due.
 func (r *Responder) OwesAnswers() bool { return !r.reads.empty() }
 
 // Forget drops what is owed, and what waits behind a gap.
 func (r *Responder) Forget() {
-	r.ackDue, r.wanted, r.repeats = false, false, 0
+	r.AckDue, r.wanted, r.repeats = false, false, 0
 	r.reads.first, r.reads.fresh = r.reads.end, 0
 	r.held.clear()
 }
