@@ -3,7 +3,6 @@
 package ibv
 
 // #include "loop.h"
-// #include "post.h"
 import "C"
 
 import (
@@ -80,11 +79,7 @@ func (r *runner) isQuick() bool {
 
 // cycle is the number of a lane's messages until a batch starts with message 0 again.
 func cycle(l *job.Lane) int {
-	a, b := len(l.Ring), l.Batch
-	for b != 0 {
-		a, b = b, a%b
-	}
-	return len(l.Ring) / a * l.Batch
+	return len(l.Ring) / job.GCD(len(l.Ring), l.Batch) * l.Batch
 }
 
 // prepared is how many requests its prepared batches hold.

@@ -8,9 +8,9 @@ import "C"
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
-	"math/bits"
 	"sync/atomic"
 	"syscall"
 	"unsafe"
@@ -135,11 +135,7 @@ func goCompletion(w *C.struct_vb_wc) verbs.Completion {
 
 // networkOrder turns a number into big-endian and back.
 func networkOrder(v uint32) uint32 {
-	one := uint16(1)
-	if *(*byte)(unsafe.Pointer(&one)) == 1 {
-		return bits.ReverseBytes32(v)
-	}
-	return v
+	return binary.BigEndian.Uint32(binary.NativeEndian.AppendUint32(nil, v))
 }
 
 // Arm asks for one event at the next completion.

@@ -132,9 +132,8 @@ func addrPort(s *C.struct_sockaddr_storage) netip.AddrPort {
 }
 
 // networkPort turns a port into network order and back.
-func networkPort(p uint16) (n uint16) {
-	binary.BigEndian.PutUint16((*[2]byte)(unsafe.Pointer(&n))[:], p)
-	return n
+func networkPort(p uint16) uint16 {
+	return binary.BigEndian.Uint16(binary.NativeEndian.AppendUint16(nil, p))
 }
 
 // cmListener takes requests on its channel; each connection moves to another.

@@ -38,7 +38,7 @@ const (
 	odpSupport          = 1 << 0 // IBV_ODP_SUPPORT
 )
 
-func (p *Provider) open(d *C.struct_vb_device) (*device, error) {
+func (p *Provider) open(d *C.struct_vb_device) (verbs.Device, error) {
 	name := C.GoString(&d.name[0])
 	c, err := C.vb_open_device(p.verbs(), d)
 	if c == nil {

@@ -1,6 +1,6 @@
 //go:build linux && cgo
 
-#include "post.h"
+#include "shim.h"
 
 enum { WRITE, WRITE_IMM, SEND, SEND_IMM, READ, COMPARE_SWAP, FETCH_ADD, LOCAL_INV, BIND_MW, SEND_INV, ANY };
 enum { UD = 4 };           /* of qp_type */

@@ -2,7 +2,6 @@
 
 package ibv
 
-// #include "post.h"
 // #include "shim.h"
 import "C"
 

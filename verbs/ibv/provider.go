@@ -43,69 +43,60 @@ func (p *Provider) Library() (Library, error) {
 // Devices lists the devices. A kernel without RDMA has none, which is no error.
 func (p *Provider) Devices() ([]verbs.DeviceName, error) {
 	names := []verbs.DeviceName{}
-	err := p.each(func(d *C.struct_vb_device) bool {
+	_, err := p.find(func(d *C.struct_vb_device) (verbs.Device, error) {
 		names = append(names, verbs.DeviceName{
 			Name: C.GoString(&d.name[0]), Provider: p.Name(),
 			GUID: hostGUID(C.vb_get_device_guid(p.verbs(), d)), Path: C.GoString(&d.ibdev_path[0]),
 		})
-		return true
+		return nil, nil
 	})
 	return names, err
 }
 
-// each calls f for every device in the library's list until f returns false. The devices live until each returns, or for
-// as long as one is open.
-func (p *Provider) each(f func(d *C.struct_vb_device) bool) error {
+// find calls f for the devices in the library's list until it returns one or an error. The list lives until find returns, its devices
+// for as long as one is open.
+func (p *Provider) find(f func(d *C.struct_vb_device) (verbs.Device, error)) (verbs.Device, error) {
 	if err := p.lib.load(); err != nil {
-		return err
+		return nil, err
 	}
 	var n C.int
 	list, err := C.vb_get_device_list(p.verbs(), &n)
 	if list == nil {
 		if errors.Is(err, syscall.ENOSYS) { // no RDMA in this kernel
-			return nil
+			return nil, nil
 		}
-		return explain(verbs.Error{Verb: "list RDMA devices", Err: err}, 0)
+		return nil, explain(verbs.Error{Verb: "list RDMA devices", Err: err}, 0)
 	}
 	defer C.vb_free_device_list(p.verbs(), list)
 	for _, d := range unsafe.Slice(list, int(n)) {
-		if !f(d) {
-			break
+		if found, err := f(d); found != nil || err != nil {
+			return found, err
 		}
 	}
-	return nil
+	return nil, nil
 }
 
 // Open opens the device of that name.
 func (p *Provider) Open(name string) (verbs.Device, error) {
-	var opened *device
-	var openErr error
 	var known []string
-	err := p.each(func(d *C.struct_vb_device) bool {
+	d, err := p.find(func(d *C.struct_vb_device) (verbs.Device, error) {
 		n := C.GoString(&d.name[0])
 		known = append(known, n)
 		if n != name {
-			return true
+			return nil, nil
 		}
-		opened, openErr = p.open(d)
-		return false
+		return p.open(d)
 	})
-	switch {
-	case err != nil:
-		return nil, err
-	case openErr != nil:
-		return nil, openErr
-	case opened != nil:
-		return opened, nil
-	case len(known) == 0:
-		return nil, &verbs.Error{
-			Verb: "open device", Device: name, Err: errors.New("no such device: libibverbs finds none on this machine"),
-			Fix: "load the device's driver ('rdma link' lists what the kernel has), set up Soft-RoCE (scripts/setup-rxe), or use the software device (roce0)",
-		}
-	default:
-		return nil, &verbs.Error{
-			Verb: "open device", Device: name, Err: fmt.Errorf("no such device: there is %s", strings.Join(known, ", ")),
-			Fix: "choose one of these",
-		}
+	if d != nil || err != nil {
+		return d, err
 	}
+	e := &verbs.Error{
+		Verb: "open device", Device: name, Err: fmt.Errorf("no such device: there is %s", strings.Join(known, ", ")),
+		Fix: "choose one of these",
+	}
+	if len(known) == 0 {
+		e.Err = errors.New("no such device: libibverbs finds none on this machine")
+		e.Fix = "load the device's driver ('rdma link' lists what the kernel has), set up Soft-RoCE (scripts/setup-rxe), or use the software device (roce0)"
+	}
+	return nil, e
 }

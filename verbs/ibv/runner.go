@@ -3,7 +3,6 @@
 package ibv
 
 // #include "loop.h"
-// #include "post.h"
 import "C"
 
 import (

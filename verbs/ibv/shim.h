@@ -91,7 +91,11 @@ int vb_poll_stamped(struct vb_cq *cq, int n, struct vb_wc *wc); /* the same, int
 /* vb_create_qp_ex makes a queue pair whose sends are posted with ibv_wr_*: ops are bits, 1 << opcode. NULL with errno EOPNOTSUPP
    where the library or the device has no such interface, or not for all of ops. */
 struct vb_qp *vb_create_qp_ex(const struct vb_verbs *v, struct vb_pd *pd, struct vb_qp_init_attr *a, uint64_t ops);
-/* vb_post_send calls a device's own function, or one of post.h. */
+/* vb_poster returns the function that posts a list of requests like this one to a queue pair made for ibv_wr_*. It is called
+   as ibv_post_send is; in a list that it refuses, no request is posted. alike: every list it will be given has this list's
+   opcodes and flags, and one entry for each request. */
+vb_post_send_fn *vb_poster(const struct vb_qp *qp, const struct vb_send_wr *list, int alike);
+/* vb_post_send calls a device's own function, or a poster. */
 static inline int vb_post_send(vb_post_send_fn *post, struct vb_qp *qp, struct vb_send_wr *wr, struct vb_send_wr **bad) {
 	return CALL(post(qp, wr, bad));
 }
