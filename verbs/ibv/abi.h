@@ -12,6 +12,8 @@
 #include <sys/types.h>
 
 struct vb_context;
+struct vb_ah;
+struct vb_srq;
 
 struct vb_sge {
 	uint64_t addr;
@@ -135,12 +137,6 @@ struct vb_mw_bind_info {
 	uint32_t mw_access_flags;
 };
 
-struct vb_ah {
-	struct vb_context *context;
-	struct vb_pd *pd;
-	uint32_t handle;
-};
-
 struct vb_ah_attr {
 	struct {
 		uint8_t dgid[16] __attribute__((aligned(8)));
@@ -173,13 +169,6 @@ struct vb_cq {
 	pthread_cond_t cond;
 	uint32_t comp_events_completed;
 	uint32_t async_events_completed;
-};
-
-struct vb_srq {
-	struct vb_context *context;
-	void *srq_context;
-	struct vb_pd *pd;
-	uint32_t handle;
 };
 
 struct vb_srq_attr {

@@ -174,7 +174,7 @@ func (d *device) CreateCompletionChannel() (verbs.CompletionChannel, error) {
 		if c.ch, err = C.vb_create_comp_channel(d.v, d.context); c.ch == nil {
 			return refusal(c.ch, err)
 		}
-		if err = c.watcher.open(c.ch.fd, "completion channel"); err != nil {
+		if err = c.open(c.ch.fd, "completion channel"); err != nil {
 			C.vb_destroy_comp_channel(d.v, c.ch)
 		}
 		return err

@@ -51,7 +51,7 @@ func (p *Provider) open(d *C.struct_vb_device) (verbs.Device, error) {
 		C.vb_close_device(dev.v, c)
 		return nil, err
 	}
-	if err := dev.watcher.open(c.async_fd, "async events"); err != nil {
+	if err := dev.open(c.async_fd, "async events"); err != nil {
 		C.vb_close_device(dev.v, c)
 		return nil, dev.fail("watch asynchronous events", err)
 	}

@@ -6,6 +6,7 @@ package ibv
 import "C"
 
 import (
+	"cmp"
 	"errors"
 
 	"github.com/gobw/gobw/verbs"
@@ -53,12 +54,10 @@ func (o *object) destroy(verb string, call func() C.int, after ...func()) error 
 }
 
 // refusal is why libibverbs made nothing, nil where it did.
-func refusal[T any](made *T, err error) error {
-	switch {
-	case made != nil:
+func refusal[P comparable](made P, err error) error {
+	var nothing P
+	if made != nothing {
 		return nil
-	case err == nil:
-		return errNoReason
 	}
-	return err
+	return cmp.Or(err, errNoReason)
 }

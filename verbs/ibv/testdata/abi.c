@@ -122,11 +122,6 @@ FIELD(vb_mw_bind_info, addr, ibv_mw_bind_info, addr);
 FIELD(vb_mw_bind_info, length, ibv_mw_bind_info, length);
 FIELD(vb_mw_bind_info, mw_access_flags, ibv_mw_bind_info, mw_access_flags);
 
-SIZE(vb_ah, ibv_ah);
-FIELD(vb_ah, context, ibv_ah, context);
-FIELD(vb_ah, pd, ibv_ah, pd);
-FIELD(vb_ah, handle, ibv_ah, handle);
-
 SIZE(vb_ah_attr, ibv_ah_attr);
 FIELD(vb_ah_attr, grh, ibv_ah_attr, grh);
 FIELD(vb_ah_attr, dlid, ibv_ah_attr, dlid);
@@ -146,11 +141,6 @@ FIELD(vb_cq, channel, ibv_cq, channel);
 FIELD(vb_cq, cq_context, ibv_cq, cq_context);
 FIELD(vb_cq, handle, ibv_cq, handle);
 FIELD(vb_cq, cqe, ibv_cq, cqe);
-
-FIELD(vb_srq, context, ibv_srq, context);
-FIELD(vb_srq, srq_context, ibv_srq, srq_context);
-FIELD(vb_srq, pd, ibv_srq, pd);
-FIELD(vb_srq, handle, ibv_srq, handle);
 
 SIZE(vb_srq_attr, ibv_srq_attr);
 FIELD(vb_srq_attr, max_wr, ibv_srq_attr, max_wr);

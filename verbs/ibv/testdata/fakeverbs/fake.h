@@ -45,7 +45,7 @@ struct cqe { struct vb_wc wc; struct qp *qp; uint32_t slot; int is_send; uint64_
 struct cq { struct vb_cq_ex ex; struct cqe *e; uint32_t in, out; int armed, broken; _Atomic int events, unacknowledged; /* completion events: those read */ struct cqe now; };
 struct receive { uint64_t id; int n; struct vb_sge sge[MAX_SGE]; };
 struct rq { struct receive *r; uint32_t in, out, size; int sges; };
-struct srq { struct vb_srq srq; struct rq rq; uint32_t limit; _Atomic int events; };
+struct srq { struct vb_context *context; struct rq rq; uint32_t limit; _Atomic int events; };
 struct send { struct vb_send_wr wr; struct vb_sge sge[MAX_SGE]; uint8_t data[MAX_INLINE]; };
 struct qp {
 	struct vb_qp_ex ex; /* first: what libibverbs hands out */
@@ -63,7 +63,7 @@ struct qp {
 };
 struct key { uint32_t key; struct vb_pd *pd; uint64_t addr, length; int access, is_window, bound; struct qp *qp; };
 struct device_context { struct vb_verbs_context x; int events_in; long posts_left; int gone; };
-struct ah { struct vb_ah ah; struct vb_ah_attr a; };
+struct ah { struct vb_ah_attr a; };
 struct member { struct qp *qp; uint8_t group[16]; uint16_t lid; }; /* of a multicast group */
 
 extern pthread_mutex_t lock; /* of everything */

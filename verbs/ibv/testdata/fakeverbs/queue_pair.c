@@ -118,9 +118,9 @@ struct vb_srq *ibv_create_srq(struct vb_pd *pd, struct vb_srq_init_attr *a) {
 		return NULL;
 	}
 	struct srq *s = calloc(1, sizeof *s);
-	s->srq.context = pd->context, s->srq.pd = pd;
+	s->context = pd->context;
 	make_rq(&s->rq, a->attr.max_wr, a->attr.max_sge);
-	return &s->srq;
+	return (struct vb_srq *)s;
 }
 
 int ibv_modify_srq(struct vb_srq *srq, struct vb_srq_attr *a, int mask) {
@@ -131,7 +131,7 @@ int ibv_modify_srq(struct vb_srq *srq, struct vb_srq_attr *a, int mask) {
 	s->limit = a->srq_limit;
 	if (s->limit && s->rq.in - s->rq.out < s->limit) {
 		s->limit = 0;
-		raise_event(srq->context, SRQ_LIMIT, s, &s->events);
+		raise_event(s->context, SRQ_LIMIT, s, &s->events);
 	}
 	pthread_mutex_unlock(&lock);
 	return 0;
@@ -163,8 +163,8 @@ struct vb_ah *ibv_create_ah(struct vb_pd *pd, struct vb_ah_attr *a) {
 	}
 	note("create_ah port %d", a->port_num);
 	struct ah *h = calloc(1, sizeof *h);
-	h->ah.context = pd->context, h->ah.pd = pd, h->a = *a;
-	return &h->ah;
+	h->a = *a;
+	return (struct vb_ah *)h;
 }
 
 int ibv_destroy_ah(struct vb_ah *ah) { free(ah); return 0; }
