@@ -26,8 +26,6 @@ type CompletionQueue interface {
 	Arm(n Notify) error
 	// Resize makes room for so many entries, keeping those that wait to be polled. The device may grant more.
 	Resize(depth int) error
-	// Acknowledge returns n delivered events; Close returns the rest.
-	Acknowledge(n int)
 }
 
 // Notify says which completions make an event.

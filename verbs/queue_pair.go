@@ -101,8 +101,6 @@ type SharedReceiveQueue interface {
 	PostReceive(r []ReceiveRequest) error
 	// SetLimit arms one SRQ_LIMIT_REACHED event for when fewer than limit receives are left.
 	SetLimit(limit int) error
-	// Limit is the armed limit, 0 once it fired.
-	Limit() (int, error)
 }
 
 // QPState is a queue pair's state; the numbers are those of ibv_qp_state (IBTA 10.3.1).

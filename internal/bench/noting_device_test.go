@@ -154,7 +154,6 @@ func (c notingCQ) Depth() int                         { return c.depth }
 func (notingCQ) Poll([]verbs.Completion) (int, error) { return 0, nil }
 func (notingCQ) Arm(verbs.Notify) error               { return nil }
 func (notingCQ) Resize(int) error                     { return nil }
-func (notingCQ) Acknowledge(int)                      {}
 
 type notingPD struct{ d *notingDevice }
 
@@ -210,7 +209,6 @@ type notingSRQ struct{}
 func (notingSRQ) Close() error                             { return nil }
 func (notingSRQ) PostReceive([]verbs.ReceiveRequest) error { return nil }
 func (notingSRQ) SetLimit(int) error                       { return nil }
-func (notingSRQ) Limit() (int, error)                      { return 0, nil }
 
 type notingQP struct {
 	d *notingDevice

@@ -148,9 +148,6 @@ func (q *completionQueue) Arm(n verbs.Notify) error {
 	})
 }
 
-// Acknowledge does nothing: events are acknowledged when they are read.
-func (*completionQueue) Acknowledge(int) {}
-
 // Close destroys the queue. The kernel drops events that nobody has read.
 func (q *completionQueue) Close() error {
 	return q.destroy("destroy completion queue", func() C.int { return C.vb_destroy_cq(q.d.v, q.cq) }, func() {

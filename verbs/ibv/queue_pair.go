@@ -400,17 +400,6 @@ func (s *sharedReceiveQueue) SetLimit(limit int) error {
 	})
 }
 
-// Limit is the armed limit.
-func (s *sharedReceiveQueue) Limit() (limit int, err error) {
-	err = s.inside("query shared receive queue", func() error {
-		var a C.struct_vb_srq_attr
-		err := errnoError(C.vb_query_srq(s.d.v, s.srq, &a))
-		limit = int(a.srq_limit)
-		return err
-	})
-	return limit, err
-}
-
 // Close destroys the queue, unless queue pairs use it.
 func (s *sharedReceiveQueue) Close() error {
 	return s.destroy("destroy shared receive queue", func() C.int { return C.vb_destroy_srq(s.d.v, s.srq) }, func() {

@@ -41,7 +41,6 @@ VERB(INT, int, query_qp, "IBVERBS_1.1", (struct vb_qp *qp, struct vb_qp_attr *a,
 VERB(INT, int, destroy_qp, "IBVERBS_1.1", (struct vb_qp *qp), (qp), "")
 VERB(PTR, struct vb_srq *, create_srq, "IBVERBS_1.1", (struct vb_pd *pd, struct vb_srq_init_attr *a), (pd, a), "")
 VERB(INT, int, modify_srq, "IBVERBS_1.1", (struct vb_srq *srq, struct vb_srq_attr *a, int mask), (srq, a, mask), "")
-VERB(INT, int, query_srq, "IBVERBS_1.1", (struct vb_srq *srq, struct vb_srq_attr *a), (srq, a), "")
 VERB(INT, int, destroy_srq, "IBVERBS_1.1", (struct vb_srq *srq), (srq), "")
 VERB(PTR, struct vb_ah *, create_ah, "IBVERBS_1.1", (struct vb_pd *pd, struct vb_ah_attr *a), (pd, a), "")
 VERB(INT, int, destroy_ah, "IBVERBS_1.1", (struct vb_ah *ah), (ah), "")

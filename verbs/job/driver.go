@@ -153,14 +153,12 @@ func (d *verbsDriver) Idle(limit Ticks) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), eventWait)
 	defer cancel()
-	cq, err := d.job.Channel.Wait(ctx)
-	if err != nil {
+	if _, err := d.job.Channel.Wait(ctx); err != nil {
 		if ctx.Err() != nil {
 			return nil // nothing yet: look at the clock and the stop word
 		}
 		return err
 	}
-	cq.Acknowledge(1)
 	d.armed = false
 	return nil
 }

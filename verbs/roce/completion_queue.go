@@ -173,9 +173,6 @@ func (c *completionQueue) Arm(n verbs.Notify) error {
 	})
 }
 
-// Acknowledge does nothing: no call waits for events to be acknowledged.
-func (c *completionQueue) Acknowledge(int) {}
-
 // resumeFlush goes on flushing the queue pairs for which there was no room.
 func (c *completionQueue) resumeFlush() {
 	waiting := c.flushing

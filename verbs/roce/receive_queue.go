@@ -147,15 +147,6 @@ func (s *sharedReceiveQueue) SetLimit(limit int) error {
 	})
 }
 
-// Limit is the armed limit.
-func (s *sharedReceiveQueue) Limit() (limit int, err error) {
-	err = s.locked("query shared receive queue", func() error {
-		limit = s.limit
-		return nil
-	})
-	return limit, err
-}
-
 func (s *sharedReceiveQueue) checkLimit() {
 	if s.limit > 0 && s.queue.len() < s.limit {
 		s.limit = 0

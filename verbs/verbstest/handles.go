@@ -62,7 +62,6 @@ func handleKinds() []handleKind {
 		{"shared receive queue", func(h *handles) io.Closer { return h.srq }, []string{"1 queue pair"}, []method{
 			{"PostReceive", func(h *handles) error { return h.srq.PostReceive(one) }},
 			{"SetLimit", func(h *handles) error { return h.srq.SetLimit(1) }},
-			{"Limit", func(h *handles) error { _, err := h.srq.Limit(); return err }},
 		}},
 		{"completion queue", func(h *handles) io.Closer { return h.recvCQ }, []string{"1 queue pair"}, []method{
 			{"Poll", func(h *handles) error { _, err := h.recvCQ.Poll(make([]verbs.Completion, 4)); return err }},
@@ -202,7 +201,6 @@ func (h *handles) touch() {
 	_, _, _, _, _ = h.qp.QPN(), h.qp.Transport(), h.qp.Capabilities(), h.qp.State(), h.qp.Device()
 	_, _, _, _ = h.mr.Addr(), h.mr.Len(), h.mr.LKey(), h.mr.RKey()
 	_, _, _ = h.recvCQ.Depth(), h.device.Info(), h.device.Events()
-	h.recvCQ.Acknowledge(1)
 	h.job.Received(0)
 	if h.window != nil {
 		h.window.RKey()

@@ -182,9 +182,7 @@ func (c *conn) poll() {
 			why = c.cq.Arm(verbs.NotifyAny)
 		default:
 			armed = false
-			if q, err := c.channel.Wait(ctx); err == nil {
-				q.Acknowledge(1)
-			} else if ctx.Err() == nil {
+			if _, err := c.channel.Wait(ctx); err != nil && ctx.Err() == nil {
 				why = err
 			}
 		}

@@ -137,12 +137,6 @@ int ibv_modify_srq(struct vb_srq *srq, struct vb_srq_attr *a, int mask) {
 	return 0;
 }
 
-int ibv_query_srq(struct vb_srq *srq, struct vb_srq_attr *a) {
-	struct srq *s = (struct srq *)srq;
-	*a = (struct vb_srq_attr){.max_wr = s->rq.size, .max_sge = (uint32_t)s->rq.sges, .srq_limit = s->limit};
-	return 0;
-}
-
 int ibv_destroy_srq(struct vb_srq *srq) {
 	await_events(&((struct srq *)srq)->events);
 	free(((struct srq *)srq)->rq.r);
