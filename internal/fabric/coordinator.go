@@ -126,7 +126,6 @@ type coordinator struct {
 	done     int
 	judge    *judge.Judge
 	reasons  map[[2]int]string
-	cost     time.Duration
 	lookedAt time.Time
 	listener *listener
 }
@@ -174,11 +173,14 @@ func (c *coordinator) run(ctx context.Context) error {
 	if err := c.plan(); err != nil {
 		return err
 	}
-	each := c.cfg.Measure + lead + tail
-	c.until = time.Now().Add(time.Minute + 2*max(c.cfg.Time, time.Duration(c.schedule.Rounds)*(each+perRound)))
-	for c.done < c.schedule.Rounds {
+	each := c.each()
+	c.until = time.Now().Add(time.Minute + 2*max(c.cfg.Time, time.Duration(c.schedule.Rounds)*each))
+	for began := time.Now(); c.done < c.schedule.Rounds; {
 		r := c.schedule.At(c.done)
-		c.tell(Progress{Round: c.done + 1, Rounds: c.schedule.Rounds, Label: r.Label, Left: time.Duration(c.schedule.Rounds-c.done) * (each + c.meanCost())})
+		if c.done > 0 {
+			each = time.Since(began) / time.Duration(c.done)
+		}
+		c.tell(Progress{Round: c.done + 1, Rounds: c.schedule.Rounds, Label: r.Label, Left: time.Duration(c.schedule.Rounds-c.done) * each})
 		if err := c.round(ctx, r, judge.AllRails); err != nil {
 			return err
 		}
@@ -223,13 +225,8 @@ func (c *coordinator) rounds() int {
 	return len(c.judge.Rounds())
 }
 
-// meanCost is what a round takes beyond its measuring.
-func (c *coordinator) meanCost() time.Duration {
-	if c.rounds() == 0 {
-		return perRound
-	}
-	return c.cost / time.Duration(c.rounds())
-}
+// each is what a round is expected to take.
+func (c *coordinator) each() time.Duration { return lead + c.cfg.Measure + tail + perRound }
 
 // plan chooses the rounds for the hosts that take part: seven tenths of the time are theirs, the rest is for re-tests.
 func (c *coordinator) plan() error {
@@ -239,7 +236,7 @@ func (c *coordinator) plan() error {
 	if len(c.leaves) > 1 {
 		o.Leaf = c.leaf
 	}
-	rounds := int(c.cfg.Time / (c.cfg.Measure + lead + tail + perRound))
+	rounds := int(c.cfg.Time / c.each())
 	var err error
 	if c.schedule, err = schedule.Fit(c.cfg.Pattern, o, max(rounds*7/10, 1)); err != nil {
 		return err

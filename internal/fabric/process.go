@@ -2,7 +2,6 @@ package fabric
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -38,7 +37,7 @@ func (o Order) within() time.Duration {
 }
 
 // ask sends an order and waits for the answer; a process that gives none is ended.
-func (p *Process) ask(ctx context.Context, o Order) (Rail, error) {
+func (p *Process) ask(ctx context.Context, o Order) (r Rail) {
 	ctx, cancel := context.WithTimeoutCause(ctx, o.within(), fmt.Errorf("no answer within %v", o.within()))
 	defer cancel()
 	process := p.Process.Process
@@ -51,12 +50,11 @@ func (p *Process) ask(ctx context.Context, o Order) (Rail, error) {
 	if err == nil {
 		m, err = frame.Read(p.Out, mostOrder)
 	}
-	var r Rail
 	if err == nil {
 		r, err = frame.Decode[Rail](m)
 	}
 	if err == nil {
-		return r, nil
+		return r
 	}
 	if ctx.Err() != nil {
 		err = context.Cause(ctx)
@@ -67,7 +65,7 @@ func (p *Process) ask(ctx context.Context, o Order) (Rail, error) {
 	if said, _, _ := strings.Cut(words.String(), "\n"); said != "" {
 		state += ": " + said
 	}
-	return r, fmt.Errorf("the measuring process ended (%s): %w", state, err)
+	return Rail{Error: fmt.Sprintf("the measuring process ended (%s): %v", state, err)}
 }
 
 // reap waits for a process that has been told to end.
@@ -81,36 +79,30 @@ func (p *Process) reap() string {
 	return "exit status 0"
 }
 
-// Do implements [Worker].
-func (p *Process) Do(ctx context.Context, o Order) Rail {
-	r, err := p.do(ctx, o)
-	if err != nil {
-		r.Error = err.Error()
-	}
-	return r
-}
-
-// do starts the process where there is none. One that has ended since its device was opened is started anew for the next round.
-func (p *Process) do(ctx context.Context, o Order) (Rail, error) {
+// Do implements [Worker]. A process that has ended since its device was opened is started anew for the next round.
+func (p *Process) Do(ctx context.Context, o Order) (r Rail) {
+	orders := []Order{o}
 	if o.Open != nil {
 		p.opened = o
 	}
 	if p.Process == nil {
 		if o.Go != nil {
-			return Rail{}, errors.New("the measuring process has ended")
+			return Rail{Error: "the measuring process has ended"}
 		}
 		process, err := child.Start(p.Command...)
 		if err != nil {
-			return Rail{}, err
+			return Rail{Error: err.Error()}
 		}
-		p.Process = process
-		if o.Open == nil {
-			if r, err := p.ask(ctx, p.opened); err != nil || r.Error != "" {
-				return r, err
-			}
+		if p.Process = process; o.Open == nil {
+			orders = []Order{p.opened, o}
 		}
 	}
-	return p.ask(ctx, o)
+	for _, o := range orders {
+		if r = p.ask(ctx, o); r.Error != "" {
+			break
+		}
+	}
+	return r
 }
 
 // Close ends the process.

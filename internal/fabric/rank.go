@@ -64,87 +64,75 @@ type environment struct {
 // number reads a variable that must be a number.
 func (e *environment) number(name string) int {
 	n, err := strconv.Atoi(e.get(name))
-	if err != nil && e.err == nil {
+	switch {
+	case err == nil || e.err != nil:
+	case name == ranksVariable:
+		e.err = fmt.Errorf("the launcher does not say how many ranks there are: set %s", name)
+	default:
 		e.err = fmt.Errorf("environment: %s=%q: want a number", name, e.get(name))
 	}
 	return n
 }
 
-func (e *environment) identify() (Identity, error) {
-	id, outer, err := e.scheduler()
-	if err != nil {
-		return id, err
+// ranksVariable is the number of ranks where the launcher does not tell.
+const ranksVariable = "GOBW_RANKS"
+
+// launcher is what starts ranks, and the variables in which it tells them of each other.
+type launcher struct{ name, rank, size, job, place string }
+
+// mpi are the launchers of MPI. Open MPI, which says most, also sets what others do.
+func mpi() []launcher {
+	return []launcher{
+		{"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_MCA_ess_base_jobid", "OMPI_MCA_orte_hnp_uri"},
+		{"PMI", "PMI_RANK", "PMI_SIZE", "PMI_JOBID", ""},
+		{"PMIx", "PMIX_RANK", ranksVariable, "PMIX_NAMESPACE", ""},
 	}
-	switch inner, some := e.mpi(); {
-	case some && !outer:
-		id = inner
-	case some && !e.ofSlurm(id):
-		inner.Source += ", inside " + id.Source
-		if len(inner.Rendezvous) == 0 {
-			inner.Rendezvous = id.Rendezvous
-		}
-		id = inner
-	case outer:
-	case e.get("RANK") != "" && e.get("WORLD_SIZE") != "":
-		id = Identity{Source: "RANK and WORLD_SIZE", Rank: e.number("RANK"), Size: e.number("WORLD_SIZE")}
-		if addr := e.get("MASTER_ADDR"); addr != "" {
-			id.Rendezvous = []string{addr}
-		}
-	case e.get("SLURM_JOB_ID") != "":
-		return id, fmt.Errorf("inside Slurm job %s but not in a job step: start it as 'srun -K gobw fabric'", e.get("SLURM_JOB_ID"))
-	default:
-		return id, ErrAlone
-	}
-	return id, e.err
 }
 
-// scheduler is what the cluster's scheduler says.
-func (e *environment) scheduler() (id Identity, some bool, err error) {
-	switch {
-	case e.get("SLURM_STEP_ID") != "" && !batchStep(e.get("SLURM_STEP_ID")):
-		id, err = e.slurm()
+// told is what a launcher says.
+func (e *environment) told(l launcher) Identity {
+	id := Identity{Source: l.name, Rank: e.number(l.rank), Size: e.number(l.size), Job: e.get(l.job)}
+	switch place := e.get(l.place); {
+	case strings.Contains(place, "://"):
+		id.Rendezvous = launcherOfOpenMPI(place)
+	case place != "":
+		id.Rendezvous = []string{place}
+	}
+	return id
+}
+
+func (e *environment) identify() (outer Identity, err error) {
+	switch step := e.get("SLURM_STEP_ID"); {
+	case step != "" && !batchStep(step):
+		if outer, err = e.slurm(); err != nil {
+			return outer, err
+		}
 	case e.get("JOB_COMPLETION_INDEX") != "":
-		id = Identity{Source: "Kubernetes Indexed Job", Rank: e.number("JOB_COMPLETION_INDEX"), Job: before(e.get("HOSTNAME"), "-")}
-		id.Size = e.ranks("JOB_COMPLETION_INDEX is set, but not the number of pods: set GOBW_RANKS to the Job's completions")
-		if c := e.get("GOBW_COORDINATOR"); c != "" {
-			id.Rendezvous = []string{c}
-		}
-	default:
-		return id, false, nil
+		outer = e.told(launcher{"Kubernetes Indexed Job", "JOB_COMPLETION_INDEX", ranksVariable, "HOSTNAME", "GOBW_COORDINATOR"})
+		outer.Job = before(outer.Job, "-")
 	}
-	return id, true, err
-}
-
-// mpi is what an MPI launcher says.
-func (e *environment) mpi() (id Identity, some bool) {
+	for _, l := range mpi() {
+		if e.get(l.rank) == "" || e.ofSlurm(outer) {
+			continue
+		}
+		id := e.told(l)
+		if outer.Source != "" {
+			id.Source += ", inside " + outer.Source
+			if len(id.Rendezvous) == 0 {
+				id.Rendezvous = outer.Rendezvous
+			}
+		}
+		return id, e.err
+	}
 	switch {
-	case e.get("OMPI_COMM_WORLD_RANK") != "":
-		id = Identity{
-			Source: "Open MPI", Rank: e.number("OMPI_COMM_WORLD_RANK"), Size: e.number("OMPI_COMM_WORLD_SIZE"),
-			Job: e.get("OMPI_MCA_ess_base_jobid"), Rendezvous: launcherOfOpenMPI(e.get("OMPI_MCA_orte_hnp_uri")),
-		}
-	case e.get("PMI_RANK") != "":
-		id = Identity{Source: "PMI", Rank: e.number("PMI_RANK"), Size: e.number("PMI_SIZE"), Job: e.get("PMI_JOBID")}
-	case e.get("PMIX_RANK") != "":
-		id = Identity{Source: "PMIx", Rank: e.number("PMIX_RANK"), Job: e.get("PMIX_NAMESPACE")}
-		if !strings.HasPrefix(id.Job, slurmPMIx) {
-			id.Size = e.ranks("PMIX_RANK is set, but not the number of ranks: set GOBW_RANKS")
-		}
-	default:
-		return id, false
+	case outer.Source != "":
+		return outer, e.err
+	case e.get("RANK") != "" && e.get("WORLD_SIZE") != "":
+		return e.told(launcher{"RANK and WORLD_SIZE", "RANK", "WORLD_SIZE", "", "MASTER_ADDR"}), e.err
+	case e.get("SLURM_JOB_ID") != "":
+		return outer, fmt.Errorf("inside Slurm job %s but not in a job step: start it as 'srun -K gobw fabric'", e.get("SLURM_JOB_ID"))
 	}
-	return id, true
-}
-
-// ranks is their number, where the launcher does not tell.
-func (e *environment) ranks(otherwise string) int {
-	if e.get("GOBW_RANKS") != "" {
-		return e.number("GOBW_RANKS")
-	}
-	if e.err == nil {
-		e.err = errors.New(otherwise)
-	}
-	return 0
+	return outer, ErrAlone
 }
 
 // slurmPMIx begins the namespaces of 'srun --mpi=pmix': slurm.pmix.JOB.STEP.
@@ -155,7 +143,7 @@ const slurmPMIx = "slurm.pmix."
 func (e *environment) ofSlurm(step Identity) bool {
 	job := e.get("SLURM_JOB_ID")
 	switch {
-	case job == "" || e.get("OMPI_COMM_WORLD_RANK") != "": // which srun never sets
+	case step.Source == "" || job == "" || e.get("OMPI_COMM_WORLD_RANK") != "": // which srun never sets
 		return false
 	case e.get("PMI_RANK") == "":
 		return strings.HasPrefix(e.get("PMIX_NAMESPACE"), slurmPMIx)

@@ -1,22 +1,18 @@
 package fabric
 
+import "slices"
+
 // numberLeaves gives each leaf a number in the order of first appearance, and the names by number. Hosts without a leaf share
 // number 0 and the name "" where all lack one; where only some do, each of those is a leaf of its own.
 func numberLeaves(leaf []string) (numbers []int, names []string) {
-	known := map[string]int{}
-	any := false
+	some := slices.ContainsFunc(leaf, func(l string) bool { return l != "" })
 	for _, l := range leaf {
-		any = any || l != ""
-	}
-	numbers = make([]int, len(leaf))
-	for i, l := range leaf {
-		n, seen := known[l]
-		if !seen || l == "" && any {
+		n := slices.Index(names, l)
+		if n < 0 || l == "" && some {
 			n = len(names)
 			names = append(names, l)
-			known[l] = n
 		}
-		numbers[i] = n
+		numbers = append(numbers, n)
 	}
 	return numbers, names
 }

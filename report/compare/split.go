@@ -38,36 +38,33 @@ func Split(docs []*report.Document, by string) (sides [][]*report.Document, err 
 		return nil, err
 	}
 	var values []string
+	of := map[string][]*report.Document{}
 	for _, d := range docs {
-		for i := range d.Records {
-			if _, value, ok := d.Records[i].Without(by); ok {
-				values = plain.AddNew(values, value)
+		parts := map[string]*report.Document{}
+		part := func(value string) *report.Document {
+			if parts[value] == nil {
+				p := *d
+				p.Checks, p.Records, p.Noncontig = nil, nil, nil
+				parts[value] = &p
+				values, of[value] = plain.AddNew(values, value), append(of[value], &p)
+			}
+			return parts[value]
+		}
+		for _, r := range d.Records {
+			if _, value, ok := r.Without(by); ok {
+				p := part(value)
+				p.Records = append(p.Records, r)
 			}
 		}
 		for i := 0; d.Noncontig != nil && i < len(d.Noncontig.Points); i++ {
 			if _, value, ok := d.Noncontig.Plan(&d.Noncontig.Points[i]).Without(by); ok {
-				values = plain.AddNew(values, value)
+				p := part(value)
+				if p.Noncontig == nil {
+					p.Noncontig = &noncontig.Grid{Setup: d.Noncontig.Setup}
+				}
+				p.Noncontig.Points = append(p.Noncontig.Points, d.Noncontig.Points[i])
 			}
 		}
-	}
-	for _, value := range values {
-		var side []*report.Document
-		other := func(v string, ok bool) bool { return !ok || v != value }
-		for _, d := range docs {
-			part := *d
-			part.Checks = nil
-			part.Records = slices.DeleteFunc(slices.Clone(d.Records), func(r report.Record) bool { _, v, ok := r.Without(by); return other(v, ok) })
-			if g := d.Noncontig; g != nil {
-				part.Noncontig = &noncontig.Grid{Setup: g.Setup, Points: slices.DeleteFunc(slices.Clone(g.Points), func(p noncontig.Point) bool {
-					_, v, ok := g.Plan(&p).Without(by)
-					return other(v, ok)
-				})}
-			}
-			if len(part.Records) > 0 || part.Noncontig != nil && len(part.Noncontig.Points) > 0 {
-				side = append(side, &part)
-			}
-		}
-		sides = append(sides, side)
 	}
 	switch len(values) {
 	case 0:
@@ -75,5 +72,5 @@ func Split(docs []*report.Document, by string) (sides [][]*report.Document, err 
 	case 1:
 		return nil, fmt.Errorf("--by %s: all records have %s %s", by, by, cmp.Or(values[0], "none"))
 	}
-	return sides, nil
+	return plain.Each(values, func(value string) []*report.Document { return of[value] }), nil
 }

@@ -1,6 +1,7 @@
 package expect
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -23,14 +24,19 @@ import (
 // A figure of an earlier test is TEST.FIGURE. A limit is judged at every point, on the median over the runs; counters and the
 // share delivered on the worst run.
 type Expectation struct {
-	text     string
+	text string
+	comparison
+	counted bool        // judged only where an end counts it
+	filter  *comparison // the points that are judged; nil: all
+	change  *change     // of a result against another; nil: a limit
+	quiet   bool        // of the whole result: other programs disturbed at most half of the runs
+}
+
+// comparison is of a figure with a bound.
+type comparison struct {
 	left     operand
 	operator string
 	right    operand
-	counted  bool         // judged only where an end counts it
-	filter   *Expectation // the points that are judged; nil: all
-	change   *change      // of a result against another; nil: a limit
-	quiet    bool         // of the whole result: other programs disturbed at most half of the runs
 }
 
 // Options tell where an expectation stands. The zero value is the current directory and no plan.
@@ -109,7 +115,7 @@ func (o operand) row(sc *scope) (figure.Row, error) {
 }
 
 // UsesLine tells whether the expectation needs the link's rate.
-func (e *Expectation) UsesLine() bool { return e.right.line || e.filter != nil && e.filter.UsesLine() }
+func (e *Expectation) UsesLine() bool { return e.right.line || e.filter != nil && e.filter.right.line }
 
 // OfCounter tells whether the expectation is of a counter alone, judged where an end counts it.
 func (e *Expectation) OfCounter() bool { return e.counted }
@@ -118,7 +124,7 @@ func (e *Expectation) OfCounter() bool { return e.counted }
 func (e *Expectation) Tests() []string {
 	out := []string{e.left.test, e.right.test}
 	if e.filter != nil {
-		out = append(out, e.filter.Tests()...)
+		out = append(out, e.filter.left.test, e.filter.right.test)
 	}
 	return slices.DeleteFunc(out, func(name string) bool { return name == "" })
 }
@@ -378,30 +384,19 @@ func ratioInWords(actual, limit float64) string {
 }
 
 // holds compares the two sides.
-func (e *Expectation) holds(sc *scope) (ok bool, left, right float64, err error) {
-	if left, err = e.left.value(sc); err != nil {
+func (c *comparison) holds(sc *scope) (ok bool, left, right float64, err error) {
+	if left, err = c.left.value(sc); err != nil {
 		return false, 0, 0, err
 	}
-	if right, err = e.right.value(sc); err != nil {
+	if right, err = c.right.value(sc); err != nil {
 		return false, left, 0, err
 	}
 	if sum := left + right; math.IsNaN(sum) || math.IsInf(sum, 0) {
 		return false, left, right, errNotFinite
 	}
-	eps := 1e-12 * max(math.Abs(left), math.Abs(right)) // of rounding, as in 0.1*3 and 0.3
-	switch e.operator {
-	case ">=":
-		ok = left >= right-eps
-	case "<=":
-		ok = left <= right+eps
-	case ">":
-		ok = left > right+eps
-	case "<":
-		ok = left < right-eps
-	case "==":
-		ok = math.Abs(left-right) <= eps
-	case "!=":
-		ok = math.Abs(left-right) > eps
+	order := cmp.Compare(left, right)
+	if math.Abs(left-right) <= 1e-12*max(math.Abs(left), math.Abs(right)) { // of rounding, as in 0.1*3 and 0.3
+		order = 0
 	}
-	return ok, left, right, nil
+	return map[string]bool{">=": order >= 0, "<=": order <= 0, ">": order > 0, "<": order < 0, "==": order == 0, "!=": order != 0}[c.operator], left, right, nil
 }

@@ -234,7 +234,7 @@ func (p *parser) change() (*change, error) {
 // limit reads a figure, a comparison and a bound, and what may follow them.
 func (p *parser) limit(e *Expectation) error {
 	var err error
-	if e.left, e.operator, e.right, err = p.comparison(); err != nil {
+	if e.comparison, err = p.comparison(); err != nil {
 		return err
 	}
 	if p.take("where") {
@@ -254,38 +254,38 @@ func (p *parser) limit(e *Expectation) error {
 	if !p.take("for") {
 		return nil
 	}
-	e.filter = &Expectation{}
-	e.filter.left, e.filter.operator, e.filter.right, err = p.comparison()
+	filter, err := p.comparison()
+	e.filter = &filter
 	return err
 }
 
 // comparison reads FIGURE OP BOUND.
-func (p *parser) comparison() (left operand, operator string, right operand, err error) {
-	if left, err = p.operand(); err != nil {
-		return left, "", right, err
+func (p *parser) comparison() (c comparison, err error) {
+	if c.left, err = p.operand(); err != nil {
+		return c, err
 	}
-	if left.figure == nil || left.factor != 1 {
-		return left, "", right, p.fail(left.column, "an expectation begins with a figure; there are %s", strings.Join(figure.Words(), ", "))
+	if c.left.figure == nil || c.left.factor != 1 {
+		return c, p.fail(c.left.column, "an expectation begins with a figure; there are %s", strings.Join(figure.Words(), ", "))
 	}
 	t := p.next()
 	if t.kind == tokenEnd {
-		return left, "", right, p.fail(t.column, "a comparison is missing: >= or <=, and %s", left.dimension)
+		return c, p.fail(t.column, "a comparison is missing: >= or <=, and %s", c.left.dimension)
 	}
-	if !slices.Contains(operators(), t.text) {
-		return left, "", right, p.fail(t.column, "%q%s is no comparison; there are %s and worse<", t.text, plain.Suggest(t.text, []string{"worse"}), strings.Join(operators(), " "))
+	if c.operator = t.text; !slices.Contains(operators(), t.text) {
+		return c, p.fail(t.column, "%q%s is no comparison; there are %s and worse<", t.text, plain.Suggest(t.text, []string{"worse"}), strings.Join(operators(), " "))
 	}
-	if right, err = p.operand(); err != nil {
-		return left, "", right, err
+	if c.right, err = p.operand(); err != nil {
+		return c, err
 	}
 	rate, size := figure.Dimension{Bits: 0, Seconds: -1}, figure.Dimension{Bits: 1, Seconds: 0}
-	switch l, r := left.dimension, right.dimension; {
+	switch l, r := c.left.dimension, c.right.dimension; {
 	case l == r, l == rate && r == figure.Dimension{}: // a bare number may stand for a count a second
-	case l == size && right.bytes > 0:
-		right.factor = right.bytes * 8
+	case l == size && c.right.bytes > 0:
+		c.right.factor = c.right.bytes * 8
 	default:
-		return left, "", right, p.fail(right.column, "the left of %s is %s, the right is %s", t.text, l, r)
+		return c, p.fail(c.right.column, "the left of %s is %s, the right is %s", t.text, l, r)
 	}
-	return left, t.text, right, nil
+	return c, nil
 }
 
 // operand reads a number with its unit, or a figure or the line rate, with a factor before it.

@@ -17,18 +17,18 @@ func (j *Judge) pairs() (tested, untimed int) {
 	const seen, timed = 1, 2
 	pairs := make([]uint8, j.cfg.Rails*j.cfg.Hosts*j.cfg.Hosts)
 	for _, x := range j.cells {
-		if x.State == matrix.Void {
-			continue
-		}
 		p := &pairs[(int(x.Rail)*j.cfg.Hosts+int(x.From))*j.cfg.Hosts+int(x.To)]
-		if *p == 0 {
-			tested++
-			untimed++
+		switch {
+		case x.State == matrix.Void:
+		case j.cfg.rounds[x.Round].FanIn <= 1:
+			*p = timed
+		default:
+			*p = max(*p, seen)
 		}
-		if *p |= seen; *p&timed == 0 && j.cfg.rounds[x.Round].FanIn <= 1 {
-			*p |= timed
-			untimed--
-		}
+	}
+	for _, p := range pairs {
+		tested += int(min(p, 1))
+		untimed += int(p & seen)
 	}
 	return tested, untimed
 }

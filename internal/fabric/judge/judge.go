@@ -17,7 +17,6 @@ type Config struct {
 	Rails   int     // 0: 1
 	Latency bool    // values are latencies
 	Slow    float64 // the least drop that matters, as a share; 0: 0.05
-	Alpha   float64 // the chance that any healthy host or link of the run is accused; 0: 0.01
 	Retests int     // the most rounds of re-tests; 0: 40
 	Seed    uint64
 
@@ -32,6 +31,7 @@ func (c *Config) leaf(host uint16) int {
 }
 
 const (
+	falseAlarm  = 0.01 // chance that any healthy host or link of the run is accused
 	missRate    = 0.01 // chance that one that is slower by Config.Slow is acquitted
 	mostPerTest = 40   // cells after which a subject that is still undecided stays so
 	screenSigma = 3    // a link is suspected from one cell: that many times the noise
@@ -65,7 +65,6 @@ const (
 func New(c Config) *Judge {
 	c.Rails = max(c.Rails, 1)
 	c.Slow = cmp.Or(c.Slow, 0.05)
-	c.Alpha = cmp.Or(c.Alpha, 0.01)
 	c.Retests = cmp.Or(c.Retests, 40)
 	return &Judge{cfg: c, subjects: map[subject]*trial{}, lost: make([]bool, c.Hosts), effects: map[subject]float64{}, controls: map[bool][]float64{}}
 }
@@ -106,26 +105,19 @@ type Retest struct {
 
 // Next is the next round that the judge needs, once all scheduled rounds are in; false: it has decided.
 func (j *Judge) Next() (Retest, bool) {
-	if j.stage == screening {
-		j.suspect()
-		if r, more := j.another(); more {
+	for ; j.stage != decided; j.stage++ {
+		next := j.compose
+		if j.stage == screening {
+			j.suspect()
+			next = j.another
+		}
+		if r, some := next(); some {
 			return r, true
 		}
-		j.stage = tryingHosts
-	}
-	if j.stage == tryingHosts {
-		if r, some := j.compose(); some {
-			return r, true
+		if j.stage == tryingHosts {
+			j.learnEffects()
+			j.suspectLinks()
 		}
-		j.learnEffects()
-		j.suspectLinks()
-		j.stage = tryingLinks
-	}
-	if j.stage == tryingLinks {
-		if r, some := j.compose(); some {
-			return r, true
-		}
-		j.stage = decided
 	}
 	return Retest{}, false
 }
@@ -170,7 +162,7 @@ func (j *Judge) Share(x Cell) float64 { return math.Exp(j.levels.above(x)) }
 // bounds are Wald's: above accuse a subject is slow, below acquit it is not. The first falls with the number of subjects
 // that are tried, so that the chance to accuse any healthy one stays as it was asked for.
 func (j *Judge) bounds(tried int) (accuse, acquit float64) {
-	alpha := j.cfg.Alpha / float64(max(tried, 1)) / 4 // both stages, busy and alone
+	alpha := falseAlarm / float64(max(tried, 1)) / 4 // both stages, busy and alone
 	return math.Log((1 - missRate) / alpha), math.Log(missRate)
 }
 

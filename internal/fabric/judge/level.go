@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/gobw/gobw/report/matrix"
+	"github.com/gobw/gobw/report/plain"
 	"github.com/gobw/gobw/report/stats"
 )
 
@@ -45,17 +46,7 @@ func (c *Config) classOf(x Cell) Class {
 
 // learn finds level and noise of each class.
 func (c *Config) learn(cells []Cell) levels {
-	l := levels{cfg: c, of: map[Class]curve{}, round: map[roundRail]float64{}}
-	for k := range percentiles {
-		if k != middle && !c.Latency {
-			continue
-		}
-		for class, y := range c.medians(cells, k) {
-			of := l.of[class]
-			of[k] = y
-			l.of[class] = of
-		}
-	}
+	l := levels{cfg: c, of: c.medians(cells), round: map[roundRail]float64{}}
 	l.learnRounds(cells)
 	var above []float64
 	for _, x := range cells {
@@ -76,32 +67,36 @@ func (c *Config) learn(cells []Cell) levels {
 	return l
 }
 
-// medians are the levels of the classes in one percentile: the median over hosts of each host's median as a sender and as a receiver,
-// so that a slow host counts once and not for each of its partners: of four hosts one slow one makes half of all cells slow. Of two
-// middle values the upper one counts, which is the good one where half are bad.
-func (c *Config) medians(cells []Cell, percentile int) map[Class]float64 {
-	hosts := map[Class][][]float64{}
+// medians are the levels of the classes: the median over hosts of each host's median as a sender and as a receiver, so that a slow host
+// counts once and not for each of its partners: of four hosts one slow one makes half of all cells slow.
+func (c *Config) medians(cells []Cell) map[Class]curve {
+	sides := map[Class][][]curve{}
 	for _, x := range cells {
 		if x.State != matrix.Measured {
 			continue
 		}
-		k, y := c.classOf(x), c.curveOf(x)[percentile]
-		if hosts[k] == nil {
-			hosts[k] = make([][]float64, 2*c.Hosts)
+		k, y := c.classOf(x), c.curveOf(x)
+		if sides[k] == nil {
+			sides[k] = make([][]curve, 2*c.Hosts)
 		}
 		for _, side := range []int{int(x.From), c.Hosts + int(x.To)} {
-			hosts[k][side] = append(hosts[k][side], y)
+			sides[k][side] = append(sides[k][side], y)
 		}
 	}
-	out := map[Class]float64{}
-	for k, of := range hosts {
-		var medians []float64
-		for _, values := range of {
-			if len(values) > 0 {
-				medians = append(medians, upperMedian(values))
-			}
+	out := map[Class]curve{}
+	for k, of := range sides {
+		of = slices.DeleteFunc(of, func(seen []curve) bool { return len(seen) == 0 })
+		out[k] = c.middleOf(plain.Each(of, c.middleOf))
+	}
+	return out
+}
+
+// middleOf is the curve of the medians in each percentile.
+func (c *Config) middleOf(curves []curve) (out curve) {
+	for k := range out {
+		if c.Latency || k == middle {
+			out[k] = upperMedian(plain.Each(curves, func(y curve) float64 { return y[k] }))
 		}
-		out[k] = upperMedian(medians)
 	}
 	return out
 }

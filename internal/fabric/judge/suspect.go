@@ -94,18 +94,16 @@ func (j *Judge) screen(g *group) (median, err float64) {
 func (j *Judge) suspectTrunks() {
 	groups := j.groups(j.trunksOf)
 	d := -math.Log(1-j.cfg.Slow) / 2
-	low := func(from, to int32, rail uint8) bool {
-		g := groups[subject{matrix.Trunk, rail, from, to}]
-		if g == nil || len(g.from) < leastTrunk || len(g.to) < leastTrunk {
-			return false
-		}
-		m, err := j.screen(g)
-		return m < -max(d, 3*err)
-	}
+	low := map[subject]float64{}
 	for s, g := range groups {
-		whole := s.from == anyLeaf || s.to == anyLeaf
-		if low(s.from, s.to, s.rail) && (whole || !low(s.from, anyLeaf, s.rail) && !low(anyLeaf, s.to, s.rail)) {
-			m, _ := j.screen(g)
+		if m, err := j.screen(g); len(g.from) >= leastTrunk && len(g.to) >= leastTrunk && m < -max(d, 3*err) {
+			low[s] = m
+		}
+	}
+	for s, m := range low {
+		_, up := low[subject{matrix.Trunk, s.rail, s.from, anyLeaf}]
+		_, down := low[subject{matrix.Trunk, s.rail, anyLeaf, s.to}]
+		if s.from == anyLeaf || s.to == anyLeaf || !up && !down {
 			j.subjects[s] = &trial{screen: m}
 		}
 	}
@@ -194,8 +192,7 @@ func (j *Judge) effectsOf(x Cell) float64 {
 		if s.kind == matrix.Link {
 			continue
 		}
-		t := j.subjects[s]
-		if t != nil && t.loaded.decision == open {
+		if t := j.subjects[s]; t != nil && t.loaded.decision == open {
 			return math.Inf(-1)
 		}
 		least += j.effects[s]

@@ -340,7 +340,7 @@ const mostControls = 512
 // worse is the verdict on a suspect's re-tests against those of good hosts under the same load, at a level that holds for
 // all suspects together. Where it cannot tell yet, the suspect is tested again.
 func (j *Judge) worse(suspect, controls []float64, tried int) bool {
-	confidence := 1 - j.cfg.Alpha/float64(max(tried, 1))
+	confidence := 1 - falseAlarm/float64(max(tried, 1))
 	effect := stats.Unpaired(plain.Each(controls, math.Exp), plain.Each(suspect, math.Exp), confidence, stats.HigherIsBetter)
 	return stats.Conclude([]stats.Effect{effect}, stats.Margins{Same: j.cfg.Slow / 2, Confidence: confidence})[0].Word == stats.Worse
 }
