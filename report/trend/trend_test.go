@@ -337,7 +337,7 @@ func TestParseWindow(t *testing.T) {
 		"14d": {Span: 14 * 24 * time.Hour}, "36h": {Span: 36 * time.Hour},
 		"2026-11-01": {Since: time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)},
 	} {
-		if got, err := ParseWindow(text); err != nil || got != want {
+		if got, err := ParseWindow(text); err != nil || *got != want {
 			t.Errorf("%s: %+v, %v", text, got, err)
 		}
 	}

@@ -18,22 +18,22 @@ type Window struct {
 }
 
 // ParseWindow reads "14d", "36h", "2026-11-01" or a time as in RFC 3339.
-func ParseWindow(text string) (Window, error) {
+func ParseWindow(text string) (*Window, error) {
 	text = strings.TrimSpace(text)
 	if days, ok := strings.CutSuffix(text, "d"); ok {
 		if n, err := strconv.Atoi(days); err == nil && n > 0 && n < 100_000 {
-			return Window{Span: time.Duration(n) * 24 * time.Hour}, nil
+			return &Window{Span: time.Duration(n) * 24 * time.Hour}, nil
 		}
 	}
 	if span, err := time.ParseDuration(text); err == nil && span > 0 {
-		return Window{Span: span}, nil
+		return &Window{Span: span}, nil
 	}
 	for _, layout := range []string{time.DateOnly, time.RFC3339} {
 		if at, err := time.Parse(layout, text); err == nil {
-			return Window{Since: at}, nil
+			return &Window{Since: at}, nil
 		}
 	}
-	return Window{}, fmt.Errorf("%q: want a time before the newest result (7d, 36h) or a date (2026-11-01)", text)
+	return nil, fmt.Errorf("%q: want a time before the newest result (7d, 36h) or a date (2026-11-01)", text)
 }
 
 // begin is the index of the first point that is new; the number of points where none is. The newest result of all counts, not

@@ -2,7 +2,6 @@
 package compare
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +9,7 @@ import (
 	"io/fs"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -25,14 +25,12 @@ import (
 	"github.com/gobw/gobw/report/trend"
 )
 
-// flags are the flags of 'compare' as they were typed.
+// flags are the flags of 'compare': what is settled as they are read, and the rest as it was typed.
 type flags struct {
-	gate                gate.Flags
-	confidence          float64
-	by, since, pictures string
-	figures             []string
-	unlike              bool
-	output              output.Flags
+	read   config
+	gate   gate.Flags
+	output output.Flags
+	wrong  cmdline.Faults
 }
 
 // config is what to compare, and how.
@@ -48,7 +46,8 @@ type config struct {
 // overTime tells a series of results from two sides.
 func (c config) overTime() bool { return len(c.New) == 0 && c.Options.By == "" }
 
-const defaultSince = "7d"
+// defaultSince is what is new over time where that is judged.
+const defaultSince = 7 * 24 * time.Hour
 
 // NewCommand makes 'compare'.
 func NewCommand(tool string, out output.Streams) *cobra.Command {
@@ -68,23 +67,22 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 		Args: cobra.ArbitraryArgs,
 		RunE: cmdline.Run(f.config, func(_ context.Context, c config) error { return run(out, c) }),
 	}
-	fs := cmd.Flags()
+	fs, o := cmd.Flags(), &f.read.Options
 	fs.SortFlags = false
 	f.gate.Bind(fs, "'worse<5%', 'p99 worse<10%', 'geomean worse<2%'")
-	fs.StringSliceVar(&f.figures, "figures", nil, "compare these `FIGURES`: bw, msgrate, p50, p99.9 (default: bw; latency: p50, p99)")
-	fs.StringVar(&f.by, "by", "", "compare two values of this `SETTING`: qps, tx_depth, device")
-	fs.BoolVar(&f.unlike, "unlike", false, "compare although device, CPU or link differ")
-	fs.Float64Var(&f.confidence, "confidence", stats.DefaultConfidence, "`CONFIDENCE` of verdicts and intervals")
-	fs.StringVar(&f.since, "since", "", "with DIR: only changes since `TIME`: 14d, 36h, or a date (default with --expect: "+defaultSince+")")
+	fs.StringSliceVar(&o.Figures, "figures", nil, "compare these `FIGURES`: bw, msgrate, p50, p99.9 (default: bw; latency: p50, p99)")
+	fs.StringVar(&o.By, "by", "", "compare two values of this `SETTING`: qps, tx_depth, device")
+	fs.BoolVar(&o.Unlike, "unlike", false, "compare although device, CPU or link differ")
+	fs.Float64Var(&o.Confidence, "confidence", stats.DefaultConfidence, "`CONFIDENCE` of verdicts and intervals")
+	cmdline.Parsed(fs, &f.wrong, &f.read.Window, "since", "", "", "with DIR: only changes since `TIME`: 14d, 36h, or a date (default with --expect: 7d)", trend.ParseWindow)
 	f.output.Bind(fs, render.TrendFormats())
-	fs.StringVar(&f.pictures, "pictures", "", "with DIR: write an SVG of each series into directory `OUT`")
+	fs.StringVar(&f.read.Pictures, "pictures", "", "with DIR: write an SVG of each series into directory `OUT`")
 	return cmd
 }
 
 // config checks the flags and names all mistakes at once.
 func (f *flags) config(args []string) (config, error) {
-	c := config{Pictures: f.pictures, Options: compare.Options{Confidence: f.confidence, Figures: f.figures, Unlike: f.unlike, By: f.by}}
-	var wrong cmdline.Faults
+	c, wrong := f.read, slices.Clone(f.wrong)
 	switch {
 	case len(args) == 2:
 		c.Old, c.New = strings.Split(args[0], ","), strings.Split(args[1], ",")
@@ -105,16 +103,12 @@ func (f *flags) config(args []string) (config, error) {
 			}
 		}
 	}
-	wrong.If(!(f.confidence >= 0.5 && f.confidence <= 0.999), "--confidence %g: want 0.5 to 0.999", f.confidence)
-	if c.overTime() {
-		if since := f.since; since != "" || f.gate.Given() {
-			w, err := trend.ParseWindow(cmp.Or(since, defaultSince))
-			wrong.Note(cmdline.Prefixed("--since", err))
-			c.Window = &w
-		}
-		wrong.If(f.unlike, "--unlike needs two results: in a directory each set-up has its own series")
+	wrong.If(!(c.Options.Confidence >= 0.5 && c.Options.Confidence <= 0.999), "--confidence %g: want 0.5 to 0.999", c.Options.Confidence)
+	wrong.If(c.overTime() && c.Options.Unlike, "--unlike needs two results: in a directory each set-up has its own series")
+	wrong.If(!c.overTime() && c.Window != nil, "--since needs a directory of results: compare DIR --since TIME")
+	if c.Window == nil && f.gate.Given() {
+		c.Window = &trend.Window{Span: defaultSince}
 	}
-	wrong.If(!c.overTime() && f.since != "", "--since needs a directory of results: compare DIR --since %s", f.since)
 	c.Output, err = f.output.Config()
 	wrong.Note(err)
 	if other := c.Output.Refuse(render.ComparisonFormats()); err == nil && !c.overTime() && other != nil {

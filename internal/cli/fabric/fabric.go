@@ -22,7 +22,7 @@ import (
 
 // NewCommand makes 'fabric'.
 func NewCommand(tool string, kind plan.Kind, out output.Streams) *cobra.Command {
-	f := &flags{kind: kind}
+	f := &flags{}
 	cmd := &cobra.Command{
 		Use: "fabric", Short: "Test the paths between many hosts; name slow hosts and links",
 		Long: "Test the paths between many hosts, and name slow hosts and links. Start\n" +
@@ -36,7 +36,7 @@ func NewCommand(tool string, kind plan.Kind, out output.Streams) *cobra.Command 
 			"  " + tool + " fabric --coordinator node1      # on each other host",
 		Args: cmdline.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := f.config()
+			c, err := f.check()
 			if err != nil {
 				return exit.UsageError{Err: err}
 			}
@@ -44,7 +44,7 @@ func NewCommand(tool string, kind plan.Kind, out output.Streams) *cobra.Command 
 			return run(cmd.Context(), out, c)
 		},
 	}
-	f.bind(cmd)
+	f.bind(cmd, kind)
 	return cmd
 }
 

@@ -19,9 +19,9 @@ import (
 func TestFinish(t *testing.T) {
 	bad := &report.Document{Complete: true, Fabric: &matrix.Matrix{Rounds: make([]matrix.Round, 1)}, Checks: []report.Check{{Verdict: stats.Failure(matrix.Slow, "", "")}}}
 	full := config{}
-	f := &flags{kind: plan.Bandwidth}
+	f := &flags{}
 	cmd := &cobra.Command{}
-	f.bind(cmd)
+	f.bind(cmd, plan.Bandwidth)
 	if err := cmd.ParseFlags([]string{"--save", "/dev/full"}); err != nil {
 		t.Fatal(err)
 	}

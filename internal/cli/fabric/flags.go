@@ -27,21 +27,7 @@ import (
 	"github.com/gobw/gobw/verbs"
 )
 
-// flags are the flags of 'fabric'.
-type flags struct {
-	kind   plan.Kind
-	device opendevice.Flags
-	output output.Flags
-
-	pattern, duration, round, slow string
-	coordinator, hosts, wait       string
-	operation, transport, size     string
-	qps                            int
-	gate                           gate.Flags
-	worker                         bool
-}
-
-// config is a validated run.
+// config is a run.
 type config struct {
 	run         fabric.Config
 	coordinator string
@@ -55,59 +41,112 @@ type config struct {
 	command     []string
 }
 
-func (f *flags) bind(cmd *cobra.Command) {
-	fs := cmd.Flags()
+// flags are the flags of 'fabric'. The run is set as they are read.
+type flags struct {
+	config config
+	device opendevice.Flags
+	output output.Flags
+	gate   gate.Flags
+	wrong  cmdline.Faults // of what was typed
+}
+
+func (f *flags) bind(cmd *cobra.Command, kind plan.Kind) {
+	fs, c, wrong := cmd.Flags(), &f.config, &f.wrong
 	fs.SortFlags = false
-	fs.StringVar(&f.pattern, "pattern", "", "pair hosts by `PATTERN`: "+schedule.PatternText()+" (default: what fits --time)")
-	fs.StringVar(&f.duration, "time", "5m", "planned `TIME` of the run; the run may take twice as long")
-	fs.StringVar(&f.round, "round", "1s", "measure each round for `TIME`")
-	fs.StringVar(&f.slow, "slow", "5%", "the smallest `DROP` that matters")
+	r, p := &c.run, &c.run.Plan
+	*p = plan.Spec{Kind: kind, Duration: time.Hour}
+	r.Judge = judge.Config{Seed: 1, Latency: kind == plan.Latency}
+	cmdline.Parsed(fs, wrong, &r.Pattern, "pattern", "", "", "pair hosts by `PATTERN`: "+schedule.PatternText()+" (default: what fits --time)", schedule.ParsePattern)
+	cmdline.Parsed(fs, wrong, &r.Time, "time", "", "5m", "planned `TIME` of the run; the run may take twice as long", atLeast(time.Second))
+	cmdline.Parsed(fs, wrong, &r.Measure, "round", "", "1s", "measure each round for `TIME`", atLeast(10*time.Millisecond))
+	cmdline.Parsed(fs, wrong, &r.Judge.Slow, "slow", "", "5%", "the smallest `DROP` that matters", func(text string) (float64, error) {
+		slow, err := cmdline.ParsePercent(text)
+		if err != nil || slow < 0.005 || slow > 0.9 {
+			return 0, fmt.Errorf("%q: want 0.5%% to 90%%", text)
+		}
+		return slow, nil
+	})
 	cmdline.Group(fs, "What to test")
-	fs.StringVar(&f.hosts, "hosts", "", "all hosts: a `FILE` with one per line, or node[1-4]; start the others with --coordinator")
-	fs.StringVar(&f.coordinator, "coordinator", "", "find rank 0 at `ADDRESS`: HOST, HOST:PORT or :PORT; without a launcher: join the run there")
-	fs.StringVar(&f.wait, "wait", "60s", "wait this `TIME` for ranks")
+	cmdline.Parsed(fs, wrong, &c.hosts, "hosts", "", "", "all hosts: a `FILE` with one per line, or node[1-4]; start the others with --coordinator", readHosts)
+	cmdline.Parsed(fs, wrong, &c.coordinator, "coordinator", "", "", "find rank 0 at `ADDRESS`: HOST, HOST:PORT or :PORT; without a launcher: join the run there", func(text string) (string, error) {
+		host, port, err := net.SplitHostPort(text)
+		if err != nil {
+			return text, nil //nolint:nilerr // a host alone
+		}
+		n, err := strconv.ParseUint(port, 10, 16)
+		if c.port = int(n); err != nil || n == 0 {
+			return "", fmt.Errorf("%s: want HOST, HOST:PORT or :PORT, with a port from 1 to 65535", text)
+		}
+		return host, nil
+	})
+	cmdline.Parsed(fs, wrong, &r.Wait, "wait", "", "60s", "wait this `TIME` for ranks", atLeast(time.Second))
 	cmdline.Group(fs, "Ranks")
 	size, example := "64K", "'bw >= 90Gb/s'"
-	if f.kind == plan.Latency {
-		size, example = "8", "'p50 <= 3us'"
+	if kind == plan.Latency {
+		size, example, p.InlineBytes = "8", "'p50 <= 3us'", -1
 	}
-	fs.StringVar(&f.operation, "op", "write", "test with `OPERATION`: write, read or send")
-	fs.StringVarP(&f.transport, "connection", "c", "RC", "use `TRANSPORT`: RC, UC or UD")
-	fs.StringVarP(&f.size, "size", "s", size, "messages of `SIZE` bytes")
-	fs.IntVarP(&f.qps, "qp", "q", 1, "queue pairs of each flow")
+	cmdline.Parsed(fs, wrong, &p.Operation, "op", "", "write", "test with `OPERATION`: write, read or send", func(text string) (plan.Operation, error) {
+		if op := plan.Operation(text); slices.Contains(fabric.Operations(), op) {
+			return op, nil
+		}
+		return "", fmt.Errorf("%q: want write, read or send", text)
+	})
+	cmdline.Parsed(fs, wrong, &p.Transport, "connection", "c", "RC", "use `TRANSPORT`: RC, UC or UD", func(text string) (verbs.Transport, error) {
+		return cmdline.Text[verbs.Transport](strings.ToUpper(text))
+	})
+	cmdline.Parsed(fs, wrong, &p.Sizes, "size", "s", size, "messages of `SIZE` bytes", func(text string) ([]int, error) {
+		n, err := plan.ParseSize(text)
+		return []int{n}, err
+	})
+	fs.IntVarP(&p.QPs, "qp", "q", 1, "queue pairs of each flow")
 	cmdline.Group(fs, "Between two hosts")
 	f.device.Bind(fs)
 	f.device.Several(fs)
 	f.output.Bind(fs, render.DocumentFormats())
 	f.gate.Bind(fs, example)
 	cmdline.Group(fs, "Output and verdict")
-	fs.BoolVar(&f.worker, "worker", false, "measure as told on standard input")
+	fs.BoolVar(&c.worker, "worker", false, "measure as told on standard input")
 	cmdline.Hide(fs, "worker")
 	cmdline.GroupFlags(cmd)
 	cmdline.Brief(cmd, "time", "pattern", "hosts", "coordinator", "device", "expect", "save")
 }
 
-// config checks the flags and names all mistakes at once.
-func (f *flags) config() (config, error) {
-	c := config{
-		coordinator: f.coordinator, worker: f.worker, deviceFlags: &f.device,
+// atLeast parses a time.
+func atLeast(least time.Duration) func(text string) (time.Duration, error) {
+	return func(text string) (time.Duration, error) {
+		d, err := plan.ParseSeconds(text)
+		if err != nil || d < least {
+			err = fmt.Errorf("%q: want a time in s, m or h, %v or more, such as 90s or 20m", text, least)
+		}
+		return d, err
 	}
-	var wrong cmdline.Faults
-	var err error
+}
+
+// check names all mistakes at once.
+func (f *flags) check() (c config, err error) {
+	c = f.config
+	wrong := slices.Clone(f.wrong)
+	c.deviceFlags = &f.device
 	c.device, err = f.device.Config()
 	wrong.Note(err)
 	c.run.Rails = strings.Split(c.device.Name, ",")
 	c.output, err = f.output.Config()
 	wrong.Note(err)
-	if host, port, err := net.SplitHostPort(f.coordinator); err == nil {
-		n, err := strconv.ParseUint(port, 10, 16)
-		wrong.If(err != nil || n == 0, "--coordinator %s: want HOST, HOST:PORT or :PORT, with a port from 1 to 65535", f.coordinator)
-		c.coordinator, c.port = host, int(n)
+	p := &c.run.Plan
+	latency := p.Kind == plan.Latency
+	if p.Sizes[0] >= 1024 { // a slow path has few completions in a round: each is looked at
+		p.CQMod = 1
 	}
-	f.rounds(&c, &wrong)
-	f.test(&c, &wrong)
+	wrong.If(c.run.Measure > time.Hour, "--round %v: want an hour or less", c.run.Measure)
+	wrong.Range("--qp (-q)", p.QPs, 1, 256)
+	if p.Operation == plan.Write && !latency && p.Transport == verbs.RC && p.QPs == 1 {
+		p.Verify = "ends"
+	}
+	wrong.If(p.Operation != "" && !plan.RowOf(p.Operation).Supports(p.Transport), "--op %s: %v does not carry it: use --connection RC, or --op send", p.Operation, p.Transport)
+	wrong.If(p.Operation == plan.Write && p.Transport == verbs.UC, "--op write over UC: nobody can count what arrives: use --op send, or --connection RC")
+	wrong.If(latency && c.run.Pattern == schedule.Incast, "--pattern incast: a latency test needs one partner per round: use pairs, leaves or random")
 	c.gate, err = f.gate.Config(expect.Options{Dir: "."}, func(e *expect.Expectation) error {
-		return e.CheckTest(string(f.kind), c.run.Plan.Transport.String())
+		return e.CheckTest(string(p.Kind), p.Transport.String())
 	})
 	wrong.Note(err)
 	return c, errors.Join(wrong...)
@@ -115,57 +154,6 @@ func (f *flags) config() (config, error) {
 
 // mostListed bounds a file of hosts.
 const mostListed = 64 << 20
-
-// rounds checks what decides which rounds are run.
-func (f *flags) rounds(c *config, wrong *cmdline.Faults) {
-	seconds := func(name, text string, least time.Duration) time.Duration {
-		d, err := plan.ParseSeconds(text)
-		wrong.If(err != nil || d < least, "%s %q: want a time in s, m or h, %v or more, such as 90s or 20m", name, text, least)
-		return d
-	}
-	r := &c.run
-	r.Time, r.Measure, r.Wait = seconds("--time", f.duration, time.Second), seconds("--round", f.round, 10*time.Millisecond), seconds("--wait", f.wait, time.Second)
-	wrong.If(r.Measure > time.Hour, "--round %s: want an hour or less", f.round)
-	var err error
-	if f.pattern != "" {
-		r.Pattern, err = schedule.ParsePattern(f.pattern)
-		wrong.Note(cmdline.Prefixed("--pattern", err))
-	}
-	if f.hosts != "" {
-		c.hosts, err = readHosts(f.hosts)
-		wrong.Note(cmdline.Prefixed("--hosts", err))
-	}
-	slow, err := cmdline.ParsePercent(f.slow)
-	wrong.If(err != nil || slow < 0.005 || slow > 0.9, "--slow %q: want 0.5%% to 90%%", f.slow)
-	r.Judge = judge.Config{Slow: slow, Seed: 1, Latency: f.kind == plan.Latency}
-}
-
-// test checks what runs between two hosts.
-func (f *flags) test(c *config, wrong *cmdline.Faults) {
-	p := plan.Spec{Operation: plan.Operation(f.operation), Kind: f.kind, QPs: f.qps, Duration: time.Hour}
-	if f.kind == plan.Latency {
-		p.InlineBytes = -1
-	}
-	if err := p.Transport.UnmarshalText([]byte(strings.ToUpper(f.transport))); err != nil {
-		wrong.Note(cmdline.Prefixed("--connection (-c)", err))
-	}
-	size, err := plan.ParseSize(f.size)
-	wrong.Note(cmdline.Prefixed("--size (-s)", err))
-	p.Sizes = []int{size}
-	if size >= 1024 { // a slow path has few completions in a round: each is looked at
-		p.CQMod = 1
-	}
-	wrong.Range("--qp (-q)", f.qps, 1, 256)
-	if p.Operation == plan.Write && f.kind == plan.Bandwidth && p.Transport == verbs.RC && f.qps == 1 {
-		p.Verify = "ends"
-	}
-	known := slices.Contains(fabric.Operations(), p.Operation)
-	wrong.If(!known, "--op %q: want write, read or send", f.operation)
-	wrong.If(known && !plan.RowOf(p.Operation).Supports(p.Transport), "--op %s: %v does not carry it: use --connection RC, or --op send", f.operation, p.Transport)
-	wrong.If(p.Operation == plan.Write && p.Transport == verbs.UC, "--op write over UC: nobody can count what arrives: use --op send, or --connection RC")
-	wrong.If(f.kind == plan.Latency && c.run.Pattern == schedule.Incast, "--pattern incast: a latency test needs one partner per round: use pairs, leaves or random")
-	c.run.Plan = p
-}
 
 // readHosts reads a file of hosts, or a list as Slurm's.
 func readHosts(s string) ([]string, error) {
