@@ -181,7 +181,7 @@ func (s *Settled) checkThreads(wrong *Faults) {
 	name := fmt.Sprintf("--threads %d", p.Threads)
 	l := &s.limits
 	if most := l.Device.Limits.Threads; most > 0 && p.Threads > most*p.Rails && (s.Sends() || s.Receives()) {
-		wrong.Add("%s: %s works for one thread at a time · name it once for each thread: -d %[2]s,%[2]s", name, l.Device.Name)
+		wrong.Add("%s: %s works for one thread at a time; name it once for each thread: -d %[2]s,%[2]s", name, l.Device.Name)
 		return
 	}
 	switch {

@@ -87,7 +87,7 @@ func (c Conditions) Warnings() []string {
 		}
 	}
 	if c.Seconds > 0 && c.Seconds < needed {
-		add(Short, "measured for %s ms, %s ms needed%s · -D %.0f", plain.Number(c.Seconds*1e3), plain.Number(needed*1e3), why, math.Ceil(2*needed))
+		add(Short, "measured for %s ms, %s ms needed%s; try -D %.0f", plain.Number(c.Seconds*1e3), plain.Number(needed*1e3), why, math.Ceil(2*needed))
 	}
 	if len(c.RunValues) > 1 {
 		s := stats.Summarize(c.RunValues, stats.DefaultConfidence)
@@ -96,14 +96,14 @@ func (c Conditions) Warnings() []string {
 			low, high, what = s.Interval.Low, s.Interval.High, "95 % interval"
 		}
 		if half := (high - low) / 2; s.Median > 0 && half > noisyRelative*s.Median {
-			add(Noisy, "the runs differ: ±%.0f %% (%s of %d runs) · --runs %d", 100*half/s.Median, what, s.N, 2*s.N)
+			add(Noisy, "the runs differ: ±%.0f %% (%s of %d runs); try --runs %d", 100*half/s.Median, what, s.N, 2*s.N)
 		}
 	}
 	if n := len(c.SeriesValues); n >= 8 {
 		sorted := slices.Sorted(slices.Values(c.SeriesValues))
 		median := sorted[n/2]
 		if spread := sorted[n*3/4] - sorted[n/4]; median > 0 && spread > unsteadyRelative*median {
-			add(Noisy, "the rate varied by %.0f %% within the run (interquartile range) · -D 10 --runs 6", 100*spread/median)
+			add(Noisy, "the rate varied by up to %.0f %% within a run (interquartile range); try -D 10 --runs 6", 100*spread/median)
 		}
 	}
 	if c.WatchedSeconds > 0 {
@@ -111,18 +111,18 @@ func (c Conditions) Warnings() []string {
 			add(Others, "the hypervisor took %.1f %% of the measuring CPU's time, %.0f ms", 100*c.StealSeconds/c.WatchedSeconds, c.StealSeconds*1e3)
 		}
 		if share := c.WaitedSeconds / c.WatchedSeconds; share > waitedRelative && c.WaitedSeconds >= waitedSeconds {
-			remedy := "--priority realtime (root)"
+			remedy := "--priority realtime (needs root)"
 			if c.Realtime {
 				remedy = "-D 500ms --runs 21"
 			}
-			add(Others, "other programs took %.0f %% of the measuring CPU · %s", 100*share, remedy)
+			add(Others, "other programs took %.0f %% of the measuring CPU; try %s", 100*share, remedy)
 		}
 	}
 	if c.ThrottledCount > 0 {
 		add(Others, "the CPU reported %d thermal throttle events", c.ThrottledCount)
 	}
 	if c.QuotaStops > 0 {
-		add(Others, "the CPU quota of this process's control group ran out %d times, for %.0f ms · raise it", c.QuotaStops, c.QuotaSeconds*1e3)
+		add(Others, "the CPU quota of this process's control group ran out %d times, for %.0f ms; raise the quota", c.QuotaStops, c.QuotaSeconds*1e3)
 	}
 	if c.MedianNs > 0 && c.ClockCostNs > clockRelative*c.MedianNs {
 		add(Short, "a time stamp costs %.0f ns, %.0f %% of the median", c.ClockCostNs, 100*c.ClockCostNs/c.MedianNs)

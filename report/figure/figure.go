@@ -49,7 +49,7 @@ func All() []Figure {
 		if r.IsLatency() {
 			return "a latency test has p50, p99, ...; gobw measures bandwidth"
 		}
-		return "nobody counted what arrived · --verify=all counts, and so does --imm"
+		return "nobody counted what arrived; try --verify=all or --imm"
 	}
 	inBandwidth := func(f func(*report.Record) (float64, bool)) func(*report.Record) (float64, bool) {
 		return func(r *report.Record) (float64, bool) {

@@ -3,7 +3,6 @@ package figure
 import (
 	"cmp"
 	"fmt"
-	"strconv"
 
 	"github.com/gobw/gobw/report"
 	"github.com/gobw/gobw/report/plain"
@@ -23,15 +22,17 @@ type Row struct {
 	Runs  []*report.Record
 }
 
-// Signaled says how often messages are signaled in a group: "100", or "100, from 16 KiB every message" where it depends on the size.
+// Signaled says how often a completion comes: every "100 messages", or "100 messages (from 16 KiB: every message)" where it depends on
+// the size.
 func (g Group) Signaled() string {
+	messages := func(every int) string { return cmp.Or(plain.When(every > 1, "%d messages", every), "message") }
 	var out string
 	last := 0
 	for _, r := range g.Rows {
 		if every := max(r.CQMod, 1); last == 0 {
-			out, last = strconv.Itoa(every), every
+			out, last = messages(every), every
 		} else if every != last {
-			out, last = out+fmt.Sprintf(", from %s every %s", plain.Bytes(float64(r.Size)), cmp.Or(plain.When(every > 1, "%d", every), "message")), every
+			out, last = out+fmt.Sprintf(" (from %s: every %s)", plain.Bytes(float64(r.Size)), messages(every)), every
 		}
 	}
 	return out

@@ -382,7 +382,7 @@ func (n *Grid) Disturbed(share float64) string {
 		return ""
 	}
 	return fmt.Sprintf("disturbed: %d of %d measurements", d.Stayed, d.Runs) +
-		plain.When(n.Setup.Priority == "" && 5*d.Stayed > d.Runs, " · start again with --priority realtime (root)")
+		plain.When(n.Setup.Priority == "" && 5*d.Stayed > d.Runs, "; try --priority realtime (needs root)")
 }
 
 // summary says the outcome in plain words: a sentence for each series of block sizes that has a verdict, and one for all open
@@ -422,7 +422,7 @@ func (n *Grid) summary() []string {
 		out = append(out, text)
 	}
 	if len(n.Missing) > 0 {
-		out = append(out, fmt.Sprintf("interrupted: %d measurements are missing · --save FILE and --resume measure the rest", len(n.Missing)))
+		out = append(out, fmt.Sprintf("interrupted: %d measurements are missing; --save FILE --resume measures the rest", len(n.Missing)))
 	}
 	return out
 }
@@ -548,7 +548,7 @@ func (n *Grid) settled(open []Cell) string {
 			if len(n.Missing) > 0 {
 				return fmt.Sprintf(": not all of the %d rounds are measured", n.Setup.Runs)
 			}
-			return fmt.Sprintf(" · --runs 20 (%d at least)", stats.LeastPairs(stats.DefaultConfidence))
+			return fmt.Sprintf("; try --runs 20 (at least %d)", stats.LeastPairs(stats.DefaultConfidence))
 		}
 		var pairs int
 		settle := strings.TrimPrefix(open[i].Question.Settle, "about ")
@@ -564,7 +564,7 @@ func (n *Grid) settled(open []Cell) string {
 		return "; more rounds do not help: the machine is too noisy"
 	}
 	slices.Sort(rounds)
-	return fmt.Sprintf(" · --runs %d", rounds[half-1]) + plain.When(len(open) > 1, " would decide about half of these rows")
+	return fmt.Sprintf("; try --runs %d", rounds[half-1]) + plain.When(len(open) > 1, ", probably enough for half of these rows")
 }
 
 // cellsInWords is "at 64 B and 256 B to 1 KiB blocks": three neighbours of the series or more become a range.

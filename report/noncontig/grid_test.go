@@ -339,7 +339,7 @@ func TestNoncontigFewRounds(t *testing.T) {
 	for _, rounds := range []int{1, 4} {
 		n := knownCosts(0.01, rounds)
 		n.Analyze()
-		want := "gather (G-WR), 2 series: cannot tell whether gather-write or pack is faster · --runs 20 (6 at least)"
+		want := "gather (G-WR), 2 series: cannot tell whether gather-write or pack is faster; try --runs 20 (at least 6)"
 		if n.Summary[0] != want {
 			t.Errorf("%d rounds: %q, want %q", rounds, n.Summary[0], want)
 		}

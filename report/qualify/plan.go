@@ -420,7 +420,7 @@ func (p *planParser) expect(t *Test, f field) {
 		var ee *report.ExpressionError
 		switch {
 		case errors.As(err, &ee):
-			p.mistake(shifted(at, ee.Column-1), "expect: %s%s", ee.Short(), plain.When(errors.Is(err, fs.ErrNotExist), " · make it first: the same command with --leave-out all --save FILE"))
+			p.mistake(shifted(at, ee.Column-1), "expect: %s%s", ee.Short(), plain.When(errors.Is(err, fs.ErrNotExist), "; make it first: the same command with --leave-out all --save FILE"))
 		case err != nil:
 			p.mistake(at, "expect: %v", err)
 		default:

@@ -179,8 +179,8 @@ func repetitions(g figure.Group) string {
 func bandwidthGrid(g figure.Group) table {
 	marks := &notes{}
 	title := g.Setup.Title()
-	if every := g.Signaled(); every != "1" {
-		title += ", signaled every " + every
+	if every := g.Signaled(); every != "message" {
+		title += ", completion every " + every
 	}
 	title += repetitions(g)
 	bw, rate := inUnit(figure.Of("bw"), g.Rows, plain.BitsPerS), inUnit(figure.Of("msgrate"), g.Rows, plain.MessagesPerS)
@@ -300,12 +300,12 @@ func severity(text string) float64 {
 // finish writes the lines below the table. A column that says the same of every row is left out.
 func (m *notes) finish(g *table) {
 	for _, n := range m.all {
-		line := n.text
+		rows := plain.When(n.rows < len(m.rows), " (%d of %d rows)", n.rows, len(m.rows)) +
+			plain.When(n.rows == len(m.rows) && n.rows > 1, " (all rows)")
+		line := n.text + rows
 		if n.kind != "" {
-			line = n.kind + ": " + line
+			line = n.kind + rows + ": " + n.text
 		}
-		line += plain.When(n.rows < len(m.rows), " (%d of %d rows)", n.rows, len(m.rows))
-		line += plain.When(n.rows == len(m.rows) && n.rows > 1, " (all rows)")
 		g.Notes = append(g.Notes, line)
 	}
 	same := !slices.ContainsFunc(m.rows, func(kinds []string) bool { return !slices.Equal(kinds, m.rows[0]) })

@@ -292,8 +292,8 @@ func TestOneLineForEachKindOfNote(t *testing.T) {
 	d.Records, d.Checks, d.Warnings = d.Records[:6], nil, nil
 	for i := range d.Records {
 		d.Records[i].Warnings = []string{
-			fmt.Sprintf("disturbed: other programs took %d %% of the measuring CPU · --priority realtime (root)", 10+i),
-			fmt.Sprintf("peer: disturbed: other programs took %d %% of the measuring CPU · --priority realtime (root)", 20+i),
+			fmt.Sprintf("disturbed: other programs took %d %% of the measuring CPU; try --priority realtime (needs root)", 10+i),
+			fmt.Sprintf("peer: disturbed: other programs took %d %% of the measuring CPU; try --priority realtime (needs root)", 20+i),
 			"peer: too short: measured for 3 ms",
 		}
 		if i < 2 {
@@ -311,18 +311,18 @@ func TestOneLineForEachKindOfNote(t *testing.T) {
 		t.Errorf("what failed is said not once, above:\n%s", text)
 	}
 	for _, want := range []string{
-		"disturbed: other programs took 25 % of the measuring CPU", "(all rows)", "noisy: the rate moved (2 of 6 rows)", "short: measured for 3 ms (all rows)", "disturbed, short, noisy\n",
+		"disturbed (all rows): other programs took 25 % of the measuring CPU", "noisy (2 of 6 rows): the rate moved", "short (all rows): measured for 3 ms", "disturbed, short, noisy\n",
 	} {
 		if strings.Count(text, want) < 1 {
 			t.Errorf("no %q in\n%s", want, text)
 		}
 	}
 	var quiet noteless
-	if err := Documents(&quiet, "table", []*report.Document{d}); err != nil || strings.Contains(quiet.String(), "disturbed: ") || !strings.Contains(quiet.String(), "1048576") {
+	if err := Documents(&quiet, "table", []*report.Document{d}); err != nil || strings.Contains(quiet.String(), "disturbed (all rows): ") || !strings.Contains(quiet.String(), "1048576") {
 		t.Errorf("--quiet: %v\n%s", err, &quiet)
 	}
 	_, below, _ := strings.Cut(text, "1048576")
-	if n := strings.Count(below, "disturbed: "); n != 1 {
+	if n := strings.Count(below, "disturbed (all rows): "); n != 1 {
 		t.Errorf("disturbed is said %d times below the figures:\n%s", n, text)
 	}
 	if n := strings.Count(strings.TrimSpace(below), "\n"); n > 6 {

@@ -68,7 +68,7 @@ func TestCPULosses(t *testing.T) {
 				"sys/fs/cgroup/elsewhere/x/cpu.stat": "nr_throttled 100\n",
 			},
 			want:  Disturbance{Stops: 2, Stopped: 90 * time.Millisecond},
-			words: "disturbed: the CPU quota of this process's control group ran out 2 times, for 90 ms · raise it",
+			words: "disturbed: the CPU quota of this process's control group ran out 2 times, for 90 ms; raise the quota",
 		},
 		{
 			name: "quota, version 1 beside an empty version 2", cpus: []int{0},
@@ -81,7 +81,7 @@ func TestCPULosses(t *testing.T) {
 				"sys/fs/cgroup/cpu,cpuacct/box/cpu.stat": "nr_periods 9\nnr_throttled 1\nthrottled_time 30000000\n",
 			},
 			want:  Disturbance{Stops: 1, Stopped: 30 * time.Millisecond},
-			words: "disturbed: the CPU quota of this process's control group ran out 1 times, for 30 ms · raise it",
+			words: "disturbed: the CPU quota of this process's control group ran out 1 times, for 30 ms; raise the quota",
 		},
 		{
 			name: "heat", cpus: []int{2},

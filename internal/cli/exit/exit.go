@@ -147,7 +147,7 @@ func Complain(w io.Writer, tool string, err error) {
 	}
 	fixes := slices.DeleteFunc([]string{verbs.RemedyOf(err), flagsFor(err)}, func(s string) bool { return s == "" })
 	if len(fixes) > 0 {
-		fmt.Fprintf(w, "%s: %s\n", tool, plain.Terminal(strings.Join(fixes, " · ")))
+		fmt.Fprintf(w, "%s: %s\n", tool, plain.Terminal(strings.Join(fixes, "; ")))
 	}
 }
 

@@ -125,7 +125,7 @@ func Open(ctx context.Context, out output.Streams, c Config) (_ *Measurer, err e
 	if err != nil {
 		m.Session = nil
 		if errors.Is(err, syscall.ECONNREFUSED) && !c.Peer.Loopback {
-			err = fmt.Errorf("%w: nobody serves there · %s", err, c.Peer.Serve(c.Tool))
+			err = fmt.Errorf("%w: no server there; type %s", err, c.Peer.Serve(c.Tool))
 		}
 		return nil, exit.SetupError{Err: err}
 	}

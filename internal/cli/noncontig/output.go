@@ -26,7 +26,7 @@ type gridMeter struct {
 }
 
 func newGridMeter(out output.Streams, c output.Config, total int) *gridMeter {
-	remedy := plain.When(c.Document() != "", " · Ctrl-C stops, --resume continues")
+	remedy := plain.When(c.Document() != "", "; Ctrl-C stops, --resume continues")
 	return &gridMeter{bar: output.NewProgress(out, c.Quiet), out: out, quiet: c.Quiet, remedy: remedy, total: total, started: time.Now()}
 }
 

@@ -89,9 +89,9 @@ func (c *config) ask(ctx context.Context, s *engine.Search) error {
 	short := ""
 	switch {
 	case errors.Is(err, errTimeUp):
-		short = fmt.Sprintf("--time %v was too short: stopped after %d tests · --time %v", c.Limit, len(s.Steps()), 4*c.Limit)
+		short = fmt.Sprintf("--time %v was too short: stopped after %d tests; try --time %v", c.Limit, len(s.Steps()), 4*c.Limit)
 	case errors.Is(err, engine.ErrPoints):
-		short = fmt.Sprintf("--points %d were too few · --points %d", c.Points, 4*c.Points)
+		short = fmt.Sprintf("--points %d were too few; try --points %d", c.Points, 4*c.Points)
 	default:
 		return err
 	}

@@ -152,7 +152,7 @@ func greet(ctx context.Context, conn net.Conn, advertised perftest.Version, o Di
 	}
 	theirs, err := perftest.ParseHello(b[:])
 	if err != nil {
-		return nil, fmt.Errorf("%s answers %q: %s, not gobw or perftest · check the port (-p)", conn.RemoteAddr(), b, strangerOf(b[:]))
+		return nil, fmt.Errorf("%s answers %q: %s, not gobw or perftest; check the port (-p)", conn.RemoteAddr(), b, strangerOf(b[:]))
 	}
 	if !stop() {
 		return nil, context.Cause(ctx)

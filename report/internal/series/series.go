@@ -84,7 +84,7 @@ func Collect(docs []*report.Document, figures []figure.Figure, by string) (*Coll
 				}
 				s, err := c.add(Key{Point: rest, Figure: f.Name}, value, by, f, func() (string, string) {
 					table, row := rest.Row()
-					return table.Title() + plain.When(r.CQMod > 1, ", signaled every %d", r.CQMod), row
+					return table.Title() + plain.When(r.CQMod > 1, ", completion every %d messages", r.CQMod), row
 				})
 				if err != nil {
 					return nil, err
