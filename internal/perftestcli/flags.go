@@ -44,6 +44,14 @@ func (e *StockError) Error() string { return e.Err.Error() }
 // Unwrap returns the fault in our words.
 func (e *StockError) Unwrap() error { return e.Err }
 
+// stockIf is a fault, if it is one, in stock's words and in ours.
+func stockIf(is bool, line, format string, args ...any) error { //nolint:revive // whether it stands against the test
+	if !is {
+		return nil
+	}
+	return &StockError{line, fmt.Errorf(format, args...)}
+}
+
 // inStockWords adds stock's line, if there is one.
 func inStockWords(line string, err error) error {
 	if line == "" || err == nil {

@@ -188,11 +188,7 @@ func (v *Invocation) settle() []error {
 	if err != nil {
 		return []error{err}
 	}
-	stock := func(is bool, line, format string, args ...any) { //nolint:revive // whether it stands against the test
-		if is {
-			wrong.Note(&StockError{line, fmt.Errorf(format, args...)})
-		}
-	}
+	stock := func(is bool, line, format string, args ...any) { wrong.Note(stockIf(is, line, format, args...)) }
 	stock((p.Events || p.Vector > 0) && !row.NeedsReceive() && !row.Responded, " Events feature not available on WRITE verb", "-e: a WRITE makes no event at the peer; add --write_with_imm")
 	stock(v.Style() == Classic && p.RxDepth > 1 && p.Operation == plan.Write && !p.WriteImm, " On RDMA verbs rx depth can be only 1", "-r %d: a WRITE takes no receive", p.RxDepth)
 	stock(p.TOS != nil && !p.RDMACM, " TOS only valid for rdma_cm based QP and RawEth QP ", "--tos (-T): it needs -R; --tclass works without")
@@ -204,22 +200,17 @@ func (v *Invocation) settle() []error {
 	if len(*wrong) > 0 {
 		return *wrong
 	}
-	switch {
-	case p.Duration > 0 && p.Iterations > 0 && !p.Infinite:
+	if p.Duration > 0 && p.Iterations > 0 && !p.Infinite {
 		v.warn("-n %d is ignored: -D decides", p.Iterations)
 		p.Iterations = 0
 	}
 	if p.Infinite {
-		switch {
-		case p.AllSizes:
-			wrong.Add("--run_infinitely and -a exclude each other")
-		case p.Operation == plan.Send && p.Bidirectional:
-			line := " run_infinitely mode is not supported in SEND Bidirectional BW test"
-			if v.Style() == Modern {
-				line = " run_infinitely mode is not supported in SEND, SEND_IMM or WRITE_IMM Bidirectional BW test"
-			}
-			stock(true, line, "--run_infinitely does not work with send -b")
+		wrong.If(p.AllSizes, "--run_infinitely and -a exclude each other")
+		line := " run_infinitely mode is not supported in SEND Bidirectional BW test"
+		if v.Style() == Modern {
+			line = " run_infinitely mode is not supported in SEND, SEND_IMM or WRITE_IMM Bidirectional BW test"
 		}
+		stock(!p.AllSizes && p.Operation == plan.Send && p.Bidirectional, line, "--run_infinitely does not work with send -b")
 		if p.Duration == 0 {
 			p.Duration = impliedSeconds * time.Second
 		}
@@ -259,7 +250,10 @@ func (v *Invocation) settle() []error {
 		v.warn("--report-both is ignored: it needs -b")
 		v.ReportBoth = false
 	}
-	v.settleOutput(wrong)
+	measures, known := map[string]plan.Kind{"": p.Kind, "bandwidth": plan.Bandwidth, "message_rate": plan.Bandwidth, "latency": plan.Latency}[v.Output]
+	stock(!known, " Invalid verbosity level output flag. Please use bandwidth, latency, message_rate", "--output %q: want bandwidth, message_rate or latency", v.Output)
+	stock(known && measures != p.Kind && bandwidth, " Output verbosity level for BW can be: bandwidth, message_rate", "--output latency: %s measures bandwidth", v.Tool.Name)
+	stock(known && measures != p.Kind && !bandwidth, " Output verbosity level for LAT can be: latency", "--output %s: %s measures latency", v.Output, v.Tool.Name)
 	v.settleRate(wrong)
 	v.ControlCM = v.ControlCM || p.RDMACM
 	if !row.NeedsReceive() && (p.RxDepth > 0 || p.RecvList > 1) {
@@ -327,23 +321,6 @@ func (v *Invocation) settleValidation(wrong *plan.Faults) {
 	}
 }
 
-func (v *Invocation) settleOutput(wrong *plan.Faults) {
-	bandwidth := v.Plan.Kind == plan.Bandwidth
-	switch v.Output {
-	case "":
-	case "bandwidth", "message_rate":
-		if !bandwidth {
-			wrong.Note(&StockError{" Output verbosity level for LAT can be: latency", fmt.Errorf("--output %s: %s measures latency", v.Output, v.Tool.Name)})
-		}
-	case "latency":
-		if bandwidth {
-			wrong.Note(&StockError{" Output verbosity level for BW can be: bandwidth, message_rate", fmt.Errorf("--output latency: %s measures bandwidth", v.Tool.Name)})
-		}
-	default:
-		wrong.Note(&StockError{" Invalid verbosity level output flag. Please use bandwidth, latency, message_rate", fmt.Errorf("--output %q: want bandwidth, message_rate or latency", v.Output)})
-	}
-}
-
 // settleSize fills the sizes. What a datagram may carry depends on the port: see Fit.
 func (v *Invocation) settleSize() {
 	p := &v.Plan
@@ -385,29 +362,19 @@ var hardwareRates = []float64{2.5, 5, 10, 14, 20, 25, 28, 30, 40, 50, 56, 60, 80
 
 // settleRate turns --rate_limit and its unit into bits per second.
 func (v *Invocation) settleRate(wrong *plan.Faults) {
+	stock := func(is bool, line, format string, args ...any) { wrong.Note(stockIf(is, line, format, args...)) }
 	if v.rate == 0 {
-		if v.burst > 0 {
-			wrong.Note(&StockError{" Can't enable burst mode when rate limiter is off", fmt.Errorf("--burst_size %d: it needs --rate_limit", v.burst)})
-		}
+		stock(v.burst > 0, " Can't enable burst mode when rate limiter is off", "--burst_size %d: it needs --rate_limit", v.burst)
 		return
 	}
-	switch v.rateUnit {
-	case "M":
-		v.Plan.RateBits = v.rate * 8 * (1 << 20)
-	case "", "g":
-		v.Plan.RateBits = v.rate * 1e9
-	case "p":
-		v.Plan.RateBits = v.rate * 8 * float64(v.Plan.LargestSize())
-	default:
-		wrong.Note(&StockError{" Invalid rate limit units. Please use M,g or p", fmt.Errorf("--rate_units %q: want M (MiB/s), g (Gb/s) or p (packets/s)", v.rateUnit)})
-	}
+	unit, known := map[string]float64{"M": 8 * (1 << 20), "": 1e9, "g": 1e9, "p": 8 * float64(v.Plan.LargestSize())}[v.rateUnit]
+	stock(!known, " Invalid rate limit units. Please use M,g or p", "--rate_units %q: want M (MiB/s), g (Gb/s) or p (packets/s)", v.rateUnit)
+	v.Plan.RateBits = v.rate * unit
 	switch v.rateType {
 	case "", "HW":
-		if v.rateUnit == "p" {
-			wrong.Note(&StockError{" Failed: pps rate limit units is not supported when setting HW rate limit", errors.New("--rate_units p: it needs --rate_limit_type SW")})
-		} else if !slices.Contains(hardwareRates, v.rate) {
-			wrong.Note(&StockError{" Failed: Unknown rate limit value", fmt.Errorf("--rate_limit %g: a device has %v Gb/s; --rate_limit_type SW has any", v.rate, hardwareRates)})
-		}
+		packets := v.rateUnit == "p"
+		stock(packets, " Failed: pps rate limit units is not supported when setting HW rate limit", "--rate_units p: it needs --rate_limit_type SW")
+		stock(!packets && !slices.Contains(hardwareRates, v.rate), " Failed: Unknown rate limit value", "--rate_limit %g: a device has %v Gb/s; --rate_limit_type SW has any", v.rate, hardwareRates)
 		v.warn("--rate_limit: the rate is kept in software, not by the device")
 		if v.burst > 0 {
 			v.warn("--burst_size is ignored: it needs --rate_limit_type SW, as in perftest")
@@ -417,7 +384,7 @@ func (v *Invocation) settleRate(wrong *plan.Faults) {
 	case "PP":
 		wrong.Add("--rate_limit_type PP (packet pacing) is not there: use SW")
 	default:
-		wrong.Note(&StockError{" Invalid rate limit type flag. Please use HW, SW or PP.", fmt.Errorf("--rate_limit_type %q: want SW or HW", v.rateType)})
+		stock(true, " Invalid rate limit type flag. Please use HW, SW or PP.", "--rate_limit_type %q: want SW or HW", v.rateType)
 	}
 }
 
@@ -465,11 +432,7 @@ func (v *Invocation) Fit(info verbs.DeviceInfo, port verbs.PortInfo) error {
 	switch limit := mtu.Bytes(); {
 	case limit == 0:
 	case p.AllSizes:
-		n := 0
-		for n < len(p.Sizes) && p.Sizes[n] <= limit {
-			n++
-		}
-		p.Sizes = p.Sizes[:n]
+		p.Sizes = plan.PowersOfTwo(2, limit)
 	case p.LargestSize() > limit && v.sizeGiven:
 		return fmt.Errorf("-s %d: a UD message is one packet, at most the MTU of %d bytes", p.LargestSize(), limit)
 	case p.LargestSize() > limit:

@@ -11,7 +11,10 @@ import (
 func (s *Settled) checkOperation(wrong *Faults) {
 	p, r := &s.spec, s.row
 	wrong.If(!r.Supports(p.Transport), "%v has no %s: use %s", p.Transport, r.Text, r.TransportText())
-	wrong.If(p.RxDepth != 0 && !r.NeedsReceive(), "--rx-depth (-r): %s takes no receive%s", r.Text, hintOfImmediate(r))
+	if p.RxDepth != 0 && !r.NeedsReceive() {
+		hint := map[Operation]string{Write: "; it does with --imm"}[p.Operation]
+		wrong.Add("--rx-depth (-r): %s takes no receive%s", r.Text, hint)
+	}
 	if p.RecvList > 1 && !r.NeedsReceive() {
 		wrong.Add("--recv_post_list: only operations that consume receives have it, %v does not", r.Opcode)
 	} else if n := s.receiveDepth(); p.RecvList > n {
@@ -40,15 +43,6 @@ func (s *Settled) checkOperation(wrong *Faults) {
 	wrong.If(p.PostList > p.TxDepth, "--post-list (-l) %d: want 1 to %d, the tx depth", p.PostList, p.TxDepth)
 	wrong.If(p.Iterations != p.WholePosts(p.Iterations), "--iters (-n) %d is not a multiple of --post-list (-l) %d", p.Iterations, p.PostList)
 	wrong.If(p.PostList > 1 && p.Kind == Latency, "--post-list (-l) %d: a latency test posts message by message", p.PostList)
-}
-
-func hintOfImmediate(r Row) string {
-	for _, other := range rows() {
-		if other.Operation == r.Operation && other.NeedsReceive() {
-			return "; it does with --imm"
-		}
-	}
-	return ""
 }
 
 func (s *Settled) checkLatency(wrong *Faults) {
@@ -149,27 +143,14 @@ func (s *Settled) checkRails(wrong *Faults) {
 	if p.Rails <= 1 {
 		return
 	}
-	no := func(why string) { wrong.Add("%d devices (-d) at once: %s", p.Rails, why) }
-	switch {
-	case p.Kind == Latency:
-		no("a latency test has one queue pair, on one device")
-	case p.Noncontig != nil:
-		no("the non-contiguous experiment has one queue pair, on one device")
-	case p.QPs < p.Rails:
-		no(fmt.Sprintf("each needs its own queue pair: give --qp (-q) %d or more", p.Rails))
-	}
-	if p.Threads%p.Rails != 0 {
-		no(fmt.Sprintf("--threads %d is not a multiple of the number of devices", p.Threads))
-	}
-	if p.SRQ {
-		no("--srq is one receive queue on one device")
-	}
-	if p.RDMACM {
-		no("--rdma-cm (-R) finds one path, which leads through one device")
-	}
-	if s.peer.Perftest {
-		no("a perftest at the other end has one; run gobw at both ends, or a test for each device")
-	}
+	no := func(is bool, why string) { wrong.If(is, "%d devices (-d) at once: %s", p.Rails, why) }
+	no(p.Kind == Latency, "a latency test has one queue pair, on one device")
+	no(p.Noncontig != nil, "the non-contiguous experiment has one queue pair, on one device")
+	no(p.Kind == Bandwidth && p.Noncontig == nil && p.QPs < p.Rails, fmt.Sprintf("each needs its own queue pair: give --qp (-q) %d or more", p.Rails))
+	no(p.Threads%p.Rails != 0, fmt.Sprintf("--threads %d is not a multiple of the number of devices", p.Threads))
+	no(p.SRQ, "--srq is one receive queue on one device")
+	no(p.RDMACM, "--rdma-cm (-R) finds one path, which leads through one device")
+	no(s.peer.Perftest, "a perftest at the other end has one; run gobw at both ends, or a test for each device")
 }
 
 // checkThreads refuses threads that could not work apart from each other.

@@ -194,11 +194,7 @@ func refusals(p *Spec, point *Point, lim verbs.Limits, mtuBytes int) []error {
 	bad := func(reason, detail string, args ...any) {
 		errs = append(errs, &Refusal{Reason: reason, Detail: fmt.Sprintf(detail, args...)})
 	}
-	s, l, load, window := point.Strategy, point.Layout, point.Load, point.Window
-	transport := p.Transport
-	if transport == 0 {
-		transport = verbs.RC
-	}
+	s, l, load, window, transport := point.Strategy, point.Layout, point.Load, point.Window, p.Transport
 	if row := RowOf(s.Operation); !row.Supports(transport) {
 		bad(fmt.Sprintf("%v does not have %v: use RC", transport, s.Operation), "%s", s.Name)
 	}

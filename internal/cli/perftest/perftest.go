@@ -471,21 +471,13 @@ func isDial(err error) bool {
 
 // ipv6GID is the first RoCE v2 line with an IPv6 address, global before link-local; nil if there is none.
 func ipv6GID(d gidTable, port int) *int {
-	table, err := d.GIDs(port)
-	if err != nil {
-		return nil
-	}
-	var best *verbs.GIDEntry
-	for i, e := range table {
-		if e.Type != verbs.GIDRoCEv2 || e.GID.Addr().Is4() {
-			continue
-		}
-		if best == nil || best.GID.IsLinkLocal() && !e.GID.IsLinkLocal() {
-			best = &table[i]
+	table, _ := d.GIDs(port) // its error comes again where the address is chosen
+	for _, local := range []bool{false, true} {
+		for _, e := range table {
+			if e.Type == verbs.GIDRoCEv2 && !e.GID.Addr().Is4() && e.GID.IsLinkLocal() == local {
+				return &e.Index
+			}
 		}
 	}
-	if best == nil {
-		return nil
-	}
-	return &best.Index
+	return nil
 }
