@@ -146,7 +146,7 @@ func flags(v *Invocation) []perftestFlag {
 		},
 		{head: "-c, --connection=<" + strings.Join(transports, "/") + ">", help: "transport (RC)", set: v.setConnection}, // wrappers read this line
 		{
-			head: "-A, --atomic_type=TYPE", help: "FETCH_AND_ADD or CMP_AND_SWAP (FETCH_AND_ADD)", verbs: "a", set: v.setAtomic,
+			head: "-A, --atomic_type=TYPE", help: "FETCH_AND_ADD or CMP_AND_SWAP (FETCH_AND_ADD)", verbs: "a", set: parsed(&p.AtomicType, parseAtomic),
 			stock: " You are not running the atomic_lat/bw test!",
 		},
 		{head: "--write_with_imm", help: "WRITE with immediate data, which takes a receive at the other end", verbs: "w", set: on(&p.WriteImm)},
@@ -215,7 +215,7 @@ func flags(v *Invocation) []perftestFlag {
 			head: "-g, --mcg", help: "the server's queue pair joins a multicast group, with -c UD", verbs: "s", set: on(&p.Multicast),
 			stock: " MultiCast feature only available on SEND verb",
 		},
-		{head: "-M, --MGID=GROUP", help: "that group: 16 numbers with colons between, or an IP address", verbs: "s", elsewhere: Ignored, set: v.setGroup},
+		{head: "-M, --MGID=GROUP", help: "that group: 16 numbers with colons between, or an IP address", verbs: "s", elsewhere: Ignored, set: parsed(&p.MGID, parseGroup)},
 		{head: "--mr_per_qp", help: "a memory region for each queue pair", kind: bw, elsewhere: Ignored, set: on(&p.MRPerQP)},
 		{head: "-e, --events", help: events, set: on(&p.Events)},
 		{head: "-X, --vector=N", help: "completion vector, with -e (0)", noun: "EQN", set: integer(&p.Vector, 0, 2048)},
@@ -231,7 +231,7 @@ func flags(v *Invocation) []perftestFlag {
 			group: "Device and path", head: "-d, --ib-dev=DEVICE", help: "RDMA device: mlx5_0, rxe0, or roce0, the software device (the first; roce0 only if named)",
 			set: text(&v.Device),
 		},
-		{head: "--force-link=LINK", help: "IB or Ethernet: refuse the port if it is not that", set: v.setLink},
+		{head: "--force-link=LINK", help: "IB or Ethernet: refuse the port if it is not that", set: parsed(&v.link, parseLink)},
 		{head: "-i, --ib-port=N", help: "port of the device (1)", set: worded("IB Port can't be less than 1", integer(&v.IBPort, 1, 255))},
 		{head: "-O, --dualport", help: "-q queue pairs on port 1 and as many on port 2", kind: bw, set: on(&p.DualPort)},
 		{
@@ -242,7 +242,7 @@ func flags(v *Invocation) []perftestFlag {
 		{head: "-m, --mtu=BYTES", help: "path MTU, 256 to 4096 (the port's)", set: integer(&v.MTUBytes, 0, 1<<20)},
 		{head: "-S, --sl=N", help: "service level, 0 to 15 (0)", set: worded(" Only 15 Service levels", integer(&p.SL, 0, 15))},
 		{head: "--tclass=N", help: "traffic class of the packets, 0 to 255 (0)", set: integer(&p.TrafficClass, 0, 255)},
-		{head: "--flow_label=LIST", help: "flow labels, separated by commas, for the queue pairs in turn (0)", set: v.setFlowLabels},
+		{head: "--flow_label=LIST", help: "flow labels, separated by commas, for the queue pairs in turn (0)", set: parsed(&p.FlowLabels, parseFlowLabels)},
 		{head: "--dlid=LID", help: "LID to send to, on InfiniBand (the one that the peer tells)", set: integer(&v.DLID, 0, 1<<16-1)},
 		{head: "--pkey_index=N", help: "line of the P_Key table (0)", set: integer(&p.PKeyIndex, 0, 65535)},
 		{head: "-u, --qp-timeout=N", help: "4.096 us x 2^N without an answer until a message is sent again (14: 67 ms; roce0 16)", set: v.setTimeout},
@@ -283,7 +283,7 @@ func flags(v *Invocation) []perftestFlag {
 		{head: "-U, --report-unsorted", help: "all samples, as they came", kind: lat, set: on(&v.Unsorted), stock: " Available only on Latency tests"},
 		{
 			head: "-W, --report-counters=LIST", help: "how much these counters of the device moved: counters/port_xmit_data,hw_counters/out_of_sequence",
-			set: v.setCounters,
+			set: parsed(&v.Counters, parseCounters),
 		},
 		{head: "--cpu_util", help: "CPU time of this process, with -D", set: on(&p.CPU)},
 		{head: "--output=WHAT", help: "print one number: bandwidth, message_rate or latency", set: text(&v.Output)},

@@ -173,14 +173,13 @@ func (v *Invocation) setJSON(string) error {
 	return nil
 }
 
-func (v *Invocation) setAtomic(value string) error {
+func parseAtomic(value string) (verbs.Opcode, error) {
 	for _, r := range plan.Rows() {
 		if r.Counter && r.Perftest.Name == value {
-			v.Plan.AtomicType = r.Opcode
-			return nil
+			return r.Opcode, nil
 		}
 	}
-	return fmt.Errorf("%q: want CMP_AND_SWAP or FETCH_AND_ADD", value)
+	return 0, fmt.Errorf("%q: want CMP_AND_SWAP or FETCH_AND_ADD", value)
 }
 
 func (v *Invocation) setConnection(value string) error {
@@ -193,60 +192,52 @@ func (v *Invocation) setConnection(value string) error {
 	return &StockError{" Invalid Connection type. Please choose from {RC,UC,UD,XRC,DC,SRD}", fmt.Errorf("%q: want RC, UC or UD, in upper case", value)}
 }
 
-// setGroup reads a multicast group as perftest writes it, 16 numbers with colons between, or as an IP address.
-func (v *Invocation) setGroup(value string) error {
+// parseGroup reads a multicast group as perftest writes it, 16 numbers with colons between, or as an IP address.
+func parseGroup(value string) (*verbs.GID, error) {
 	var g verbs.GID
 	parts := strings.Split(value, ":")
 	if len(parts) != len(g) {
 		a, err := netip.ParseAddr(value)
 		if err != nil {
-			return fmt.Errorf("%q: want 16 numbers such as 255:14:0:0:0:0:0:0:0:0:0:0:0:0:0:1, or an address such as 239.1.2.3 or ff0e::1", value)
+			return nil, fmt.Errorf("%q: want 16 numbers such as 255:14:0:0:0:0:0:0:0:0:0:0:0:0:0:1, or an address such as 239.1.2.3 or ff0e::1", value)
 		}
 		g = verbs.GIDFromAddr(a)
-	} else {
-		for i, part := range parts {
-			if err := integer(&g[i], 0, 255)(part); err != nil {
-				return fmt.Errorf("%q: byte %d: %w", value, i+1, err)
-			}
+		return &g, nil
+	}
+	for i, part := range parts {
+		if err := integer(&g[i], 0, 255)(part); err != nil {
+			return nil, fmt.Errorf("%q: byte %d: %w", value, i+1, err)
 		}
 	}
-	v.Plan.MGID = &g
-	return nil
+	return &g, nil
 }
 
-// setFlowLabels reads a list, of which queue pair k takes number k modulo its length.
-func (v *Invocation) setFlowLabels(value string) error {
-	v.Plan.FlowLabels = nil
+// parseFlowLabels reads a list, of which queue pair k takes number k modulo its length.
+func parseFlowLabels(value string) (labels []uint32, err error) {
 	for part := range strings.SplitSeq(value, ",") {
 		n, err := number(part, 0, 1<<20-1)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		v.Plan.FlowLabels = append(v.Plan.FlowLabels, uint32(n))
+		labels = append(labels, uint32(n))
 	}
-	return nil
+	return labels, nil
 }
 
-// setLink reads --force-link, which must agree with the port: see Fit.
-func (v *Invocation) setLink(value string) error {
-	switch value {
-	case "IB":
-		v.link = verbs.LinkInfiniBand
-	case "Ethernet", "ETHERNET":
-		v.link = verbs.LinkEthernet
-	default:
-		return fmt.Errorf("%q: want IB or Ethernet", value)
+// parseLink reads --force-link, which must agree with the port: see Fit.
+func parseLink(value string) (verbs.LinkLayer, error) {
+	link, known := map[string]verbs.LinkLayer{"IB": verbs.LinkInfiniBand, "Ethernet": verbs.LinkEthernet, "ETHERNET": verbs.LinkEthernet}[value]
+	if !known {
+		return 0, fmt.Errorf("%q: want IB or Ethernet", value)
 	}
-	return nil
+	return link, nil
 }
 
-// setCounters reads -W: paths below the port's folder in sysfs, of which the file's name tells the counter.
-func (v *Invocation) setCounters(value string) error {
-	for name := range strings.SplitSeq(value, ",") {
-		if name == "" {
-			return fmt.Errorf("%q: want counters, separated by commas, such as counters/port_xmit_data", value)
-		}
-		v.Counters = append(v.Counters, name)
+// parseCounters reads -W: paths below the port's folder in sysfs, of which the file's name tells the counter.
+func parseCounters(value string) ([]string, error) {
+	names := strings.Split(value, ",")
+	if slices.Contains(names, "") {
+		return nil, fmt.Errorf("%q: want counters, separated by commas, such as counters/port_xmit_data", value)
 	}
-	return nil
+	return names, nil
 }

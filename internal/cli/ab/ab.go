@@ -2,6 +2,7 @@
 package ab
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -116,16 +117,8 @@ func (f *flags) config(tool string, args []string) (config, error) {
 		c.A.beStrict()
 		c.B.beStrict()
 	}
-	name := f.figure
-	if named := expect.Figures(c.Gate.Expect); name == "" && err == nil && len(named) > 0 {
-		name = named[0]
-	}
-	if name == "" {
-		name = "bw"
-		if c.A.latency {
-			name = "p50"
-		}
-	}
+	usual := map[bool]string{false: "bw", true: "p50"}[c.A.latency]
+	name := cmp.Or(f.figure, append(expect.Figures(c.Gate.Expect), usual)[0])
 	var known bool
 	if c.Figure, known = figure.Named(name); !known || c.Figure.Direction == stats.Neither {
 		wrong.Note(fmt.Errorf("--figure %q: neither side can be better by this figure; try bw, msgrate, p50 or p99", name))

@@ -26,9 +26,11 @@ import (
 
 // Flags are the flags of 'noncontig' as they were typed.
 type Flags struct {
-	typed                                                                                          Config // what stands there as it was typed
-	shape, blocks, nums, strides, size, cache, duration, transport, verify, segment, only, control string
-	layouts                                                                                        []string
+	typed                                 Config // what stands there as it was typed
+	blocks, nums, sizes                   []int64
+	strides, cache, verify, only, control string
+	layouts                               []string
+	wrong                                 cmdline.Faults // of what was typed
 
 	measure.Flags
 	given func(name string) bool // the flag stood on the command line
@@ -94,21 +96,21 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 func (f *Flags) Bind(fs *pflag.FlagSet) {
 	fs.SortFlags = false
 	f.given = fs.Changed
-	fs.StringVar(&f.shape, "shape", "gather", "compare strategies of this `SHAPE`: gather (G-WR), scatter (S-RD), both (GSSR), all")
-	fs.StringVar(&f.blocks, "blocks", "64:4K", "use blocks of these `SIZES`: 64:4K (powers of two), 64,100,1K")
-	fs.StringVarP(&f.size, "size", "s", "64K", "use messages of these `SIZES`: 16K,64K")
-	fs.StringVar(&f.nums, "nums", "", "use these `NUMBERS` of blocks, instead of --size: 64,256")
+	cmdline.Parsed(fs, &f.wrong, &f.typed.Shapes, "shape", "", "gather", "compare strategies of this `SHAPE`: gather (G-WR), scatter (S-RD), both (GSSR), all", parseShapes)
+	cmdline.Parsed(fs, &f.wrong, &f.blocks, "blocks", "", "64:4K", "use blocks of these `SIZES`: 64:4K (powers of two), 64,100,1K", parseByteList)
+	cmdline.Parsed(fs, &f.wrong, &f.sizes, "size", "s", "64K", "use messages of these `SIZES`: 16K,64K", parseByteList)
+	cmdline.Parsed(fs, &f.wrong, &f.nums, "nums", "", "", "use these `NUMBERS` of blocks, instead of --size: 64,256", parseByteList)
 	fs.StringVar(&f.strides, "strides", "2x", "`DISTANCE` between the starts of two blocks: 4K (bytes), 2x (blocks)")
 	fs.StringArrayVar(&f.layouts, "layout", nil, "measure this `LAYOUT` instead of a grid (see above); may be repeated")
 	fs.StringVar(&f.only, "only", "", "measure only these `STRATEGIES`: gather-write,pack")
 	cmdline.Group(fs, "Grid")
-	fs.StringVarP(&f.transport, "connection", "c", "RC", "use `TRANSPORT`: RC; UC (gather, both); UD (both)")
+	cmdline.Parsed(fs, &f.wrong, &f.typed.Transport, "connection", "c", "RC", "use `TRANSPORT`: RC; UC (gather, both); UD (both)", cmdline.Text[verbs.Transport])
 	fs.IntVarP(&f.typed.Window, "tx-depth", "t", 4, "messages in flight; 1 measures latency")
-	fs.StringVarP(&f.duration, "duration", "D", "10ms", "measure each layout, strategy and round for `TIME`")
+	cmdline.Parsed(fs, &f.wrong, &f.typed.MinTime, "duration", "D", "10ms", "measure each layout, strategy and round for `TIME`", plan.ParseTime)
 	fs.IntVar(&f.typed.Runs, "runs", 20, "number of rounds; 6 or more give an interval")
 	fs.StringVar(&f.cache, "cache", "hot", "measure with `CACHE`: hot; cold: each block comes from memory")
 	fs.BoolVarP(&f.typed.Events, "events", "e", false, "sleep on events instead of polling; the CPU columns then show the CPU time of the processes")
-	fs.StringVar(&f.segment, "segment", "16K", "pack `BYTES` at a time in pack-pipelined")
+	cmdline.Parsed(fs, &f.wrong, &f.typed.Segment, "segment", "", "16K", "pack `BYTES` at a time in pack-pipelined", parseSegment)
 	fs.StringVar(&f.verify, "verify", "ends", "check the data of `WHICH` messages: ends (first and last), all, none")
 	fs.StringVar(&f.control, "control", "", "measure gather-write twice: the column 'control' must say same; `[=10%]`: slow the second measurement by 10 %: the column must say worse")
 	fs.Lookup("control").NoOptDefVal = "0%"
@@ -132,16 +134,12 @@ const (
 
 // Config checks the flags and names all mistakes at once.
 func (f *Flags) Config(tool string, args []string) (Config, error) {
-	c := f.typed
-	var wrong cmdline.Faults
+	c, wrong := f.typed, slices.Clone(f.wrong)
 	var err error
 	c.Config, err = f.Flags.Config(tool, args)
 	wrong.Note(err)
-	c.Shapes, err = parseShapes(f.shape)
-	wrong.Note(err)
 	c.Strategies, err = parseStrategies(f.only, c.Shapes)
 	wrong.Note(err)
-	wrong.Note(cmdline.Prefixed("--connection (-c)", c.Transport.UnmarshalText([]byte(f.transport))))
 	c.Cold = f.cache == "cold"
 	wrong.If(!c.Cold && f.cache != "hot", "--cache %q: want hot or cold", f.cache)
 	switch f.verify {
@@ -151,12 +149,8 @@ func (f *Flags) Config(tool string, args []string) (Config, error) {
 	default:
 		wrong.Note(fmt.Errorf("--verify %q: want ends, all or none", f.verify))
 	}
-	c.Segment, err = plan.ParseBytes(f.segment)
-	wrong.Note(cmdline.Prefixed("--segment", err))
-	wrong.If(err == nil && (c.Segment < 64 || c.Segment > 1<<30), "--segment %s: want 64 bytes to 1 GiB", f.segment)
 	wrong.Note(c.parseControl(f.control))
-	c.MinTime, err = plan.ParseSeconds(f.duration)
-	wrong.If(err != nil || c.MinTime < time.Millisecond, "--duration (-D) %q: want at least 1ms", f.duration)
+	wrong.If(c.MinTime > 0 && c.MinTime < time.Millisecond, "--duration (-D) %v: want at least 1ms", c.MinTime)
 	wrong.Range("--tx-depth (-t)", c.Window, 1, maxWindow)
 	wrong.Range("--runs", c.Runs, 1, maxGridRuns)
 	c.Layouts, err = f.grid()
@@ -227,27 +221,21 @@ func (f *Flags) grid() ([]gridLayout, error) {
 		}
 		return out, errors.Join(wrong...)
 	}
-	list := func(name, text string) []int64 {
-		v, err := parseByteList(text)
-		wrong.Note(cmdline.Prefixed(name, err))
-		return v
+	held, name := f.sizes, "total"
+	if f.nums != nil {
+		held, name = f.nums, "num"
 	}
-	blocks := list("--blocks", f.blocks)
-	held, name := list("--size (-s)", f.size), "total"
-	if f.nums != "" {
-		held, name = list("--nums", f.nums), "num"
-	}
-	if len(wrong) > 0 {
-		return nil, errors.Join(wrong...)
+	if len(f.blocks) == 0 || len(held) == 0 { // what was typed is no list
+		return nil, nil
 	}
 	for stride := range strings.SplitSeq(f.strides, ",") {
 		stride = strings.TrimSpace(stride)
-		if _, err := parseStride(stride, slices.Max(blocks)); err != nil {
+		if _, err := parseStride(stride, slices.Max(f.blocks)); err != nil {
 			wrong.Note(err)
 			continue
 		}
 		for _, h := range held {
-			for _, block := range blocks {
+			for _, block := range f.blocks {
 				l, err := gridVector(name, block, h, stride)
 				wrong.Note(err)
 				out = append(out, gridLayout{Layout: l, Stride: stride, Held: name})
@@ -295,6 +283,15 @@ func parseStride(text string, block int64) (int64, error) {
 	return step, nil
 }
 
+// parseSegment reads what is packed at a time, in bytes.
+func parseSegment(text string) (int64, error) {
+	n, err := plan.ParseBytes(text)
+	if err == nil && (n < 64 || n > 1<<30) {
+		err = fmt.Errorf("%s: want 64 bytes to 1 GiB", text)
+	}
+	return n, err
+}
+
 // parseByteList reads sizes and ladders of them, in rising order.
 func parseByteList(text string) ([]int64, error) {
 	out, err := plan.ParseLadder(text)
@@ -314,7 +311,7 @@ func parseShapes(text string) ([]string, error) {
 			}
 		}
 		if !slices.Contains(plan.Shapes(), s) {
-			return nil, fmt.Errorf("--shape %q: want %s (or G-WR, S-RD, GSSR), or all", s, strings.Join(plan.Shapes(), ", "))
+			return nil, fmt.Errorf("%q: want %s (or G-WR, S-RD, GSSR), or all", s, strings.Join(plan.Shapes(), ", "))
 		}
 		out = append(out, s)
 	}

@@ -31,6 +31,7 @@ import (
 	"github.com/gobw/gobw/internal/perftestcli"
 	"github.com/gobw/gobw/internal/plan"
 	"github.com/gobw/gobw/report"
+	"github.com/gobw/gobw/report/plain"
 	"github.com/gobw/gobw/verbs"
 	"github.com/gobw/gobw/verbs/tick"
 )
@@ -110,9 +111,9 @@ type testRun struct {
 	gbits     bool
 	peersView bool // records are the other end's view: the target's, with gobw there
 
-	lowBandwidth, lowRate bool
-	verified              struct{ messages, bytes uint64 } // of --data_validation
-	failed                error                            // of a file or stream, noticed while a row was written
+	missed   []string                         // what -w and -y say of the rows
+	verified struct{ messages, bytes uint64 } // of --data_validation
+	failed   error                            // of a file or stream, noticed while a row was written
 }
 
 func (r *testRun) run(ctx context.Context) (err error) {
@@ -392,22 +393,22 @@ func (r *testRun) measured(rec report.Record, samples report.Samples) {
 	if r.v.Server() && r.row.Addressed() && !r.plan.Bidirectional {
 		return // the client judges what it measured
 	}
-	r.lowBandwidth = r.lowBandwidth || r.v.LimitBW != nil && row.Average < *r.v.LimitBW
-	r.lowRate = r.lowRate || r.v.LimitRate != nil && row.MsgRate < *r.v.LimitRate
+	if r.v.LimitBW != nil && row.Average < *r.v.LimitBW {
+		r.missed = plain.AddNew(r.missed, "BW result is below bw limit")
+	}
+	if r.v.LimitRate != nil && row.MsgRate < *r.v.LimitRate {
+		r.missed = plain.AddNew(r.missed, "Msg rate  is below msg_rate limit")
+	}
 }
 
 // judge is the exit status of a run that went well.
 func (r *testRun) judge() int {
-	if r.lowBandwidth {
-		fmt.Fprintf(r.out.Err, "Error: BW result is below bw limit\n")
+	if len(r.missed) == 0 {
+		return PerftestOK
 	}
-	if r.lowRate {
-		fmt.Fprintf(r.out.Err, "Error: Msg rate  is below msg_rate limit\n")
-	}
-	if r.lowBandwidth || r.lowRate {
-		return PerftestFailed
-	}
-	return PerftestOK
+	slices.Sort(r.missed)
+	fmt.Fprintf(r.out.Err, "Error: %s\n", strings.Join(r.missed, "\nError: "))
+	return PerftestFailed
 }
 
 // status is the exit status of a run that failed.

@@ -2,6 +2,7 @@
 package serve
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -36,21 +38,13 @@ import (
 
 // flags are the flags of 'serve'.
 type flags struct {
-	device      opendevice.Flags
-	listen      string
-	port        int
-	allow       []string
-	maxMemory   string
-	maxDuration string
-	dataAllow   []string
-	tokenFile   string
-	clients     int
-	testProcess bool
-	once        bool
-	child       bool
-	perftest    string
-	peerTimeout string
-	quiet       bool
+	config           // what stands there as it was typed
+	device           opendevice.Flags
+	listen           string
+	port             int
+	allow, dataAllow []string
+	testProcess      bool
+	wrong            cmdline.Faults // of what was typed
 }
 
 // config is a validated server.
@@ -83,7 +77,7 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 			w := newWriter(out.Err)
 			defer w.close()
 			out := output.Streams{Out: out.Out, Err: w}
-			c, err := flags.config(tool, out)
+			c, err := flags.validated(tool, out)
 			if err != nil {
 				return exit.UsageError{Err: err}
 			}
@@ -95,21 +89,23 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 	fs.StringVar(&flags.listen, "listen", "", "listen on `ADDRESS`: HOST, HOST:PORT or :PORT (default: all)")
 	fs.IntVarP(&flags.port, "port", "p", control.DefaultPort, "TCP port")
 	fs.StringSliceVar(&flags.allow, "allow", nil, "serve only these `CLIENTS`: 192.0.2.0/24,2001:db8::/32")
-	fs.StringVar(&flags.tokenFile, "token-file", "", "ask for the secret in `FILE`; perftest clients are refused")
-	fs.IntVar(&flags.clients, "clients", 1, "clients served at once (roce0: one per address)")
-	fs.BoolVar(&flags.once, "once", false, "end after one client")
-	fs.StringVar(&flags.perftest, "perftest", "", "run `TEST` with clients that do not send their flags: perftest before 6.28, and any perftest with -b")
-	fs.StringVar(&flags.peerTimeout, "peer-timeout", "3s", "give up if a client is silent for this `TIME`")
+	cmdline.Parsed(fs, &flags.wrong, &flags.Listen.Token, "token-file", "", "", "ask for the secret in `FILE`; perftest clients are refused", func(path string) ([]byte, error) {
+		return cmdline.ReadToken(path, "'openssl rand -hex 32 > "+path+"' makes one")
+	})
+	fs.IntVar(&flags.Listen.Clients, "clients", 1, "clients served at once (roce0: one per address)")
+	fs.BoolVar(&flags.Once, "once", false, "end after one client")
+	fs.StringVar(&flags.Perftest, "perftest", "", "run `TEST` with clients that do not send their flags: perftest before 6.28, and any perftest with -b")
+	cmdline.Parsed(fs, &flags.wrong, &flags.Listen.Timeouts.Peer, "peer-timeout", "", "3s", "give up if a client is silent for this `TIME`", plan.ParseTime)
 	cmdline.Group(fs, "Clients")
-	fs.StringVar(&flags.maxMemory, "max-memory", "", "allow a client's test `BYTES` of memory: 512M, 2G (default: half of the free memory)")
-	fs.StringVar(&flags.maxDuration, "max-duration", "1h", "allow a client's test this `TIME`: 10m, 1h; 0: no limit")
+	cmdline.Parsed(fs, &flags.wrong, &flags.Policy.Bytes, "max-memory", "", "", "allow a client's test `BYTES` of memory: 512M, 2G (default: half of the free memory)", parseMemory)
+	cmdline.Parsed(fs, &flags.wrong, &flags.Policy.Duration, "max-duration", "", "1h", "allow a client's test this `TIME`: 10m, 1h; 0: no limit", parseLimit)
 	fs.StringSliceVar(&flags.dataAllow, "data-allow", nil, "let tests send data to these `ADDRESSES`, not only to the client's: 198.51.100.0/24")
 	cmdline.Group(fs, "Limits")
 	flags.device.Bind(fs)
 	flags.device.Several(fs)
-	fs.BoolVar(&flags.quiet, "quiet", false, "log nothing but errors")
+	fs.BoolVar(&flags.Quiet, "quiet", false, "log nothing but errors")
 	cmdline.Group(fs, "Output")
-	fs.BoolVar(&flags.child, "child", false, "print the address and end with standard input")
+	fs.BoolVar(&flags.Child, "child", false, "print the address and end with standard input")
 	cmdline.Hide(fs, "child")
 	fs.BoolVar(&flags.testProcess, "test-process", false, "be the process of one test, which serve starts")
 	cmdline.Hide(fs, "test-process")
@@ -118,10 +114,10 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 	return cmd
 }
 
-// config checks the flags and names all mistakes at once.
-func (f *flags) config(tool string, out output.Streams) (config, error) {
-	c := config{Tool: tool, Once: f.once, Child: f.child, Quiet: f.quiet}
-	var wrong cmdline.Faults
+// validated checks the flags and names all mistakes at once.
+func (f *flags) validated(tool string, out output.Streams) (config, error) {
+	c, wrong := f.config, slices.Clone(f.wrong)
+	c.Tool = tool
 	var err error
 	c.Device, err = f.device.Config()
 	c.Device.Several = true
@@ -130,25 +126,29 @@ func (f *flags) config(tool string, out output.Streams) (config, error) {
 	wrong.Note(err)
 	wrong.Range("--port (-p)", f.port, 1, 65535)
 	c.Listen.Address = listenAddress(f.listen, f.port)
-	for _, a := range f.allow {
-		prefix, err := cmdline.ParsePrefix(a)
-		wrong.Note(cmdline.Prefixed("--allow", err))
-		c.Listen.Allow = append(c.Listen.Allow, prefix)
+	prefixes := func(name string, texts []string) (list []netip.Prefix) {
+		for _, text := range texts {
+			prefix, err := cmdline.ParsePrefix(text)
+			wrong.Note(cmdline.Prefixed(name, err))
+			list = append(list, prefix)
+		}
+		return list
 	}
-	wrong.Note(f.policy(&c))
-	c.Listen.Token, err = cmdline.ReadToken(f.tokenFile, "'openssl rand -hex 32 > "+f.tokenFile+"' makes one")
-	wrong.Note(cmdline.Prefixed("--token-file", err))
-	c.Listen.Clients, c.Listen.Plans = f.clients, true
-	wrong.Range("--clients", f.clients, 1, 1024)
-	c.Listen.Timeouts.Peer, err = plan.ParseSeconds(f.peerTimeout)
-	wrong.If(err != nil || c.Listen.Timeouts.Peer <= 0, "--peer-timeout %q: want more than 0 seconds", f.peerTimeout)
+	c.Listen.Allow, c.DataAllow = prefixes("--allow", f.allow), prefixes("--data-allow", f.dataAllow)
+	c.Policy.Bytes = cmp.Or(c.Policy.Bytes, uint64(hostmemory.Available()/2))
+	c.Policy.QueuePairs, c.Policy.Rounds, c.Policy.Records = maxQPs, maxRounds, maxRecords
+	if c.Child { // the client is the process that started this
+		c.Policy = plan.Policy{Bytes: c.Policy.Bytes}
+	}
+	c.Listen.Plans = true
+	wrong.Range("--clients", c.Listen.Clients, 1, 1024)
 	c.Listen.Program = tool + " " + machine.Version()
 	level := slog.LevelInfo
-	if f.quiet {
+	if c.Quiet {
 		level = slog.LevelError
 	}
 	c.Listen.Log = slog.New(newLimited(slog.NewTextHandler(out.Err, &slog.HandlerOptions{Level: level})))
-	if c.Perftest = f.perftest; c.Perftest != "" {
+	if c.Perftest != "" {
 		c.Device.Strict = true // stock perftest takes its rows for a NIC's
 		v, err := perftestcli.ParseLine(c.Perftest)
 		wrong.Note(cmdline.Prefixed("--perftest", err))
@@ -166,39 +166,23 @@ const (
 	maxRecords = 1 << 16
 )
 
-// policy is what a client is granted.
-func (f *flags) policy(c *config) error {
-	var wrong cmdline.Faults
-	p := plan.Policy{Bytes: uint64(hostmemory.Available() / 2), QueuePairs: maxQPs, Rounds: maxRounds, Records: maxRecords}
-	if f.maxMemory != "" {
-		n, err := plan.ParseBytes(f.maxMemory)
-		wrong.Note(cmdline.Prefixed("--max-memory", err))
-		wrong.If(err == nil && n < 1<<20, "--max-memory %s: %d bytes, too few for a test: write a unit, such as 512M", f.maxMemory, n)
-		p.Bytes = uint64(n)
+// parseMemory reads what a client's test may take, in bytes.
+func parseMemory(text string) (uint64, error) {
+	n, err := plan.ParseBytes(text)
+	if err == nil && n < 1<<20 {
+		err = fmt.Errorf("%s: %d bytes, too few for a test: write a unit, such as 512M", text, n)
 	}
-	var err error
-	p.Duration, err = parseLimit(f.maxDuration)
-	wrong.If(err != nil, "--max-duration %q: want a time in s, m or h, such as 10m or 24h; 0: no limit", f.maxDuration)
-	for _, a := range f.dataAllow {
-		prefix, err := cmdline.ParsePrefix(a)
-		wrong.Note(cmdline.Prefixed("--data-allow", err))
-		c.DataAllow = append(c.DataAllow, prefix)
-	}
-	if f.child { // the client is the process that started this
-		p = plan.Policy{Bytes: p.Bytes}
-	}
-	c.Policy = p
-	return errors.Join(wrong...)
+	return uint64(n), err
 }
 
-// parseLimit reads a time with its unit, or seconds.
-func parseLimit(s string) (time.Duration, error) {
-	d, err := time.ParseDuration(s)
+// parseLimit reads the longest time of a client's test.
+func parseLimit(text string) (time.Duration, error) {
+	d, err := time.ParseDuration(text)
 	if err != nil {
-		d, err = plan.ParseSeconds(s)
+		d, err = plan.ParseSeconds(text)
 	}
-	if err == nil && d < 0 {
-		err = errors.New("below zero")
+	if err != nil || d < 0 {
+		err = fmt.Errorf("%q: want a time in s, m or h, such as 10m or 24h; 0: no limit", text)
 	}
 	return d, err
 }
