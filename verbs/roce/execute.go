@@ -44,7 +44,7 @@ func (q *queuePair) knows(port uint16, p *wire.Packet) bool {
 	if p.Opcode.Has(wire.IsResponse) {
 		return q.transport == verbs.RC && q.request.Awaits(p.PSN())
 	}
-	return q.respond.Awaits(p.PSN())
+	return q.respond.Expected == p.PSN()
 }
 
 // onRequest handles a packet from the peer's requester, and those that waited for it.

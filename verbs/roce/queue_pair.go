@@ -56,7 +56,11 @@ func (pd *protectionDomain) CreateQP(o verbs.QueuePairOptions) (verbs.QueuePair,
 		setDefault(&o.RecvDepth, 128)
 	}
 	q := &queuePair{object: object{e: e}, pd: pd, transport: o.Transport, signalAll: o.SignalAll}
-	if err := errors.Join(checkSizes(&o), q.choose(&o)); err != nil {
+	if err := errors.Join(
+		within("send depth", o.SendDepth, 1, maxQPWR), within("receive depth", o.RecvDepth, 0, maxQPWR),
+		within("send scatter/gather entries", o.SendSGEs, 1, maxSGE), within("receive scatter/gather entries", o.RecvSGEs, 1, maxSGE),
+		within("inline bytes", o.InlineBytes, 0, maxInline), q.choose(&o),
+	); err != nil {
 		return nil, pd.fail(verb, err)
 	}
 	q.caps = verbs.QueuePairCapabilities{
@@ -86,20 +90,12 @@ func (pd *protectionDomain) CreateQP(o verbs.QueuePairOptions) (verbs.QueuePair,
 	return made[verbs.QueuePair](e.device, q, verb, err)
 }
 
-// checkSizes looks at the sizes of a queue pair that is to be made.
-func checkSizes(o *verbs.QueuePairOptions) error {
-	var errs []error
-	check := func(name string, v, lowest, highest int) {
-		if v < lowest || v > highest {
-			errs = append(errs, fmt.Errorf("%s %d: want %d to %d", name, v, lowest, highest))
-		}
+// within tells where a size is none of those from lowest to highest.
+func within(name string, v, lowest, highest int) error {
+	if v < lowest || v > highest {
+		return fmt.Errorf("%s %d: want %d to %d", name, v, lowest, highest)
 	}
-	check("send depth", o.SendDepth, 1, maxQPWR)
-	check("receive depth", o.RecvDepth, 0, maxQPWR)
-	check("send scatter/gather entries", o.SendSGEs, 1, maxSGE)
-	check("receive scatter/gather entries", o.RecvSGEs, 1, maxSGE)
-	check("inline bytes", o.InlineBytes, 0, maxInline)
-	return errors.Join(errs...)
+	return nil
 }
 
 // choose sets the queue pair's transport and queues.

@@ -108,11 +108,8 @@ func (pd *protectionDomain) CreateSRQ(o verbs.SharedReceiveQueueOptions) (verbs.
 	const verb = "create shared receive queue"
 	setDefault(&o.Depth, 128)
 	setDefault(&o.SGEs, 1)
-	switch {
-	case o.Depth < 1 || o.Depth > maxSRQWR:
-		return nil, pd.fail(verb, fmt.Errorf("depth %d: want 1 to %d", o.Depth, maxSRQWR))
-	case o.SGEs < 1 || o.SGEs > maxSGE:
-		return nil, pd.fail(verb, fmt.Errorf("scatter/gather entries %d: want 1 to %d", o.SGEs, maxSGE))
+	if err := errors.Join(within("depth", o.Depth, 1, maxSRQWR), within("scatter/gather entries", o.SGEs, 1, maxSGE)); err != nil {
+		return nil, pd.fail(verb, err)
 	}
 	d := pd.e.device
 	s := &sharedReceiveQueue{object: object{e: pd.e}, pd: pd, queue: newReceiveQueue(o.Depth, o.SGEs)}

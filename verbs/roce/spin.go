@@ -30,27 +30,14 @@ const (
 	blockPaced = 50 * time.Microsecond
 )
 
-// pause is what follows a round without work.
-type pause int
-
-const (
-	pollOn pause = iota
-	yieldOnce
-	blockOnce
-)
-
-// next notes a round without work, and tells what to do before the next.
-func (s *spin) next(now tick.Time, c tick.Rate) pause {
+// next notes a round without work, and tells whether to yield or to block before the next.
+func (s *spin) next(now tick.Time, c tick.Rate) (yields, blocks bool) {
 	if s.quiet++; s.quiet == 1 {
 		s.since = now
 	}
-	switch {
-	case s.quiet%yieldEvery != 0:
-		return pollOn
-	case now < s.until || now-s.since > c.Ticks(longestWait):
-		return blockOnce
-	}
-	return yieldOnce
+	pauses := s.quiet%yieldEvery == 0
+	blocks = pauses && (now < s.until || now-s.since > c.Ticks(longestWait))
+	return pauses && !blocks, blocks
 }
 
 // returned notes how long a yield took.
@@ -63,12 +50,11 @@ func (s *spin) returned(from, to tick.Time, c tick.Rate) {
 // idle waits a little where nothing happened; limit is when it has to be back, 0 where that is not known.
 func (s *spin) idle(e *engine, limit tick.Time) {
 	now := tick.Now()
-	switch s.next(now, e.clock) {
-	case pollOn:
-	case yieldOnce:
+	switch yields, blocks := s.next(now, e.clock); {
+	case yields:
 		yieldProcessor()
 		s.returned(now, tick.Now(), e.clock)
-	case blockOnce:
+	case blocks:
 		most := now + e.clock.Ticks(blockAtMost)
 		if limit == 0 {
 			most = now + e.clock.Ticks(blockPaced)

@@ -79,13 +79,12 @@ func TestSpin(t *testing.T) {
 			var s spin
 			yields, blocks := 0, 0
 			for now := us; now <= tt.wait; now += us {
-				switch s.next(now, c) {
-				case pollOn:
-				case yieldOnce:
+				switch yield, block := s.next(now, c); {
+				case yield:
 					yields++
 					s.returned(now, now+tt.yield, c)
 					now += tt.yield
-				case blockOnce:
+				case block:
 					blocks++
 				}
 			}

@@ -10,7 +10,7 @@ import (
 // execute.go and respond.go do it.
 type Responder struct {
 	mtu      uint32
-	Expected uint32
+	Expected uint32 // PSN that is executed next
 	msn      uint32
 	ackable  uint32 // PSN of the last SEND or WRITE packet executed
 	nakSent  bool   // a sequence NAK or RNR NAK is outstanding
@@ -45,9 +45,6 @@ func (r *Responder) Reset() {
 	r.held.clear()
 	*r = Responder{}
 }
-
-// Awaits tells whether a packet is the very one that is expected next.
-func (r *Responder) Awaits(psn uint32) bool { return psn == r.Expected }
 
 // Admission is what a request is to the responder.
 type Admission uint8
