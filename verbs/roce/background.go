@@ -15,32 +15,19 @@ import (
 // background drives the device when nobody else does: it wakes about every millisecond to look, and once nobody has
 // polled for that long it blocks in the kernel until a packet or a deadline comes. An idle device uses no CPU.
 type background struct {
-	lastDrive atomic.Int64 // ticks, to noteEvery
-	noted     tick.Time    // the same
-	noteEvery tick.Time
-	drives    uint64          // rounds of progress
-	running   atomic.Int32    // jobs being run
-	asleep    bool            // the background goroutine is blocked in the kernel: whoever drives sends it away
-	sentry    *link.Sleeper   // the background goroutine
-	sleepers  []*link.Sleeper // others who are blocked in the kernel
-	spare     []*link.Sleeper // to be used again
-	quit      chan struct{}
-	done      sync.WaitGroup
+	running  atomic.Int32    // jobs being run
+	asleep   bool            // the background goroutine is blocked in the kernel: whoever drives sends it away
+	sentry   *link.Sleeper   // the background goroutine
+	sleepers []*link.Sleeper // others who are blocked in the kernel
+	spare    []*link.Sleeper // to be used again
+	quit     chan struct{}
+	done     sync.WaitGroup
 }
 
 const (
 	silence    = time.Millisecond
 	runningGap = 20 * time.Millisecond
 )
-
-// drove notes that somebody drives the device, and sends the background goroutine away when it is blocked in the kernel.
-func (e *engine) drove(now tick.Time) {
-	if now-e.noted > e.noteEvery || e.asleep {
-		e.noted = now
-		e.lastDrive.Store(int64(now))
-	}
-	e.wakeSentry()
-}
 
 // wakeSentry sends the background goroutine away where it is blocked in the kernel.
 func (e *engine) wakeSentry() {
@@ -138,8 +125,10 @@ func (e *engine) serve() {
 			return
 		case <-timer.C:
 		}
-		if e.abandoned(gap) && e.mu.TryLock() { // who holds the lock drives
-			e.takeOver()
+		if e.mu.TryLock() { // who holds the lock drives
+			if e.clock.Duration(tick.Now()-e.lastRound) >= gap-gap/8 {
+				e.takeOver()
+			}
 			e.unlock()
 		}
 	}
@@ -149,14 +138,14 @@ func (e *engine) serve() {
 func (e *engine) takeOver() {
 	for !e.closed {
 		if len(e.sleepers) > 0 { // they drive: only wait until they stop
-			mine := e.drives
-			if !e.blockBackground(nil) || e.drives != mine { // a deadline is due: they must have the lock to see to it
+			mine := e.lastRound
+			if !e.blockBackground(nil) || e.lastRound != mine { // a deadline is due: they must have the lock to see to it
 				return
 			}
 			continue
 		}
 		busy := e.progress(tick.Now(), receiveBudget)
-		mine := e.drives
+		mine := e.lastRound
 		if e.waiting.Load() > 0 {
 			return
 		}
@@ -166,14 +155,8 @@ func (e *engine) takeOver() {
 		} else {
 			e.blockBackground(e.sockets)
 		}
-		if e.drives != mine {
+		if e.lastRound != mine {
 			return
 		}
 	}
-}
-
-// abandoned tells whether nobody has driven the device for a while.
-func (e *engine) abandoned(gap time.Duration) bool {
-	idle := e.clock.Duration(tick.Now() - tick.Time(e.lastDrive.Load()))
-	return idle >= gap-gap/8
 }

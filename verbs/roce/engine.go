@@ -88,7 +88,6 @@ func newEngine(o Options, c tick.Rate) *engine {
 		}
 	}
 	e.lateRound = c.Ticks(lateRound)
-	e.noteEvery = c.Ticks(silence / 16)
 	e.network = netem.New(o.Network, float64(c)*1e9, func(p netem.Packet[arrival]) {
 		s, from := p.From.socket, p.From.from
 		e.onPacket(s, s.From(from.Addr(), from.Port()), p.Bytes, p.From.place, tick.Now())
@@ -162,8 +161,7 @@ const (
 // progress drives the device one round: receive, at most so many times from each socket, answer, send. It reports whether anything was
 // received or sent.
 func (e *engine) progress(now tick.Time, receives int) bool {
-	e.drives++
-	e.drove(now)
+	e.wakeSentry()
 	if now-e.lastRound > e.lateRound {
 		receives = max(receives, lateReceives)
 	}
