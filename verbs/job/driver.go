@@ -14,9 +14,9 @@ type Driver interface {
 	// Compile takes what a lane posts, once, before the job starts. A group is a list of requests that are posted
 	// together: a message, or one step of it.
 	Compile(lane int, l *Lane, groups [][]verbs.SendRequest) error
-	// Enter begins a slice: the device belongs to the loop until Leave. Done says that the job has ended.
+	// Enter begins a slice: the device belongs to the loop until Leave.
 	Enter() error
-	Leave(done bool)
+	Leave()
 
 	// Append puts requests on the lane's list, and Flush posts the list. AtOnce says that it shall be on its way when Flush
 	// returns; else it is when the device makes progress.
@@ -76,7 +76,7 @@ func (d *verbsDriver) Compile(lane int, l *Lane, groups [][]verbs.SendRequest) e
 }
 
 func (d *verbsDriver) Enter() error { return nil }
-func (d *verbsDriver) Leave(bool)   {}
+func (d *verbsDriver) Leave()       {}
 func (d *verbsDriver) Close() error { return nil }
 
 func (d *verbsDriver) Append(b Batch) error {

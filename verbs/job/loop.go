@@ -118,7 +118,7 @@ func (r *loop) Run(until Ticks) (Progress, error) {
 		err = late
 	}
 	r.progress.Done = r.over && err == nil
-	r.driver.Leave(done || err != nil)
+	r.driver.Leave()
 	return r.progress, err
 }
 

@@ -5,7 +5,6 @@ import (
 	"runtime"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/gobw/gobw/verbs/roce/link"
@@ -15,7 +14,6 @@ import (
 // background drives the device when nobody else does: it wakes about every millisecond to look, and once nobody has
 // polled for that long it blocks in the kernel until a packet or a deadline comes. An idle device uses no CPU.
 type background struct {
-	running  atomic.Int32    // jobs being run
 	asleep   bool            // the background goroutine is blocked in the kernel: whoever drives sends it away
 	sentry   *link.Sleeper   // the background goroutine
 	sleepers []*link.Sleeper // others who are blocked in the kernel
@@ -25,8 +23,9 @@ type background struct {
 }
 
 const (
-	silence    = time.Millisecond
-	runningGap = 20 * time.Millisecond
+	silence = time.Millisecond
+	// heldGap is how long it lets a job alone, which holds the lock.
+	heldGap = 20 * time.Millisecond
 )
 
 // wakeSentry sends the background goroutine away where it is blocked in the kernel.
@@ -115,22 +114,20 @@ func (e *engine) serve() {
 	timer := time.NewTimer(silence)
 	defer timer.Stop()
 	for {
-		gap := silence
-		if e.running.Load() > 0 {
-			gap = runningGap
-		}
-		timer.Reset(gap)
 		select {
 		case <-e.quit:
 			return
 		case <-timer.C:
 		}
-		if e.mu.TryLock() { // who holds the lock drives
-			if e.clock.Duration(tick.Now()-e.lastRound) >= gap-gap/8 {
-				e.takeOver()
-			}
-			e.unlock()
+		if !e.mu.TryLock() { // who holds the lock drives
+			timer.Reset(heldGap)
+			continue
 		}
+		if e.clock.Duration(tick.Now()-e.lastRound) >= silence-silence/8 {
+			e.takeOver()
+		}
+		e.unlock()
+		timer.Reset(silence)
 	}
 }
 

@@ -21,9 +21,8 @@ type jobDriver struct {
 	stop     func() bool
 	receives int // how often a round of progress takes from a socket
 
-	armed   bool
-	spin    spin
-	counted bool // in engine.running
+	armed bool
+	spin  spin
 }
 
 // laneQueue is what a lane posts on.
@@ -152,32 +151,18 @@ func (d *jobDriver) Enter() error {
 		return d.fail("run job", err)
 	}
 	e.lock()
-	if !d.counted {
-		d.counted = true
-		e.running.Add(1)
-	}
 	return nil
 }
 
 // Leave gives the lock back.
-func (d *jobDriver) Leave(done bool) {
-	if done {
-		d.uncount()
-	}
+func (d *jobDriver) Leave() {
 	d.e.unlock()
 	d.Handle.Leave()
 }
 
-func (d *jobDriver) uncount() {
-	if d.counted {
-		d.counted = false
-		d.e.running.Add(-1)
-	}
-}
-
 // Close implements [job.Driver].
 func (d *jobDriver) Close() error {
-	return d.close("close job", d.uncount)
+	return d.close("close job", func() {})
 }
 
 // Append puts requests into the send queue.
