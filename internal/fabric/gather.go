@@ -13,6 +13,7 @@ import (
 
 	"github.com/gobw/gobw/internal/control/frame"
 	"github.com/gobw/gobw/report/matrix"
+	"github.com/gobw/gobw/report/plain"
 	"github.com/gobw/gobw/report/stats"
 	"github.com/gobw/gobw/verbs"
 )
@@ -80,12 +81,9 @@ func (c *coordinator) enough(verb string) error {
 	if n >= 2 {
 		return nil
 	}
-	why := ""
 	failed := which(c.hosts, func(h *host) bool { return h.Reason != "" })
-	for _, h := range failed[:min(len(failed), 8)] {
-		why += fmt.Sprintf("\n  rank %d %s: %s", h.Rank, h.Name, h.Reason)
-	}
-	return fmt.Errorf("%d of %d ranks %s: a fabric test needs two%s", n, c.cfg.Ranks, verb, why)
+	why := plain.Each(failed[:min(len(failed), 8)], func(h *host) string { return fmt.Sprintf("\n  rank %d %s: %s", h.Rank, h.Name, h.Reason) })
+	return fmt.Errorf("%d of %d ranks %s: a fabric test needs two%s", n, c.cfg.Ranks, verb, strings.Join(why, ""))
 }
 
 // comes gives an agent its rank, or sends it away. Once the rounds are planned it is too late.

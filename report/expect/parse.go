@@ -223,7 +223,7 @@ func (p *parser) change() (*change, error) {
 		return nil, p.fail(of.column, "worse than what? write worse<%s%% of FILE", number.text)
 	case named:
 		t := p.next()
-		if c.docs, err = p.load(t.text); err != nil && !(p.options.Unread && errors.Is(err, fs.ErrNotExist)) {
+		if c.docs, err = p.load(t.text); err != nil && (!p.options.Unread || !errors.Is(err, fs.ErrNotExist)) {
 			return nil, &report.ExpressionError{Text: p.text, Column: t.column, Problem: err.Error(), Err: err}
 		}
 		c.file = t.text
