@@ -83,11 +83,11 @@ func find(ctx context.Context, cfg AgentConfig) (*frame.Session, error) {
 				cfg.note("taking part in the run of %s", place)
 				return s, nil
 			}
-			_, answered := errors.AsType[*strangerError](err)
-			if over := ctx.Err() != nil; last == nil || !over && (i == 0 || answered) {
-				last = explain(place, err)
-			} else if over {
+			if ctx.Err() != nil && last != nil { // an attempt that was cut short says nothing
 				break
+			}
+			if _, answered := errors.AsType[*strangerError](err); i == 0 || answered {
+				last = explain(place, err)
 			}
 		}
 		if now := time.Now(); now.Sub(told) > tellEvery {
@@ -250,7 +250,11 @@ func (a *agent) do(ctx context.Context, o Orders) (out Answer) {
 			w = a.cfg.Worker(order.Rail)
 			a.workers[order.Rail] = w
 		}
-		wg.Go(func() { out.Rails[i] = w.Do(ctx, order) })
+		wg.Go(func() {
+			r := w.Do(ctx, order)
+			r.Error = control.Bounded(r.Error) // rank 0 takes no longer answer
+			out.Rails[i] = r
+		})
 	}
 	wg.Wait()
 	return out

@@ -285,6 +285,7 @@ func TestBadHosts(t *testing.T) {
 			return true
 		}}, "", "one CPU only"},
 		{"its device does not open", run{worker: sick(Rail{Device: "mlx5_0", Error: "port 1 is DOWN", Remedy: "check the cable"}, nil)}, matrix.Unfit, "mlx5_0: port 1 is DOWN"},
+		{"its device says much", run{worker: sick(Rail{Error: strings.Repeat("x", 64<<10)}, nil)}, matrix.Unfit, "device: xxxx"},
 		{"its device vanishes in round 4", run{cfg: long, worker: sick(Rail{}, func(round int) error {
 			if round >= 3 {
 				return errors.New("the device is gone")
