@@ -166,7 +166,7 @@ func Checks(d *report.Document) []report.Check {
 	seen := report.Check{Expression: matrix.RunSees, Point: "run", Actual: "-", Verdict: stats.Verdict{Word: stats.Pass}}
 	switch p := m.Judged.HostPower; {
 	case !d.Complete:
-		seen.Verdict = stats.Unknown(stats.Incomplete, "let the run end", "the run has not ended: %s", plain.Text(d.Failure))
+		seen.Verdict = stats.Unknown(stats.Incomplete, "let the run end", "the run did not measure to its end: %s", plain.Text(d.Failure))
 	case p > 0 && m.Cells.Len() > 0:
 		seen.Actual = "slower by " + matrix.Percent(p)
 	default:

@@ -63,6 +63,7 @@ const (
 	stealRelative    = 0.01
 	waitedRelative   = 0.02 // below, it is this process's own housekeeping: some hundred times a second for a few us
 	waitedSeconds    = 0.001
+	realtimeSeconds  = 0.9 // a longer run with realtime priority is paused by the kernel, which keeps 5 % of each second for others
 	clockRelative    = 0.05
 )
 
@@ -80,6 +81,7 @@ func (c Conditions) Warnings() []string {
 	add := func(word, format string, args ...any) {
 		out = append(out, word+": "+fmt.Sprintf(format, args...))
 	}
+	disturbed := c.WaitedSeconds > waitedRelative*c.WatchedSeconds && c.WaitedSeconds >= waitedSeconds
 	needed, why := shortSeconds, ""
 	if c.InFlight > 0 && c.Messages > 0 {
 		if windows := c.Seconds / float64(c.Messages) * float64(shortInFlights*c.InFlight); windows > needed {
@@ -103,19 +105,16 @@ func (c Conditions) Warnings() []string {
 		sorted := slices.Sorted(slices.Values(c.SeriesValues))
 		median := sorted[n/2]
 		if spread := sorted[n*3/4] - sorted[n/4]; median > 0 && spread > unsteadyRelative*median {
-			add(Noisy, "the rate varied by up to %.0f %% within a run (interquartile range); try -D 10 --runs 6", 100*spread/median)
+			add(Noisy, "the rate varied by up to %.0f %% within a run (interquartile range)%s", 100*spread/median, plain.When(!disturbed, "; try -D 10 --runs 6"))
 		}
 	}
 	if c.WatchedSeconds > 0 {
 		if c.StealSeconds > stealRelative*c.WatchedSeconds {
 			add(Others, "the hypervisor took %.1f %% of the measuring CPU's time, %.0f ms", 100*c.StealSeconds/c.WatchedSeconds, c.StealSeconds*1e3)
 		}
-		if share := c.WaitedSeconds / c.WatchedSeconds; share > waitedRelative && c.WaitedSeconds >= waitedSeconds {
-			remedy := "--priority realtime (needs root)"
-			if c.Realtime {
-				remedy = "-D 500ms --runs 21"
-			}
-			add(Others, "other programs took %.0f %% of the measuring CPU; try %s", 100*share, remedy)
+		if disturbed {
+			remedy := plain.When(c.Realtime || c.Seconds > realtimeSeconds, " -D 500ms --runs 21") + plain.When(!c.Realtime, " --priority realtime (needs root)")
+			add(Others, "other programs took %.0f %% of the measuring CPU; try%s", 100*c.WaitedSeconds/c.WatchedSeconds, remedy)
 		}
 	}
 	if c.ThrottledCount > 0 {

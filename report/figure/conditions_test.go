@@ -20,6 +20,7 @@ func TestConditions(t *testing.T) {
 		{"steal", Conditions{WatchedSeconds: 1, StealSeconds: 0.05}, "disturbed"},
 		{"waiting", Conditions{WatchedSeconds: 1, WaitedSeconds: 0.05}, "disturbed"},
 		{"waiting, realtime", Conditions{WatchedSeconds: 1, WaitedSeconds: 0.04, Realtime: true}, "disturbed"},
+		{"waiting, long and unsteady", Conditions{Seconds: 2, WatchedSeconds: 2, WaitedSeconds: 0.2, SeriesValues: []float64{10, 2, 10, 2, 10, 2, 10, 2, 10}}, "noisy disturbed"},
 		{"housekeeping", Conditions{WatchedSeconds: 1, WaitedSeconds: 0.005}, ""},
 		{"hot", Conditions{ThrottledCount: 1}, "disturbed"},
 		{"quota", Conditions{QuotaStops: 3, QuotaSeconds: 0.2}, "disturbed"},
@@ -34,6 +35,9 @@ func TestConditions(t *testing.T) {
 				words = append(words, word)
 				if slow := tt.c.Messages == 309; slow && !strings.HasSuffix(w, "measured for 1000 ms, 4142 ms needed for 1280 messages (10 x tx depth); try -D 9") {
 					t.Errorf("%q", w)
+				}
+				if tt.c.WaitedSeconds > 0 && (strings.Contains(w, "-D 10") || tt.c.Seconds > 1 && strings.Contains(w, "realtime") && !strings.Contains(w, "-D 500ms")) {
+					t.Errorf("%q: with realtime priority a run of this length is disturbed", w)
 				}
 				if tt.c.Realtime && strings.Contains(w, "realtime") {
 					t.Errorf("%q: that is in force", w)

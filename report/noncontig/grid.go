@@ -551,8 +551,7 @@ func (n *Grid) settled(open []Cell) string {
 			return fmt.Sprintf("; try --runs 20 (at least %d)", stats.LeastPairs(stats.DefaultConfidence))
 		}
 		var pairs int
-		settle := strings.TrimPrefix(open[i].Question.Settle, "about ")
-		if _, err := fmt.Sscanf(settle, "%d pairs", &pairs); err == nil && pairs > 0 {
+		if _, err := fmt.Sscanf(open[i].Question.Settle, "--pairs %d", &pairs); err == nil && pairs > 0 {
 			rounds = append(rounds, pairs)
 		}
 	}

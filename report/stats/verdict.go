@@ -200,7 +200,7 @@ func (e Effect) conclude(o Margins, p float64, together int) Verdict {
 			return Unknown(TooFew, fmt.Sprintf("--pairs %d", least), "pairs: %d, needed: %d", e.N, least)
 		}
 		least := LeastRuns(o.Confidence)
-		return Unknown(TooFew, fmt.Sprintf("measure again with --runs %d", least), "runs on a side: %d, needed: %d", e.N, least)
+		return Unknown(TooFew, fmt.Sprintf("measure again with --runs %d, or join %[1]d results: a.json,b.json,...", least), "runs on a side: %d, needed: %d", e.N, least)
 	}
 	by, low, high := e.Worse()
 	said := inWords(e.Change) + ", " + e.Interval.changes()
@@ -241,9 +241,9 @@ func (e Effect) settle(o Margins, together int) string {
 	case need > mostNeeded:
 		return "1000 runs are not enough: make the machine quieter, or measure both in pairs (gobw ab)"
 	case e.Pairs:
-		return fmt.Sprintf("about %d pairs", need)
+		return fmt.Sprintf("--pairs %d", need)
 	}
-	return fmt.Sprintf("about %d runs on each side", need)
+	return fmt.Sprintf("--runs %d on each side", need)
 }
 
 // mostNeeded is how many runs or pairs are worth advising.
@@ -252,7 +252,7 @@ const mostNeeded = 1000
 // Needed says how many runs would likely narrow an interval of this half width so much that a limit at this distance lies outside.
 func Needed(runs int, half, distance float64) string {
 	if need := narrowed(runs, half, distance); need <= mostNeeded {
-		return fmt.Sprintf("about %d runs,", need)
+		return fmt.Sprintf("--runs %d,", need)
 	}
 	return "longer runs,"
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/gobw/gobw/internal/cli/output"
 	"github.com/gobw/gobw/report/compare"
 	"github.com/gobw/gobw/report/expect"
+	"github.com/gobw/gobw/report/plain"
 	"github.com/gobw/gobw/report/stats"
 )
 
@@ -94,7 +95,7 @@ func (m *measurement) comparison(c config) *compare.Comparison {
 	if m.label != "" {
 		out.Labels = append(out.Labels, m.label)
 	}
-	pairs := fmt.Sprintf("%d pairs", len(m.a))
+	pairs := plain.Plural(len(m.a), "pair")
 	if m.ended != "" {
 		pairs = fmt.Sprintf("%d of %d pairs (%s)", len(m.a), c.Pairs, m.ended)
 	}

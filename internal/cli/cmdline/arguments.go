@@ -29,7 +29,8 @@ func FlagError(c *cobra.Command, err error) error {
 	text := err.Error()
 	unknown := func(flag string) string {
 		if flag != "" && strings.Contains(c.Use, " '") {
-			return fmt.Sprintf("; put the test and its flags in quotes: %s 'write HOST %s'", c.CommandPath(), flag)
+			words := strings.Join(append(c.Flags().Args(), flag), " ") // those before the flag
+			return fmt.Sprintf("; put the test and its flags in quotes: %s '%s ...'", c.CommandPath(), words)
 		}
 		return fmt.Sprintf("; '%s --help' lists all", c.CommandPath())
 	}

@@ -43,6 +43,11 @@ func perftestFlag(c *cobra.Command, name string) string {
 	if !acts {
 		return fmt.Sprintf("; leave it out: %s ignores it", tool)
 	}
+	if t, _ := perftestcli.ToolNamed(tool); t.Operation != plan.Operation(command) {
+		if other, _, err := c.Root().Find([]string{string(t.Operation)}); err == nil && (other.Flags().Lookup(name) != nil || len(name) == 1 && other.Flags().ShorthandLookup(name) != nil) {
+			return fmt.Sprintf("; '%s' has it, not '%s'", other.CommandPath(), c.CommandPath())
+		}
+	}
 	text := fmt.Sprintf("; 'gobw version --install-links DIR' makes %s, which takes perftest's flags", tool)
 	hint := ours[long]
 	if flag := regexp.MustCompile(`--([a-z-]+)`).FindStringSubmatch(hint); flag != nil && c.Flags().Lookup(flag[1]) == nil {

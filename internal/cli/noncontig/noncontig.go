@@ -135,7 +135,8 @@ func (e *experiment) prepare(m *measure.Measurer) error {
 	}
 	wrong.Note(hostmemory.Check(largest, c.Peer.Loopback, info.Software))
 	wrong = brief(append(wrong, refused.errors()...))
-	wrong.If(len(e.todo) == 0 && len(wrong) == 0, "nothing to measure: no strategy is left for these shapes and layouts")
+	wrong.If(len(e.todo) == 0 && len(wrong) == 0, "nothing to measure: no strategy is left for these shapes and layouts%s",
+		plain.When(slices.Contains(c.Strategies, "pack-pipelined"), "; pack-pipelined needs messages of several blocks that are larger than --segment %d", c.Segment))
 	if e.previous != nil {
 		wrong.Note(e.resume())
 	}

@@ -281,7 +281,7 @@ func (c config) announce(out output.Streams, at netip.AddrPort) error {
 		fmt.Fprintf(out.Err, "%s: %s\n", c.Tool, c.Note)
 	}
 	if !c.trusted() && !at.Addr().IsLoopback() {
-		fmt.Fprintf(out.Err, "%s: all who reach this port may run tests here: --allow PREFIX or --token-file FILE keeps strangers out\n", c.Tool)
+		fmt.Fprintf(out.Err, "%s: all who reach this port may run tests here: --allow CLIENTS or --token-file FILE keeps strangers out\n", c.Tool)
 	}
 	return nil
 }

@@ -29,7 +29,7 @@ func ConnectionManagerOf(d verbs.Device) (verbs.ConnectionManager, error) {
 	}
 	return nil, &verbs.Error{
 		Verb: "connect by RDMA CM (-R, -z)", Device: d.Info().Name, Err: fmt.Errorf("%w: this device has no RDMA CM", verbs.ErrUnsupported),
-		Fix: "leave -R and -z out at both ends, or choose one of the kernel's devices with -d ('gobw devices' lists them)",
+		Fix: "leave -R (or -z) out at both ends, or choose one of the kernel's devices with -d ('gobw devices' lists them)",
 	}
 }
 
