@@ -38,7 +38,7 @@ type Plan struct {
 	RoundTripHalf     bool    `json:"half_round_trip,omitempty"`                            // latency figures are half of what was stamped
 	HugePages         bool    `json:"huge_pages,omitempty" words:"huge pages|small pages"`
 	OnDemand          bool    `json:"on_demand,omitempty" words:"on-demand paging|pinned pages"`
-	MRPerQP           bool    `json:"mr_per_qp,omitempty" words:"a region per QP|one region"`
+	MRPerQP           bool    `json:"mr_per_qp,omitempty" words:"one memory region per QP|one memory region"`
 	StrictOrdering    bool    `json:"strict_ordering,omitempty" words:"strict ordering|relaxed ordering"`
 	Multicast         bool    `json:"multicast,omitempty" words:"multicast|unicast"`
 	RDMACM            bool    `json:"rdma_cm,omitempty" words:"RDMA CM|no RDMA CM"`

@@ -85,7 +85,7 @@ func Run(ctx context.Context, s control.Session, spec *plan.Spec, dev verbs.Devi
 	res, err := r.all(ctx, spec, dev)
 	switch {
 	case errors.Is(err, context.Canceled):
-		s.Fail(errors.New("interrupted by its user"))
+		s.Fail(errors.New("stopped by Ctrl-C or a signal"))
 	case err != nil:
 		s.Fail(err)
 	}

@@ -37,7 +37,7 @@ func (c *coordinator) gather(ctx context.Context) error {
 		return err
 	}
 	absent := which(c.hosts, missing)
-	look := "look at the output of 'gobw fabric' there: the host may be down, its name for rank 0 may be wrong, or a firewall may close the port"
+	look := "look at the output of 'gobw fabric' there: the host may be down, its --coordinator may be wrong, or a firewall may close the port"
 	c.listener.mu.Lock()
 	if from := c.listener.keyless; len(from) > 0 {
 		look = fmt.Sprintf("%s: %s had another", sameSecret, strings.Join(from, ", "))

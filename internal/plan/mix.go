@@ -107,8 +107,8 @@ func (s *Settled) checkMix(wrong *Faults) {
 	no(p.AllSizes || len(p.Sizes) != 1 || p.Sizes[0] != largest, "it names the sizes: leave out --size (-s) and --all (-a)")
 	no(p.Noncontig != nil, "the layout of a non-contiguous message is its own list")
 	no(s.row.Counter, fmt.Sprintf("%s change %d bytes", s.row.Text, counterBytes))
-	no(!same && p.Kind == Latency, "a latency of several sizes is none of any: give them to --size (-s)")
-	no(!same && p.Verify != VerifyNothing, "--verify cannot tell which size a message had that was lost: give one size, as in 4Kx4")
+	no(!same && p.Kind == Latency, "golat measures one size at a time: give several sizes to --size (-s)")
+	no(!same && p.Verify != VerifyNothing, "--verify works with one size only, as in --mix 4Kx4")
 	no(s.peer.Perftest, "perftest has none: run gobw at both ends")
 	for _, part := range p.Mix {
 		no(part.SGEs > part.Bytes, fmt.Sprintf("each of %d entries needs a byte", part.SGEs))

@@ -209,7 +209,7 @@ func refusals(p *Spec, point *Point, lim verbs.Limits, mtuBytes int) []error {
 		bad(fmt.Sprintf("a UD message is at most the MTU of %d bytes: use --connection RC or smaller messages", mtuBytes), "%d bytes", l.Size())
 	}
 	if width := maxList(s, lim); transport != verbs.RC && load.RecvWRs > 1 {
-		bad(fmt.Sprintf("%v may lose one of several SENDs: use at most %d blocks, or RC", transport, width),
+		bad(fmt.Sprintf("%v may lose one of several SENDs of a message: use at most %d blocks, or -c RC", transport, width),
 			"%d blocks in %d SENDs", l.Blocks(), load.RecvWRs)
 	} else if transport == verbs.UD && s.Remote == Strided && l.Blocks() >= int64(width) {
 		bad(fmt.Sprintf("a UD receive has an entry for the 40-byte header, and the device %d: use at most %d blocks", width, width-1),

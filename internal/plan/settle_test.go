@@ -158,8 +158,8 @@ func TestRefusals(t *testing.T) {
 		{"mix and sizes", with(func(s *Spec) { s.Mix, s.Sizes = mixOf("64,4K"), []int{64} }), []string{"--mix 64,4K: it names the sizes"}},
 		{"mix of all sizes", with(func(s *Spec) { s.Mix, s.AllSizes = mixOf("64,4K"), true }), []string{"--mix 64,4K: it names the sizes"}},
 		{"mix of atomics", Spec{Operation: Atomic, Kind: Bandwidth, Mix: mixOf("8")}, []string{"--mix 8: atomics change 8 bytes"}},
-		{"verified mix", with(func(s *Spec) { s.Mix, s.Verify = mixOf("64,4K"), VerifyEnds }), []string{"give one size, as in 4Kx4"}},
-		{"latency of a mix", Spec{Operation: Send, Kind: Latency, Mix: mixOf("64,4K")}, []string{"a latency of several sizes is none of any"}},
+		{"verified mix", with(func(s *Spec) { s.Mix, s.Verify = mixOf("64,4K"), VerifyEnds }), []string{"--verify works with one size only, as in --mix 4Kx4"}},
+		{"latency of a mix", Spec{Operation: Send, Kind: Latency, Mix: mixOf("64,4K")}, []string{"golat measures one size at a time"}},
 		{"mix of more entries than the device has", with(func(s *Spec) { s.Mix = mixOf("64,64x33") }), []string{"roce0 takes lists of 1 to 32 entries"}},
 		{"mix above the MTU", Spec{Operation: Send, Kind: Bandwidth, Transport: verbs.UD, Mix: mixOf("64,8K")}, []string{"--mix 64,8K: a UD message is one packet"}},
 		{"mix in a layout", Spec{

@@ -106,7 +106,7 @@ func TestExpectationMistakes(t *testing.T) {
 		{"bww >= 1 Gb/s", 1, `did you mean "bw"?`},
 		{"bandwdth >= 1 Gb/s", 1, `"bandwidth"`},
 		{"bw >= 1 Gbs", 9, `"Gb/s"`},
-		{"bw >= 10", 7, "a bandwidth (as 10 Gb/s), the right is a plain number"},
+		{"bw >= 10", 7, "the number needs a unit: the left of >= is a bandwidth (as 10 Gb/s)"},
 		{"p99 <= 3 Gb/s", 8, "a time"},
 		{"bw = 1 Gb/s", 4, `"=="`},
 		{"bw", 3, "a comparison is missing: >= or <=, and a bandwidth (as 10 Gb/s)"},

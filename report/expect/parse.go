@@ -282,6 +282,8 @@ func (p *parser) comparison() (c comparison, err error) {
 	case l == r, l == rate && r == figure.Dimension{}: // a bare number may stand for a count a second
 	case l == size && c.right.bytes > 0:
 		c.right.factor = c.right.bytes * 8
+	case r == figure.Dimension{} && c.right.figure == nil:
+		return c, p.fail(c.right.column, "the number needs a unit: the left of %s is %s", t.text, l)
 	default:
 		return c, p.fail(c.right.column, "the left of %s is %s, the right is %s", t.text, l, r)
 	}

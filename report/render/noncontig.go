@@ -179,14 +179,14 @@ func (n experiment) goodputGrid(t noncontigTable) table {
 		g.Rows = append(g.Rows, row)
 	}
 	if g.dropEmpty(g.keys); slices.Contains(g.Header, "ratio") {
-		g.Notes = append(g.Notes, fmt.Sprintf("ratio: goodput, %s / %s, median of the rounds; above 1 %[1]s is faster", device, cpu))
+		g.Notes = append(g.Notes, fmt.Sprintf("ratio: goodput of %s / goodput of %s (median of all rounds); above 1 %[1]s is faster", device, cpu))
 	}
 	for _, m := range []struct{ mark, words string }{
-		{winnerMark, "the fastest in its row (contiguous is only the bound)"},
+		{winnerMark, "the fastest strategy of its row, not counting contiguous"},
 		{sameMark, fmt.Sprintf("the same, within %.0f %%", 100*stats.DefaultMargin)},
 		{openMark, "cannot tell whether they differ"},
-		{timeMark, fmt.Sprintf("ratio of median message times, %s / %s", cpu, device)},
-		{bestMark, fmt.Sprintf("ratio of the goodput of the fastest part of each run, %s / %s", device, cpu)},
+		{timeMark, fmt.Sprintf("ratio of the median message times instead, %s / %s; above 1 %[2]s is faster", cpu, device)},
+		{bestMark, fmt.Sprintf("ratio of the highest goodputs within each run instead, %s / %s", device, cpu)},
 	} {
 		if marks[m.mark] {
 			g.Notes = append(g.Notes, m.mark+": "+m.words)
@@ -240,7 +240,7 @@ func (n experiment) costGrid(t noncontigTable) table {
 		k.Stride = t.cells[0].Stride
 	}
 	g := table{
-		Title: fmt.Sprintf("%s; %s: what a message costs, %s / %s", n.title(k), n.circumstances(), device, cpu),
+		Title: fmt.Sprintf("%s; %s: cost of a message, %s/%s", n.title(k), n.circumstances(), device, cpu),
 	}
 	g.Header = t.placeHeader()
 	g.keys = len(g.Header)
@@ -252,8 +252,8 @@ func (n experiment) costGrid(t noncontigTable) table {
 			continue
 		}
 		pair := func(f func(*noncontig.Figure) string) string {
-			if x, y := f(a), f(b); x != "-" || y != "-" {
-				return x + " / " + y
+			if x, y := f(a), f(b); x != "-" && y != "-" {
+				return x + "/" + y // a cell breaks at spaces
 			}
 			return "-"
 		}

@@ -82,14 +82,14 @@ func (t *Trend) Since(w Window) *compare.Comparison {
 	c.Judge(sides, t.accept)
 	for i := range c.Points {
 		p, old, new := &c.Points[i], sides[i][0].Of, sides[i][1].Of
-		need := fmt.Sprintf("%d results before the window and in it", stats.LeastRuns(t.Confidence))
+		need := fmt.Sprintf("%d results before --since, and %[1]d after it", stats.LeastRuns(t.Confidence))
 		switch {
 		case p.Better == stats.Neither:
 			p.Verdict = stats.Unknown(stats.Missing, "", "%s cannot be better or worse", p.Figure)
 		case p.Cause == stats.NotFinite && old == 0:
-			p.Verdict = stats.Unknown(stats.TooFew, need, "all results are new: there is none before the window")
+			p.Verdict = stats.Unknown(stats.TooFew, need, "no results before --since")
 		case p.Cause == stats.TooFew:
-			p.Verdict = stats.Unknown(stats.TooFew, need, "results before the window: %d, in it: %d", old, new)
+			p.Verdict = stats.Unknown(stats.TooFew, need, "results before --since: %d, after it: %d", old, new)
 		}
 	}
 	return c

@@ -278,7 +278,7 @@ func parseStride(text string, block int64) (int64, error) {
 		return 0, fmt.Errorf("--strides: %w (or a factor, like 2x)", err)
 	}
 	if step < block {
-		return 0, fmt.Errorf("--strides %s is smaller than a block of %d bytes, which would overlap: use --strides %d, a factor like 2x, or smaller --blocks", text, block, block)
+		return 0, fmt.Errorf("--strides %s means %[1]s bytes: blocks of %[2]d bytes would overlap; try --strides 2x, or --strides %[2]d", text, block)
 	}
 	return step, nil
 }

@@ -39,7 +39,11 @@ func (f *flags) bind(fs *pflag.FlagSet, op plan.Operation, kind plan.Kind) {
 	if !row.Counter {
 		cmdline.Parsed(fs, wrong, &p.Sizes, "size", "s", "", "message `SIZE` in bytes: 4K; several: 64,1000,4K, 64:1M (powers of two) (default: "+defaultSizeText(kind)+")", plan.ParseSizes)
 		fs.BoolVarP(&p.AllSizes, "all", "a", false, "all sizes from 2 B to 8 MiB"+plain.When(row.Supports(verbs.UD), " (UD: to the MTU)"))
-		cmdline.Parsed(fs, wrong, &p.Mix, "mix", "", "", "messages of these `SIZES` in turn: 64,4K; 64x4: 64 bytes in 4 list entries", cmdline.Text[plan.Mix])
+		mix := "messages of these `SIZES` in turn: 64,4K; 64x4: 64 bytes in 4 list entries"
+		if kind == plan.Latency {
+			mix = "messages of this `SIZE` in pieces: 4Kx4: 4K in 4 list entries"
+		}
+		cmdline.Parsed(fs, wrong, &p.Mix, "mix", "", "", mix, cmdline.Text[plan.Mix])
 	}
 	cmdline.Parsed(fs, wrong, &p.Transport, "connection", "c", "RC", "use `TRANSPORT`: "+row.TransportText(), func(text string) (verbs.Transport, error) {
 		t, err := cmdline.Text[verbs.Transport](text)

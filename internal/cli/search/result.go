@@ -180,7 +180,7 @@ func (r *Result) table() string {
 	say(r.Gives != "", "          %s", r.Gives)
 	if len(r.Settings) > 0 {
 		rows := plain.Each(r.Settings, func(s [4]string) []string { return s[:] })
-		_ = render.WriteTable(b, []string{"setting", "default", "best", "with the default again"}, rows) // a Builder takes all
+		_ = render.WriteTable(b, []string{"setting", "default", "best", "loss with default"}, rows) // a Builder takes all
 	}
 	for i, f := range r.Findings {
 		say(true, "%d. %s\n   %s\n   slow:   %s", i+1, f.What, f.How, f.Command)
@@ -189,11 +189,11 @@ func (r *Result) table() string {
 		say(f.program != "", "   in C:   --save FILE.json writes it beside FILE.json")
 	}
 	for _, f := range r.Answer.Unproven {
-		say(true, "not confirmed (noise, or rare): %s", f.Rule)
+		say(true, "not confirmed by a second measurement: %s", f.Rule)
 	}
 	if len(r.Findings) == 0 && r.Complete {
-		say(r.Question == dips, "nothing found: no size is slower than its neighbours")
-		say(r.Question == anomalies, "nothing found: no settings are slow only together")
+		say(r.Question == dips, "nothing found: no size is slower than the sizes next to it")
+		say(r.Question == anomalies, "nothing found: no combination of settings is slow")
 	}
 	say(true, "%d tests in %s, %.0f a minute; --seed %d%s", len(r.Steps), time.Duration(r.Seconds*1e9).Round(time.Second/10), float64(len(r.Steps))/max(r.Seconds, 1e-9)*60, r.Seed,
 		plain.When(r.Empty > 0, "; in %d no message arrived: give a longer --test-time", r.Empty))
