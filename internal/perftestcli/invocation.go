@@ -58,6 +58,10 @@ type Invocation struct {
 	PerftestVersion string        // --perftest-version (ours): the version to advertise; empty: 6.27
 	PeerTimeout     time.Duration // --peer-timeout (ours): how long a silent peer, or one with which nothing moves, is borne; 0: the defaults
 
+	Remarks  string   // stock's of its own choices, for stdout before it looks for a device
+	Shrunk   string   // stock's for stderr, where UD's default size was above the MTU
+	Warnings []string // for stderr, of Parse and Fit
+
 	sizeGiven bool
 	margin    *int64 // -f, in seconds
 	rate      float64
@@ -67,10 +71,7 @@ type Invocation struct {
 	validate  bool
 	burst     int
 	link      verbs.LinkLayer // --force-link; zero: the port's
-	warnings  []string
-	remarks   string // stock's, for stdout
-	shrunk    string // stock's, for stderr
-	polls     bool   // perftest would adapt the batch of its polls
+	polls     bool            // perftest would adapt the batch of its polls
 }
 
 // Server tells whether this end waits for a client.
@@ -284,20 +285,20 @@ func (v *Invocation) noteRemarks(row plan.Row) {
 	p := &v.Plan
 	bandwidth := p.Kind == plan.Bandwidth
 	if p.CQMod > 1 && p.LargestSize() > moderatedBytes && p.Transport != verbs.UD && !p.AllSizes && !p.Events {
-		v.remarks += dashes + "Warning: Large message requested and CQ moderation enabled\nWarning: It can lead to inaccurate results\n"
+		v.Remarks += dashes + "Warning: Large message requested and CQ moderation enabled\nWarning: It can lead to inaccurate results\n"
 	}
 	if p.PostList > 1 && p.CQMod == 0 {
-		v.remarks += dashes + "Post List requested - CQ moderation will be the size of the post list\n"
+		v.Remarks += dashes + "Post List requested - CQ moderation will be the size of the post list\n"
 	}
 	if v.Style() == Classic {
 		return
 	}
 	receiver := v.Server() != p.Reversed && row.NeedsReceive() && !p.Bidirectional
 	if bandwidth && !p.NoPeak && (p.Iterations > peakIterations || p.Duration > 0 || p.Infinite || receiver) {
-		v.remarks += " WARNING: BW peak won't be measured in this run.\n"
+		v.Remarks += " WARNING: BW peak won't be measured in this run.\n"
 	}
 	if v.polls = bandwidth && (p.Duration > 0 || p.Iterations >= 3000) && (!p.Bidirectional || !row.NeedsReceive()); !v.polls {
-		v.remarks += "Disabling dynamic polling\n"
+		v.Remarks += "Disabling dynamic polling\n"
 	}
 }
 
@@ -389,17 +390,8 @@ func (v *Invocation) settleRate(wrong *plan.Faults) {
 }
 
 func (v *Invocation) warn(format string, args ...any) {
-	v.warnings = append(v.warnings, fmt.Sprintf(format, args...))
+	v.Warnings = append(v.Warnings, fmt.Sprintf(format, args...))
 }
-
-// Remarks are stock's of its own choices, for stdout before it looks for a device.
-func (v *Invocation) Remarks() string { return v.remarks }
-
-// Shrunk is stock's remark for stderr where UD's default size was above the MTU.
-func (v *Invocation) Shrunk() string { return v.shrunk }
-
-// Warnings are remarks for stderr that Parse and Fit made.
-func (v *Invocation) Warnings() []string { return v.warnings }
 
 // Fit adapts the plan to the device as perftest does before it connects: an MTU or a number of outstanding reads that
 // the device does not have gives way with a warning, UD's default size shrinks to the MTU, -a on UD stops there.
@@ -436,7 +428,7 @@ func (v *Invocation) Fit(info verbs.DeviceInfo, port verbs.PortInfo) error {
 	case p.LargestSize() > limit && v.sizeGiven:
 		return fmt.Errorf("-s %d: a UD message is one packet, at most the MTU of %d bytes", p.LargestSize(), limit)
 	case p.LargestSize() > limit:
-		v.shrunk = fmt.Sprintf(" Max msg size in UD is MTU %d\n Changing to this MTU\n", limit)
+		v.Shrunk = fmt.Sprintf(" Max msg size in UD is MTU %d\n Changing to this MTU\n", limit)
 		p.Sizes = []int{limit}
 	}
 	return nil

@@ -168,7 +168,7 @@ func changes(tool Tool, f perftestFlag) ([]string, error) {
 			switch name := a.Type().Field(i).Name; {
 			case name == "Plan":
 				fields = append(fields, differences(a.Field(i), b.Field(i))...)
-			case name != "warnings" && !same(a.Field(i), b.Field(i)):
+			case name != "Warnings" && !same(a.Field(i), b.Field(i)):
 				fields = append(fields, name)
 			}
 		}

@@ -85,7 +85,7 @@ func TestFlags(t *testing.T) {
 		{"ib_write_bw -u 18", func(v *Invocation) { v.Plan.Timeout = 18 }},
 		{"ib_send_lat -U", func(v *Invocation) { v.Unsorted = true }},
 		{"ib_write_bw -w 100M", func(v *Invocation) { // read as perftest reads it, which a line on stderr says
-			v.LimitBW, v.warnings = number(100), []string{"-w 100M is read as 100, as by perftest: there are no suffixes"}
+			v.LimitBW, v.Warnings = number(100), []string{"-w 100M is read as 100, as by perftest: there are no suffixes"}
 		}},
 		{"ib_write_bw -w 90 --report_gbits", func(v *Invocation) { v.LimitBW, v.Gbits = number(90), true }},
 		{"ib_write_bw -y 1.5", func(v *Invocation) { v.LimitRate = number(1.5) }},
@@ -108,15 +108,15 @@ func TestFlags(t *testing.T) {
 		{"ib_send_bw --use-srq", func(v *Invocation) { v.Plan.SRQ = true }},
 		{"ib_send_bw --recv_post_list 8", func(v *Invocation) { v.Plan.RecvList = 8 }},
 		{"ib_write_bw --inline_recv 8", func(v *Invocation) {
-			v.warnings = []string{"--inline_recv is ignored: perftest parses it, and does nothing with it"}
+			v.Warnings = []string{"--inline_recv is ignored: perftest parses it, and does nothing with it"}
 		}},
 		{"ib_write_lat -q 1 --report_gbits", func(v *Invocation) {
 			const why = "perftest takes it in this tool, and does nothing with it"
-			v.warnings, v.Gbits = []string{"-q (--qp) is ignored: " + why}, true // which the ends compare from 6.28 on
+			v.Warnings, v.Gbits = []string{"-q (--qp) is ignored: " + why}, true // which the ends compare from 6.28 on
 		}},
 		{"ib_write_bw -n 500 -D 8", func(v *Invocation) {
 			v.Plan.Duration, v.Plan.Margin, v.Plan.Iterations, v.Plan.NoPeak = 8*time.Second, 2*time.Second, 0, true
-			v.warnings = []string{"-n 500 is ignored: -D decides"}
+			v.Warnings = []string{"-n 500 is ignored: -D decides"}
 		}},
 		{"ib_write_bw --force-link=Ethernet", func(v *Invocation) { v.link = verbs.LinkEthernet }},
 		{"ib_send_lat --latency_gap 10", func(v *Invocation) { v.Plan.Gap = 10 * time.Microsecond }},
@@ -146,7 +146,7 @@ func TestFlags(t *testing.T) {
 		}},
 		{"ib_write_bw --use_old_post_send --no_lock", func(v *Invocation) {
 			v.Plan.PostAPI = verbs.PostSend
-			v.warnings = []string{"--no_lock is ignored: queues belong to one thread here, but their library keeps its locks"}
+			v.Warnings = []string{"--no_lock is ignored: queues belong to one thread here, but their library keeps its locks"}
 		}},
 		{"ib_atomic_bw -e -X 2", func(v *Invocation) { v.Plan.Events, v.Plan.Vector = true, 2 }},
 		{"ib_write_bw -W counters/port_xmit_data,hw_counters/out_of_sequence", func(v *Invocation) {
@@ -184,7 +184,7 @@ func TestFlags(t *testing.T) {
 				}
 				return
 			}
-			ignore := cmpopts.IgnoreFields(Invocation{}, "margin", "Source", "remarks", "polls")
+			ignore := cmpopts.IgnoreFields(Invocation{}, "margin", "Source", "Remarks", "polls")
 			if diff := cmp.Diff(got, want, ignore, cmp.AllowUnexported(Invocation{})); diff != "" {
 				t.Errorf("invocation (-got +want):\n%s", diff)
 			}
@@ -343,8 +343,8 @@ func TestRDMACM(t *testing.T) {
 			if (p.TOS == nil) != (tt.tos == nil) || p.TOS != nil && *p.TOS != *tt.tos {
 				t.Errorf("type of service %v, want %v", p.TOS, tt.tos)
 			}
-			if len(v.Warnings()) != tt.warnings {
-				t.Errorf("warnings %q, want %d", v.Warnings(), tt.warnings)
+			if len(v.Warnings) != tt.warnings {
+				t.Errorf("warnings %q, want %d", v.Warnings, tt.warnings)
 			}
 		})
 	}
@@ -384,7 +384,7 @@ func TestFit(t *testing.T) {
 			if v.Plan.LargestSize() != tt.size || v.Plan.MTU != tt.mtu || v.Plan.Outstanding != tt.outs {
 				t.Errorf("size %d, MTU %v, outstanding %d", v.Plan.LargestSize(), v.Plan.MTU, v.Plan.Outstanding)
 			}
-			if got := strings.Join(v.Warnings(), "; ") + v.Shrunk(); !strings.Contains(got, tt.warning) {
+			if got := strings.Join(v.Warnings, "; ") + v.Shrunk; !strings.Contains(got, tt.warning) {
 				t.Errorf("warnings %q, want %q", got, tt.warning)
 			}
 		})

@@ -26,7 +26,6 @@ const (
 type Text struct {
 	w     io.Writer
 	v     Invocation
-	style Style
 	plan  plan.Spec
 	perUs float64 // cycles per microsecond, with -C
 	err   error
@@ -34,7 +33,7 @@ type Text struct {
 
 // NewText writes the text of one invocation. cyclesPerNs is for -C.
 func NewText(w io.Writer, v Invocation, cyclesPerNs float64) *Text {
-	return &Text{w: w, v: v, style: v.Style(), plan: v.Plan, perUs: cyclesPerNs * 1e3}
+	return &Text{w: w, v: v, plan: v.Plan, perUs: cyclesPerNs * 1e3}
 }
 
 // Err is the first error of the writer.
@@ -75,7 +74,7 @@ func (t *Text) Header(f Facts) {
 	}
 	t.printf("%s", dashes)
 	t.printf("%20s%s Test", "", strings.Join(title(f.Plan), " "))
-	for _, x := range f.lines(t.style) {
+	for _, x := range f.lines(t.v.Style()) {
 		t.printf("%s", x.text())
 	}
 	t.printf("\n")
@@ -254,7 +253,7 @@ func (t *Text) Stopped() {
 	switch {
 	case t.v.Server():
 		t.printf(" Client closed connection\n")
-	case t.style == Modern:
+	case t.v.Style() == Modern:
 		t.printf("\n User stopped traffic\n")
 	}
 }

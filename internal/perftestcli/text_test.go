@@ -242,7 +242,7 @@ func render(t *testing.T, v Invocation, want output) string {
 	f.Plan, f.ControlCM = settledPlan, v.ControlCM
 	var got bytes.Buffer
 	text := NewText(&got, v, 0)
-	text.printf("%s", v.Remarks())
+	text.printf("%s", v.Remarks)
 	text.Begin()
 	text.Header(f)
 	if v.Unsorted || v.Histogram {

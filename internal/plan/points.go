@@ -95,17 +95,12 @@ func (s *Settled) choosePoint(wrong *Faults) {
 		wrong.Note(err)
 		return
 	}
-	for _, r := range []struct {
-		name string
-		v    int
-	}{{"footprint", n.Footprint}, {"segment", n.Segment}, {"list bytes", n.ListBytes}} {
-		if r.v < 0 || r.v > mostBytes {
-			wrong.Add("%s %d: want 0 to %d bytes", r.name, r.v, mostBytes)
-			return
-		}
-	}
-	if n.Window < 0 || n.Window > maxWindow {
-		wrong.Add("--tx-depth (-t) %d: want 1 to %d", n.Window, maxWindow)
+	before := len(*wrong)
+	wrong.Range("footprint", n.Footprint, 0, mostBytes)
+	wrong.Range("segment", n.Segment, 0, mostBytes)
+	wrong.Range("list bytes", n.ListBytes, 0, mostBytes)
+	wrong.Range("--tx-depth (-t)", n.Window, 0, maxWindow)
+	if len(*wrong) > before {
 		return
 	}
 	if l.Size() > MaxMessage || product(uint64(2*max(n.Window, 1)), uint64(l.Extent())) > mostBytes {

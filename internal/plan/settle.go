@@ -140,25 +140,22 @@ func (s *Settled) checkLengths(wrong *Faults) {
 		}
 	}
 	wrong.If(p.Iterations > maxIterations, "--iters (-n) %d: want at most %d", p.Iterations, uint64(maxIterations))
-	for _, d := range []struct {
-		name string
-		v    time.Duration
-	}{{"--duration (-D)", p.Duration}, {"--margin (-f)", p.Margin}, {"--gap", p.Gap}} {
-		wrong.If(d.v < 0 || d.v > maxSeconds*time.Second, "%s %v: want 0 to %d seconds", d.name, d.v, maxSeconds)
+	seconds := func(name string, d time.Duration) {
+		wrong.If(d < 0 || d > maxSeconds*time.Second, "%s %v: want 0 to %d seconds", name, d, maxSeconds)
 	}
+	seconds("--duration (-D)", p.Duration)
+	seconds("--margin (-f)", p.Margin)
+	seconds("--gap", p.Gap)
 	wrong.If(!(p.RateBits >= 0) || p.RateBits > 1e18, "--rate %g: want a positive number of bits per second", p.RateBits)
 	wrong.If(p.Warmup > maxIterations, "--warmup %d: want at most %d", p.Warmup, uint64(maxIterations))
 	wrong.If(!slices.Contains([]verbs.Transport{0, verbs.RC, verbs.UC, verbs.UD}, p.Transport), "transport %v: want RC, UC or UD", p.Transport)
 	wrong.If(!slices.Contains([]Verify{VerifyNothing, VerifyEnds, VerifyAll}, p.Verify), "--verify %q: want ends or all", p.Verify)
 	wrong.If(p.Timestamps != HostClock && p.Timestamps != DeviceClock, "--timestamps %q: want host or device", p.Timestamps)
-	for _, n := range []struct {
-		name string
-		v    int
-		most int
-	}{{"page", s.peer.PageBytes, maxPageBytes}, {"cache line", s.peer.LineBytes, maxLineBytes}} {
-		wrong.If(n.v < 0 || n.v > n.most || n.v&(n.v-1) != 0,
-			"the peer's %s of %d bytes: want a power of two up to %d", n.name, n.v, n.most)
+	power := func(name string, n, most int) {
+		wrong.If(n < 0 || n > most || n&(n-1) != 0, "the peer's %s of %d bytes: want a power of two up to %d", name, n, most)
 	}
+	power("page", s.peer.PageBytes, maxPageBytes)
+	power("cache line", s.peer.LineBytes, maxLineBytes)
 }
 
 // fill chooses what the spec left open.

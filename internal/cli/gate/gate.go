@@ -4,6 +4,7 @@ package gate
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -19,7 +20,8 @@ import (
 // Flags are the flags as they were typed.
 type Flags struct {
 	expect []string
-	accept string
+	accept stats.Accepted
+	wrong  cmdline.Faults
 }
 
 // Config is what must hold.
@@ -34,7 +36,7 @@ const AcceptText = "judge results of this `KIND` instead of 'cannot tell': uncle
 // Bind adds the flags to a command; an example shows what it judges.
 func (f *Flags) Bind(fs *pflag.FlagSet, example string) {
 	fs.StringArrayVar(&f.expect, "expect", nil, "exit 1 if this `RULE` is missed, 7 if it is undecided: "+example)
-	fs.StringVar(&f.accept, "accept", "", AcceptText)
+	cmdline.Parsed(fs, &f.wrong, &f.accept, "accept", "", "", AcceptText, stats.ParseAccepted)
 }
 
 // Given tells whether anything is judged.
@@ -42,9 +44,8 @@ func (f *Flags) Given() bool { return len(f.expect) > 0 }
 
 // Config checks the flags and names all mistakes at once; check refuses what the command cannot judge.
 func (f *Flags) Config(o expect.Options, check func(e *expect.Expectation) error) (c Config, err error) {
-	var wrong cmdline.Faults
-	c.Accept, err = stats.ParseAccepted(f.accept)
-	wrong.Note(cmdline.Prefixed("--accept", err))
+	wrong := slices.Clone(f.wrong)
+	c.Accept = f.accept
 	for _, text := range f.expect {
 		e, err := expect.Parse(text, o)
 		if err == nil && check != nil {

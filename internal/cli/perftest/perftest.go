@@ -127,7 +127,7 @@ func (r *testRun) run(ctx context.Context) (err error) {
 			return fmt.Errorf("--pin_cores: %w", err)
 		}
 	}
-	if _, err := io.WriteString(r.out.Out, r.v.Remarks()); err != nil {
+	if _, err := io.WriteString(r.out.Out, r.v.Remarks); err != nil {
 		return err
 	}
 	d, err := r.open()
@@ -263,8 +263,8 @@ func (r *testRun) fit(s control.Session, d *opendevice.Device) (verbs.PortInfo, 
 		return port, err
 	}
 	err = errors.Join(r.v.Fit(d.Info(), port), r.checkCounters(d.Device, port.Number))
-	fmt.Fprint(r.out.Err, r.v.Shrunk())
-	for _, w := range r.v.Warnings() {
+	fmt.Fprint(r.out.Err, r.v.Shrunk)
+	for _, w := range r.v.Warnings {
 		fmt.Fprintf(r.out.Err, " Warning: %s\n", w)
 	}
 	return port, err

@@ -26,8 +26,9 @@ import (
 
 // flags are the flags of 'qualify' as they were typed.
 type flags struct {
-	host, accept           string
+	host                   string
 	line                   float64 // bits/s, 0: the link's own
+	accept                 stats.Accepted
 	only, leaveOut, expect []string
 	scale                  float64
 	runs                   int
@@ -108,7 +109,7 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 	fs.BoolVar(&f.show, "print", false, "print a shipped plan, to start your own plan from")
 	cmdline.Group(fs, "Plan")
 	fs.StringArrayVar(&f.expect, "expect", nil, "each test must also meet this `RULE`: 'worse<5% of accepted.json'")
-	fs.StringVar(&f.accept, "accept", "", gate.AcceptText)
+	cmdline.Parsed(fs, &f.wrong, &f.accept, "accept", "", "", gate.AcceptText, stats.ParseAccepted)
 	cmdline.Parsed(fs, &f.wrong, &f.line, "line", "", "", "the line `RATE`, if the device does not report it: 25Gb/s", plan.ParseRate)
 	fs.StringSliceVar(&f.leaveOut, "leave-out", nil, "skip this `KIND` of expectations of the plan: line (line rate), counters, all")
 	cmdline.Group(fs, "Verdict")
@@ -122,7 +123,7 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 
 // config checks the flags and names all mistakes at once.
 func (f *flags) config(tool string, args []string) (config, error) {
-	c, wrong := config{Line: f.line}, slices.Clone(f.wrong)
+	c, wrong := config{Line: f.line, Accept: f.accept}, slices.Clone(f.wrong)
 	var hosts []string
 	switch {
 	case len(args) == 2 && f.host == "":
@@ -139,8 +140,6 @@ func (f *flags) config(tool string, args []string) (config, error) {
 	c.Config, err = f.Config(tool, hosts)
 	wrong.Note(err)
 	c.Device.Strict = true
-	c.Accept, err = stats.ParseAccepted(f.accept)
-	wrong.Note(cmdline.Prefixed("--accept", err))
 	kinds := []string{leaveLine, leaveCounters, leaveAll}
 	for _, kind := range f.leaveOut {
 		wrong.If(!slices.Contains(kinds, kind), "--leave-out %q%s: want line, counters or all", kind, plain.Suggest(kind, kinds))
