@@ -3,6 +3,7 @@ package plan
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/gobw/gobw/verbs"
 )
@@ -157,16 +158,16 @@ func (r Row) Supports(t verbs.Transport) bool { return slices.Contains(r.Transpo
 func (r Row) TransportText() string { return alternatives(r.Transports) }
 
 // alternatives are names with an "or" before the last.
-func alternatives[T any](names []T) string {
-	text := fmt.Sprint(names[0])
-	for i, name := range names[1:] {
-		before := ", "
-		if i+2 == len(names) {
-			before = " or "
-		}
-		text += before + fmt.Sprint(name)
+func alternatives[T any](list []T) string {
+	names := make([]string, len(list))
+	for i, x := range list {
+		names[i] = fmt.Sprint(x)
 	}
-	return text
+	last := len(names) - 1
+	if last == 0 {
+		return names[0]
+	}
+	return strings.Join(names[:last], ", ") + " or " + names[last]
 }
 
 // Row is the operation that the spec names, with its variant.

@@ -41,7 +41,8 @@ func Group(fs *pflag.FlagSet, heading string) {
 // GroupFlags makes a command print its flags under their headings, in the order in which they were bound.
 func GroupFlags(cmd *cobra.Command) {
 	cmd.SetUsageFunc(func(c *cobra.Command) error {
-		text := fmt.Sprintf("Usage:\n  %s\n", c.UseLine()) + plain.When(c.Example != "", "\nExamples:\n%s\n", c.Example)
+		var b strings.Builder
+		b.WriteString("Usage:\n  " + c.UseLine() + "\n" + plain.When(c.Example != "", "\nExamples:\n%s\n", c.Example))
 		var headings []string
 		groups := map[string]*pflag.FlagSet{}
 		Group(c.Flags(), "Other")
@@ -56,10 +57,10 @@ func GroupFlags(cmd *cobra.Command) {
 		})
 		for _, heading := range headings {
 			if groups[heading].HasAvailableFlags() {
-				text += fmt.Sprintf("\n%s:\n%s", heading, groups[heading].FlagUsagesWrapped(HelpWidth))
+				b.WriteString("\n" + heading + ":\n" + groups[heading].FlagUsagesWrapped(HelpWidth))
 			}
 		}
-		_, err := io.WriteString(c.OutOrStderr(), text)
+		_, err := io.WriteString(c.OutOrStderr(), b.String())
 		return err
 	})
 }
