@@ -3,6 +3,7 @@ package fabric
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -194,10 +195,10 @@ const (
 // each host as a sender and as a receiver, and each link that was measured often has moved in a block of rounds. A block is a run:
 // rounds are repetitions in time, hosts are none.
 func records(m *matrix.Matrix, spec plan.Spec, measure time.Duration) []report.Record {
+	const whole, sending, receiving, link = 0, 1, 2, 3
 	type series struct {
-		rail, fan  int
-		path, host string
-		side       string
+		side, rail, fan int
+		path, host      string
 	}
 	scheduled := 0
 	for _, r := range m.Rounds {
@@ -214,9 +215,9 @@ func records(m *matrix.Matrix, spec plan.Spec, measure time.Duration) []report.R
 		}
 		fan := m.Rounds[c.Round[i]].FanIn
 		from, to := m.Hosts[c.From[i]].Called(), m.Hosts[c.To[i]].Called()
-		of := []series{{c.Rail[i], fan, m.Path(c.From[i], c.To[i]), "", ""}}
+		of := []series{{whole, c.Rail[i], fan, m.Path(c.From[i], c.To[i]), ""}}
 		if fan <= 1 {
-			of = append(of, series{c.Rail[i], 0, "", from, "sending"}, series{c.Rail[i], 0, "", to, "receiving"}, series{c.Rail[i], 0, "", from + " -> " + to, "link"})
+			of = append(of, series{sending, c.Rail[i], 0, "", from}, series{receiving, c.Rail[i], 0, "", to}, series{link, c.Rail[i], 0, "", from + " -> " + to})
 		}
 		for _, s := range of {
 			if values[s] == nil {
@@ -226,19 +227,11 @@ func records(m *matrix.Matrix, spec plan.Spec, measure time.Duration) []report.R
 			values[s][run] = append(values[s][run], c.Value[i])
 		}
 	}
-	keys := make([]series, 0, len(values))
-	for s, blocks := range values {
-		n := 0
-		for _, b := range blocks {
-			n += len(b)
-		}
-		if s.side != "link" || n >= leastForALink {
-			keys = append(keys, s)
-		}
-	}
-	slices.SortFunc(keys, func(a, b series) int {
-		order := func(s series) int { return slices.Index([]string{"", "sending", "receiving", "link"}, s.side) }
-		return cmp.Or(cmp.Compare(order(a), order(b)), cmp.Compare(a.rail, b.rail), cmp.Compare(a.fan, b.fan), cmp.Compare(a.path, b.path), cmp.Compare(a.host, b.host))
+	maps.DeleteFunc(values, func(s series, blocks [][]float64) bool {
+		return s.side == link && len(slices.Concat(blocks...)) < leastForALink
+	})
+	keys := slices.SortedFunc(maps.Keys(values), func(a, b series) int {
+		return cmp.Or(cmp.Compare(a.side, b.side), cmp.Compare(a.rail, b.rail), cmp.Compare(a.fan, b.fan), cmp.Compare(a.path, b.path), cmp.Compare(a.host, b.host))
 	})
 	var out []report.Record
 	for _, s := range keys {
@@ -250,7 +243,7 @@ func records(m *matrix.Matrix, spec plan.Spec, measure time.Duration) []report.R
 			run++
 			r := report.Record{DurationTest: true, Seconds: measure.Seconds(), Run: run, Plan: report.Plan{
 				Operation: string(spec.Operation), Kind: string(spec.Kind), Transport: spec.Transport.String(), Direction: "both", SizeBytes: uint64(spec.Sizes[0]),
-				QPs: max(spec.QPs, 1), Pattern: m.Pattern, Rail: m.Rail(s.rail), Path: s.path, Node: s.host, Side: s.side, FanIn: s.fan,
+				QPs: max(spec.QPs, 1), Pattern: m.Pattern, Rail: m.Rail(s.rail), Path: s.path, Node: s.host, Side: []string{"", "sending", "receiving", "link"}[s.side], FanIn: s.fan,
 			}}
 			v := stats.Median(block)
 			if m.Latency { // the median of the cells' medians, and no more

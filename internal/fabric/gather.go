@@ -91,7 +91,7 @@ func (c *coordinator) comes(p *peer) {
 	said := p.hello
 	said.Host, said.Leaf = bounded(said.Host), bounded(said.Leaf)
 	if said.Rank < 0 {
-		said.Rank = c.rankByName(said.Host)
+		said.Rank = RankOf(c.cfg.Names, said.Host)
 	}
 	if said.Rank < 0 || said.Rank >= c.cfg.Ranks {
 		c.refuse(p, fmt.Sprintf("there is no rank %d among %d ranks, or its host is not in the host list", said.Rank, c.cfg.Ranks))
@@ -156,18 +156,6 @@ func (c *coordinator) unfit(h *host, why, remedy string) {
 	h.lost, h.gone = true, true
 	c.note("%s (rank %d) cannot take part: %s", h.Name, h.Rank, h.Reason)
 	c.listener.wg.Go(func() { h.end(frame.KindError, "this host cannot take part: "+h.Reason) })
-}
-
-// rankByName is the rank of an agent that has none, from the host list; -1: it is not in it.
-func (c *coordinator) rankByName(host string) int {
-	short, _, _ := strings.Cut(host, ".")
-	for r, n := range c.cfg.Names {
-		name, _, _ := strings.Cut(n, ".")
-		if (n == host || name == short) && !c.hosts[r].here() {
-			return r
-		}
-	}
-	return -1
 }
 
 // open lets all agents open their devices and keeps those that can take part.

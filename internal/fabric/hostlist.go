@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -109,4 +110,13 @@ func ReadHosts(b []byte) ([]string, error) {
 		hosts = append(hosts, some...)
 	}
 	return hosts, nil
+}
+
+// RankOf is the place of a host in a list, by its whole name or by what of it stands before the first dot; -1: it is not there.
+func RankOf(hosts []string, host string) int {
+	if i := slices.Index(hosts, host); i >= 0 {
+		return i
+	}
+	short := func(name string) string { return strings.SplitN(name, ".", 2)[0] }
+	return slices.IndexFunc(hosts, func(h string) bool { return short(h) == short(host) })
 }

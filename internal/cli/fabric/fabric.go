@@ -120,16 +120,13 @@ func takePart(ctx context.Context, out output.Streams, c config, me fabric.Hello
 
 // own is rank 0's own part beside coordinating; nil: its host is not in the list of those to test.
 func (c *config) own(me fabric.Hello) *fabric.Hello {
-	if len(c.hosts) == 0 {
-		return &me
-	}
-	for i, h := range c.hosts {
-		if h == me.Host || strings.HasPrefix(h, me.Host+".") || strings.HasPrefix(me.Host, h+".") {
-			me.Rank, me.Host = i, h
-			return &me
+	if len(c.hosts) > 0 {
+		if me.Rank = fabric.RankOf(c.hosts, me.Host); me.Rank < 0 {
+			return nil
 		}
+		me.Host = c.hosts[me.Rank]
 	}
-	return nil
+	return &me
 }
 
 // partingTime is how long a rank that was told to stop waits for rank 0 to say so: a job that is cancelled signals all at
