@@ -13,6 +13,7 @@ import (
 	"github.com/gobw/gobw/internal/fabric/schedule"
 	"github.com/gobw/gobw/internal/plan"
 	"github.com/gobw/gobw/report/matrix"
+	"github.com/gobw/gobw/report/plain"
 	"github.com/gobw/gobw/verbs"
 )
 
@@ -36,7 +37,10 @@ func (c *coordinator) round(ctx context.Context, r schedule.Round, rail int) err
 		return fmt.Errorf("no time left after round %d: agents answered slowly", c.rounds())
 	}
 	number := c.judge.Round(r.Round)
-	rails := c.rails(rail)
+	rails := []int{rail}
+	if rail == judge.AllRails {
+		rails = plain.UpTo(0, len(c.cfg.Rails))
+	}
 	flows := c.lay(r.Flows)
 	if err := c.prepare(ctx, rails, flows); err != nil {
 		return err
@@ -49,18 +53,6 @@ func (c *coordinator) round(ctx context.Context, r schedule.Round, rail int) err
 	}
 	c.judge.Add(c.cells(number, rails, flows))
 	return nil
-}
-
-// rails are one rail, or all.
-func (c *coordinator) rails(only int) []int {
-	if only != judge.AllRails {
-		return []int{only}
-	}
-	all := make([]int, len(c.cfg.Rails))
-	for i := range all {
-		all[i] = i
-	}
-	return all
 }
 
 // lay gives each flow its ends. In a latency test both directions of a pair are one ping-pong: each end has its own view.
@@ -133,8 +125,7 @@ func (c *coordinator) prepare(ctx context.Context, rails []int, flows []flowEnds
 				}
 				if why := e.lacks(len(rails), i, func(r Rail) int { return len(r.Addresses) }); why != "" {
 					f.dead = true
-					c.failed(f, why)
-					c.unready(e.host, why)
+					c.blame(f, e.host, why)
 				}
 			}
 		}
@@ -164,8 +155,9 @@ func (h *host) lacks(rails, rail int, of func(Rail) int) string {
 // mostFailures is in how many rounds an agent may fail before it is left out.
 const mostFailures = 2
 
-// unready counts the rounds in which a host failed.
-func (c *coordinator) unready(h *host, why string) {
+// blame says why a flow failed that a host has not done its part for, and counts the rounds in which it failed.
+func (c *coordinator) blame(f *flowEnds, h *host, why string) {
+	c.failed(f, why)
 	if h.lost || h.failedIn == c.rounds() {
 		return
 	}
@@ -287,8 +279,7 @@ func (c *coordinator) fill(x *judge.Cell, f *flowEnds, rails, rail int) {
 			why = said[i].impossible()
 		}
 		if why != "" {
-			c.failed(f, why)
-			c.unready(e.host, why)
+			c.blame(f, e.host, why)
 			return
 		}
 	}

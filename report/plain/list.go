@@ -29,3 +29,12 @@ func Each[T, U any](items []T, of func(T) U) []U {
 	}
 	return out
 }
+
+// UpTo are n whole numbers, one after another.
+func UpTo(first, n int) []int {
+	out := make([]int, n)
+	for i := range out {
+		out[i] = first + i
+	}
+	return out
+}

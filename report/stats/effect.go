@@ -3,6 +3,8 @@ package stats
 import (
 	"math"
 	"slices"
+
+	"github.com/gobw/gobw/report/plain"
 )
 
 // Direction says which way a figure is better.
@@ -51,7 +53,7 @@ func Unpaired(old, new []float64, confidence float64, better Direction) Effect {
 	}
 	all := len(a) * len(b)
 	e.Change = change(middles[0], middles[1])
-	k, covered := choices(upTo(0, len(a)+len(b)), len(a)).order(confidence)
+	k, covered := choices(plain.UpTo(0, len(a)+len(b)), len(a)).order(confidence)
 	if k -= len(a) * (len(a) - 1) / 2; k > 0 { // beyond the least sum
 		e.Interval = &Interval{Low: back(kthDifference(a, b, k)), High: back(kthDifference(a, b, all+1-k)), Confidence: covered}
 	}

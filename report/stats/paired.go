@@ -33,7 +33,7 @@ func Paired(old, new []float64, confidence float64, better Direction) Effect {
 	slices.Sort(means)
 	e.Change = math.Expm1(median(means))
 	e.P = signedRankP(ratios)
-	if k, covered := signs(upTo(1, e.N)).order(confidence); k > 0 {
+	if k, covered := signs(plain.UpTo(1, e.N)).order(confidence); k > 0 {
 		e.Interval = &Interval{Low: math.Expm1(means[k-1]), High: math.Expm1(means[len(means)-k]), Confidence: covered}
 	}
 	return e

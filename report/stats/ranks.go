@@ -129,7 +129,7 @@ func (d null) p(sum int) float64 {
 
 // doubledRanks are twice the mid-ranks of values, so that those of ties are whole.
 func doubledRanks(values []float64) []int {
-	order := upTo(0, len(values))
+	order := plain.UpTo(0, len(values))
 	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(values[a], values[b]) })
 	doubled := make([]int, len(values))
 	for i := 0; i < len(order); {
@@ -143,15 +143,6 @@ func doubledRanks(values []float64) []int {
 		i = j
 	}
 	return doubled
-}
-
-// upTo are n whole numbers, one after another.
-func upTo(first, n int) []int {
-	out := make([]int, n)
-	for i := range out {
-		out[i] = first + i
-	}
-	return out
 }
 
 func logChoose(n, k int) float64 {

@@ -6,6 +6,8 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"github.com/gobw/gobw/report/plain"
 )
 
 // Word is what a verdict says.
@@ -295,10 +297,7 @@ func Percent(share float64) string {
 
 // BenjaminiHochberg adjusts p values that are judged together: those below a level are false in at most that share.
 func BenjaminiHochberg(ps []float64) []float64 {
-	order := make([]int, len(ps))
-	for i := range order {
-		order[i] = i
-	}
+	order := plain.UpTo(0, len(ps))
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(ps[a], ps[b]) })
 	out := make([]float64, len(ps))
 	least := 1.0

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/gobw/gobw/internal/testrun"
+	"github.com/gobw/gobw/report/plain"
 )
 
 // The coverage of rank intervals, by hand from the number of choices with a small rank sum: 1, 1, 2, 3, 5, 7.
@@ -26,7 +27,7 @@ func TestRankInterval(t *testing.T) {
 		{5, 5, 0.95, 3, 1 - 2*4.0/252},
 		{40, 40, 0.95, 0, 0}, // by the normal approximation
 	} {
-		k, covered := choices(upTo(0, tt.n+tt.m), tt.n).order(tt.confidence)
+		k, covered := choices(plain.UpTo(0, tt.n+tt.m), tt.n).order(tt.confidence)
 		if k -= tt.n * (tt.n - 1) / 2; k == 0 {
 			covered = 0
 		}

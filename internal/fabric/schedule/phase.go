@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/gobw/gobw/report/matrix"
+	"github.com/gobw/gobw/report/plain"
 )
 
 // turns is how many rounds the circle method takes to bring each of n together with each other. With odd n one is idle.
@@ -46,18 +47,10 @@ func bothWays(pairs []Flow) []Flow {
 	return out
 }
 
-func ordered(n int) []int {
-	out := make([]int, n)
-	for i := range out {
-		out[i] = i
-	}
-	return out
-}
-
 // leaves are the hosts by leaf, in the order of the leaves' numbers.
 func (o Options) leaves() [][]int {
 	if o.Leaf == nil {
-		return [][]int{ordered(o.Hosts)}
+		return [][]int{plain.UpTo(0, o.Hosts)}
 	}
 	var out [][]int
 	for host, leaf := range o.Leaf {
@@ -136,7 +129,7 @@ func incast(n int) phase {
 }
 
 func matchings(n, count int, seed uint64) phase {
-	all := ordered(n)
+	all := plain.UpTo(0, n)
 	return phase{count, func(k int) Round {
 		return NewRound(fmt.Sprintf("matching %d", k+1), Matching(all, seed, uint64(k)))
 	}}

@@ -107,7 +107,7 @@ func New(p Pattern, o Options) (Schedule, error) {
 	}
 	switch p {
 	case Pairs:
-		return of(p, inside("pairs", [][]int{ordered(o.Hosts)})), nil
+		return of(p, inside("pairs", [][]int{plain.UpTo(0, o.Hosts)})), nil
 	case Incast:
 		return of(p, incast(o.Hosts)), nil
 	case Leaves:
