@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/gobw/gobw/internal/cli/ab"
 	"github.com/gobw/gobw/internal/cli/cmdline"
@@ -59,6 +60,9 @@ func Main(args []string, out output.Streams) (code int) {
 func run(ctx context.Context, tool string, args []string, out output.Streams) int {
 	root := newRoot(tool, out)
 	root.SetArgs(args)
+	if len(args) > 0 && strings.HasPrefix(args[0], cobra.ShellCompRequestCmd) {
+		unquote(root)
+	}
 	err := root.ExecuteContext(ctx)
 	if err != nil && cmdline.IsCobraUsage(err) {
 		err = exit.UsageError{Err: cmdline.CommandError(err)}
@@ -68,6 +72,14 @@ func run(ctx context.Context, tool string, args []string, out output.Streams) in
 	}
 	exit.Complain(out.Err, tool, err)
 	return exit.Code(err)
+}
+
+// unquote takes the back quotes out of the texts of flags: help finds the name of the value by them, completion shows them.
+func unquote(c *cobra.Command) {
+	c.Flags().VisitAll(func(f *pflag.Flag) { _, f.Usage = pflag.UnquoteUsage(f) })
+	for _, below := range c.Commands() {
+		unquote(below)
+	}
 }
 
 // toolName is "golat" or "gobw", whatever the file is called.

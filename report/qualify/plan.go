@@ -356,7 +356,7 @@ func (p *planParser) test(n ast.Node) {
 
 func (p *planParser) earlier() []string {
 	names := plain.Each(p.plan.Tests, func(t Test) string { return t.Name })
-	return slices.DeleteFunc(names, func(name string) bool { return name == "" })
+	return slices.DeleteFunc(names, func(name string) bool { return !testName.MatchString(name) })
 }
 
 func (p *planParser) run(t *Test, f field) {

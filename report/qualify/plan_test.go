@@ -129,6 +129,9 @@ tests:
   - name: latency
     run: golat send
     expect: bw >= 1 Gb/s
+  - name: last
+    run: gobw write
+    expect: bw >= has-space.bw
 `
 	check := func(words []string) (Run, error) {
 		if slices.Contains(words, "--szie") {
@@ -154,6 +157,7 @@ tests:
 		`plan.yaml:17:11: "has space" cannot name a test`,
 		`plan.yaml:18:10: run is a list, want text`,
 		`plan.yaml:19:5: a test is "just text", want keys and values`,
+		`plan.yaml:25:19: expect: no earlier test "has-space"; there are first, first, latency`,
 		`plan.yaml:22:13: expect: bw >= 1 Gb/s: this RC latency test has no "bw"`,
 	}
 	for _, w := range want {

@@ -97,7 +97,7 @@ func reasons(q *qualify.Qualification) []string {
 		case t.Outcome == qualify.Skipped:
 			skipped[t.Reason]++
 		case t.Outcome == qualify.Broken:
-			out = append(out, fmt.Sprintf("%s: %s (%s)", t.Name, t.Reason, t.Command))
+			out = append(out, fmt.Sprintf("%s (%s): %s", t.Name, t.Command, t.Reason))
 		case t.Reason != "":
 			out = append(out, t.Name+": "+t.Reason)
 		}

@@ -17,6 +17,7 @@ import (
 	"github.com/gobw/gobw/internal/cli/measure"
 	"github.com/gobw/gobw/internal/cli/output"
 	"github.com/gobw/gobw/internal/plan"
+	"github.com/gobw/gobw/report"
 	"github.com/gobw/gobw/report/expect"
 	"github.com/gobw/gobw/report/plain"
 	"github.com/gobw/gobw/report/qualify"
@@ -180,7 +181,8 @@ func (f *flags) tests(c *config, chosen []qualify.Test) error {
 		for _, text := range f.expect {
 			e, err := t.Parse(text, expect.Options{Dir: "."})
 			if err != nil {
-				return fmt.Errorf("--expect: test %s: %w", t.Name, err)
+				_, misspelt := errors.AsType[*report.ExpressionError](err)
+				return fmt.Errorf("--expect: test %s: %w%s", t.Name, err, plain.When(!misspelt, "; leave it out with --only, or write the rule into the plan"))
 			}
 			t.Expect = append(t.Expect, e)
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/gobw/gobw/internal/cli/output"
 	engine "github.com/gobw/gobw/internal/search"
 	"github.com/gobw/gobw/report"
+	"github.com/gobw/gobw/report/plain"
 )
 
 // run searches, prints what was found, and judges.
@@ -89,7 +90,7 @@ func (c *config) ask(ctx context.Context, s *engine.Search) error {
 	short := ""
 	switch {
 	case errors.Is(err, errTimeUp):
-		short = fmt.Sprintf("--time %v was too short: stopped after %d tests; try --time %v", c.Limit, len(s.Steps()), 4*c.Limit)
+		short = fmt.Sprintf("--time %v was too short: stopped after %d tests%s", c.Limit, len(s.Steps()), plain.When(c.Output.Document() == "", "; try --time %v", 4*c.Limit)) // else the next line tells how to go on
 	case errors.Is(err, engine.ErrPoints):
 		short = fmt.Sprintf("--points %d were too few; try --points %d", c.Points, 4*c.Points)
 	default:
