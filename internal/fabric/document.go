@@ -62,7 +62,7 @@ func (c *coordinator) addHosts(d *report.Document) {
 		if out.Notes = slices.Clone(h.Notes); h.Word == "" {
 			why := "the host had not come when the run ended"
 			if h.here() {
-				why = "the host came, but the run ended before it could begin"
+				why = "the host came, but the run did not start"
 			}
 			out.Verdict = stats.Unknown(stats.Incomplete, "", "%s", why)
 		}
@@ -167,7 +167,7 @@ func Checks(d *report.Document) []report.Check {
 	seen := report.Check{Expression: matrix.RunSees, Point: "run", Actual: "-", Verdict: stats.Verdict{Word: stats.Pass}}
 	switch p := m.Judged.HostPower; {
 	case !d.Complete:
-		seen.Verdict = stats.Unknown(stats.Incomplete, "let the run end", "the run did not measure to its end: %s", plain.Text(d.Failure))
+		seen.Verdict = stats.Unknown(stats.Incomplete, "a longer run", "the run is incomplete: %s", plain.Text(d.Failure))
 	case p > 0 && m.Cells.Len() > 0:
 		seen.Actual = "slower by " + matrix.Percent(p)
 	default:

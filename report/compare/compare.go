@@ -225,7 +225,7 @@ func trusted(v stats.Verdict, accept stats.Accepted, sides [2]Side) stats.Verdic
 	}
 	for _, s := range sides {
 		if s.Incomplete != "" {
-			return stats.Unknown(stats.Incomplete, "measure it to its end, or remove it", "%s was interrupted", s.Incomplete)
+			return stats.Unknown(stats.Incomplete, "--resume, or leave it out", "%s was interrupted", s.Incomplete)
 		}
 		if 2*s.Disturbed > s.Of && !accept.Has(stats.Disturbed) {
 			return v.Disturbed("%.0f %% of the %s %s were disturbed", 100*float64(s.Disturbed)/float64(s.Of), s.Name, s.What)

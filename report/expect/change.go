@@ -72,7 +72,7 @@ func (e *Expectation) judgeFile(d *report.Document, accept stats.Accepted) []rep
 	c.OnlyOld = nil // the file may hold other tests, too
 	out := JudgeComparison(c, expectations, accept)
 	for _, point := range c.OnlyNew {
-		out = append(out, none(point, "measure it and save it there", "%s has no such point", e.change.file))
+		out = append(out, none(point, "measuring it and saving it there", "%s has no such point", e.change.file))
 	}
 	return out
 }
@@ -85,17 +85,17 @@ func JudgeComparison(c *compare.Comparison, expectations []*Expectation, accept 
 		out = append(out, e.compared(c, accept)...)
 	}
 	unseen := func(point string, cause stats.Cause, settle string) {
-		out = append(out, report.Check{Expression: "worse", Point: point, Actual: "none", Verdict: stats.Unknown(cause, settle, "it was not measured to its end on the new side")})
+		out = append(out, report.Check{Expression: "worse", Point: point, Actual: "none", Verdict: stats.Unknown(cause, settle, "the new result does not have it, or only a part of it")})
 	}
 	if len(expectations) == 0 {
 		return nil
 	}
 	for _, s := range c.OnlyOld {
-		unseen(s, stats.Missing, "measure it")
+		unseen(s, stats.Missing, "measuring it")
 	}
 	if !slices.ContainsFunc(c.Points, func(p compare.Point) bool { return p.Cause == stats.Incomplete }) {
 		for _, s := range c.Incomplete {
-			unseen(s, stats.Incomplete, "measure it to its end")
+			unseen(s, stats.Incomplete, "--resume")
 		}
 	}
 	return out

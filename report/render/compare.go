@@ -101,7 +101,7 @@ func comparisonClosing(c *compare.Comparison) []string {
 				alike := !slices.ContainsFunc(open, func(p compare.Point) bool { return p.Reason != worst.Reason })
 				line = fmt.Sprintf("%s: %d of %d points%s: %s", cause, len(open), len(points), plain.When(!alike, ", the worst %s, %s", worst.Row, worst.Figure), worst.Reason)
 			}
-			out = append(out, line+plain.When(worst.Settle != "", "; to settle it: %s", worst.Settle))
+			out = append(out, line+plain.When(worst.Settle != "", "; try %s", worst.Settle))
 		}
 	}
 	for _, g := range c.Geomeans {

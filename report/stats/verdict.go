@@ -110,7 +110,7 @@ func (v Verdict) InWords() string {
 		s += ": " + v.Reason
 	}
 	if v.Settle != "" && v.Word == CannotTell {
-		s += "; to settle it: " + v.Settle
+		s += "; try " + v.Settle
 	} else if v.Settle != "" {
 		s += "; " + v.Settle
 	}
@@ -148,10 +148,10 @@ func Unknown(c Cause, settle, format string, args ...any) Verdict {
 
 // Disturbed is the verdict where what was measured cannot be trusted, and what it would be otherwise.
 func (v Verdict) Disturbed(format string, args ...any) Verdict {
-	settle := "measure again with --priority realtime (root)"
+	settle := "--priority realtime (needs root)"
 	switch {
 	case v.Word != CannotTell:
-		settle += "; --accept disturbed says " + string(v.Word)
+		settle += "; with --accept disturbed the verdict is '" + string(v.Word) + "'"
 	case v.Settle != "":
 		settle += ", " + v.Settle
 	}
@@ -202,7 +202,7 @@ func (e Effect) conclude(o Margins, p float64, together int) Verdict {
 			return Unknown(TooFew, fmt.Sprintf("--pairs %d", least), "pairs: %d, needed: %d", e.N, least)
 		}
 		least := LeastRuns(o.Confidence)
-		return Unknown(TooFew, fmt.Sprintf("measure again with --runs %d, or join %[1]d results: a.json,b.json,...", least), "runs on a side: %d, needed: %d", e.N, least)
+		return Unknown(TooFew, fmt.Sprintf("--runs %d, or join %[1]d results: a.json,b.json,...", least), "runs on a side: %d, needed: %d", e.N, least)
 	}
 	by, low, high := e.Worse()
 	said := inWords(e.Change) + ", " + e.Interval.changes()
@@ -239,9 +239,9 @@ func (e Effect) settle(o Margins, together int) string {
 	need = max(need, narrowed(e.N, half, max(middle, o.Same-middle)))
 	switch {
 	case need > mostNeeded && e.Pairs:
-		return "1000 pairs are not enough: make the machine quieter, or the tests longer"
+		return "a quieter machine, or longer tests (1000 pairs are not enough)"
 	case need > mostNeeded:
-		return "1000 runs are not enough: make the machine quieter, or measure both in pairs (gobw ab)"
+		return "a quieter machine, or gobw ab (1000 runs are not enough)"
 	case e.Pairs:
 		return fmt.Sprintf("--pairs %d", need)
 	}

@@ -248,7 +248,7 @@ func processors(e end) []finding {
 	}
 	if free := float64(s.CPUs) - s.LoadAverage; s.CPUs > 1 && free < 1 {
 		all = append(all, finding{
-			"cpu-load", note, thisEnd, fmt.Sprintf("%.1f threads ran or waited for the %d CPUs in the last minute", s.LoadAverage, s.CPUs),
+			"cpu-load", note, thisEnd, fmt.Sprintf("on average %.1f threads used or waited for the %d CPUs in the last minute", s.LoadAverage, s.CPUs),
 			"other programs interrupt the measuring thread",
 			[]string{"top -b -n 1 | head -n 15   # stop what is not needed, or wait", "gobw write HOST --priority realtime   # as root"},
 		})

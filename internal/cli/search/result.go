@@ -110,7 +110,7 @@ func (r *Result) best(b *engine.BestSettings, m *meter) {
 	r.Commands = slices.DeleteFunc([]string{m.command(b.At), m.perftest(b.At)}, func(c string) bool { return c == "" })
 	r.Gives, r.Settings = "", nil
 	if b.Value > 0 {
-		against := "; no setting is better by more than the noise"
+		against := "; no other setting is significantly better"
 		if b.Gain.N > 0 {
 			against = fmt.Sprintf(", %s against the defaults in %s", change(b.Gain), plain.Plural(b.Gain.N, "pair"))
 		}
