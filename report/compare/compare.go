@@ -220,13 +220,15 @@ type Side struct {
 
 // trusted is the verdict where both sides can be trusted.
 func trusted(v stats.Verdict, accept stats.Accepted, sides [2]Side) stats.Verdict {
-	if v.Word == stats.CannotTell && v.Cause != stats.Unclear {
-		return v
-	}
 	for _, s := range sides {
 		if s.Incomplete != "" {
 			return stats.Unknown(stats.Incomplete, "--resume, or leave it out", "%s was interrupted", s.Incomplete)
 		}
+	}
+	if v.Word == stats.CannotTell && v.Cause != stats.Unclear {
+		return v
+	}
+	for _, s := range sides {
 		if 2*s.Disturbed > s.Of && !accept.Has(stats.Disturbed) {
 			return v.Disturbed("%.0f %% of the %s %s were disturbed", 100*float64(s.Disturbed)/float64(s.Of), s.Name, s.What)
 		}

@@ -81,6 +81,8 @@ func TestCompareRefusesUnlikeGrids(t *testing.T) {
 		}
 		if c, err := Documents([]*report.Document{old}, []*report.Document{&now}, Options{By: name}); err != nil || len(c.Points) == 0 {
 			t.Errorf("--by %s compares nothing: %v", name, err)
+		} else if name == "cache" && strings.Contains(c.Points[0].Group, "hot") {
+			t.Errorf("hot and cold, under the title %q", c.Points[0].Group)
 		}
 	}
 }
@@ -158,6 +160,7 @@ func TestCompareCannotTell(t *testing.T) {
 		"three of six disturbed": {disturb(3), nil, "worse"},
 		"disturbed and accepted": {disturb(6), stats.Accepted{stats.Disturbed}, "worse"},
 		"interrupted":            {func(d *report.Document) { d.Complete = false }, nil, "cannot tell: incomplete"},
+		"interrupted early":      {func(d *report.Document) { d.Complete, d.Records = false, d.Records[:2] }, nil, "cannot tell: incomplete"},
 		"infinite":               {func(d *report.Document) { d.Records[0].Bandwidth.AverageBitsPerS = math.Inf(1) }, nil, "cannot tell: not-finite"},
 		"not a number":           {func(d *report.Document) { d.Records[0].Bandwidth.AverageBitsPerS = math.NaN() }, nil, "cannot tell: not-finite"},
 	} {
