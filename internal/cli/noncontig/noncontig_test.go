@@ -300,8 +300,8 @@ func TestNoncontigGroupsRefusals(t *testing.T) {
 		got = append(got, err.Error())
 	}
 	want := []string{
-		"3 points (both: gather-send; blocks of 64 B to 4 KiB): a message is at most 9 bytes; the first: 64 bytes",
-		"1 point (both: gather-send; blocks of 128 B): no such layout",
+		"gather-send (shape both, blocks of 64 B to 4 KiB): a message is at most 9 bytes (3 points, the first: 64 bytes)",
+		"gather-send (shape both, blocks of 128 B): no such layout",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)

@@ -50,24 +50,18 @@ func (r *refusals) group(reason string) *refusalGroup {
 	return g
 }
 
-// errors are the groups: "12 points (both; blocks of 64 B to 8 KiB): a UD message is at most …; the first: 16384 bytes".
+// errors are the groups: "gather-send (shape both, blocks of 64 B to 8 KiB): a UD message is at most … (12 points, the first: 16384 bytes)".
 func (r *refusals) errors() []error {
 	var out []error
 	for _, g := range r.groups {
 		blocks := plain.Bytes(g.low)
 		blocks += plain.When(g.high > g.low, " to %s", plain.Bytes(g.high))
-		count, first := "1 point", g.first
+		detail := g.first
 		if g.points > 1 {
-			count = fmt.Sprintf("%d points", g.points)
-			if first != "" {
-				first = "the first: " + first
-			}
+			detail = fmt.Sprintf("%d points", g.points) + plain.When(g.first != "", ", the first: %s", g.first)
 		}
-		if first != "" {
-			first = "; " + first
-		}
-		out = append(out, fmt.Errorf("%s (%s: %s; blocks of %s): %s%s",
-			count, strings.Join(g.shapes, ", "), strings.Join(g.names, ", "), blocks, g.reason, first))
+		out = append(out, fmt.Errorf("%s (shape %s, blocks of %s): %s%s",
+			strings.Join(g.names, ", "), strings.Join(g.shapes, ", "), blocks, g.reason, plain.When(detail != "", " (%s)", detail)))
 	}
 	return out
 }

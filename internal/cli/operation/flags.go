@@ -74,7 +74,7 @@ func (f *flags) bind(fs *pflag.FlagSet, op plan.Operation, kind plan.Kind) {
 	fs.Lookup("verify").NoOptDefVal = "ends"
 	cmdline.Group(fs, "Messages")
 
-	cmdline.Parsed(fs, wrong, &p.Iterations, "iters", "n", "", "send `N` messages per queue pair and size (default: "+defaultLengthText(kind)+")", parseIterations)
+	cmdline.Parsed(fs, wrong, &p.Iterations, "iters", "n", "", "send `N` messages per queue pair and size (default: "+defaultLengthText(kind, row.Counter)+")", parseIterations)
 	cmdline.Parsed(fs, wrong, &p.Duration, "duration", "D", "", "measure for this `TIME`: 10 (seconds), 0.5, 500ms", plan.ParseTime)
 	cmdline.Parsed(fs, wrong, &p.Warmup, "warmup", "", "steady", "send `N` messages before the measurement; steady: until the rate is steady", f.parseWarmup)
 	fs.IntVar(&p.Runs, "runs", 1, "repeat each size this many times")
@@ -139,8 +139,13 @@ func (f *flags) bind(fs *pflag.FlagSet, op plan.Operation, kind plan.Kind) {
 	cmdline.Hide(fs, "cpu-freq")
 }
 
-func defaultLengthText(kind plan.Kind) string {
-	if kind == plan.Latency {
+func defaultLengthText(kind plan.Kind, oneSize bool) string {
+	switch {
+	case oneSize && kind == plan.Latency:
+		return "10000"
+	case oneSize:
+		return "5000"
+	case kind == plan.Latency:
 		return "10000; above 64K: 1000; several sizes, one above 64K: as many as fit in 0.5 s each"
 	}
 	return "5000; above 64K: as many as fit in 1 s; several sizes: as many as fit in 0.5 s each"

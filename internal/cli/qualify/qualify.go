@@ -254,7 +254,7 @@ func listPlans(out output.Streams) error {
 		}
 		rows = append(rows, []string{name, fmt.Sprint(len(p.Tests)), p.Description})
 	}
-	return render.WriteTable(out.Out, []string{"plan", "tests", "what it tells"}, rows)
+	return render.WriteTable(out.Out, []string{"plan", "tests", "purpose"}, rows)
 }
 
 // listTests shows each test with its command line and what is expected, behind its name.
