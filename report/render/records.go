@@ -208,6 +208,9 @@ func latencyGrid(g figure.Group) table {
 	switch {
 	case g.Setup.RoundTripHalf:
 		title += "; half round trip in us"
+	case g.Setup.Operation == "ready": // the last step of 'golat connect', of all queue pairs together
+		title += "; time until all are connected in us"
+		calls = []column{{"QPs a second", medianIn(figure.Of("msgrate"), 1)}}
 	case g.Setup.Transport == "":
 		title += "; time of a call in us"
 		calls = []column{{"a second", medianIn(figure.Of("msgrate"), 1)}}

@@ -57,6 +57,9 @@ func run(ctx context.Context, out output.Streams, c config) error {
 		if !reflect.DeepEqual(before.Dimensions, r.Dimensions) || before.Device != r.Device {
 			return errors.Join(exit.UsageError{Err: fmt.Errorf("--resume: the file is of another search: %s on %s", before.Test, before.Device)}, m.close())
 		}
+		if c.Points > 0 { // as --time, of this run
+			s.Most += len(before.Steps)
+		}
 		s.Seed, s.Known, r.Seed, earlier = before.Seed, before.Steps, before.Seed, before.Seconds
 	}
 	finish := func(failed error) {
@@ -87,12 +90,15 @@ func run(ctx context.Context, out output.Streams, c config) error {
 // ask runs the search. That the time or the points are used up is the end of a search that has begun to draw points.
 func (c *config) ask(ctx context.Context, s *engine.Search) error {
 	err := s.Run(ctx, map[string]func(*engine.Search){best: engine.Best, dips: engine.Dips, anomalies: engine.Anomalies}[c.Question])
+	more := func(format string, value any) string { // of a saved search the next line tells how to go on
+		return plain.When(c.Output.Document() == "", "; try "+format, value)
+	}
 	short := ""
 	switch {
 	case errors.Is(err, errTimeUp):
-		short = fmt.Sprintf("--time %v was too short: stopped after %d tests%s", c.Limit, len(s.Steps()), plain.When(c.Output.Document() == "", "; try --time %v", 4*c.Limit)) // else the next line tells how to go on
+		short = fmt.Sprintf("--time %v was too short: stopped after %d tests%s", c.Limit, len(s.Steps()), more("--time %v", 4*c.Limit))
 	case errors.Is(err, engine.ErrPoints):
-		short = fmt.Sprintf("--points %d were too few; try --points %d", c.Points, 4*c.Points)
+		short = fmt.Sprintf("--points %d were too few%s", c.Points, more("--points %d", 4*c.Points))
 	default:
 		return err
 	}
