@@ -1,6 +1,7 @@
 package perftestcli
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -13,12 +14,10 @@ import (
 
 // Facts are what the header and the address lines need beside the command line.
 type Facts struct {
-	Device         string
-	TransportType  string // "IB"
-	Ethernet       bool
+	Device         verbs.DeviceInfo
+	Port           verbs.PortInfo
 	MTU            verbs.MTU
-	GIDIndex       *int // nil: none in use
-	SecondGIDIndex *int // of the second port; nil: none in use
+	GID, SecondGID *verbs.GIDEntry // the second is of the second port; nil: none in use
 	Inline         int
 	PostAPI        verbs.PostAPI
 	Outstanding    int
@@ -110,14 +109,14 @@ func (f *Facts) lines(style Style) []line {
 	p, d, row := f.Plan.Spec(), f.Plan.Depths(), f.Plan.Row()
 	tx, rx := f.Plan.Shown()
 	bandwidth, modern := p.Kind == plan.Bandwidth, style == Modern
-	channel := fmt.Sprintf("%s_comp%d", f.Device, p.Vector)
+	channel := fmt.Sprintf("%s_comp%d", f.Device.Name, p.Vector)
 	return []line{
 		{is: p.Events, asText: "Test with events. Using " + channel, key: "Test with events", value: "Using_" + channel},
 		{is: p.Multicast, asText: "MultiCast runs on UD!", key: "MultiCast_runs", value: "on_UD"},
 		{is: true, label: "Dual-port", value: onOff(p.DualPort)},
-		{is: true, label: "Device", value: f.Device, beside: true},
+		{is: true, label: "Device", value: f.Device.Name, beside: true},
 		{is: true, label: "Number of qps", value: p.QPs},
-		{is: true, label: "Transport type", value: f.TransportType, beside: true},
+		{is: true, label: "Transport type", value: cmp.Or(f.Device.TransportType, "IB"), beside: true},
 		{is: true, label: "Connection type", value: p.Transport.String()},
 		{is: true, label: "Using SRQ", value: onOff(p.SRQ), beside: true},
 		{is: true, label: "PCIe relax order", value: onOff(!f.Plan.Strict())},
@@ -131,9 +130,9 @@ func (f *Facts) lines(style Style) []line {
 		{is: bandwidth, label: "CQ Moderation", value: d.CQMod},
 		{is: bandwidth && modern, label: "CQE Poll Batch", key: noKey, value: either(f.AdaptsPolls, "Dynamic", "16")},
 		{is: true, label: "Mtu", value: f.MTU.Bytes(), unit: "[B]"},
-		{is: true, label: "Link type", value: either(f.Ethernet, "Ethernet", "IB")},
-		{is: f.GIDIndex != nil, label: "GID index", value: orZero(f.GIDIndex)},
-		{is: f.SecondGIDIndex != nil, label: "GID index2", value: orZero(f.SecondGIDIndex)},
+		{is: true, label: "Link type", value: either(f.Port.LinkLayer == verbs.LinkEthernet, "Ethernet", "IB")},
+		{is: f.GID != nil, label: "GID index", value: orZero(f.GID).Index},
+		{is: f.SecondGID != nil, label: "GID index2", value: orZero(f.SecondGID).Index},
 		{is: row.Responded, label: "Outstand reads", value: f.Outstanding},
 		{is: !row.Responded, label: "Max inline data", value: f.Inline, unit: "[B]"},
 		{is: true, asText: "rdma_cm QPs\t : " + onOff(p.RDMACM), key: "rdma_cm_QPs", value: onOff(p.RDMACM)},

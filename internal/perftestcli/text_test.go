@@ -62,7 +62,7 @@ type output struct {
 // dissect reads a captured text. It understands just enough to render the same again.
 func dissect(t *testing.T, b []byte, kind plan.Kind, duration bool) output {
 	t.Helper()
-	out := output{facts: Facts{NUMANode: -1, Ethernet: true}}
+	out := output{facts: Facts{NUMANode: -1, Port: verbs.PortInfo{LinkLayer: verbs.LinkEthernet}}}
 	text := regexp.MustCompile(`Correlation coefficient[^\n]*\n`).ReplaceAllString(string(b), "") // stderr in the middle of a row
 	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
 	out.exit = lines[len(lines)-1]
@@ -98,9 +98,9 @@ func dissect(t *testing.T, b []byte, kind plan.Kind, duration bool) output {
 		}
 		switch {
 		case strings.Contains(l, "Device         :"):
-			out.facts.Device = words[len(words)-1]
+			out.facts.Device.Name = words[len(words)-1]
 		case strings.Contains(l, "Transport type :"):
-			out.facts.TransportType = words[len(words)-1]
+			out.facts.Device.TransportType = words[len(words)-1]
 		case found && strings.TrimSpace(label) == "Mtu":
 			m, err := verbs.ParseMTU(number(strings.TrimSuffix(value, "[B]")))
 			if err != nil {
@@ -108,10 +108,11 @@ func dissect(t *testing.T, b []byte, kind plan.Kind, duration bool) output {
 			}
 			out.facts.MTU = m
 		case strings.TrimSpace(label) == "Link type":
-			out.facts.Ethernet = value == "Ethernet"
+			if value != "Ethernet" {
+				out.facts.Port.LinkLayer = verbs.LinkInfiniBand
+			}
 		case strings.TrimSpace(label) == "GID index":
-			n := number(value)
-			out.facts.GIDIndex = &n
+			out.facts.GID = &verbs.GIDEntry{Index: number(value)}
 		case strings.TrimSpace(label) == "Max inline data":
 			out.facts.Inline = number(strings.TrimSuffix(value, "[B]"))
 		case strings.TrimSpace(label) == "Outstand reads":
@@ -316,7 +317,7 @@ func TestTextOfStock(t *testing.T) {
 					return
 				}
 				want := dissect(t, []byte(strings.Join(ours, "\n")+"\n"), tool.Kind, v.Plan.Duration > 0)
-				if want.facts.Device == "" {
+				if want.facts.Device.Name == "" {
 					return // it ended before there was a test, or printed a bare number alone
 				}
 				if diff := cmp.Diff(strings.Split(render(t, v, want), "\n"), strings.Split(want.text, "\n")); diff != "" {
@@ -440,10 +441,9 @@ func TestDocument(t *testing.T) {
 		{"--output bandwidth", Row{Average: 3}, info + results + "\"bw_avg\": 3.000000\n}\n}\n"},
 		{"-D 4 --cpu_util", Row{Average: 3, MsgRate: 1, CPU: 7.125}, info + results + row + "\"BW_peak\": 0.00,\n\"BW_average\": 3.00,\n\"MsgRate\": 1.000000,\n\"CPU_util\": 7.12\n}\n}\n"},
 	} {
-		index := 1
 		v := mustParse(t, "ib_write_bw -s 4096 "+tt.line)
 		settled := settled(t, v.Plan)
-		d := NewDocument(Facts{Device: "rxe0", TransportType: "IB", Ethernet: true, MTU: verbs.MTU1024, GIDIndex: &index, Plan: settled}, v)
+		d := NewDocument(Facts{Device: verbs.DeviceInfo{Name: "rxe0"}, Port: verbs.PortInfo{LinkLayer: verbs.LinkEthernet}, MTU: verbs.MTU1024, GID: &verbs.GIDEntry{Index: 1}, Plan: settled}, v)
 		tt.row.Size, tt.row.Iterations = 4096, 200
 		for range 2 { // the last row is left
 			if err := d.Write(path, tt.row); err != nil {

@@ -108,7 +108,6 @@ type testRun struct {
 	providers []verbs.Provider // of devices; nil: those of this machine
 	plan      plan.Spec
 	row       plan.Row
-	gbits     bool
 	peersView bool // records are the other end's view: the target's, with gobw there
 
 	missed   []string                         // what -w and -y say of the rows
@@ -333,20 +332,9 @@ func (r *testRun) dialOptions() connect.DialOptions {
 func (r *testRun) connected(s control.Session, c bench.Connection) {
 	r.plan, r.row = c.Plan.Spec(), c.Plan.Row()
 	r.peersView = c.Plan.Role() == plan.Target && s.Dialect() == control.Ours
-	r.gbits = r.v.Gbits
 	f := perftestcli.Facts{
-		Device: c.Device.Name, TransportType: c.Device.TransportType, Ethernet: c.Port.LinkLayer == verbs.LinkEthernet, MTU: c.MTU,
-		Inline: c.Inline, Outstanding: c.Plan.Outstanding(), NUMANode: r.node(c.Device), Local: c.Local, Remote: c.Remote, Plan: c.Plan,
-		ControlCM: r.v.ControlCM, PostAPI: c.PostAPI,
-	}
-	if f.TransportType == "" {
-		f.TransportType = "IB"
-	}
-	if c.GID != nil {
-		f.GIDIndex = &c.GID.Index
-	}
-	if c.SecondGID != nil {
-		f.SecondGIDIndex = &c.SecondGID.Index
+		Device: c.Device, Port: c.Port, MTU: c.MTU, GID: c.GID, SecondGID: c.SecondGID, Inline: c.Inline, Outstanding: c.Plan.Outstanding(),
+		NUMANode: r.node(c.Device), Local: c.Local, Remote: c.Remote, Plan: c.Plan, ControlCM: r.v.ControlCM, PostAPI: c.PostAPI,
 	}
 	for _, note := range c.Plan.Notes() {
 		fmt.Fprintf(r.out.Err, " Warning: %s\n", note)
