@@ -7,10 +7,12 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/gobw/gobw/report"
 	"github.com/gobw/gobw/report/figure"
 	"github.com/gobw/gobw/report/noncontig"
+	"github.com/gobw/gobw/report/plain"
 	"github.com/gobw/gobw/report/stats"
 )
 
@@ -317,7 +319,8 @@ func (e *Expectation) check(sc *scope, accept stats.Accepted) report.Check {
 		default:
 			settle := ""
 			if is && e.left.figure.WorstOf() && e.left.test == "" {
-				settle = "where counted"
+				rule, points, some := strings.Cut(e.text, " for ")
+				settle = "'" + rule + " where counted" + plain.When(some, " for %s", points) + "'"
 			}
 			c.Verdict = stats.Unknown(stats.Missing, settle, "%v", err)
 		}

@@ -1,7 +1,6 @@
 package figure
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 
@@ -62,7 +61,7 @@ func CounterOf(end, name string) Figure {
 			case there && end != "local":
 				return "this end reported no counters: use peer." + name + " alone, or counters of both ends"
 			}
-			return fmt.Sprintf("the device has no such counter%s; it has %v", plain.Suggest(name, have), have)
+			return "the device has no such counter" + plain.When(!slices.Contains(CounterNames(), name), "%s; it has %v", plain.Suggest(name, have), have)
 		},
 	}
 }
