@@ -100,7 +100,7 @@ func (f *Flags) Bind(fs *pflag.FlagSet) {
 	cmdline.Parsed(fs, &f.wrong, &f.blocks, "blocks", "", "64:4K", "use blocks of these `SIZES`: 64:4K (powers of two), 64,100,1K", parseByteList)
 	cmdline.Parsed(fs, &f.wrong, &f.sizes, "size", "s", "64K", "use messages of these `SIZES`: 16K,64K", parseByteList)
 	cmdline.Parsed(fs, &f.wrong, &f.nums, "nums", "", "", "use these `NUMBERS` of blocks, instead of --size: 64,256", parseByteList)
-	fs.StringVar(&f.strides, "strides", "2x", "`DISTANCE` between the starts of two blocks: 4K (bytes), 2x (blocks)")
+	fs.StringVar(&f.strides, "strides", "2x", "`DISTANCE` between the starts of two blocks: 4K; 2x: twice the block size")
 	fs.StringArrayVar(&f.layouts, "layout", nil, "measure this `LAYOUT` instead of a grid (see above); may be repeated")
 	fs.StringVar(&f.only, "only", "", "measure only these `STRATEGIES`: gather-write,pack")
 	cmdline.Group(fs, "Grid")
