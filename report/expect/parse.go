@@ -375,5 +375,5 @@ func (p *parser) word(t lexeme) (operand, error) {
 	case hint == "" && after != "":
 		return operand{}, p.fail(t.column, "no earlier test %q%s; there are %s", before, plain.Suggest(before, p.options.Tests), strings.Join(p.options.Tests, ", "))
 	}
-	return operand{}, p.fail(t.column, "no figure %q%s; there are %s, and counter.NAME for any device counter", t.text, hint, strings.Join(figure.Words(), ", "))
+	return operand{}, p.fail(t.column, "no figure %q%s", t.text, cmp.Or(hint, "; there are "+strings.Join(figure.Words(), ", ")+", and counter.NAME for any device counter"))
 }
