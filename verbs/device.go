@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"net/netip"
-	"slices"
 	"strconv"
 	"strings"
 )
@@ -353,12 +352,17 @@ func enumString[T ~uint8 | ~uint32](v T, names []string, typ string) string {
 	return fmt.Sprintf("%s(%d)", typ, uint64(v))
 }
 
-// parseEnum reads one of the names of an enum whose values are their places.
+// parseEnum reads one of the names of an enum whose values are their places, in any case.
 func parseEnum[T ~uint8](v *T, text []byte, names []string, what string) error {
-	i := slices.Index(names, string(text))
-	if i < 0 {
-		return fmt.Errorf("%s %q: want one of %s", what, text, strings.Join(names, ", "))
+	var known []string
+	for i, n := range names {
+		if n != "" && strings.EqualFold(n, string(text)) {
+			*v = T(i)
+			return nil
+		} else if n != "" {
+			known = append(known, n)
+		}
 	}
-	*v = T(i)
-	return nil
+	last := len(known) - 1
+	return fmt.Errorf("%s %q: want %s or %s", what, text, strings.Join(known[:last], ", "), known[last])
 }

@@ -1,8 +1,8 @@
 package verbs
 
 import (
+	"bytes"
 	"fmt"
-	"strings"
 )
 
 // PostAPI is the interface by which send requests reach a device of libibverbs.
@@ -15,26 +15,20 @@ const (
 	PostWR                  // ibv_wr_*: a call for each part of a request; of queue pairs that ibv_create_qp_ex makes
 )
 
-func (a PostAPI) String() string {
-	return enumString(a, []string{"auto", "post_send", "wr"}, "PostAPI")
-}
+func postAPIs() []string { return []string{"auto", "post_send", "wr"} }
+
+func (a PostAPI) String() string { return enumString(a, postAPIs(), "PostAPI") }
 
 // MarshalText spells the interface as String does.
 func (a PostAPI) MarshalText() ([]byte, error) { return []byte(a.String()), nil }
 
 // UnmarshalText reads auto, post_send or wr, with or without ibv_ before it.
 func (a *PostAPI) UnmarshalText(b []byte) error {
-	switch strings.TrimPrefix(string(b), "ibv_") {
-	case "auto", "":
+	if len(b) == 0 {
 		*a = PostAuto
-	case "post_send":
-		*a = PostSend
-	case "wr":
-		*a = PostWR
-	default:
-		return fmt.Errorf("posting interface %q: want auto, post_send or wr", b)
+		return nil
 	}
-	return nil
+	return parseEnum(a, bytes.TrimPrefix(b, []byte("ibv_")), postAPIs(), "posting interface")
 }
 
 // Posting says how a queue pair's sends are posted. The zero value is the device's choice for all operations.

@@ -1,9 +1,7 @@
 package verbs
 
 import (
-	"fmt"
 	"io"
-	"strings"
 	"time"
 )
 
@@ -17,27 +15,15 @@ const (
 	UD Transport = 4 // unreliable datagram: one packet, any peer, an address handle per destination
 )
 
-func (t Transport) String() string {
-	return enumString(t, []string{"", "", "RC", "UC", "UD"}, "Transport")
-}
+func transports() []string { return []string{"", "", "RC", "UC", "UD"} }
+
+func (t Transport) String() string { return enumString(t, transports(), "Transport") }
 
 // MarshalText spells the transport as String does.
 func (t Transport) MarshalText() ([]byte, error) { return []byte(t.String()), nil }
 
 // UnmarshalText reads RC, UC or UD, in any case.
-func (t *Transport) UnmarshalText(b []byte) error {
-	switch strings.ToUpper(string(b)) {
-	case "RC":
-		*t = RC
-	case "UC":
-		*t = UC
-	case "UD":
-		*t = UD
-	default:
-		return fmt.Errorf("transport %q: want RC, UC or UD", b)
-	}
-	return nil
-}
+func (t *Transport) UnmarshalText(b []byte) error { return parseEnum(t, b, transports(), "transport") }
 
 // QueuePairOptions describes a queue pair. Zero fields take the default shown.
 type QueuePairOptions struct {

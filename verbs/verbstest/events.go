@@ -76,8 +76,8 @@ func testEvents(t *testing.T, s *suite) {
 			r.arm(verbs.NotifyAny)
 			r.a.post(r.a.request(i, verbs.OpSend, 8))
 			r.wait() // nobody polls meanwhile: the device works by itself
-			r.b.wantReceived(i, verbs.Success)
-			r.a.wantSent(i, verbs.Success)
+			r.b.recvs.want(i, verbs.Success)
+			r.a.sends.want(i, verbs.Success)
 		}
 	})
 	t.Run("one event per arming", func(t *testing.T) {
@@ -88,12 +88,12 @@ func testEvents(t *testing.T, s *suite) {
 		}
 		r.wait()
 		r.none("after one arming")
-		r.b.wantAllReceived(0, 3, verbs.Success)
+		r.b.recvs.wantAll(0, 3, verbs.Success)
 	})
 	t.Run("too late", func(t *testing.T) {
 		r := newEventRig(t, s)
 		r.a.do(r.a.request(0, verbs.OpSend, 8), verbs.Success)
-		r.until("the completion", func() bool { return len(r.b.recvs) > 0 })
+		r.until("the completion", func() bool { return len(r.b.recvs.list) > 0 })
 		r.arm(verbs.NotifyAny)
 		r.none("armed after the completion")
 	})
@@ -113,7 +113,7 @@ func testEvents(t *testing.T, s *suite) {
 			} else {
 				r.wait()
 			}
-			r.a.wantSent(id, verbs.Success)
+			r.a.sends.want(id, verbs.Success)
 		}
 	})
 	t.Run("cancelled", func(t *testing.T) {
@@ -169,8 +169,8 @@ func testCancelledBeside(t *testing.T, s *suite) {
 				t.Fatalf("the wait after the cancelled one: %v", err)
 			}
 		}
-		r.b.next("receive", &r.b.recvs)
-		r.a.next("receive", &r.a.recvs)
+		r.b.recvs.next()
+		r.a.recvs.next()
 	}
 }
 

@@ -33,7 +33,7 @@ func testResize(t *testing.T, s *suite) {
 		} else if err != nil || r.a.sendCQ.Depth() < depth {
 			t.Fatalf("resize to %d: %d entries, %v", depth, r.a.sendCQ.Depth(), err)
 		}
-		r.a.wantAllSent(0, 10, verbs.Success)
+		r.a.sends.wantAll(0, 10, verbs.Success)
 	}
 	if err := r.a.sendCQ.Resize(1 << 30); err == nil {
 		t.Error("a queue of 2^30 entries")
@@ -66,7 +66,7 @@ func testSignalAll(t *testing.T, s *suite) {
 		q.Flags = 0
 		r.a.post(q)
 	}
-	r.a.wantAllSent(0, 5, verbs.Success)
+	r.a.sends.wantAll(0, 5, verbs.Success)
 }
 
 // testInline sends data that is overwritten the moment the post returns, under a key that means nothing.
@@ -147,10 +147,10 @@ func testQueues(t *testing.T, s *suite) {
 			}
 			return
 		}
-		r.a.wantAllSent(0, wantFull(t, r.a.qp, err, depth), verbs.Success)
+		r.a.sends.wantAll(0, wantFull(t, r.a.qp, err, depth), verbs.Success)
 		r.quiet("after what fitted")
 		r.a.post(list[:depth]...) // and the slots are free again
-		r.a.wantAllSent(0, depth, verbs.Success)
+		r.a.sends.wantAll(0, depth, verbs.Success)
 	})
 	t.Run("receive", func(t *testing.T) {
 		r := newRig(t, s, rigOptions{qp: verbs.QueuePairOptions{RecvDepth: 8}})
@@ -225,7 +225,7 @@ func testUnsignaledSlots(t *testing.T, s *suite) {
 		q.Flags = 0
 		r.a.post(q)
 	}
-	r.b.wantAllReceived(0, depth, verbs.Success)
+	r.b.recvs.wantAll(0, depth, verbs.Success)
 	more := []verbs.SendRequest{r.a.request(99, verbs.OpWrite, 8)}
 	if s.dev.ignored(t, UnsignaledHoldSlots) {
 		r.until("a free slot: else take the row away", func() bool { return r.a.qp.PostSend(more) == nil })

@@ -106,9 +106,9 @@ func testAfterDone(t *testing.T, s *suite, e engine) {
 		r.a.post(r.a.request(i, verbs.OpSend, 8))
 		r.until("A's message", func() bool {
 			p, err = x.Run(job.Now() + s.ticks(100*time.Microsecond))
-			return err != nil || len(r.a.sends) > 0
+			return err != nil || len(r.a.sends.list) > 0
 		})
-		r.a.wantSent(i, verbs.Success)
+		r.a.sends.want(i, verbs.Success)
 	}
 	if err != nil || !p.Done || p.Received != 3*ringReceives || p.LastDone != 0 {
 		t.Errorf("%+v, %v: want it done, %d messages received, and none of them measured", p, err, 3*ringReceives)

@@ -62,7 +62,7 @@ func (r *rig) move(list ...verbs.SendRequest) {
 	same(t, "A's memory", onA, a)
 	same(t, "B's memory", onB, b)
 	r.poll()
-	if n := len(r.a.sends) + len(r.a.recvs) + len(r.b.sends) + len(r.b.recvs); n > 0 {
+	if n := r.left(); n > 0 {
 		t.Errorf("%d completions too many", n)
 	}
 }
@@ -123,7 +123,7 @@ func (r *rig) receiveOf(q *verbs.SendRequest) {
 
 func (r *rig) checkReceive(q *verbs.SendRequest) {
 	r.t.Helper()
-	c := r.b.wantReceived(q.ID, verbs.Success)
+	c := r.b.recvs.want(q.ID, verbs.Success)
 	want := verbs.Completion{ID: q.ID, Opcode: verbs.CompletedReceive, Bytes: uint32(q.Length()) + uint32(r.grh())}
 	got := verbs.Completion{ID: c.ID, Opcode: c.Opcode, Bytes: c.Bytes, Flags: c.Flags & verbs.WithImmediate}
 	if q.Opcode == verbs.OpWriteWithImmediate {

@@ -91,7 +91,7 @@ func testMulticast(t *testing.T, s *suite) {
 func (x *side) wantCopy(from *side, group verbs.GID) {
 	t, b := x.r.t, x.buf.Bytes()
 	t.Helper()
-	if c := x.wantReceived(1, verbs.Success); c.SourceQPN != from.qp.QPN() || c.Bytes != 100+verbs.GRHBytes {
+	if c := x.recvs.want(1, verbs.Success); c.SourceQPN != from.qp.QPN() || c.Bytes != 100+verbs.GRHBytes {
 		t.Errorf("%d bytes from qp %#x, want %d from %#x", c.Bytes, c.SourceQPN, 100+verbs.GRHBytes, from.qp.QPN())
 	}
 	same(t, "copy", b[verbs.GRHBytes:], from.buf.Bytes()[:100])

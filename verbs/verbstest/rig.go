@@ -68,8 +68,15 @@ type side struct {
 	buf    *verbs.Buffer
 	mr     verbs.MemoryRegion
 	ah     verbs.AddressHandle
-	sends  []verbs.Completion // polled and not yet looked at
-	recvs  []verbs.Completion
+	sends  completions
+	recvs  completions
+}
+
+// completions are those of one of a side's queues that were polled and not yet looked at.
+type completions struct {
+	x    *side
+	what string
+	list []verbs.Completion
 }
 
 func closing(t *testing.T, what string, c io.Closer) {
@@ -167,6 +174,7 @@ func (r *rig) newSide(name string, e End, o rigOptions) *side {
 		x.sendCQ = got(e.Device.CreateCQ(queue)).closing(t, "send CQ")
 		x.recvCQ = got(e.Device.CreateCQ(queue)).closing(t, "receive CQ")
 	}
+	x.sends, x.recvs = completions{x: x, what: "send"}, completions{x: x, what: "receive"}
 	x.buf, x.mr = x.memory(o.bytes, o.access)
 	o.qp.Transport, o.qp.SendCQ, o.qp.RecvCQ = o.transport, x.sendCQ, x.recvCQ
 	x.qp = got(x.pd.CreateQP(o.qp)).closing(t, "QP")
@@ -389,9 +397,9 @@ func (r *rig) poll() {
 			}
 			found = found || n > 0
 			if cq == x.sendCQ {
-				x.sends = append(x.sends, c[:n]...)
+				x.sends.list = append(x.sends.list, c[:n]...)
 			} else {
-				x.recvs = append(x.recvs, c[:n]...)
+				x.recvs.list = append(x.recvs.list, c[:n]...)
 			}
 		}
 	}
@@ -423,7 +431,7 @@ func (r *rig) never(what string, happened func() bool) {
 	for deadline := time.Now().Add(silence); time.Now().Before(deadline); {
 		r.poll()
 		if happened() {
-			r.t.Fatalf("%s: A completed %+v %+v, B %+v %+v", what, r.a.sends, r.a.recvs, r.b.sends, r.b.recvs)
+			r.t.Fatalf("%s: A completed %+v %+v, B %+v %+v", what, r.a.sends.list, r.a.recvs.list, r.b.sends.list, r.b.recvs.list)
 		}
 	}
 }
@@ -431,16 +439,49 @@ func (r *rig) never(what string, happened func() bool) {
 // quiet sees that nothing completes.
 func (r *rig) quiet(what string) {
 	r.t.Helper()
-	r.never(what, func() bool { return len(r.a.sends)+len(r.a.recvs)+len(r.b.sends)+len(r.b.recvs) > 0 })
+	r.never(what, func() bool { return r.left() > 0 })
 }
 
-// next waits for the side's next completion of a list.
-func (x *side) next(what string, list *[]verbs.Completion) verbs.Completion {
-	x.r.t.Helper()
-	x.r.until(x.name+"'s "+what+" completion", func() bool { return len(*list) > 0 })
-	c := (*list)[0]
-	*list = (*list)[1:]
+// left is how many completions nobody has looked at.
+func (r *rig) left() int {
+	return len(r.a.sends.list) + len(r.a.recvs.list) + len(r.b.sends.list) + len(r.b.recvs.list)
+}
+
+// next waits for a completion.
+func (q *completions) next() verbs.Completion {
+	r := q.x.r
+	r.t.Helper()
+	r.until(q.x.name+"'s "+q.what+" completion", func() bool { return len(q.list) > 0 })
+	c := q.list[0]
+	q.list = q.list[1:]
 	return c
+}
+
+// want waits for a completion and checks it.
+func (q *completions) want(id uint64, status verbs.Status) verbs.Completion {
+	q.x.r.t.Helper()
+	return q.wantEither(id, status, status)
+}
+
+func (q *completions) wantEither(id uint64, status, or verbs.Status) verbs.Completion {
+	t, x := q.x.r.t, q.x
+	t.Helper()
+	c := q.next()
+	if c.ID != id || c.Status != status && c.Status != or {
+		t.Errorf("%s: %s %d completed with %v, want %d with %v", x.name, q.what, c.ID, c.Status, id, status)
+	}
+	if c.QPN != x.qp.QPN() {
+		t.Errorf("%s: %s completed on qp %#x, want %#x", x.name, q.what, c.QPN, x.qp.QPN())
+	}
+	return c
+}
+
+// wantAll waits for n completions, by IDs from first on.
+func (q *completions) wantAll(first uint64, n int, status verbs.Status) {
+	q.x.r.t.Helper()
+	for i := range uint64(n) {
+		q.want(first+i, status)
+	}
 }
 
 // to moves the side's queue pair to a state that needs no attributes.
@@ -451,33 +492,6 @@ func (x *side) to(state verbs.QPState) {
 	}
 }
 
-// wantSent waits for a send completion and checks it.
-func (x *side) wantSent(id uint64, status verbs.Status) verbs.Completion {
-	x.r.t.Helper()
-	return x.want("send", &x.sends, id, status)
-}
-
-// wantReceived waits for a receive completion and checks it.
-func (x *side) wantReceived(id uint64, status verbs.Status) verbs.Completion {
-	x.r.t.Helper()
-	return x.want("receive", &x.recvs, id, status)
-}
-
-// wantAllSent waits for n send completions, by IDs from first on, and wantAllReceived for as many receives.
-func (x *side) wantAllSent(first uint64, n int, status verbs.Status) {
-	x.r.t.Helper()
-	for i := range uint64(n) {
-		x.wantSent(first+i, status)
-	}
-}
-
-func (x *side) wantAllReceived(first uint64, n int, status verbs.Status) {
-	x.r.t.Helper()
-	for i := range uint64(n) {
-		x.wantReceived(first+i, status)
-	}
-}
-
 // do posts a request and waits for its completion.
 func (x *side) do(q verbs.SendRequest, status verbs.Status) {
 	x.r.t.Helper()
@@ -485,28 +499,16 @@ func (x *side) do(q verbs.SendRequest, status verbs.Status) {
 	if status == verbs.Success {
 		x.wantCompleted(q)
 	} else {
-		x.wantSent(q.ID, status)
+		x.sends.want(q.ID, status)
 	}
 }
 
 // wantCompleted waits for a request to complete as what it is.
 func (x *side) wantCompleted(q verbs.SendRequest) {
 	x.r.t.Helper()
-	if c := x.wantSent(q.ID, verbs.Success); c.Opcode != q.Opcode.Completed() {
+	if c := x.sends.want(q.ID, verbs.Success); c.Opcode != q.Opcode.Completed() {
 		x.r.t.Errorf("%s: %v completed as %v, want %v", x.name, q.Opcode, c.Opcode, q.Opcode.Completed())
 	}
-}
-
-func (x *side) want(what string, list *[]verbs.Completion, id uint64, status verbs.Status) verbs.Completion {
-	x.r.t.Helper()
-	c := x.next(what, list)
-	if c.ID != id || c.Status != status {
-		x.r.t.Errorf("%s: %s %d completed with %v, want %d with %v", x.name, what, c.ID, c.Status, id, status)
-	}
-	if c.QPN != x.qp.QPN() {
-		x.r.t.Errorf("%s: %s completed on qp %#x, want %#x", x.name, what, c.QPN, x.qp.QPN())
-	}
-	return c
 }
 
 // exchange has A send n messages one after another, which B has receives for, by IDs from first on.
@@ -514,7 +516,7 @@ func (r *rig) exchange(first uint64, n, length int) {
 	r.t.Helper()
 	for i := range uint64(n) {
 		r.a.do(r.a.request(first+i, verbs.OpSend, length), verbs.Success)
-		r.b.wantReceived(first+i, verbs.Success)
+		r.b.recvs.want(first+i, verbs.Success)
 	}
 }
 

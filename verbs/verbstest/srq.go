@@ -43,7 +43,7 @@ func testSharedReceives(t *testing.T, s *suite) {
 			source := r.a.buf.Bytes()[:200]
 			fill(source, uint32(id))
 			r.a.do(r.a.request(id, verbs.OpSend, 200), verbs.Success)
-			if c := r.b.wantReceived(id, verbs.Success); c.Bytes != 200 {
+			if c := r.b.recvs.want(id, verbs.Success); c.Bytes != 200 {
 				t.Errorf("received %d bytes, want 200", c.Bytes)
 			}
 			same(t, fmt.Sprintf("message %d", id), x.one.b.buf.Bytes()[int(id)*256:], source)
@@ -57,8 +57,8 @@ func testSharedReceives(t *testing.T, s *suite) {
 		x.one.a.post(x.one.a.request(1, verbs.OpSend, 100))
 		x.one.quiet("without a shared receive")
 		x.post(5)
-		x.one.a.wantSent(1, verbs.Success)
-		x.one.b.wantReceived(5, verbs.Success)
+		x.one.a.sends.want(1, verbs.Success)
+		x.one.b.recvs.want(5, verbs.Success)
 		x.two.quiet("on the other queue pair")
 	})
 	t.Run("limit", func(t *testing.T) {
@@ -104,5 +104,5 @@ func testSharedNotFlushed(t *testing.T, s *suite) {
 	x.one.b.to(verbs.StateError)
 	x.one.quiet("a shared receive of a queue pair in ERR")
 	x.two.a.do(x.two.a.request(2, verbs.OpSend, 10), verbs.Success)
-	x.two.b.wantReceived(1, verbs.Success)
+	x.two.b.recvs.want(1, verbs.Success)
 }

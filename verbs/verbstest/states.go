@@ -218,8 +218,8 @@ func testDrained(t *testing.T, s *suite) {
 		return
 	}
 	r.a.to(verbs.StateRTS)
-	r.a.wantSent(2, verbs.Success)
-	r.b.wantReceived(2, verbs.Success)
+	r.a.sends.want(2, verbs.Success)
+	r.b.recvs.want(2, verbs.Success)
 }
 
 // testAttributeValues sets values that are out of range.

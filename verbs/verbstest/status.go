@@ -107,13 +107,13 @@ func testRetriesEnd(t *testing.T, s *suite, row Case, timeout, retries uint8) {
 	if s.dev.ignored(t, row) {
 		for range 2 { // longer than all of them take
 			r.never("take the row away: retries end", func() bool {
-				return slices.ContainsFunc(r.a.sends, func(c verbs.Completion) bool { return c.Status == verbs.RetryExceeded })
+				return slices.ContainsFunc(r.a.sends.list, func(c verbs.Completion) bool { return c.Status == verbs.RetryExceeded })
 			})
 		}
 		return
 	}
-	r.a.wantSent(1, verbs.RetryExceeded)
-	r.a.wantSent(2, verbs.FlushError)
+	r.a.sends.want(1, verbs.RetryExceeded)
+	r.a.sends.want(2, verbs.FlushError)
 	r.a.wantError()
 }
 
@@ -128,8 +128,8 @@ func testLateReceive(t *testing.T, s *suite) {
 	r.quiet("before a receive is posted")
 	r.b.receive(1, r.b.sge(0, 5000))
 	r.b.receive(2, r.b.sge(8192, 10))
-	r.a.wantAllSent(1, 2, verbs.Success)
-	r.b.wantAllReceived(1, 2, verbs.Success)
+	r.a.sends.wantAll(1, 2, verbs.Success)
+	r.b.recvs.wantAll(1, 2, verbs.Success)
 	same(t, "message", r.b.buf.Bytes(), r.a.buf.Bytes()[:5000])
 }
 
@@ -162,14 +162,14 @@ func testFlush(t *testing.T, s *suite) {
 		list[1].RKey ^= 0x12345600
 		list[2].Flags, list[4].Flags = 0, 0 // flushed all the same
 		r.a.post(list...)
-		r.a.wantSent(0, verbs.Success)
-		r.a.wantSent(1, s.refused(verbs.OpWrite, verbs.RemoteAccessError))
+		r.a.sends.want(0, verbs.Success)
+		r.a.sends.want(1, s.refused(verbs.OpWrite, verbs.RemoteAccessError))
 		if _, deviates := s.dev.find(RefusedByPeer); deviates {
 			return // how many of the others get through is a matter of luck
 		}
-		r.a.wantAllSent(2, 4, verbs.FlushError)
-		r.a.wantAllReceived(100, 5, verbs.FlushError)
-		r.b.wantAllReceived(200, 5, verbs.FlushError)
+		r.a.sends.wantAll(2, 4, verbs.FlushError)
+		r.a.recvs.wantAll(100, 5, verbs.FlushError)
+		r.b.recvs.wantAll(200, 5, verbs.FlushError)
 		r.a.wantError()
 		r.b.wantError()
 		if s.dev.ignored(t, PostAfterErrorFlushes) {
@@ -177,15 +177,15 @@ func testFlush(t *testing.T, s *suite) {
 		}
 		r.a.post(r.a.request(50, verbs.OpWrite, 8))
 		r.a.receive(51, r.a.sge(0, 64))
-		r.a.wantSent(50, verbs.FlushError)
-		r.a.wantReceived(51, verbs.FlushError)
+		r.a.sends.want(50, verbs.FlushError)
+		r.a.recvs.want(51, verbs.FlushError)
 	})
 	for _, transport := range []verbs.Transport{verbs.RC, verbs.UC, verbs.UD} {
 		t.Run("on purpose, "+transport.String(), func(t *testing.T) {
 			r := newRig(t, s, rigOptions{transport: transport})
 			r.b.receives(0, 5, 64)
 			r.b.to(verbs.StateError)
-			r.b.wantAllReceived(0, 5, verbs.FlushError)
+			r.b.recvs.wantAll(0, 5, verbs.FlushError)
 			r.quiet("after the flush")
 		})
 	}

@@ -36,8 +36,8 @@ func testTimestamps(t *testing.T, s *suite) {
 					r.b.receive(7, r.b.sge(0, 64))
 				}
 				r.a.post(r.a.request(uint64(n), op, 64))
-				if seen[n] = r.a.wantSent(uint64(n), verbs.Success); op == verbs.OpSend {
-					seen[n] = r.b.wantReceived(7, verbs.Success)
+				if seen[n] = r.a.sends.want(uint64(n), verbs.Success); op == verbs.OpSend {
+					seen[n] = r.b.recvs.want(7, verbs.Success)
 				}
 				ends[n][1] = time.Now()
 			}

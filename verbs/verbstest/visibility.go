@@ -36,7 +36,7 @@ func (r *rig) watch(size int, rounds byte, pass func()) {
 			}
 		}
 		same(r.t, fmt.Sprintf("%d bytes behind the last byte of round %d", size, k), b, a)
-		r.a.wantSent(uint64(k), verbs.Success)
+		r.a.sends.want(uint64(k), verbs.Success)
 	}
 }
 
@@ -61,7 +61,7 @@ func testMany(t *testing.T, s *suite) {
 		r.a.post(r.a.request(uint64(i), verbs.OpWrite, 4096))
 	}
 	for i, r := range rigs {
-		r.a.wantSent(uint64(i), verbs.Success)
+		r.a.sends.want(uint64(i), verbs.Success)
 		same(t, fmt.Sprintf("pair %d", i), r.b.buf.Bytes(), r.a.buf.Bytes())
 	}
 }

@@ -41,7 +41,13 @@ func invalidate(key uint32) verbs.SendRequest {
 
 // testWindows binds, uses and invalidates type 2 memory windows.
 func testWindows(t *testing.T, s *suite) {
-	t.Run("invalidate an ordinary region", func(t *testing.T) { testInvalidateRegion(t, s) })
+	if s.pair.B.Device.Info().Limits.SendInvalidate && !s.dev.ignored(t, InvalidatePlainRegion) {
+		runTrials(t, s, []trial{{ // only windows may be invalidated that way
+			name: "invalidate an ordinary region", op: verbs.OpSendWithInvalidate, receive: 64,
+			sent: s.dev.status(InvalidatePlainRegion, verbs.RemoteAccessError), or: verbs.RemoteInvalidRequestError,
+			edit: func(r *rig, q *verbs.SendRequest, _ *verbs.SGE) { q.InvalidateRKey = r.b.mr.RKey() },
+		}})
+	}
 	if !s.pair.B.Device.Info().Limits.MemoryWindow2 {
 		t.Skip("the device has no type 2 memory windows")
 	}
@@ -72,8 +78,8 @@ func testWindows(t *testing.T, s *suite) {
 			edit: func(r *rig, q *verbs.SendRequest, _ *verbs.SGE) {
 				old, again := r.bound()
 				r.b.post(invalidate(old.Bind.RKey), again)
-				r.b.wantSent(1, verbs.Success)
-				r.b.wantSent(1, verbs.Success)
+				r.b.sends.want(1, verbs.Success)
+				r.b.sends.want(1, verbs.Success)
 				good := *q
 				through(&good, again, 0)
 				r.a.do(good, verbs.Success)
@@ -96,7 +102,7 @@ func testWindows(t *testing.T, s *suite) {
 				inv := r.a.request(2, verbs.OpSendWithInvalidate, 64)
 				inv.InvalidateRKey = w.Bind.RKey
 				r.a.do(inv, verbs.Success)
-				c := r.b.wantReceived(5, verbs.Success)
+				c := r.b.recvs.want(5, verbs.Success)
 				if (c.Flags&verbs.WithInvalidate == 0 || c.InvalidatedRKey != w.Bind.RKey) && !s.dev.ignored(r.t, InvalidatedKeyTold) {
 					r.t.Errorf("flags %#x, key %#x; want the invalidated key %#x", c.Flags, c.InvalidatedRKey, w.Bind.RKey)
 				}
@@ -123,21 +129,4 @@ func testWindows(t *testing.T, s *suite) {
 			edit: func(r *rig, q *verbs.SendRequest, _ *verbs.SGE) { *q = r.bind(windowAt, windowBytes) },
 		},
 	})
-}
-
-// testInvalidateRegion names an ordinary region in a SEND_WITH_INV: only windows may be invalidated that way, and the
-// region stays usable.
-func testInvalidateRegion(t *testing.T, s *suite) {
-	if !s.pair.B.Device.Info().Limits.SendInvalidate || s.dev.ignored(t, InvalidatePlainRegion) {
-		t.Skip("the device does not take SEND_WITH_INV, or promises nothing here")
-	}
-	r := newRig(t, s, rigOptions{})
-	r.b.receive(1, r.b.sge(0, 64))
-	q := r.a.request(1, verbs.OpSendWithInvalidate, 8)
-	q.InvalidateRKey = r.b.mr.RKey()
-	r.a.post(q)
-	c := r.a.next("send", &r.a.sends)
-	if want := s.dev.status(InvalidatePlainRegion, verbs.RemoteAccessError); c.Status != want && c.Status != verbs.RemoteInvalidRequestError {
-		t.Errorf("completed with %v, want %v or REM_INV_REQ_ERR", c.Status, want)
-	}
 }
