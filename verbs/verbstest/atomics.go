@@ -57,7 +57,7 @@ func testConcurrentAtomics(t *testing.T, s *suite) {
 			for id := range uint64(each) {
 				q := r.a.request(id, verbs.OpFetchAdd, 8)
 				q.RemoteAddr, q.RKey, q.CompareAdd = first.b.buf.Addr(), first.b.mr.RKey(), 1
-				r.a.do(q, verbs.Success)
+				r.a.do(q)
 				seen[word(r.a.buf.Bytes())%uint64(len(seen))].Add(1)
 			}
 		})

@@ -44,7 +44,7 @@ func testDatagrams(t *testing.T, s *suite) {
 			r.b.receive(id, r.b.sge(0, 256))
 			q := from.a.request(id, verbs.OpSend, 10+i)
 			q.RemoteQPN = r.b.qp.QPN()
-			from.a.do(q, verbs.Success)
+			from.a.do(q)
 			if c := r.b.recvs.want(id, verbs.Success); c.SourceQPN != from.a.qp.QPN() || c.Bytes != uint32(10+i+verbs.GRHBytes) {
 				t.Errorf("%d bytes from qp %#x, want %d from %#x", c.Bytes, c.SourceQPN, 10+i+verbs.GRHBytes, from.a.qp.QPN())
 			}
@@ -56,7 +56,7 @@ func testDatagrams(t *testing.T, s *suite) {
 func testGRH(t *testing.T, s *suite) {
 	r := newRig(t, s, rigOptions{transport: verbs.UD})
 	r.b.receive(1, r.b.sge(0, 256))
-	r.a.do(r.a.request(1, verbs.OpSend, 64), verbs.Success)
+	r.a.do(r.a.request(1, verbs.OpSend, 64))
 	r.b.recvs.want(1, verbs.Success)
 	grh := r.b.buf.Bytes()[:verbs.GRHBytes]
 	from, to := s.pair.A.GID, s.pair.B.GID

@@ -84,7 +84,7 @@ func testEvents(t *testing.T, s *suite) {
 		r := newEventRig(t, s)
 		r.arm(verbs.NotifyAny)
 		for i := range uint64(3) {
-			r.a.do(r.a.request(i, verbs.OpSend, 8), verbs.Success)
+			r.a.do(r.a.request(i, verbs.OpSend, 8))
 		}
 		r.wait()
 		r.none("after one arming")
@@ -92,7 +92,7 @@ func testEvents(t *testing.T, s *suite) {
 	})
 	t.Run("too late", func(t *testing.T) {
 		r := newEventRig(t, s)
-		r.a.do(r.a.request(0, verbs.OpSend, 8), verbs.Success)
+		r.a.do(r.a.request(0, verbs.OpSend, 8))
 		r.until("the completion", func() bool { return len(r.b.recvs.list) > 0 })
 		r.arm(verbs.NotifyAny)
 		r.none("armed after the completion")
@@ -100,7 +100,7 @@ func testEvents(t *testing.T, s *suite) {
 	t.Run("solicited", func(t *testing.T) {
 		r := newEventRig(t, s)
 		r.arm(verbs.NotifySolicited)
-		r.a.do(r.a.request(0, verbs.OpSend, 8), verbs.Success)
+		r.a.do(r.a.request(0, verbs.OpSend, 8))
 		r.none("an ordinary message")
 		for i, op := range []verbs.Opcode{verbs.OpSend, verbs.OpWriteWithImmediate} {
 			id := uint64(i) + 1
@@ -133,7 +133,7 @@ func testEvents(t *testing.T, s *suite) {
 				t.Fatal(err)
 			}
 			x.b.receive(9, x.b.sge(0, 64))
-			x.a.do(x.a.request(9, verbs.OpSend, 8), verbs.Success)
+			x.a.do(x.a.request(9, verbs.OpSend, 8))
 		}
 		closeAll(t, other.b.qp, other.b.recvCQ)
 		r.wait()
@@ -154,7 +154,7 @@ func testCancelledBeside(t *testing.T, s *suite) {
 				t.Fatal(err)
 			}
 			x.to.receive(1, x.to.sge(0, 64))
-			x.from.do(x.from.request(1, verbs.OpSend, 8), verbs.Success)
+			x.from.do(x.from.request(1, verbs.OpSend, 8))
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		go cancel()
@@ -184,7 +184,7 @@ func testOverflow(t *testing.T, s *suite) {
 	r.b.receives(0, depth+8, 64)
 	r.unpolled = r.b
 	for i := range uint64(depth) {
-		r.a.do(r.a.request(i, verbs.OpSend, 8), verbs.Success)
+		r.a.do(r.a.request(i, verbs.OpSend, 8))
 	}
 	r.a.post(r.a.request(uint64(depth), verbs.OpSend, 8)) // may never be acknowledged
 	if e := r.wantEvent(r.b, verbs.EventCQError); e.CQ != r.b.recvCQ {

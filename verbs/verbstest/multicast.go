@@ -75,7 +75,7 @@ func testMulticast(t *testing.T, s *suite) {
 			other.b.receives(1, 2, 256)
 			q := r.a.toGroup(group, 100)
 			q.RemoteQKey += tt.qKey
-			r.a.do(q, verbs.Success)
+			r.a.do(q)
 			if tt.qKey == 0 {
 				other.b.wantCopy(r.a, group)
 			}

@@ -492,15 +492,11 @@ func (x *side) to(state verbs.QPState) {
 	}
 }
 
-// do posts a request and waits for its completion.
-func (x *side) do(q verbs.SendRequest, status verbs.Status) {
+// do posts a request and waits for it to complete.
+func (x *side) do(q verbs.SendRequest) {
 	x.r.t.Helper()
 	x.post(q)
-	if status == verbs.Success {
-		x.wantCompleted(q)
-	} else {
-		x.sends.want(q.ID, status)
-	}
+	x.wantCompleted(q)
 }
 
 // wantCompleted waits for a request to complete as what it is.
@@ -515,7 +511,7 @@ func (x *side) wantCompleted(q verbs.SendRequest) {
 func (r *rig) exchange(first uint64, n, length int) {
 	r.t.Helper()
 	for i := range uint64(n) {
-		r.a.do(r.a.request(first+i, verbs.OpSend, length), verbs.Success)
+		r.a.do(r.a.request(first+i, verbs.OpSend, length))
 		r.b.recvs.want(first+i, verbs.Success)
 	}
 }

@@ -42,7 +42,7 @@ func testSharedReceives(t *testing.T, s *suite) {
 			r := []*rig{x.one, x.two, x.two, x.one}[id%4]
 			source := r.a.buf.Bytes()[:200]
 			fill(source, uint32(id))
-			r.a.do(r.a.request(id, verbs.OpSend, 200), verbs.Success)
+			r.a.do(r.a.request(id, verbs.OpSend, 200))
 			if c := r.b.recvs.want(id, verbs.Success); c.Bytes != 200 {
 				t.Errorf("received %d bytes, want 200", c.Bytes)
 			}
@@ -103,6 +103,6 @@ func testSharedNotFlushed(t *testing.T, s *suite) {
 	x.post(1)
 	x.one.b.to(verbs.StateError)
 	x.one.quiet("a shared receive of a queue pair in ERR")
-	x.two.a.do(x.two.a.request(2, verbs.OpSend, 10), verbs.Success)
+	x.two.a.do(x.two.a.request(2, verbs.OpSend, 10))
 	x.two.b.recvs.want(1, verbs.Success)
 }

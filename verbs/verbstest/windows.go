@@ -21,7 +21,7 @@ func (r *rig) bind(at, length uint64) verbs.SendRequest {
 // bound is the request by which a window was bound, and again one for its next key.
 func (r *rig) bound() (done, again verbs.SendRequest) {
 	done = r.bind(windowAt, windowBytes)
-	r.b.do(done, verbs.Success)
+	r.b.do(done)
 	again, next := done, *done.Bind
 	next.RKey = nextKey(next.RKey)
 	again.Bind = &next
@@ -82,7 +82,7 @@ func testWindows(t *testing.T, s *suite) {
 				r.b.sends.want(1, verbs.Success)
 				good := *q
 				through(&good, again, 0)
-				r.a.do(good, verbs.Success)
+				r.a.do(good)
 				through(q, old, 0)
 			},
 		},
@@ -90,7 +90,7 @@ func testWindows(t *testing.T, s *suite) {
 			name: "LOCAL_INV", rig: o, op: write, sent: denied, spared: true,
 			edit: func(r *rig, q *verbs.SendRequest, _ *verbs.SGE) {
 				w, _ := r.bound()
-				r.b.do(invalidate(w.Bind.RKey), verbs.Success)
+				r.b.do(invalidate(w.Bind.RKey))
 				through(q, w, 0)
 			},
 		},
@@ -101,7 +101,7 @@ func testWindows(t *testing.T, s *suite) {
 				r.b.receive(5, r.b.sge(0, 64))
 				inv := r.a.request(2, verbs.OpSendWithInvalidate, 64)
 				inv.InvalidateRKey = w.Bind.RKey
-				r.a.do(inv, verbs.Success)
+				r.a.do(inv)
 				c := r.b.recvs.want(5, verbs.Success)
 				if (c.Flags&verbs.WithInvalidate == 0 || c.InvalidatedRKey != w.Bind.RKey) && !s.dev.ignored(r.t, InvalidatedKeyTold) {
 					r.t.Errorf("flags %#x, key %#x; want the invalidated key %#x", c.Flags, c.InvalidatedRKey, w.Bind.RKey)
