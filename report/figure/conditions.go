@@ -38,6 +38,7 @@ type Conditions struct {
 	Seconds  float64 // measured time
 	Messages uint64
 	InFlight uint64 // messages in flight at once: the edges of a run this long are not negligible
+	Count    uint64 // the length that was asked for, in messages per queue pair; 0: a time was
 
 	RunValues    []float64 // the figure, once per run
 	SeriesValues []float64 // the rate, once per interval
@@ -89,7 +90,11 @@ func (c Conditions) Warnings() []string {
 		}
 	}
 	if c.Seconds > 0 && c.Seconds < needed {
-		add(Short, "measured for %s ms, %s ms needed%s; try -D %.0f", plain.Number(c.Seconds*1e3), plain.Number(needed*1e3), why, math.Ceil(2*needed))
+		length := fmt.Sprintf("-D %.0f", math.Ceil(2*needed))
+		if c.Count > 0 { // -n and -D exclude each other; a multiple of the count is one of --post-list, too
+			length = fmt.Sprintf("-n %d", c.Count*uint64(math.Ceil(2*needed/c.Seconds)))
+		}
+		add(Short, "measured for %s ms, %s ms needed%s; try %s", plain.Number(c.Seconds*1e3), plain.Number(needed*1e3), why, length)
 	}
 	if len(c.RunValues) > 1 {
 		s := stats.Summarize(c.RunValues, stats.DefaultConfidence)
@@ -113,7 +118,8 @@ func (c Conditions) Warnings() []string {
 			add(Others, "the hypervisor took %.1f %% of the measuring CPU's time, %.0f ms", 100*c.StealSeconds/c.WatchedSeconds, c.StealSeconds*1e3)
 		}
 		if disturbed {
-			remedy := plain.When(c.Realtime || c.Seconds > realtimeSeconds, " -D 500ms --runs 21") + plain.When(!c.Realtime, " --priority realtime (needs root)")
+			length := " -D 500ms" + plain.When(c.Count > 0, " in place of -n") + " --runs 21"
+			remedy := plain.When(c.Realtime || c.Seconds > realtimeSeconds, "%s", length) + plain.When(!c.Realtime, " --priority realtime (needs root)")
 			add(Others, "other programs took %.0f %% of the measuring CPU; try%s", 100*c.WaitedSeconds/c.WatchedSeconds, remedy)
 		}
 	}

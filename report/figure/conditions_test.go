@@ -27,6 +27,8 @@ func TestConditions(t *testing.T) {
 		{"clock", Conditions{ClockCostNs: 20, MedianNs: 100}, "short"},
 		{"counters", Conditions{Counters: map[string]int64{"retransmits": 4, "np_cnp_sent": 0, "sent_pkts": 9}}, "noisy"},
 		{"few slow windows", Conditions{Seconds: 1, Messages: 309, InFlight: 128}, "short"},
+		{"short, counted", Conditions{Seconds: 0.004, Messages: 2000, InFlight: 128, Count: 2000}, "short"},
+		{"long, counted, waiting", Conditions{Seconds: 2, Count: 2000, WatchedSeconds: 2, WaitedSeconds: 0.2}, "disturbed"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var words []string
@@ -35,6 +37,9 @@ func TestConditions(t *testing.T) {
 				words = append(words, word)
 				if slow := tt.c.Messages == 309; slow && !strings.HasSuffix(w, "measured for 1000 ms, 4142 ms needed for 1280 messages (10 x tx depth); try -D 9") {
 					t.Errorf("%q", w)
+				}
+				if tt.c.Count > 0 && !strings.HasSuffix(w, "; try -n 10000") && !strings.Contains(w, "-D 500ms in place of -n --runs 21") {
+					t.Errorf("%q: -D cannot be added to -n", w)
 				}
 				if tt.c.WaitedSeconds > 0 && (strings.Contains(w, "-D 10") || tt.c.Seconds > 1 && strings.Contains(w, "realtime") && !strings.Contains(w, "-D 500ms")) {
 					t.Errorf("%q: with realtime priority a run of this length is disturbed", w)

@@ -249,6 +249,14 @@ type note struct {
 	rows       int
 }
 
+// lead is 1 for a note that says what to do against disturbed runs.
+func (n note) lead() int {
+	if n.kind == figure.Others && strings.Contains(n.text, "; try ") {
+		return 1
+	}
+	return 0
+}
+
 // column names the kinds of a row's notes; of says of which figure the runs may differ.
 func (m *notes) column(of figure.Figure) column {
 	return column{noteHeader, func(r figure.Row) string { return m.cell(r, of) }}
@@ -300,14 +308,20 @@ func severity(text string) float64 {
 	return math.Inf(-1)
 }
 
-// finish writes the lines below the table. A column that says the same of every row is left out.
+// finish writes the lines below the table. A column that says the same of every row is left out. What to do against disturbed
+// runs is said first and alone: the other remedies do not help before, and longer runs exclude realtime priority.
 func (m *notes) finish(g *table) {
+	slices.SortStableFunc(m.all, func(a, b note) int { return cmp.Compare(b.lead(), a.lead()) })
 	for _, n := range m.all {
 		rows := plain.When(n.rows < len(m.rows), " (%d of %d rows)", n.rows, len(m.rows)) +
 			plain.When(n.rows == len(m.rows) && n.rows > 1, " (all rows)")
-		line := n.text + rows
+		text := n.text
+		if m.all[0].lead() == 1 && n.lead() == 0 && n.kind != "" {
+			text, _, _ = strings.Cut(text, "; try ")
+		}
+		line := text + rows
 		if n.kind != "" {
-			line = n.kind + rows + ": " + n.text
+			line = n.kind + rows + ": " + text
 		}
 		g.Notes = append(g.Notes, line)
 	}
