@@ -373,6 +373,19 @@ func TestDuplicateRankIsRefused(t *testing.T) {
 	}
 }
 
+// TestHostsWithOneNameAreDifferentRanks: names with a domain in the list, and hosts that say theirs without.
+func TestHostsWithOneNameAreDifferentRanks(t *testing.T) {
+	c := &coordinator{cfg: Config{Names: []string{"n1.a", "n1.b"}}, hosts: []*host{{}, {}}}
+	first := c.rankOf("n1")
+	c.hosts[first].peer = &peer{}
+	if second := c.rankOf("n1"); first != 0 || second != 1 {
+		t.Errorf("ranks %d and %d", first, second)
+	}
+	if c.rankOf("n1.a") != 0 || c.rankOf("n2") != -1 {
+		t.Errorf("a second n1.a is rank %d, a stranger %d", c.rankOf("n1.a"), c.rankOf("n2"))
+	}
+}
+
 func TestStrangersStayOut(t *testing.T) {
 	o, err := run{ranks: 4, agent: func(rank int, c *AgentConfig) bool {
 		if rank == 3 {

@@ -86,12 +86,26 @@ func (c *coordinator) enough(verb string) error {
 	return fmt.Errorf("%d of %d ranks %s: a fabric test needs two%s", n, c.cfg.Ranks, verb, strings.Join(why, ""))
 }
 
+// rankOf is the rank of a host that says none. Of hosts that call themselves alike each gets one.
+func (c *coordinator) rankOf(host string) int {
+	open := slices.Clone(c.cfg.Names)
+	for i := range open {
+		if c.hosts[i].here() {
+			open[i] = ""
+		}
+	}
+	if rank := RankOf(open, host); rank >= 0 {
+		return rank
+	}
+	return RankOf(c.cfg.Names, host)
+}
+
 // comes gives an agent its rank, or sends it away. Once the rounds are planned it is too late.
 func (c *coordinator) comes(p *peer) {
 	said := p.hello
 	said.Host, said.Leaf = bounded(said.Host), bounded(said.Leaf)
 	if said.Rank < 0 {
-		said.Rank = RankOf(c.cfg.Names, said.Host)
+		said.Rank = c.rankOf(said.Host)
 	}
 	if said.Rank < 0 || said.Rank >= c.cfg.Ranks {
 		c.refuse(p, fmt.Sprintf("there is no rank %d among %d ranks, or its host is not in the host list", said.Rank, c.cfg.Ranks))

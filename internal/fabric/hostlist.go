@@ -112,11 +112,15 @@ func ReadHosts(b []byte) ([]string, error) {
 	return hosts, nil
 }
 
-// RankOf is the place of a host in a list, by its whole name or by what of it stands before the first dot; -1: it is not there.
+// RankOf is the place of a host in a list, by its whole name, or where one of the names has no domain by what stands before the first dot;
+// -1: it is not there.
 func RankOf(hosts []string, host string) int {
 	if i := slices.Index(hosts, host); i >= 0 {
 		return i
 	}
-	short := func(name string) string { return strings.SplitN(name, ".", 2)[0] }
-	return slices.IndexFunc(hosts, func(h string) bool { return short(h) == short(host) })
+	return slices.IndexFunc(hosts, func(h string) bool {
+		short, _, domain := strings.Cut(h, ".")
+		own, _, ownDomain := strings.Cut(host, ".")
+		return short == own && !(domain && ownDomain)
+	})
 }

@@ -66,7 +66,7 @@ func (e *environment) number(name string) int {
 	n, err := strconv.Atoi(e.get(name))
 	switch {
 	case err == nil || e.err != nil:
-	case name == ranksVariable:
+	case name == ranksVariable && e.get(name) == "":
 		e.err = fmt.Errorf("the launcher does not say how many ranks there are: set %s", name)
 	default:
 		e.err = fmt.Errorf("environment: %s=%q: want a number", name, e.get(name))

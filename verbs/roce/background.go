@@ -111,7 +111,7 @@ func (e *engine) closeSleepers() error {
 // serve is the background goroutine.
 func (e *engine) serve() {
 	defer e.done.Done()
-	timer := time.NewTimer(silence)
+	timer, held := time.NewTimer(silence), false
 	defer timer.Stop()
 	for {
 		select {
@@ -119,10 +119,16 @@ func (e *engine) serve() {
 			return
 		case <-timer.C:
 		}
-		if !e.mu.TryLock() { // who holds the lock drives
-			timer.Reset(heldGap)
+		gap := silence
+		if !e.mu.TryLock() { // who holds the lock drives: a job, where it is held twice in a row
+			if held {
+				gap = heldGap
+			}
+			held = true
+			timer.Reset(gap)
 			continue
 		}
+		held = false
 		if e.clock.Duration(tick.Now()-e.lastRound) >= silence-silence/8 {
 			e.takeOver()
 		}

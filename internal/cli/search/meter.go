@@ -32,7 +32,7 @@ type meter struct {
 
 	session *measure.Measurer
 	limits  plan.Limits
-	gid     int // index of the session's GID
+	gid     int // index of the session's GID; negative: nothing was measured yet
 }
 
 // returns is how long a peer may take to come back after a test that failed.

@@ -39,7 +39,7 @@ func run(ctx context.Context, out output.Streams, c config) error {
 		ctx, cancel = context.WithTimeoutCause(ctx, c.Limit, errTimeUp)
 		defer cancel()
 	}
-	m := &meter{out: out, config: &c}
+	m := &meter{out: out, config: &c, gid: -1}
 	if err := m.open(ctx); err != nil {
 		return err
 	}
