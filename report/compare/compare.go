@@ -137,13 +137,32 @@ func Documents(old, new []*report.Document, o Options) (*Comparison, error) {
 	c.match(before, after, o)
 	for _, f := range figures {
 		if !slices.ContainsFunc(c.Points, func(p Point) bool { return p.Figure == f.Name }) {
-			c.LeftOut = append(c.LeftOut, f.Name+": not in both, or of too few samples")
+			c.LeftOut = append(c.LeftOut, f.Name+": not in both"+absent(f, old, new))
 		}
 	}
-	if len(c.Points) == 0 {
+	if len(c.Points) == 0 && (len(figures) == 0 || !sameTest(old, new, o.By)) {
 		return nil, noCommonPoint(before, after)
 	}
 	return c, nil
+}
+
+// absent says why the first record that lacks a figure has none.
+func absent(f figure.Figure, sides ...[]*report.Document) string {
+	for _, d := range slices.Concat(sides...) {
+		for i := range d.Records {
+			if _, ok := f.Get(&d.Records[i]); !ok && f.Absent != nil {
+				return ": " + f.Absent(&d.Records[i])
+			}
+		}
+	}
+	return ""
+}
+
+// sameTest tells whether the documents have a point in common, whatever figures it has.
+func sameTest(old, new []*report.Document, by string) bool {
+	before, errOld := series.Collect(old, nil, by)
+	after, errNew := series.Collect(new, nil, by)
+	return errOld == nil && errNew == nil && slices.ContainsFunc(before.Series, func(b *series.Series) bool { return after.Find(b.Key) != nil })
 }
 
 // Distinct are the documents without those that are there twice, which count once; of these it says so.

@@ -126,6 +126,9 @@ func (e *Expectation) compared(c *compare.Comparison, accept stats.Accepted) []r
 		out = append(out, check)
 	}
 	if e.change.figure != geomean {
+		if len(out) == 0 { // what was not measured does not pass
+			out = append(out, report.Check{Expression: e.text, Point: "all", Actual: "none", Verdict: stats.Unknown(stats.Missing, "", "%s", cmp.Or(strings.Join(c.LeftOut, "; "), "no point has the figure"))})
+		}
 		return out
 	}
 	for _, m := range c.Geomeans {

@@ -202,7 +202,7 @@ func (e Effect) conclude(o Margins, p float64, together int) Verdict {
 			return Unknown(TooFew, fmt.Sprintf("--pairs %d", least), "pairs: %d, needed: %d", e.N, least)
 		}
 		least := LeastRuns(o.Confidence)
-		return Unknown(TooFew, fmt.Sprintf("--runs %d, or join %[1]d results: a.json,b.json,...", least), "runs on a side: %d, needed: %d", e.N, least)
+		return Unknown(TooFew, fmt.Sprintf("measuring each side with --runs %d, or joining results: a.json,b.json,...", least), "runs on a side: %d, needed: %d", e.N, least)
 	}
 	by, low, high := e.Worse()
 	said := inWords(e.Change) + ", " + e.Interval.changes()

@@ -171,6 +171,9 @@ func twoSides(c config, sides [][]*report.Document) (out []*compare.Comparison, 
 		if err != nil {
 			return nil, nil, exit.UsageError{Err: err}
 		}
+		if len(one.Points) == 0 && len(c.Gate.Expect) == 0 {
+			return nil, nil, exit.UsageError{Err: fmt.Errorf("nothing to compare: %s", strings.Join(one.LeftOut, "; "))}
+		}
 		out = append(out, one)
 	}
 	return out, func(w io.Writer, format string) error {
