@@ -85,7 +85,7 @@ func pValue(p float64) string {
 // partner, what changed around.
 func comparisonClosing(c *compare.Comparison) []string {
 	points := slices.DeleteFunc(slices.Clone(c.Points), func(p compare.Point) bool { return p.Row == compare.Control })
-	out := []string{fmt.Sprintf("same: within ±%s; better, worse: at %s", stats.Percent(c.Margin), stats.Percent(c.Confidence)) +
+	out := []string{fmt.Sprintf("same: within ±%s; better, worse: significant at %s", stats.Percent(c.Margin), stats.Percent(c.Confidence)) +
 		plain.When(len(points) > 1, ", %d judged together (%s)", len(points), c.Procedure)}
 	for _, cause := range stats.Causes() {
 		var open []compare.Point

@@ -240,7 +240,7 @@ func (n experiment) costGrid(t noncontigTable) table {
 		k.Stride = t.cells[0].Stride
 	}
 	g := table{
-		Title: fmt.Sprintf("%s; %s: cost of a message, %s/%s", n.title(k), n.circumstances(), device, cpu),
+		Title: fmt.Sprintf("%s; %s: cost of a message: first %s, then %s", n.title(k), n.circumstances(), device, cpu),
 	}
 	g.Header = t.placeHeader()
 	g.keys = len(g.Header)

@@ -86,7 +86,7 @@ func modules(e end) []finding {
 	}
 	f := finding{
 		Check: "no-device", Severity: note, Where: thisEnd, What: "no RDMA device",
-		Why: "tests without -d use roce0, a device in software; qualify, fabric and --expect want it named: -d roce0",
+		Why: "tests without -d use roce0, a device in software; qualify, fabric and --expect use it only with -d roce0",
 	}
 	if s.ModuleAvailable["rdma_rxe"] {
 		f.Fix = []string{"modprobe rdma_rxe", "rdma link add rxe0 type rxe netdev " + cmp.Or(s.DefaultInterface, "eth0"), "gobw devices"}

@@ -28,9 +28,11 @@ func NewCommand(tool string, kind plan.Kind, out output.Streams) *cobra.Command 
 		Long: "Test the paths between many hosts, and name slow hosts and links. Start\n" +
 			"the command on all hosts, for example with srun. Without a launcher,\n" +
 			"start it on one host with --hosts, and on the others with --coordinator.\n\n" +
-			"Rank 0 prints the verdict. Its exit codes: 0 pass; 1 something is slow; 2 bad\n" +
-			"usage; 3 fewer than two hosts came; 4 a host was absent or lost; 5 wrong data;\n" +
-			"6 the program failed; 7 undecided. All other ranks exit with 0.",
+			"Rank 0 prints the verdict. Its exit codes: 0 pass; 1 something is slow, or an\n" +
+			"--expect is missed; 2 bad usage; 3 a file cannot be written, or fewer than two\n" +
+			"hosts came; 4 a host was absent, unfit or lost; 5 wrong data; 6 a file could not\n" +
+			"be written at the end, or the program failed; 7 undecided; 130, 143 interrupted.\n" +
+			"All other ranks exit with 0.",
 		Example: "  srun -K " + tool + " fabric --save fabric.html\n" +
 			"  " + tool + " fabric --hosts hosts.txt        # on node1, without a launcher\n" +
 			"  " + tool + " fabric --coordinator node1      # on each other host",

@@ -74,7 +74,7 @@ func (f *flags) bind(fs *pflag.FlagSet, op plan.Operation, kind plan.Kind) {
 	fs.Lookup("verify").NoOptDefVal = "ends"
 	cmdline.Group(fs, "Messages")
 
-	cmdline.Parsed(fs, wrong, &p.Iterations, "iters", "n", "", "send `N` messages per queue pair and size (default: "+defaultLengthText(kind, row.Counter)+")", parseIterations)
+	cmdline.Parsed(fs, wrong, &p.Iterations, "iters", "n", "", "send `N` messages "+plain.When(bandwidth, "per queue pair and size")+plain.When(!bandwidth, "of each size")+" (default: "+defaultLengthText(kind, row.Counter)+")", parseIterations)
 	cmdline.Parsed(fs, wrong, &p.Duration, "duration", "D", "", "measure for this `TIME`: 10 (seconds), 0.5, 500ms", plan.ParseTime)
 	cmdline.Parsed(fs, wrong, &p.Warmup, "warmup", "", "steady", "send `N` messages before the measurement; steady: until the rate is steady", f.parseWarmup)
 	fs.IntVar(&p.Runs, "runs", 1, "repeat each size this many times")
@@ -90,7 +90,7 @@ func (f *flags) bind(fs *pflag.FlagSet, op plan.Operation, kind plan.Kind) {
 		fs.IntVar(&p.Threads, "threads", 0, "threads at each end (default: 1 per device; roce0: one per device)")
 		fs.IntVarP(&p.TxDepth, "tx-depth", "t", 0, "messages in flight per queue pair (default: 128)")
 	} else if row.MayInline() && !row.Responded {
-		fs.IntVarP(&p.TxDepth, "tx-depth", "t", 0, "messages in flight (default: 1; roce0 over RC: 64)")
+		fs.IntVarP(&p.TxDepth, "tx-depth", "t", 0, "sends that may wait for their completion; one message is in flight (default: 1; roce0 over RC: 64)")
 	}
 	if receives != "" {
 		fs.IntVarP(&p.RxDepth, "rx-depth", "r", 0, receives)
@@ -146,9 +146,9 @@ func defaultLengthText(kind plan.Kind, oneSize bool) string {
 	case oneSize:
 		return "5000"
 	case kind == plan.Latency:
-		return "10000; above 64K: 1000; several sizes, one above 64K: as many as fit in 0.5 s each"
+		return "10000; above 64K: 1000; several sizes, one of them above 64K: as many as fit in 0.5 s each"
 	}
-	return "5000; above 64K: as many as fit in 1 s; several sizes: as many as fit in 0.5 s each"
+	return "one size up to 64K: 5000, above: as many as fit in 1 s; several sizes: as many as fit in 0.5 s each"
 }
 
 func defaultSizeText(kind plan.Kind) string {
