@@ -432,7 +432,7 @@ func TestExpectationMargin(t *testing.T) {
 }
 
 func FuzzParseExpectation(f *testing.F) {
-	for _, s := range []string{"bw >= 0.9*line", "p99 worse<5% of base.json", "bw==1e3Gb/s for size > 2 KiB", "of ./", "a.b-c.d<=µ"} {
+	for _, s := range []string{"bw >= 0.9*line", "p99 worse<5% of base.json", "bw==1e3Gb/s for size > 2 KiB", "of ./", "a.b-c.d<=µ", "a-b", "local"} {
 		f.Add(s)
 	}
 	d := expectable()

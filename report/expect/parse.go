@@ -346,9 +346,9 @@ func (p *parser) word(t lexeme) (operand, error) {
 	if counter, ok := strings.CutPrefix(t.text, "counter."); ok || slices.Contains(figure.CounterNames(), t.text) {
 		return of("", figure.Counter(counter))
 	}
-	before, after, _ := strings.Cut(t.text, ".")
+	before, after, dotted := strings.Cut(t.text, ".")
 	afterColumn := t.column + utf8.RuneCountInString(before) + 1
-	if end := before; (end == "local" || end == "peer") && !slices.Contains(p.options.Tests, end) {
+	if end := before; dotted && (end == "local" || end == "peer") && !slices.Contains(p.options.Tests, end) {
 		name, any := strings.CutPrefix(after, "counter.")
 		if !any && !slices.Contains(figure.CounterNames(), name) {
 			return operand{}, p.fail(afterColumn, "no counter %q%s; there are %s; the device's own: %s.counter.%s", name, plain.Suggest(name, figure.CounterNames()), strings.Join(figure.CounterNames(), ", "), end, name)
@@ -356,6 +356,9 @@ func (p *parser) word(t lexeme) (operand, error) {
 		return of("", figure.CounterOf(end, name))
 	}
 	if slices.Contains(p.options.Tests, before) {
+		if !dotted {
+			return operand{}, p.fail(t.column, "%s is a test: name its figure, as in %[1]s.bw", before)
+		}
 		f, known := figure.Named(after)
 		if !known {
 			return operand{}, p.fail(afterColumn, "no figure %q%s; there are %s", after, plain.Suggest(after, figure.Words()), strings.Join(figure.Words(), ", "))
