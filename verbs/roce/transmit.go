@@ -20,11 +20,11 @@ func (q *queuePair) sendSome(now tick.Time, quantum int) (int, rc.Outcome) {
 	}
 	for {
 		p, why := r.ToSend(quantum - sent)
-		switch {
-		case why == rc.Begins:
+		switch why { //nolint:exhaustive // the others end the loop
+		case rc.Begins:
 			r.Begun(p.Work, q.check(p.Index, p.Work))
 			continue
-		case why == rc.Ready:
+		case rc.Ready:
 			status := q.send(&p)
 			if status == verbs.Success {
 				r.Sent(&p, now)
