@@ -121,6 +121,6 @@ func RankOf(hosts []string, host string) int {
 	return slices.IndexFunc(hosts, func(h string) bool {
 		short, _, domain := strings.Cut(h, ".")
 		own, _, ownDomain := strings.Cut(host, ".")
-		return short == own && !(domain && ownDomain)
+		return short == own && (!domain || !ownDomain)
 	})
 }
