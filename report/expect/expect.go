@@ -214,7 +214,7 @@ func (e *Expectation) judgeQuiet(d *report.Document, accept stats.Accepted) repo
 	case 2*disturbed > runs && accept.Has(stats.Disturbed):
 		c.Cause = stats.Disturbed
 	case 2*disturbed > runs:
-		c.Verdict = stats.Unknown(stats.Disturbed, "--priority realtime (needs root), or a quieter machine", "other programs disturbed %d of %d runs", disturbed, runs)
+		c.Verdict = stats.Unknown(stats.Disturbed, plain.Realtime+", or a quieter machine", "other programs disturbed %d of %d runs", disturbed, runs)
 	}
 	return c
 }

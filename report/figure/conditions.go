@@ -119,7 +119,7 @@ func (c Conditions) Warnings() []string {
 		}
 		if disturbed {
 			length := " -D 500ms" + plain.When(c.Count > 0, " in place of -n") + " --runs 21"
-			remedy := plain.When(c.Realtime || c.Seconds > realtimeSeconds, "%s", length) + plain.When(!c.Realtime, " --priority realtime (needs root)")
+			remedy := plain.When(c.Realtime || c.Seconds > realtimeSeconds, "%s", length) + plain.When(!c.Realtime, " "+plain.Realtime)
 			add(Others, "other programs took %.0f %% of the measuring CPU; try%s", 100*c.WaitedSeconds/c.WatchedSeconds, remedy)
 		}
 	}

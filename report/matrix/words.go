@@ -17,7 +17,7 @@ func (m *Matrix) Tested() string {
 	if len(m.Rounds) == 0 {
 		return "No round was run: nothing was tested."
 	}
-	s := fmt.Sprintf("Tested %d of %d ordered pairs (%s), pattern %s. One measurement differs from the next by %s.", j.Tested, j.Pairs,
+	s := fmt.Sprintf("Tested %d of %d ordered pairs (%s), pattern %s. Noise between measurements: %s.", j.Tested, j.Pairs,
 		Percent(float64(j.Tested)/float64(max(j.Pairs, 1))), m.Pattern, Percent(j.Sigma))
 	switch {
 	case j.HostPower == 0:

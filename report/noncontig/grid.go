@@ -382,7 +382,7 @@ func (n *Grid) Disturbed(share float64) string {
 		return ""
 	}
 	return fmt.Sprintf("disturbed: %d of %d measurements", d.Stayed, d.Runs) +
-		plain.When(n.Setup.Priority == "" && 5*d.Stayed > d.Runs, "; try --priority realtime (needs root)")
+		plain.When(n.Setup.Priority == "" && 5*d.Stayed > d.Runs, "; try "+plain.Realtime)
 }
 
 // summary says the outcome in plain words: a sentence for each series of block sizes that has a verdict, and one for all open

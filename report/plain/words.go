@@ -6,6 +6,9 @@ import (
 	"strings"
 )
 
+// Realtime is what to try where other programs had the measuring CPU.
+const Realtime = "--priority realtime (needs root or a limit)"
+
 // Plural is a number of things: 1 host, 2 hosts.
 func Plural(n int, word string) string {
 	if n == 1 {

@@ -47,7 +47,7 @@ func outcomes(q *qualify.Qualification) table {
 		if len(g.Notes) == len(q.Tests) {
 			names = "all tests"
 		}
-		g.Notes = []string{"disturbed: " + names + "; try --priority realtime (needs root)"}
+		g.Notes = []string{"disturbed: " + names + "; try " + plain.Realtime}
 	}
 	return g
 }

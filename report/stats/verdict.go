@@ -148,7 +148,7 @@ func Unknown(c Cause, settle, format string, args ...any) Verdict {
 
 // Disturbed is the verdict where what was measured cannot be trusted, and what it would be otherwise.
 func (v Verdict) Disturbed(format string, args ...any) Verdict {
-	settle := "--priority realtime (needs root)"
+	settle := plain.Realtime
 	switch {
 	case v.Word != CannotTell:
 		settle += "; with --accept disturbed the verdict is '" + string(v.Word) + "'"

@@ -89,7 +89,7 @@ func (m *measurement) comparison(c config) *compare.Comparison {
 		compare.Conclude(out.Points[i:i+1], out.Margin, c.Confidence)
 	}
 	if control := out.Points[1]; (control.Word == stats.Better || control.Word == stats.Worse) && !c.Gate.Accept.Has(stats.Disturbed) {
-		out.Points[0].Verdict = stats.Unknown(stats.Disturbed, "longer tests, or --priority realtime (needs root) in both commands",
+		out.Points[0].Verdict = stats.Unknown(stats.Disturbed, "longer tests, or "+plain.Realtime+" in both commands",
 			"A differs from itself by %+.1f %%, which should be 0", 100*control.Change)
 	}
 	if m.label != "" {
