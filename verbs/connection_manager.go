@@ -25,7 +25,7 @@ type CMOptions struct {
 	TOS       *uint8     // type of service of the path (RFC 2474); nil: none. DialCM only: the other end is told
 }
 
-// CMListener takes requests. Accept belongs to one goroutine; Close ends it.
+// CMListener takes requests. Several goroutines may call Accept; Close ends it.
 type CMListener interface {
 	io.Closer
 	Addr() netip.AddrPort

@@ -228,10 +228,25 @@ func TestListenCM(t *testing.T) {
 	if _, err := l.Accept(ctx); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("nobody comes: %v", err)
 	}
+	patient := make(chan error, 1) // the end of another's time is not its end
+	go func() {
+		_, err := l.Accept(t.Context())
+		patient <- err
+	}()
+	for range 20 {
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Millisecond)
+		if _, err := l.Accept(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("one of two who wait: %v", err)
+		}
+		cancel()
+	}
 	for _, x := range []interface{ Close() error }{c, l, l} {
 		if err := x.Close(); err != nil {
 			t.Errorf("close: %v", err)
 		}
+	}
+	if err := <-patient; !errors.Is(err, verbs.ErrClosed) {
+		t.Errorf("the other of two who wait: %v", err)
 	}
 	if _, err := l.Accept(t.Context()); !errors.Is(err, verbs.ErrClosed) {
 		t.Errorf("closed: %v", err)

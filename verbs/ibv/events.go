@@ -21,7 +21,8 @@ const eventBacklog = 64
 
 // watcher waits in Go's poller for what a library tells by a descriptor.
 type watcher struct {
-	file *os.File // a duplicate of the descriptor
+	file *os.File      // a duplicate of the descriptor
+	turn chan struct{} // one waits at a time: the file has one deadline
 	done sync.WaitGroup
 }
 
@@ -36,7 +37,7 @@ func (w *watcher) open(fd C.int, name string) error {
 		_ = syscall.Close(dup)
 		return err
 	}
-	w.file = os.NewFile(uintptr(dup), name)
+	w.file, w.turn = os.NewFile(uintptr(dup), name), make(chan struct{}, 1)
 	return nil
 }
 
@@ -64,6 +65,11 @@ func (w *watcher) stop() {
 // wait calls next whenever a descriptor has become readable, until it returns true, the handle is closed or the context ends.
 func (o *object) wait(ctx context.Context, verb string, w *watcher, next func() bool) error {
 	return o.inside(verb, func() error {
+		select {
+		case w.turn <- struct{}{}:
+			defer func() { <-w.turn }()
+		case <-ctx.Done():
+		}
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
