@@ -124,8 +124,8 @@ func TestInspectReadsTheSystem(t *testing.T) {
 	if !s.CanLockMemory {
 		t.Error("CAP_IPC_LOCK was not seen")
 	}
-	if !s.ModuleAvailable["rdma_rxe"] || s.Modules["ib_uverbs"] {
-		t.Errorf("modules: available %v loaded %v", s.ModuleAvailable, s.Modules)
+	if !s.SoftRoCE || s.VerbsLoaded {
+		t.Errorf("modules: available %v loaded %v", s.SoftRoCE, s.VerbsLoaded)
 	}
 	if s.ReceiveBufferMax != 212992 || s.LoadAverage != 1.25 || s.DefaultInterface != "eth7" || s.Governor != "ondemand" || s.IOMMUTranslates {
 		t.Errorf("got %+v", s)

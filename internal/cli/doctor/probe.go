@@ -5,7 +5,6 @@ import (
 	"io/fs"
 	"net"
 	"os"
-	"strings"
 	"syscall"
 )
 
@@ -25,16 +24,9 @@ func udpPortTaken() string {
 
 // deniedDeviceFiles lists uverbs files that exist and cannot be opened for want of permission.
 func deniedDeviceFiles(root fs.FS) []string {
-	entries, err := fs.ReadDir(root, "dev/infiniband")
-	if err != nil {
-		return nil
-	}
 	var denied []string
-	for _, e := range entries {
-		name := "/dev/infiniband/" + e.Name()
-		if !strings.HasPrefix(e.Name(), "uverbs") && e.Name() != "rdma_cm" {
-			continue
-		}
+	for _, file := range append(matching(root, "dev/infiniband/uverbs*"), matching(root, "dev/infiniband/rdma_cm")...) {
+		name := "/" + file
 		f, err := os.OpenFile(name, os.O_RDWR, 0)
 		if errors.Is(err, fs.ErrPermission) {
 			denied = append(denied, name)

@@ -1,7 +1,6 @@
 package doctor
 
 import (
-	"fmt"
 	"io/fs"
 	"path"
 	"runtime"
@@ -20,11 +19,11 @@ type system struct {
 	Governor          string
 	LoadAverage       float64 // threads that ran or wanted to, over a minute; 0: unknown
 	NUMANodes         []int
-	AffinityNodes     []int // nodes on which this process may run
-	MemlockBytes      int64 // -1: no limit
-	CanLockMemory     bool  // CAP_IPC_LOCK: the limit does not apply
-	Modules           map[string]bool
-	ModuleAvailable   map[string]bool
+	AffinityNodes     []int    // nodes on which this process may run
+	MemlockBytes      int64    // -1: no limit
+	CanLockMemory     bool     // CAP_IPC_LOCK: the limit does not apply
+	VerbsLoaded       bool     // the kernel module ib_uverbs
+	SoftRoCE          bool     // the kernel module rdma_rxe can be loaded
 	RDMAHardware      []string // PCI functions that RDMA drivers serve
 	DeniedDeviceFiles []string
 	DefaultInterface  string
@@ -36,37 +35,38 @@ type system struct {
 // inspect reads the system below root (os.DirFS("/")). What cannot be read is left zero.
 func inspect(root fs.FS) system {
 	s := system{
-		Linux: runtime.GOOS == "linux", CPUs: runtime.NumCPU(),
-		Governor:        firstLine(root, "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
-		Modules:         map[string]bool{},
-		ModuleAvailable: map[string]bool{},
+		Linux: runtime.GOOS == "linux", CPUs: runtime.NumCPU(), Governor: strings.TrimSpace(read(root, "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")),
+		MemlockBytes: hostmemory.LockedLimit(), Port4791: udpPortTaken(), DeniedDeviceFiles: deniedDeviceFiles(root),
 	}
-	load, _, _ := strings.Cut(firstLine(root, "proc/loadavg"), " ")
+	load, _, _ := strings.Cut(read(root, "proc/loadavg"), " ")
 	s.LoadAverage, _ = strconv.ParseFloat(load, 64)
-	s.ReceiveBufferMax, _ = strconv.Atoi(firstLine(root, "proc/sys/net/core/rmem_max"))
-	for _, m := range []string{"ib_uverbs", "rdma_ucm", "rdma_rxe"} {
-		if _, err := fs.Stat(root, "sys/module/"+m); err == nil {
-			s.Modules[m] = true
+	s.ReceiveBufferMax, _ = strconv.Atoi(strings.TrimSpace(read(root, "proc/sys/net/core/rmem_max")))
+	s.VerbsLoaded = len(matching(root, "sys/module/ib_uverbs")) > 0
+	release := strings.TrimSpace(read(root, "proc/sys/kernel/osrelease"))
+	s.SoftRoCE = strings.Contains(read(root, "lib/modules/"+release+"/modules.dep"), "/rdma_rxe.ko")
+	for _, driver := range rdmaDrivers {
+		for _, function := range matching(root, "sys/bus/pci/drivers/"+driver+"/*:*:*") {
+			s.RDMAHardware = append(s.RDMAHardware, driver+" "+path.Base(function))
 		}
 	}
-	release := firstLine(root, "proc/sys/kernel/osrelease")
-	if dep, err := fs.ReadFile(root, "lib/modules/"+release+"/modules.dep"); err == nil {
-		for _, m := range []string{"ib_uverbs", "rdma_rxe"} {
-			s.ModuleAvailable[m] = strings.Contains(string(dep), "/"+m+".ko")
+	allowed, _ := plan.ParseCPUs(statusField(root, "Cpus_allowed_list"))
+	for _, dir := range matching(root, "sys/devices/system/node/node[0-9]*") {
+		n, _ := strconv.Atoi(strings.TrimPrefix(path.Base(dir), "node"))
+		s.NUMANodes = append(s.NUMANodes, n)
+		cpus, _ := plan.ParseCPUs(strings.TrimSpace(read(root, dir+"/cpulist")))
+		if slices.ContainsFunc(cpus, func(cpu int) bool { return slices.Contains(allowed, cpu) }) {
+			s.AffinityNodes = append(s.AffinityNodes, n)
 		}
 	}
-	s.RDMAHardware = rdmaFunctions(root)
-	s.NUMANodes = numberedEntries(root, "sys/devices/system/node", "node")
-	s.AffinityNodes = affinityNodes(root, s.NUMANodes)
-	s.MemlockBytes = hostmemory.LockedLimit()
-	s.CanLockMemory = hasCapability(root, capIPCLock)
-	s.DefaultInterface = defaultInterface(root)
-	if d, err := fs.ReadDir(root, "sys/class/iommu"); err == nil && len(d) > 0 {
-		cmdline := firstLine(root, "proc/cmdline")
-		s.IOMMUTranslates = !strings.Contains(cmdline, "iommu=pt") && !strings.Contains(cmdline, "iommu.passthrough=1")
+	capabilities, _ := strconv.ParseUint(statusField(root, "CapEff"), 16, 64)
+	s.CanLockMemory = capabilities>>capIPCLock&1 == 1
+	for line := range strings.Lines(read(root, "proc/net/route")) {
+		if f := strings.Fields(line); len(f) > 2 && f[1] == "00000000" && s.DefaultInterface == "" {
+			s.DefaultInterface = f[0]
+		}
 	}
-	s.Port4791 = udpPortTaken()
-	s.DeniedDeviceFiles = deniedDeviceFiles(root)
+	options := read(root, "proc/cmdline")
+	s.IOMMUTranslates = len(matching(root, "sys/class/iommu/*")) > 0 && !strings.Contains(options, "iommu=pt") && !strings.Contains(options, "iommu.passthrough=1")
 	return s
 }
 
@@ -75,73 +75,9 @@ const capIPCLock = 14
 // rdmaDrivers are kernel drivers whose functions carry an RDMA device.
 var rdmaDrivers = []string{"mlx5_core", "mlx4_core", "irdma", "i40iw", "bnxt_en", "efa", "hfi1", "qedr", "erdma", "ionic"}
 
-func rdmaFunctions(root fs.FS) []string {
-	var found []string
-	for _, d := range rdmaDrivers {
-		entries, err := fs.ReadDir(root, "sys/bus/pci/drivers/"+d)
-		if err != nil {
-			continue
-		}
-		for _, e := range entries {
-			if strings.Count(e.Name(), ":") == 2 {
-				found = append(found, d+" "+e.Name())
-			}
-		}
-	}
-	return found
-}
-
-func numberedEntries(root fs.FS, dir, prefix string) []int {
-	var all []int
-	entries, err := fs.ReadDir(root, dir)
-	if err != nil {
-		return nil
-	}
-	for _, e := range entries {
-		if n, err := strconv.Atoi(strings.TrimPrefix(e.Name(), prefix)); err == nil && strings.HasPrefix(e.Name(), prefix) {
-			all = append(all, n)
-		}
-	}
-	return all
-}
-
-// affinityNodes lists the nodes that have a CPU on which this process may run.
-func affinityNodes(root fs.FS, nodes []int) []int {
-	allowed, _ := plan.ParseCPUs(statusField(root, "Cpus_allowed_list"))
-	var all []int
-	for _, n := range nodes {
-		cpus, _ := plan.ParseCPUs(firstLine(root, fmt.Sprintf("sys/devices/system/node/node%d/cpulist", n)))
-		if slices.ContainsFunc(cpus, func(cpu int) bool { return slices.Contains(allowed, cpu) }) {
-			all = append(all, n)
-		}
-	}
-	return all
-}
-
-func hasCapability(root fs.FS, bit int) bool {
-	mask, err := strconv.ParseUint(statusField(root, "CapEff"), 16, 64)
-	return err == nil && mask>>bit&1 == 1
-}
-
-func defaultInterface(root fs.FS) string {
-	b, err := fs.ReadFile(root, "proc/net/route")
-	if err != nil {
-		return ""
-	}
-	for line := range strings.Lines(string(b)) {
-		if f := strings.Fields(line); len(f) > 2 && f[1] == "00000000" {
-			return f[0]
-		}
-	}
-	return ""
-}
-
+// statusField is a line of this process's status; empty: not told.
 func statusField(root fs.FS, name string) string {
-	b, err := fs.ReadFile(root, "proc/self/status")
-	if err != nil {
-		return ""
-	}
-	for line := range strings.Lines(string(b)) {
+	for line := range strings.Lines(read(root, "proc/self/status")) {
 		if v, ok := strings.CutPrefix(line, name+":"); ok {
 			return strings.TrimSpace(v)
 		}
@@ -149,13 +85,16 @@ func statusField(root fs.FS, name string) string {
 	return ""
 }
 
-func firstLine(root fs.FS, name string) string {
-	b, err := fs.ReadFile(root, path.Clean(name))
-	if err != nil {
-		return ""
-	}
-	line, _, _ := strings.Cut(string(b), "\n")
-	return strings.TrimSpace(line)
+// read is a file's text; empty where it cannot be read.
+func read(root fs.FS, name string) string {
+	b, _ := fs.ReadFile(root, path.Clean(name))
+	return string(b)
+}
+
+// matching are the files of a pattern that there are.
+func matching(root fs.FS, pattern string) []string {
+	files, _ := fs.Glob(root, pattern)
+	return files
 }
 
 // pcieBitsPerS is what a PCIe link carries one way, after encoding, in bits per second: speed as sysfs words it
