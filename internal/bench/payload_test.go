@@ -40,7 +40,7 @@ func TestPatternDiffers(t *testing.T) {
 }
 
 func TestCorruptErrorsMatch(t *testing.T) {
-	for _, err := range []error{payload.Corrupt("a"), payload.Nothing(1), payload.Wrong("write", 0, 0, []byte{1}, 7, 3)} {
+	for _, err := range []error{payload.Corrupt("a"), payload.Nothing(1), payload.Wrong("write", 0, []byte{1}, 7, 3)} {
 		if !errors.Is(err, payload.ErrCorrupt) {
 			t.Errorf("%v does not match ErrCorrupt", err)
 		}

@@ -15,17 +15,14 @@ type workload interface {
 	// lane makes queue pair q's part of the job for one size: rings and addresses. Window, counts and receives due are
 	// set by Compile.
 	lane(e *Endpoint, size, q int) (job.Lane, error)
-	// arm fills what is sent and wipes what is received, so that check can tell what arrived. Called before every part of
-	// a round whose data is verified; seed differs from part to part and is the same at both ends.
-	arm(e *Endpoint, size int, seed uint64) error
-	// check compares what arrived after a part. It returns how many messages it found whole; 0 where this end has nothing to
-	// compare. sparse: places that nothing has reached are still zero.
-	check(e *Endpoint, size int, seed uint64, sparse bool) (whole uint64, err error)
+	// source is how messages lie where they start, destination how queue pair q's lie where they arrive, after the round that was.
+	source(e *Endpoint, size int) image
+	destination(e *Endpoint, size, q int) destination
 }
 
 // movement is what one queue pair did in a round.
 type movement struct {
-	sent     uint64 // messages sent and known complete at the initiator
+	sent     uint64 // messages sent and known complete at the initiator; the largest number: nobody knows
 	received uint64 // receives completed at this end
 	first    uint64 // number of the receive (since the queue pair was made) that took the round's first message
 }
@@ -35,7 +32,7 @@ func workloadOf(p *plan.Settled, planted time.Duration) workload {
 	if p.Point() != nil {
 		return newLayouts(p, planted)
 	}
-	return &contiguous{plan: p, spec: p.Spec()}
+	return contiguous{}
 }
 
 // Compile makes this end's job for a round of one size: all that features change is decided here. The target of a
@@ -106,30 +103,12 @@ func (e *Endpoint) request(q int, entries []verbs.SGE, remote uint64) verbs.Send
 	return r
 }
 
-// Arm makes the memory ready for a round whose data is compared. The seed differs from part to part and is the same at both ends.
-func (e *Endpoint) Arm(size int, seed uint64) error { return e.work.arm(e, size, seed) }
-
-// Check compares what arrived since [Endpoint.Arm], by what [Endpoint.End] was told. It returns how many messages it found whole; 0
-// where this end has nothing to compare.
-func (e *Endpoint) Check(size int, seed uint64) (whole uint64, err error) {
-	return e.work.check(e, size, seed, e.spec.Transport == verbs.UC)
-}
-
-// CheckSparse is Check where nobody knows how much was sent: what no message has reached is as it was before.
-func (e *Endpoint) CheckSparse(size int, seed uint64) error {
-	for q := range e.moved {
-		e.moved[q].sent = math.MaxUint64
-	}
-	_, err := e.work.check(e, size, seed, true)
-	return err
-}
-
 // Begin brings each lane's receive queue to its depth before the peer may send. Receives left over from earlier
 // rounds are the first of the lane's ring.
 func (e *Endpoint) Begin(j *job.Job) error {
 	for q := range j.Lanes {
 		l := &j.Lanes[q]
-		e.moved[q] = movement{first: e.ringStart(q)}
+		e.moved[q] = movement{first: e.ringStart(q), sent: math.MaxUint64}
 		if len(l.Receives) == 0 {
 			continue
 		}

@@ -3,23 +3,9 @@ package endpoint
 import (
 	"testing"
 
-	"github.com/gobw/gobw/internal/bench/payload"
 	"github.com/gobw/gobw/verbs"
 	"github.com/gobw/gobw/verbs/job"
 )
-
-func TestOnlyHoles(t *testing.T) {
-	b := make([]byte, 100)
-	payload.Fill(b, 1, 0)
-	clear(b[16:48])
-	if !onlyHoles(b, 1, 0) {
-		t.Error("a lost packet counts as corruption")
-	}
-	b[20] = 1
-	if onlyHoles(b, 1, 0) {
-		t.Error("a wrong byte in a hole passes")
-	}
-}
 
 // TestReceivesLeftOver: a counted round that has lost messages leaves the receives for them to the next.
 func TestReceivesLeftOver(t *testing.T) {

@@ -39,6 +39,7 @@ type Endpoint struct {
 	posted      []uint64          // receives posted so far, per queue pair
 	outstanding []int             // receives posted and not completed, per queue pair
 	moved       []movement        // in the last round, per queue pair
+	sparse      bool              // verified data may have holes
 	group       *verbs.GID        // that it has joined
 
 	closers closers
@@ -64,12 +65,14 @@ func (c completionQueues) all() []verbs.CompletionQueue {
 type Options struct {
 	Planted time.Duration                         // a cost that each message of the non-contiguous experiment bears on purpose
 	Step    func(name string, took time.Duration) // told each step of a queue pair's life; nil: nobody wants to know
+	Sparse  bool                                  // nobody tells how much was sent: what no message has reached is as it was before
 }
 
 // New makes every object of the plan, up to queue pairs in INIT.
 func New(rails Rails, p *plan.Settled, o Options) (_ *Endpoint, err error) {
 	e := &Endpoint{
 		rails: rails, plan: p, spec: p.Spec(), work: workloadOf(p, o.Planted), slots: p.Buffers(), mtu: p.MTU(), qkey: p.Spec().QKey, step: o.Step,
+		sparse: o.Sparse || p.Spec().Transport == verbs.UC,
 	}
 	qps := e.spec.QPs
 	e.posted, e.outstanding, e.moved = make([]uint64, qps), make([]int, qps), make([]movement, qps)

@@ -4,7 +4,6 @@ import (
 	"time"
 	"unsafe"
 
-	"github.com/gobw/gobw/internal/bench/payload"
 	"github.com/gobw/gobw/internal/plan"
 	"github.com/gobw/gobw/pattern"
 	"github.com/gobw/gobw/verbs"
@@ -172,106 +171,37 @@ func (w *layouts) makeReceives(e *Endpoint) error {
 	return nil
 }
 
-// arm writes what is sent, place by place, and fills what is received with the gap pattern.
-func (w *layouts) arm(e *Endpoint, _ int, seed uint64) error {
-	s, mem := payload.Seed(seed, 0, true), w.dataOf(e)
-	if !w.isSource() {
-		payload.Fill(mem, gapSeed(s), 0)
-		return nil
-	}
-	message := make([]byte, w.Layout.Size())
-	for k := range w.sources() {
-		payload.Fill(message, s, k)
-		w.store(mem, k, message)
-	}
-	return nil
-}
-
-func gapSeed(seed uint64) uint64 { return seed ^ 0x5a5a5a5a5a5a5a5a }
-
-// isSource tells whether the data starts here: it flows to the initiator in a READ, from it otherwise.
-func (w *layouts) isSource() bool {
-	return (w.plan.Role() == plan.Initiator) != w.plan.Row().Fetches()
-}
-
-// dataOf is the part of this end's memory that is read or written: the initiator's send buffer, or the peer's receive buffer.
-func (w *layouts) dataOf(e *Endpoint) []byte {
-	if w.plan.Role() == plan.Initiator {
-		return e.sendSlot(0)
-	}
-	return e.recvSlot(0)
-}
-
-// sources is the number of messages with contents of their own.
-func (w *layouts) sources() uint64 {
-	switch {
+func (w *layouts) source(*Endpoint, int) image {
+	switch packed := one(int(w.Layout.Size())); {
 	case w.plan.Row().Fetches():
-		return uint64(w.RecvSlots)
+		return image{w.RecvSlotAt, packed, uint64(w.RecvSlots)}
 	case w.Strategy.Bound:
-		return uint64(w.SendSlots)
+		return image{w.SendSlotAt, packed, uint64(w.SendSlots)}
 	default:
-		return uint64(w.Places)
+		return image{w.PlaceAt, w.Layout, uint64(w.Places)}
 	}
 }
 
-// store writes message k where the source has it.
-func (w *layouts) store(mem []byte, k uint64, message []byte) {
+// destination is every byte of where the data arrives: each place holds the blocks of some message, whole, or is untouched.
+func (w *layouts) destination(e *Endpoint, size, _ int) destination {
+	to := destination{image: w.source(e, size), mixed: true, holes: e.sparse}
+	to.layout, to.pitch = one(int(w.Layout.Size())), w.SlotBytes-plan.SlotLead // the lead of the next slot takes the UD header
 	switch {
+	case w.Strategy.Shape != "gather" && !w.Strategy.Bound: // it ends in the blocks of places
+		to.layout, to.pitch, to.at, to.high = w.Layout, w.Pitch, w.PlaceAt, uint64(w.Places)
 	case w.plan.Row().Fetches():
-		copy(mem[w.RecvSlotAt(k):], message)
-	case w.Strategy.Bound:
-		copy(mem[w.SendSlotAt(k):], message)
+		to.at, to.high = w.SendSlotAt, uint64(w.SendSlots)
 	default:
-		place := mem[w.PlaceAt(k):]
-		for it, at := w.Layout.Iterate(), 0; ; {
-			b, ok := it.Next()
-			if !ok {
-				return
-			}
-			at += copy(place[b.Offset:b.End()], message[at:])
-		}
+		to.at, to.high = w.RecvSlotAt, uint64(w.RecvSlots)
 	}
-}
-
-// check looks at every byte of the destination: each place holds the blocks of some message, whole, or is untouched, and all
-// else is still the gap pattern. It returns how many places hold a whole message.
-func (w *layouts) check(e *Endpoint, _ int, seed uint64, sparse bool) (whole uint64, err error) {
-	if w.isSource() {
-		return 0, nil
-	}
-	c := w.newChecker(w.dataOf(e), payload.Seed(seed, 0, true), sparse)
-	touched := uint64(0)
-	for k := range c.places {
-		t, complete, err := c.place(k)
-		if err != nil {
-			return whole, err
-		}
-		if t {
-			touched++
-		}
-		if complete {
-			whole++
-		}
-	}
-	reliable, sent := w.plan.Spec().Transport == verbs.RC, e.moved[0].sent
-	want := min(w.expected(e.moved[0]), c.places)
-	if reliable && touched < want {
-		return whole, payload.Corrupt("%s filled %d places, want %d", w.Strategy.Name, touched, want)
-	}
-	if !reliable && touched == 0 && want > 0 && w.plan.Receives() {
-		return whole, payload.Nothing(sent)
-	}
-	return whole, nil
-}
-
-// expected is how many messages must have arrived; a one-sided target knows only that there was one.
-func (w *layouts) expected(m movement) uint64 {
-	switch {
+	switch moved := e.moved[0]; {
+	case e.spec.Transport != verbs.RC: // messages may be lost
 	case !w.plan.Row().Addressed():
-		return m.received / w.plan.ReceivesPerMessage()
-	case m.sent > 1<<62:
-		return 1
+		to.must = min(moved.received/w.plan.ReceivesPerMessage(), to.high)
+	case moved.sent > 1<<62: // a one-sided target knows only that there was one
+		to.must = 1
 	default:
-		return m.sent
+		to.must = min(moved.sent, to.high)
 	}
+	return to
 }

@@ -27,7 +27,7 @@ func checkedMemory(t *testing.T) (*layouts, *Endpoint) {
 	source, destination := end(true), end(false)
 	slots := source.Buffers()
 	regions, bytes := slots.Regions()
-	e := &Endpoint{slots: slots, moved: []movement{{sent: 1, received: 1}}}
+	e := &Endpoint{slots: slots, moved: []movement{{sent: 1, received: 1}}, plan: source, spec: source.Spec(), work: newLayouts(source, 0)}
 	for range regions {
 		b, err := verbs.Alloc(bytes, verbs.MemoryOptions{})
 		if err != nil {
@@ -36,17 +36,17 @@ func checkedMemory(t *testing.T) (*layouts, *Endpoint) {
 		t.Cleanup(func() { _ = b.Close() })
 		e.buffers = append(e.buffers, b)
 	}
+	e.Arm(0, 7)
 	w := newLayouts(destination, 0)
-	if err := errors.Join(newLayouts(source, 0).arm(e, 0, 7), w.arm(e, 0, 7)); err != nil {
-		t.Fatal(err)
-	}
+	e.plan, e.work = destination, w
+	e.Arm(0, 7)
 	return w, e
 }
 
 func TestCheckFindsDamage(t *testing.T) {
 	w, e := checkedMemory(t)
 	sent, recv := e.sendSlot(0), e.recvSlot(0)
-	check := func() (uint64, error) { return w.check(e, 0, 7, false) }
+	check := func() (uint64, error) { return e.Check(0, 7) }
 	if _, err := check(); !errors.Is(err, payload.ErrCorrupt) {
 		t.Errorf("nothing arrived, and the check said %v", err)
 	}

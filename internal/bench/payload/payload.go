@@ -37,12 +37,12 @@ func Nothing(sent uint64) error {
 	}
 }
 
-// Wrong is a message, by its place in its ring, that differs from the pattern of message number from.
-func Wrong(operation string, qp int, place uint64, b []byte, seed, from uint64) error {
-	at := max(Check(b, seed, from), 0)
+// Wrong is a message that differs from the pattern of its number.
+func Wrong(operation string, qp int, b []byte, seed, message uint64) error {
+	at := max(Check(b, seed, message), 0)
 	var w [8]byte
-	binary.LittleEndian.PutUint64(w[:], Word(seed, from, at&^7))
-	return Corrupt("%s of %d bytes, queue pair %d, message %d: byte %d is %#02x, want %#02x", operation, len(b), qp, place, at, b[at], w[at&7])
+	binary.LittleEndian.PutUint64(w[:], Word(seed, message, at&^7))
+	return Corrupt("%s of %d bytes, queue pair %d, message %d: byte %d is %#02x, want %#02x", operation, len(b), qp, message, at, b[at], w[at&7])
 }
 
 // The pattern: each aligned 8-byte word of a message is a hash of the seed, the message's number and the word's offset,

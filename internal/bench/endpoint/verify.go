@@ -1,0 +1,206 @@
+package endpoint
+
+import (
+	"bytes"
+	"encoding/binary"
+	"iter"
+
+	"github.com/gobw/gobw/internal/bench/payload"
+	"github.com/gobw/gobw/internal/plan"
+	"github.com/gobw/gobw/pattern"
+)
+
+// image is how messages lie in the memory where they start.
+type image struct {
+	at     func(m uint64) int // where message m begins
+	layout pattern.Layout     // its blocks, from there on
+	// contents is how many messages have contents of their own: m has those of m modulo this number.
+	contents uint64
+}
+
+// destination is how they lie where they arrive, and which of them must be there.
+type destination struct {
+	image
+	low, high uint64 // the messages that are looked at
+	must      uint64 // at least so many of them have arrived, unless messages may have holes
+	mixed     bool   // any message may lie at the place of another
+	holes     bool   // what was lost leaves a message, or a part of it, as it was before
+	// pitch is how many bytes from its beginning on only the message itself changes: those outside of its blocks are looked at, too. 0:
+	// it is one block, and the bytes beside it are nobody's.
+	pitch int
+}
+
+// one is the layout of a message that is one block.
+func one(size int) pattern.Layout {
+	l, _ := pattern.Vector(int64(size), 1, int64(size)) // an empty message has an empty layout
+	return l
+}
+
+// blocks are those of a layout, with the place in the message where each begins.
+func blocks(l *pattern.Layout) iter.Seq2[int, pattern.Block] {
+	return func(yield func(int, pattern.Block) bool) {
+		at := 0
+		for it := l.Iterate(); ; {
+			b, ok := it.Next()
+			if !ok || !yield(at, b) {
+				return
+			}
+			at += int(b.Length)
+		}
+	}
+}
+
+// moves tells whether data starts at this end, and whether it arrives here.
+func (e *Endpoint) moves() (starts, arrives bool) {
+	both, starts := e.spec.Bidirectional || e.plan.Answers(), (e.plan.Role() == plan.Initiator) != e.plan.Row().Fetches()
+	return both || starts, both || !starts
+}
+
+// data is queue pair q's memory from which data starts, and that where it arrives.
+func (e *Endpoint) data(q int) (from, to []byte) {
+	if e.plan.Row().Fetches() {
+		return e.recvSlot(q), e.sendSlot(q)
+	}
+	return e.sendSlot(q), e.recvSlot(q)
+}
+
+// Arm makes the memory ready for a part of a round whose data is compared: it writes what is sent, and wipes the places where
+// messages arrive, so that [Endpoint.Check] can tell what did. The seed differs from part to part and is the same at both ends.
+func (e *Endpoint) Arm(size int, seed uint64) {
+	starts, _ := e.moves()
+	for q := range e.moved {
+		from, to := e.data(q)
+		wipe(to, e.work.destination(e, size, q).pitch > 0, e.arriving(seed, q), 0)
+		switch {
+		case e.plan.Row().Counter:
+			clear(from)
+			continue
+		case !starts:
+			continue
+		}
+		image := e.work.source(e, size)
+		message, s := make([]byte, image.layout.Size()), payload.Seed(seed, q, e.plan.Role() == plan.Initiator)
+		for m := range image.contents {
+			payload.Fill(message, s, m)
+			for at, b := range blocks(&image.layout) {
+				copy(from[image.at(m):][b.Offset:b.End()], message[at:])
+			}
+		}
+	}
+}
+
+// arriving is the seed of what the peer sends to queue pair q.
+func (e *Endpoint) arriving(seed uint64, q int) uint64 {
+	return payload.Seed(seed, q, e.plan.Role() == plan.Target)
+}
+
+// wipe makes memory, which begins at an offset of where data arrives, what it is where nothing has arrived: zeros or, where a write
+// beside a message is to be seen whatever it writes, a pattern.
+func wipe(memory []byte, patterned bool, seed uint64, offset int) {
+	if patterned {
+		payload.FillAt(memory, seed^0x5a5a5a5a5a5a5a5a, offset)
+	} else {
+		clear(memory)
+	}
+}
+
+// Check compares what arrived since [Endpoint.Arm], by what [Endpoint.End] was told. It returns how many messages it found whole; 0
+// where this end has nothing to compare.
+func (e *Endpoint) Check(size int, seed uint64) (whole uint64, err error) {
+	starts, arrives := e.moves()
+	for q := range e.moved {
+		from, to := e.data(q)
+		var n uint64
+		switch counter := e.plan.Row().Counter; {
+		case counter && starts:
+			n, err = e.checkCounters(from, size, q)
+		case !counter && arrives:
+			n, err = e.compare(e.work.destination(e, size, q), to, e.arriving(seed, q), q)
+		}
+		if whole += n; err != nil {
+			return whole, err
+		}
+	}
+	return whole, nil
+}
+
+// compare looks at the messages in memory, and counts those that are whole.
+func (e *Endpoint) compare(d destination, memory []byte, seed uint64, q int) (whole uint64, err error) {
+	size, name := int(d.layout.Size()), string(e.spec.Operation)
+	numbers := map[uint64]uint64{} // of a message, by its first word
+	if d.mixed {
+		var word [8]byte
+		for m := range d.contents {
+			binary.LittleEndian.PutUint64(word[:], payload.Word(seed, m, 0))
+			numbers[head(word[:min(size, 8)])] = m
+		}
+	}
+	message, untouched := make([]byte, size), make([]byte, max(size, d.pitch))
+	arrived := uint64(0)
+	for m := d.low; m < d.high; m++ {
+		at := d.at(m)
+		got := memory[at:][:min(len(untouched), len(memory)-at)]
+		want := untouched[:len(got)]
+		wipe(want, d.pitch > 0, seed, at)
+		nothing := bytes.Equal(got, want)
+		for at, b := range blocks(&d.layout) {
+			copy(want[b.Offset:], got[b.Offset:b.End()])
+			copy(message[at:], got[b.Offset:b.End()])
+		}
+		if !bytes.Equal(got, want) { // nothing but blocks is written
+			i := 0
+			for got[i] == want[i] {
+				i++
+			}
+			return whole, payload.Corrupt("%s wrote %#02x at offset %d of place %d, outside the blocks", name, got[i], i, m)
+		}
+		number, known := numbers[head(message[:min(size, 8)])]
+		if !known {
+			number = m % d.contents
+		}
+		switch {
+		case payload.Check(message, seed, number) < 0:
+			whole++
+		case nothing:
+			continue
+		case !d.holes, !d.mixed && !onlyHoles(message, seed, number):
+			return whole, payload.Wrong(name, q, message, seed, number)
+		}
+		arrived++
+	}
+	if arrived < d.must && !d.holes {
+		return whole, payload.Corrupt("%s filled %d places of queue pair %d, want %d", name, arrived, q, d.must)
+	}
+	return whole, nil
+}
+
+func head(b []byte) uint64 {
+	var w [8]byte
+	copy(w[:], b)
+	return binary.LittleEndian.Uint64(w[:])
+}
+
+// onlyHoles tells whether b is the pattern with some words never written: UC loses packets.
+func onlyHoles(b []byte, seed, message uint64) bool {
+	var w [8]byte
+	for at := 0; at < len(b); at += 8 {
+		binary.LittleEndian.PutUint64(w[:], payload.Word(seed, message, at))
+		part := b[at:min(at+8, len(b))]
+		if !bytes.Equal(part, w[:len(part)]) && !bytes.Equal(part, make([]byte, len(part))) {
+			return false
+		}
+	}
+	return true
+}
+
+// checkCounters compares the counters that FETCH_AND_ADD has raised.
+func (e *Endpoint) checkCounters(counters []byte, size, q int) (uint64, error) {
+	steps, sent := e.plan.SendSteps(size), e.moved[q].sent
+	for k := range uint64(steps.Places) {
+		want := (sent + uint64(steps.Places) - 1 - k) / uint64(steps.Places)
+		if got := binary.NativeEndian.Uint64(counters[steps.At(k):]); got != want {
+			return 0, payload.Corrupt("atomic counter %d of queue pair %d is %d, want %d", k, q, got, want)
+		}
+	}
+	return sent, nil
+}
