@@ -3,6 +3,7 @@ package plan
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/gobw/gobw/verbs"
 )
@@ -161,11 +162,11 @@ func (s *Settled) checkThreads(wrong *Faults) {
 	}
 	name := fmt.Sprintf("--threads %d", p.Threads)
 	l := &s.limits
-	if most := l.Device.Limits.Threads; most > 0 && p.Threads > most*p.Rails && (s.Sends() || s.Receives()) {
-		wrong.Add("%s: %s works for one thread at a time; name it once for each thread: -d %[2]s,%[2]s", name, l.Device.Name)
-		return
-	}
+	most := l.Device.Limits.Threads
 	switch {
+	case most > 0 && p.Threads > most*p.Rails && (s.Sends() || s.Receives()):
+		names := slices.Repeat([]string{l.Device.Name}, min(p.Threads, max(l.CPUs, 2)))
+		wrong.Add("%s: %s works for one thread at a time; name it once for each thread: -d %s", name, l.Device.Name, strings.Join(names, ","))
 	case p.Threads == p.Rails: // one a device, which checkRails has looked at
 		name = fmt.Sprintf("%d devices (-d) at once", p.Rails)
 	case p.Kind == Latency:
@@ -181,7 +182,7 @@ func (s *Settled) checkThreads(wrong *Faults) {
 		return
 	}
 	wrong.If(l.CPUs > 0 && p.Threads > l.CPUs && !p.Events,
-		"%s: this end may run on %d CPUs, and each thread needs one of its own (with -e it sleeps)", name, l.CPUs)
+		"%s: this end may run on %d CPUs, and each thread needs one: use at most %[2]d, or add --events (-e)", name, l.CPUs)
 }
 
 func (s *Settled) checkSizes(wrong *Faults) {

@@ -83,10 +83,10 @@ func (c Conditions) Warnings() []string {
 		out = append(out, word+": "+fmt.Sprintf(format, args...))
 	}
 	disturbed := c.WaitedSeconds > waitedRelative*c.WatchedSeconds && c.WaitedSeconds >= waitedSeconds
-	needed, why := shortSeconds, ""
+	needed, what := shortSeconds, "a test needs"
 	if c.InFlight > 0 && c.Messages > 0 {
 		if windows := c.Seconds / float64(c.Messages) * float64(shortInFlights*c.InFlight); windows > needed {
-			needed, why = windows, fmt.Sprintf(" for %d messages (%d x tx depth)", shortInFlights*c.InFlight, shortInFlights)
+			needed, what = windows, fmt.Sprintf("%d messages (%d x tx depth) need", shortInFlights*c.InFlight, shortInFlights)
 		}
 	}
 	if c.Seconds > 0 && c.Seconds < needed {
@@ -94,7 +94,7 @@ func (c Conditions) Warnings() []string {
 		if c.Count > 0 { // -n and -D exclude each other; a multiple of the count is one of --post-list, too
 			length = fmt.Sprintf("-n %d", c.Count*uint64(math.Ceil(2*needed/c.Seconds)))
 		}
-		add(Short, "measured for %s ms, %s ms needed%s; try %s", plain.Number(c.Seconds*1e3), plain.Number(needed*1e3), why, length)
+		add(Short, "measured for %s ms, but %s %s ms; try %s", plain.Number(c.Seconds*1e3), what, plain.Number(needed*1e3), length)
 	}
 	if len(c.RunValues) > 1 {
 		s := stats.Summarize(c.RunValues, stats.DefaultConfidence)

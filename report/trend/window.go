@@ -82,7 +82,7 @@ func (t *Trend) Since(w Window) *compare.Comparison {
 	c.Judge(sides, t.accept)
 	for i := range c.Points {
 		p, old, new := &c.Points[i], sides[i][0].Of, sides[i][1].Of
-		need := fmt.Sprintf("%d results before --since, and %[1]d after it", stats.LeastRuns(t.Confidence))
+		need := fmt.Sprintf("with %d results before the date of --since, and %[1]d after it", stats.LeastRuns(t.Confidence))
 		switch {
 		case p.Better == stats.Neither:
 			p.Verdict = stats.Unknown(stats.Missing, "", "%s cannot be better or worse", p.Figure)

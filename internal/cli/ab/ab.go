@@ -53,8 +53,8 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 		Use:   "ab 'COMMAND A' {'COMMAND B' | --beside 'COMMAND B'}",
 		Short: "Run two tests in turn, and compare them",
 		Long: "Run two tests in turn, many times, and compare them in pairs. If the machine\n" +
-			"gets slower, both tests of a pair do. Each round runs A twice. If the two runs\n" +
-			"of A differ, the verdict on B is 'cannot tell'.\n\n" +
+			"gets slower, both tests of a pair get slower. Each round runs A twice. If the\n" +
+			"two runs of A differ, the verdict on B is 'cannot tell'.\n\n" +
 			"A command is a command line of gobw or golat (also with a path), or\n" +
 			"perftest:PROGRAM ... for a stock perftest. Start the servers before.\n\n" +
 			"--beside measures A alone, and A while B runs. B needs a second server.",

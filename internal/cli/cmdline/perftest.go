@@ -20,7 +20,7 @@ var ours = map[string]string{ //nolint:gochecknoglobals // a constant table
 	"out_json": "give --format json, or --save FILE.json", "cpu_util": "give --cpu-time",
 	"rate_limit": "give --rate 10G", "rate_units": "--rate names its unit", "output": "give --format json, or csv",
 	"report-both": "--format json has both directions", "perform_warm_up": "give --warmup N", "data_validation": "give --verify=all",
-	"pin_cores": "give --cpu N", "margin": "leave it out: --warmup steady is the default, and leaves out the start", "report-counters": "--format json has the counters of both ends",
+	"pin_cores": "give --cpu N", "margin": "not needed: --warmup steady (the default) does not count the start", "report-counters": "--format json has the counters of both ends",
 	"limit_bw": "give --expect 'bw >= 10 Gb/s'", "limit_msgrate": "give --expect 'msgrate >= 2M'", "report_gbits": "figures name their units",
 	"use_old_post_send": "give --post-api post_send", "version": "'%s version' tells it", "CPU-freq": "nothing is to do: leave it out",
 }

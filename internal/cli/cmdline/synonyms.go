@@ -36,7 +36,7 @@ var synonyms = map[string]string{ //nolint:gochecknoglobals // a constant table
 var gone = map[string]string{ //nolint:gochecknoglobals // a constant table
 	"noncontig model":   "it is gone: the second table has the time, CPU time and work requests of each way",
 	"noncontig again":   "it is gone: disturbed rounds are measured again by themselves",
-	"threads":           "bandwidth tests alone have it, except on roce0: gobw write HOST --threads 2 -q 2",
+	"threads":           "only bandwidth tests have it (not on roce0): gobw write HOST --threads 2 -q 2",
 	"footprint":         "give --cache cold",
 	"list-bytes":        "it is gone: lists are cut where the device is fastest, and the table says where",
 	"max-time":          "it is gone: the command says how long it takes; Ctrl-C keeps what is measured, --resume measures the rest",

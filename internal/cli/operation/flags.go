@@ -39,9 +39,9 @@ func (f *flags) bind(fs *pflag.FlagSet, op plan.Operation, kind plan.Kind) {
 	if !row.Counter {
 		cmdline.Parsed(fs, wrong, &p.Sizes, "size", "s", "", "message `SIZE` in bytes: 4K; several: 64,1000,4K, 64:1M (powers of two) (default: "+defaultSizeText(kind)+")", plan.ParseSizes)
 		fs.BoolVarP(&p.AllSizes, "all", "a", false, "all sizes from 2 B to 8 MiB"+plain.When(row.Supports(verbs.UD), " (UD: to the MTU)"))
-		mix := "messages of these `SIZES` in turn: 64,4K; 64x4: 64 bytes in 4 list entries"
+		mix := "messages of these `SIZES` in turn: 64,4K; 64x4 is 64 bytes in 4 scatter/gather entries"
 		if kind == plan.Latency {
-			mix = "messages of this `SIZE` in pieces: 4Kx4: 4K in 4 list entries"
+			mix = "messages of this `SIZE` in pieces: 4Kx4 is 4K in all, in 4 scatter/gather entries"
 		}
 		cmdline.Parsed(fs, wrong, &p.Mix, "mix", "", "", mix, cmdline.Text[plan.Mix])
 	}
@@ -87,16 +87,16 @@ func (f *flags) bind(fs *pflag.FlagSet, op plan.Operation, kind plan.Kind) {
 
 	if bandwidth {
 		fs.IntVarP(&p.QPs, "qp", "q", 0, "queue pairs (default: 1 per device)")
-		fs.IntVar(&p.Threads, "threads", 0, "threads at each end (default: 1 per device; roce0: one per device)")
+		fs.IntVar(&p.Threads, "threads", 0, "threads at each end (default: 1 per device; roce0: at most 1 per device)")
 		fs.IntVarP(&p.TxDepth, "tx-depth", "t", 0, "messages in flight per queue pair (default: 128)")
 	} else if row.MayInline() && !row.Responded {
-		fs.IntVarP(&p.TxDepth, "tx-depth", "t", 0, "sends that may wait for their completion; one message is in flight (default: 1; roce0 over RC: 64)")
+		fs.IntVarP(&p.TxDepth, "tx-depth", "t", 0, "sends without a completion yet; the test still sends one message at a time (default: 1; roce0 over RC: 64)")
 	}
 	if receives != "" {
 		fs.IntVarP(&p.RxDepth, "rx-depth", "r", 0, receives)
 	}
 	if bandwidth {
-		fs.IntVarP(&p.CQMod, "cq-mod", "Q", 0, "messages per completion (default: 100; 1 above 8 KiB)")
+		fs.IntVarP(&p.CQMod, "cq-mod", "Q", 0, "messages per completion (default: 100; 1 above 8 KiB, but 100 with -a, -e or UD; with -l N: N)")
 		fs.IntVarP(&p.PostList, "post-list", "l", 1, "messages per post call")
 	}
 	if row.Responded {
@@ -136,7 +136,6 @@ func (f *flags) bind(fs *pflag.FlagSet, op plan.Operation, kind plan.Kind) {
 	fs.BoolVarP(&p.RDMACM, "rdma-cm", "R", false, "connect by RDMA CM (not roce0, not UC)")
 	cmdline.Group(fs, opendevice.Heading)
 	fs.BoolVarP(&f.cpuFreq, "cpu-freq", "F", false, "ignored: time stamps need no CPU frequency")
-	cmdline.Hide(fs, "cpu-freq")
 }
 
 func defaultLengthText(kind plan.Kind, oneSize bool) string {

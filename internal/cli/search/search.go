@@ -100,11 +100,12 @@ func newQuestion(tool, question, short string, kind plan.Kind, out output.Stream
 	f := &commandFlags{config: config{Seed: rand.Uint64() >> 1, By: byRate}}
 	cmd := &cobra.Command{
 		Use: question + " 'TEST'", Short: short,
-		Long: short + ".\n\nThe test is a command line of " + tool + " in quotes, as in 'write alpha -s 4K' or\n'write --loopback'.\n" +
+		Long: short + ".\n\nThe test is a command line of " + tool + " in quotes, as in 'write alpha -q 4' or\n'write --loopback'.\n" +
 			map[string]string{
-				best:      "The search does not change settings that the test has.",
-				dips:      "The search runs the test with many sizes.",
-				anomalies: "Instead of a test, give a host and its flags: 'alpha -p 18516'.",
+				best: "The search does not change settings that the test has.",
+				dips: "The search runs the test with many sizes.",
+				anomalies: "The search changes the operation, too, so a host is enough: 'alpha -p 18516'.\n" +
+					"--fix operation=write keeps the operation.",
 			}[question],
 		Args: cmdline.ArgumentCount(1, 1, "one test, in quotes"),
 		RunE: cmdline.Run(
