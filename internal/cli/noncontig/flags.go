@@ -26,11 +26,11 @@ import (
 
 // Flags are the flags of 'noncontig' as they were typed.
 type Flags struct {
-	typed                                 Config // what stands there as it was typed
-	blocks, nums, sizes                   []int64
-	strides, cache, verify, only, control string
-	layouts                               []string
-	wrong                                 cmdline.Faults // of what was typed
+	typed                          Config // what stands there as it was typed
+	blocks, nums, sizes            []int64
+	strides, verify, only, control string
+	layouts                        []string
+	wrong                          cmdline.Faults // of what was typed
 
 	measure.Flags
 	given func(name string) bool // the flag stood on the command line
@@ -42,7 +42,7 @@ type Config struct {
 	Shapes     []string
 	Layouts    []gridLayout
 	Strategies []string // nil: all
-	Cold       bool
+	Cache      string   // "hot" or "cold"
 	Window     int
 	Segment    int64
 	Runs       int
@@ -108,7 +108,7 @@ func (f *Flags) Bind(fs *pflag.FlagSet) {
 	fs.IntVarP(&f.typed.Window, "tx-depth", "t", 4, "messages in flight; 1 measures latency")
 	cmdline.Parsed(fs, &f.wrong, &f.typed.MinTime, "duration", "D", "10ms", "measure each layout, strategy and round for `TIME`", plan.ParseTime)
 	fs.IntVar(&f.typed.Runs, "runs", 20, "number of rounds; 6 or more give an interval")
-	fs.StringVar(&f.cache, "cache", "hot", "measure with `CACHE`: hot; cold: each block comes from memory")
+	fs.StringVar(&f.typed.Cache, "cache", "hot", "measure with `CACHE`: hot; cold: each block comes from memory")
 	fs.BoolVarP(&f.typed.Events, "events", "e", false, "sleep on events instead of polling; the CPU columns then show the CPU time of the processes")
 	cmdline.Parsed(fs, &f.wrong, &f.typed.Segment, "segment", "", "16K", "pack `BYTES` at a time in pack-pipelined", parseSegment)
 	fs.StringVar(&f.verify, "verify", "ends", "check the data of `WHICH` messages: ends (first and last), all, none")
@@ -140,15 +140,9 @@ func (f *Flags) Config(tool string, args []string) (Config, error) {
 	wrong.Note(err)
 	c.Strategies, err = parseStrategies(f.only, c.Shapes)
 	wrong.Note(err)
-	c.Cold = f.cache == "cold"
-	wrong.If(!c.Cold && f.cache != "hot", "--cache %q: want hot or cold", f.cache)
-	switch f.verify {
-	case "ends", "all":
-		c.Verify = f.verify
-	case "none", "":
-	default:
-		wrong.Note(fmt.Errorf("--verify %q: want ends, all or none", f.verify))
-	}
+	wrong.If(c.Cache != "cold" && c.Cache != "hot", "--cache %q: want hot or cold", c.Cache)
+	wrong.If(!slices.Contains([]string{"ends", "all", "none", ""}, f.verify), "--verify %q: want ends, all or none", f.verify)
+	c.Verify = plain.When(f.verify != "none", "%s", f.verify)
 	wrong.Note(c.parseControl(f.control))
 	wrong.If(c.MinTime > 0 && c.MinTime < time.Millisecond, "--duration (-D) %v: want at least 1ms", c.MinTime)
 	wrong.Range("--tx-depth (-t)", c.Window, 1, maxWindow)

@@ -29,15 +29,21 @@ import (
 	"github.com/gobw/gobw/verbs"
 )
 
-// measurement is one run of one strategy on one layout. Those of one layout and one run are a round: they are measured back to
-// back, in an order drawn by lot, and so are the rounds of a run.
-type measurement struct {
+// arm is one strategy on one layout. Those of a layout and shape are a cell.
+type arm struct {
 	point int // index in the points of the result
-	cell  int // the layout and shape: what a round is of
-	run   int // from 0; -1: of no round, before all
 	plan  plan.Spec
 	recvs int // receives per message
 }
+
+// round is a cell's arms, measured back to back in an order drawn by lot.
+type round struct {
+	run  int // from 0; -1: of no run, before all
+	arms []arm
+}
+
+// has tells whether a measurement is of the round's run.
+func (r round) has(x noncontig.Run) bool { return x.Round == r.run+1 }
 
 // experiment is a grid being measured.
 type experiment struct {
@@ -45,11 +51,11 @@ type experiment struct {
 	out       output.Streams
 	doc       measure.Document
 	previous  *report.Document // that --resume completes
-	todo      []measurement
+	cells     [][]arm
+	todo      []round
 	caches    pattern.Caches
 	device    verbs.Device
 	mtu       verbs.MTU
-	cells     int
 	orders    int   // measurements made, again included
 	spare     int   // measurements that may still be made again: as many as were made so far
 	footprint int64 // bytes of layouts walked; 0: as few as are in flight
@@ -63,7 +69,7 @@ func Measure(ctx context.Context, out output.Streams, c Config) (*report.Documen
 	}
 	return measure.With(ctx, out, c.Config, func(m *measure.Measurer, doc measure.Document) error {
 		e := &experiment{config: c, out: out, doc: doc, previous: previous, caches: pattern.HostCaches()}
-		if c.Cold {
+		if c.Cache == "cold" {
 			e.footprint = 2 * int64(e.caches.LastLevel)
 		}
 		if err := e.prepare(m); err != nil {
@@ -81,21 +87,15 @@ func (e *experiment) prepare(m *measure.Measurer) error {
 	info := m.Device.Info()
 	e.device, e.mtu = m.Device, m.Port.ActiveMTU
 	n := &noncontig.Grid{Setup: noncontig.Setup{
-		Device: info.Name, Transport: c.Transport.String(), Cache: "hot", LLCBytes: int64(e.caches.LastLevel), Window: c.Window,
+		Device: info.Name, Transport: c.Transport.String(), Cache: c.Cache, LLCBytes: int64(e.caches.LastLevel), Window: c.Window,
 		MaxSGE: info.Limits.MaxSGE, MaxSGERead: info.Limits.MaxSGERead, Runs: c.Runs, MinSeconds: c.MinTime.Seconds(), Verify: c.Verify, Seed: c.Seed,
 		Events: c.Events, ListBytes: e.listBytesText(), SegmentBytes: c.Segment, Planted: c.Planted,
+		Kernel: pattern.KernelName(), Priority: plain.When(c.CPU.Realtime, machine.PriorityRealtime),
 	}}
-	if c.CPU.Realtime {
-		n.Setup.Priority = machine.PriorityRealtime
-	}
-	if c.Cold {
-		n.Setup.Cache = "cold"
-	}
-	n.Setup.Kernel = pattern.KernelName()
 	e.doc.Noncontig = n
 	e.doc.Label = bench.Label(info)
 	var wrong cmdline.Faults
-	refused := &refusals{}
+	var refused refusals
 	largest := int64(0)
 	limits := plan.Limits{Device: info, Port: m.Port, Dialled: true}
 	for _, shape := range c.Shapes {
@@ -115,6 +115,7 @@ func (e *experiment) prepare(m *measure.Measurer) error {
 		footprint := max(e.footprint, g.Layout.Extent()*int64(2*c.Window))
 		n.Setup.FootprintBytes = max(n.Setup.FootprintBytes, footprint)
 		for _, shape := range c.Shapes {
+			var cell []arm
 			for _, s := range plan.Strategies(shape) {
 				if !c.carries(s) || !c.takes(s, g.Layout) {
 					continue
@@ -125,47 +126,53 @@ func (e *experiment) prepare(m *measure.Measurer) error {
 					continue
 				}
 				largest = max(largest, int64(settled.Memory().Buffers))
-				e.addPoint(g, settled, s.Name)
+				cell = e.addPoint(cell, g, settled, s.Name)
 				if device, _ := noncontig.Sides(shape); c.Control && s.Name == device {
-					e.addPoint(g, settled, noncontig.Control)
+					cell = e.addPoint(cell, g, settled, noncontig.Control)
 				}
 			}
-			e.cells++
+			if cell != nil {
+				e.cells = append(e.cells, cell)
+			}
 		}
 	}
 	wrong.Note(hostmemory.Check(largest, c.Peer.Loopback, info.Software))
-	wrong = brief(append(wrong, refused.errors()...))
-	wrong.If(len(e.todo) == 0 && len(wrong) == 0, "nothing to measure: no strategy is left for these shapes and layouts%s",
+	for _, r := range refused {
+		wrong.Note(r)
+	}
+	wrong = brief(wrong)
+	wrong.If(len(e.cells) == 0 && len(wrong) == 0, "nothing to measure: no strategy is left for these shapes and layouts%s",
 		plain.When(slices.Contains(c.Strategies, "pack-pipelined"), "; pack-pipelined needs messages of several blocks that are larger than --segment %d", c.Segment))
+	e.shuffle()
 	if e.previous != nil {
 		wrong.Note(e.resume())
 	}
-	if err := errors.Join(wrong...); err != nil {
-		return err
-	}
-	e.shuffle()
-	return nil
+	return errors.Join(wrong...)
 }
 
 // shuffle draws the order: of the rounds within each run, and within each round. Runs stay in order, so that an interrupted grid
 // has whole ones.
 func (e *experiment) shuffle() {
 	random := rand.New(rand.NewPCG(e.config.Seed, 0x676f6277))
-	random.Shuffle(len(e.todo), func(i, j int) { e.todo[i], e.todo[j] = e.todo[j], e.todo[i] })
-	places := map[int][]int{}
-	for run := -1; run < e.config.Runs; run++ {
-		places[run] = random.Perm(e.cells)
+	first := 0
+	if e.config.Verify == string(plan.VerifyAll) {
+		first = -1
 	}
-	planted := func(m *measurement) int { // its cost is a share of what was measured before
-		if m.run == 0 && e.config.Planted > 0 && e.doc.Noncontig.Points[m.point].Strategy == noncontig.Control {
-			return 1
+	for run := first; run < e.config.Runs; run++ {
+		for _, cell := range random.Perm(len(e.cells)) {
+			r := round{run: run, arms: slices.Clone(e.cells[cell])}
+			random.Shuffle(len(r.arms), func(i, j int) { r.arms[i], r.arms[j] = r.arms[j], r.arms[i] })
+			planted := func(a arm) bool { return e.config.Planted > 0 && e.point(a).Strategy == noncontig.Control }
+			if i := slices.IndexFunc(r.arms, planted); i >= 0 && run == 0 { // its cost is a share of what was measured before
+				last := len(r.arms) - 1
+				r.arms[i], r.arms[last] = r.arms[last], r.arms[i]
+			}
+			e.todo = append(e.todo, r)
 		}
-		return 0
 	}
-	slices.SortStableFunc(e.todo, func(a, b measurement) int {
-		return cmp.Or(a.run-b.run, places[a.run][a.cell]-places[b.run][b.cell], planted(&a)-planted(&b))
-	})
 }
+
+func (e *experiment) point(a arm) *noncontig.Point { return &e.doc.Noncontig.Points[a.point] }
 
 // brief keeps a list of faults readable: each once, the first dozen, and how many more.
 func brief(faults []error) []error {
@@ -230,8 +237,9 @@ func (e *experiment) listBytesText() string {
 	return strings.Join(cuts, ", ")
 }
 
-func (e *experiment) addPoint(g gridLayout, settled *plan.Settled, name string) {
-	s, load, spec := settled.Point().Strategy, settled.Point().Load, settled.Proposal()
+// addPoint adds a point to the result, and its arm to a cell; one that the grid has twice is measured once.
+func (e *experiment) addPoint(cell []arm, g gridLayout, settled *plan.Settled, name string) []arm {
+	s, load := settled.Point().Strategy, settled.Point().Load
 	p := noncontig.Point{
 		Shape: s.Shape, Strategy: name, Layout: g.Layout.String(), BlockBytes: int64(g.Layout.MeanBlockBytes() + 0.5), Blocks: g.Layout.Blocks(),
 		StrideBytes: g.Layout.Stride(), Stride: g.Stride, SizeBytes: g.Layout.Size(), Held: g.Held, WRs: load.WRs, SGEs: load.SGEs + load.RecvSGEs,
@@ -239,20 +247,10 @@ func (e *experiment) addPoint(g gridLayout, settled *plan.Settled, name string) 
 	}
 	n := e.doc.Noncontig
 	if slices.ContainsFunc(n.Points, func(q noncontig.Point) bool { return samePoint(&p, &q) }) {
-		return
+		return cell
 	}
 	n.Points = append(n.Points, p)
-	for run := range e.config.Runs {
-		spec.Verify = plan.VerifyNothing
-		if run == 0 && e.config.Verify != "" {
-			spec.Verify = plan.VerifyEnds
-		}
-		e.todo = append(e.todo, measurement{point: len(n.Points) - 1, cell: e.cells, run: run, plan: spec, recvs: max(load.RecvWRs, 1)})
-	}
-	if e.config.Verify == string(plan.VerifyAll) {
-		spec.Verify, spec.Duration, spec.Iterations = plan.VerifyAll, 0, uint64(16*e.config.Window)
-		e.todo = append(e.todo, measurement{point: len(n.Points) - 1, cell: e.cells, run: -1, plan: spec})
-	}
+	return append(cell, arm{point: len(n.Points) - 1, plan: settled.Proposal(), recvs: max(load.RecvWRs, 1)})
 }
 
 func samePoint(a, b *noncontig.Point) bool {
@@ -261,27 +259,29 @@ func samePoint(a, b *noncontig.Point) bool {
 
 // measure goes through the rounds over one session.
 func (e *experiment) measure(ctx context.Context, m *measure.Measurer) error {
-	meter := newGridMeter(e.out, e.config.Output, len(e.todo))
+	total := 0
+	for _, r := range e.todo {
+		total += len(r.arms)
+	}
+	meter := newGridMeter(e.out, e.config.Output, total)
 	defer meter.bar.Clear()
 	var keeper output.Keeper
-	done := 0
-	defer func() { e.noteMissing(e.todo[done:]) }()
-	for done < len(e.todo) {
-		first, begin := e.todo[done], done
-		for done < len(e.todo) && e.todo[done].run == first.run && e.todo[done].cell == first.cell {
-			meter.show(done, &e.doc.Noncontig.Points[e.todo[done].point])
-			if err := e.one(ctx, m, &e.todo[done]); err != nil {
+	defer e.noteMissing()
+	for len(e.todo) > 0 {
+		r := e.todo[0]
+		for _, a := range r.arms {
+			meter.show(e.point(a))
+			if err := e.one(ctx, m, r.run, a); err != nil {
 				return err
 			}
-			done++
 		}
-		round := e.todo[begin:done]
-		e.spare += len(round)
-		if err := e.again(round, func(t *measurement) error { return e.one(ctx, m, t) }); err != nil {
+		e.todo = e.todo[1:]
+		e.spare += len(r.arms)
+		if err := e.again(r, func(a arm) error { return e.one(ctx, m, r.run, a) }); err != nil {
 			return err
 		}
-		if first.run >= 0 && (done == len(e.todo) || e.todo[done].run != first.run) {
-			meter.round(first.run+1, e.doc.Noncontig)
+		if r.run >= 0 && (len(e.todo) == 0 || e.todo[0].run != r.run) {
+			meter.round(r.run+1, e.doc.Noncontig)
 		}
 		if err := keeper.Keep(e.config.Output, func(path string) error { return report.Save(path, e.doc.Document) }); err != nil {
 			return err
@@ -290,18 +290,23 @@ func (e *experiment) measure(ctx context.Context, m *measure.Measurer) error {
 	return nil
 }
 
-// one makes one measurement, and keeps it.
-func (e *experiment) one(ctx context.Context, m *measure.Measurer, t *measurement) error {
-	p := &e.doc.Noncontig.Points[t.point]
-	o := bench.Options{Progress: func(drive.Progress) {}}
+// one makes one measurement, and keeps it. Data is compared in the first run, in every message before it.
+func (e *experiment) one(ctx context.Context, m *measure.Measurer, run int, a arm) error {
+	p, o, spec := e.point(a), bench.Options{Progress: func(drive.Progress) {}}, a.plan
 	if p.Strategy == noncontig.Control {
 		o.Planted = e.planted(p)
 	}
-	res, err := m.Run(ctx, t.plan, o)
+	switch {
+	case run < 0:
+		spec.Verify, spec.Duration, spec.Iterations = plan.VerifyAll, 0, uint64(16*e.config.Window)
+	case run == 0 && e.config.Verify != "":
+		spec.Verify = plan.VerifyEnds
+	}
+	res, err := m.Run(ctx, spec, o)
 	if err != nil {
 		return fmt.Errorf("%s, %s, %s: %w", p.Shape, p.Strategy, p.Layout, err)
 	}
-	e.note(t, p, res)
+	e.note(run, a, res)
 	return nil
 }
 
@@ -326,31 +331,26 @@ const attempts = 3
 
 // again measures a round anew in which a run was disturbed, as long as fewer were measured anew than were not: all of its strategies, each as
 // long as before. One that alone had more time, or another chance, would show a better best.
-func (e *experiment) again(round []measurement, measure func(*measurement) error) error {
-	last := func(t *measurement) *noncontig.Run {
-		runs := e.doc.Noncontig.Points[t.point].Runs
-		if t.run < 0 || len(runs) == 0 || runs[len(runs)-1].Round != t.run+1 {
-			return nil
-		}
-		return &runs[len(runs)-1]
+func (e *experiment) again(r round, measure func(arm) error) error {
+	disturbed := func(a arm) bool {
+		return slices.ContainsFunc(e.point(a).Runs, func(x noncontig.Run) bool { return r.has(x) && x.Disturbed() })
 	}
-	disturbed := func(t measurement) bool { r := last(&t); return r != nil && r.Disturbed() }
-	for n := 2; n <= attempts && e.spare >= len(round) && slices.ContainsFunc(round, disturbed); n++ {
-		e.spare -= len(round)
-		for i := range round {
-			t := &round[i]
-			before := last(t)
-			if before == nil {
+	for n := 2; n <= attempts && e.spare >= len(r.arms) && slices.ContainsFunc(r.arms, disturbed); n++ {
+		e.spare -= len(r.arms)
+		for _, a := range r.arms {
+			p := e.point(a)
+			last := len(p.Runs) - 1
+			if last < 0 || !r.has(p.Runs[last]) {
 				continue
 			}
-			p, kept := &e.doc.Noncontig.Points[t.point], *before
-			p.Runs = p.Runs[:len(p.Runs)-1]
-			if err := measure(t); err != nil {
+			kept := p.Runs[last]
+			p.Runs = p.Runs[:last]
+			if err := measure(a); err != nil {
 				p.Runs = append(p.Runs, kept)
 				return err
 			}
-			if r := last(t); r != nil {
-				r.Attempts = n
+			if len(p.Runs) > last {
+				p.Runs[last].Attempts = n
 			}
 		}
 	}
@@ -358,16 +358,16 @@ func (e *experiment) again(round []measurement, measure func(*measurement) error
 }
 
 // note keeps one measurement.
-func (e *experiment) note(t *measurement, p *noncontig.Point, res *bench.Result) {
+func (e *experiment) note(round int, a arm, res *bench.Result) {
 	e.doc.Client, e.doc.Server, e.doc.Label = res.Client, res.Server, labelOf(res)
 	order := e.orders
 	e.orders++
-	if t.run < 0 || len(res.Records) == 0 {
+	if round < 0 || len(res.Records) == 0 {
 		return
 	}
-	rec := &res.Records[0]
+	p, rec := e.point(a), &res.Records[0]
 	run := noncontig.Run{
-		Order: order, Round: t.run + 1, Messages: rec.Messages, Seconds: rec.Seconds, GoodputBitsPerS: rec.Bandwidth.AverageBitsPerS,
+		Order: order, Round: round + 1, Messages: rec.Messages, Seconds: rec.Seconds, GoodputBitsPerS: rec.Bandwidth.AverageBitsPerS,
 		BestBitsPerS: rec.Bandwidth.BestSpanBitsPerS,
 	}
 	for _, w := range rec.Warnings {
@@ -389,7 +389,7 @@ func (e *experiment) note(t *measurement, p *noncontig.Point, res *bench.Result)
 	}
 	run.CPUNsPerByte, run.PeerCPUNsPerByte = perByte(rec.CPU), perByte(rec.PeerCPU)
 	if !e.config.Events {
-		run.PeerCPUNsPerByte *= float64(t.recvs) // told per receive
+		run.PeerCPUNsPerByte *= float64(a.recvs) // told per receive
 	}
 	p.Runs = append(p.Runs, run)
 }
@@ -403,13 +403,14 @@ func labelOf(res *bench.Result) string {
 }
 
 // noteMissing names what was planned and not measured.
-func (e *experiment) noteMissing(left []measurement) {
+func (e *experiment) noteMissing() {
 	n := e.doc.Noncontig
 	n.Missing = nil
-	for i := range left {
-		if t := &left[i]; t.run >= 0 {
-			p := &n.Points[t.point]
-			n.Missing = append(n.Missing, fmt.Sprintf("%s/%s %s run %d", p.Shape, p.Strategy, p.Layout, t.run+1))
+	for _, r := range e.todo {
+		for _, a := range r.arms {
+			if p := e.point(a); r.run >= 0 && !slices.ContainsFunc(p.Runs, r.has) {
+				n.Missing = append(n.Missing, fmt.Sprintf("%s/%s %s run %d", p.Shape, p.Strategy, p.Layout, r.run+1))
+			}
 		}
 	}
 }

@@ -179,11 +179,11 @@ func TestNoncontigResumeTakesOver(t *testing.T) {
 		Setup:  noncontig.Setup{Device: "roce0", Runs: 2},
 		Points: []noncontig.Point{{Shape: "gather", Strategy: "pack", Layout: "a"}, {Shape: "gather", Strategy: "pack", Layout: "b"}},
 	}
-	e.todo = []measurement{{point: 0, run: 0}, {point: 0, run: 1}, {point: 1, cell: 1, run: 0}, {point: 1, cell: 1, run: 1}}
+	e.todo = []round{{run: 0, arms: []arm{{point: 0}}}, {run: 1, arms: []arm{{point: 0}}}, {run: 0, arms: []arm{{point: 1}}}, {run: 1, arms: []arm{{point: 1}}}}
 	if err := e.resume(); err != nil {
 		t.Fatal(err)
 	}
-	if len(e.todo) != 3 || e.todo[0].point != 0 || e.todo[0].run != 1 {
+	if len(e.todo) != 3 || e.todo[0].arms[0].point != 0 || e.todo[0].run != 1 {
 		t.Errorf("got %v left to do, want three, the first run 1 of point 0", e.todo)
 	}
 	if got := e.doc.Noncontig.Points[0].Runs; len(got) != 1 || got[0].GoodputBitsPerS != 1e9 {
@@ -205,32 +205,35 @@ func TestNoncontigResumeTakesOver(t *testing.T) {
 // TestNoncontigRounds: each layout's strategies are measured back to back, whole runs one after another; a round of which a
 // strategy is missing is measured anew as a whole.
 func TestNoncontigRounds(t *testing.T) {
-	e := &experiment{config: Config{Runs: 5, Seed: 3, Planted: 0.1}, cells: 4, doc: measure.NewDocument("gobw", nil)}
+	e := &experiment{config: Config{Runs: 5, Seed: 3, Planted: 0.1}, doc: measure.NewDocument("gobw", nil)}
 	n := &noncontig.Grid{}
 	e.doc.Noncontig = n
-	for cell := range e.cells {
+	for cell := range 4 {
+		var arms []arm
 		for _, s := range []string{"gather-write", "pack", noncontig.Control} {
 			n.Points = append(n.Points, noncontig.Point{Strategy: s, Layout: strconv.Itoa(cell)})
-			for run := range e.config.Runs {
-				e.todo = append(e.todo, measurement{point: len(n.Points) - 1, cell: cell, run: run})
-			}
+			arms = append(arms, arm{point: len(n.Points) - 1})
 		}
+		e.cells = append(e.cells, arms)
 	}
 	e.shuffle()
 	orders := map[string]bool{}
-	for i := 0; i < len(e.todo); i += 3 {
-		order := ""
-		for k := range 3 {
-			m := e.todo[i+k]
-			if m.run != i/12 || m.cell != e.todo[i].cell {
-				t.Fatalf("measurement %d is of run %d and layout %d, want run %d and layout %d", i+k, m.run, m.cell, i/12, e.todo[i].cell)
-			}
-			order += n.Points[m.point].Strategy + " "
+	for i, r := range e.todo {
+		order, layouts := "", map[string]bool{}
+		for _, a := range r.arms {
+			order += e.point(a).Strategy + " "
+			layouts[e.point(a).Layout] = true
+		}
+		if r.run != i/4 || len(layouts) != 1 || len(r.arms) != 3 {
+			t.Fatalf("round %d is of run %d and layouts %v with %d strategies, want run %d, one layout, three", i, r.run, layouts, len(r.arms), i/4)
 		}
 		orders[order] = true
-		if i < 12 && !strings.HasSuffix(order, noncontig.Control+" ") {
+		if r.run == 0 && !strings.HasSuffix(order, noncontig.Control+" ") {
 			t.Errorf("round 1: %s, want the planted cost behind what it is a share of", order)
 		}
+	}
+	if len(e.todo) != 20 {
+		t.Errorf("%d rounds, want 5 of each of 4 layouts", len(e.todo))
 	}
 	if len(orders) < 4 {
 		t.Errorf("only the orders %v in 20 rounds", orders)
@@ -243,7 +246,7 @@ func TestNoncontigRounds(t *testing.T) {
 			}
 		}
 	}
-	e.dropBroken()
+	e.todo = slices.DeleteFunc(e.todo, e.done)
 	for i, p := range n.Points {
 		want := 2
 		if i < 3 {
@@ -273,7 +276,8 @@ func TestNoncontigTellsItsPace(t *testing.T) {
 		if step.done > 0 {
 			told.Reset()
 			g.started = time.Now().Add(-step.elapsed)
-			g.show(step.done, p)
+			g.done = step.done
+			g.show(p)
 		}
 		if got := told.String(); (step.want == "") != (got == "") || !strings.Contains(got, step.want) {
 			t.Errorf("after %d: got %q, want %q", step.done, got, step.want)
@@ -296,7 +300,7 @@ func TestNoncontigGroupsRefusals(t *testing.T) {
 		r.add(s, block, errors.Join(long))
 	}
 	var got []string
-	for _, err := range r.errors() {
+	for _, err := range r {
 		got = append(got, err.Error())
 	}
 	want := []string{
@@ -316,28 +320,28 @@ func TestAgainFavoursNobody(t *testing.T) {
 	e := &experiment{doc: measure.NewDocument("gobw", nil), spare: math.MaxInt}
 	n := &noncontig.Grid{Points: []noncontig.Point{{Strategy: "gather-write", SizeBytes: 1024}, {Strategy: "pack", SizeBytes: 1024}}}
 	e.doc.Noncontig = n
-	simulate := func(t *measurement) error {
+	simulate := func(run int, a arm) error {
 		best := 0.0
-		for range int(t.plan.Duration / span) {
+		for range int(a.plan.Duration / span) {
 			best = max(best, math.Exp(0.02*rng.NormFloat64()))
 		}
-		r := noncontig.Run{Round: t.run + 1, BestBitsPerS: best}
-		if t.point == 0 && rng.Float64() < 0.5 {
+		r := noncontig.Run{Round: run + 1, BestBitsPerS: best}
+		if a.point == 0 && rng.Float64() < 0.5 {
 			r.Warnings = []string{"disturbed"}
 		}
-		n.Points[t.point].Runs = append(n.Points[t.point].Runs, r)
+		n.Points[a.point].Runs = append(n.Points[a.point].Runs, r)
 		return nil
 	}
 	sum := 0.0
 	for run := range rounds {
-		round := []measurement{{point: 0, run: run}, {point: 1, run: run}}
-		for i := range round {
-			round[i].plan.Duration = 10 * time.Millisecond
-			if err := simulate(&round[i]); err != nil {
+		of := plan.Spec{Duration: 10 * time.Millisecond}
+		r := round{run: run, arms: []arm{{point: 0, plan: of}, {point: 1, plan: of}}}
+		for _, a := range r.arms {
+			if err := simulate(run, a); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if err := e.again(round, simulate); err != nil {
+		if err := e.again(r, func(a arm) error { return simulate(run, a) }); err != nil {
 			t.Fatal(err)
 		}
 		sum += math.Log(n.Points[0].Runs[run].BestBitsPerS / n.Points[1].Runs[run].BestBitsPerS)

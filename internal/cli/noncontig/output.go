@@ -16,18 +16,16 @@ import (
 // gridMeter tells on stderr how far a grid has come: the time it takes in lines, by the pace so far, and on a terminal the
 // time left in a line that is written anew.
 type gridMeter struct {
-	bar     *output.Progress
-	out     output.Streams
-	quiet   bool
-	remedy  string // what to do where it takes too long
-	total   int
-	started time.Time
-	told    time.Duration // the time that was told last; 0: none by pace
+	bar         *output.Progress
+	out         output.Streams
+	config      output.Config
+	done, total int
+	started     time.Time
+	told        time.Duration // the time that was told last; 0: none by pace
 }
 
 func newGridMeter(out output.Streams, c output.Config, total int) *gridMeter {
-	remedy := plain.When(c.Document() != "", "; Ctrl-C stops, --resume continues")
-	return &gridMeter{bar: output.NewProgress(out, c.Quiet), out: out, quiet: c.Quiet, remedy: remedy, total: total, started: time.Now()}
+	return &gridMeter{bar: output.NewProgress(out, c.Quiet), out: out, config: c, total: total, started: time.Now()}
 }
 
 // The pace is told when it has shown in so many measurements, or so few and for so long; again when it has changed by half
@@ -38,35 +36,29 @@ const (
 	paceTime      = 10 * time.Second
 )
 
-// show tells what is measured now, and the time left by the pace so far.
-func (g *gridMeter) show(i int, p *noncontig.Point) {
+// show tells what is measured now, the time left by the pace so far and, if that is news, how long the whole grid takes.
+func (g *gridMeter) show(p *noncontig.Point) {
 	elapsed := time.Since(g.started)
-	whole := time.Duration(float64(elapsed) * float64(g.total) / float64(max(i, 1)))
-	if i >= pacePoints || i >= pacePointsMin && elapsed >= paceTime {
-		g.pace(whole)
+	whole := time.Duration(float64(elapsed) * float64(g.total) / float64(max(g.done, 1)))
+	known := g.done >= pacePoints || g.done >= pacePointsMin && elapsed >= paceTime
+	if news := g.told == 0 || whole >= g.told*3/2 || whole <= g.told/2; known && news && !g.config.Quiet {
+		g.told = whole
+		g.bar.Clear()
+		fmt.Fprintf(g.out.Err, "gobw: %d measurements, about %v%s\n", g.total, whole.Round(time.Second), plain.When(g.config.Document() != "", "; Ctrl-C stops, --resume continues"))
 	}
-	g.bar.Write(fmt.Sprintf("[%d/%d] %s %s, %s", i+1, g.total, p.Shape, p.Strategy, p.Layout) + plain.When(i > 0, "  %v left", (whole-elapsed).Round(time.Second)))
+	g.bar.Write(fmt.Sprintf("[%d/%d] %s %s, %s", g.done+1, g.total, p.Shape, p.Strategy, p.Layout) + plain.When(g.done > 0, "  %v left", (whole-elapsed).Round(time.Second)))
+	g.done++
 }
 
 // round says after two rounds what spoils most of the runs, while there is time to start again.
 func (g *gridMeter) round(run int, n *noncontig.Grid) {
-	if g.quiet || run != 2 || n.Setup.Priority != "" {
+	if g.config.Quiet || run != 2 || n.Setup.Priority != "" {
 		return
 	}
 	if text := n.Disturbed(0.5); text != "" {
 		g.bar.Clear()
 		fmt.Fprintf(g.out.Err, "gobw: %s\n", text)
 	}
-}
-
-// pace tells how long the whole grid takes, if that is news.
-func (g *gridMeter) pace(whole time.Duration) {
-	if g.quiet || g.told > 0 && whole < g.told*3/2 && whole > g.told/2 {
-		return
-	}
-	g.told = whole
-	g.bar.Clear()
-	fmt.Fprintf(g.out.Err, "gobw: %d measurements, about %v%s\n", g.total, whole.Round(time.Second), g.remedy)
 }
 
 // loadGrid loads a grid; nil where the file holds another kind of result.
@@ -100,27 +92,21 @@ func (e *experiment) resume() error {
 		}
 		n.Points[at].Runs = p.Runs
 	}
-	e.dropBroken()
-	e.todo = slices.DeleteFunc(e.todo, func(m measurement) bool {
-		return m.run >= 0 && slices.ContainsFunc(n.Points[m.point].Runs, func(r noncontig.Run) bool { return r.Round == m.run+1 })
-	})
+	e.todo = slices.DeleteFunc(e.todo, e.done)
 	return nil
 }
 
-// dropBroken drops the rounds of which a strategy is missing: what is measured now is not back to back with the rest of them.
-func (e *experiment) dropBroken() {
-	n := e.doc.Noncontig
-	type round struct{ cell, run int }
-	missing := map[round]bool{}
-	for i := range e.todo {
-		m := &e.todo[i]
-		if m.run >= 0 && !slices.ContainsFunc(n.Points[m.point].Runs, func(r noncontig.Run) bool { return r.Round == m.run+1 }) {
-			missing[round{m.cell, m.run}] = true
-		}
+// done tells whether a round is measured. Of one that lacks a strategy nothing is kept: what is measured now would not be back to
+// back with the rest.
+func (e *experiment) done(r round) bool {
+	if r.run < 0 {
+		return false
 	}
-	for i := range e.todo {
-		m := &e.todo[i]
-		p := &n.Points[m.point]
-		p.Runs = slices.DeleteFunc(p.Runs, func(r noncontig.Run) bool { return r.Round == m.run+1 && missing[round{m.cell, m.run}] })
+	if !slices.ContainsFunc(r.arms, func(a arm) bool { return !slices.ContainsFunc(e.point(a).Runs, r.has) }) {
+		return true
 	}
+	for _, a := range r.arms {
+		e.point(a).Runs = slices.DeleteFunc(e.point(a).Runs, r.has)
+	}
+	return false
 }

@@ -3,22 +3,24 @@ package noncontig
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/gobw/gobw/internal/plan"
 	"github.com/gobw/gobw/report/plain"
 )
 
-// refusals are the points of a grid that cannot be measured, by reason: a grid has many points, and few reasons.
-type refusals struct{ groups []*refusalGroup }
-
-type refusalGroup struct {
+// refusal is why points of a grid cannot be measured: a grid has many points, and few reasons.
+type refusal struct {
 	reason, first string // what is so at the first point
 	shapes        []string
 	names         []string // strategies
 	low, high     float64  // block bytes
 	points        int
 }
+
+// refusals are those of a grid, each reason once.
+type refusals []*refusal
 
 // add notes why a strategy is not measured on a layout.
 func (r *refusals) add(s plan.Strategy, blockBytes float64, err error) {
@@ -27,41 +29,26 @@ func (r *refusals) add(s plan.Strategy, blockBytes float64, err error) {
 		causes = joined.Unwrap()
 	}
 	for _, cause := range causes {
-		refusal := &plan.Refusal{Reason: cause.Error()}
-		errors.As(cause, &refusal)
-		g := r.group(refusal.Reason)
-		if g.points == 0 {
-			g.first, g.low, g.high = refusal.Detail, blockBytes, blockBytes
+		why := &plan.Refusal{Reason: cause.Error()}
+		errors.As(cause, &why)
+		i := slices.IndexFunc(*r, func(x *refusal) bool { return x.reason == why.Reason })
+		if i < 0 {
+			i = len(*r)
+			*r = append(*r, &refusal{reason: why.Reason, first: why.Detail, low: blockBytes, high: blockBytes})
 		}
-		g.points++
-		g.low, g.high = min(g.low, blockBytes), max(g.high, blockBytes)
-		g.shapes, g.names = plain.AddNew(g.shapes, s.Shape), plain.AddNew(g.names, s.Name)
+		x := (*r)[i]
+		x.points++
+		x.low, x.high = min(x.low, blockBytes), max(x.high, blockBytes)
+		x.shapes, x.names = plain.AddNew(x.shapes, s.Shape), plain.AddNew(x.names, s.Name)
 	}
 }
 
-func (r *refusals) group(reason string) *refusalGroup {
-	for _, g := range r.groups {
-		if g.reason == reason {
-			return g
-		}
+// Error is "gather-send (shape both, blocks of 64 B to 8 KiB): a UD message is at most … (12 points, the first: 16384 bytes)".
+func (x *refusal) Error() string {
+	detail := x.first
+	if x.points > 1 {
+		detail = fmt.Sprintf("%d points", x.points) + plain.When(x.first != "", ", the first: %s", x.first)
 	}
-	g := &refusalGroup{reason: reason}
-	r.groups = append(r.groups, g)
-	return g
-}
-
-// errors are the groups: "gather-send (shape both, blocks of 64 B to 8 KiB): a UD message is at most … (12 points, the first: 16384 bytes)".
-func (r *refusals) errors() []error {
-	var out []error
-	for _, g := range r.groups {
-		blocks := plain.Bytes(g.low)
-		blocks += plain.When(g.high > g.low, " to %s", plain.Bytes(g.high))
-		detail := g.first
-		if g.points > 1 {
-			detail = fmt.Sprintf("%d points", g.points) + plain.When(g.first != "", ", the first: %s", g.first)
-		}
-		out = append(out, fmt.Errorf("%s (shape %s, blocks of %s): %s%s",
-			strings.Join(g.names, ", "), strings.Join(g.shapes, ", "), blocks, g.reason, plain.When(detail != "", " (%s)", detail)))
-	}
-	return out
+	return fmt.Sprintf("%s (shape %s, blocks of %s%s): %s%s", strings.Join(x.names, ", "), strings.Join(x.shapes, ", "),
+		plain.Bytes(x.low), plain.When(x.high > x.low, " to %s", plain.Bytes(x.high)), x.reason, plain.When(detail != "", " (%s)", detail))
 }
