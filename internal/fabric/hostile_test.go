@@ -221,11 +221,7 @@ func TestMeasureEndsWithItsInput(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- Measure(t.Context(), m.cfg, orders, answers) }()
 	ask := func(o Order) {
-		q, err := frame.Of(kindOrder, o)
-		if err == nil {
-			err = frame.Write(in, q)
-		}
-		if err != nil {
+		if err := frame.Write(in, kindOrder, o); err != nil {
 			t.Error(err)
 		}
 	}
@@ -234,8 +230,8 @@ func TestMeasureEndsWithItsInput(t *testing.T) {
 		{Prepare: &PrepareOrder{Flows: []Part{{Initiates: true}}}},
 	} {
 		ask(o)
-		if q, err := frame.Read(out, mostOrder); err != nil || strings.Contains(string(q.Body), "error") {
-			t.Fatalf("%s, %v", q.Body, err)
+		if r, err := frame.Read[Rail](out, kindAnswer, mostOrder); err != nil || r.Error != "" {
+			t.Fatalf("%+v, %v", r, err)
 		}
 	}
 	ask(Order{Go: &GoOrder{Addresses: make([][]control.Address, 1), In: time.Hour}})

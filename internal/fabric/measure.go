@@ -37,18 +37,10 @@ func Operations() []plan.Operation { return []plan.Operation{plan.Write, plan.Re
 // Measure opens a device and runs rounds as it is told, until its input ends. Who gives the orders may end in the middle of a round.
 func Measure(ctx context.Context, cfg MeasureConfig, in io.Reader, out io.Writer) error {
 	m := &measurer{cfg: cfg}
-	err := follow(ctx, func(context.Context) (o Order, err error) {
-		q, err := frame.Read(in, mostOrder)
-		if err == nil {
-			o, err = frame.Decode[Order](q)
-		}
-		return o, err
+	err := follow(ctx, func(context.Context) (Order, error) {
+		return frame.Read[Order](in, kindOrder, mostOrder)
 	}, func(ctx context.Context, o Order) error {
-		q, err := frame.Of(kindAnswer, m.Do(ctx, o))
-		if err == nil {
-			err = frame.Write(out, q)
-		}
-		return err
+		return frame.Write(out, kindAnswer, m.Do(ctx, o))
 	})
 	if errors.Is(err, io.EOF) {
 		err = nil

@@ -67,11 +67,7 @@ func (p *peer) exchange(ctx context.Context, o *Orders) (*Answer, error) {
 	if err := p.session.Send(kindOrder, o); err != nil {
 		return nil, err
 	}
-	m, err := p.session.Expect(ctx, kindAnswer, o.most, 0)
-	if err != nil {
-		return nil, err
-	}
-	a, err := frame.Decode[Answer](m)
+	a, err := frame.Expect[Answer](ctx, p.session, kindAnswer, o.most, 0)
 	return &a, err
 }
 

@@ -43,15 +43,9 @@ func (p *Process) ask(ctx context.Context, o Order) (r Rail) {
 	process := p.Process.Process
 	stop := context.AfterFunc(ctx, func() { _ = process.Kill() })
 	defer stop()
-	m, err := frame.Of(kindOrder, o)
+	err := frame.Write(p.In, kindOrder, o)
 	if err == nil {
-		err = frame.Write(p.In, m)
-	}
-	if err == nil {
-		m, err = frame.Read(p.Out, mostOrder)
-	}
-	if err == nil {
-		r, err = frame.Decode[Rail](m)
+		r, err = frame.Read[Rail](p.Out, kindAnswer, mostOrder)
 	}
 	if err == nil {
 		return r

@@ -65,13 +65,11 @@ func start(ctx context.Context) (*process, error) {
 	go func() {
 		defer close(p.events)
 		for {
-			m, err := frame.Read(orders, maxEventBytes)
+			e, err := frame.Read[event](orders, kindEvent, maxEventBytes)
 			if err != nil {
 				return
 			}
-			if e, err := frame.Decode[event](m); err == nil {
-				p.events <- e
-			}
+			p.events <- e
 		}
 	}()
 	select {
@@ -144,7 +142,7 @@ func (c config) serveOne(ctx context.Context, client *connect.Client, othersWait
 	conn, h, err := client.Handover()
 	if o.Client = h; err == nil {
 		defer func() { _ = conn.Close() }()
-		err = p.tell(kindOrder, o, conn)
+		err = frame.Write(passing{p.orders, conn}, kindOrder, o)
 	}
 	if err != nil {
 		log.Warn("client gone before its test", "err", control.Bounded(err.Error()))
@@ -209,7 +207,7 @@ func (p *process) follow(
 		case <-look.C:
 			if now := othersWait(); now != others {
 				others = now
-				_ = p.tell(kindOthers, others, nil)
+				_ = frame.Write(p.orders, kindOthers, others)
 			}
 			took := time.Since(began)
 			if gone++; !frame.HasLeft(conn) {
@@ -232,16 +230,4 @@ func (p *process) follow(
 			kill("the server has ended")
 		}
 	}
-}
-
-// tell sends a process a message, and with it a connection where there is one.
-func (p *process) tell(kind string, body any, conn net.Conn) error {
-	m, err := frame.Of(kind, body)
-	if err != nil {
-		return err
-	}
-	if conn == nil {
-		return frame.Write(p.orders, m)
-	}
-	return sendWith(p.orders, m, conn)
 }

@@ -39,19 +39,19 @@ func unixConn(f *os.File) (*net.UnixConn, error) {
 	return u, nil
 }
 
-// sendWith sends a message and a connection's descriptor with it.
-func sendWith(to *net.UnixConn, m frame.Message, conn net.Conn) error {
-	b, err := frame.Append(nil, m)
-	if err != nil {
-		return err
-	}
-	sent := 0
+// passing writes a message to a process of our own, and a connection's descriptor with it.
+type passing struct {
+	*net.UnixConn
+	conn net.Conn
+}
+
+func (p passing) Write(b []byte) (sent int, err error) {
 	err = errors.New("the connection is closed")
-	frame.WithSocket(conn, func(fd int) { sent, _, err = to.WriteMsgUnix(b, unix.UnixRights(fd), nil) })
+	frame.WithSocket(p.conn, func(fd int) { sent, _, err = p.WriteMsgUnix(b, unix.UnixRights(fd), nil) })
 	if err == nil && sent < len(b) {
-		_, err = to.Write(b[sent:])
+		_, err = p.UnixConn.Write(b[sent:])
 	}
-	return err
+	return len(b), err
 }
 
 // conn is the connection that came with an order.

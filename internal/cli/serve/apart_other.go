@@ -7,8 +7,6 @@ import (
 	"net"
 	"os"
 	"time"
-
-	"github.com/gobw/gobw/internal/control/frame"
 )
 
 // canHandOver: elsewhere a test runs in the server's own process.
@@ -18,7 +16,10 @@ func socketPair() (*net.UnixConn, *os.File, error) { return nil, nil, errors.Err
 
 func unixConn(*os.File) (*net.UnixConn, error) { return nil, errors.ErrUnsupported }
 
-func sendWith(*net.UnixConn, frame.Message, net.Conn) error { return errors.ErrUnsupported }
+type passing struct {
+	*net.UnixConn
+	conn net.Conn
+}
 
 type withFile struct{ *net.UnixConn }
 

@@ -72,7 +72,7 @@ func runTestProcess(ctx context.Context) error {
 	}
 	in, out := &withFile{UnixConn: server}, &events{w: server}
 	out.write(event{}) // it has started
-	o, err := read[order](in, kindOrder)
+	o, err := frame.Read[order](in, kindOrder, maxOrderBytes)
 	if err != nil {
 		return err // there was no turn
 	}
@@ -96,7 +96,7 @@ func runTestProcess(ctx context.Context) error {
 	})
 	go func() {
 		for {
-			others, err := read[bool](in, kindOthers)
+			others, err := frame.Read[bool](in, kindOthers, maxOrderBytes)
 			if err != nil {
 				cancel(errors.New("the server has ended"))
 				return
@@ -116,19 +116,6 @@ func runTestProcess(ctx context.Context) error {
 	}
 	out.write(last)
 	return nil
-}
-
-// read waits for a message of the server's.
-func read[T any](in io.Reader, kind string) (T, error) {
-	m, err := frame.Read(in, maxOrderBytes)
-	if err == nil && m.Kind != kind {
-		err = fmt.Errorf("%q where %q was due", m.Kind, kind)
-	}
-	if err != nil {
-		var none T
-		return none, err
-	}
-	return frame.Decode[T](m)
 }
 
 // leaveWithClient ends the process of a test whose client has left, whatever the test is doing: memory may take its time to
@@ -163,13 +150,9 @@ type events struct {
 
 func (e *events) write(v event) {
 	v.Error, v.Figure = control.Bounded(v.Error), control.Bounded(v.Figure)
-	m, err := frame.Of(kindEvent, v)
-	if err != nil {
-		return
-	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	_ = frame.Write(e.w, m) // a server that has gone is noticed by its orders
+	_ = frame.Write(e.w, kindEvent, v) // a server that has gone is noticed by its orders
 }
 
 // figureText is the figure that the test is about.

@@ -20,7 +20,7 @@ const Short = 4 << 10
 
 // Kinds that every conversation has. Others are its own.
 const (
-	KindChallenge = "challenge" // prove that you know the token
+	KindChallenge = "challenge" // who are you; with a nonce: prove that you know the token
 	KindHello     = "hello"
 	KindError     = "error" // the sender gives up
 	KindBusy      = "busy"  // the sender serves others
@@ -71,7 +71,15 @@ func Append(b []byte, m Message) ([]byte, error) {
 }
 
 // Write sends one message where there is no session: to a process of our own.
-func Write(w io.Writer, m Message) error {
+func Write(w io.Writer, kind string, body any) error {
+	m, err := Of(kind, body)
+	if err != nil {
+		return err
+	}
+	return write(w, m)
+}
+
+func write(w io.Writer, m Message) error {
 	b, err := Append(nil, m)
 	if err == nil {
 		_, err = w.Write(b)
@@ -79,8 +87,20 @@ func Write(w io.Writer, m Message) error {
 	return err
 }
 
-// Read receives one message of at most so many bytes where there is no session. It passes heartbeats over.
-func Read(r io.Reader, most int) (Message, error) {
+// Read receives one message of a kind, of at most so many bytes, where there is no session.
+func Read[T any](r io.Reader, kind string, most int) (v T, err error) {
+	m, err := read(r, most)
+	if err != nil {
+		return v, err
+	}
+	if m.Kind != kind {
+		return v, wrong("%.20q message where %q was due", m.Kind, kind)
+	}
+	return Decode[T](m)
+}
+
+// read passes heartbeats over.
+func read(r io.Reader, most int) (Message, error) {
 	var f reader
 	for {
 		n, err := f.length(r)

@@ -25,20 +25,20 @@ func framed(text string) []byte {
 // TestReadBounds offers lengths that no message may have there.
 func TestReadBounds(t *testing.T) {
 	longest := `{"kind":"x"` + strings.Repeat(" ", Short-12) + "}"
-	if m, err := Read(bytes.NewReader(framed(longest)), Short); err != nil || m.Kind != "x" {
+	if m, err := read(bytes.NewReader(framed(longest)), Short); err != nil || m.Kind != "x" {
 		t.Errorf("%d bytes: %q, %v", len(longest), m.Kind, err)
 	}
-	if _, err := Read(bytes.NewReader(framed(longest)[:Short]), Short); !errors.Is(err, io.ErrUnexpectedEOF) {
+	if _, err := read(bytes.NewReader(framed(longest)[:Short]), Short); !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Errorf("cut short: %v, want an unexpected end", err)
 	}
 	for name, b := range map[string][]byte{"one more": framed(longest + " "), "4 GiB": []byte("\xff\xff\xff\xff{}"), "HTTP": []byte("GET / HTTP/1.0\r\n")} {
-		_, err := Read(bytes.NewReader(b), Short)
+		_, err := read(bytes.NewReader(b), Short)
 		var format *control.FormatError
 		if !errors.As(err, &format) || !strings.Contains(err.Error(), "the limit is 4096") {
 			t.Errorf("%s: %v, want a refusal for its length", name, err)
 		}
 	}
-	if m, err := Read(bytes.NewReader(append(make([]byte, 400), framed(`{"kind":"late"}`)...)), Short); err != nil || m.Kind != "late" {
+	if m, err := read(bytes.NewReader(append(make([]byte, 400), framed(`{"kind":"late"}`)...)), Short); err != nil || m.Kind != "late" {
 		t.Errorf("after a hundred heartbeats: %q, %v", m.Kind, err)
 	}
 }
@@ -79,7 +79,7 @@ func TestHalfAMessage(t *testing.T) {
 	for range 5 { // others allocate, too
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		if _, err := Read(bytes.NewReader(b), claimed); !errors.Is(err, io.ErrUnexpectedEOF) {
+		if _, err := read(bytes.NewReader(b), claimed); !errors.Is(err, io.ErrUnexpectedEOF) {
 			t.Fatal(err)
 		}
 		runtime.ReadMemStats(&after)
@@ -117,7 +117,7 @@ func TestPeerCannotSteerTheTerminal(t *testing.T) {
 		{`"C:\\u001b"`, `C:\u001b`},
 		{`"right\u202eleft"`, "right\ufffdleft"},
 	} {
-		m, err := Read(bytes.NewReader(framed(`{"kind":"hello","body":{"text":{"program":`+c.sent+`}}}`)), Short)
+		m, err := read(bytes.NewReader(framed(`{"kind":"hello","body":{"text":{"program":`+c.sent+`}}}`)), Short)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -186,11 +186,9 @@ func TestFalseServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		own, peer := net.Pipe()
 		go func() {
-			m, _ := Of(KindChallenge, proven{Nonce: make([]byte, nonceBytes)})
-			_ = Write(peer, m)
-			_, _ = Read(peer, Short)
-			m, _ = Of(KindHello, proven{Text: []byte(`{}`), Proof: []byte("trust me")})
-			_ = Write(peer, m)
+			_ = Write(peer, KindChallenge, proven{Nonce: make([]byte, nonceBytes)})
+			_, _ = read(peer, Short)
+			_ = Write(peer, KindHello, proven{Text: []byte(`{}`), Proof: []byte("trust me")})
 			_, _ = io.Copy(io.Discard, peer)
 		}()
 		s := New(own, Options{Dialled: true, Bears: time.Second, Token: []byte("right")})
@@ -208,7 +206,7 @@ func FuzzFrame(f *testing.F) {
 	f.Add(framed(`{"kind":"error","error":"\u001b","lost":true}`))
 	f.Add(framed(""))
 	testrun.Fuzz(f, func(t *testing.T, b []byte) {
-		m, err := Read(bytes.NewReader(b), 64<<10)
+		m, err := read(bytes.NewReader(b), 64<<10)
 		if err != nil {
 			return
 		}
@@ -216,7 +214,7 @@ func FuzzFrame(f *testing.F) {
 		if err != nil {
 			t.Fatalf("%+v does not encode: %v", m, err)
 		}
-		m2, err := Read(bytes.NewReader(again), 1<<20)
+		m2, err := read(bytes.NewReader(again), 1<<20)
 		if err != nil || m2.Kind != m.Kind || m2.Error != m.Error || m2.Lost != m.Lost {
 			t.Errorf("%+v decodes again as %+v, %v", m, m2, err)
 		}
@@ -277,11 +275,10 @@ func endPaused(t *testing.T) time.Duration {
 		t.Fatal(err)
 	}
 	s := New(here, Options{Bears: time.Minute, PauseAfter: "plan"})
-	b, _ := Append(nil, Message{Kind: "plan"})
-	if _, err := there.Write(b); err != nil {
+	if err := Write(there, "plan", 1); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Expect(t.Context(), "plan", 1<<10, time.Minute); err != nil {
+	if _, err := Expect[int](t.Context(), s, "plan", 1<<10, time.Minute); err != nil {
 		t.Fatal(err)
 	}
 	go func() {

@@ -24,7 +24,7 @@ func (s *Session) beat(every time.Duration) {
 		select {
 		case <-s.stop:
 			return
-		case <-s.dead:
+		case <-s.life.Done():
 			return
 		case every = <-s.pace:
 			t.Reset(every)

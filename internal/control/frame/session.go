@@ -49,9 +49,8 @@ type Session struct {
 
 	interval time.Duration      // of heartbeats
 	pace     chan time.Duration // a new one, once the peer has said its timeout
-	dead     chan struct{}      // closed when the peer is lost, said an error, or left
-	why      error              // set before dead is closed
-	once     sync.Once
+	life     context.Context    //nolint:containedctx // ends, with its cause, when the peer is lost, said an error, or left
+	die      context.CancelCauseFunc
 	stop     chan struct{} // closed by End, Abandon and Handover
 	end      sync.Once
 	wg       sync.WaitGroup
@@ -71,8 +70,9 @@ func New(conn net.Conn, o Options) *Session {
 		Ends: control.Ends{Conn: conn, Client: o.Dialled}, o: o, start: time.Now(),
 		r: bufio.NewReader(io.MultiReader(bytes.NewReader(o.From.Unread), conn)), interval: o.From.Beat,
 		arrived: make(chan struct{}, 1), awaited: make(chan struct{}, 1), pace: make(chan time.Duration, 1),
-		dead: make(chan struct{}), stop: make(chan struct{}),
+		stop: make(chan struct{}),
 	}
+	s.life, s.die = context.WithCancelCause(context.Background())
 	if s.interval == 0 {
 		s.interval = Interval(o.Bears)
 	}
@@ -228,11 +228,11 @@ func (s *Session) Receive(ctx context.Context, most int, limit time.Duration) (M
 		}
 		select {
 		case <-s.arrived:
-		case <-s.dead:
+		case <-s.life.Done():
 			if m, is := s.take(most); is {
 				return m, nil
 			}
-			return Message{}, s.why
+			return Message{}, context.Cause(s.life)
 		case <-ctx.Done():
 			return Message{}, fmt.Errorf("%s: %w", *s.doing.Load(), context.Cause(ctx))
 		case <-over:
@@ -252,18 +252,18 @@ func (s *Session) Await(ctx context.Context, most int, limit time.Duration) (kin
 	return m.Kind, err
 }
 
-// Expect waits for a message of a kind.
-func (s *Session) Expect(ctx context.Context, kind string, most int, limit time.Duration) (Message, error) {
+// Expect waits, as Receive does, for a message of a kind, and decodes it.
+func Expect[T any](ctx context.Context, s *Session, kind string, most int, limit time.Duration) (v T, err error) {
 	m, err := s.Receive(ctx, most, limit)
 	switch {
 	case err != nil:
-		return Message{}, err
+		return v, err
 	case m.Kind == KindBye:
-		return Message{}, s.saidGoodbye()
+		return v, s.saidGoodbye()
 	case m.Kind != kind:
-		return Message{}, s.Protest("%.20q message where %q was due", m.Kind, kind)
+		return v, s.Protest("%.20q message where %q was due", m.Kind, kind)
 	}
-	return m, nil
+	return Decode[T](m)
 }
 
 // Protest reports a peer that does not keep to the protocol.
@@ -294,8 +294,8 @@ func (s *Session) write(b []byte) error {
 	_ = s.Conn.SetWriteDeadline(time.Now().Add(s.o.Bears))
 	if _, err := s.Conn.Write(b); err != nil {
 		select { // the peer's own words, which may just be arriving, are better than the broken pipe
-		case <-s.dead:
-			return s.why
+		case <-s.life.Done():
+			return context.Cause(s.life)
 		case <-time.After(100 * time.Millisecond):
 			return control.Lost(context.Background(), *s.doing.Load(), err)
 		}
@@ -306,27 +306,11 @@ func (s *Session) write(b []byte) error {
 // Watch returns a context that ends, with its cause, when the peer is lost or reports an error.
 func (s *Session) Watch(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		select {
-		case <-s.dead:
-			cancel(s.why)
-		case <-ctx.Done():
-		}
-	}()
+	stop := context.AfterFunc(s.life, func() { cancel(context.Cause(s.life)) })
 	return ctx, func() {
+		stop()
 		cancel(nil)
-		<-done
 	}
-}
-
-// die records why the session ended; the first reason counts.
-func (s *Session) die(err error) {
-	s.once.Do(func() {
-		s.why = err
-		close(s.dead)
-	})
 }
 
 // End says a last word of kind error, busy or bye and closes. It waits until the peer has it, or a second.
@@ -339,7 +323,7 @@ func (s *Session) End(kind, words string, lost bool) {
 			s.mu.Unlock()
 			nudge(s.awaited)
 			select {
-			case <-s.dead:
+			case <-s.life.Done():
 			case <-time.After(min(time.Second, s.o.Bears)):
 			}
 		}
@@ -364,9 +348,9 @@ func (s *Session) Handover() (Handover, error) {
 	s.wg.Wait()
 	h := Handover{Beat: s.interval}
 	select {
-	case <-s.dead:
+	case <-s.life.Done():
 		_ = s.Conn.Close()
-		return h, s.why
+		return h, context.Cause(s.life)
 	default:
 	}
 	var err error
@@ -384,7 +368,7 @@ func (s *Session) Handover() (Handover, error) {
 // Farewell says a last word on a connection that has no session, and lets the peer read it.
 func Farewell(conn net.Conn, m Message, within time.Duration) {
 	_ = conn.SetDeadline(time.Now().Add(within))
-	if Write(conn, m) != nil {
+	if write(conn, m) != nil {
 		return
 	}
 	closeWrite(conn)

@@ -37,26 +37,23 @@ var (
 	ErrWrongToken = errors.New("wrong token: give both ends the same --token-file")
 )
 
-// Meet exchanges the hellos. Where there is a token the end that was dialled challenges, and each proves to the other that it knows it.
-func (s *Session) Meet(ctx context.Context, mine Hello, limit time.Duration) (Hello, error) {
+// Meet exchanges the hellos. The end that was dialled speaks first: with a token it challenges, and each proves to the other that it knows it.
+func (s *Session) Meet(ctx context.Context, mine Hello, limit time.Duration) (h Hello, err error) {
 	mine.BearsMs = s.o.Bears.Milliseconds()
 	text, err := json.Marshal(mine)
-	text = printable(text) // as it arrives
 	if err != nil {
-		return Hello{}, err
+		return h, err
 	}
-	var theirs proven
+	meet := s.meetAsServer
 	if s.o.Dialled {
-		theirs, err = s.meetAsClient(ctx, text, limit)
-	} else {
-		theirs, err = s.meetAsServer(ctx, text, limit)
+		meet = s.meetAsClient
 	}
+	theirs, err := meet(ctx, printable(text), limit) // as it arrives
 	if err != nil {
-		return Hello{}, err
+		return h, err
 	}
-	var h Hello
 	if err := json.Unmarshal(theirs.Text, &h); err != nil {
-		return Hello{}, s.Protest("a hello: %w", err)
+		return h, s.Protest("a hello: %w", err)
 	}
 	if bears := time.Duration(min(max(h.BearsMs, 0), time.Hour.Milliseconds())) * time.Millisecond; bears > 0 {
 		s.interval = Interval(min(s.o.Bears, bears))
@@ -66,28 +63,19 @@ func (s *Session) Meet(ctx context.Context, mine Hello, limit time.Duration) (He
 }
 
 func (s *Session) meetAsServer(ctx context.Context, text []byte, limit time.Duration) (theirs proven, err error) {
-	if s.o.Token == nil { // a client that has one learns that it is not asked for
-		if err := s.Send(KindHello, proven{Text: text}); err != nil {
-			return theirs, err
-		}
-		m, err := s.Expect(ctx, KindHello, Short, limit)
-		if err != nil {
-			return theirs, err
-		}
-		return Decode[proven](m)
+	var mine []byte
+	if s.o.Token != nil {
+		s.Doing("waiting for the proof of the token")
+		mine, limit = nonce(), proofTime
 	}
-	s.Doing("waiting for the proof of the token")
-	mine := nonce()
 	if err := s.Send(KindChallenge, proven{Nonce: mine}); err != nil {
 		return theirs, err
 	}
-	m, err := s.Expect(ctx, KindHello, Short, proofTime)
-	if err == nil {
-		theirs, err = Decode[proven](m)
-	}
+	theirs, err = Expect[proven](ctx, s, KindHello, Short, limit)
 	switch {
 	case err != nil:
 		return theirs, err
+	case s.o.Token == nil:
 	case len(theirs.Proof) == 0:
 		return theirs, ErrNoToken
 	case len(theirs.Nonce) != nonceBytes || !hmac.Equal(theirs.Proof, s.proof("client", mine, theirs.Nonce, theirs.Text)):
@@ -96,37 +84,24 @@ func (s *Session) meetAsServer(ctx context.Context, text []byte, limit time.Dura
 	return theirs, s.Send(KindHello, proven{Text: text, Proof: s.proof("server", mine, theirs.Nonce, text)})
 }
 
-func (s *Session) meetAsClient(ctx context.Context, text []byte, limit time.Duration) (proven, error) {
+func (s *Session) meetAsClient(ctx context.Context, text []byte, limit time.Duration) (theirs proven, err error) {
 	mine := proven{Text: text}
-	var challenge proven
-	if s.o.Token != nil {
+	challenge, err := Expect[proven](ctx, s, KindChallenge, Short, limit)
+	if err != nil {
+		return theirs, err
+	}
+	if s.o.Token != nil { // without one the server says whether it asks for it
 		s.Doing("proving the token")
-		m, err := s.Receive(ctx, Short, limit)
-		if err == nil {
-			challenge, err = Decode[proven](m)
-		}
-		if err != nil {
-			return proven{}, err
-		}
-		if m.Kind != KindChallenge || len(challenge.Nonce) != nonceBytes {
-			return proven{}, errors.New("the server does not ask for the token: start it with the same --token-file, or leave it out here")
+		if len(challenge.Nonce) != nonceBytes {
+			return theirs, errors.New("the server does not ask for the token: start it with the same --token-file, or leave it out here")
 		}
 		mine.Nonce = nonce()
 		mine.Proof = s.proof("client", challenge.Nonce, mine.Nonce, text)
 	}
 	if err := s.Send(KindHello, mine); err != nil {
-		return proven{}, err
+		return theirs, err
 	}
-	m, err := s.Receive(ctx, Short, limit)
-	switch {
-	case err != nil:
-		return proven{}, err
-	case m.Kind == KindChallenge:
-		return proven{}, errors.New("the server asks for a token: give the server's file with --token-file")
-	case m.Kind != KindHello:
-		return proven{}, s.Protest("%.20q message where %q was due", m.Kind, KindHello)
-	}
-	theirs, err := Decode[proven](m)
+	theirs, err = Expect[proven](ctx, s, KindHello, Short, limit)
 	if err == nil && s.o.Token != nil && !hmac.Equal(theirs.Proof, s.proof("server", challenge.Nonce, mine.Nonce, theirs.Text)) {
 		err = &control.FormatError{Err: errors.New("the server asks for a token, but does not have it")}
 	}
@@ -139,8 +114,11 @@ func nonce() []byte {
 	return b
 }
 
-// proof binds the token to who proves it, to both ends' nonces, so that none can be used again, and to what it says.
+// proof binds the token, where there is one, to who proves it, to both ends' nonces, so that none can be used again, and to what it says.
 func (s *Session) proof(who string, server, client, text []byte) []byte {
+	if s.o.Token == nil {
+		return nil
+	}
 	h := hmac.New(sha256.New, s.o.Token)
 	h.Write([]byte("gobw/1 " + who + "\x00"))
 	h.Write(server)

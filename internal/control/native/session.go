@@ -145,11 +145,7 @@ func (s *Session) Propose(ctx context.Context, p *plan.Spec) (*plan.Spec, error)
 		if err := s.Send(KindPropose, p); err != nil {
 			return nil, err
 		}
-		m, err := s.Expect(ctx, kindPlan, MaxPlanBytes, s.o.Timeouts.Phase+s.o.Wait)
-		if err != nil {
-			return nil, err
-		}
-		agreed, err := frame.Decode[plan.Spec](m)
+		agreed, err := frame.Expect[plan.Spec](ctx, s.Session, kindPlan, MaxPlanBytes, s.o.Timeouts.Phase+s.o.Wait)
 		s.plan = &agreed
 		return s.plan, err
 	}
@@ -188,19 +184,14 @@ type wait struct {
 }
 
 // swap sends a message and waits for the peer's of the same kind.
-func swap[T any](ctx context.Context, s *Session, kind string, local T, w wait) (T, error) {
-	var none T
+func swap[T any](ctx context.Context, s *Session, kind string, local T, w wait) (remote T, err error) {
 	s.Doing(w.doing)
 	if err := s.Send(kind, local); err != nil {
-		return none, err
+		return remote, err
 	}
 	ctx, done := s.o.Await(ctx, w.measuring)
 	defer done()
-	m, err := s.Expect(ctx, kind, w.most, w.limit)
-	if err != nil {
-		return none, err
-	}
-	return frame.Decode[T](m)
+	return frame.Expect[T](ctx, s.Session, kind, w.most, w.limit)
 }
 
 // Facts exchanges what the two systems are.
