@@ -128,7 +128,7 @@ func SourcesOf(from netip.AddrPort) [2]netip.Prefix {
 	return [2]netip.Prefix{network, address}
 }
 
-// Accept takes connections until the context ends or the listener fails for good. Where the process is out of descriptors, visitors
+// Accept takes connections until the context ends or the listener is closed or fails for good. Where the process is out of descriptors, visitors
 // give way.
 func (v *Visitors) Accept(ctx context.Context, l net.Listener, take func(net.Conn), failed func(error)) error {
 	for {
@@ -138,7 +138,7 @@ func (v *Visitors) Accept(ctx context.Context, l net.Listener, take func(net.Con
 		case err == nil:
 			take(conn)
 			continue
-		case ctx.Err() != nil:
+		case ctx.Err() != nil, errors.Is(err, net.ErrClosed):
 			return nil
 		case !passes:
 			return err

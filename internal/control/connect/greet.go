@@ -30,6 +30,9 @@ func (l *Listener) greet(v *admission.Visitor) {
 		return
 	}
 	l.visitors.Leave(v) // it has a slot: closing the listener leaves it alone
+	if l.o.Once {
+		_ = l.listener.Close() // first: with -R the test's queue pairs want its port
+	}
 	select {
 	case l.clients <- c:
 		if l.o.Once {

@@ -39,6 +39,7 @@ func Listen(o ListenOptions) (*Listener, error) {
 	if o.Address == "" {
 		o.Address = ":" + strconv.Itoa(control.DefaultPort)
 	}
+	o.Once = o.Once || o.RDMA != nil
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}

@@ -44,7 +44,7 @@ type ListenOptions struct {
 	// LocalFacts describes this end (page, cache line, MTU, outstanding reads) before a plan is known. It lets a client
 	// of perftest 6.28 or later, which says all of its test, be served without a plan; nil: such clients are refused.
 	LocalFacts func() (control.Facts, error)
-	// RDMA listens by RDMA CM on this device, for perftest's dialect; nil: TCP. The device outlives the sessions.
+	// RDMA listens by RDMA CM on this device, for perftest's dialect and Once; nil: TCP. The device outlives the sessions.
 	RDMA verbs.Device
 	// Once makes the listener close as soon as it has a client, as stock perftest servers do.
 	Once bool

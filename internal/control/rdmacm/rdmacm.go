@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"os"
 	"slices"
 	"sync"
 	"time"
@@ -34,32 +35,27 @@ func ConnectionManagerOf(d verbs.Device) (verbs.ConnectionManager, error) {
 }
 
 // conn carries a conversation over a reliable queue pair that RDMA CM connected (perftest's -z and -R): each Write is
-// one SEND. Nothing but messages shows: a peer that ends is the end of the stream. While nothing is said, an empty RDMA
-// WRITE now and then asks the peer's device, not its program, whether the peer is still there.
+// one SEND. It is one end of a pipe; at the other a goroutine passes on what the peer sends, and one sends what is written.
+// Nothing but messages shows: a peer that ends is the end of the stream. While nothing is said, an empty RDMA WRITE now and
+// then asks the peer's device, not its program, whether the peer is still there.
 type conn struct {
-	cm       verbs.CMConnection
-	qp       verbs.QueuePair
-	cq       verbs.CompletionQueue
-	channel  verbs.CompletionChannel
-	region   verbs.MemoryRegion
-	buffer   *verbs.Buffer // a slot for each receive, and one to send from
-	closers  []io.Closer
-	in, feed net.Conn // what arrives is written to feed and read from in
+	net.Conn
+	far            net.Conn // the other end of the pipe
+	cm             verbs.CMConnection
+	qp             verbs.QueuePair
+	received, sent completions
+	region         verbs.MemoryRegion
+	buffer         *verbs.Buffer // a slot for each receive, and one to send from
+	closers        []io.Closer
+	peer           time.Duration // how long the peer's device may be silent
 
-	ctx    context.Context // ends with its cause when nothing more will come
-	cancel context.CancelCauseFunc
-	inbox  chan []byte
-	sent   chan verbs.Completion
-	wg     sync.WaitGroup
-	once   sync.Once
-	err    error
-	closed func() // told once, at the end; nil: nobody
-
+	ctx     context.Context //nolint:containedctx // ends with its cause when nothing more will come
+	cancel  context.CancelCauseFunc
 	posting sync.Mutex // of both queues
-	sending sync.Mutex // one request at a time
-	mu      sync.Mutex
-	limit   time.Time     // of writing
-	moved   chan struct{} // the limit has changed
+	sending sync.WaitGroup
+	others  sync.WaitGroup
+	once    sync.Once
+	err     error
 }
 
 // Dial connects to a listener. Errors that match ECONNREFUSED say that nobody listens.
@@ -77,9 +73,9 @@ func Dial(ctx context.Context, d verbs.Device, to netip.AddrPort, source netip.A
 
 // newConn makes the queue pair and connects it. It owns cm.
 func newConn(ctx context.Context, d verbs.Device, cm verbs.CMConnection, peer time.Duration) (_ *conn, err error) {
-	c := &conn{cm: cm, inbox: make(chan []byte, receives), sent: make(chan verbs.Completion, 1), moved: make(chan struct{}, 1)}
+	c := &conn{cm: cm, peer: peer}
 	c.ctx, c.cancel = context.WithCancelCause(context.Background())
-	c.in, c.feed = net.Pipe()
+	c.Conn, c.far = net.Pipe()
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, c.Close())
@@ -97,16 +93,22 @@ func newConn(ctx context.Context, d verbs.Device, cm verbs.CMConnection, peer ti
 		return nil, err
 	}
 	for i := range receives {
-		if err := c.receive(uint64(i)); err != nil {
+		if err := c.postReceive(uint64(i)); err != nil {
 			return nil, err
 		}
 	}
 	if _, err := cm.Join(ctx, c.qp, verbs.ConnectOptions{MinRNRTimer: 12, Timeout: rdmaTimeout, RetryCount: 7, RNRRetry: 7}); err != nil {
 		return nil, err
 	}
-	c.wg.Go(c.poll)
-	c.wg.Go(c.deliver)
-	c.wg.Go(func() { c.keepAlive(max(peer/3, 100*time.Millisecond)) })
+	c.others.Go(func() {
+		select {
+		case <-cm.Gone():
+			c.cancel(io.EOF)
+		case <-c.ctx.Done():
+		}
+	})
+	c.others.Go(c.receive)
+	c.sending.Go(c.send)
 	return c, nil
 }
 
@@ -117,14 +119,16 @@ func (c *conn) open(d verbs.Device) error {
 		return err
 	}
 	c.closers = append(c.closers, pd)
-	if c.channel, err = d.CreateCompletionChannel(); err != nil {
-		return err
+	for _, q := range []*completions{&c.received, &c.sent} {
+		if q.channel, err = d.CreateCompletionChannel(); err != nil {
+			return err
+		}
+		c.closers = append(c.closers, q.channel)
+		if q.CompletionQueue, err = d.CreateCQ(verbs.CompletionQueueOptions{Depth: 2 * receives, Channel: q.channel}); err != nil {
+			return err
+		}
+		c.closers = append(c.closers, q)
 	}
-	c.closers = append(c.closers, c.channel)
-	if c.cq, err = d.CreateCQ(verbs.CompletionQueueOptions{Depth: 2 * receives, Channel: c.channel}); err != nil {
-		return err
-	}
-	c.closers = append(c.closers, c.cq)
 	if c.buffer, err = verbs.Alloc((receives+1)*messageBytes, verbs.MemoryOptions{Touch: true}); err != nil {
 		return err
 	}
@@ -133,226 +137,178 @@ func (c *conn) open(d verbs.Device) error {
 		return err
 	}
 	c.closers = append(c.closers, c.region)
-	if c.qp, err = pd.CreateQP(verbs.QueuePairOptions{SendCQ: c.cq, SendDepth: 1, RecvDepth: receives}); err != nil {
+	c.qp, err = pd.CreateQP(verbs.QueuePairOptions{SendCQ: c.sent.CompletionQueue, RecvCQ: c.received.CompletionQueue, SendDepth: 1, RecvDepth: receives})
+	if err != nil {
 		return err
 	}
 	c.closers = append(c.closers, c.qp)
 	return nil
 }
 
+// completions are those of one of the queues.
+type completions struct {
+	verbs.CompletionQueue
+	channel verbs.CompletionChannel
+}
+
+// next waits for the next completion, or for the end of the context. Completions that were there by then come first.
+func (q *completions) next(ctx context.Context) (verbs.Completion, error) {
+	var found [1]verbs.Completion
+	for armed := false; ; armed = !armed {
+		ended := ctx.Err() != nil // asked before Poll
+		n, err := q.Poll(found[:])
+		switch {
+		case err != nil || n > 0:
+			return found[0], err
+		case ended:
+			return found[0], context.Cause(ctx)
+		case !armed: // then poll again: what came before makes no event
+			err = q.Arm(verbs.NotifyAny)
+		default:
+			_, err = q.channel.Wait(ctx)
+		}
+		if err != nil && ctx.Err() == nil {
+			return found[0], err
+		}
+	}
+}
+
+// outcome is nil of a request that succeeded. What was flushed had no chance: the end of the connection has another cause.
+func (c *conn) outcome(w verbs.Completion) error {
+	switch w.Status {
+	case verbs.Success:
+		return nil
+	case verbs.RetryExceeded:
+		return control.ErrSilent
+	case verbs.FlushError:
+		select {
+		case <-c.ctx.Done():
+			return context.Cause(c.ctx)
+		case <-time.After(c.peer):
+		}
+	}
+	return &verbs.CompletionError{Device: c.qp.Device().Info().Name, Completion: w}
+}
+
 func (c *conn) slot(i uint64) []byte {
 	return c.buffer.Bytes()[i*messageBytes:][:messageBytes]
 }
 
-func (c *conn) sge(i uint64, n int) verbs.SGE {
-	return verbs.SGE{Addr: c.buffer.Addr() + i*messageBytes, Length: uint32(n), LKey: c.region.LKey()}
+func (c *conn) sge(i uint64, n int) []verbs.SGE {
+	return []verbs.SGE{{Addr: c.buffer.Addr() + i*messageBytes, Length: uint32(n), LKey: c.region.LKey()}}
 }
 
-// receive posts slot i.
-func (c *conn) receive(i uint64) error {
+// postReceive posts slot i.
+func (c *conn) postReceive(i uint64) error {
 	c.posting.Lock()
 	defer c.posting.Unlock()
-	return c.qp.PostReceive([]verbs.ReceiveRequest{{ID: i, SGEs: []verbs.SGE{c.sge(i, messageBytes)}}})
+	return c.qp.PostReceive([]verbs.ReceiveRequest{{ID: i, SGEs: c.sge(i, messageBytes)}})
 }
 
-// poll takes completions until the connection ends, then those that had come before.
-func (c *conn) poll() {
-	ctx, gone := context.WithCancelCause(c.ctx)
-	defer gone(nil)
-	c.wg.Go(func() {
-		select {
-		case <-c.cm.Gone():
-			gone(io.EOF)
-		case <-ctx.Done():
-		}
-	})
-	var why error
-	for armed := false; ; {
-		ended := ctx.Err() != nil // asked first: what is there by then came before the end
-		n, err := c.drain()
-		switch {
-		case err != nil:
-			why = err
-		case n > 0:
-			continue
-		case ended:
-			why = context.Cause(ctx)
-		case !armed: // then poll again: what came before makes no event
-			armed = true
-			why = c.cq.Arm(verbs.NotifyAny)
-		default:
-			armed = false
-			if _, err := c.channel.Wait(ctx); err != nil && ctx.Err() == nil {
-				why = err
-			}
-		}
-		if why != nil {
-			break
-		}
-	}
-	close(c.inbox)
-	c.cancel(why)
-}
-
-// drain handles the completions that are there.
-func (c *conn) drain() (int, error) {
-	var found [2 * receives]verbs.Completion
-	n, err := c.cq.Poll(found[:])
-	if err != nil {
-		return 0, err
-	}
-	for i := range found[:n] {
-		w := &found[i]
-		switch {
-		case w.ID >= receives: // ours to send
-			c.sent <- *w
-		case w.Status != verbs.Success:
-			select {
-			case <-c.cm.Gone():
-				return 0, io.EOF // what was posted is flushed
-			default:
-				return 0, &verbs.CompletionError{Device: c.qp.Device().Info().Name, Completion: *w}
-			}
-		default:
-			message := slices.Clone(c.slot(w.ID)[:min(int(w.Bytes), messageBytes)])
-			if err := c.receive(w.ID); err != nil {
-				return 0, err
-			}
-			select {
-			case c.inbox <- message:
-			default:
-				return 0, &control.FormatError{Err: errors.New("it sends more than was due")}
-			}
-		}
-	}
-	return n, nil
-}
-
-// deliver hands messages to whoever reads, and after the last one the end.
-func (c *conn) deliver() {
-	for m := range c.inbox {
-		if _, err := c.feed.Write(m); err != nil {
-			break // nobody reads any more
-		}
-	}
-	_ = c.feed.Close()
-}
-
-// keepAlive asks the peer's device for a sign of life.
-func (c *conn) keepAlive(every time.Duration) {
-	t := time.NewTicker(every)
-	defer t.Stop()
+// receive hands messages to whoever reads until the connection ends. A peer that sends more than is read waits.
+func (c *conn) receive() {
+	defer func() { _ = c.far.Close() }()
 	for {
-		select {
-		case <-t.C:
-		case <-c.ctx.Done():
+		w, err := c.received.next(c.ctx)
+		if err == nil {
+			err = c.outcome(w)
+		}
+		if err == nil {
+			_, err = c.far.Write(c.slot(w.ID)[:min(w.Bytes, messageBytes)])
+		}
+		if err == nil {
+			err = c.postReceive(w.ID)
+		}
+		if err != nil {
+			c.cancel(err)
 			return
 		}
-		c.sending.Lock()
-		err := c.post(verbs.SendRequest{Opcode: verbs.OpWrite})
-		if err == nil {
-			select {
-			case w := <-c.sent:
-				err = c.completed(w)
-			case <-c.ctx.Done():
-			}
+	}
+}
+
+// send sends what is written, one message at a time, until the pipe is closed.
+func (c *conn) send() {
+	for {
+		_ = c.far.SetReadDeadline(time.Now().Add(max(c.peer/3, 100*time.Millisecond)))
+		n, err := c.far.Read(c.slot(receives))
+		r := verbs.SendRequest{Opcode: verbs.OpSend, SGEs: c.sge(receives, n)}
+		switch {
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			r = verbs.SendRequest{Opcode: verbs.OpWrite}
+			err = c.sendOne(r)
+		case err != nil:
+			return
+		case n == 0: // see CloseWrite
+			err = errors.Join(c.cm.Disconnect(), io.EOF)
+		default:
+			err = c.sendOne(r)
 		}
-		c.sending.Unlock()
-		if errors.Is(err, verbs.RetryExceeded) {
-			c.cancel(control.ErrSilent)
+		if err != nil {
+			c.cancel(err)
 		}
 	}
 }
 
-func (c *conn) post(r verbs.SendRequest) error {
+// sendOne returns when the peer's device has the message, or the peer has left or is silent.
+func (c *conn) sendOne(r verbs.SendRequest) error {
 	if c.ctx.Err() != nil {
 		return context.Cause(c.ctx)
 	}
-	r.ID, r.Flags = receives, verbs.Signaled
+	r.Flags = verbs.Signaled
 	c.posting.Lock()
-	defer c.posting.Unlock()
-	return c.qp.PostSend([]verbs.SendRequest{r})
-}
-
-func (c *conn) completed(w verbs.Completion) error {
-	if w.Status == verbs.Success {
-		return nil
+	err := c.qp.PostSend([]verbs.SendRequest{r})
+	c.posting.Unlock()
+	if err != nil {
+		return err
 	}
-	return &verbs.CompletionError{Device: c.qp.Device().Info().Name, Completion: w, Sent: 1}
+	ctx, stop := context.WithTimeoutCause(c.ctx, c.peer, control.ErrSilent)
+	defer stop()
+	w, err := c.sent.next(ctx)
+	if err != nil {
+		return err
+	}
+	return c.outcome(w)
 }
 
-// Write sends a message, and returns when the peer's device has it or the peer has left.
+// Write sends a message. One that is under way when the peer leaves is written: reading tells whether that was too early.
 func (c *conn) Write(b []byte) (int, error) {
-	if len(b) > messageBytes {
+	switch {
+	case len(b) > messageBytes:
 		return 0, fmt.Errorf("a message of %d bytes by RDMA: the limit is %d", len(b), messageBytes)
+	case c.ctx.Err() != nil:
+		return 0, context.Cause(c.ctx)
 	}
-	c.sending.Lock()
-	defer c.sending.Unlock()
-	copy(c.slot(receives), b)
-	if err := c.post(verbs.SendRequest{Opcode: verbs.OpSend, SGEs: []verbs.SGE{c.sge(receives, len(b))}}); err != nil {
-		return 0, err
-	}
-	for {
-		c.mu.Lock()
-		limit := c.limit
-		c.mu.Unlock()
-		wait := time.Duration(1<<63 - 1)
-		if !limit.IsZero() {
-			wait = time.Until(limit)
-		}
-		t := time.NewTimer(wait)
-		select {
-		case w := <-c.sent:
-			t.Stop()
-			if err := c.completed(w); err != nil {
-				return 0, err
-			}
-			return len(b), nil
-		case <-c.ctx.Done():
-			t.Stop()
-			if why := context.Cause(c.ctx); !errors.Is(why, io.EOF) {
-				return 0, why
-			}
-			return len(b), nil // it was under way when the peer left: reading tells whether that was too early
-		case <-c.moved:
-			t.Stop()
-		case <-t.C:
-			c.cancel(control.ErrSilent) // the request may yet complete: nothing can follow it
-			return 0, control.ErrSilent
-		}
-	}
+	return c.Conn.Write(b)
 }
 
 // Read reads what has arrived, and at the end says why it ended.
 func (c *conn) Read(b []byte) (int, error) {
-	n, err := c.in.Read(b)
+	n, err := c.Conn.Read(b)
 	if errors.Is(err, io.EOF) && c.ctx.Err() != nil {
 		err = context.Cause(c.ctx)
 	}
 	return n, err
 }
 
-// CloseWrite tells the peer that nothing more will come.
+// CloseWrite tells the peer, once it has what was written, that nothing more will come: a message of no bytes asks for that.
 func (c *conn) CloseWrite() error {
-	c.sending.Lock()
-	defer c.sending.Unlock()
-	return c.cm.Disconnect()
+	_ = c.SetWriteDeadline(time.Now().Add(c.peer))
+	_, err := c.Write(nil)
+	return err
 }
 
-// Close ends the connection and frees everything.
+// Close lets what was written leave, ends the connection and frees everything.
 func (c *conn) Close() error {
 	c.once.Do(func() {
+		errs := []error{c.Conn.Close()}
+		c.sending.Wait()
 		c.cancel(net.ErrClosed)
-		errs := []error{c.in.Close()}
-		c.wg.Wait()
+		c.others.Wait()
 		errs = append(errs, c.cm.Close())
 		for _, x := range slices.Backward(c.closers) {
 			errs = append(errs, x.Close())
 		}
 		c.err = errors.Join(errs...)
-		if c.closed != nil {
-			c.closed()
-		}
 	})
 	return c.err
 }
@@ -362,23 +318,3 @@ func (c *conn) LocalAddr() net.Addr { return net.TCPAddrFromAddrPort(c.cm.LocalA
 
 // RemoteAddr is the peer's.
 func (c *conn) RemoteAddr() net.Addr { return net.TCPAddrFromAddrPort(c.cm.RemoteAddr()) }
-
-// SetDeadline limits reading and writing.
-func (c *conn) SetDeadline(t time.Time) error {
-	return errors.Join(c.SetReadDeadline(t), c.SetWriteDeadline(t))
-}
-
-// SetReadDeadline limits reading.
-func (c *conn) SetReadDeadline(t time.Time) error { return c.in.SetReadDeadline(t) }
-
-// SetWriteDeadline limits writing, also a Write that waits now.
-func (c *conn) SetWriteDeadline(t time.Time) error {
-	c.mu.Lock()
-	c.limit = t
-	c.mu.Unlock()
-	select {
-	case c.moved <- struct{}{}:
-	default:
-	}
-	return nil
-}
