@@ -12,7 +12,7 @@ import (
 // comparisons match, whole. Whatever else needs its fields derives them from the tags: points, columns, the schema, labels,
 // titles, legends, differences. The tags are those of package fields. A new field goes last in its block.
 type Plan struct {
-	Operation string `json:"operation"` // "write", "read", "send", "atomic"
+	Operation string `json:"operation"` // "write", "read", "send", "atomic", "flush"
 	Kind      string `json:"kind"`      // "bandwidth", "latency"
 	Transport string `json:"transport" words:"%s,title"`
 	Direction string `json:"direction" words:"direction %s" usual:"out" of:"bandwidth"` // "out", "in", "both": as the client sees it

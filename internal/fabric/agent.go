@@ -97,7 +97,7 @@ func find(ctx context.Context, cfg AgentConfig) (*frame.Session, error) {
 		select {
 		case <-time.After(again):
 		case <-ctx.Done():
-			return nil, fmt.Errorf("%w (%w)", context.Cause(ctx), last)
+			return nil, fmt.Errorf("%w: %w", context.Cause(ctx), last)
 		}
 	}
 }
@@ -137,7 +137,7 @@ func meetRankZero(ctx context.Context, cfg AgentConfig, place string) (*frame.Se
 // where that is the name of rank 0's host, each host looks for rank 0 on itself.
 func explain(place string, err error) error {
 	if unknown, is := errors.AsType[*net.DNSError](err); is {
-		return fmt.Errorf("%s: its name does not resolve here (%w): mend DNS or /etc/hosts, or give rank 0's address by --coordinator", place, unknown)
+		return fmt.Errorf("%s: %w: correct DNS or /etc/hosts, or give the address of rank 0 by --coordinator", place, unknown)
 	}
 	dialled, is := errors.AsType[*net.OpError](err)
 	host, _, _ := net.SplitHostPort(place)
@@ -145,7 +145,7 @@ func explain(place string, err error) error {
 		at, e := netip.ParseAddrPort(dialled.Addr.String())
 		switch {
 		case e == nil && at.Addr().IsLoopback():
-			return fmt.Errorf("%s: its name resolves to %s, which is this host itself (%w): mend /etc/hosts, or give rank 0's address by --coordinator", place, at.Addr(), err)
+			return fmt.Errorf("%s: %w: here this name is this host itself; give the address of rank 0 by --coordinator", place, err)
 		case errors.Is(err, syscall.ECONNREFUSED):
 			return fmt.Errorf("%s: %w: rank 0 is not running there, or its name resolves to another host", place, err)
 		}

@@ -25,8 +25,8 @@ func TestPlaceThatIsNotRankZero(t *testing.T) {
 		err         error
 		want        string
 	}{
-		{"does not resolve", "node1:18600", &net.OpError{Op: "dial", Net: "tcp", Err: &net.DNSError{Err: "no such host", Name: "node1", IsNotFound: true}}, "its name does not resolve here"},
-		{"resolves to loopback", "node1:18600", refused("127.0.1.1:18600"), "resolves to 127.0.1.1, which is this host itself"},
+		{"does not resolve", "node1:18600", &net.OpError{Op: "dial", Net: "tcp", Err: &net.DNSError{Err: "no such host", Name: "node1", IsNotFound: true}}, "node1: no such host: correct DNS or /etc/hosts"},
+		{"resolves to loopback", "node1:18600", refused("127.0.1.1:18600"), "connection refused: here this name is this host itself"},
 		{"resolves to another host", "node1:18600", &strangerError{frame.ErrWrongToken}, "its name may resolve to another host"},
 		{"something else listens", "node1:18600", &strangerError{errors.New("this is no message")}, "another run may be there"},
 		{"not up yet", "node1:18600", refused("10.0.0.1:18600"), "node1:18600: dial tcp 10.0.0.1:18600: connect: connection refused: rank 0 is not running there, or its name resolves to another host"},

@@ -33,9 +33,9 @@ func TestTestedSaysWhatWasJudged(t *testing.T) {
 		untimed    int
 		want, lack string
 	}{
-		{0, "a host slower by", "Speeds are judged"},
+		{0, "a host that is", "Speeds are judged"},
 		{4, "Speeds are judged for 2 of them", "speeds are not"},
-		{6, "connections and data are judged here, speeds are not", "a host slower by"},
+		{6, "connections and data are judged here, speeds are not", "a host that is"},
 	} {
 		m := &Matrix{Rounds: []Round{{}}, Judged: Judged{Sigma: 0.01, HostPower: 0.05, LinkPower: 0.05, Tested: 6, Pairs: 6, Untimed: tt.untimed}}
 		if got := m.Tested(); !strings.Contains(got, tt.want) || strings.Contains(got, tt.lack) {

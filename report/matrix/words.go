@@ -17,7 +17,7 @@ func (m *Matrix) Tested() string {
 	if len(m.Rounds) == 0 {
 		return "No round was run: nothing was tested."
 	}
-	s := fmt.Sprintf("Tested %d of %d ordered pairs (%s), pattern %s. Noise between measurements: %s.", j.Tested, j.Pairs,
+	s := fmt.Sprintf("Tested %d of %d ordered pairs (%s), pattern %s. Measurements of one path vary by %s.", j.Tested, j.Pairs,
 		Percent(float64(j.Tested)/float64(max(j.Pairs, 1))), m.Pattern, Percent(j.Sigma))
 	switch {
 	case j.HostPower == 0:
@@ -27,7 +27,7 @@ func (m *Matrix) Tested() string {
 	case j.Untimed > 0:
 		s += fmt.Sprintf(" Speeds are judged for %d of them, with one sender per receiver.", j.Tested-j.Untimed)
 	}
-	s += fmt.Sprintf(" This run finds (95 %%): a host slower by %s, a tested link slower by %s.", Percent(j.HostPower), Percent(j.LinkPower))
+	s += fmt.Sprintf(" With a probability of 95 %% this run detects a host that is %s slower, or a tested link that is %s slower.", Percent(j.HostPower), Percent(j.LinkPower))
 	s += plain.When(j.Tested < j.Pairs, " Links that were not tested are unknown.")
 	s += plain.When(j.NotReproduced > 0, " Slow once, but not when tested again: %s.", plain.Plural(j.NotReproduced, "link"))
 	s += plain.When(j.Untried > 0, " Slow once, not tested again because there were too many: %s.", plain.Plural(j.Untried, "link"))

@@ -34,7 +34,7 @@ func (m hostMatrix) tables(d *report.Document) []table {
 		g := checkGrid(bad[:min(len(bad), mostBad)])
 		g.Title = "Not good"
 		if slices.ContainsFunc(bad, func(c report.Check) bool { return strings.Contains(c.Actual, "%") }) {
-			g.Title += " (actual: share of what was expected, and how often it was tested again)"
+			g.Notes = append(g.Notes, "actual: share of what was expected; in brackets: re-tests, while other hosts measure (busy) and alone")
 		}
 		good := 0
 		for _, c := range d.Checks {
@@ -42,7 +42,7 @@ func (m hostMatrix) tables(d *report.Document) []table {
 				good++
 			}
 		}
-		g.Title += plain.When(len(m.Rounds) > 0, "; %d of %s are good", good, plain.Plural(len(m.Hosts), "host")) +
+		g.Title += plain.When(len(m.Rounds) > 0, " (%d of %s are good)", good, plain.Plural(len(m.Hosts), "host")) +
 			plain.When(len(bad) > mostBad, "; the saved result has all %d", len(bad))
 		out = append(out, g)
 	}

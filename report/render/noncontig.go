@@ -179,13 +179,13 @@ func (n experiment) goodputGrid(t noncontigTable) table {
 		g.Rows = append(g.Rows, row)
 	}
 	if g.dropEmpty(g.keys); slices.Contains(g.Header, "ratio") {
-		g.Notes = append(g.Notes, fmt.Sprintf("ratio: goodput of %s / goodput of %s (median of all rounds); above 1 %[1]s is faster", device, cpu))
+		g.Notes = append(g.Notes, fmt.Sprintf("ratio: goodput of %s / goodput of %s (median of all rounds); above 1: %[1]s is faster", device, cpu))
 	}
 	for _, m := range []struct{ mark, words string }{
 		{winnerMark, "the fastest strategy of its row, not counting contiguous"},
 		{sameMark, fmt.Sprintf("the same, within %.0f %%", 100*stats.DefaultMargin)},
 		{openMark, "cannot tell whether they differ"},
-		{timeMark, fmt.Sprintf("ratio of the median message times instead, %s / %s; above 1 %[2]s is faster", cpu, device)},
+		{timeMark, fmt.Sprintf("ratio of the median message times instead, %s / %s; above 1: %[2]s is faster", cpu, device)},
 		{bestMark, fmt.Sprintf("ratio of the highest goodputs within each run instead, %s / %s", device, cpu)},
 	} {
 		if marks[m.mark] {

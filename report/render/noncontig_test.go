@@ -110,7 +110,7 @@ func TestNoncontigRatio(t *testing.T) {
 			q.By = noncontig.ByTime
 		}
 	}
-	if notes := (experiment{d.Noncontig}).tables()[0].Notes; !slices.Contains(notes, "t: ratio of the median message times instead, pack / gather-write; above 1 gather-write is faster") {
+	if notes := (experiment{d.Noncontig}).tables()[0].Notes; !slices.Contains(notes, "t: ratio of the median message times instead, pack / gather-write; above 1: gather-write is faster") {
 		t.Errorf("ratios of times, with the legend %q", notes)
 	}
 	for i := range d.Noncontig.Cells {

@@ -68,7 +68,7 @@ func (f *flags) bind(cmd *cobra.Command, kind plan.Kind) {
 	})
 	cmdline.Group(fs, "What to test")
 	cmdline.Parsed(fs, wrong, &c.hosts, "hosts", "", "", "all hosts: a `FILE` with one per line, or node[1-4]; start the others with --coordinator", readHosts)
-	cmdline.Parsed(fs, wrong, &c.coordinator, "coordinator", "", "", "find rank 0 at `ADDRESS`: HOST, HOST:PORT or :PORT; without a launcher: join the run there", func(text string) (string, error) {
+	cmdline.Parsed(fs, wrong, &c.coordinator, "coordinator", "", "", "rank 0 is at this `ADDRESS`: HOST or HOST:PORT; at rank 0 itself: listen on :PORT", func(text string) (string, error) {
 		host, port, err := net.SplitHostPort(text)
 		if err != nil {
 			return text, nil //nolint:nilerr // a host alone

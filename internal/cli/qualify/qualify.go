@@ -115,7 +115,7 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 	fs.StringSliceVar(&f.leaveOut, "leave-out", nil, "skip this `KIND` of expectations of the plan: line (line rate), counters, all")
 	cmdline.Group(fs, "Verdict")
 	f.Bind(fs, render.QualificationFormats())
-	f.Output.Resumable(fs, "continue after the last test in the --save file")
+	f.Output.Resumable(fs, "skip the tests that finished in the --save file")
 	cmdline.Group(fs, "Result")
 	cmdline.GroupFlags(cmd)
 	cmdline.Brief(cmd, "device", "loopback", "only", "list", "runs", "expect", "save")
