@@ -141,7 +141,7 @@ func Documents(old, new []*report.Document, o Options) (*Comparison, error) {
 		}
 	}
 	if len(c.Points) == 0 && (len(figures) == 0 || !sameTest(old, new, o.By)) {
-		return nil, noCommonPoint(before, after)
+		return nil, noCommonPoint(before, after, o.By)
 	}
 	return c, nil
 }
@@ -186,7 +186,7 @@ func (c *Comparison) match(before, after *series.Collection, o Options) {
 	for _, b := range before.Series {
 		a := after.Find(b.Key)
 		if a == nil {
-			c.OnlyOld = append(c.OnlyOld, b.String())
+			c.OnlyOld = append(c.OnlyOld, b.String()+otherwise(b, after))
 			continue
 		}
 		row := b.Row + plain.When(b.By != a.By, " (%s %s → %s)", o.By, cmp.Or(b.By, "none"), cmp.Or(a.By, "none"))
@@ -199,6 +199,16 @@ func (c *Comparison) match(before, after *series.Collection, o Options) {
 		}
 	}
 	c.Judge(sides, o.Accept)
+}
+
+// otherwise says how the other side measured the same row.
+func otherwise(s *series.Series, other *series.Collection) string {
+	for _, o := range other.Series {
+		if o.Row == s.Row && o.Figure == s.Figure {
+			return " (" + strings.Join(s.Differences(o.Key), "; ") + ": measure both with the same)"
+		}
+	}
+	return ""
 }
 
 // NewPoint is what became of a figure, from its values on both sides in the figure's base unit; effect tells how they differ.
@@ -301,7 +311,7 @@ func figuresOf(c *series.Collection) string {
 }
 
 // noCommonPoint names the old series that differs from one of the new in the fewest fields, and those.
-func noCommonPoint(before, after *series.Collection) error {
+func noCommonPoint(before, after *series.Collection, by string) error {
 	var old *series.Series
 	var differ []string
 	for _, b := range before.Series[:min(len(before.Series), 16)] {
@@ -315,6 +325,9 @@ func noCommonPoint(before, after *series.Collection) error {
 		return fmt.Errorf("OLD and NEW have no common figure (OLD: %s; NEW: %s): measure the same test for both", figuresOf(before), figuresOf(after))
 	}
 	remedy := "measure with the same options"
+	if by != "" {
+		return fmt.Errorf("the values of %s have no common point; the nearest is %s: they also differ in %s · %s", by, old, strings.Join(differ, "; "), remedy)
+	}
 	if name, _, _ := strings.Cut(differ[0], ":"); len(differ) == 1 {
 		remedy += ", or compare with --by " + name
 	}
@@ -330,7 +343,7 @@ func Figures(names []string) ([]figure.Figure, error) {
 		case !ok && slices.Contains(figure.CounterNames(), name):
 			f = figure.Counter(name)
 		case !ok:
-			return nil, fmt.Errorf("no figure %q%s; there are %s", name, plain.Suggest(name, figure.Words()), strings.Join(figure.Words(), ", "))
+			return nil, fmt.Errorf("no figure %q%s", name, plain.Choices(name, figure.Words()))
 		case f.Direction == stats.Neither:
 			return nil, fmt.Errorf("figure %q cannot be better or worse: compare bw, msgrate, p50 or p99", name)
 		}

@@ -265,7 +265,7 @@ func (p *parser) comparison() (c comparison, err error) {
 		return c, err
 	}
 	if c.left.figure == nil || c.left.factor != 1 {
-		return c, p.fail(c.left.column, "an expectation begins with a figure; there are %s", strings.Join(figure.Words(), ", "))
+		return c, p.fail(c.left.column, "an expectation begins with a figure%s", plain.Choices("", figure.Words()))
 	}
 	t := p.next()
 	if t.kind == tokenEnd {
@@ -351,7 +351,7 @@ func (p *parser) word(t lexeme) (operand, error) {
 	if end := before; dotted && (end == "local" || end == "peer") && !slices.Contains(p.options.Tests, end) {
 		name, any := strings.CutPrefix(after, "counter.")
 		if !any && !slices.Contains(figure.CounterNames(), name) {
-			return operand{}, p.fail(afterColumn, "no counter %q%s; there are %s; the device's own: %s.counter.%s", name, plain.Suggest(name, figure.CounterNames()), strings.Join(figure.CounterNames(), ", "), end, name)
+			return operand{}, p.fail(afterColumn, "no counter %q%s; the device's own: %s.counter.%s", name, plain.Choices(name, figure.CounterNames()), end, name)
 		}
 		return of("", figure.CounterOf(end, name))
 	}
@@ -361,11 +361,11 @@ func (p *parser) word(t lexeme) (operand, error) {
 		}
 		f, known := figure.Named(after)
 		if !known {
-			return operand{}, p.fail(afterColumn, "no figure %q%s; there are %s", after, plain.Suggest(after, figure.Words()), strings.Join(figure.Words(), ", "))
+			return operand{}, p.fail(afterColumn, "no figure %q%s", after, plain.Choices(after, figure.Words()))
 		}
 		return of(before, f)
 	}
-	words := append(figure.Words(), "line")
+	words := append(figure.Words(), "line", "quiet", "geomean")
 	for _, name := range p.options.Tests {
 		words = append(words, name+".bw", name+".p50")
 	}
@@ -376,7 +376,7 @@ func (p *parser) word(t lexeme) (operand, error) {
 	case hint == "" && after != "" && len(p.options.Tests) == 0:
 		return operand{}, p.fail(t.column, "no test %q: there is no earlier test to refer to", before)
 	case hint == "" && after != "":
-		return operand{}, p.fail(t.column, "no earlier test %q%s; there are %s", before, plain.Suggest(before, p.options.Tests), strings.Join(p.options.Tests, ", "))
+		return operand{}, p.fail(t.column, "no earlier test %q%s", before, plain.Choices(before, p.options.Tests))
 	}
-	return operand{}, p.fail(t.column, "no figure %q%s", t.text, cmp.Or(hint, "; there are "+strings.Join(figure.Words(), ", ")+", and counter.NAME for any device counter"))
+	return operand{}, p.fail(t.column, "no figure %q%s", t.text, cmp.Or(hint, plain.Choices("", figure.Words())+", and counter.NAME for any device counter: docs/expect.md"))
 }

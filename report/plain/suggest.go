@@ -13,6 +13,13 @@ func Suggest[S ~string](word string, words []S) string {
 	return ""
 }
 
+// Choices says what there is in place of an unknown word: the nearest, then the words, twenty at most.
+func Choices[S ~string](word string, words []S) string {
+	shown := Each(words[:min(len(words), 20)], func(s S) string { return string(s) })
+	more := len(words) - len(shown)
+	return Suggest(word, words) + "; there are " + strings.Join(shown, ", ") + When(more > 0, " and %d more", more)
+}
+
 // Nearest is the word that takes the fewest edits (insert, delete, change, swap of neighbours) from word, or "" where
 // even that one takes more than one edit and more than a third of the letters.
 func Nearest[S ~string](word string, words []S) S {

@@ -84,7 +84,7 @@ func ShippedPlans() []string {
 func ShippedPlan(name string) ([]byte, error) {
 	b, err := shippedPlans.ReadFile("plans/" + name + ".yaml")
 	if err != nil {
-		return nil, fmt.Errorf("no shipped plan %q%s; there are %s", name, plain.Suggest(name, ShippedPlans()), strings.Join(ShippedPlans(), ", "))
+		return nil, fmt.Errorf("no shipped plan %q%s", name, plain.Choices(name, ShippedPlans()))
 	}
 	return b, nil
 }
@@ -222,7 +222,7 @@ func (p *planParser) fields(n ast.Node, what string, known ...string) map[string
 	for _, v := range values {
 		f := field{key: v.Key.String(), token: v.Key.GetToken(), value: v.Value}
 		if out[f.key] = f; !slices.Contains(known, f.key) {
-			p.mistake(f.token, "%s has no key %q%s; there are %s", what, f.key, plain.Suggest(f.key, known), strings.Join(known, ", "))
+			p.mistake(f.token, "%s has no key %q%s", what, f.key, plain.Choices(f.key, known))
 		}
 	}
 	return out

@@ -55,7 +55,7 @@ func FormatNamed(formats []string, name string) (string, error) {
 			return f.Name, nil
 		}
 	}
-	return "", fmt.Errorf("no format %q%s; there are %s", name, plain.Suggest(name, formats), strings.Join(formats, ", "))
+	return "", fmt.Errorf("no format %q%s", name, plain.Choices(name, formats))
 }
 
 // FormatOfFile finds one of some formats by a file's name; without an ending it is JSON.

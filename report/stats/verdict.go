@@ -148,14 +148,7 @@ func Unknown(c Cause, settle, format string, args ...any) Verdict {
 
 // Disturbed is the verdict where what was measured cannot be trusted, and what it would be otherwise.
 func (v Verdict) Disturbed(format string, args ...any) Verdict {
-	settle := plain.Realtime
-	switch {
-	case v.Word != CannotTell:
-		settle += "; with --accept disturbed the verdict is '" + string(v.Word) + "'"
-	case v.Settle != "":
-		settle += ", " + v.Settle
-	}
-	return Unknown(Disturbed, settle, format, args...)
+	return Unknown(Disturbed, plain.Realtime+"; with --accept disturbed the verdict is '"+v.String()+"'", format, args...)
 }
 
 // DefaultMargin is the change up to which two figures count as the same.

@@ -160,7 +160,7 @@ func (f *commandFlags) validated(tool, question string, kind plan.Kind, line str
 	wrong.If(c.Points < 0, "--points %d: want 1 or more", c.Points)
 	names := plain.Each(settings(), func(s setting) string { return s.Name })
 	for _, name := range c.Only {
-		wrong.If(!slices.Contains(names, name), "--only %s: no such setting%s; there are %s", name, plain.Suggest(name, names), strings.Join(names, ", "))
+		wrong.If(!slices.Contains(names, name), "--only %s: no such setting%s", name, plain.Choices(name, names))
 	}
 	for _, text := range f.fix {
 		name, value, given := strings.Cut(text, "=")

@@ -79,7 +79,7 @@ func ParsePattern(s string) (Pattern, error) {
 	if p := Pattern(s); slices.Contains(Patterns(), p) {
 		return p, nil
 	}
-	return "", fmt.Errorf("no pattern %q%s; there are %s", s, plain.Suggest(s, Patterns()), PatternText())
+	return "", fmt.Errorf("no pattern %q%s", s, plain.Choices(s, Patterns()))
 }
 
 // Options choose the rounds of a pattern. The zero value of each field works where the pattern does not need it.

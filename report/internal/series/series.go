@@ -84,6 +84,9 @@ func Collect(docs []*report.Document, figures []figure.Figure, by string) (*Coll
 				}
 				s, err := c.add(Key{Point: rest, Figure: f.Name}, value, by, f, func() (string, string) {
 					table, row := rest.Row()
+					if by == "size_bytes" {
+						row = "all sizes"
+					}
 					return table.Title() + plain.When(r.CQMod > 1, ", completion every %d messages", r.CQMod), row
 				})
 				if err != nil {
