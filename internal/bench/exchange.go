@@ -238,7 +238,7 @@ func (r *exchangeRun) drive(ctx context.Context, s Span) error {
 	perNs := r.clock.PerNanosecond()
 	ticks := func(t time.Duration) job.Ticks { return job.Ticks(float64(t) * perNs) }
 	begun := job.Now()
-	r.whole.Deadline, r.whole.AbandonAtDeadline = begun+ticks(s.whole()+firstWithin), true
+	r.whole.Abandon = true
 	dev := r.rails[0].Device
 	runner, err := job.Prepare(dev, r.whole)
 	if err != nil {

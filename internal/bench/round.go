@@ -35,9 +35,7 @@ func (r *run) round(ctx context.Context, rd plan.Round) error {
 		return cmp.Or(err, x.corrupt)
 	}
 	r.perNs = r.clock.PerNanosecond()
-	if err == nil && r.plan.Answers() && r.plan.MovesFirst() && rec.Clock.IsZero() && x.trace.From == nil {
-		dropFirst(rec) // it holds the time until the peer was ready; the end that moves second has no sample of it
-	}
+	rec.Release()
 	clock, wrong := deviceClock(rec, r.perNs)
 	if wrong != nil {
 		return cmp.Or(err, wrong)
@@ -151,6 +149,7 @@ func (r *run) recorder(rd plan.Round) *job.Recorder {
 	if rec.Samples && r.plan.StampedByDevice() {
 		rec.Clock = r.rails[0].Device.Info().Clock
 	}
+	rec.HoldFirst = r.plan.Answers() && r.plan.MovesFirst() && rec.Clock.IsZero() // the end that moves second has no sample of it
 	return rec
 }
 
@@ -177,7 +176,7 @@ func (r *run) part(ctx context.Context, rd plan.Round, count, n uint64, rec *job
 		}
 	}
 	// A perftest end has its own clock and leaves when that has run out: what is in flight then may never complete.
-	j.AbandonAtDeadline = !r.plan.Ours() && r.spec.Duration > 0 && (r.plan.Answers() || r.plan.Row().NeedsReceive() && !r.spec.Infinite)
+	j.Abandon = !r.plan.Ours() && r.spec.Duration > 0 && (r.plan.Answers() || r.plan.Row().NeedsReceive() && !r.spec.Infinite)
 	j.Stop, j.Record, j.Pace, j.Burst = &atomic.Uint32{}, rec, r.pace(size), r.spec.Burst
 	if verifying {
 		r.end.Arm(size, r.seed(rd, n))

@@ -40,8 +40,8 @@ func (r *runner) compile() (err error) {
 			c.cq_count++
 		}
 	}
-	c.ping_pong, c.first, c.abandon = number(j.Shape == job.PingPong), number(j.First), number(j.AbandonAtDeadline)
-	c.await, c.deadline, c.tag, c.step_batch = C.uint32_t(j.Lanes[0].Await), C.int64_t(j.Deadline), C.uint64_t(newTag()), stepBatch
+	c.ping_pong, c.first, c.abandon = number(j.Shape == job.PingPong), number(j.First), number(j.Abandon)
+	c.await, c.tag, c.step_batch = C.uint32_t(j.Lanes[0].Await), C.uint64_t(newTag()), stepBatch
 	if c.ping_pong != 0 && c.await == C.CL_AWAIT_COMPLETION && c.by_device == 0 {
 		c.step_batch = C.CL_STEPS + 1 // between two steps, outside of both
 	}

@@ -32,10 +32,7 @@ INLINE void log_event(struct cl_job *j, const struct cl_lane *l, uint32_t kind, 
 	j->logged++;
 }
 
-/* over tells whether the job has been stopped or its time has passed. */
-INLINE int over(const struct cl_job *j, int64_t at) {
-	return __atomic_load_n(j->stop, __ATOMIC_RELAXED) || (j->deadline && at >= j->deadline);
-}
+INLINE int stopped(const struct cl_job *j) { return __atomic_load_n(j->stop, __ATOMIC_RELAXED) != 0; }
 
 static int bad_call(struct cl_job *j, const struct cl_lane *l, int end, int rc) {
 	j->bad_lane = l ? (uint32_t)(l - j->lanes) : ~0u;
@@ -255,10 +252,9 @@ static void drain(struct cl_job *j) {
 	}
 }
 
-/* ends tells whether the job's time is over, and then drains it. It is asked before the end of the slice is: a job whose time is
-   over at that moment must be drained, too. */
-INLINE int ends(struct cl_job *j, int64_t at) {
-	if (j->ended || likely(!over(j, at)))
+/* ends tells whether the job has been stopped, and then drains it. */
+INLINE int ends(struct cl_job *j) {
+	if (j->ended || likely(!stopped(j)))
 		return 0;
 	drain(j);
 	return 1;
@@ -267,7 +263,7 @@ INLINE int ends(struct cl_job *j, int64_t at) {
 INLINE int stream(struct cl_job *j, int64_t until, const int logs) {
 	uint32_t look = LOOK;
 	int64_t at = now();
-	if (!ends(j, at) && j->sends && !j->first_post)
+	if (!ends(j) && j->sends && !j->first_post)
 		j->first_post = at;
 	for (uint32_t i = 0; i < j->lane_count; i++)
 		if ((j->end = refill(j, &j->lanes[i], logs)))
@@ -276,7 +272,7 @@ INLINE int stream(struct cl_job *j, int64_t until, const int logs) {
 		if (unlikely(--look == 0)) {
 			look = LOOK;
 			at = now();
-			if (ends(j, at))
+			if (ends(j))
 				continue;
 			if (at >= until)
 				return CL_RUNNING;
@@ -304,7 +300,6 @@ INLINE int arrived(const struct cl_lane *l, uint64_t awaited, const uint32_t awa
 INLINE int await_own(struct cl_job *j, int64_t until, const int logs, const int by_device) {
 	struct cl_lane *l = j->lanes;
 	struct vb_wc *w = j->polled.wc;
-	const int64_t over_at = j->deadline && j->deadline < until ? j->deadline : until;
 	struct vb_send_wr **at = l->at;
 	uint64_t awaited = j->awaited;
 	uint32_t steps = j->steps, spins = 1;
@@ -345,7 +340,7 @@ INLINE int await_own(struct cl_job *j, int64_t until, const int logs, const int 
 				end = CL_FULL;
 				break;
 			}
-			if (likely(t < over_at && !__atomic_load_n(j->stop, __ATOMIC_RELAXED)))
+			if (likely(t < until && !stopped(j)))
 				continue;
 			spins = 1;
 		} else if (unlikely(got < 0)) {
@@ -358,7 +353,7 @@ INLINE int await_own(struct cl_job *j, int64_t until, const int logs, const int 
 		if (unlikely(--spins == 0)) {
 			spins = SPIN;
 			t = now();
-			if ((j->ended = (uint32_t)over(j, t)) || t >= until)
+			if ((j->ended = (uint32_t)stopped(j)) || t >= until)
 				break;
 		}
 	}
@@ -376,7 +371,6 @@ INLINE int await_own(struct cl_job *j, int64_t until, const int logs, const int 
    CL_RUNNING at until, and when there is no further step. */
 INLINE int alternate(struct cl_job *j, int64_t until, const uint32_t await, const int logs) {
 	struct cl_lane *l = j->lanes;
-	const int64_t over_at = j->deadline && j->deadline < until ? j->deadline : until;
 	const uint64_t lead = j->first; /* how many more messages are out than steps ended, while a step is awaited */
 	uint32_t spins = 1;
 	for (;;) {
@@ -427,14 +421,14 @@ INLINE int alternate(struct cl_job *j, int64_t until, const uint32_t await, cons
 		j->awaited++;
 		if (lead && unlikely(j->awaited == l->count))
 			return CL_RUNNING;
-		if (likely(at < over_at && !__atomic_load_n(j->stop, __ATOMIC_RELAXED)))
+		if (likely(at < until && !stopped(j)))
 			continue;
 		spins = 1;
 	look:
 		if (unlikely(--spins == 0)) {
 			spins = SPIN;
 			at = now();
-			if ((j->ended = (uint32_t)over(j, at)) || at >= until)
+			if ((j->ended = (uint32_t)stopped(j)) || at >= until)
 				return CL_RUNNING;
 		}
 	}

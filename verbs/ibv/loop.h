@@ -72,7 +72,6 @@ struct cl_job {
 	uint32_t ping_pong, first, await, abandon;
 	uint32_t sends;     /* some lane does */
 	uint32_t by_device; /* steps are stamped by the device's clock, too */
-	int64_t deadline;   /* 0: none */
 	uint64_t tag;       /* of this job's IDs */
 	const uint32_t *stop; /* Go's, lent for the call */
 

@@ -292,31 +292,23 @@ func TestQuickFailure(t *testing.T) {
 	}
 }
 
-// TestQuickStop stops endless streams by the stop word and by the deadline: what is posted ends on a signaled message.
+// TestQuickStop stops endless streams: what is posted ends on a signaled message.
 func TestQuickStop(t *testing.T) {
 	d := anyDevice(t)
 	for _, qps := range []int{1, 3} {
-		for _, how := range []string{"stop", "deadline"} {
-			x, y := newEndpoint(t, d, qps, verbs.QueuePairOptions{}), newEndpoint(t, d, qps, verbs.QueuePairOptions{})
-			connect(t, x, y)
-			j := &job.Job{CQs: []verbs.CompletionQueue{x.cq}, Stop: new(atomic.Uint32)}
-			for i := range qps {
-				j.Lanes = append(j.Lanes, job.Lane{QP: x.qps[i], Ring: x.ring(verbs.OpWrite, 64, 32, y, i), Window: 64, Signal: 7, Batch: 1})
-			}
-			var stop func()
-			if how == "deadline" {
-				j.Deadline = job.Now() + 1_000_000_000
-			} else {
-				stop = func() { time.AfterFunc(30*time.Millisecond, func() { j.Stop.Store(1) }) }
-			}
-			start := time.Now()
-			p := runAnd(t, d, j, 30_000_000, stop)
-			if p.Posted == 0 || p.Posted%7 != 0 || p.Completed != p.Posted || p.BytesOut != 32*p.Posted {
-				t.Errorf("%s, %d queue pairs: %+v: want a multiple of 7, all completed", how, qps, p)
-			}
-			if took := time.Since(start); took > 30*time.Second {
-				t.Errorf("%s, %d queue pairs: ended after %v", how, qps, took)
-			}
+		x, y := newEndpoint(t, d, qps, verbs.QueuePairOptions{}), newEndpoint(t, d, qps, verbs.QueuePairOptions{})
+		connect(t, x, y)
+		j := &job.Job{CQs: []verbs.CompletionQueue{x.cq}, Stop: new(atomic.Uint32)}
+		for i := range qps {
+			j.Lanes = append(j.Lanes, job.Lane{QP: x.qps[i], Ring: x.ring(verbs.OpWrite, 64, 32, y, i), Window: 64, Signal: 7, Batch: 1})
+		}
+		start := time.Now()
+		p := runAnd(t, d, j, 30_000_000, func() { time.AfterFunc(30*time.Millisecond, func() { j.Stop.Store(1) }) })
+		if p.Posted == 0 || p.Posted%7 != 0 || p.Completed != p.Posted || p.BytesOut != 32*p.Posted {
+			t.Errorf("%d queue pairs: %+v: want a multiple of 7, all completed", qps, p)
+		}
+		if took := time.Since(start); took > 30*time.Second {
+			t.Errorf("%d queue pairs: ended after %v", qps, took)
 		}
 	}
 }
@@ -414,28 +406,20 @@ func TestReadLatencySamples(t *testing.T) {
 // TestReadLatencyStops stops READs one after the other: each that was posted is completed and counted.
 func TestReadLatencyStops(t *testing.T) {
 	d := anyDevice(t)
-	for _, how := range []string{"stop", "deadline"} {
-		x, y := newEndpoint(t, d, 1, verbs.QueuePairOptions{}), newEndpoint(t, d, 1, verbs.QueuePairOptions{})
-		connect(t, x, y)
-		j := &job.Job{
-			Shape: job.PingPong, First: true, CQs: []verbs.CompletionQueue{x.cq}, Record: job.NewRecorder(0), Stop: new(atomic.Uint32),
-			Lanes: []job.Lane{{QP: x.qps[0], Ring: x.ring(verbs.OpRead, 3, 32, y, 0), Window: 1, Signal: 1, Batch: 1}},
-		}
-		j.Record.Samples = true
-		var stop func()
-		if how == "deadline" {
-			j.Deadline = job.Now() + 1_000_000_000
-		} else {
-			stop = func() { time.AfterFunc(30*time.Millisecond, func() { j.Stop.Store(1) }) }
-		}
-		start := time.Now()
-		p := runAnd(t, d, j, 1_000_000, stop)
-		if p.Posted == 0 || p.Completed != p.Posted || p.BytesOut != 32*p.Posted || j.Record.N != p.Completed {
-			t.Errorf("%s: %+v with %d samples: want a sample for each that was posted", how, p, j.Record.N)
-		}
-		if took := time.Since(start); took > 30*time.Second {
-			t.Errorf("%s: ended after %v", how, took)
-		}
+	x, y := newEndpoint(t, d, 1, verbs.QueuePairOptions{}), newEndpoint(t, d, 1, verbs.QueuePairOptions{})
+	connect(t, x, y)
+	j := &job.Job{
+		Shape: job.PingPong, First: true, CQs: []verbs.CompletionQueue{x.cq}, Record: job.NewRecorder(0), Stop: new(atomic.Uint32),
+		Lanes: []job.Lane{{QP: x.qps[0], Ring: x.ring(verbs.OpRead, 3, 32, y, 0), Window: 1, Signal: 1, Batch: 1}},
+	}
+	j.Record.Samples = true
+	start := time.Now()
+	p := runAnd(t, d, j, 1_000_000, func() { time.AfterFunc(30*time.Millisecond, func() { j.Stop.Store(1) }) })
+	if p.Posted == 0 || p.Completed != p.Posted || p.BytesOut != 32*p.Posted || j.Record.N != p.Completed {
+		t.Errorf("%+v with %d samples: want a sample for each that was posted", p, j.Record.N)
+	}
+	if took := time.Since(start); took > 30*time.Second {
+		t.Errorf("ended after %v", took)
 	}
 }
 

@@ -21,12 +21,10 @@ type Job struct {
 	Lanes []Lane
 	// CQs are all completion queues of the lanes, polled round robin. All lanes' queue pairs complete into them.
 	CQs []verbs.CompletionQueue
-	// Deadline ends the job; 0: none. Posting goes on to the lane's next signaled message, so that none stays behind whose
-	// completion nobody asked for; what is in flight is awaited, unless AbandonAtDeadline. Receives are not awaited.
-	Deadline          Ticks
-	AbandonAtDeadline bool
-	// Stop ends the job when it becomes non-zero, as a deadline that has passed would.
-	Stop *atomic.Uint32
+	// Stop ends the job when it becomes non-zero. Posting goes on to the lane's next signaled message, so that none stays behind
+	// whose completion nobody asked for; what is in flight is awaited, unless Abandon. Receives are not awaited.
+	Stop    *atomic.Uint32
+	Abandon bool
 	// Channel, where set, is waited on instead of spinning when nothing completes (event mode, -e). All CQs belong to it.
 	Channel verbs.CompletionChannel
 	Record  *Recorder
@@ -75,7 +73,7 @@ type Lane struct {
 	QP verbs.QueuePair
 	// Ring is what this end sends: message k is Ring[k % len]. Empty: this lane only receives.
 	Ring []Message
-	// Count is how many messages to send; 0 with a Ring: until the deadline or Stop.
+	// Count is how many messages to send; 0 with a Ring: until Stop.
 	Count uint64
 	// Window is the number of messages in flight (posted, not yet known to be complete). A signaled completion retires
 	// all messages up to its own. A batch is posted when all of it fits, so a Window below Signal + Batch less their
@@ -95,7 +93,7 @@ type Lane struct {
 	// Posted is how many receives of the ring are posted when the job starts: [Lane.PostInitial] sets it. Receive completion n (from 0) reposts receive Posted+n while that is below
 	// Expect, or always where Expect is 0.
 	Posted uint64
-	// Expect is how many messages to receive; 0 with Receives: until the deadline or Stop.
+	// Expect is how many messages to receive; 0 with Receives: until Stop.
 	Expect uint64
 	// ReceiveList is how many receives are posted again as one list, which waits until so many have completed; the last may
 	// be shorter. 0: what a poll has brought. As many must be posted as a list is long, or none ever becomes due.

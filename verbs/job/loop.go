@@ -143,12 +143,12 @@ func (r *loop) run(until Ticks) (done bool, err error) {
 		if now >= until {
 			return false, nil
 		}
-		ended := j.Stop != nil && j.Stop.Load() != 0 || j.Deadline != 0 && now >= j.Deadline
+		ended := j.Stop != nil && j.Stop.Load() != 0
 		var moved bool
 		switch {
 		case r.over:
 			moved, err = r.poll(now)
-		case ended && j.AbandonAtDeadline:
+		case ended && j.Abandon:
 			return true, nil
 		case j.Shape == Stream:
 			moved, done, err = r.stream(now, ended)

@@ -33,6 +33,9 @@ type Recorder struct {
 	// Clock, where set, is the device's, and the samples of a ping-pong are from the completion that ended one step to that
 	// of the next, in its ticks. The first step has none. All queues of the job must stamp their completions.
 	Clock verbs.CompletionClock
+	// HoldFirst keeps the first sample back, up to a Reset: that of a ping-pong holds the time until the peer was ready.
+	HoldFirst bool
+	held      Ticks
 
 	Counts  []int64 // HistogramCounts long, in ticks
 	Raw     []Ticks // capacity for the first samples
@@ -59,7 +62,7 @@ func NewRecorder(raw int) *Recorder {
 	return &Recorder{Counts: make([]int64, HistogramCounts), Raw: make([]Ticks, min(max(raw, 0), RawSamples))}
 }
 
-// Reset forgets all samples and keeps what to record.
+// Reset forgets all samples and keeps what to record, from the next sample on.
 func (r *Recorder) Reset() {
 	clear(r.Counts)
 	*r = Recorder{Samples: r.Samples, Peak: r.Peak, CPU: r.CPU, Clock: r.Clock, Counts: r.Counts, Raw: r.Raw}
@@ -72,9 +75,20 @@ func (r *Recorder) Clone() *Recorder {
 	return &c
 }
 
+// Release records the sample that was held back where none came after it.
+func (r *Recorder) Release() {
+	if r.HoldFirst = false; r.N == 0 && r.held != 0 {
+		r.Add(r.held)
+	}
+}
+
 // Add records one sample.
 func (r *Recorder) Add(t Ticks) {
 	if r.N == 0 {
+		if r.HoldFirst && r.held == 0 {
+			r.held = t
+			return
+		}
 		r.Min, r.Max, r.Shift = t, t, t
 	} else if t < r.Min {
 		r.Min = t

@@ -95,3 +95,22 @@ func TestMedian(t *testing.T) {
 		}
 	}
 }
+
+// TestHoldFirst: the first sample counts where it is the only one, or after a Reset.
+func TestHoldFirst(t *testing.T) {
+	for _, samples := range [][]Ticks{{5_000_000_000}, {5_000_000_000, 700, 900, 650}} {
+		r := NewRecorder(2)
+		r.HoldFirst = true
+		for _, s := range samples {
+			r.Add(s)
+		}
+		r.Release()
+		if want := samples[min(1, len(samples)-1):]; r.N != uint64(len(want)) || r.Raw[0] != want[0] || r.Shift != want[0] || r.Max != slices.Max(want) {
+			t.Errorf("%v: %d samples from %d on, at most %d; want %v", samples, r.N, r.Raw[0], r.Max, want)
+		}
+		r.Reset()
+		if r.Add(3); r.N != 1 {
+			t.Error("a sample after a Reset is held back")
+		}
+	}
+}

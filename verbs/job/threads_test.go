@@ -9,7 +9,7 @@ import (
 
 // TestThreadsArePartsOfTheJob: lanes are dealt out in turn, and all else is the whole job's.
 func TestThreadsArePartsOfTheJob(t *testing.T) {
-	whole := Job{Stop: new(atomic.Uint32), Pace: 7, Burst: 3, Deadline: 1, AbandonAtDeadline: true, InGo: true}
+	whole := Job{Stop: new(atomic.Uint32), Pace: 7, Burst: 3, Abandon: true, InGo: true}
 	for i := range uint32(5) {
 		whole.Lanes = append(whole.Lanes, Lane{QP: fakeQP{qpn: i, transport: verbs.RC}})
 	}
@@ -19,7 +19,7 @@ func TestThreadsArePartsOfTheJob(t *testing.T) {
 				t.Errorf("lane %d of thread %d is queue pair %d, want %d", i, n, got, 2*i+n)
 			}
 		}
-		if len(j.Lanes) != 3-n || j.Stop != whole.Stop || j.Pace != 7 || j.Burst != 3 || j.Deadline != 1 || !j.AbandonAtDeadline || !j.InGo {
+		if len(j.Lanes) != 3-n || j.Stop != whole.Stop || j.Pace != 7 || j.Burst != 3 || !j.Abandon || !j.InGo {
 			t.Errorf("thread %d: %+v", n, j)
 		}
 		return &loop{driver: &verbsDriver{job: j}}, nil

@@ -21,7 +21,7 @@ func (j *Job) Validate() error {
 	f.add(j.Shape > Serve, "unknown shape %v", j.Shape)
 	f.add(j.Shape == Stream && len(j.Lanes) == 0, "no lanes: a stream needs at least 1")
 	f.add(j.Shape == PingPong && len(j.Lanes) != 1, "%d lanes: a ping-pong alternates on exactly 1", len(j.Lanes))
-	f.add(j.Shape == Serve && j.endless(), "serve never ends: set Stop or Deadline")
+	f.add(j.Shape == Serve && j.Stop == nil, "serve never ends: set Stop")
 	f.add(len(j.CQs) == 0 && len(j.Lanes) > 0, "no completion queues: list every queue the lanes complete into")
 	for i, cq := range j.CQs {
 		f.add(cq == nil, "completion queue %d is nil", i)
@@ -53,19 +53,16 @@ func (j *Job) Validate() error {
 	return nil
 }
 
-// endless tells whether only the messages can end the job.
-func (j *Job) endless() bool { return j.Stop == nil && j.Deadline == 0 }
-
 func (l *Lane) validate(j *Job, f *faults) {
 	sends, receives := len(l.Ring) > 0, len(l.Receives) > 0
 	f.add(l.QP == nil, "no queue pair")
 	if j.Shape != Serve { // rings are not used there
 		f.add(!sends && !receives, "nothing to send and nothing to receive")
 		f.add(!sends && receives && l.Count > 0, "count %d without messages in the ring", l.Count)
-		f.add(sends && l.Count == 0 && j.endless(), "sends for ever: set Count, Deadline or Stop")
+		f.add(sends && l.Count == 0 && j.Stop == nil, "sends for ever: set Count or Stop")
 	}
 	f.add(!receives && l.Expect > 0, "%d messages expected without receives", l.Expect)
-	f.add(receives && l.Expect == 0 && j.endless() && j.Shape != PingPong, "receives for ever: set Expect, Deadline or Stop")
+	f.add(receives && l.Expect == 0 && j.Stop == nil && j.Shape != PingPong, "receives for ever: set Expect or Stop")
 	f.add(!receives && len(l.Unpack) > 0, "unpacks without receives")
 	f.add(l.ReceiveList < 0 || l.ReceiveList > 0 && !receives, "receives posted in lists of %d: want 0 or more, and receives", l.ReceiveList)
 	if posted := l.Posted; l.ReceiveList > 0 && receives {

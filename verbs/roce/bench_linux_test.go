@@ -238,9 +238,8 @@ func deviceStream(t testing.TB, a, b *end, lanes []job.Lane, receives []job.Lane
 	})
 	var p job.Progress
 	<-onThread(0, func() {
-		j := &job.Job{
-			Shape: job.Stream, CQs: []verbs.CompletionQueue{a.cq}, Lanes: lanes, Deadline: tick.Now() + a.device.e.clock.Ticks(*slotTime),
-		}
+		j := &job.Job{Shape: job.Stream, CQs: []verbs.CompletionQueue{a.cq}, Lanes: lanes, Stop: new(atomic.Uint32)}
+		time.AfterFunc(*slotTime, func() { j.Stop.Store(1) })
 		var err error
 		if p, err = runJob(t, a.device, j, 0); err != nil {
 			t.Errorf("sender: %v", err)
