@@ -24,31 +24,48 @@ const (
 	lullMostStock = time.Minute
 )
 
-// lull is the time since something arrived.
-type lull struct {
+// stillness is the time since a message or a packet has moved.
+type stillness struct {
 	begun   job.Ticks // the first look
 	since   job.Ticks
 	looks   int
 	packets uint64
+	naks    uint64 // at since
 }
 
-// lasts tells whether nothing has arrived for the limit. lastChange is when the last message did, packets counts what the
-// device has received, looked whether every thread of this end has looked again.
-func (l *lull) lasts(now, lastChange, limit, most job.Ticks, packets uint64, looked bool) bool {
-	if l.begun == 0 {
-		l.begun = now
+// lasts tells whether nothing has moved for the limit. lastChange is when the last message did, packets counts those of the device;
+// packets that only ask for what the peer has not (a receive) are counted by naks, and do not count. looked: every thread of this
+// end has looked again.
+func (s *stillness) lasts(now, lastChange, limit, most job.Ticks, packets, naks uint64, looked bool) bool {
+	if s.begun == 0 {
+		s.begun = now
 	}
-	if lastChange > l.since { // a message was found, and more may lie behind it
+	if lastChange > s.since { // a message was found, and more may lie behind it
 		most *= 10
 	}
-	if l.since == 0 || lastChange > l.since || packets != l.packets {
-		l.since, l.looks, l.packets = now, 0, packets
-		return now-l.begun > most
+	if s.since == 0 || lastChange > s.since || packets != s.packets && naks == s.naks {
+		s.since, s.looks, s.packets, s.naks = now, 0, packets, naks
+		return now-s.begun > most
 	}
 	if looked {
-		l.looks++
+		s.looks++
 	}
-	return l.looks >= lullLooks && now-l.since > limit
+	return s.looks >= lullLooks && now-s.since > limit
+}
+
+// mostExtensions bounds, in limits, for how long packets alone keep a test alive: counters tell of other traffic of the device, too.
+const mostExtensions = 10
+
+// stalled tells whether no message has moved for the limit, and no packet in its second half: a signaled window of large messages
+// can take longer on a slow path, and then packets move.
+func (d *Driver) stalled(now, limit job.Ticks) bool {
+	if now-d.Trace.lastChange <= limit/2 {
+		d.stall = stillness{}
+		return false
+	}
+	c := d.Devices.Counters() // names of the kernel's rxe and of roce; other devices are fast
+	packets, naks := c["sent_pkts"]+c["rcvd_pkts"], c["rnr_nak_retry_err"]+c["rcvd_rnr_err"]
+	return d.stall.lasts(now, d.Trace.lastChange, limit/2, mostExtensions*limit, packets, naks, true)
 }
 
 // expected is how many messages will arrive in all; 0: nobody knows.
@@ -82,5 +99,5 @@ func (d *Driver) allArrived(now job.Ticks) bool {
 		quiet, most = lullMost, 10*lullMost
 	}
 	t, several := d.Runner.(*job.Threads)
-	return d.lull.lasts(now, d.Trace.lastChange, d.ticks(quiet), d.ticks(most), packets, !several || d.asleep() || t.Looked())
+	return d.lull.lasts(now, d.Trace.lastChange, d.ticks(quiet), d.ticks(most), packets, 0, !several || d.asleep() || t.Looked())
 }

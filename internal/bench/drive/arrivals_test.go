@@ -28,9 +28,9 @@ func TestLull(t *testing.T) {
 		"for ever":          {{10, 5, 1, false}, {500, 5, 2, false}, {1009, 5, 3, false}, {1011, 5, 4, true}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			l := &lull{}
+			l := &stillness{}
 			for i, k := range looks {
-				if got := l.lasts(job.Ticks(k.now), job.Ticks(k.lastChange), 20, 1000, k.packets, true); got != k.want {
+				if got := l.lasts(job.Ticks(k.now), job.Ticks(k.lastChange), 20, 1000, k.packets, 0, true); got != k.want {
 					t.Fatalf("look %d: got %v, want %v", i, got, k.want)
 				}
 			}

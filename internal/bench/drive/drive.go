@@ -77,10 +77,10 @@ type Driver struct {
 	stopping bool
 	ended    bool          // this end's job; what follows is for the peer
 	final    *job.Progress // this end's part was complete
-	lull     lull          // since the peer is done
+	lull     stillness     // since the peer is done
+	stall    stillness     // before that
 	told     telling
 	gauge    steadiness
-	signs    signs
 }
 
 // New makes the driver of a task.
@@ -335,7 +335,7 @@ func (d *Driver) lookAround(watch context.Context, now job.Ticks) error {
 	if !d.Ours && d.p.Posted+d.p.Received == 0 {
 		limit *= 3 // a stock peer measures its CPU's frequency first, and tells nobody
 	}
-	if !d.Limits.Passive && (d.final == nil || d.owed()) && !d.signs.alive(now, d.Trace.lastChange, limit, d.Devices.Counters) {
+	if !d.Limits.Passive && (d.final == nil || d.owed()) && d.stalled(now, limit) {
 		return &StallError{For: time.Duration(float64(now-d.Trace.lastChange) / d.PerNs), Transport: d.Spec.Transport, Progress: d.p}
 	}
 	return nil

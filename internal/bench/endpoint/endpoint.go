@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -42,7 +41,7 @@ type Endpoint struct {
 	sparse      bool              // verified data may have holes
 	group       *verbs.GID        // that it has joined
 
-	closers closers
+	undo []func() error // of what was made, in order
 
 	created time.Time // when the first queue pair was to be
 	step    func(name string, took time.Duration)
@@ -91,7 +90,7 @@ func New(rails Rails, p *plan.Settled, o Options) (_ *Endpoint, err error) {
 			return nil, err
 		}
 		e.pds = append(e.pds, pd)
-		e.closers.add(pd)
+		e.onClose(pd.Close)
 	}
 	for range e.spec.Threads {
 		if err := e.createCQs(d); err != nil {
@@ -105,7 +104,7 @@ func New(rails Rails, p *plan.Settled, o Options) (_ *Endpoint, err error) {
 		if e.srq, err = e.pds[0].CreateSRQ(verbs.SharedReceiveQueueOptions{Depth: d.RecvWRs * qps, SGEs: d.RecvSGEs}); err != nil {
 			return nil, err
 		}
-		e.closers.add(e.srq)
+		e.onClose(e.srq.Close)
 	}
 	e.created = time.Now()
 	for q := range qps {
@@ -127,7 +126,7 @@ func (e *Endpoint) joinGroup() error {
 		return err
 	}
 	e.group = &gid
-	e.closers.add(closing(func() error { return qp.DetachMulticast(gid, 0) }))
+	e.onClose(func() error { return qp.DetachMulticast(gid, 0) })
 	return nil
 }
 
@@ -139,7 +138,7 @@ func (e *Endpoint) createCQs(d plan.Queues) (err error) {
 		if c.channel, err = dev.CreateCompletionChannel(); err != nil {
 			return err
 		}
-		e.closers.add(c.channel)
+		e.onClose(c.channel.Close)
 	}
 	vector := e.spec.Vector
 	if dev.Info().Software { // which has one
@@ -151,7 +150,7 @@ func (e *Endpoint) createCQs(d plan.Queues) (err error) {
 		if err != nil {
 			return nil, err
 		}
-		e.closers.add(cq)
+		e.onClose(cq.Close)
 		return cq, nil
 	}
 	if c.send, err = create(d.SendWRs * share); err != nil {
@@ -206,7 +205,7 @@ func (e *Endpoint) allocate() error {
 			return err
 		}
 		e.buffers = append(e.buffers, b)
-		e.closers.add(b)
+		e.onClose(b.Close)
 		// An end that waits for the last byte of a WRITE, and a counter, begin with zeros.
 		if row := e.plan.Row(); !row.Counter && (!e.plan.Answers() || !row.ByLastByte) {
 			fillRandom(b.Bytes())
@@ -216,7 +215,7 @@ func (e *Endpoint) allocate() error {
 			return err
 		}
 		e.regions = append(e.regions, mr)
-		e.closers.add(mr)
+		e.onClose(mr.Close)
 	}
 	return nil
 }
@@ -257,7 +256,7 @@ func (e *Endpoint) createQP(d plan.Queues) error {
 		return err
 	}
 	e.inline = o.InlineBytes
-	e.closers.add(closing(func() error { return e.timed("destroy", time.Now(), qp.Close) }))
+	e.onClose(func() error { return e.timed("destroy", time.Now(), qp.Close) })
 	e.qps = append(e.qps, qp)
 	e.psns = append(e.psns, rand.Uint32()&0xff_ffff)
 	if e.spec.RDMACM { // it knows port and P_Key
@@ -321,7 +320,7 @@ func (e *Endpoint) Connect(peer []control.Address, policy plan.DataPolicy) (err 
 				return err
 			}
 			e.handles = append(e.handles, ah)
-			e.closers.add(ah)
+			e.onClose(ah.Close)
 		}
 	}
 	return nil
@@ -428,28 +427,17 @@ func (e *Endpoint) recvAddr(q int) uint64 {
 	return e.buffers[n].Addr() + uint64(at)
 }
 
-// Close frees everything, newest first.
-func (e *Endpoint) Close() error { return e.closers.Close() }
-
-// closers closes what was opened, newest first, and reports every failure.
-type closers []io.Closer
-
-func (c *closers) add(x io.Closer) { *c = append(*c, x) }
-
-func (c *closers) Close() error {
+// Close frees everything, newest first, and reports every failure.
+func (e *Endpoint) Close() error {
 	var errs []error
-	for _, x := range slices.Backward(*c) {
-		errs = append(errs, x.Close())
+	for _, undo := range slices.Backward(e.undo) {
+		errs = append(errs, undo())
 	}
-	*c = nil
+	e.undo = nil
 	return errors.Join(errs...)
 }
 
-// closing is what is undone in other words than Close.
-type closing func() error
-
-// Close undoes it.
-func (c closing) Close() error { return c() }
+func (e *Endpoint) onClose(undo func() error) { e.undo = append(e.undo, undo) }
 
 // fillRandom writes random bytes, as perftest does: zeros could be compressed or special on the way.
 func fillRandom(b []byte) {

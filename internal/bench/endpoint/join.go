@@ -124,7 +124,7 @@ func (e *Endpoint) joinOne(ctx context.Context, q int, next func() (verbs.CMConn
 		if err != nil {
 			return o, err
 		}
-		e.closers.add(c)
+		e.onClose(c.Close)
 		var joined verbs.ConnectOptions
 		err = e.timed("connect", began, func() (err error) {
 			joined, err = e.join(ctx, q, c, o)

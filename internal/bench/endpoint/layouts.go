@@ -39,7 +39,7 @@ func (w *layouts) lane(e *Endpoint, _, _ int) (lane job.Lane, err error) {
 		w.kernels = pattern.NewKernels(pattern.KernelOptions{
 			Footprint: int64(w.Places * w.Pitch), PackedFootprint: int64(w.Window * w.SlotBytes),
 		})
-		e.closers.add(w.kernels)
+		e.onClose(w.kernels.Close)
 		if w.plan.Sends() {
 			w.ring = make([]job.Message, w.Places)
 		}
