@@ -13,10 +13,9 @@ const DefaultPort = 18515
 type Timeouts struct {
 	// Peer is how long silence is borne: 3 s. In our dialect heartbeats show life; in perftest's, TCP keep-alives do.
 	Peer time.Duration
-	// Hello is how long the first message may take: 10 s. ib_write_bw sleeps a second before its own.
+	// Hello is how long the first message may take, and from there the first plan, in perftest's dialect each message until
+	// then: 10 s. ib_write_bw sleeps a second before its own.
 	Hello time.Duration
-	// Plan is how long a client may take from there to its first plan, and in perftest's dialect for each message until then: 10 s.
-	Plan time.Duration
 	// Phase is how long a peer that lives may take to reach the next phase: 30 s (it allocates and registers memory).
 	Phase time.Duration
 	// Test is how long a peer may take from Ready to Done where the plan counts iterations: 1 h. With a duration it is
@@ -36,7 +35,6 @@ func (t Timeouts) WithDefaults() Timeouts {
 	}
 	set(&t.Peer, 3*time.Second)
 	set(&t.Hello, 10*time.Second)
-	set(&t.Plan, 10*time.Second)
 	set(&t.Phase, 30*time.Second)
 	set(&t.Test, time.Hour)
 	set(&t.Parting, time.Second)

@@ -138,7 +138,7 @@ func openOne(c Config) (*Device, error) {
 	var at place
 	var err error
 	if c.Name, at, err = cutPlace(named); err != nil {
-		return nil, err
+		return nil, exit.SetupError{Err: err}
 	}
 	all, pcap, err := Providers(c)
 	if err != nil {
@@ -149,7 +149,7 @@ func openOne(c Config) (*Device, error) {
 		if pcap != nil {
 			err = errors.Join(err, pcap.Close())
 		}
-		return nil, err
+		return nil, exit.SetupError{Err: err}
 	}
 	d := &Device{Device: chosen, Note: note, pcap: pcap, place: at}
 	_, can := chosen.(verbs.Rebinder)
@@ -183,23 +183,16 @@ func chooseDevice(all []verbs.Provider, c Config) (verbs.Device, string, error) 
 			}
 		}
 	}
+	if c.Name == "" && (c.Emulate != "" || c.Pcap != "") && by[roce.DeviceName] != nil {
+		c.Name = roce.DeviceName // only one device has these
+	}
 	if c.Name != "" {
 		p := by[c.Name]
 		if p == nil {
-			return nil, "", exit.SetupError{Err: noSuchDevice(c.Name, names, reasons)}
+			return nil, "", noSuchDevice(c.Name, names, reasons)
 		}
 		d, err := p.Open(c.Name)
-		if err != nil {
-			return nil, "", exit.SetupError{Err: err}
-		}
-		return d, "", nil
-	}
-	if (c.Emulate != "" || c.Pcap != "") && by[roce.DeviceName] != nil { // only one device has these
-		d, err := by[roce.DeviceName].Open(roce.DeviceName)
-		if err != nil {
-			return nil, "", exit.SetupError{Err: err}
-		}
-		return d, "", nil
+		return d, "", err
 	}
 	var failures []error
 	for _, n := range names {
@@ -239,7 +232,7 @@ func chooseDevice(all []verbs.Provider, c Config) (verbs.Device, string, error) 
 	if c.Strict {
 		err = fmt.Errorf("%w; the software device is used here only if named: -d %s", err, roce.DeviceName)
 	}
-	return nil, "", exit.SetupError{Err: err}
+	return nil, "", err
 }
 
 func noSuchDevice(name string, names []verbs.DeviceName, reasons []string) error {

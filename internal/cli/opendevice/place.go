@@ -30,11 +30,11 @@ func cutPlace(named string) (string, place, error) {
 	}
 	i, err := net.InterfaceByName(text)
 	if err != nil {
-		return name, place{}, exit.SetupError{Err: fmt.Errorf("--device (-d) %s: %q is neither an address nor an interface of this machine (see 'ip address')", named, text)}
+		return name, place{}, fmt.Errorf("--device (-d) %s: %q is neither an address nor an interface of this machine (see 'ip address')", named, text)
 	}
 	all, err := i.Addrs()
 	if err != nil {
-		return name, place{}, exit.SetupError{Err: fmt.Errorf("--device (-d) %s: %w", named, err)}
+		return name, place{}, fmt.Errorf("--device (-d) %s: %w", named, err)
 	}
 	p := place{text: text}
 	for _, a := range all {
@@ -43,7 +43,7 @@ func cutPlace(named string) (string, place, error) {
 		}
 	}
 	if len(p.among) == 0 {
-		return name, place{}, exit.SetupError{Err: fmt.Errorf("--device (-d) %s: interface %s has only link-local addresses", named, text)}
+		return name, place{}, fmt.Errorf("--device (-d) %s: interface %s has only link-local addresses", named, text)
 	}
 	return name, p, nil
 }

@@ -220,7 +220,7 @@ type gidTable interface {
 // timeouts are the limits of every wait, all the same where the command line has one.
 func (r *testRun) timeouts() control.Timeouts {
 	d := r.v.PeerTimeout
-	return control.Timeouts{Peer: d, Hello: d, Plan: d, Phase: d}
+	return control.Timeouts{Peer: d, Hello: d, Phase: d}
 }
 
 // finishText closes the table.

@@ -218,7 +218,7 @@ func (p *process) follow(
 				kill("the client has left")
 			case judging && cpuTime(p.cmd.Process.Pid)-used > judgeCPU:
 				kill("the plan was not judged within %v of processor time", judgeCPU)
-			case judging && (took > o.Timeouts.Plan || took > judgeTime && others):
+			case judging && (took > o.Timeouts.Hello || took > judgeTime && others):
 				kill("the plan was not judged within %v", took.Round(time.Second/10))
 			case most > 0 && took > most+settleTime:
 				kill("the test takes longer than --max-duration grants, %v: its process was ended", most)

@@ -61,7 +61,7 @@ func judged(t *testing.T, ctx context.Context, limit time.Duration, others bool)
 		return err
 	}
 	defer func() { _ = conn.Close() }()
-	o := order{Timeouts: control.Timeouts{Plan: limit}}
+	o := order{Timeouts: control.Timeouts{Hello: limit}}
 	_, last, err := p.follow(ctx, o, conn, slog.New(slog.DiscardHandler), func() bool { return others })
 	if last != nil {
 		t.Errorf("it ended by itself: %+v", last)

@@ -159,7 +159,7 @@ func greet(ctx context.Context, conn net.Conn, advertised perftest.Version, o Di
 	}
 	_ = conn.SetDeadline(time.Time{})
 	if mine.Ours > 0 && theirs.Ours > 0 {
-		if err := native.CheckVersion(theirs.Ours, "server"); err != nil {
+		if err := native.CheckVersion(theirs.Ours, native.Version); err != nil {
 			return nil, err
 		}
 		s := native.NewSession(conn, native.Options{Dialled: true, Timeouts: o.Timeouts, Program: o.Program, Wait: o.Wait, Token: o.Token})

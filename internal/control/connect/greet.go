@@ -79,9 +79,8 @@ func (l *Listener) meetOurs(c *Client) (comes bool, err error) {
 	if _, err := c.conn.Write(perftest.Hello{Version: "6.27", Ours: native.Version}.Encode()); err != nil {
 		return false, err
 	}
-	if err := native.CheckVersion(c.hello.Ours, "client"); err != nil {
-		frame.Farewell(c.conn, frame.Message{Kind: frame.KindError, Error: fmt.Sprintf(
-			"the server speaks gobw/%d, the client gobw/%d: upgrade the older one", native.Version, c.hello.Ours)}, l.o.Timeouts.Peer)
+	if err := native.CheckVersion(native.Version, c.hello.Ours); err != nil {
+		frame.Farewell(c.conn, frame.Message{Kind: frame.KindError, Error: err.Error()}, l.o.Timeouts.Peer)
 		return false, err
 	}
 	s := native.NewSession(c.conn, l.o.native(func() { c.Release() }))

@@ -239,7 +239,7 @@ func TestPerftestSilence(t *testing.T) {
 	plan := bw(plan.Send, 65536)
 	s := scriptOf(t, plan, side(messages, false))
 	timeouts := calm()
-	timeouts.Plan, timeouts.Phase, timeouts.Test = 100*time.Millisecond, 100*time.Millisecond, 100*time.Millisecond
+	timeouts.Hello, timeouts.Phase, timeouts.Test = 300*time.Millisecond, 100*time.Millisecond, 100*time.Millisecond
 	for n := 1; n < len(side(messages, true))-1; n++ {
 		l := listen(t, ListenOptions{Timeouts: timeouts, Perftest: perftest.Options{Version: "6.06"}})
 		conn := dialRaw(t, l)
@@ -295,7 +295,7 @@ func FuzzHostileServer(f *testing.F) {
 
 func hostile(t *testing.T, b []byte, peerIsClient bool) {
 	t.Helper()
-	timeouts := control.Timeouts{Peer: 100 * time.Millisecond, Hello: 100 * time.Millisecond, Plan: 100 * time.Millisecond, Phase: 100 * time.Millisecond, Test: 100 * time.Millisecond}
+	timeouts := control.Timeouts{Peer: 100 * time.Millisecond, Hello: 100 * time.Millisecond, Phase: 100 * time.Millisecond, Test: 100 * time.Millisecond}
 	ours, theirs := net.Pipe()
 	go func() {
 		_ = theirs.SetDeadline(time.Now().Add(late))

@@ -16,6 +16,7 @@ import (
 type Hello struct {
 	Program string          `json:"program,omitempty"`  // name and version
 	BearsMs int64           `json:"bears_ms,omitempty"` // the sender's peer timeout; Meet fills it in
+	WaitMs  int64           `json:"wait_ms,omitempty"`  // how long a client waits for a server that serves others
 	More    json.RawMessage `json:"more,omitempty"`     // of the conversation's own
 }
 

@@ -3,8 +3,8 @@ package native
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
+	"fmt"
 	"net"
 	"time"
 
@@ -12,6 +12,17 @@ import (
 	"github.com/gobw/gobw/internal/control/frame"
 	"github.com/gobw/gobw/internal/plan"
 )
+
+// Version is the version of our dialect that this code speaks.
+const Version = 1
+
+// CheckVersion compares the versions of our dialect at both ends.
+func CheckVersion(server, client int) error {
+	if server == client {
+		return nil
+	}
+	return fmt.Errorf("the server speaks gobw/%d, the client gobw/%d: upgrade the older one", server, client)
+}
 
 // Kinds of message, in the order of a test.
 const (
@@ -91,30 +102,12 @@ func (s *Session) PeerProgram() string { return s.program }
 // maxWait bounds how long a client may stand in a queue.
 const maxWait = 24 * time.Hour
 
-// patience is what a client says of itself beyond its name.
-type patience struct {
-	WaitMs int64 `json:"wait_ms"` // how long it waits for a busy server
-}
-
 // Introduce exchanges the hello messages: who the ends are and how much silence they bear.
 func (s *Session) Introduce(ctx context.Context) error {
-	more, err := json.Marshal(patience{s.o.Wait.Milliseconds()})
-	if err != nil {
-		return err
-	}
-	theirs, err := s.Meet(ctx, frame.Hello{Program: s.o.Program, More: more}, s.o.Timeouts.Hello)
-	if err != nil {
-		return err
-	}
-	var p patience
-	if len(theirs.More) > 0 {
-		if err := json.Unmarshal(theirs.More, &p); err != nil {
-			return s.Protest("a hello: %w", err)
-		}
-	}
+	theirs, err := s.Meet(ctx, frame.Hello{Program: s.o.Program, WaitMs: s.o.Wait.Milliseconds()}, s.o.Timeouts.Hello)
 	s.program = control.Bounded(theirs.Program)
-	s.wait = time.Duration(min(max(p.WaitMs, 0), maxWait.Milliseconds())) * time.Millisecond
-	return nil
+	s.wait = time.Duration(min(max(theirs.WaitMs, 0), maxWait.Milliseconds())) * time.Millisecond
+	return err
 }
 
 // Wait is how long the client waits while others are served.
@@ -124,7 +117,7 @@ func (s *Session) Wait() time.Duration { return s.wait }
 // that the session can be handed over.
 func (s *Session) AwaitPlan(ctx context.Context) (comes bool, err error) {
 	s.Doing("waiting for the client's plan")
-	kind, err := s.Await(ctx, MaxPlanBytes, s.o.Timeouts.Plan)
+	kind, err := s.Await(ctx, MaxPlanBytes, s.o.Timeouts.Hello)
 	if err == nil && kind != KindPropose && kind != frame.KindBye {
 		err = s.noPlan(kind)
 	}

@@ -101,7 +101,7 @@ func (s *Session) exchange(ctx context.Context, doing string, mine []byte) (thei
 	err = s.inTurn(doing, mine, func() error {
 		limit := s.o.Timeouts.Phase
 		if !s.o.Dialled && s.settled == nil { // a client that says what it knows already
-			limit = s.o.Timeouts.Plan
+			limit = s.o.Timeouts.Hello
 		}
 		theirs, err = s.take(ctx, doing, len(mine), limit)
 		return err

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -47,7 +48,7 @@ type Session struct {
 	local      [][]byte          // this end's keys, encoded
 	remote     []control.Address // of the first pass
 	reported   bool
-	closed     bool
+	once       sync.Once
 
 	calls atomic.Int32 // calls that are exchanging messages: they report a closed connection themselves
 	over  atomic.Bool  // nothing more is due: a closed connection is the normal end
@@ -67,6 +68,9 @@ func CheckServer(peer, advertised Version) error {
 
 // NewSession starts a session on a connection whose first messages were read. It owns the connection.
 func NewSession(conn net.Conn, o Setup) *Session {
+	if o.Release == nil {
+		o.Release = func() {}
+	}
 	s := &Session{Ends: control.Ends{Conn: conn, Client: o.Dialled}, in: newStream(conn), o: o, unit: unitOf(o.Gbits)}
 	s.negotiates = o.Peer >= VersionNegotiates && o.Mine >= VersionNegotiates
 	return s
@@ -213,7 +217,7 @@ func (s *Session) negotiate(ctx context.Context, local control.Facts, mtu verbs.
 
 // answerParameters takes those of a client and answers with this end's.
 func (s *Session) answerParameters(ctx context.Context, local control.Facts, mtu verbs.MTU) (outstanding int, err error) {
-	b, err := s.take(ctx, negotiatingPhase, NegotiationBytesNoMLX5, s.o.Timeouts.Plan)
+	b, err := s.take(ctx, negotiatingPhase, NegotiationBytesNoMLX5, s.o.Timeouts.Hello)
 	if err != nil {
 		return 0, err
 	}
@@ -397,17 +401,18 @@ func (s *Session) Watch(ctx context.Context) (context.Context, context.CancelFun
 }
 
 // Fail closes: perftest has no message for errors.
-func (s *Session) Fail(error) { s.shut() }
+func (s *Session) Fail(error) {
+	s.once.Do(func() {
+		s.o.Release()
+		_ = s.Conn.Close()
+		s.in.wg.Wait()
+	})
+}
 
 // Close ends as perftest does: no farewell of ours; one of an old peer is read, because a connection closed with unread
 // bytes is reset.
 func (s *Session) Close() error {
-	if s.closed {
-		return nil
-	}
-	if s.o.Release != nil {
-		s.o.Release()
-	}
+	s.o.Release()
 	if c, ok := s.Conn.(interface{ CloseWrite() error }); ok {
 		_ = c.CloseWrite()
 	}
@@ -415,18 +420,6 @@ func (s *Session) Close() error {
 	case <-s.in.dead:
 	case <-time.After(time.Second):
 	}
-	s.shut()
+	s.Fail(nil)
 	return nil
-}
-
-func (s *Session) shut() {
-	if s.closed {
-		return
-	}
-	s.closed = true
-	if s.o.Release != nil {
-		s.o.Release()
-	}
-	_ = s.Conn.Close()
-	s.in.wg.Wait()
 }
