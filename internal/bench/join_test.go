@@ -77,7 +77,7 @@ func runBothWith(ctx context.Context, server, client verbs.Device, p plan.Spec, 
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
 	patient := control.Timeouts{Peer: time.Minute}
-	lo, do := connect.ListenOptions{Address: "127.0.0.1:0", Timeouts: patient}, connect.DialOptions{Timeouts: patient}
+	lo, do := control.Options{Address: "127.0.0.1:0", Timeouts: patient}, control.Options{Timeouts: patient}
 	plans := [2]*plan.Spec{nil, &p}
 	if dialect == control.Perftest {
 		own := p

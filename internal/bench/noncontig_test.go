@@ -48,7 +48,7 @@ func newPairOfRails(t *testing.T, clients, servers int, wrap func(verbs.Device) 
 	}
 	others, serving := further(clients), further(servers)
 	patient := control.Timeouts{Peer: time.Minute}
-	l, err := connect.Listen(connect.ListenOptions{Address: netip.AddrPortFrom(at[1], 0).String(), Timeouts: patient})
+	l, err := connect.Listen(control.Options{Address: netip.AddrPortFrom(at[1], 0).String(), Timeouts: patient})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,7 +67,7 @@ func newPairOfRails(t *testing.T, clients, servers int, wrap func(verbs.Device) 
 			}
 		}
 	}()
-	s, err := connect.Dial(ctx, l.Addr().String(), connect.DialOptions{Timeouts: patient, Source: at[0]})
+	s, err := connect.Dial(ctx, l.Addr().String(), control.Options{Timeouts: patient, Source: at[0]})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,7 +8,6 @@ import (
 
 	"github.com/gobw/gobw/internal/control"
 	"github.com/gobw/gobw/internal/control/connect"
-	"github.com/gobw/gobw/internal/control/perftest"
 	"github.com/gobw/gobw/internal/plan"
 	"github.com/gobw/gobw/internal/testrun/meeting"
 	"github.com/gobw/gobw/verbs"
@@ -53,7 +52,7 @@ func TestUnreliablePeerPauses(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 			defer cancel()
 			patient := control.Timeouts{Peer: time.Minute}
-			l, err := connect.Listen(connect.ListenOptions{Address: "127.0.0.1:0", Timeouts: patient})
+			l, err := connect.Listen(control.Options{Address: "127.0.0.1:0", Timeouts: patient})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -71,7 +70,7 @@ func TestUnreliablePeerPauses(t *testing.T) {
 				}
 				served <- err
 			}()
-			s, err := connect.Dial(ctx, l.Addr().String(), connect.DialOptions{Timeouts: patient, Perftest: perftest.Options{NoMarker: true}})
+			s, err := connect.Dial(ctx, l.Addr().String(), control.Options{Timeouts: patient, Perftest: control.PerftestOptions{NoMarker: true}})
 			if err != nil {
 				t.Fatal(errors.Join(err, <-served))
 			}

@@ -124,7 +124,7 @@ func (v victim) run(strike func()) error {
 	var err error
 	timeouts := control.Timeouts{Peer: deathPeerTimeout()}
 	if v.Server {
-		l, err := connect.Listen(connect.ListenOptions{Address: v.Address, Timeouts: timeouts})
+		l, err := connect.Listen(control.Options{Address: v.Address, Timeouts: timeouts})
 		if err != nil {
 			return err
 		}
@@ -132,7 +132,7 @@ func (v victim) run(strike func()) error {
 		if s, err = l.Accept(ctx); err != nil {
 			return err
 		}
-	} else if s, err = connect.Dial(ctx, v.Address, connect.DialOptions{Timeouts: timeouts, Source: netip.MustParseAddr(v.Source)}); err != nil {
+	} else if s, err = connect.Dial(ctx, v.Address, control.Options{Timeouts: timeouts, Source: netip.MustParseAddr(v.Source)}); err != nil {
 		return err
 	}
 	dev, err := openBound(s)
@@ -244,7 +244,7 @@ func (d *death) run() (late error) {
 		d.victim.Address = netip.AddrPortFrom(d.server, 0).String()
 	} else {
 		var err error
-		listener, err = connect.Listen(connect.ListenOptions{Address: netip.AddrPortFrom(d.server, 0).String(), Timeouts: control.Timeouts{Peer: deathPeerTimeout()}})
+		listener, err = connect.Listen(control.Options{Address: netip.AddrPortFrom(d.server, 0).String(), Timeouts: control.Timeouts{Peer: deathPeerTimeout()}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -260,7 +260,7 @@ func (d *death) run() (late error) {
 		if !open {
 			t.Fatal("the victim did not start")
 		}
-		s, err = connect.Dial(ctx, d.proxy(address), connect.DialOptions{
+		s, err = connect.Dial(ctx, d.proxy(address), control.Options{
 			Timeouts: control.Timeouts{Peer: deathPeerTimeout()}, Source: d.client,
 		})
 	} else {

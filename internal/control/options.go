@@ -1,13 +1,84 @@
 package control
 
 import (
+	"context"
+	"log/slog"
+	"net/netip"
 	"time"
 
 	"github.com/gobw/gobw/internal/plan"
+	"github.com/gobw/gobw/verbs"
 )
 
 // DefaultPort is the TCP port of both dialects: perftest's.
 const DefaultPort = 18515
+
+// Options is what an end knows of its sessions before the peer has said anything. The zero value works.
+type Options struct {
+	Timeouts Timeouts
+	Perftest PerftestOptions
+	Program  string // name and version of this program, for the peer's log: "gobw 1.0"
+	Token    []byte // a shared secret that both ends prove; nil: none
+	// RDMA makes the conversation one by RDMA CM on this device (perftest's -z and -R), in perftest's dialect; nil: TCP. The
+	// device outlives the sessions. A listener then has one client.
+	RDMA verbs.Device
+
+	// Of a client.
+	Dialled bool          // connect sets it
+	Source  netip.Addr    // local address to connect from; invalid: the system's choice
+	Network string        // "tcp" (default), "tcp4" or "tcp6"
+	Wait    time.Duration // how long to go on trying while the server refuses connections or is busy; 0: one try
+
+	// Of a server.
+	Address string         // "host:port", ":port"; empty: ":18515"
+	Allow   []netip.Prefix // clients admitted; empty: all
+	Clients int            // slots: clients served at once; 0: 1
+	Log     *slog.Logger   // nil: silent
+	// Once makes the listener close as soon as it has a client, as stock perftest servers do.
+	Once bool
+	// Plans gives clients of ours a slot only once they have sent a plan.
+	Plans bool
+	// Admit is told each client's plan, and refuses it by an error; nil: none is refused.
+	Admit func(*plan.Spec) error
+	// Await bounds a wait for a client's next step, which may be its measurement, in our dialect; nil: the timeouts do.
+	Await func(ctx context.Context, measuring bool) (context.Context, context.CancelFunc)
+	// LocalFacts describes this end (page, cache line, MTU, outstanding reads) before a plan is known. It lets a client
+	// of perftest 6.28 or later, which says all of its test, be served without a plan; nil: such clients are refused.
+	LocalFacts func() (Facts, error)
+	// Release is told when a session ends, perhaps more than once; nil: nobody. A listener sets it.
+	Release func()
+}
+
+// PerftestOptions is what perftest's dialect needs and the plan does not say.
+type PerftestOptions struct {
+	// Version is the perftest version to advertise: "6.27" as a client. From "6.28" on the parameters are negotiated.
+	// A server chooses by the client's version unless this is set.
+	Version string
+	// Gbits tells that this end's figures cross the wire in Gb/s (--report_gbits), not MiB/s. A server that negotiates
+	// follows its client.
+	Gbits bool
+	// NoMarker hides that we are gobw, so that the peer speaks perftest's dialect even if it could speak ours.
+	NoMarker bool
+}
+
+// WithDefaults fills in the defaults.
+func (o Options) WithDefaults() Options {
+	o.Timeouts = o.Timeouts.WithDefaults()
+	if o.Release == nil {
+		o.Release = func() {}
+	}
+	if o.Admit == nil {
+		o.Admit = func(*plan.Spec) error { return nil }
+	}
+	if o.Await == nil {
+		o.Await = func(ctx context.Context, _ bool) (context.Context, context.CancelFunc) { return ctx, func() {} }
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	o.Once = o.Once || o.RDMA != nil
+	return o
+}
 
 // Timeouts bound how long a session waits. Zero fields take the default shown.
 type Timeouts struct {

@@ -118,7 +118,7 @@ func Open(ctx context.Context, out output.Streams, c Config) (_ *Measurer, err e
 		}
 		address = m.child.address
 	}
-	m.Session, err = connect.Dial(ctx, address, connect.DialOptions{
+	m.Session, err = connect.Dial(ctx, address, control.Options{
 		Timeouts: control.Timeouts{Peer: c.Peer.Timeout}, Program: c.Tool + " " + machine.Version(),
 		Source: c.Peer.Source, Wait: c.Peer.Wait, Token: c.Peer.Token,
 	})

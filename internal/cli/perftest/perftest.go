@@ -68,7 +68,7 @@ func Main(ctx context.Context, tool perftestcli.Tool, args []string, out output.
 		exit.Complain(out.Err, tool.Name, err)
 		return PerftestFailed
 	}
-	if err := (perftest.Options{Version: v.PerftestVersion}).Check(); err != nil {
+	if err := perftest.CheckVersion(v.PerftestVersion); err != nil {
 		fmt.Fprintf(out.Err, " --perftest-version: %v\n", err)
 		return PerftestFailed
 	}
@@ -303,7 +303,7 @@ func (r *testRun) connect(ctx context.Context, d *opendevice.Device) (control.Se
 	if r.v.Source.IsValid() {
 		host = r.v.Source.String()
 	}
-	l, err := connect.Listen(connect.ListenOptions{
+	l, err := connect.Listen(control.Options{
 		Address: net.JoinHostPort(host, strconv.Itoa(r.v.TCPPort)), Perftest: dial.Perftest, Program: dial.Program, Once: true, RDMA: dial.RDMA, Timeouts: dial.Timeouts,
 		Log:        slog.New(slog.NewTextHandler(r.out.Err, &slog.HandlerOptions{Level: slog.LevelWarn})),
 		LocalFacts: func() (control.Facts, error) { return endpoint.LocalFacts(d.Device, r.v.IBPort) },
@@ -321,9 +321,9 @@ func (r *testRun) connect(ctx context.Context, d *opendevice.Device) (control.Se
 
 // dialOptions are how a client reaches its server, and what it says of itself. A server speaks perftest's dialect with every
 // client, so that each end's options are its own: two ends of ours then do what two of perftest's do. Data is compared in ours alone.
-func (r *testRun) dialOptions() connect.DialOptions {
-	return connect.DialOptions{
-		Perftest: perftest.Options{Version: r.v.PerftestVersion, Gbits: r.v.Gbits, NoMarker: r.v.Server() && r.v.Plan.Verify == plan.VerifyNothing},
+func (r *testRun) dialOptions() control.Options {
+	return control.Options{
+		Perftest: control.PerftestOptions{Version: r.v.PerftestVersion, Gbits: r.v.Gbits, NoMarker: r.v.Server() && r.v.Plan.Verify == plan.VerifyNothing},
 		Program:  r.v.Tool.Name + " (gobw " + machine.Version() + ")", Source: r.v.Source, Network: r.v.Network, Timeouts: r.timeouts(),
 	}
 }

@@ -51,7 +51,7 @@ type flags struct {
 type config struct {
 	order
 	Tool     string
-	Listen   connect.ListenOptions
+	Listen   control.Options
 	Once     bool
 	Child    bool // print the address on stdout and end with stdin
 	Quiet    bool

@@ -14,7 +14,6 @@ import (
 	"github.com/gobw/gobw/internal/control"
 	"github.com/gobw/gobw/internal/control/connect"
 	"github.com/gobw/gobw/internal/control/frame"
-	"github.com/gobw/gobw/internal/control/perftest"
 	"github.com/gobw/gobw/internal/plan"
 	"github.com/gobw/gobw/report"
 	"github.com/gobw/gobw/report/plain"
@@ -87,8 +86,8 @@ func runTestProcess(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	turn := &turn{policy: o.Policy, began: time.Now(), tell: out.write}
-	s := connect.Resume(conn, o.Client, connect.ListenOptions{
-		Timeouts: o.Timeouts, Perftest: perftest.Options{Gbits: o.Gbits}, Admit: turn.admit, Await: turn.await,
+	s := connect.Resume(conn, o.Client, control.Options{
+		Timeouts: o.Timeouts, Perftest: control.PerftestOptions{Gbits: o.Gbits}, Admit: turn.admit, Await: turn.await,
 		LocalFacts: func() (control.Facts, error) { // a client is about to tell its plan
 			turn.judges()
 			return o.localFacts()

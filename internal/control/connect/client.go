@@ -17,7 +17,7 @@ type Client struct {
 	conn  net.Conn
 	hello perftest.Hello
 	ours  *native.Session // nil: it speaks perftest's dialect
-	o     *ListenOptions
+	o     *control.Options
 }
 
 // Handover is a client between two processes.
@@ -31,7 +31,7 @@ func (c *Client) Session() control.Session {
 	if c.ours != nil {
 		return c.ours
 	}
-	return c.o.perftest(c.conn, c.hello, c.Release)
+	return speakPerftest(c.conn, c.hello, c.options())
 }
 
 // Handover gives the client to another process, which goes on with [Resume]. The connection stays open here, too, and the slot is kept.
@@ -46,22 +46,23 @@ func (c *Client) Handover() (conn net.Conn, h Handover, err error) {
 }
 
 // Resume goes on with a client that another process handed over. It owns the connection.
-func Resume(conn net.Conn, h Handover, o ListenOptions) control.Session {
+func Resume(conn net.Conn, h Handover, o control.Options) control.Session {
 	if h.Ours != nil {
-		return native.Resume(conn, *h.Ours, o.native(nil))
+		return native.Resume(conn, *h.Ours, o)
 	}
-	return o.perftest(conn, h.Hello, nil)
+	return speakPerftest(conn, h.Hello, o)
 }
 
-func (o *ListenOptions) native(release func()) native.Options {
-	return native.Options{Timeouts: o.Timeouts, Program: o.Program, Token: o.Token, Admit: o.Admit, Await: o.Await, Release: release}
+func speakPerftest(conn net.Conn, theirs perftest.Hello, o control.Options) control.Session {
+	var v perftest.Versions
+	v.Peer, _ = perftest.ParseVersion(theirs.Version) // both were read before
+	v.Mine, _ = perftest.ParseVersion(o.Perftest.Version)
+	return perftest.NewSession(conn, v, o)
 }
 
-func (o *ListenOptions) perftest(conn net.Conn, hello perftest.Hello, release func()) control.Session {
-	setup := perftest.Setup{
-		Timeouts: o.Timeouts, Gbits: o.Perftest.Gbits, Facts: o.LocalFacts, Release: release, Admit: o.Admit, Rdma: o.RDMA != nil,
-	}
-	setup.Peer, _ = perftest.ParseVersion(hello.Version) // both were read before
-	setup.Mine, _ = perftest.ParseVersion(o.Perftest.Version)
-	return perftest.NewSession(conn, setup)
+// options are those of the client's session.
+func (c *Client) options() control.Options {
+	o := *c.o
+	o.Release = func() { c.Release() }
+	return o
 }

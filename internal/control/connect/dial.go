@@ -22,8 +22,8 @@ import (
 
 // Dial connects to a server at "host" or "host:port" and finds out which dialect it speaks. Nothing is sent for that
 // beyond perftest's own first message.
-func Dial(ctx context.Context, address string, o DialOptions) (control.Session, error) {
-	o.Timeouts = o.Timeouts.WithDefaults()
+func Dial(ctx context.Context, address string, o control.Options) (control.Session, error) {
+	o = o.WithDefaults()
 	if o.Perftest.Version == "" {
 		o.Perftest.Version = "6.27"
 	}
@@ -53,7 +53,7 @@ func Dial(ctx context.Context, address string, o DialOptions) (control.Session, 
 const retryAfter = 100 * time.Millisecond
 
 // try is one try to get a session.
-func try(ctx context.Context, address string, advertised perftest.Version, o DialOptions) (control.Session, error) {
+func try(ctx context.Context, address string, advertised perftest.Version, o control.Options) (control.Session, error) {
 	conn, err := connect(ctx, address, o)
 	if err != nil {
 		return nil, &connectError{address, err}
@@ -67,7 +67,7 @@ func try(ctx context.Context, address string, advertised perftest.Version, o Dia
 }
 
 // connect opens the connection.
-func connect(ctx context.Context, address string, o DialOptions) (net.Conn, error) {
+func connect(ctx context.Context, address string, o control.Options) (net.Conn, error) {
 	network := cmp.Or(o.Network, "tcp")
 	if o.RDMA == nil {
 		d := net.Dialer{Timeout: o.Timeouts.Hello, KeepAliveConfig: keepAlive(o.Timeouts.Peer)}
@@ -131,10 +131,11 @@ func strangerOf(b []byte) string {
 }
 
 // greet exchanges the first messages and makes the session of the dialect that both ends speak.
-func greet(ctx context.Context, conn net.Conn, advertised perftest.Version, o DialOptions) (control.Session, error) {
+func greet(ctx context.Context, conn net.Conn, advertised perftest.Version, o control.Options) (control.Session, error) {
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
 	_ = conn.SetDeadline(time.Now().Add(o.Timeouts.Hello))
+	o.Dialled = true
 	mine := perftest.Hello{Version: o.Perftest.Version}
 	if !o.Perftest.NoMarker && o.RDMA == nil {
 		mine.Ours = native.Version
@@ -162,7 +163,7 @@ func greet(ctx context.Context, conn net.Conn, advertised perftest.Version, o Di
 		if err := native.CheckVersion(theirs.Ours, native.Version); err != nil {
 			return nil, err
 		}
-		s := native.NewSession(conn, native.Options{Dialled: true, Timeouts: o.Timeouts, Program: o.Program, Wait: o.Wait, Token: o.Token})
+		s := native.NewSession(conn, o)
 		if err := s.Introduce(ctx); err != nil {
 			if said, is := errors.AsType[*control.PeerError](err); is { // the token is another: no test has begun
 				said.Refused = true
@@ -182,9 +183,7 @@ func greet(ctx context.Context, conn net.Conn, advertised perftest.Version, o Di
 	if o.Token != nil {
 		return nil, errors.New("the server speaks perftest's protocol, which has no token: leave --token-file out")
 	}
-	return perftest.NewSession(conn, perftest.Setup{
-		Dialled: true, Timeouts: o.Timeouts, Peer: peer, Mine: advertised, Gbits: o.Perftest.Gbits, Rdma: o.RDMA != nil,
-	}), nil
+	return perftest.NewSession(conn, perftest.Versions{Peer: peer, Mine: advertised}, o), nil
 }
 
 // keepAlive makes TCP notice a host that vanished within about the peer timeout.

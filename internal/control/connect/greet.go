@@ -83,7 +83,7 @@ func (l *Listener) meetOurs(c *Client) (comes bool, err error) {
 		frame.Farewell(c.conn, frame.Message{Kind: frame.KindError, Error: err.Error()}, l.o.Timeouts.Peer)
 		return false, err
 	}
-	s := native.NewSession(c.conn, l.o.native(func() { c.Release() }))
+	s := native.NewSession(c.conn, c.options())
 	if err = s.Introduce(l.ctx); err == nil && l.o.Plans {
 		comes, err = s.AwaitPlan(l.ctx)
 	}

@@ -3,7 +3,6 @@ package connect
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"net"
 	"net/netip"
 	"strconv"
@@ -19,7 +18,7 @@ import (
 // Listener admits clients, as many at once as it has slots: others wait or hear "busy since ...". Whoever sends garbage,
 // sends slowly or sends nothing is logged and dropped within a time limit, and the listener goes on.
 type Listener struct {
-	o        ListenOptions
+	o        control.Options
 	listener net.Listener
 	clients  chan *Client
 	ctx      context.Context // ends when the listener closes
@@ -34,19 +33,13 @@ type Listener struct {
 }
 
 // Listen opens the port. Close the listener to stop.
-func Listen(o ListenOptions) (*Listener, error) {
-	o.Timeouts = o.Timeouts.WithDefaults()
+func Listen(o control.Options) (*Listener, error) {
+	o = o.WithDefaults()
 	if o.Address == "" {
 		o.Address = ":" + strconv.Itoa(control.DefaultPort)
 	}
-	o.Once = o.Once || o.RDMA != nil
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
-	if o.Perftest.Version != "" {
-		if _, err := perftest.ParseVersion(o.Perftest.Version); err != nil {
-			return nil, err
-		}
+	if err := perftest.CheckVersion(o.Perftest.Version); err != nil {
+		return nil, err
 	}
 	listener, err := openPort(o)
 	if err != nil {
@@ -58,7 +51,7 @@ func Listen(o ListenOptions) (*Listener, error) {
 	return l, nil
 }
 
-func openPort(o ListenOptions) (net.Listener, error) {
+func openPort(o control.Options) (net.Listener, error) {
 	if o.RDMA != nil {
 		return rdmacm.Listen(o.RDMA, o.Address, o.Timeouts)
 	}

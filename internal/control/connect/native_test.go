@@ -71,7 +71,7 @@ func (l *logBuffer) String() string {
 }
 
 // listen starts a listener on an address of this package's own.
-func listen(t *testing.T, o ListenOptions) *Listener {
+func listen(t *testing.T, o control.Options) *Listener {
 	t.Helper()
 	o.Address = "127.5.0.1:0"
 	if o.Timeouts == (control.Timeouts{}) {
@@ -86,7 +86,7 @@ func listen(t *testing.T, o ListenOptions) *Listener {
 }
 
 // pair makes both ends of a session in our dialect.
-func pair(t *testing.T, lo ListenOptions, do DialOptions) (client, server control.Session) {
+func pair(t *testing.T, lo control.Options, do control.Options) (client, server control.Session) {
 	t.Helper()
 	l := listen(t, lo)
 	if do.Timeouts == (control.Timeouts{}) {
@@ -128,8 +128,8 @@ func closeBoth(t *testing.T, client, server control.Session) {
 func pipe(t *testing.T, clientBears, serverBears control.Timeouts) (client, server *native.Session) {
 	t.Helper()
 	a, b := net.Pipe()
-	client = native.NewSession(a, native.Options{Dialled: true, Timeouts: clientBears.WithDefaults()})
-	server = native.NewSession(b, native.Options{Timeouts: serverBears.WithDefaults()})
+	client = native.NewSession(a, control.Options{Dialled: true, Timeouts: clientBears.WithDefaults()})
+	server = native.NewSession(b, control.Options{Timeouts: serverBears.WithDefaults()})
 	closeBoth(t, client, server)
 	both(t, func() error { return client.Introduce(t.Context()) }, func() error { return server.Introduce(t.Context()) })
 	return client, server
@@ -156,7 +156,7 @@ func both(t *testing.T, client, server func() error) {
 }
 
 func TestOursConversation(t *testing.T) {
-	client, server := pair(t, ListenOptions{Program: "gobw server"}, DialOptions{Program: "gobw client"})
+	client, server := pair(t, control.Options{Program: "gobw server"}, control.Options{Program: "gobw client"})
 	ctx := testContext(t)
 	if client.Dialect() != control.Ours || server.Dialect() != control.Ours {
 		t.Fatalf("dialects %v and %v, want ours", client.Dialect(), server.Dialect())
@@ -268,7 +268,7 @@ func TestOursHeartbeat(t *testing.T) {
 }
 
 func TestOursPeerError(t *testing.T) {
-	client, server := pair(t, ListenOptions{}, DialOptions{})
+	client, server := pair(t, control.Options{}, control.Options{})
 	ctx := testContext(t)
 	watched, cancel := client.Watch(ctx)
 	defer cancel()
@@ -284,7 +284,7 @@ func TestOursPeerError(t *testing.T) {
 }
 
 func TestOursPeerGone(t *testing.T) {
-	client, server := pair(t, ListenOptions{}, DialOptions{})
+	client, server := pair(t, control.Options{}, control.Options{})
 	ctx := testContext(t)
 	watched, cancel := client.Watch(ctx)
 	defer cancel()
@@ -304,7 +304,7 @@ func TestOursPeerGone(t *testing.T) {
 
 // TestOursPeerGoneWhileMeasuring is about the words: past the meeting, nobody waits for it any more.
 func TestOursPeerGoneWhileMeasuring(t *testing.T) {
-	client, server := pair(t, ListenOptions{}, DialOptions{})
+	client, server := pair(t, control.Options{}, control.Options{})
 	ctx := testContext(t)
 	ready := func(s control.Session) func() error {
 		return func() error { return s.Sync(ctx, control.PhaseReady, 0, true) }
@@ -334,7 +334,7 @@ func TestOursPeerSilent(t *testing.T) {
 			_ = peer.Close()
 		}()
 		bears := control.Timeouts{Peer: 3 * time.Second}.WithDefaults()
-		client, err := greet(t.Context(), own, 627, DialOptions{Timeouts: bears, Perftest: perftest.Options{Version: "6.27"}})
+		client, err := greet(t.Context(), own, 627, control.Options{Timeouts: bears, Perftest: control.PerftestOptions{Version: "6.27"}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -367,7 +367,7 @@ func TestOursPeerStalls(t *testing.T) {
 }
 
 func TestOursCancel(t *testing.T) {
-	client, _ := pair(t, ListenOptions{}, DialOptions{})
+	client, _ := pair(t, control.Options{}, control.Options{})
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(errors.New("interrupted"))
 	if err := client.Sync(ctx, control.PhaseConnected, 0, false); err == nil || !strings.Contains(err.Error(), "interrupted") {
@@ -386,7 +386,7 @@ func TestOursRefusals(t *testing.T) {
 		{"memory that wraps", control.Address{Addr: 1<<64 - 8, Bytes: 16}},
 	} {
 		t.Run("address: "+tt.name, func(t *testing.T) {
-			client, server := pair(t, ListenOptions{}, DialOptions{})
+			client, server := pair(t, control.Options{}, control.Options{})
 			ctx := testContext(t)
 			if err := server.(*native.Session).Send(native.KindAddresses, []control.Address{tt.bad}); err != nil {
 				t.Fatal(err)
@@ -397,7 +397,7 @@ func TestOursRefusals(t *testing.T) {
 		})
 	}
 	t.Run("memory", func(t *testing.T) {
-		client, server := pair(t, ListenOptions{Admit: atMostMiB}, DialOptions{})
+		client, server := pair(t, control.Options{Admit: atMostMiB}, control.Options{})
 		ctx := testContext(t)
 		plan := testPlan()
 		plan.Sizes = []int{1 << 20}
@@ -416,7 +416,7 @@ func TestListenerBusyAndAgain(t *testing.T) {
 	var log logBuffer
 	soon := calm()
 	soon.Parting = 50 * time.Millisecond
-	l := listen(t, ListenOptions{Timeouts: soon, Log: slog.New(slog.NewTextHandler(&log, nil))})
+	l := listen(t, control.Options{Timeouts: soon, Log: slog.New(slog.NewTextHandler(&log, nil))})
 	ctx := testContext(t)
 	accepted := make(chan control.Session)
 	go func() {
@@ -430,12 +430,12 @@ func TestListenerBusyAndAgain(t *testing.T) {
 		}
 	}()
 	for range 3 {
-		first, err := Dial(ctx, l.Addr().String(), DialOptions{Timeouts: calm()})
+		first, err := Dial(ctx, l.Addr().String(), control.Options{Timeouts: calm()})
 		if err != nil {
 			t.Fatal(err)
 		}
 		server := <-accepted
-		second, err := Dial(ctx, l.Addr().String(), DialOptions{Timeouts: calm()})
+		second, err := Dial(ctx, l.Addr().String(), control.Options{Timeouts: calm()})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -460,7 +460,7 @@ func TestListenerBusyAndAgain(t *testing.T) {
 // TestListenerSilent has more connections that say nothing than the listener keeps: a client is served nevertheless.
 func TestListenerSilent(t *testing.T) {
 	var log logBuffer
-	l := listen(t, ListenOptions{Log: slog.New(slog.NewTextHandler(&log, nil))})
+	l := listen(t, control.Options{Log: slog.New(slog.NewTextHandler(&log, nil))})
 	ctx := testContext(t)
 	for range admission.Most + 10 {
 		conn, err := net.Dial("tcp", l.Addr().String())
@@ -474,7 +474,7 @@ func TestListenerSilent(t *testing.T) {
 			_ = server.Close()
 		}
 	}()
-	client, err := Dial(ctx, l.Addr().String(), DialOptions{Timeouts: calm()})
+	client, err := Dial(ctx, l.Addr().String(), control.Options{Timeouts: calm()})
 	if err != nil {
 		t.Fatalf("a client among silent connections: %v", err)
 	}
@@ -487,7 +487,7 @@ func TestListenerSilent(t *testing.T) {
 // TestListenerNextClient has clients that come while the session of the last one is being closed: they are served, not
 // turned away.
 func TestListenerNextClient(t *testing.T) {
-	l := listen(t, ListenOptions{})
+	l := listen(t, control.Options{})
 	ctx := testContext(t)
 	var last control.Session
 	for range 5 {
@@ -512,17 +512,17 @@ func TestListenerNextClient(t *testing.T) {
 
 func TestListenerAllow(t *testing.T) {
 	var log logBuffer
-	l := listen(t, ListenOptions{
+	l := listen(t, control.Options{
 		Allow: []netip.Prefix{netip.MustParsePrefix("127.5.0.8/32")},
 		Log:   slog.New(slog.NewTextHandler(&log, nil)),
 	})
 	ctx := testContext(t)
-	if _, err := Dial(ctx, l.Addr().String(), DialOptions{Timeouts: calm(), Source: netip.MustParseAddr("127.5.0.9")}); err == nil {
+	if _, err := Dial(ctx, l.Addr().String(), control.Options{Timeouts: calm(), Source: netip.MustParseAddr("127.5.0.9")}); err == nil {
 		t.Error("a client outside --allow was served")
 	} else if !strings.Contains(err.Error(), "--allow") {
 		t.Errorf("the refused client has no word of --allow: %v", err)
 	}
-	s, err := Dial(ctx, l.Addr().String(), DialOptions{Timeouts: calm(), Source: netip.MustParseAddr("127.5.0.8")})
+	s, err := Dial(ctx, l.Addr().String(), control.Options{Timeouts: calm(), Source: netip.MustParseAddr("127.5.0.8")})
 	if err != nil {
 		t.Fatalf("a client inside --allow: %v", err)
 	}
@@ -543,7 +543,7 @@ func TestListenerGarbage(t *testing.T) {
 	var log logBuffer
 	hasty := calm()
 	hasty.Hello = 2 * time.Second
-	l := listen(t, ListenOptions{Timeouts: hasty, Log: slog.New(slog.NewTextHandler(&log, nil))})
+	l := listen(t, control.Options{Timeouts: hasty, Log: slog.New(slog.NewTextHandler(&log, nil))})
 	ctx := testContext(t)
 	tooLong := perftest.Hello{Version: "6.27", Ours: 1}.Encode()
 	tooLong = binary.BigEndian.AppendUint32(tooLong, 1<<31)
@@ -583,7 +583,7 @@ func TestListenerGarbage(t *testing.T) {
 			_ = server.Close()
 		}
 	}()
-	s, err := Dial(ctx, l.Addr().String(), DialOptions{Timeouts: calm()})
+	s, err := Dial(ctx, l.Addr().String(), control.Options{Timeouts: calm()})
 	if err != nil {
 		t.Fatalf("a real client afterwards: %v", err)
 	}
@@ -596,7 +596,7 @@ func TestListenerGarbage(t *testing.T) {
 
 func TestVersionMismatch(t *testing.T) {
 	t.Run("newer client", func(t *testing.T) {
-		l := listen(t, ListenOptions{})
+		l := listen(t, control.Options{})
 		conn, err := net.Dial("tcp", l.Addr().String())
 		if err != nil {
 			t.Fatal(err)

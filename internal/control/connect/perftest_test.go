@@ -45,7 +45,7 @@ func TestPerftestBothEnds(t *testing.T) {
 	for name, plan := range conversations() {
 		for _, version := range []string{"6.27", "6.29"} {
 			t.Run(name+"/"+version, func(t *testing.T) {
-				l := listen(t, ListenOptions{LocalFacts: func() (control.Facts, error) { return testFacts(), nil }})
+				l := listen(t, control.Options{LocalFacts: func() (control.Facts, error) { return testFacts(), nil }})
 				ctx := testContext(t)
 				learns := version == "6.29" && !plan.Bidirectional && !plan.Reversed
 				type result struct {
@@ -72,8 +72,8 @@ func TestPerftestBothEnds(t *testing.T) {
 					}
 					served <- result{remote, err}
 				}()
-				session, err := Dial(ctx, l.Addr().String(), DialOptions{
-					Timeouts: calm(), Perftest: perftest.Options{Version: version, NoMarker: true, Gbits: true},
+				session, err := Dial(ctx, l.Addr().String(), control.Options{
+					Timeouts: calm(), Perftest: control.PerftestOptions{Version: version, NoMarker: true, Gbits: true},
 				})
 				if err != nil {
 					t.Fatal(err)
@@ -120,7 +120,7 @@ func dialRaw(t *testing.T, l *Listener) net.Conn {
 
 // TestUntoldServer serves no client that does not say what it tests, sends it nothing, and says how to do it.
 func TestUntoldServer(t *testing.T) {
-	l := listen(t, ListenOptions{LocalFacts: func() (control.Facts, error) { return testFacts(), nil }})
+	l := listen(t, control.Options{LocalFacts: func() (control.Facts, error) { return testFacts(), nil }})
 	conn := dialRaw(t, l)
 	if _, err := conn.Write(perftest.Hello{Version: "6.06"}.Encode()); err != nil {
 		t.Fatal(err)
@@ -141,7 +141,7 @@ func TestUntoldServer(t *testing.T) {
 
 // TestNegotiation312 serves a build of perftest without the mlx5 header.
 func TestNegotiation312(t *testing.T) {
-	l := listen(t, ListenOptions{LocalFacts: func() (control.Facts, error) { return testFacts(), nil }})
+	l := listen(t, control.Options{LocalFacts: func() (control.Facts, error) { return testFacts(), nil }})
 	conn := dialRaw(t, l)
 	answers := make(chan []byte, 1)
 	plan := bw(plan.Read, 4096, qps(3))
@@ -184,7 +184,7 @@ func TestNegotiation312(t *testing.T) {
 
 // TestLearnedPlanIsBounded refuses a client whose test needs more memory than the server grants.
 func TestLearnedPlanIsBounded(t *testing.T) {
-	l := listen(t, ListenOptions{Admit: atMostMiB, LocalFacts: func() (control.Facts, error) { return testFacts(), nil }})
+	l := listen(t, control.Options{Admit: atMostMiB, LocalFacts: func() (control.Facts, error) { return testFacts(), nil }})
 	conn := dialRaw(t, l)
 	plan := bw(plan.Write, 1<<30, qps(16384))
 	go func() {
@@ -212,7 +212,7 @@ func TestLearnedPlanIsBounded(t *testing.T) {
 }
 
 func TestPerftestWatch(t *testing.T) {
-	l := listen(t, ListenOptions{})
+	l := listen(t, control.Options{})
 	conn := dialRaw(t, l)
 	_, _ = conn.Write(perftest.Hello{Version: "6.06"}.Encode())
 	session, err := l.Accept(testContext(t))
@@ -241,7 +241,7 @@ func TestPerftestSilence(t *testing.T) {
 	timeouts := calm()
 	timeouts.Hello, timeouts.Phase, timeouts.Test = 300*time.Millisecond, 100*time.Millisecond, 100*time.Millisecond
 	for n := 1; n < len(side(messages, true))-1; n++ {
-		l := listen(t, ListenOptions{Timeouts: timeouts, Perftest: perftest.Options{Version: "6.06"}})
+		l := listen(t, control.Options{Timeouts: timeouts, Perftest: control.PerftestOptions{Version: "6.06"}})
 		conn := dialRaw(t, l)
 		go func() {
 			sent := 0
@@ -276,7 +276,10 @@ func FuzzHostileClient(f *testing.F) {
 		f.Add(bytes.Join(side(readCapture(f, name), true), nil))
 	}
 	f.Add(perftest.Hello{Version: "6.27", Ours: 1}.Encode())
-	b, _ := frame.Append(perftest.Hello{Version: "6.27", Ours: 1}.Encode(), frame.Message{Kind: frame.KindHello, Body: []byte(`{"text":{}}`)})
+	b := perftest.Hello{Version: "6.27", Ours: 1}.Encode()
+	for _, kind := range []string{frame.KindChallenge, frame.KindHello} {
+		b, _ = frame.Append(b, frame.Message{Kind: kind, Body: []byte(`{"text":{}}`)})
+	}
 	m, _ := frame.Of(native.KindPropose, testPlan())
 	b, _ = frame.Append(b, m)
 	f.Add(b)
@@ -288,7 +291,10 @@ func FuzzHostileServer(f *testing.F) {
 	for _, name := range []string{"write_bw_rc", "write_lat_rc", "send_bw_b", "master_write_bw"} {
 		f.Add(bytes.Join(side(readCapture(f, name), false), nil))
 	}
-	b, _ := frame.Append(perftest.Hello{Version: "6.27", Ours: 1}.Encode(), frame.Message{Kind: frame.KindHello, Body: []byte(`{"text":{}}`)})
+	b := perftest.Hello{Version: "6.27", Ours: 1}.Encode()
+	for _, kind := range []string{frame.KindChallenge, frame.KindHello} {
+		b, _ = frame.Append(b, frame.Message{Kind: kind, Body: []byte(`{"text":{}}`)})
+	}
 	f.Add(binary.BigEndian.AppendUint32(b, 1<<24))
 	testrun.Fuzz(f, func(t *testing.T, b []byte) { hostile(t, b, false) })
 }
@@ -311,7 +317,7 @@ func hostile(t *testing.T, b []byte, peerIsClient bool) {
 	var session control.Session
 	var err error
 	if peerIsClient {
-		l := &Listener{o: ListenOptions{Timeouts: timeouts, LocalFacts: func() (control.Facts, error) { return testFacts(), nil }}, ctx: ctx}
+		l := &Listener{o: control.Options{Timeouts: timeouts, LocalFacts: func() (control.Facts, error) { return testFacts(), nil }}, ctx: ctx}
 		c := &Client{conn: ours, o: &l.o, Release: func() {}}
 		if comes, err := l.meet(&admission.Visitor{Conn: ours}, c); err != nil || !comes {
 			return
@@ -321,7 +327,7 @@ func hostile(t *testing.T, b []byte, peerIsClient bool) {
 		if v >= perftest.VersionNegotiates {
 			s.plan = nil
 		}
-	} else if session, err = greet(ctx, ours, 627, DialOptions{Timeouts: timeouts, Perftest: perftest.Options{Version: "6.27"}}); err != nil {
+	} else if session, err = greet(ctx, ours, 627, control.Options{Timeouts: timeouts, Perftest: control.PerftestOptions{Version: "6.27"}}); err != nil {
 		return
 	}
 	if _, err := s.drive(ctx, session); err != nil {

@@ -41,7 +41,7 @@ func TestRDMABothEnds(t *testing.T) {
 		for _, version := range []string{"6.27", "6.29"} {
 			t.Run(name+"/"+version, func(t *testing.T) {
 				spec.RDMACM = spec.Transport != verbs.UC && len(spec.Sizes) == 1
-				l := listen(t, ListenOptions{RDMA: at})
+				l := listen(t, control.Options{RDMA: at})
 				ctx := testContext(t)
 				served := make(chan error, 1)
 				go func() {
@@ -51,7 +51,7 @@ func TestRDMABothEnds(t *testing.T) {
 					}
 					served <- err
 				}()
-				session, err := Dial(ctx, l.Addr().String(), DialOptions{Timeouts: calm(), RDMA: from, Perftest: perftest.Options{Version: version}})
+				session, err := Dial(ctx, l.Addr().String(), control.Options{Timeouts: calm(), RDMA: from, Perftest: control.PerftestOptions{Version: version}})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -80,7 +80,7 @@ func converse(ctx context.Context, session control.Session, plan plan.Spec) erro
 // the connections of -R.
 func TestRDMAMessages(t *testing.T) {
 	at, from := managedPair(t)
-	l := listen(t, ListenOptions{RDMA: at})
+	l := listen(t, control.Options{RDMA: at})
 	ctx := testContext(t)
 	plan := bw(plan.Write, 65536)
 	plan.RDMACM = true
@@ -135,16 +135,16 @@ func TestRDMARefused(t *testing.T) {
 	at, from := managedPair(t)
 	ctx := testContext(t)
 	began := time.Now()
-	_, err := Dial(ctx, "127.20.1.1:20999", DialOptions{Timeouts: calm(), RDMA: from, Wait: 300 * time.Millisecond})
+	_, err := Dial(ctx, "127.20.1.1:20999", control.Options{Timeouts: calm(), RDMA: from, Wait: 300 * time.Millisecond})
 	if !errors.Is(err, syscall.ECONNREFUSED) || time.Since(began) < 200*time.Millisecond {
 		t.Errorf("after %v: %v, want a refusal after some tries", time.Since(began), err)
 	}
 	unmanaged := struct{ verbs.Device }{at}
-	_, err = Dial(ctx, "127.20.1.1:20999", DialOptions{Timeouts: calm(), RDMA: unmanaged})
+	_, err = Dial(ctx, "127.20.1.1:20999", control.Options{Timeouts: calm(), RDMA: unmanaged})
 	if err == nil || !errors.Is(err, verbs.ErrUnsupported) || !strings.Contains(verbs.RemedyOf(err), "-R") {
 		t.Errorf("a device without RDMA CM: %v, remedy %q", err, verbs.RemedyOf(err))
 	}
-	_, err = Listen(ListenOptions{RDMA: unmanaged})
+	_, err = Listen(control.Options{RDMA: unmanaged})
 	if !errors.Is(err, verbs.ErrUnsupported) {
 		t.Errorf("a device without RDMA CM listens: %v", err)
 	}
@@ -181,7 +181,7 @@ func TestRDMAPeerGone(t *testing.T) {
 func rdmaPairConversing(t *testing.T) (client, server control.Session) {
 	t.Helper()
 	at, from := managedPair(t)
-	l := listen(t, ListenOptions{RDMA: at})
+	l := listen(t, control.Options{RDMA: at})
 	ctx := testContext(t)
 	plan := bw(plan.Write, 65536)
 	begin := func(s control.Session) error {
@@ -206,7 +206,7 @@ func rdmaPairConversing(t *testing.T) (client, server control.Session) {
 		accepted <- s
 		failed <- err
 	}()
-	client, err := Dial(ctx, l.Addr().String(), DialOptions{Timeouts: calm(), RDMA: from})
+	client, err := Dial(ctx, l.Addr().String(), control.Options{Timeouts: calm(), RDMA: from})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -223,7 +223,7 @@ func TestRDMASilence(t *testing.T) {
 	log := &logBuffer{}
 	hasty := calm()
 	hasty.Hello = 2 * time.Second
-	l := listen(t, ListenOptions{RDMA: at, Timeouts: hasty, Log: slog.New(slog.NewTextHandler(log, nil))})
+	l := listen(t, control.Options{RDMA: at, Timeouts: hasty, Log: slog.New(slog.NewTextHandler(log, nil))})
 	ctx := testContext(t)
 	silent, err := rdmacm.Dial(ctx, from, l.Addr(), netip.Addr{}, late)
 	if err != nil {

@@ -311,8 +311,8 @@ func TestReplayAsClient(t *testing.T) {
 			ctx := testContext(t)
 			s := scriptOf(t, plan, side(messages, true))
 			address, played := playServer(t, messages, plan)
-			session, err := Dial(ctx, address, DialOptions{
-				Timeouts: calm(), Perftest: perftest.Options{Version: s.version, NoMarker: true},
+			session, err := Dial(ctx, address, control.Options{
+				Timeouts: calm(), Perftest: control.PerftestOptions{Version: s.version, NoMarker: true},
 			})
 			if err != nil {
 				t.Fatal(err)
@@ -336,7 +336,7 @@ func TestReplayAsServer(t *testing.T) {
 			messages := readCapture(t, name)
 			ctx := testContext(t)
 			s := scriptOf(t, plan, side(messages, false))
-			l := listen(t, ListenOptions{Perftest: perftest.Options{Version: s.version}})
+			l := listen(t, control.Options{Perftest: control.PerftestOptions{Version: s.version}})
 			played := make(chan error, 1)
 			go func() {
 				conn, err := net.Dial("tcp", l.Addr().String())
@@ -413,7 +413,7 @@ func TestEveryCaptureIsUsed(t *testing.T) {
 }
 
 // replayServer runs our server against the client half of a capture, ignoring what the stock server had answered.
-func replayServer(t *testing.T, messages []captured, o ListenOptions, s script) error {
+func replayServer(t *testing.T, messages []captured, o control.Options, s script) error {
 	t.Helper()
 	ctx := testContext(t)
 	l := listen(t, o)
@@ -459,7 +459,7 @@ func TestReplayMismatch(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			messages := readCapture(t, tt.name)
 			s := scriptOf(t, tt.plan, side(messages, false))
-			err := replayServer(t, messages, ListenOptions{Perftest: perftest.Options{Version: s.version}}, s)
+			err := replayServer(t, messages, control.Options{Perftest: control.PerftestOptions{Version: s.version}}, s)
 			if err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("got %v, want %q", err, tt.want)
 			}
@@ -468,7 +468,7 @@ func TestReplayMismatch(t *testing.T) {
 	t.Run("mm_tool_b", func(t *testing.T) { // works by accident: the same number of messages
 		messages := readCapture(t, "mm_tool_b")
 		s := scriptOf(t, bw(plan.Write, 4096, iters(100)), side(messages, false))
-		if err := replayServer(t, messages, ListenOptions{Perftest: perftest.Options{Version: s.version}}, s); err != nil {
+		if err := replayServer(t, messages, control.Options{Perftest: control.PerftestOptions{Version: s.version}}, s); err != nil {
 			t.Error(err)
 		}
 	})
@@ -491,7 +491,7 @@ func TestReplayPeerDies(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			messages := readCapture(t, tt.name)
 			s := scriptOf(t, tt.plan, side(messages, false))
-			err := replayServer(t, messages, ListenOptions{Perftest: perftest.Options{Version: s.version}}, s)
+			err := replayServer(t, messages, control.Options{Perftest: control.PerftestOptions{Version: s.version}}, s)
 			var gone *control.LostError
 			if !errors.As(err, &gone) || !strings.Contains(gone.Hint, "make sure both ends agree on") {
 				t.Errorf("got %v, want the peer lost and the likely mismatch", err)
@@ -509,7 +509,7 @@ func TestReplayServerStuck(t *testing.T) {
 	ctx := testContext(t)
 	timeouts := calm()
 	timeouts.Test = 200 * time.Millisecond
-	session, err := Dial(ctx, address, DialOptions{Timeouts: timeouts, Perftest: perftest.Options{Version: s.version, NoMarker: true}})
+	session, err := Dial(ctx, address, control.Options{Timeouts: timeouts, Perftest: control.PerftestOptions{Version: s.version, NoMarker: true}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -549,7 +549,7 @@ func TestVersion628(t *testing.T) {
 			t.Fatalf("the 6.28 client does not negotiate in this capture: %d messages", len(n))
 		}
 		facts := control.Facts{PageBytes: 4096, CacheLineBytes: 64, MTU: verbs.MTU1024, MaxOutstanding: 128}
-		l := listen(t, ListenOptions{LocalFacts: func() (control.Facts, error) { return facts, nil }})
+		l := listen(t, control.Options{LocalFacts: func() (control.Facts, error) { return facts, nil }})
 		ctx := testContext(t)
 		conn, err := net.Dial("tcp", l.Addr().String())
 		if err != nil {

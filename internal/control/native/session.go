@@ -42,31 +42,17 @@ const (
 	maxReportBytes  = 8 << 20 // a record with its histogram and series
 )
 
-// Options is what distinguishes one session of our dialect from another.
-type Options struct {
-	Dialled  bool
-	Timeouts control.Timeouts
-	Program  string
-	Wait     time.Duration // client: how long it waits for a server that serves others
-	Token    []byte        // a shared secret that both ends must prove; nil: none
-	Release  func()        // server: gives the listener's slot back
-	// Admit is told each plan at a server, and refuses it by an error; nil: none is refused.
-	Admit func(*plan.Spec) error
-	// Await bounds, at a server, a wait for the client's next step, which may be its measurement; nil: the timeouts do.
-	Await func(ctx context.Context, measuring bool) (context.Context, context.CancelFunc)
-}
-
 // Session speaks our dialect. Methods belong to one goroutine, except Watch and Sync, which may run at once.
 type Session struct {
 	*frame.Session
-	o       Options
+	o       control.Options
 	plan    *plan.Spec
 	program string        // the peer's name and version
 	wait    time.Duration // the client's
 }
 
 // NewSession starts a session on a connection whose first messages were exchanged. It owns the connection.
-func NewSession(conn net.Conn, o Options) *Session { return Resume(conn, Handover{}, o) }
+func NewSession(conn net.Conn, o control.Options) *Session { return Resume(conn, Handover{}, o) }
 
 // Handover is a session between two processes: who the client is, and what it has sent that nobody has read.
 type Handover struct {
@@ -82,15 +68,12 @@ func (s *Session) Handover() (h Handover, err error) {
 }
 
 // Resume continues a session that another process handed over. It owns the connection.
-func Resume(conn net.Conn, h Handover, o Options) *Session {
+func Resume(conn net.Conn, h Handover, o control.Options) *Session {
 	f := frame.Options{Dialled: o.Dialled, Bears: o.Timeouts.Peer, Token: o.Token, From: h.Handover}
 	if !o.Dialled {
 		f.PauseAfter = KindPropose // the plan decides which process reads on
 	}
-	if o.Await == nil {
-		o.Await = func(ctx context.Context, _ bool) (context.Context, context.CancelFunc) { return ctx, func() {} }
-	}
-	return &Session{Session: frame.New(conn, f), o: o, program: h.Program}
+	return &Session{Session: frame.New(conn, f), o: o.WithDefaults(), program: h.Program}
 }
 
 // Dialect is [Ours].
@@ -155,7 +138,7 @@ func (s *Session) Propose(ctx context.Context, p *plan.Spec) (*plan.Spec, error)
 		return nil, s.noPlan(m.Kind)
 	}
 	asked, err := frame.Decode[plan.Spec](m)
-	if err == nil && s.o.Admit != nil {
+	if err == nil {
 		err = s.o.Admit(&asked)
 	}
 	if err == nil {
@@ -255,8 +238,6 @@ func (s *Session) Close() error {
 }
 
 func (s *Session) finish(kind, words string, lost bool) { //nolint:revive // lost is a field of the message
-	if s.o.Release != nil {
-		s.o.Release()
-	}
+	s.o.Release()
 	s.End(kind, words, lost)
 }

@@ -44,7 +44,7 @@ func (s *Session) keys(ctx context.Context, doing string, i int, limit time.Dura
 		mine = s.local[i]
 	}
 	parse := ParseKeys
-	if s.o.Rdma {
+	if s.o.RDMA != nil {
 		parse = parseKeysRDMA
 	}
 	err = s.inTurn(doing, mine, func() error {
@@ -63,9 +63,9 @@ func (s *Session) keys(ctx context.Context, doing string, i int, limit time.Dura
 // encode makes a keys message of the form that the transport and the peer's version ask for.
 func (s *Session) encode(a control.Address) []byte {
 	switch {
-	case !s.o.Rdma:
+	case s.o.RDMA == nil:
 		return encodeKeys(a)
-	case s.o.Peer >= versionConditional:
+	case s.v.Peer >= versionConditional:
 		return EncodeKeysRDMA(a, keysBytesRDMAModern)
 	default:
 		return EncodeKeysRDMA(a, KeysBytesRDMA)
@@ -74,7 +74,7 @@ func (s *Session) encode(a control.Address) []byte {
 
 // takeKeys waits for a keys message. Of the two text forms, the 59-byte one is told from the 108-byte one by its NUL.
 func (s *Session) takeKeys(ctx context.Context, doing string, want int, limit time.Duration) ([]byte, error) {
-	if s.o.Rdma {
+	if s.o.RDMA != nil {
 		return s.take(ctx, doing, want, limit)
 	}
 	b, err := s.take(ctx, doing, KeysBytesNoGID, limit)
@@ -181,5 +181,5 @@ func (s *Session) agree(flags string) string {
 	if s.negotiates {
 		return "make sure both ends agree on " + flags
 	}
-	return fmt.Sprintf("perftest %s does not tell its parameters: make sure both ends agree on %s", s.o.Peer, flags)
+	return fmt.Sprintf("perftest %s does not tell its parameters: make sure both ends agree on %s", s.v.Peer, flags)
 }

@@ -64,6 +64,18 @@ const (
 
 func (v Version) String() string { return fmt.Sprintf("%d.%02d", v/100, v%100) }
 
+// CheckVersion refuses a version that cannot be advertised. Empty, it is chosen.
+func CheckVersion(advertised string) error {
+	if advertised == "" {
+		return nil
+	}
+	v, err := ParseVersion(advertised)
+	if err == nil && v < VersionOldest {
+		err = fmt.Errorf("version %s: every perftest refuses one below %s", advertised, VersionOldest)
+	}
+	return err
+}
+
 // ParseVersion reads "6.06" as 606 and "6.1" as 610.
 func ParseVersion(s string) (Version, error) {
 	whole, fraction, found := strings.Cut(s, ".")

@@ -19,17 +19,10 @@ import (
 // partingGrace is how long a closed connection stays no fault where a test ends without a word (write latency).
 const partingGrace = 2 * time.Second
 
-// Setup is what the first message has settled.
-type Setup struct {
-	Dialled  bool
-	Timeouts control.Timeouts
-	Peer     Version
-	Mine     Version // 0 at a server: answer as suits the client
-	Gbits    bool
-	Rdma     bool                          // by RDMA CM: keys are a struct, not text
-	Facts    func() (control.Facts, error) // server: see ListenOptions.LocalFacts
-	Release  func()
-	Admit    func(*plan.Spec) error // server: is told the plan, and refuses it by an error; nil: none is refused
+// Versions are those of both ends.
+type Versions struct {
+	Peer Version
+	Mine Version // 0 at a server: answer as suits the client
 }
 
 // Session speaks perftest's dialect: exchanges in which the client writes N bytes, the server reads and answers
@@ -38,7 +31,8 @@ type Setup struct {
 type Session struct {
 	control.Ends
 	in *stream
-	o  Setup
+	o  control.Options
+	v  Versions
 
 	plan       *plan.Spec
 	sequence   sequence
@@ -67,12 +61,9 @@ func CheckServer(peer, advertised Version) error {
 }
 
 // NewSession starts a session on a connection whose first messages were read. It owns the connection.
-func NewSession(conn net.Conn, o Setup) *Session {
-	if o.Release == nil {
-		o.Release = func() {}
-	}
-	s := &Session{Ends: control.Ends{Conn: conn, Client: o.Dialled}, in: newStream(conn), o: o, unit: unitOf(o.Gbits)}
-	s.negotiates = o.Peer >= VersionNegotiates && o.Mine >= VersionNegotiates
+func NewSession(conn net.Conn, v Versions, o control.Options) *Session {
+	s := &Session{Ends: control.Ends{Conn: conn, Client: o.Dialled}, in: newStream(conn), o: o.WithDefaults(), v: v, unit: unitOf(o.Perftest.Gbits)}
+	s.negotiates = v.Peer >= VersionNegotiates && v.Mine >= VersionNegotiates
 	return s
 }
 
@@ -80,7 +71,7 @@ func NewSession(conn net.Conn, o Setup) *Session {
 func (s *Session) Dialect() control.Dialect { return control.Perftest }
 
 // PeerProgram is the peer's version.
-func (s *Session) PeerProgram() string { return "perftest " + s.o.Peer.String() }
+func (s *Session) PeerProgram() string { return "perftest " + s.v.Peer.String() }
 
 // Gbits tells whether figures cross the wire in Gb/s, not MiB/s: a negotiating client's choice at its server.
 func (s *Session) Gbits() bool { return s.unit == unitGbit }
@@ -95,7 +86,7 @@ func (s *Session) Propose(ctx context.Context, p *plan.Spec) (*plan.Spec, error)
 		}
 		return nil, errors.New("perftest runs one test per connection: run gobw at both ends, or call once per test")
 	}
-	if p != nil && p.RDMACM && !s.o.Rdma {
+	if p != nil && p.RDMACM && s.o.RDMA == nil {
 		return nil, errors.New("the other end is a perftest on TCP; with -R both its queue pairs and its control connection are RDMA CM's: " +
 			"start both ends with -R, this one under perftest's name (ib_write_bw -R, gobw version --install-links)")
 	}
@@ -106,7 +97,7 @@ func (s *Session) Propose(ctx context.Context, p *plan.Spec) (*plan.Spec, error)
 		return nil, err
 	}
 	if p == nil { // the client tells it at the end of the facts
-		local, err := s.o.Facts()
+		local, err := s.o.LocalFacts()
 		if err == nil {
 			_, err = s.Facts(ctx, local)
 		}
@@ -114,12 +105,7 @@ func (s *Session) Propose(ctx context.Context, p *plan.Spec) (*plan.Spec, error)
 			return nil, err
 		}
 	}
-	if s.o.Admit != nil {
-		if err := s.o.Admit(s.plan); err != nil {
-			return nil, err
-		}
-	}
-	return s.plan, nil
+	return s.plan, s.o.Admit(s.plan)
 }
 
 func (s *Session) adopt(p *plan.Spec) {
@@ -130,22 +116,22 @@ func (s *Session) adopt(p *plan.Spec) {
 
 // answerVersion is the server's half of the first exchange.
 func (s *Session) answerVersion(p *plan.Spec) error {
-	if p == nil && (s.o.Peer < VersionNegotiates || s.o.Facts == nil) {
+	if p == nil && (s.v.Peer < VersionNegotiates || s.o.LocalFacts == nil) {
 		return fmt.Errorf("the client is perftest %s, which does not say what it tests: start the server for it, e.g. "+
-			"gobw serve --perftest 'ib_send_bw -c UD -s 1024', or under the tool's own name (gobw version --install-links)", s.o.Peer)
+			"gobw serve --perftest 'ib_send_bw -c UD -s 1024', or under the tool's own name (gobw version --install-links)", s.v.Peer)
 	}
-	if s.o.Mine == 0 {
-		s.o.Mine = 627
-		if s.o.Peer >= VersionNegotiates {
-			s.o.Mine = versionConditional
+	if s.v.Mine == 0 {
+		s.v.Mine = 627
+		if s.v.Peer >= VersionNegotiates {
+			s.v.Mine = versionConditional
 		}
 	}
-	s.negotiates = s.o.Peer >= VersionNegotiates && s.o.Mine >= VersionNegotiates
-	if s.o.Peer == VersionNegotiates && !s.negotiates {
+	s.negotiates = s.v.Peer >= VersionNegotiates && s.v.Mine >= VersionNegotiates
+	if s.v.Peer == VersionNegotiates && !s.negotiates {
 		return fmt.Errorf("the client is perftest %s, which negotiates parameters with every server; this one advertises %s: use --perftest-version %s",
-			s.o.Peer, s.o.Mine, versionConditional)
+			s.v.Peer, s.v.Mine, versionConditional)
 	}
-	return s.write("answering the version", Hello{Version: s.o.Mine.String()}.Encode())
+	return s.write("answering the version", Hello{Version: s.v.Mine.String()}.Encode())
 }
 
 // Facts exchanges page size, cache line and MTU, and the parameters where both ends negotiate. Only these of the
@@ -250,7 +236,7 @@ func (s *Session) answerParameters(ctx context.Context, local control.Facts, mtu
 
 func (s *Session) negotiationOf(p *plan.Spec, gbits bool, mtu verbs.MTU, outstanding int) negotiation {
 	n := NegotiationOf(p, gbits, mtu, outstanding)
-	if s.o.Rdma {
+	if s.o.RDMA != nil {
 		n.values[flagRDMA] = 1
 	}
 	return n
