@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"go/scanner"
 	"go/token"
@@ -32,6 +33,22 @@ func TestRemedyNamesFlags(t *testing.T) {
 		if got := out.String(); !strings.Contains(got, tt.want) || tt.want == "" && strings.Count(got, "\n") > 1 {
 			t.Errorf("%q, want %q in it", got, tt.want)
 		}
+	}
+}
+
+// narrow is a terminal of 40 columns.
+type narrow struct{ bytes.Buffer }
+
+func (*narrow) Columns() int { return 40 }
+
+// TestComplaintsFitTheTerminal wraps what is too wide, and leaves alone what shows the place of a mistake.
+func TestComplaintsFitTheTerminal(t *testing.T) {
+	var out narrow
+	exit.Complain(&out, "gobw", errors.New("column 8: no figure\n  bw >=   foo\n          ^"))
+	exit.Complain(&out, "gobw", errors.New("unknown flag: --margin; 'gobw version -h' lists all"))
+	want := "gobw: column 8: no figure\n  bw >=   foo\n          ^\ngobw: unknown flag: --margin;\n    'gobw version -h' lists all\n"
+	if got := out.String(); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 }
 

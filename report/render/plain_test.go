@@ -43,6 +43,10 @@ func TestWrapKeepsAFlagAndItsValue(t *testing.T) {
 	if got := plain.Wrap("noisy: the rate changed · -D 10 --runs 6", 38); !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
+	want = []string{"between -62.7 % and", "    +4.1 %; type", "    'gobw compare'"}
+	if got := plain.Wrap("between -62.7 % and +4.1 %; type 'gobw compare'", 23); !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
 }
 
 func TestNoncontigBytes(t *testing.T) {

@@ -142,12 +142,23 @@ func Complain(w io.Writer, tool string, err error) {
 	for _, e := range EachOf(err) {
 		if text := e.Error(); !told[text] {
 			told[text] = true
-			fmt.Fprintf(w, "%s: %s\n", tool, plain.Terminal(text))
+			tell(w, tool+": "+plain.Terminal(text))
 		}
 	}
 	fixes := slices.DeleteFunc([]string{verbs.RemedyOf(err), flagsFor(err)}, func(s string) bool { return s == "" })
 	if len(fixes) > 0 {
-		fmt.Fprintf(w, "%s: %s\n", tool, plain.Terminal(strings.Join(fixes, "; ")))
+		tell(w, tool+": "+plain.Terminal(strings.Join(fixes, "; ")))
+	}
+}
+
+// tell writes lines; those that are wider than a terminal are wrapped.
+func tell(w io.Writer, text string) {
+	s, known := w.(interface{ Columns() int })
+	for line := range strings.SplitSeq(text, "\n") {
+		if known && s.Columns() > 0 && len([]rune(line)) > s.Columns() {
+			line = strings.Join(plain.Wrap(line, s.Columns()), "\n")
+		}
+		fmt.Fprintln(w, line)
 	}
 }
 

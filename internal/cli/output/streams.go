@@ -19,7 +19,7 @@ const ProgressVariable = "GOBW_PROGRESS"
 
 // StandardStreams are the process's own.
 func StandardStreams() Streams {
-	return Streams{Out: sized{os.Stdout, columnsOf(os.Stdout)}, Err: os.Stderr, ErrTerminal: isTerminal(os.Stderr) || os.Getenv(ProgressVariable) != ""}
+	return Streams{Out: sized{os.Stdout, columnsOf(os.Stdout)}, Err: sized{os.Stderr, terminalColumns(os.Stderr)}, ErrTerminal: isTerminal(os.Stderr) || os.Getenv(ProgressVariable) != ""}
 }
 
 // isTerminal tells whether f is a character device that is not /dev/null.
