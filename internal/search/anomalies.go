@@ -66,9 +66,19 @@ func (h *hunt) sweep() {
 	spread := 1.0
 	for k, size := range h.sizes {
 		p := h.sized(h.base, size)
-		h.plain[k] = 1 / h.atLeast(p, baseTests)
-		if values := h.values(p); len(values) > 0 {
-			spread = max(spread, slices.Max(values)/slices.Min(values))
+		var values []float64
+		for range baseTests {
+			if v, ok := h.rate(p); ok {
+				values = append(values, v)
+			}
+		}
+		h.plain[k] = 1 / median(values)
+		if len(values) == 0 {
+			continue
+		}
+		best, worst := slices.Max(values), slices.Min(values)
+		if spread = max(spread, best/worst); best > calm*worst { // what disturbs a test makes it slower
+			h.plain[k] = 1 / best
 		}
 	}
 	for ; spread > calm && h.votes < mostVotes; spread /= calm {
@@ -77,6 +87,8 @@ func (h *hunt) sweep() {
 	h.costs = make([][][2]float64, len(dims))
 	for d := range dims {
 		h.costs[d] = slices.Repeat([][2]float64{{1, 1}}, len(dims[d].Values))
+	}
+	for d := range dims {
 		base, last := dims[d].near(h.base[d]), len(dims[d].Values)-1
 		h.price(d, 0, 1)
 		h.price(d, last, 1)
@@ -115,7 +127,7 @@ func (h *hunt) price(d, i, tests int) {
 	}
 	for k, size := range h.sizes {
 		c := h.ratio(h.sized(p, size), k, tests)
-		if tests == 1 && !h.near(c) {
+		if tests == 1 && h.votes == 1 && !h.near(c) {
 			c = h.ratio(h.sized(p, size), k, costTests)
 		}
 		if tests < baseTests && h.near(c) { // of many dimensions the noise would add up
@@ -159,12 +171,20 @@ func (h *hunt) sized(p Point, size int) Point {
 	return p
 }
 
-// rate is what one test of a point gives. Where tests scatter, and drift, it is the base's at a size of the sweep, times the ratio to
-// it in pairs.
+// rate is what one test of a point gives; a disturbed one is made once more, and the better counts. Where tests scatter, and drift, a
+// test that gives about what is expected tells that. Else the rate is the base's at a size of the sweep, times the ratio to it in pairs.
 func (h *hunt) rate(p Point) (float64, bool) {
-	if h.votes == 1 {
-		f, ok := h.at(p)
-		return f.Value, ok
+	f, ok := h.at(p)
+	switch {
+	case !ok:
+		return 0, false
+	case h.votes == 1 && f.Disturbed:
+		again, _ := h.at(p)
+		return max(f.Value, again.Value), true
+	case h.votes == 1:
+		return f.Value, true
+	case h.near(f.Value / h.expected(p)):
+		return h.expected(p), true
 	}
 	k := 0
 	if s := h.Space.Size; s >= 0 && p[s]*p[s] > h.sizes[0]*h.sizes[1] { // nearer to the large one
@@ -214,11 +234,7 @@ func (h *hunt) expected(p Point) float64 {
 // symptom is a rate below what is expected, or a counter that moves.
 func (h *hunt) symptom(counter string) *symptom {
 	if counter == "" {
-		doubt := unclear
-		if h.votes > 1 {
-			doubt = 0.5
-		}
-		return &symptom{Search: h.Search, value: rate, test: h.rate, doubt: doubt, limit: func(p Point) float64 { return h.slow * h.expected(p) }}
+		return &symptom{Search: h.Search, value: rate, test: h.rate, doubt: unclear * max(1, float64(h.votes)/3), limit: func(p Point) float64 { return h.slow * h.expected(p) }}
 	}
 	limit := 1 / (2*counted + 3*h.noise[counter])
 	return &symptom{

@@ -191,21 +191,23 @@ func TestAnomaliesAmongNoise(t *testing.T) {
 		{0.3, "post-list >= 16 and direction both", func(v func(string) int) bool { return v("post-list") >= 16 && v("direction") == 1 }},
 		{0.5, "qp >= 16", func(v func(string) int) bool { return v("qp") >= 16 }},
 	} {
-		space, exact, alarms := simulatedSpace(), 0, 0
+		space, exact, alarms, points := simulatedSpace(), 0, 0, 0
 		for seed := range 20 {
 			for _, factor := range []float64{4, 1} {
 				dev := &simulated{space: &space, noise: rand.New(rand.NewPCG(uint64(seed), 1)), sigma: c.sigma, planted: slowWhere(factor, c.is)}
 				s := &Search{Space: space, Measure: (&drifting{dev}).Measure, Seed: uint64(seed), Most: 12000}
 				findOne(t, s)
+				points += len(s.Steps())
 				switch {
 				case factor == 1:
 					alarms += len(s.Answer.Found)
+					points -= len(s.Steps())
 				case len(s.Answer.Found) > 0 && s.Answer.Found[0].Rule.String() == c.rule:
 					exact++
 				}
 			}
 		}
-		if t.Logf("noise of %g: exact %d of 20, false alarms %d of 20", c.sigma, exact, alarms); exact < 19 || alarms > 1 {
+		if t.Logf("noise of %g: exact %d of 20, false alarms %d of 20, %d points", c.sigma, exact, alarms, points/20); exact < 19 || alarms > 1 {
 			t.Errorf("%s: want at least 19 and at most 1", c.rule)
 		}
 	}

@@ -20,7 +20,7 @@ var (
 	live   = flag.String("live", "", "a test against a server that runs: 'write 127.0.0.1 -d roce0'")
 	length = flag.Duration("length", 20*time.Millisecond, "of a live test")
 	seeds  = flag.Int("seeds", 10, "searches of each planted rule")
-	most   = flag.Duration("most", 5*time.Minute, "time for all planted rules, and for the grid")
+	most   = flag.Duration("most", 5*time.Minute, "time for all planted rules; a quarter of it for the grid")
 )
 
 // openLive is a meter and a space of a device that is there.
@@ -45,7 +45,12 @@ func openLive(t *testing.T, question string, only ...string) (*meter, engine.Spa
 	if m.tests, err = c.tests(m.limits); err != nil {
 		t.Fatal(err)
 	}
-	return m, m.space()
+	space := m.space()
+	if space.Size >= 0 { // of larger ones what is in flight takes longer than a test
+		size := &space.Dimensions[space.Size]
+		size.Values = slices.DeleteFunc(slices.Clone(size.Values), func(v int) bool { return v > 16384 })
+	}
+	return m, space
 }
 
 // TestPlantedRulesAreFoundLive: rules of one to three settings, among the noise of a device that is there. It counts and does not
@@ -61,24 +66,30 @@ func TestPlantedRulesAreFoundLive(t *testing.T) {
 		{"post-list >= 16 and bidirectional yes", func(v of) bool { return v("post-list") >= 16 && v("bidirectional") == 1 }},
 		{"operation send and size >= 4097 and qp >= 4", func(v of) bool { return v("operation") == 2 && v("size") >= 4097 && v("qp") >= 4 }},
 	}
-	exact, other, tests, began := make([]int, len(plants)), make([]int, len(plants)), make([]int, len(plants)), time.Now()
-	done := 0
+	type count struct {
+		exact, inexact, others, searches, tests int
+		took                                    time.Duration
+	}
+	counts, began := make([]count, len(plants)), time.Now()
 	for n := range *seeds * len(plants) {
-		seed, i := n/len(plants), n%len(plants)
-		left := *most - time.Since(began)
-		if seed > 0 && left < time.Since(began)/time.Duration(n) { // it would not end
+		i, left := n%len(plants), *most-time.Since(began)
+		if left < *most/time.Duration(20**seeds*len(plants)) { // too little for a search
 			break
 		}
-		ctx, cancel := context.WithTimeoutCause(t.Context(), max(left, 0)/time.Duration(len(plants)-i), errTimeUp)
-		s := &engine.Search{Space: space, Seed: uint64(seed), Measure: func(ctx context.Context, p engine.Point) (engine.Figures, error) {
-			f, err := m.measure(ctx, p) // what it measures is real
-			if plants[i].is(func(name string) int { return p[space.Index(name)] }) {
+		c, p, from := &counts[i], plants[i], time.Now()
+		// Twice its share of what is left: most searches need less.
+		ctx, cancel := context.WithTimeoutCause(t.Context(), min(left, 2*left/time.Duration(*seeds*len(plants)-n)), errTimeUp)
+		is := func(point engine.Point) bool { return p.is(func(name string) int { return point[space.Index(name)] }) }
+		s := &engine.Search{Space: space, Seed: uint64(n / len(plants)), Measure: func(ctx context.Context, point engine.Point) (engine.Figures, error) {
+			f, err := m.measure(ctx, point) // what it measures is real
+			if is(point) {
 				f.Value /= 4
 			}
 			return f, err
 		}}
+		planted := func() int { return slices.IndexFunc(s.Answer.Found, func(f engine.Finding) bool { return is(f.Bad) }) }
 		s.Tell = func(engine.Step) {
-			if len(s.Answer.Found) > 0 { // enough
+			if planted() >= 0 { // enough; what the device itself does is found beside it
 				cancel()
 			}
 		}
@@ -87,19 +98,26 @@ func TestPlantedRulesAreFoundLive(t *testing.T) {
 		if !errors.Is(err, errTimeUp) && !errors.Is(err, context.Canceled) {
 			t.Fatal(err)
 		}
-		rules := plain.Each(slices.Concat(s.Answer.Found, s.Answer.Unproven), func(f engine.Finding) string { return f.Rule.String() })
+		c.searches, c.tests, c.took = c.searches+1, c.tests+len(s.Steps()), c.took+time.Since(from)
+		at := planted()
 		switch {
-		case len(s.Answer.Found) == 0:
-		case rules[0] == plants[i].rule:
-			exact[i]++
+		case at < 0:
+		case s.Answer.Found[at].Rule.String() == p.rule:
+			c.exact++
 		default:
-			other[i]++
+			c.inexact++
 		}
-		tests[i], done = tests[i]+len(s.Steps()), n+1
-		t.Logf("%s, seed %d: %d tests, %d found, with those not confirmed %q", plants[i].rule, seed, len(s.Steps()), len(s.Answer.Found), rules)
+		if c.others += len(s.Answer.Found); at >= 0 {
+			c.others--
+		}
+		rules := plain.Each(slices.Concat(s.Answer.Found, s.Answer.Unproven), func(f engine.Finding) string { return f.Rule.String() })
+		t.Logf("%s, seed %d: %d tests in %v, %d found, with those not confirmed %q", p.rule, s.Seed, len(s.Steps()), time.Since(from).Round(time.Second), len(s.Answer.Found), rules)
 	}
+	t.Logf("device  rule                                           exact  inexact  other rules  tests  seconds   (of so many searches; tests and seconds of each)")
 	for i, p := range plants {
-		t.Logf("%s: exact in %d of %d searches, another rule in %d; %d tests", p.rule, exact[i], (done+len(plants)-1-i)/len(plants), other[i], tests[i])
+		c := counts[i]
+		each := max(c.searches, 1)
+		t.Logf("%-6s  %-44s  %2d of %-2d %6d %11d %7d %8.0f", m.limits.Device.Name, p.rule, c.exact, c.searches, c.inexact, c.others, c.tests/each, c.took.Seconds()/float64(each))
 	}
 	t.Logf("%v in all", time.Since(began).Round(time.Second))
 }
@@ -107,11 +125,11 @@ func TestPlantedRulesAreFoundLive(t *testing.T) {
 // TestBestBesideTheWholeGrid lets 'best' search a grid, and then measures each of its points, as far as -most allows.
 func TestBestBesideTheWholeGrid(t *testing.T) {
 	m, space := openLive(t, best, "qp", "tx-depth", "post-list", "cq-mod")
-	ctx, cancel := context.WithTimeoutCause(t.Context(), *most, errTimeUp)
+	ctx, cancel := context.WithTimeoutCause(t.Context(), *most/4, errTimeUp)
 	defer cancel()
 	s := &engine.Search{Space: space, Measure: m.measure, Seed: 1}
 	if err := s.Run(ctx, engine.Best); err != nil {
-		t.Fatal(err)
+		t.Fatalf("after %d tests: %v", len(s.Steps()), err)
 	}
 	at := s.Answer.Best.At
 	t.Logf("best: %s, %d tests", space.Text(at, nil), len(s.Steps()))

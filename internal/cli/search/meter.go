@@ -69,23 +69,10 @@ func (m *meter) close() error {
 	return err
 }
 
-// measure runs a point's test. One that was disturbed is made once more, and the better of the two counts: what else runs
-// only takes from a rate.
-func (m *meter) measure(ctx context.Context, p engine.Point) (engine.Figures, error) {
-	f, disturbed, err := m.once(ctx, p)
-	if disturbed {
-		var again engine.Figures
-		if again, _, err = m.once(ctx, p); again.Value > f.Value {
-			f = again
-		}
-	}
-	return f, err
-}
-
-// once runs a point's test, and tells whether something else had its CPU.
-func (m *meter) once(ctx context.Context, p engine.Point) (f engine.Figures, disturbed bool, err error) {
+// measure runs a point's test.
+func (m *meter) measure(ctx context.Context, p engine.Point) (f engine.Figures, err error) {
 	if err := m.open(ctx); err != nil {
-		return f, false, exit.PeerLostError{Err: fmt.Errorf("after a failed test the other end does not answer: %w", err)}
+		return f, exit.PeerLostError{Err: fmt.Errorf("after a failed test the other end does not answer: %w", err)}
 	}
 	limited, cancel := context.WithTimeoutCause(ctx, m.config.limit(), fmt.Errorf("the test did not end within %v", m.config.limit()))
 	defer cancel()
@@ -93,14 +80,14 @@ func (m *meter) once(ctx context.Context, p engine.Point) (f engine.Figures, dis
 	if err == nil && len(res.Records) > 0 {
 		r := &res.Records[0]
 		m.gid = res.Client.GIDIndex
-		return m.figures(r), figure.Disturbed(r.Warnings), nil
+		return m.figures(r), nil
 	}
 	m.failed = true
 	if cause := context.Cause(ctx); cause != nil {
-		return f, false, errors.Join(cause, m.close())
+		return f, errors.Join(cause, m.close())
 	}
 	_ = m.close() // what ended the test is told
-	return f, false, &engine.PointError{Err: cmp.Or(context.Cause(limited), err, errors.New("the test has no record"))}
+	return f, &engine.PointError{Err: cmp.Or(context.Cause(limited), err, errors.New("the test has no record"))}
 }
 
 // goal is what is better. Of its values, more is.
@@ -142,7 +129,7 @@ func goals() map[string]goal {
 
 // figures of a record.
 func (m *meter) figures(r *report.Record) engine.Figures {
-	f := engine.Figures{Value: goals()[m.config.By].value(r), Counters: map[string]float64{}}
+	f := engine.Figures{Value: goals()[m.config.By].value(r), Counters: map[string]float64{}, Disturbed: figure.Disturbed(r.Warnings)}
 	for _, name := range []string{"retransmits", "out_of_sequence", "rnr_naks", "timeouts", "cnps", "ecn_marked", "discards", "out_of_buffer", "icrc_errors"} {
 		if n, has := figure.CounterOf(figure.Any, name).Get(r); has {
 			f.Counters[name] = n / max(float64(r.Messages), 1)

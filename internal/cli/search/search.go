@@ -155,7 +155,7 @@ func (f *commandFlags) validated(tool, question string, kind plan.Kind, line str
 	wrong.If(question == dips && c.Test.Plan.Operation == plan.Atomic, "atomics have one size: 8 bytes")
 	length := f.testTime
 	wrong.If(length > 0 && length < 10*time.Millisecond || length > mostTestTime, "--test-time %v: want 10ms to %v", length, mostTestTime)
-	c.Test.Plan.Iterations, c.Test.Plan.Duration, c.Test.Plan.Margin = 0, length, length/10
+	c.Test.Plan.Iterations, c.Test.Plan.Duration = 0, length
 	c.Test.Plan.WarmupSteady, c.Test.Plan.Warmup, c.Test.Plan.Runs, c.Test.Plan.NoPeak, c.Test.Plan.CPU = false, 0, 1, true, c.By == byCPU
 	wrong.If(c.Points < 0, "--points %d: want 1 or more", c.Points)
 	names := plain.Each(settings(), func(s setting) string { return s.Name })
