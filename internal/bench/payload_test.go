@@ -10,7 +10,7 @@ import (
 func TestPatternFindsTheFirstWrongByte(t *testing.T) {
 	for _, size := range []int{1, 7, 8, 9, 64, 1000} {
 		b := make([]byte, size)
-		payload.Fill(b, 7, 3)
+		payload.Fill(b, 7, 3, 0)
 		if at := payload.Check(b, 7, 3); at != -1 {
 			t.Errorf("size %d: byte %d differs in an untouched message", size, at)
 		}
@@ -27,7 +27,7 @@ func TestPatternFindsTheFirstWrongByte(t *testing.T) {
 // TestPatternDiffers: messages of other numbers, seeds and shifts are found out by their first word.
 func TestPatternDiffers(t *testing.T) {
 	b := make([]byte, 64)
-	payload.Fill(b, 7, 3)
+	payload.Fill(b, 7, 3, 0)
 	if at := payload.Check(b, 7, 4); at < 0 || at > 1 {
 		t.Errorf("another message's number shows at byte %d, want 0 or 1", at)
 	}

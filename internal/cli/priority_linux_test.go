@@ -22,7 +22,7 @@ import (
 func TestPriorityIsRecorded(t *testing.T) {
 	dir := t.TempDir()
 	for _, priority := range []string{machine.PriorityNormal, machine.PriorityRealtime} {
-		if priority == machine.PriorityRealtime && !machine.MayRealtime() {
+		if priority == machine.PriorityRealtime && (machine.CPUChoice{Realtime: true}).CheckPriority() != nil {
 			t.Skip((machine.CPUChoice{Realtime: true}).CheckPriority())
 		}
 		file := filepath.Join(dir, priority+".json")
@@ -44,7 +44,7 @@ func TestPriorityIsRecorded(t *testing.T) {
 // TestPriorityRefused is a user who may not: nothing is measured with less than was asked for.
 func TestPriorityRefused(t *testing.T) {
 	args := []string{"gobw", "write", "--loopback", "-d", "roce0", "-n", "10", "--priority", "realtime"}
-	if machine.MayRealtime() {
+	if (machine.CPUChoice{Realtime: true}).CheckPriority() == nil {
 		less := []string{"prlimit", "--rtprio=0:0", "setpriv", "--bounding-set=-sys_nice", "--inh-caps=-sys_nice"}
 		if out, err := exec.CommandContext(t.Context(), less[0], append(less[1:], "true")...).CombinedOutput(); err != nil {
 			t.Skipf("the right cannot be taken away here: %v: %s", err, out)
@@ -64,7 +64,7 @@ func TestPriorityRefused(t *testing.T) {
 
 // TestInterruptedWithRealtime sends Ctrl-C to a test whose two ends spin with real-time priority, on all CPUs of a small machine.
 func TestInterruptedWithRealtime(t *testing.T) {
-	if !machine.MayRealtime() {
+	if (machine.CPUChoice{Realtime: true}).CheckPriority() != nil {
 		t.Skip((machine.CPUChoice{Realtime: true}).CheckPriority())
 	}
 	testrun.OnlyWhole(t, "it takes both CPUs of a small machine from what runs beside it")

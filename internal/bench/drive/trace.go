@@ -1,6 +1,8 @@
 package drive
 
 import (
+	"cmp"
+
 	"github.com/gobw/gobw/verbs/job"
 )
 
@@ -154,16 +156,9 @@ func (t *Trace) Join(p *Trace, first bool) {
 // follow adds what a part did to what those before it did. Parts follow each other with unmeasured work between: the times
 // are added, not the stamps.
 func follow(all, p job.Progress, firstIn job.Ticks) job.Progress {
-	begin := p.FirstPost
-	if begin == 0 {
-		begin = firstIn
-	}
-	all.LastDone += p.LastDone - begin
-	all.Posted += p.Posted
-	all.Completed += p.Completed
-	all.Received += p.Received
-	all.BytesOut += p.BytesOut
-	all.BytesIn += p.BytesIn
+	begin, took := cmp.Or(p.FirstPost, firstIn), all.LastDone
+	all.Add(p)
+	all.LastDone = took + p.LastDone - begin
 	return all
 }
 

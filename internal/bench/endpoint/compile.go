@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/gobw/gobw/internal/plan"
+	"github.com/gobw/gobw/pattern"
 	"github.com/gobw/gobw/verbs"
 	"github.com/gobw/gobw/verbs/job"
 )
@@ -29,10 +30,15 @@ type movement struct {
 
 // workloadOf picks the workload of a plan.
 func workloadOf(p *plan.Settled, planted time.Duration) workload {
-	if p.Point() != nil {
-		return newLayouts(p, planted)
+	if p.Point() == nil {
+		return contiguous{}
 	}
-	return contiguous{}
+	w := &layouts{Point: p.Point(), planted: planted}
+	w.segments = []pattern.Segment{{Layout: w.Layout}}
+	if w.Strategy.Cut == plan.Segments {
+		w.segments = w.Layout.Segments(w.Load.SegmentBytes)
+	}
+	return w
 }
 
 // Compile makes this end's job for a round of one size: all that features change is decided here. The target of a
@@ -42,11 +48,11 @@ func (e *Endpoint) Compile(size int, count uint64) (*job.Job, error) {
 	p := e.plan
 	s := p.Lane(size, count)
 	j := &job.Job{Shape: job.Stream, InGo: p.Point() != nil} // strategies that pack and others are compared
-	for _, c := range e.threads {
-		j.CQs = append(j.CQs, c.all()...)
+	for _, t := range e.threads {
+		j.CQs = append(j.CQs, t.CQs...)
 	}
 	if len(e.threads) == 1 {
-		j.Channel = e.threads[0].channel
+		j.Channel = e.threads[0].Channel
 	}
 	if !p.Sends() && !p.Receives() {
 		j.Shape = job.Serve
@@ -83,12 +89,7 @@ func (e *Endpoint) Compile(size int, count uint64) (*job.Job, error) {
 func (e *Endpoint) ringStart(q int) uint64 { return e.posted[q] - uint64(e.outstanding[q]) }
 
 // Queues are those of each thread.
-func (e *Endpoint) Queues() (all []job.ThreadQueues) {
-	for _, c := range e.threads {
-		all = append(all, job.ThreadQueues{CQs: c.all(), Channel: c.channel})
-	}
-	return all
-}
+func (e *Endpoint) Queues() []job.ThreadQueues { return e.threads }
 
 // request is one of queue pair q's: of these entries, and of what lies so far from the beginning of the peer's memory.
 func (e *Endpoint) request(q int, entries []verbs.SGE, remote uint64) verbs.SendRequest {

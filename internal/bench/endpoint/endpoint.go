@@ -12,6 +12,7 @@ import (
 	"github.com/gobw/gobw/internal/control"
 	"github.com/gobw/gobw/internal/plan"
 	"github.com/gobw/gobw/verbs"
+	"github.com/gobw/gobw/verbs/job"
 )
 
 // Endpoint is one end's verbs objects for one plan. It belongs to the goroutine that measures.
@@ -26,7 +27,7 @@ type Endpoint struct {
 
 	rails       Rails
 	pds         []verbs.ProtectionDomain // of each rail
-	threads     []completionQueues       // of each thread
+	threads     []job.ThreadQueues       // of each thread: where sends complete, and then where receives do, if there are any
 	srq         verbs.SharedReceiveQueue
 	buffers     []*verbs.Buffer // one, or one per queue pair
 	regions     []verbs.MemoryRegion
@@ -45,19 +46,6 @@ type Endpoint struct {
 
 	created time.Time // when the first queue pair was to be
 	step    func(name string, took time.Duration)
-}
-
-// completionQueues are those of one thread.
-type completionQueues struct {
-	channel       verbs.CompletionChannel // nil: it polls
-	send, receive verbs.CompletionQueue   // the same where nothing is received
-}
-
-func (c completionQueues) all() []verbs.CompletionQueue {
-	if c.receive == c.send {
-		return []verbs.CompletionQueue{c.send}
-	}
-	return []verbs.CompletionQueue{c.send, c.receive}
 }
 
 // Options is what an endpoint needs beside its plan and its rails.
@@ -132,37 +120,32 @@ func (e *Endpoint) joinGroup() error {
 
 // createCQs makes the completion queues of the next thread, for its share of the queue pairs.
 func (e *Endpoint) createCQs(d plan.Queues) (err error) {
-	var c completionQueues
+	var t job.ThreadQueues
 	dev := e.rails.Of(len(e.threads)).Device
 	if e.spec.Events {
-		if c.channel, err = dev.CreateCompletionChannel(); err != nil {
+		if t.Channel, err = dev.CreateCompletionChannel(); err != nil {
 			return err
 		}
-		e.onClose(c.channel.Close)
+		e.onClose(t.Channel.Close)
 	}
 	vector := e.spec.Vector
 	if dev.Info().Software { // which has one
 		vector = 0
 	}
 	share := (e.spec.QPs + e.spec.Threads - 1) / e.spec.Threads
-	create := func(depth int) (verbs.CompletionQueue, error) {
-		cq, err := dev.CreateCQ(verbs.CompletionQueueOptions{Depth: max(depth, 1), Channel: c.channel, Vector: vector, Timestamps: e.plan.StampedByDevice()})
-		if err != nil {
-			return nil, err
-		}
-		e.onClose(cq.Close)
-		return cq, nil
-	}
-	if c.send, err = create(d.SendWRs * share); err != nil {
-		return err
-	}
-	c.receive = c.send
+	requests := []int{d.SendWRs}
 	if e.plan.Receives() {
-		if c.receive, err = create(d.RecvWRs * share); err != nil {
+		requests = append(requests, d.RecvWRs)
+	}
+	for _, n := range requests {
+		cq, err := dev.CreateCQ(verbs.CompletionQueueOptions{Depth: max(n*share, 1), Channel: t.Channel, Vector: vector, Timestamps: e.plan.StampedByDevice()})
+		if err != nil {
 			return err
 		}
+		e.onClose(cq.Close)
+		t.CQs = append(t.CQs, cq)
 	}
-	e.threads = append(e.threads, c)
+	e.threads = append(e.threads, t)
 	return nil
 }
 
@@ -221,9 +204,9 @@ func (e *Endpoint) allocate() error {
 }
 
 func (e *Endpoint) createQP(d plan.Queues) error {
-	cqs := e.threads[e.thread(len(e.qps))]
+	cqs := e.threads[e.thread(len(e.qps))].CQs
 	o := verbs.QueuePairOptions{
-		Transport: e.spec.Transport, SendCQ: cqs.send, RecvCQ: cqs.receive, SRQ: e.srq,
+		Transport: e.spec.Transport, SendCQ: cqs[0], RecvCQ: cqs[len(cqs)-1], SRQ: e.srq,
 		SendDepth: max(d.SendWRs, 1), RecvDepth: max(d.RecvWRs, 1), SendSGEs: max(d.SendSGEs, 1), RecvSGEs: max(d.RecvSGEs, 1),
 	}
 	if e.srq != nil {

@@ -182,7 +182,7 @@ func (e *Endpoint) tellQPN(q int, o verbs.ConnectOptions) error {
 	}
 	var found [1]verbs.Completion
 	for end := time.Now().Add(tellLimit); time.Now().Before(end); {
-		switch n, err := e.threads[e.thread(q)].send.Poll(found[:]); {
+		switch n, err := e.threads[e.thread(q)].CQs[0].Poll(found[:]); {
 		case err != nil:
 			return err
 		case n == 1 && found[0].Status != verbs.Success:

@@ -14,7 +14,6 @@ import (
 // lie is the plan's to say.
 type layouts struct {
 	*plan.Point
-	plan     *plan.Settled
 	planted  time.Duration     // that each message costs on purpose
 	segments []pattern.Segment // that are packed one after the other: the whole, but in a pipeline
 
@@ -24,23 +23,13 @@ type layouts struct {
 	unpacks []job.Work
 }
 
-// newLayouts is the workload of a plan that has a point.
-func newLayouts(p *plan.Settled, planted time.Duration) *layouts {
-	w := &layouts{Point: p.Point(), plan: p, planted: planted}
-	w.segments = []pattern.Segment{{Layout: w.Layout}}
-	if w.Strategy.Cut == plan.Segments {
-		w.segments = w.Layout.Segments(w.Load.SegmentBytes)
-	}
-	return w
-}
-
 func (w *layouts) lane(e *Endpoint, _, _ int) (lane job.Lane, err error) {
 	if w.kernels == nil {
 		w.kernels = pattern.NewKernels(pattern.KernelOptions{
 			Footprint: int64(w.Places * w.Pitch), PackedFootprint: int64(w.Window * w.SlotBytes),
 		})
 		e.onClose(w.kernels.Close)
-		if w.plan.Sends() {
+		if e.plan.Sends() {
 			w.ring = make([]job.Message, w.Places)
 		}
 		for k := range w.ring {
@@ -51,7 +40,7 @@ func (w *layouts) lane(e *Endpoint, _, _ int) (lane job.Lane, err error) {
 				w.ring[k].Steps[0].Pack = delayed(w.planted, w.ring[k].Steps[0].Pack)
 			}
 		}
-		if w.plan.Receives() {
+		if e.plan.Receives() {
 			err = w.makeReceives(e)
 		}
 	}
@@ -88,7 +77,7 @@ func (w *layouts) message(e *Endpoint, k uint64) (m job.Message, err error) {
 		}
 		m.Steps = append(m.Steps, step)
 	}
-	if w.Strategy.Unpack && w.plan.Row().Fetches() {
+	if w.Strategy.Unpack && e.plan.Row().Fetches() {
 		m.Done, err = w.kernels.Unpack(w.Layout, mem[place:], mem[slot:])
 	}
 	return m, err
@@ -131,7 +120,7 @@ func (w *layouts) stridedRequests(e *Endpoint, addr, remote uint64) ([]verbs.Sen
 // makeReceives prepares the target's receives: one or more per place, in the order of the SENDs.
 func (w *layouts) makeReceives(e *Endpoint) error {
 	base, mem, lkey := e.recvAddr(0), e.recvSlot(0), e.lkey(0)
-	datagram := w.plan.Spec().Transport == verbs.UD
+	datagram := e.plan.Spec().Transport == verbs.UD
 	header := func(k uint64) []verbs.SGE {
 		if !datagram {
 			return nil
@@ -171,9 +160,9 @@ func (w *layouts) makeReceives(e *Endpoint) error {
 	return nil
 }
 
-func (w *layouts) source(*Endpoint, int) image {
+func (w *layouts) source(e *Endpoint, _ int) image {
 	switch packed := one(int(w.Layout.Size())); {
-	case w.plan.Row().Fetches():
+	case e.plan.Row().Fetches():
 		return image{w.RecvSlotAt, packed, uint64(w.RecvSlots)}
 	case w.Strategy.Bound:
 		return image{w.SendSlotAt, packed, uint64(w.SendSlots)}
@@ -189,15 +178,15 @@ func (w *layouts) destination(e *Endpoint, size, _ int) destination {
 	switch {
 	case w.Strategy.Shape != "gather" && !w.Strategy.Bound: // it ends in the blocks of places
 		to.layout, to.pitch, to.at, to.high = w.Layout, w.Pitch, w.PlaceAt, uint64(w.Places)
-	case w.plan.Row().Fetches():
+	case e.plan.Row().Fetches():
 		to.at, to.high = w.SendSlotAt, uint64(w.SendSlots)
 	default:
 		to.at, to.high = w.RecvSlotAt, uint64(w.RecvSlots)
 	}
 	switch moved := e.moved[0]; {
 	case e.spec.Transport != verbs.RC: // messages may be lost
-	case !w.plan.Row().Addressed():
-		to.must = min(moved.received/w.plan.ReceivesPerMessage(), to.high)
+	case !e.plan.Row().Addressed():
+		to.must = min(moved.received/e.plan.ReceivesPerMessage(), to.high)
 	case moved.sent > 1<<62: // a one-sided target knows only that there was one
 		to.must = 1
 	default:

@@ -27,7 +27,7 @@ func checkedMemory(t *testing.T) (*layouts, *Endpoint) {
 	source, destination := end(true), end(false)
 	slots := source.Buffers()
 	regions, bytes := slots.Regions()
-	e := &Endpoint{slots: slots, moved: []movement{{sent: 1, received: 1}}, plan: source, spec: source.Spec(), work: newLayouts(source, 0)}
+	e := &Endpoint{slots: slots, moved: []movement{{sent: 1, received: 1}}, plan: source, spec: source.Spec(), work: workloadOf(source, 0)}
 	for range regions {
 		b, err := verbs.Alloc(bytes, verbs.MemoryOptions{})
 		if err != nil {
@@ -37,10 +37,9 @@ func checkedMemory(t *testing.T) (*layouts, *Endpoint) {
 		e.buffers = append(e.buffers, b)
 	}
 	e.Arm(0, 7)
-	w := newLayouts(destination, 0)
-	e.plan, e.work = destination, w
+	e.plan, e.work = destination, workloadOf(destination, 0)
 	e.Arm(0, 7)
-	return w, e
+	return e.work.(*layouts), e
 }
 
 func TestCheckFindsDamage(t *testing.T) {

@@ -81,7 +81,7 @@ func (e *Endpoint) Arm(size int, seed uint64) {
 		image := e.work.source(e, size)
 		message, s := make([]byte, image.layout.Size()), payload.Seed(seed, q, e.plan.Role() == plan.Initiator)
 		for m := range image.contents {
-			payload.Fill(message, s, m)
+			payload.Fill(message, s, m, 0)
 			for at, b := range blocks(&image.layout) {
 				copy(from[image.at(m):][b.Offset:b.End()], message[at:])
 			}
@@ -98,7 +98,7 @@ func (e *Endpoint) arriving(seed uint64, q int) uint64 {
 // beside a message is to be seen whatever it writes, a pattern.
 func wipe(memory []byte, patterned bool, seed uint64, offset int) {
 	if patterned {
-		payload.FillAt(memory, seed^0x5a5a5a5a5a5a5a5a, offset)
+		payload.Fill(memory, seed^0x5a5a5a5a5a5a5a5a, 0, offset)
 	} else {
 		clear(memory)
 	}

@@ -24,7 +24,7 @@ func TestCompare(t *testing.T) {
 	} {
 		memory := make([]byte, 2*size)
 		for m := range uint64(2) {
-			payload.Fill(memory[m*size:][:size], 7, m)
+			payload.Fill(memory[m*size:][:size], 7, m, 0)
 		}
 		c.change(memory[:size], memory[size:])
 		for i, want := range []int{c.exact, c.mixed, c.holes} {

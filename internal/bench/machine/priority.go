@@ -27,9 +27,6 @@ func (c CPUChoice) CheckPriority() error {
 	return errors.Join(p.raise(), p.lower())
 }
 
-// MayRealtime tells whether --priority realtime would be granted here.
-func MayRealtime() bool { return CPUChoice{Realtime: true}.CheckPriority() == nil }
-
 // keepsNothing reads how much of a second the kernel lets threads of real-time priority have, in microseconds; -1: all of it.
 func keepsNothing(file string) bool { return firstLine(file) == "-1" }
 

@@ -44,8 +44,8 @@ func ofThreads(t *testing.T) map[int]scheduling {
 
 // TestRealtimeIsTakenBack looks at every thread before, while and after it is quiet with real-time priority.
 func TestRealtimeIsTakenBack(t *testing.T) {
-	if !MayRealtime() {
-		t.Skip((CPUChoice{Realtime: true}).CheckPriority())
+	if err := (CPUChoice{Realtime: true}).CheckPriority(); err != nil {
+		t.Skip(err)
 	}
 	before := ofThreads(t)
 	q, err := BeQuiet(CPUChoice{Realtime: true}, []int{-1})
@@ -147,8 +147,8 @@ func TestRealtimeRefused(t *testing.T) {
 
 // TestRealtimeOfThePast is a process that was started with real-time priority (chrt): it is recorded, and kept.
 func TestRealtimeOfThePast(t *testing.T) {
-	if !MayRealtime() {
-		t.Skip((CPUChoice{Realtime: true}).CheckPriority())
+	if err := (CPUChoice{Realtime: true}).CheckPriority(); err != nil {
+		t.Skip(err)
 	}
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

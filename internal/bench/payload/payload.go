@@ -59,13 +59,8 @@ func Word(seed, message uint64, offset int) uint64 {
 	return x ^ x>>31
 }
 
-// Fill writes a message's pattern into b.
-func Fill(b []byte, seed, message uint64) { fill(b, seed, message, 0) }
-
-// FillAt writes the part of message 0's pattern from an offset on, which is divisible by 8.
-func FillAt(b []byte, seed uint64, offset int) { fill(b, seed, 0, offset) }
-
-func fill(b []byte, seed, message uint64, offset int) {
+// Fill writes the part of a message's pattern from an offset on, which is divisible by 8.
+func Fill(b []byte, seed, message uint64, offset int) {
 	for ; len(b) >= 8; b, offset = b[8:], offset+8 {
 		binary.LittleEndian.PutUint64(b, Word(seed, message, offset))
 	}
