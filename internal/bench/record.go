@@ -35,7 +35,7 @@ func (r *run) samples(rec *job.Recorder, clock *report.Clock) report.Samples {
 }
 
 // record makes the record of one measured round from this end's view.
-func (r *run) record(rd plan.Round, t *drive.Trace, rec *job.Recorder, clock *report.Clock, d machine.Disturbance) report.Record {
+func (r *run) record(rd plan.Round, t *drive.Trace, rec *job.Recorder, clock *report.Clock, d figure.Disturbance) report.Record {
 	p, size := &r.spec, r.spec.Sizes[rd.Size]
 	lane := r.plan.Lane(size, 0)
 	out := report.Record{Plan: r.recordedPlan(size, lane), Run: rd.Run, DurationTest: lane.Count == 0, Clock: clock}
@@ -137,13 +137,12 @@ func (r *run) shares(t *drive.Trace, n int) []report.Share {
 	return out
 }
 
-func (r *run) conditions(rec *report.Record, t *drive.Trace, d machine.Disturbance) figure.Conditions {
-	c := figure.Conditions{Seconds: rec.Seconds, Messages: rec.Messages, Count: r.plan.Spec().Iterations, Counters: t.Counters}
+func (r *run) conditions(rec *report.Record, t *drive.Trace, d figure.Disturbance) figure.Conditions {
+	c := figure.Conditions{Seconds: rec.Seconds, Messages: rec.Messages, Count: r.plan.Spec().Iterations, Counters: t.Counters, Disturbance: d}
 	if info, _ := r.rails.Common(); info.Software { // it asks for a late acknowledgement within 100 us: a request that comes again is no loss
 		c.Counters = maps.Clone(t.Counters)
 		delete(c.Counters, "duplicate_request")
 	}
-	d.Fill(&c)
 	c.Realtime = r.quiet.Priority() == machine.PriorityRealtime
 	if rec.Kind == string(plan.Latency) {
 		c.ClockCostNs = r.clockCostNs
@@ -167,7 +166,7 @@ func steadyPart(v []float64) []float64 {
 	return v[1 : len(v)-1]
 }
 
-func cpuFigures(rec *job.Recorder, perNs float64, messages uint64, d machine.Disturbance) *report.CPU {
+func cpuFigures(rec *job.Recorder, perNs float64, messages uint64, d figure.Disturbance) *report.CPU {
 	per := func(t job.Ticks) float64 {
 		if messages == 0 {
 			return 0

@@ -8,12 +8,12 @@ import (
 	"time"
 
 	"github.com/gobw/gobw/internal/bench/drive"
-	"github.com/gobw/gobw/internal/bench/machine"
 
 	"github.com/gobw/gobw/internal/bench/payload"
 	"github.com/gobw/gobw/internal/control"
 	"github.com/gobw/gobw/internal/plan"
 	"github.com/gobw/gobw/report"
+	"github.com/gobw/gobw/report/figure"
 	"github.com/gobw/gobw/verbs"
 	"github.com/gobw/gobw/verbs/job"
 )
@@ -21,7 +21,7 @@ import (
 // outcome is what the parts of a round brought together.
 type outcome struct {
 	trace drive.Trace
-	hurt  machine.Disturbance
+	hurt  figure.Disturbance
 	arrival
 	corrupt error
 }
@@ -163,7 +163,7 @@ func (r *run) leastSpan() uint64 {
 }
 
 // part runs one job of a round: compile, ready, run, done.
-func (r *run) part(ctx context.Context, rd plan.Round, count, n uint64, rec *job.Recorder, verifying bool) (t *drive.Trace, d machine.Disturbance, err error) {
+func (r *run) part(ctx context.Context, rd plan.Round, count, n uint64, rec *job.Recorder, verifying bool) (t *drive.Trace, d figure.Disturbance, err error) {
 	size := r.spec.Sizes[rd.Size]
 	t = drive.NewTrace(r.ticks(2*max(r.sliceLength(), drive.Slice)), r.leastSpan(), rec)
 	j, err := r.end.Compile(size, count)

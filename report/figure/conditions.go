@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/gobw/gobw/report"
 	"github.com/gobw/gobw/report/plain"
@@ -43,16 +44,29 @@ type Conditions struct {
 	RunValues    []float64 // the figure, once per run
 	SeriesValues []float64 // the rate, once per interval
 
-	WatchedSeconds float64          // time over which the disturbances were counted
-	WaitedSeconds  float64          // of it, the measuring thread was ready to run and had no CPU
-	Realtime       bool             // it ran before all others: what it waited is the share that the kernel keeps for them
-	StealSeconds   float64          // time the hypervisor took from the measuring CPU, at least
-	ThrottledCount int64            // thermal throttle events of the CPU
-	QuotaStops     int64            // periods in which the process had used up its CPU quota
-	QuotaSeconds   float64          // and how long it stood still for that
-	ClockCostNs    float64          // cost of a time stamp
-	MedianNs       float64          // median latency, to set the clock cost against
-	Counters       map[string]int64 // counters of the device, after minus before; those of errors are judged
+	Disturbance
+	Realtime    bool             // it ran before all others: what it waited is the share that the kernel keeps for them
+	ClockCostNs float64          // cost of a time stamp
+	MedianNs    float64          // median latency, to set the clock cost against
+	Counters    map[string]int64 // counters of the device, after minus before; those of errors are judged
+}
+
+// Disturbance is what happened to the measuring thread and the process while they were watched.
+type Disturbance struct {
+	Wall       time.Duration // over which the rest was counted
+	Waited     time.Duration // the measuring thread was ready and had no CPU; of several the mean
+	Steal      time.Duration // the hypervisor ran something else: at least, per CPU
+	Throttles  int64         // a CPU slowed down because it was hot
+	Stops      int64         // periods in which a control group of this process had used up its CPU quota
+	Stopped    time.Duration // for that
+	ProcessCPU time.Duration
+}
+
+// Plus adds what happened in another part of the measurement.
+func (d Disturbance) Plus(e Disturbance) Disturbance {
+	return Disturbance{
+		Steal: d.Steal + e.Steal, Stops: d.Stops + e.Stops, Stopped: d.Stopped + e.Stopped, Throttles: d.Throttles + e.Throttles, Waited: d.Waited + e.Waited, ProcessCPU: d.ProcessCPU + e.ProcessCPU, Wall: d.Wall + e.Wall,
+	}
 }
 
 // Thresholds of the verdicts, in the units their names say.
@@ -63,7 +77,7 @@ const (
 	unsteadyRelative = 0.20  // quartile range of the interval rates over their median
 	stealRelative    = 0.01
 	waitedRelative   = 0.02 // below, it is this process's own housekeeping: some hundred times a second for a few us
-	waitedSeconds    = 0.001
+	waitedLeast      = time.Millisecond
 	realtimeSeconds  = 0.9 // a longer run with realtime priority is paused by the kernel, which keeps 5 % of each second for others
 	clockRelative    = 0.05
 )
@@ -82,7 +96,8 @@ func (c Conditions) Warnings() []string {
 	add := func(word, format string, args ...any) {
 		out = append(out, word+": "+fmt.Sprintf(format, args...))
 	}
-	disturbed := c.WaitedSeconds > waitedRelative*c.WatchedSeconds && c.WaitedSeconds >= waitedSeconds
+	watched, waited, steal := c.Wall.Seconds(), c.Waited.Seconds(), c.Steal.Seconds()
+	disturbed := waited > waitedRelative*watched && c.Waited >= waitedLeast
 	needed, what := shortSeconds, "a test needs"
 	if c.InFlight > 0 && c.Messages > 0 {
 		if windows := c.Seconds / float64(c.Messages) * float64(shortInFlights*c.InFlight); windows > needed {
@@ -113,21 +128,21 @@ func (c Conditions) Warnings() []string {
 			add(Noisy, "the rate varied by up to %.0f %% within a run (interquartile range)%s", 100*spread/median, plain.When(!disturbed, "; try -D 10 --runs 6"))
 		}
 	}
-	if c.WatchedSeconds > 0 {
-		if c.StealSeconds > stealRelative*c.WatchedSeconds {
-			add(Others, "the hypervisor took %.1f %% of the measuring CPU's time, %.0f ms", 100*c.StealSeconds/c.WatchedSeconds, c.StealSeconds*1e3)
+	if watched > 0 {
+		if steal > stealRelative*watched {
+			add(Others, "the hypervisor took %.1f %% of the measuring CPU's time, %.0f ms", 100*steal/watched, steal*1e3)
 		}
 		if disturbed {
 			length := " -D 500ms" + plain.When(c.Count > 0, " in place of -n") + " --runs 21"
 			remedy := plain.When(c.Realtime || c.Seconds > realtimeSeconds, "%s", length) + plain.When(!c.Realtime, " "+plain.Realtime)
-			add(Others, "other programs took %.0f %% of the measuring CPU; try%s", 100*c.WaitedSeconds/c.WatchedSeconds, remedy)
+			add(Others, "other programs took %.0f %% of the measuring CPU; try%s", 100*waited/watched, remedy)
 		}
 	}
-	if c.ThrottledCount > 0 {
-		add(Others, "the CPU reported %d thermal throttle events", c.ThrottledCount)
+	if c.Throttles > 0 {
+		add(Others, "the CPU reported %d thermal throttle events", c.Throttles)
 	}
-	if c.QuotaStops > 0 {
-		add(Others, "the CPU quota of this process's control group ran out %d times, for %.0f ms; raise the quota", c.QuotaStops, c.QuotaSeconds*1e3)
+	if c.Stops > 0 {
+		add(Others, "the CPU quota of this process's control group ran out %d times, for %.0f ms; raise the quota", c.Stops, c.Stopped.Seconds()*1e3)
 	}
 	if c.MedianNs > 0 && c.ClockCostNs > clockRelative*c.MedianNs {
 		add(Short, "a time stamp costs %.0f ns, %.0f %% of the median", c.ClockCostNs, 100*c.ClockCostNs/c.MedianNs)

@@ -3,6 +3,7 @@ package figure
 import (
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestConditions(t *testing.T) {
@@ -17,18 +18,18 @@ func TestConditions(t *testing.T) {
 		{"noisy", Conditions{Seconds: 1, RunValues: []float64{10, 15, 9, 12, 20, 8}}, "noisy"},
 		{"noisy, few", Conditions{RunValues: []float64{10, 15}}, "noisy"},
 		{"dip", Conditions{SeriesValues: []float64{10, 2, 10, 2, 10, 2, 10, 2, 10}}, "noisy"},
-		{"steal", Conditions{WatchedSeconds: 1, StealSeconds: 0.05}, "disturbed"},
-		{"waiting", Conditions{WatchedSeconds: 1, WaitedSeconds: 0.05}, "disturbed"},
-		{"waiting, realtime", Conditions{WatchedSeconds: 1, WaitedSeconds: 0.04, Realtime: true}, "disturbed"},
-		{"waiting, long and unsteady", Conditions{Seconds: 2, WatchedSeconds: 2, WaitedSeconds: 0.2, SeriesValues: []float64{10, 2, 10, 2, 10, 2, 10, 2, 10}}, "noisy disturbed"},
-		{"housekeeping", Conditions{WatchedSeconds: 1, WaitedSeconds: 0.005}, ""},
-		{"hot", Conditions{ThrottledCount: 1}, "disturbed"},
-		{"quota", Conditions{QuotaStops: 3, QuotaSeconds: 0.2}, "disturbed"},
+		{"steal", Conditions{Disturbance: Disturbance{Wall: time.Second, Steal: 50 * time.Millisecond}}, "disturbed"},
+		{"waiting", Conditions{Disturbance: Disturbance{Wall: time.Second, Waited: 50 * time.Millisecond}}, "disturbed"},
+		{"waiting, realtime", Conditions{Disturbance: Disturbance{Wall: time.Second, Waited: 40 * time.Millisecond}, Realtime: true}, "disturbed"},
+		{"waiting, long and unsteady", Conditions{Disturbance: Disturbance{Wall: 2 * time.Second, Waited: 200 * time.Millisecond}, Seconds: 2, SeriesValues: []float64{10, 2, 10, 2, 10, 2, 10, 2, 10}}, "noisy disturbed"},
+		{"housekeeping", Conditions{Disturbance: Disturbance{Wall: time.Second, Waited: 5 * time.Millisecond}}, ""},
+		{"hot", Conditions{Disturbance: Disturbance{Throttles: 1}}, "disturbed"},
+		{"quota", Conditions{Disturbance: Disturbance{Stopped: 200 * time.Millisecond, Stops: 3}}, "disturbed"},
 		{"clock", Conditions{ClockCostNs: 20, MedianNs: 100}, "short"},
 		{"counters", Conditions{Counters: map[string]int64{"retransmits": 4, "np_cnp_sent": 0, "sent_pkts": 9}}, "noisy"},
 		{"few slow windows", Conditions{Seconds: 1, Messages: 309, InFlight: 128}, "short"},
 		{"short, counted", Conditions{Seconds: 0.004, Messages: 2000, InFlight: 128, Count: 2000}, "short"},
-		{"long, counted, waiting", Conditions{Seconds: 2, Count: 2000, WatchedSeconds: 2, WaitedSeconds: 0.2}, "disturbed"},
+		{"long, counted, waiting", Conditions{Disturbance: Disturbance{Wall: 2 * time.Second, Waited: 200 * time.Millisecond}, Seconds: 2, Count: 2000}, "disturbed"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var words []string
@@ -41,7 +42,7 @@ func TestConditions(t *testing.T) {
 				if tt.c.Count > 0 && !strings.HasSuffix(w, "; try -n 10000") && !strings.Contains(w, "-D 500ms in place of -n --runs 21") {
 					t.Errorf("%q: -D cannot be added to -n", w)
 				}
-				if tt.c.WaitedSeconds > 0 && (strings.Contains(w, "-D 10") || tt.c.Seconds > 1 && strings.Contains(w, "realtime") && !strings.Contains(w, "-D 500ms")) {
+				if tt.c.Waited > 0 && (strings.Contains(w, "-D 10") || tt.c.Seconds > 1 && strings.Contains(w, "realtime") && !strings.Contains(w, "-D 500ms")) {
 					t.Errorf("%q: with realtime priority a run of this length is disturbed", w)
 				}
 				if tt.c.Realtime && strings.Contains(w, "realtime") {

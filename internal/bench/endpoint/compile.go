@@ -73,8 +73,7 @@ func (e *Endpoint) Compile(size int, count uint64) (*job.Job, error) {
 			lane.Count = s.Count
 		}
 		if len(lane.Receives) > 0 {
-			lane.Receives = job.Rotate(lane.Receives, e.ringStart(q))
-			lane.Unpack = job.Rotate(lane.Unpack, e.ringStart(q))
+			lane.Receives, lane.Unpack = job.Rotate(lane.Receives, e.taken[q]), job.Rotate(lane.Unpack, e.taken[q])
 			lane.ReceiveList = p.ReceiveList()
 			if !p.OpenEnded() {
 				lane.Expect = s.Count
@@ -84,9 +83,6 @@ func (e *Endpoint) Compile(size int, count uint64) (*job.Job, error) {
 	}
 	return j, nil
 }
-
-// ringStart is the place in a receive ring at which a job begins: receives left over from earlier rounds are its first.
-func (e *Endpoint) ringStart(q int) uint64 { return e.posted[q] - uint64(e.outstanding[q]) }
 
 // Queues are those of each thread.
 func (e *Endpoint) Queues() []job.ThreadQueues { return e.threads }
@@ -109,7 +105,7 @@ func (e *Endpoint) request(q int, entries []verbs.SGE, remote uint64) verbs.Send
 func (e *Endpoint) Begin(j *job.Job) error {
 	for q := range j.Lanes {
 		l := &j.Lanes[q]
-		e.moved[q] = movement{first: e.ringStart(q), sent: math.MaxUint64}
+		e.moved[q] = movement{first: e.taken[q], sent: math.MaxUint64}
 		if len(l.Receives) == 0 {
 			continue
 		}
@@ -122,7 +118,6 @@ func (e *Endpoint) Begin(j *job.Job) error {
 			if err := l.PostReceives(uint64(e.outstanding[q]), list); err != nil {
 				return fmt.Errorf("post receives: %w", err)
 			}
-			e.posted[q] += uint64(list)
 			e.outstanding[q] += list
 		}
 		l.Posted = uint64(e.outstanding[q])
@@ -140,12 +135,9 @@ func (e *Endpoint) End(j *job.Job, sent, n []uint64) {
 		if len(l.Receives) == 0 {
 			continue
 		}
+		e.taken[q] += n[q]
 		if l.Expect > 0 {
-			all := min(l.Posted+n[q], l.Expect)
-			e.posted[q] += all - l.Posted
-			e.outstanding[q] = int(all - n[q])
-			continue
+			e.outstanding[q] = int(min(l.Posted+n[q], l.Expect) - n[q])
 		}
-		e.posted[q] += n[q]
 	}
 }

@@ -36,7 +36,7 @@ type Endpoint struct {
 	joined      []verbs.ConnectOptions // with RDMA CM: what is in force, per queue pair
 	psns        []uint32
 	peer        []control.Address // of each queue pair's
-	posted      []uint64          // receives posted so far, per queue pair
+	taken       []uint64          // receives completed in the rounds before, per queue pair
 	outstanding []int             // receives posted and not completed, per queue pair
 	moved       []movement        // in the last round, per queue pair
 	sparse      bool              // verified data may have holes
@@ -62,7 +62,7 @@ func New(rails Rails, p *plan.Settled, o Options) (_ *Endpoint, err error) {
 		sparse: o.Sparse || p.Spec().Transport == verbs.UC,
 	}
 	qps := e.spec.QPs
-	e.posted, e.outstanding, e.moved = make([]uint64, qps), make([]int, qps), make([]movement, qps)
+	e.taken, e.outstanding, e.moved = make([]uint64, qps), make([]int, qps), make([]movement, qps)
 	d := p.Queues()
 	defer func() {
 		if err != nil {

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/gobw/gobw/report/figure"
 )
 
 // cpuLosses are what was taken from a measurement's CPUs, as counters that only grow; counters that the system does not
@@ -23,8 +25,8 @@ const stealTick = 10 * time.Millisecond
 
 // since is what was taken since an earlier reading. The kernel rounds steal down to ticks: what is certain is a tick less
 // than the difference.
-func (t cpuLosses) since(before cpuLosses) Disturbance {
-	d := Disturbance{Stops: t.stops - before.stops, Stopped: t.stopped - before.stopped, Throttles: t.throttles - before.throttles}
+func (t cpuLosses) since(before cpuLosses) figure.Disturbance {
+	d := figure.Disturbance{Stops: t.stops - before.stops, Stopped: t.stopped - before.stopped, Throttles: t.throttles - before.throttles}
 	if n := len(t.steal); n > 0 && n == len(before.steal) {
 		for i := range n {
 			d.Steal += max(t.steal[i]-before.steal[i]-stealTick, 0)

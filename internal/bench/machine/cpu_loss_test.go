@@ -28,7 +28,7 @@ func TestCPULosses(t *testing.T) {
 		name          string
 		cpus          []int
 		before, after map[string]string
-		want          Disturbance
+		want          figure.Disturbance
 		words         string // of the warning of a second's measurement
 	}{
 		{
@@ -39,7 +39,7 @@ func TestCPULosses(t *testing.T) {
 			name: "steal of the pinned CPU", cpus: []int{1},
 			before: map[string]string{"proc/stat": "cpu  1 2 3 4 5 6 7 900 0 0\ncpu0 1 2 3 4 5 6 7 800 0 0\ncpu1 1 2 3 4 5 6 7 100 0 0\nintr 1\n"},
 			after:  map[string]string{"proc/stat": "cpu  1 2 3 4 5 6 7 999 0 0\ncpu0 1 2 3 4 5 6 7 894 0 0\ncpu1 1 2 3 4 5 6 7 105 0 0\nintr 1\n"},
-			want:   Disturbance{Steal: 40 * time.Millisecond},
+			want:   figure.Disturbance{Steal: 40 * time.Millisecond},
 			words:  "disturbed: the hypervisor took 4.0 % of the measuring CPU's time, 40 ms",
 		},
 		{
@@ -51,7 +51,7 @@ func TestCPULosses(t *testing.T) {
 			name: "not pinned: the mean of the CPUs", cpus: []int{0, 1},
 			before: map[string]string{"proc/stat": "cpu0 0 0 0 0 0 0 0 10 0 0\ncpu1 0 0 0 0 0 0 0 10 0 0\n"},
 			after:  map[string]string{"proc/stat": "cpu0 0 0 0 0 0 0 0 21 0 0\ncpu1 0 0 0 0 0 0 0 10 0 0\n"},
-			want:   Disturbance{Steal: 50 * time.Millisecond},
+			want:   figure.Disturbance{Steal: 50 * time.Millisecond},
 			words:  "disturbed: the hypervisor took 5.0 % of the measuring CPU's time, 50 ms",
 		},
 		{
@@ -67,7 +67,7 @@ func TestCPULosses(t *testing.T) {
 				"sys/fs/cgroup/pod/cpu.stat":         "usage_usec 7\nnr_periods 12\nnr_throttled 5\nthrottled_usec 91000\n",
 				"sys/fs/cgroup/elsewhere/x/cpu.stat": "nr_throttled 100\n",
 			},
-			want:  Disturbance{Stops: 2, Stopped: 90 * time.Millisecond},
+			want:  figure.Disturbance{Stops: 2, Stopped: 90 * time.Millisecond},
 			words: "disturbed: the CPU quota of this process's control group ran out 2 times, for 90 ms; raise the quota",
 		},
 		{
@@ -80,14 +80,14 @@ func TestCPULosses(t *testing.T) {
 			after: map[string]string{
 				"sys/fs/cgroup/cpu,cpuacct/box/cpu.stat": "nr_periods 9\nnr_throttled 1\nthrottled_time 30000000\n",
 			},
-			want:  Disturbance{Stops: 1, Stopped: 30 * time.Millisecond},
+			want:  figure.Disturbance{Stops: 1, Stopped: 30 * time.Millisecond},
 			words: "disturbed: the CPU quota of this process's control group ran out 1 times, for 30 ms; raise the quota",
 		},
 		{
 			name: "heat", cpus: []int{2},
 			before: map[string]string{"sys/devices/system/cpu/cpu2/thermal_throttle/core_throttle_count": "7\n"},
 			after:  map[string]string{"sys/devices/system/cpu/cpu2/thermal_throttle/core_throttle_count": "9\n"},
-			want:   Disturbance{Throttles: 2},
+			want:   figure.Disturbance{Throttles: 2},
 			words:  "disturbed: the CPU reported 2 thermal throttle events",
 		},
 	} {
@@ -100,8 +100,7 @@ func TestCPULosses(t *testing.T) {
 			if got != tt.want {
 				t.Errorf("%+v, want %+v", got, tt.want)
 			}
-			c := figure.Conditions{}
-			got.Plus(Disturbance{Wall: time.Second}).Fill(&c)
+			c := figure.Conditions{Disturbance: got.Plus(figure.Disturbance{Wall: time.Second})}
 			words := ""
 			if w := c.Warnings(); len(w) > 0 {
 				words = w[0]

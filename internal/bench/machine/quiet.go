@@ -149,37 +149,12 @@ func (q *Quiet) Pin(n int) (undo func(), err error) {
 	}, err
 }
 
-// Disturbance is what happened to the measuring thread and the process since watch.
-type Disturbance struct {
-	Steal      time.Duration // the hypervisor ran something else: at least, per CPU
-	Stops      int64         // a control group of this process had used up its CPU quota
-	Stopped    time.Duration // for that
-	Throttles  int64         // a CPU slowed down because it was hot
-	Waited     time.Duration // the measuring thread was ready and had no CPU; of several the mean
-	ProcessCPU time.Duration
-	Wall       time.Duration
-}
-
 // Counted is what has happened since Watch.
-func (q *Quiet) Counted() Disturbance {
+func (q *Quiet) Counted() figure.Disturbance {
 	waited, process, wall := q.waits.counted(), processCPU()-q.process, time.Since(q.started)
 	d := readCPULosses("/", q.cpus).since(q.losses)
 	d.Waited, d.ProcessCPU, d.Wall = waited/time.Duration(q.threads), process, wall
 	return d
-}
-
-// Plus adds what happened in another part of the measurement.
-func (d Disturbance) Plus(e Disturbance) Disturbance {
-	return Disturbance{
-		Steal: d.Steal + e.Steal, Stops: d.Stops + e.Stops, Stopped: d.Stopped + e.Stopped, Throttles: d.Throttles + e.Throttles, Waited: d.Waited + e.Waited, ProcessCPU: d.ProcessCPU + e.ProcessCPU, Wall: d.Wall + e.Wall,
-	}
-}
-
-// Fill hands the disturbance to those who judge it.
-func (d Disturbance) Fill(c *figure.Conditions) {
-	c.WatchedSeconds, c.WaitedSeconds = d.Wall.Seconds(), d.Waited.Seconds()
-	c.StealSeconds, c.ThrottledCount = d.Steal.Seconds(), d.Throttles
-	c.QuotaStops, c.QuotaSeconds = d.Stops, d.Stopped.Seconds()
 }
 
 // Restore undoes BeQuiet.
