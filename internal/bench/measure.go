@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/gobw/gobw/internal/bench/machine"
-
 	"github.com/gobw/gobw/internal/control"
 )
 

@@ -7,7 +7,6 @@ import (
 
 	"github.com/gobw/gobw/internal/bench/drive"
 	"github.com/gobw/gobw/internal/bench/machine"
-
 	"github.com/gobw/gobw/internal/plan"
 	"github.com/gobw/gobw/report"
 	"github.com/gobw/gobw/report/figure"

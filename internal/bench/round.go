@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/gobw/gobw/internal/bench/drive"
-
 	"github.com/gobw/gobw/internal/bench/payload"
 	"github.com/gobw/gobw/internal/control"
 	"github.com/gobw/gobw/internal/plan"

@@ -11,7 +11,6 @@ import (
 	"github.com/gobw/gobw/internal/bench/drive"
 	"github.com/gobw/gobw/internal/bench/endpoint"
 	"github.com/gobw/gobw/internal/bench/machine"
-
 	"github.com/gobw/gobw/internal/control"
 	"github.com/gobw/gobw/internal/control/rdmacm"
 	"github.com/gobw/gobw/internal/plan"
