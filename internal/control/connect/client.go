@@ -5,6 +5,7 @@ import (
 	"net/netip"
 
 	"github.com/gobw/gobw/internal/control"
+	"github.com/gobw/gobw/internal/control/frame"
 	"github.com/gobw/gobw/internal/control/native"
 	"github.com/gobw/gobw/internal/control/perftest"
 )
@@ -22,8 +23,8 @@ type Client struct {
 
 // Handover is a client between two processes.
 type Handover struct {
-	Hello perftest.Hello   `json:"hello"`
-	Ours  *native.Handover `json:"ours,omitempty"` // nil: it speaks perftest's dialect
+	Hello perftest.Hello  `json:"hello"`
+	Ours  *frame.Handover `json:"ours,omitempty"` // nil: it speaks perftest's dialect
 }
 
 // Session serves the client in this process.
@@ -38,7 +39,7 @@ func (c *Client) Session() control.Session {
 func (c *Client) Handover() (conn net.Conn, h Handover, err error) {
 	h.Hello = c.hello
 	if c.ours != nil {
-		var own native.Handover
+		var own frame.Handover
 		own, err = c.ours.Handover()
 		h.Ours = &own
 	}

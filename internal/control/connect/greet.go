@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"time"
 
 	"github.com/gobw/gobw/internal/control"
@@ -36,7 +37,7 @@ func (l *Listener) greet(v *admission.Visitor) {
 	select {
 	case l.clients <- c:
 		if l.o.Once {
-			l.shut(nil)
+			l.shut(net.ErrClosed)
 		}
 	case <-l.ctx.Done():
 		_ = c.Session().Close()
@@ -106,7 +107,7 @@ func (l *Listener) waitForSlot(c *Client) bool {
 		var stop context.CancelFunc
 		ctx, stop = c.ours.Watch(ctx)
 		defer stop()
-		patience = max(patience, c.ours.Wait())
+		patience = max(patience, c.ours.PeerWaits())
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()

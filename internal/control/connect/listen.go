@@ -21,15 +21,11 @@ type Listener struct {
 	o        control.Options
 	listener net.Listener
 	clients  chan *Client
-	ctx      context.Context // ends when the listener closes
-	cancel   context.CancelFunc
-	once     sync.Once
+	ctx      context.Context // ends when the listener closes, with why
+	cancel   context.CancelCauseFunc
 	wg       sync.WaitGroup
 	visitors admission.Visitors
 	slots    slots
-
-	mu     sync.Mutex
-	failed error // why the listener stopped, if it did by itself
 }
 
 // Listen opens the port. Close the listener to stop.
@@ -46,7 +42,7 @@ func Listen(o control.Options) (*Listener, error) {
 		return nil, err
 	}
 	l := &Listener{o: o, listener: listener, clients: make(chan *Client), slots: slots{most: max(o.Clients, 1)}}
-	l.ctx, l.cancel = context.WithCancel(context.Background())
+	l.ctx, l.cancel = context.WithCancelCause(context.Background())
 	l.wg.Go(l.admit)
 	return l, nil
 }
@@ -82,31 +78,21 @@ func (l *Listener) Next(ctx context.Context) (*Client, error) {
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	case <-l.ctx.Done():
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		if l.failed != nil {
-			return nil, l.failed
-		}
-		return nil, net.ErrClosed
+		return nil, context.Cause(l.ctx)
 	}
 }
 
 // Close stops listening and drops clients that neither Accept nor Next has returned. Sessions go on.
 func (l *Listener) Close() error {
-	l.shut(nil)
+	l.shut(net.ErrClosed)
 	l.wg.Wait()
 	return nil
 }
 
 func (l *Listener) shut(why error) {
-	l.once.Do(func() {
-		l.mu.Lock()
-		l.failed = why
-		l.mu.Unlock()
-		l.cancel()
-		l.visitors.Each(func(c net.Conn) { _ = c.SetDeadline(time.Unix(1, 0)) })
-		_ = l.listener.Close()
-	})
+	l.cancel(why)
+	l.visitors.Each(func(c net.Conn) { _ = c.SetDeadline(time.Unix(1, 0)) })
+	_ = l.listener.Close()
 }
 
 // admit accepts connections until the listener closes.

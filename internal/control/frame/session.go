@@ -29,6 +29,7 @@ type Options struct {
 type Handover struct {
 	Unread []byte        `json:"unread,omitempty"` // what was read of the connection and not used
 	Beat   time.Duration `json:"beat_ns"`          // pace of heartbeats that the ends have agreed on
+	Hello  Hello         `json:"hello"`            // the peer's
 }
 
 // Session is one conversation. A reader goroutine owns the connection's receiving half; a heartbeat goroutine shows the peer that
@@ -58,6 +59,7 @@ type Session struct {
 	writing sync.Mutex
 	doing   atomic.Pointer[string] // what this end waits for, for errors
 	leaving atomic.Bool            // the peer said goodbye
+	theirs  Hello                  // once they have met
 }
 
 // inboxMessages is how many messages may have come before they are due: the ends take turns, so a goodbye may follow what
@@ -68,7 +70,7 @@ const inboxMessages = 2
 func New(conn net.Conn, o Options) *Session {
 	s := &Session{
 		Ends: control.Ends{Conn: conn, Client: o.Dialled}, o: o, start: time.Now(),
-		r: bufio.NewReader(io.MultiReader(bytes.NewReader(o.From.Unread), conn)), interval: o.From.Beat,
+		r: bufio.NewReader(io.MultiReader(bytes.NewReader(o.From.Unread), conn)), interval: o.From.Beat, theirs: o.From.Hello,
 		arrived: make(chan struct{}, 1), awaited: make(chan struct{}, 1), pace: make(chan time.Duration, 1),
 		stop: make(chan struct{}),
 	}
@@ -82,6 +84,17 @@ func New(conn net.Conn, o Options) *Session {
 	every := s.interval // which a hello changes
 	s.wg.Go(func() { s.beat(every) })
 	return s
+}
+
+// PeerProgram is the peer's name and version as it gave them.
+func (s *Session) PeerProgram() string { return control.Bounded(s.theirs.Program) }
+
+// maxWait bounds how long a client may stand in a queue.
+const maxWait = 24 * time.Hour
+
+// PeerWaits is how long the peer waits while others are served.
+func (s *Session) PeerWaits() time.Duration {
+	return time.Duration(min(max(s.theirs.WaitMs, 0), maxWait.Milliseconds())) * time.Millisecond
 }
 
 // Silence is how long the peer has said nothing.
@@ -346,7 +359,7 @@ func (s *Session) Abandon() {
 func (s *Session) Handover() (Handover, error) {
 	s.end.Do(func() { close(s.stop) })
 	s.wg.Wait()
-	h := Handover{Beat: s.interval}
+	h := Handover{Beat: s.interval, Hello: s.theirs}
 	select {
 	case <-s.life.Done():
 		_ = s.Conn.Close()

@@ -60,6 +60,7 @@ func (s *Session) Meet(ctx context.Context, mine Hello, limit time.Duration) (h 
 		s.interval = Interval(min(s.o.Bears, bears))
 		s.pace <- s.interval
 	}
+	s.theirs = h
 	return h, nil
 }
 

@@ -45,56 +45,30 @@ const (
 // Session speaks our dialect. Methods belong to one goroutine, except Watch and Sync, which may run at once.
 type Session struct {
 	*frame.Session
-	o       control.Options
-	plan    *plan.Spec
-	program string        // the peer's name and version
-	wait    time.Duration // the client's
+	o    control.Options
+	plan *plan.Spec
 }
 
 // NewSession starts a session on a connection whose first messages were exchanged. It owns the connection.
-func NewSession(conn net.Conn, o control.Options) *Session { return Resume(conn, Handover{}, o) }
-
-// Handover is a session between two processes: who the client is, and what it has sent that nobody has read.
-type Handover struct {
-	Program string `json:"program"`
-	frame.Handover
-}
-
-// Handover ends this process's part of a session whose client has sent a plan. The connection stays open.
-func (s *Session) Handover() (h Handover, err error) {
-	h.Program = s.program
-	h.Handover, err = s.Session.Handover()
-	return h, err
-}
+func NewSession(conn net.Conn, o control.Options) *Session { return Resume(conn, frame.Handover{}, o) }
 
 // Resume continues a session that another process handed over. It owns the connection.
-func Resume(conn net.Conn, h Handover, o control.Options) *Session {
-	f := frame.Options{Dialled: o.Dialled, Bears: o.Timeouts.Peer, Token: o.Token, From: h.Handover}
+func Resume(conn net.Conn, h frame.Handover, o control.Options) *Session {
+	f := frame.Options{Dialled: o.Dialled, Bears: o.Timeouts.Peer, Token: o.Token, From: h}
 	if !o.Dialled {
 		f.PauseAfter = KindPropose // the plan decides which process reads on
 	}
-	return &Session{Session: frame.New(conn, f), o: o.WithDefaults(), program: h.Program}
+	return &Session{Session: frame.New(conn, f), o: o.WithDefaults()}
 }
 
 // Dialect is [Ours].
 func (s *Session) Dialect() control.Dialect { return control.Ours }
 
-// PeerProgram is the peer's name and version as it gave them.
-func (s *Session) PeerProgram() string { return s.program }
-
-// maxWait bounds how long a client may stand in a queue.
-const maxWait = 24 * time.Hour
-
 // Introduce exchanges the hello messages: who the ends are and how much silence they bear.
 func (s *Session) Introduce(ctx context.Context) error {
-	theirs, err := s.Meet(ctx, frame.Hello{Program: s.o.Program, WaitMs: s.o.Wait.Milliseconds()}, s.o.Timeouts.Hello)
-	s.program = control.Bounded(theirs.Program)
-	s.wait = time.Duration(min(max(theirs.WaitMs, 0), maxWait.Milliseconds())) * time.Millisecond
+	_, err := s.Meet(ctx, frame.Hello{Program: s.o.Program, WaitMs: s.o.Wait.Milliseconds()}, s.o.Timeouts.Hello)
 	return err
 }
-
-// Wait is how long the client waits while others are served.
-func (s *Session) Wait() time.Duration { return s.wait }
 
 // AwaitPlan waits at a server until the client has sent its first plan, or leaves. Nothing more is read before [Session.Propose], so
 // that the session can be handed over.

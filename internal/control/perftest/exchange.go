@@ -1,7 +1,6 @@
 package perftest
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -136,7 +135,7 @@ func (s *Session) take(ctx context.Context, doing string, n int, limit time.Dura
 	if err != nil {
 		return nil, s.explain(ctx, doing, err)
 	}
-	return bytes.Clone(b), nil
+	return b, nil
 }
 
 // explain words a failure and names the mismatch that usually causes it.

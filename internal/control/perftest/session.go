@@ -351,14 +351,7 @@ func (s *Session) Report(ctx context.Context, local control.Figures) (control.Fi
 // is exchanging messages it is that call that fails, and once nothing more is due nothing fails.
 func (s *Session) Watch(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		select {
-		case <-s.in.dead:
-		case <-ctx.Done():
-			return
-		}
+	stop := context.AfterFunc(s.in.over, func() {
 		grace := 50 * time.Millisecond // what came before the end may be about to be read
 		if s.sequence.partingUnannounced {
 			grace = partingGrace // the peer may have finished just before this end
@@ -375,14 +368,14 @@ func (s *Session) Watch(ctx context.Context) (context.Context, context.CancelFun
 				return
 			}
 			if s.calls.Load() == 0 {
-				cancel(s.explain(context.Background(), "measuring", s.in.err))
+				cancel(s.explain(context.Background(), "measuring", context.Cause(s.in.over)))
 				return
 			}
 		}
-	}()
+	})
 	return ctx, func() {
+		stop()
 		cancel(nil)
-		<-done
 	}
 }
 
@@ -403,7 +396,7 @@ func (s *Session) Close() error {
 		_ = c.CloseWrite()
 	}
 	select {
-	case <-s.in.dead:
+	case <-s.in.over.Done():
 	case <-time.After(time.Second):
 	}
 	s.Fail(nil)

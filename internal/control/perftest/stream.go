@@ -17,77 +17,62 @@ const maxAhead = 4096
 
 // stream collects what the peer sends, so that a closed connection is noticed while nobody reads.
 type stream struct {
-	conn    net.Conn
-	arrived chan struct{} // one token: something came or the end came
-	dead    chan struct{} // closed when nothing more will come
-	wg      sync.WaitGroup
-
-	mu  sync.Mutex
-	buf []byte
-	err error // set before dead is closed
+	ahead chan byte       // what came and was not taken; closed at the end
+	over  context.Context //nolint:containedctx // ends, with its cause, when nothing more will come
+	wg    sync.WaitGroup
 }
 
-func newStream(conn net.Conn, unread ...byte) *stream {
-	s := &stream{conn: conn, arrived: make(chan struct{}, 1), dead: make(chan struct{}), buf: unread}
-	s.wg.Go(s.read)
+func newStream(conn net.Conn) *stream {
+	s := &stream{ahead: make(chan byte, maxAhead)}
+	over, end := context.WithCancelCause(context.Background())
+	s.over = over
+	s.wg.Go(func() {
+		end(s.read(conn))
+		close(s.ahead)
+	})
 	return s
 }
 
-func (s *stream) read() {
+func (s *stream) read(conn net.Conn) error {
 	var chunk [512]byte
 	for {
-		n, err := s.conn.Read(chunk[:])
-		s.mu.Lock()
-		s.buf = append(s.buf, chunk[:n]...)
-		if err == nil && len(s.buf) > maxAhead {
-			err = &control.FormatError{Err: errors.New("it sends more than was due")}
+		n, err := conn.Read(chunk[:])
+		for _, c := range chunk[:n] {
+			select {
+			case s.ahead <- c:
+			default:
+				return &control.FormatError{Err: errors.New("it sends more than was due")}
+			}
 		}
 		if err != nil {
-			s.err = err
-			close(s.dead)
-		}
-		s.mu.Unlock()
-		select {
-		case s.arrived <- struct{}{}:
-		default:
-		}
-		if err != nil {
-			return
+			return err
 		}
 	}
 }
 
-// take waits for at least n bytes and returns n of them. On failure it says how many there were.
+// take waits for n bytes. On failure it says how many there were.
 func (s *stream) take(ctx context.Context, n int, limit time.Duration) ([]byte, error) {
-	timer := time.NewTimer(limit)
-	defer timer.Stop()
-	for {
-		s.mu.Lock()
-		if len(s.buf) >= n {
-			b := s.buf[:n:n]
-			s.buf = s.buf[n:]
-			s.mu.Unlock()
-			return b, nil
-		}
-		have, err := len(s.buf), s.err
-		s.mu.Unlock()
-		if err != nil {
-			if have > 0 {
-				return nil, &shortError{have: have, want: n, err: err}
-			}
-			return nil, err
-		}
+	ctx, stop := context.WithTimeoutCause(ctx, limit, fmt.Errorf("%w for %v", control.ErrSilent, limit))
+	defer stop()
+	b := make([]byte, 0, n)
+	for len(b) < n {
+		var err error
 		select {
-		case <-s.arrived:
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		case <-timer.C:
-			if have > 0 {
-				return nil, &shortError{have: have, want: n, err: fmt.Errorf("%w for %v", control.ErrSilent, limit)}
+		case c, more := <-s.ahead:
+			if more {
+				b = append(b, c)
+				continue
 			}
-			return nil, fmt.Errorf("%w for %v", control.ErrSilent, limit)
+			err = context.Cause(s.over)
+		case <-ctx.Done():
+			err = context.Cause(ctx)
 		}
+		if len(b) > 0 {
+			err = &shortError{have: len(b), want: n, err: err}
+		}
+		return nil, err
 	}
+	return b, nil
 }
 
 // shortError is a message that stopped in the middle: the ends are out of step.
