@@ -16,16 +16,21 @@ func Lost(ctx context.Context, phase string, err error) error {
 	if ctx.Err() != nil {
 		return fmt.Errorf("%s: %w", phase, context.Cause(ctx))
 	}
+	return &LostError{Phase: phase, Cause: WhyLost(err)}
+}
+
+// WhyLost words an error of a connection.
+func WhyLost(err error) error {
 	timeout, is := errors.AsType[net.Error](err)
 	switch {
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		err = ErrClosed
+		return ErrClosed
 	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
-		err = errReset
+		return errReset
 	case is && timeout.Timeout():
-		err = ErrSilent
+		return ErrSilent
 	}
-	return &LostError{Phase: phase, Cause: err}
+	return err
 }
 
 // ErrPeerLost says that the peer went away or fell silent. Errors that match it are [*LostError]: they carry the phase

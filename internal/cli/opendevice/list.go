@@ -17,15 +17,10 @@ type Listed struct {
 // ListedPort is one port with its tables.
 type ListedPort struct {
 	verbs.PortInfo
-	PortBytes
-	GIDs  []verbs.GIDEntry `json:"gids"`
-	PKeys []uint16         `json:"pkeys,omitempty"`
-}
-
-// PortBytes are the MTUs of a port in bytes, beside their codes.
-type PortBytes struct {
-	ActiveMTUBytes int `json:"active_mtu_bytes"`
-	MaxMTUBytes    int `json:"max_mtu_bytes"`
+	ActiveMTUBytes int              `json:"active_mtu_bytes"` // beside its code
+	MaxMTUBytes    int              `json:"max_mtu_bytes"`
+	GIDs           []verbs.GIDEntry `json:"gids"`
+	PKeys          []uint16         `json:"pkeys,omitempty"`
 }
 
 // List opens a device and reads what it says of itself.
@@ -44,7 +39,7 @@ func List(p verbs.Provider, n verbs.DeviceName) Listed {
 			out.Error = errors.Join(errors.New(out.Error), err).Error()
 			continue
 		}
-		lp := ListedPort{PortInfo: port, PortBytes: PortBytes{port.ActiveMTU.Bytes(), port.MaxMTU.Bytes()}, GIDs: []verbs.GIDEntry{}}
+		lp := ListedPort{PortInfo: port, ActiveMTUBytes: port.ActiveMTU.Bytes(), MaxMTUBytes: port.MaxMTU.Bytes(), GIDs: []verbs.GIDEntry{}}
 		if gids, err := d.GIDs(i); err == nil {
 			lp.GIDs = gids
 		}

@@ -65,7 +65,7 @@ func start(ctx context.Context) (*process, error) {
 	go func() {
 		defer close(p.events)
 		for {
-			e, err := frame.Read[event](orders, kindEvent, maxEventBytes)
+			e, err := frame.Read[event](orders, kindEvent, maxOrderBytes)
 			if err != nil {
 				return
 			}

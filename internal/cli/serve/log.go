@@ -28,18 +28,16 @@ type limited struct {
 }
 
 type lineBudget struct {
-	most  float64
+	most  time.Duration // lines at once, each the time until there may be another
 	every time.Duration
 
 	mu      sync.Mutex
-	left    float64
-	at      time.Time
+	due     time.Time // when all lines so far had their time
 	skipped int
 }
 
 func newLimited(h slog.Handler) slog.Handler {
-	now := time.Now()
-	return &limited{h, &lineBudget{most: burstLines, every: lineEvery, left: burstLines, at: now}, &lineBudget{most: testLines, every: testEvery, left: testLines, at: now}}
+	return &limited{h, &lineBudget{most: burstLines * lineEvery, every: lineEvery}, &lineBudget{most: testLines * testEvery, every: testEvery}}
 }
 
 // Handle writes a record, or counts it.
@@ -80,15 +78,14 @@ func (l *limited) WithGroup(name string) slog.Handler {
 func (b *lineBudget) spend(now time.Time) (skipped int, pass bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if passed := now.Sub(b.at); passed > 0 {
-		b.left = min(b.left+passed.Seconds()/b.every.Seconds(), b.most)
-		b.at = now
+	if b.due.Before(now) {
+		b.due = now
 	}
-	if b.left < 1 {
+	if b.due.Add(b.every).After(now.Add(b.most)) {
 		b.skipped++
 		return 0, false
 	}
-	b.left--
+	b.due = b.due.Add(b.every)
 	skipped, b.skipped = b.skipped, 0
 	return skipped, true
 }

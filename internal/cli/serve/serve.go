@@ -17,7 +17,6 @@ import (
 	"strings"
 	"sync"
 	"syscall"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -98,7 +97,7 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 	cmdline.Parsed(fs, &flags.wrong, &flags.Listen.Timeouts.Peer, "peer-timeout", "", "3s", "give up if a client is silent for this `TIME`", plan.ParseTime)
 	cmdline.Group(fs, "Clients")
 	cmdline.Parsed(fs, &flags.wrong, &flags.Policy.Bytes, "max-memory", "", "", "allow a client's test `BYTES` of memory: 512M, 2G (default: half of the free memory)", parseMemory)
-	cmdline.Parsed(fs, &flags.wrong, &flags.Policy.Duration, "max-duration", "", "1h", "allow a client's test this `TIME`: 10m, 1h; 0: no limit", parseLimit)
+	cmdline.Parsed(fs, &flags.wrong, &flags.Policy.Duration, "max-duration", "", "1h", "allow a client's test this `TIME`: 10m, 1h; 0: no limit", plan.ParseSeconds)
 	fs.StringSliceVar(&flags.dataAllow, "data-allow", nil, "let tests send data to these `ADDRESSES`, not only to the client's: 198.51.100.0/24")
 	cmdline.Group(fs, "Limits")
 	flags.device.Bind(fs)
@@ -173,18 +172,6 @@ func parseMemory(text string) (uint64, error) {
 		err = fmt.Errorf("%s: %d bytes, too few for a test: write a unit, such as 512M", text, n)
 	}
 	return uint64(n), err
-}
-
-// parseLimit reads the longest time of a client's test.
-func parseLimit(text string) (time.Duration, error) {
-	d, err := time.ParseDuration(text)
-	if err != nil {
-		d, err = plan.ParseSeconds(text)
-	}
-	if err != nil || d < 0 {
-		err = fmt.Errorf("%q: want a time in s, m or h, such as 10m or 24h; 0: no limit", text)
-	}
-	return d, err
 }
 
 // listenAddress completes an address with the port.
@@ -264,9 +251,6 @@ func (c config) tellStatus(ctx context.Context, asked <-chan os.Signal, l *conne
 	}
 }
 
-// trusted tells whether clients are known, by their address or by the token.
-func (c config) trusted() bool { return c.Child || c.Listen.Token != nil || len(c.Listen.Allow) > 0 }
-
 // announce says where the server listens, and once what it means that everybody may come.
 func (c config) announce(out output.Streams, at netip.AddrPort) error {
 	switch {
@@ -280,7 +264,7 @@ func (c config) announce(out output.Streams, at netip.AddrPort) error {
 	if c.Note != "" {
 		fmt.Fprintf(out.Err, "%s: %s\n", c.Tool, c.Note)
 	}
-	if !c.trusted() && !at.Addr().IsLoopback() {
+	if c.Listen.Token == nil && len(c.Listen.Allow) == 0 && !at.Addr().IsLoopback() {
 		fmt.Fprintf(out.Err, "%s: all who reach this port may run tests here: --allow CLIENTS or --token-file FILE keeps strangers out\n", c.Tool)
 	}
 	return nil

@@ -27,11 +27,8 @@ const (
 	kindEvent  = "event"
 )
 
-// Bounds of one message between the two.
-const (
-	maxOrderBytes = 4 << 20
-	maxEventBytes = 4 << 20
-)
+// maxOrderBytes bounds a message between the two.
+const maxOrderBytes = 4 << 20
 
 // order is what a test's process is told: how clients are served, and whom it serves.
 type order struct {

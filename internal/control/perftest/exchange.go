@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"time"
 
 	"github.com/gobw/gobw/internal/control"
@@ -143,19 +142,12 @@ func (s *Session) explain(ctx context.Context, doing string, err error) error {
 	if _, is := errors.AsType[*control.FormatError](err); is {
 		return err
 	}
-	var short *shortError
 	hint := s.hint(doing)
-	if errors.As(err, &short) {
+	if _, is := errors.AsType[*shortError](err); is {
 		hint = s.agree("the tool, -q, -a, -b and the use of a GID (-x)")
 	}
 	e := control.Lost(ctx, doing, err)
 	if l, is := errors.AsType[*control.LostError](e); is {
-		if short != nil {
-			l.Cause = short
-			if errors.Is(short.err, io.EOF) {
-				l.Cause = fmt.Errorf("%d of %d bytes came, then %w", short.have, short.want, control.ErrClosed)
-			}
-		}
 		l.Hint = hint
 	}
 	return e

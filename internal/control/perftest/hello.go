@@ -79,18 +79,9 @@ func CheckVersion(advertised string) error {
 // ParseVersion reads "6.06" as 606 and "6.1" as 610.
 func ParseVersion(s string) (Version, error) {
 	whole, fraction, found := strings.Cut(s, ".")
-	if !found || whole == "" || fraction == "" || len(whole) > 3 || len(fraction) > 8 {
+	if !found || whole == "" || fraction == "" || len(whole) > 3 || len(fraction) > 8 || strings.Trim(whole+fraction, "0123456789") != "" {
 		return 0, fmt.Errorf("%q is no perftest version: want one such as 6.27", s)
 	}
-	for _, c := range whole + fraction {
-		if c < '0' || c > '9' {
-			return 0, fmt.Errorf("%q is no perftest version: want one such as 6.27", s)
-		}
-	}
-	fraction = (fraction + "00")[:2]
-	n, err := strconv.Atoi(whole + fraction)
-	if err != nil {
-		return 0, fmt.Errorf("%q is no perftest version: %w", s, err)
-	}
-	return Version(n), nil
+	n, err := strconv.Atoi(whole + (fraction + "00")[:2])
+	return Version(n), err
 }

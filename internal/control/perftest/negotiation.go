@@ -3,6 +3,7 @@ package perftest
 import (
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -80,6 +81,9 @@ func (p parameter) say(v uint64) string {
 	return strconv.FormatUint(v, 10)
 }
 
+// transports are those of ours by perftest's number.
+func transports() []verbs.Transport { return []verbs.Transport{verbs.RC, verbs.UC, verbs.UD} }
+
 // negotiation is what two ends of perftest 6.28 and later compare before they exchange keys.
 type negotiation struct {
 	values      [firstFlag + 6]uint64
@@ -124,8 +128,7 @@ func NegotiationOf(p *plan.Spec, gbits bool, mtu verbs.MTU, outstanding int) neg
 	}
 	set(method, p.Infinite, 2)
 	set(method, p.AllSizes && !p.Infinite, 1)
-	set(connection, p.Transport == verbs.UC, 1)
-	set(connection, p.Transport == verbs.UD, 2)
+	set(connection, true, uint64(max(0, slices.Index(transports(), p.Transport))))
 	if row, err := p.Row(); err == nil {
 		n.values[verb], n.values[atomicType] = uint64(row.Perftest.Code), uint64(row.Perftest.Atomic)
 	}
@@ -146,16 +149,11 @@ func NegotiationOf(p *plan.Spec, gbits bool, mtu verbs.MTU, outstanding int) neg
 // a server that was told.
 func (n negotiation) plan() (*plan.Spec, error) {
 	p := &plan.Spec{QPs: int(min(n.values[queuePairs], 1<<30)), Iterations: n.values[iterations], Kind: plan.Latency}
-	switch n.values[connection] {
-	case 0:
-		p.Transport = verbs.RC
-	case 1:
-		p.Transport = verbs.UC
-	case 2:
-		p.Transport = verbs.UD
-	default:
+	served := transports()
+	if n.values[connection] >= uint64(len(served)) {
 		return nil, fmt.Errorf("the client wants connection type %d (raw Ethernet, XRC, DC or SRD): only RC, UC and UD are served", n.values[connection])
 	}
+	p.Transport = served[n.values[connection]]
 	row, known := plan.RowOfPerftest(uint32(n.values[verb]), uint32(n.values[atomicType]))
 	if !known {
 		return nil, fmt.Errorf("the client wants verb %d with atomic type %d, which is none of perftest's", n.values[verb], n.values[atomicType])

@@ -45,7 +45,7 @@ func (s *stream) read(conn net.Conn) error {
 			}
 		}
 		if err != nil {
-			return err
+			return control.WhyLost(err)
 		}
 	}
 }
