@@ -70,104 +70,78 @@ func (s *Settled) checkTimestamps(wrong *Faults) {
 	}
 }
 
-// checkMulticast refuses what a group of receivers cannot do. The limits are perftest's.
-func (s *Settled) checkMulticast(wrong *Faults) {
-	p := &s.spec
-	if !p.Multicast {
-		if p.MGID != nil {
-			wrong.Add("--MGID (-M): it names the group of --mcg (-g)")
-		}
-		return
-	}
-	wrong.If(s.row.Operation != Send || p.Transport != verbs.UD, "--mcg (-g): only send over UD has multicast")
-	if p.MGID != nil && !p.MGID.IsMulticast() {
-		wrong.Add("--MGID (-M) %v: that is no multicast address: want ff00::/8, or 224.0.0.0/4", p.MGID.Addr())
-	}
-	for _, no := range []struct {
-		is   bool
-		what string
-	}{{p.Bidirectional, "--bidirectional (-b)"}, {p.QPs != 1, "--qp (-q) above 1"}, {p.RDMACM, "--rdma-cm (-R)"}, {p.DualPort, "--dualport (-O)"}} {
-		wrong.If(no.is, "--mcg (-g) and %s exclude each other", no.what)
-	}
-	wrong.If(s.limits.known() && s.limits.Port.LinkLayer == verbs.LinkInfiniBand,
-		"--mcg (-g): on InfiniBand the subnet manager must be asked for the group, by libibumad, which is not there: use stock perftest, or a RoCE port")
+// against is what a part of a test cannot be together with, or do without.
+type against struct {
+	is  bool
+	why string
 }
 
-// checkDualPort refuses what two ports of a device cannot share. The limits are perftest's.
-func (s *Settled) checkDualPort(wrong *Faults) {
-	p, info := &s.spec, s.limits.Device
-	if !p.DualPort {
-		return
+// against refuses a part of a test for all that stands against it.
+func (f *Faults) against(part string, list ...against) {
+	for _, a := range list {
+		f.If(a.is, "%s: %s", part, a.why)
 	}
-	wrong.If(p.Kind != Bandwidth || p.Noncontig != nil, "--dualport (-O): only bandwidth tests have queue pairs on two ports")
-	wrong.If(p.QPs%2 != 0, "--dualport (-O): %d queue pairs (-q): want an even number, half of them for each port", p.QPs)
-	wrong.If(p.RDMACM, "--dualport (-O) and --rdma-cm (-R) exclude each other")
-	wrong.If(p.Rails > 1, "--dualport (-O) and several devices (-d) exclude each other")
-	wrong.If(s.limits.known() && info.Ports < 2, "--dualport (-O): %s has one port; two devices at once are gobw's --device A,B", info.Name)
 }
 
-// checkOnDemand refuses memory that the device would need in place, operation by operation as perftest does.
-func (s *Settled) checkOnDemand(wrong *Faults) {
-	p, name, has := &s.spec, s.limits.Device.Name, s.limits.Device.Limits.OnDemand
-	if !p.OnDemand || !s.limits.known() {
-		return
+// checkParts refuses what parts of a test exclude. The limits of multicast and of two ports are perftest's.
+func (s *Settled) checkParts(wrong *Faults) {
+	p, l := &s.spec, &s.limits
+	noncontig, latency := p.Noncontig != nil, p.Kind == Latency
+	if p.Multicast {
+		wrong.against("--mcg (-g)",
+			against{s.row.Operation != Send || p.Transport != verbs.UD, "only send over UD has multicast"},
+			against{p.Bidirectional, "it and --bidirectional (-b) exclude each other"},
+			against{p.QPs != 1, "it and --qp (-q) above 1 exclude each other"},
+			against{p.RDMACM, "it and --rdma-cm (-R) exclude each other"},
+			against{p.DualPort, "it and --dualport (-O) exclude each other"},
+			against{l.known() && l.Port.LinkLayer == verbs.LinkInfiniBand, "on InfiniBand the subnet manager must be asked for the group, by libibumad, which is not there: use stock perftest, or a RoCE port"})
 	}
-	if !has.Supported {
-		wrong.Add("--odp: %s has no on-demand paging (ibv_query_device_ex: odp_caps): leave it out", name)
-		return
+	if p.MGID != nil {
+		wrong.If(!p.Multicast, "--MGID (-M): it names the group of --mcg (-g)")
+		wrong.If(p.Multicast && !p.MGID.IsMulticast(), "--MGID (-M) %v: that is no multicast address: want ff00::/8, or 224.0.0.0/4", p.MGID.Addr())
 	}
-	var can verbs.PagedOperation
-	switch p.Transport {
-	case verbs.UC:
-		can = has.UC
-	case verbs.UD: // some devices do it and do not say so: registering tells
-		return
-	default:
-		can = has.RC
+	if p.DualPort {
+		wrong.against("--dualport (-O)",
+			against{latency || noncontig, "only bandwidth tests have queue pairs on two ports"},
+			against{p.QPs%2 != 0, fmt.Sprintf("%d queue pairs (-q): want an even number, half of them for each port", p.QPs)},
+			against{p.RDMACM, "it and --rdma-cm (-R) exclude each other"},
+			against{p.Rails > 1, "it and several devices (-d) exclude each other"},
+			against{l.known() && l.Device.Ports < 2, l.Device.Name + " has one port; two devices at once are gobw's --device A,B"})
 	}
-	for _, o := range s.row.Requests() {
-		need := verbs.PagedOperations(o)
-		if need == verbs.PagedSend && !s.Sends() {
-			need = 0
-		}
-		wrong.If(need&^can != 0, "--odp: %s has no on-demand paging for %v over %v", name, need, p.Transport)
+	wrong.If(l.Rails > 0 && p.Rails > l.Rails,
+		"the test runs on %d devices at once, this end has %d: name as many with -d here, as in -d mlx5_0,mlx5_1", p.Rails, l.Rails)
+	if p.Rails > 1 {
+		wrong.against(fmt.Sprintf("%d devices (-d) at once", p.Rails),
+			against{latency, "a latency test has one queue pair, on one device"},
+			against{noncontig, "the non-contiguous experiment has one queue pair, on one device"},
+			against{!latency && !noncontig && p.QPs < p.Rails, fmt.Sprintf("each needs its own queue pair: give --qp (-q) %d or more", p.Rails)},
+			against{p.Threads%p.Rails != 0, fmt.Sprintf("--threads %d is not a multiple of the number of devices", p.Threads)},
+			against{p.SRQ, "--srq is one receive queue on one device"},
+			against{p.RDMACM, "--rdma-cm (-R) finds one path, which leads through one device"},
+			against{s.peer.Perftest, "a perftest at the other end has one; run gobw at both ends, or a test for each device"})
 	}
-	wrong.If(s.Receives() && can&(verbs.PagedReceive|verbs.PagedSharedReceive) == 0,
-		"--odp: %s has no on-demand paging for receives over %v", name, p.Transport)
-}
-
-// checkRails refuses devices that could not work beside each other.
-func (s *Settled) checkRails(wrong *Faults) {
-	p, have := &s.spec, s.limits.Rails
-	wrong.If(have > 0 && p.Rails > have,
-		"the test runs on %d devices at once, this end has %d: name as many with -d here, as in -d mlx5_0,mlx5_1", p.Rails, have)
-	if p.Rails <= 1 {
-		return
+	if p.Threads > 1 {
+		s.checkThreads(wrong)
 	}
-	no := func(is bool, why string) { wrong.If(is, "%d devices (-d) at once: %s", p.Rails, why) }
-	no(p.Kind == Latency, "a latency test has one queue pair, on one device")
-	no(p.Noncontig != nil, "the non-contiguous experiment has one queue pair, on one device")
-	no(p.Kind == Bandwidth && p.Noncontig == nil && p.QPs < p.Rails, fmt.Sprintf("each needs its own queue pair: give --qp (-q) %d or more", p.Rails))
-	no(p.Threads%p.Rails != 0, fmt.Sprintf("--threads %d is not a multiple of the number of devices", p.Threads))
-	no(p.SRQ, "--srq is one receive queue on one device")
-	no(p.RDMACM, "--rdma-cm (-R) finds one path, which leads through one device")
-	no(s.peer.Perftest, "a perftest at the other end has one; run gobw at both ends, or a test for each device")
+	if p.Verify != VerifyNothing {
+		wrong.against("--verify "+string(p.Verify),
+			against{s.row.Traceless, s.row.Opcode.String() + " leaves nothing to compare; use FETCH_AND_ADD"},
+			against{p.Verify == VerifyAll && (p.Duration > 0 || latency), "works for bandwidth tests with --iters (-n); --verify ends works for all"},
+			against{p.QPs > 1 && (p.Duration > 0 || p.SRQ || p.Transport != verbs.RC), "several queue pairs need RC, --iters (-n) and no --srq: else nobody knows which message is where"},
+			against{s.peer.Perftest, "data verification needs gobw at the other end: perftest sends random bytes"})
+	}
 }
 
 // checkThreads refuses threads that could not work apart from each other.
 func (s *Settled) checkThreads(wrong *Faults) {
-	p := &s.spec
-	if p.Threads <= 1 {
-		return
-	}
-	name := fmt.Sprintf("--threads %d", p.Threads)
-	l := &s.limits
+	p, l := &s.spec, &s.limits
+	name, works := fmt.Sprintf("--threads %d", p.Threads), s.Sends() || s.Receives()
 	most := l.Device.Limits.Threads
 	switch {
-	case most > 0 && p.Threads > most*p.Rails && (s.Sends() || s.Receives()):
+	case most > 0 && p.Threads > most*p.Rails && works:
 		names := slices.Repeat([]string{l.Device.Name}, min(p.Threads, max(l.CPUs, 2)))
 		wrong.Add("%s: %s works for one thread at a time; name it once for each thread: -d %s", name, l.Device.Name, strings.Join(names, ","))
-	case p.Threads == p.Rails: // one a device, which checkRails has looked at
+	case p.Threads == p.Rails: // one a device, which has been looked at
 		name = fmt.Sprintf("%d devices (-d) at once", p.Rails)
 	case p.Kind == Latency:
 		wrong.Add("%s: a latency test has one queue pair, and one thread", name)
@@ -178,10 +152,7 @@ func (s *Settled) checkThreads(wrong *Faults) {
 	case p.Threads > p.QPs && l.Device.Name != "": // what the device takes is told first
 		wrong.Add("%s of %d queue pairs: each thread needs its own: give --qp (-q) %d or more", name, p.QPs, p.Threads)
 	}
-	if !s.Sends() && !s.Receives() {
-		return
-	}
-	wrong.If(l.CPUs > 0 && p.Threads > l.CPUs && !p.Events,
+	wrong.If(works && l.CPUs > 0 && p.Threads > l.CPUs && !p.Events,
 		"%s: this end may run on %d CPUs, and each thread needs one: use at most %[2]d, or add --events (-e)", name, l.CPUs)
 }
 
@@ -285,18 +256,28 @@ func hintOfMTU(want verbs.MTU, port verbs.PortInfo) string {
 		port.NetInterface, needed, port.NetInterface, needed, want)
 }
 
-// checkVerify refuses comparisons that would compare nothing, or the wrong thing.
-func (s *Settled) checkVerify(wrong *Faults) {
-	p := &s.spec
-	if p.Verify == VerifyNothing {
+// checkOnDemand refuses memory that the device would need in place, operation by operation as perftest does.
+func (s *Settled) checkOnDemand(wrong *Faults) {
+	p, name, has := &s.spec, s.limits.Device.Name, s.limits.Device.Limits.OnDemand
+	switch {
+	case !p.OnDemand || !s.limits.known():
+		return
+	case !has.Supported:
+		wrong.Add("--odp: %s has no on-demand paging (ibv_query_device_ex: odp_caps): leave it out", name)
+		return
+	case p.Transport == verbs.UD: // some devices do it and do not say so: registering tells
 		return
 	}
-	wrong.If(s.row.Traceless, "--verify: %v leaves nothing to compare; use FETCH_AND_ADD", s.row.Opcode)
-	wrong.If(p.Verify == VerifyAll && (p.Duration > 0 || p.Kind == Latency),
-		"--verify all: works for bandwidth tests with --iters (-n); --verify ends works for all")
-	wrong.If(p.QPs > 1 && (p.Duration > 0 || p.SRQ || p.Transport != verbs.RC),
-		"--verify with several queue pairs needs RC, --iters (-n) and no --srq: else nobody knows which message is where")
-	wrong.If(s.peer.Perftest, "data verification needs gobw at the other end: perftest sends random bytes")
+	can := has.RC
+	if p.Transport == verbs.UC {
+		can = has.UC
+	}
+	for _, o := range s.row.Requests() {
+		need := verbs.PagedOperations(o)
+		wrong.If(need&^can != 0 && (need != verbs.PagedSend || s.Sends()), "--odp: %s has no on-demand paging for %v over %v", name, need, p.Transport)
+	}
+	wrong.If(s.Receives() && can&(verbs.PagedReceive|verbs.PagedSharedReceive) == 0,
+		"--odp: %s has no on-demand paging for receives over %v", name, p.Transport)
 }
 
 // checkPerftest refuses what no perftest can run with us.

@@ -28,16 +28,13 @@ type Row struct {
 
 	Transports []verbs.Transport
 	Access     verbs.Access // that the peer needs to this end's memory
-	// Responded operations (READ, atomics) are answered with data: how many are in flight is the devices' to limit.
+	// Responded operations (READ, atomics) are answered with data: how many are in flight is the devices' to limit. The target of a
+	// latency test of the others answers in kind: half of the round trip is the figure.
 	Responded bool
-	// Answered operations make the target of a latency test answer in kind: half of the round trip is the figure.
-	Answered bool
-	// TargetFirst: in a latency test the target moves first, as in perftest.
+	// TargetFirst: in a latency test the target moves first, as in perftest, which then registers memory without relaxed ordering.
 	TargetFirst bool
 	// ByLastByte: the end that waits for a message sees its last byte change, so that this must be written last.
 	ByLastByte bool
-	// Strict: perftest registers the memory of a latency test without relaxed ordering.
-	Strict bool
 	// Counter operations change a counter of the peer's instead of moving a message; the size is always 8.
 	Counter bool
 	// Flushed messages end with a READ of their last byte: its answer tells that they have reached the peer's memory, where
@@ -61,20 +58,20 @@ type Perftest struct {
 	Name   string   // of the atomic type, as the flag spells it
 }
 
-// rows is the table of operations. The first row of an operation is its default.
-func rows() []Row {
+// Rows is the table of operations, with their variants. The first row of an operation is its default.
+func Rows() []Row {
 	connected := []verbs.Transport{verbs.RC, verbs.UC}
 	all := []verbs.Transport{verbs.RC, verbs.UC, verbs.UD}
 	reliable := []verbs.Transport{verbs.RC}
 	return []Row{
 		{
 			Operation: Write, Opcode: verbs.OpWrite, Text: "RDMA WRITE", Transports: connected, Access: verbs.AccessRemoteWrite,
-			Answered: true, TargetFirst: true, ByLastByte: true, Strict: true, Inline: 220, Iterations: 5000,
+			TargetFirst: true, ByLastByte: true, Inline: 220, Iterations: 5000,
 			Perftest: Perftest{Tool: "write", Code: 2, Title: []string{"RDMA_Write"}},
 		},
 		{
 			Operation: Write, Opcode: verbs.OpWriteWithImmediate, Text: "RDMA WRITE with immediate", Transports: connected,
-			Access: verbs.AccessRemoteWrite, Answered: true, TargetFirst: true, Strict: true, Inline: 220, Iterations: 5000,
+			Access: verbs.AccessRemoteWrite, TargetFirst: true, Inline: 220, Iterations: 5000,
 			Perftest: Perftest{Tool: "write", Code: 3, Title: []string{"RDMA_Write_imm"}},
 		},
 		{
@@ -84,12 +81,12 @@ func rows() []Row {
 		},
 		{
 			Operation: Send, Opcode: verbs.OpSend, Text: "SEND", Transports: all, Access: verbs.AccessRemoteWrite,
-			Answered: true, Inline: 236, InlineUD: 188, Iterations: 1000,
+			Inline: 236, InlineUD: 188, Iterations: 1000,
 			Perftest: Perftest{Tool: "send", Code: 0, Title: []string{"Send"}},
 		},
 		{
 			Operation: Send, Opcode: verbs.OpSendWithImmediate, Text: "SEND with immediate", Transports: all, Access: verbs.AccessRemoteWrite,
-			Answered: true, Inline: 236, InlineUD: 188, Iterations: 1000,
+			Inline: 236, InlineUD: 188, Iterations: 1000,
 			Perftest: Perftest{Tool: "send", Code: 1, Title: []string{"Send_imm"}},
 		},
 		{
@@ -109,13 +106,10 @@ func rows() []Row {
 	}
 }
 
-// Rows lists every operation with its variants.
-func Rows() []Row { return rows() }
-
 // Operations lists the operations in the order of the commands.
 func Operations() []Operation {
 	var all []Operation
-	for _, r := range rows() {
+	for _, r := range Rows() {
 		if !slices.Contains(all, r.Operation) {
 			all = append(all, r.Operation)
 		}
@@ -173,7 +167,7 @@ func alternatives[T any](list []T) string {
 // Row is the operation that the spec names, with its variant.
 func (s *Spec) Row() (Row, error) {
 	immediate := s.Operation == Write && s.WriteImm || s.Operation == Send && s.SendImm
-	for _, r := range rows() {
+	for _, r := range Rows() {
 		if r.Operation == s.Operation && r.Opcode.HasImmediate() == immediate && (!r.Counter || s.AtomicType == 0 || s.AtomicType == r.Opcode) {
 			return r, nil
 		}
@@ -195,7 +189,7 @@ func RowOf(op Operation) Row {
 
 // RowOfPerftest is the row that perftest's negotiation names.
 func RowOfPerftest(code, atomic uint32) (Row, bool) {
-	for _, r := range rows() {
+	for _, r := range Rows() {
 		if r.PerftestHas() && r.Perftest.Code == code && (!r.Counter || r.Perftest.Atomic == atomic) {
 			return r, true
 		}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -50,23 +51,18 @@ func parseCount(s string) (int64, error) {
 // ParseSizes reads message sizes: 64,1000,4K and ranges 64:1M, which go up by a factor of 2, or by the one after a second
 // colon.
 func ParseSizes(s string) ([]int, error) {
-	list, err := ParseLadder(s)
-	if err != nil {
-		return nil, err
+	sizes, err := ladder[int](s)
+	if err == nil && slices.Max(sizes) > MaxMessage {
+		return nil, fmt.Errorf("%d: want 1 to %d bytes, such as 64, 4K or 1M", slices.Max(sizes), MaxMessage)
 	}
-	sizes := make([]int, len(list))
-	for i, n := range list {
-		if n > MaxMessage {
-			return nil, fmt.Errorf("%d: want 1 to %d bytes, such as 64, 4K or 1M", n, MaxMessage)
-		}
-		sizes[i] = int(n)
-	}
-	return sizes, nil
+	return sizes, err
 }
 
 // ParseLadder reads numbers of at least 1 in the grammar of [ParseSizes], in the order given.
-func ParseLadder(s string) ([]int64, error) {
-	var out []int64
+func ParseLadder(s string) ([]int64, error) { return ladder[int64](s) }
+
+func ladder[N int | int64](s string) ([]N, error) {
+	var out []N
 	for part := range strings.SplitSeq(s, ",") {
 		fields := strings.Split(part, ":")
 		if len(fields) > 3 {
@@ -92,7 +88,7 @@ func ParseLadder(s string) ([]int64, error) {
 			factor = f
 		}
 		for n := low; ; n *= factor {
-			out = append(out, n)
+			out = append(out, N(n))
 			if len(out) > maxSizes {
 				return nil, fmt.Errorf("%q: more than %d sizes", shorten(s), maxSizes)
 			}

@@ -23,6 +23,8 @@ type Point struct {
 	SlotBytes int // from one slot to the next
 	SendSlots int
 	RecvSlots int // at the receiving end
+	sendStart int // of the slots in the send buffer, behind its places
+	recvStart int
 }
 
 const (
@@ -34,33 +36,17 @@ const (
 	SlotLead = 64
 )
 
-// SendPlacesBytes are the bytes of the send buffer's places: the bound of a shape has none.
-func (p *Point) SendPlacesBytes() int {
-	if p.Strategy.Bound {
-		return 0
-	}
-	return p.Places * p.Pitch
-}
-
-// RecvPlacesBytes are the bytes of the receive buffer's places.
-func (p *Point) RecvPlacesBytes() int {
-	if p.Strategy.Shape == "both" && !p.Strategy.Bound {
-		return p.Places * p.Pitch
-	}
-	return 0
-}
-
 // PlaceAt is where message k's place begins.
 func (p *Point) PlaceAt(k uint64) int { return int(k%uint64(p.Places)) * p.Pitch }
 
 // SendSlotAt is where message k's slot of the send buffer begins.
 func (p *Point) SendSlotAt(k uint64) int {
-	return p.SendPlacesBytes() + SlotLead + int(k%uint64(p.SendSlots))*p.SlotBytes
+	return p.sendStart + int(k%uint64(p.SendSlots))*p.SlotBytes
 }
 
 // RecvSlotAt is where message k's slot of the receive buffer begins.
 func (p *Point) RecvSlotAt(k uint64) int {
-	return p.RecvPlacesBytes() + SlotLead + int(k%uint64(p.RecvSlots))*p.SlotBytes
+	return p.recvStart + int(k%uint64(p.RecvSlots))*p.SlotBytes
 }
 
 // Places is how many layouts a footprint holds: as many as may be in flight or posted at once, or a multiple.
@@ -132,15 +118,16 @@ func (s *Settled) layOutPoint() (send, recv uint64) {
 	if p.Strategy.Bound { // it walks as much memory as the others do, so that the cache state is the same
 		p.SendSlots = p.Places
 	}
-	places := product(uint64(p.Places), uint64(p.Pitch))
-	bytes := func(isPlaces bool, slots int) uint64 {
-		n := sum(product(uint64(slots), uint64(p.SlotBytes)), SlotLead, noncontigPad)
-		if isPlaces {
-			n = sum(n, places)
+	layOut := func(strided bool, slots int) (start int, bytes uint64) { //nolint:revive // what the end's data is
+		places := uint64(0)
+		if strided {
+			places = product(uint64(p.Places), uint64(p.Pitch))
 		}
-		return align(n, 64)
+		return int(places) + SlotLead, align(sum(places, product(uint64(slots), uint64(p.SlotBytes)), SlotLead, noncontigPad), 64)
 	}
-	return bytes(!p.Strategy.Bound, p.SendSlots), bytes(p.Strategy.Shape == "both" && !p.Strategy.Bound, p.RecvSlots)
+	p.sendStart, send = layOut(!p.Strategy.Bound, p.SendSlots)
+	p.recvStart, recv = layOut(p.Strategy.Shape == "both" && !p.Strategy.Bound, p.RecvSlots)
+	return send, recv
 }
 
 // queues of the point.

@@ -71,13 +71,9 @@ func Settle(spec Spec, limits Limits, peer Peer, policy Policy) (*Settled, error
 	s.checkOperation(wrong)
 	s.checkMix(wrong)
 	s.checkSizes(wrong)
-	s.checkMulticast(wrong)
-	s.checkDualPort(wrong)
+	s.checkParts(wrong)
 	s.checkOnDemand(wrong)
-	s.checkRails(wrong)
-	s.checkThreads(wrong)
 	s.checkDevice(wrong)
-	s.checkVerify(wrong)
 	if peer.Perftest {
 		s.checkPerftest(wrong)
 	}

@@ -120,7 +120,7 @@ func (s *Settled) FlowLabel(q int) uint32 {
 }
 
 // Answers tells whether both ends send in turn: a latency test of an operation that the peer can see arrive.
-func (s *Settled) Answers() bool { return s.spec.Kind == Latency && s.row.Answered }
+func (s *Settled) Answers() bool { return s.spec.Kind == Latency && !s.row.Responded }
 
 // Sends tells whether this end posts requests.
 func (s *Settled) Sends() bool { return s.sends(s.role) }
@@ -204,7 +204,7 @@ func (s *Settled) ReceivesPerMessage() uint64 {
 
 // Strict tells whether memory is registered without relaxed ordering.
 func (s *Settled) Strict() bool {
-	return s.spec.StrictOrdering || s.row.Strict && s.spec.Kind == Latency
+	return s.spec.StrictOrdering || s.row.TargetFirst && s.spec.Kind == Latency
 }
 
 // Access is the right that the peer needs to this end's memory.

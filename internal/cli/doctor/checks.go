@@ -45,8 +45,9 @@ const thisEnd = "this end"
 // findings are gathered one after the other.
 type findings []finding
 
+// add takes one; a fix without words is none.
 func (f *findings) add(check string, how severity, where, what, why string, fix ...string) {
-	*f = append(*f, finding{check, how, where, what, why, fix})
+	*f = append(*f, finding{check, how, where, what, why, slices.DeleteFunc(fix, func(s string) bool { return s == "" })})
 }
 
 // examine lists what is wrong with the end, worst first. need is the number of bytes that the test would register.
@@ -55,7 +56,7 @@ func examine(e end, need uint64) []finding {
 	hardware := slices.ContainsFunc(e.devices, func(d opendevice.Listed) bool { return !d.Info.Software })
 	if e.ibvError != nil {
 		all.add("libibverbs", note, thisEnd, e.ibvError.Error(), "without libibverbs only the software device roce0 can be used; its figures are this machine's, not a NIC's",
-			slices.DeleteFunc([]string{e.ibvRemedy, "apt-get install libibverbs1 ibverbs-providers   # or: dnf install libibverbs"}, func(s string) bool { return s == "" })...)
+			e.ibvRemedy, "apt-get install libibverbs1 ibverbs-providers   # or: dnf install libibverbs")
 	}
 	if !hardware && e.system.Linux {
 		all.noHardware(&e.system)

@@ -82,12 +82,13 @@ func TestExamine(t *testing.T) {
 // TestSmallerMTU: a path that takes less than this end's port is told.
 func TestSmallerMTU(t *testing.T) {
 	mine := end{devices: []opendevice.Listed{nic(func(d *opendevice.Listed) { d.Ports[0].ActiveMTUBytes = 4096 })}}
-	got := smallerMTU(mine, report.Environment{Device: "mlx5_0", Port: 1, MTU: 1024}, "alpha")
+	var got, none findings
+	got.smallerMTU(mine, report.Environment{Device: "mlx5_0", Port: 1, MTU: 1024}, "alpha")
 	if len(got) != 1 || got[0].Check != "mtu-mismatch" || clean(got) || !strings.Contains(got[0].What, "4096 bytes here, 1024 there") {
 		t.Errorf("%+v", got)
 	}
-	if got := smallerMTU(mine, report.Environment{Device: "mlx5_0", Port: 1, MTU: 4096}, "alpha"); len(got) != 0 {
-		t.Errorf("equal ends: got %+v, want nothing", got)
+	if none.smallerMTU(mine, report.Environment{Device: "mlx5_0", Port: 1, MTU: 4096}, "alpha"); len(none) != 0 {
+		t.Errorf("equal ends: got %+v, want nothing", none)
 	}
 }
 

@@ -31,9 +31,9 @@ import (
 
 // diagnosis is what 'doctor' prints.
 type diagnosis struct {
-	Schema   string    `json:"schema"`
-	Clean    bool      `json:"clean"`
-	Findings []finding `json:"findings"`
+	Schema   string   `json:"schema"`
+	Clean    bool     `json:"clean"`
+	Findings findings `json:"findings"`
 }
 
 const doctorSchema = "gobw.doctor/1"
@@ -90,12 +90,11 @@ func run(ctx context.Context, out output.Streams, tool string, device opendevice
 	if err != nil {
 		return err
 	}
-	d := diagnosis{Schema: doctorSchema, Findings: append(named(tool, device), examine(mine, doctorBytes)...)}
-	if host != nil && (len(d.Findings) == 0 || d.Findings[0].Check != noDevice) {
-		d.Findings = append(d.Findings, tryPath(ctx, out, tool, device, *host, mine)...)
-	}
-	if d.Findings == nil {
-		d.Findings = []finding{}
+	d := diagnosis{Schema: doctorSchema, Findings: findings{}}
+	there := d.Findings.named(tool, device)
+	d.Findings = append(d.Findings, examine(mine, doctorBytes)...)
+	if host != nil && there {
+		d.Findings.tryPath(ctx, out, tool, device, *host, mine)
 	}
 	d.Clean = clean(d.Findings)
 	if format == "json" {
@@ -134,13 +133,10 @@ func look(c opendevice.Config) (end, error) {
 	return e, nil
 }
 
-// noDevice is the check of a device that was named and is not there, or does not open.
-const noDevice = "device"
-
-// named opens the devices that were named, as a test would.
-func named(tool string, c opendevice.Config) []finding {
+// named opens the devices that were named, as a test would, and tells whether they are there.
+func (f *findings) named(tool string, c opendevice.Config) bool {
 	if c.Name == "" {
-		return nil
+		return true
 	}
 	c = c.ToLookAt()
 	c.Several = true
@@ -148,56 +144,41 @@ func named(tool string, c opendevice.Config) []finding {
 	if err == nil {
 		err = d.Close()
 	}
-	if err == nil {
-		return nil
+	if err != nil {
+		f.add("device", problem, thisEnd, err.Error(), "", cmp.Or(verbs.RemedyOf(err), tool+" devices   # then -d NAME"))
 	}
-	return []finding{{
-		Check: noDevice, Severity: problem, Where: thisEnd, What: err.Error(),
-		Fix: []string{cmp.Or(verbs.RemedyOf(err), tool+" devices   # then -d NAME")},
-	}}
+	return err == nil
 }
 
-// tryPath connects to the peer and sends a few messages; what fails is a finding.
-func tryPath(ctx context.Context, out output.Streams, tool string, device opendevice.Config, host measure.PeerConfig, mine end) []finding {
+// tryPath connects to the peer and sends a few messages.
+func (f *findings) tryPath(ctx context.Context, out output.Streams, tool string, device opendevice.Config, host measure.PeerConfig, mine end) {
 	name := peerName(host)
 	doc, err := measure.Run(ctx, out, measure.Config{
 		Tool: tool, Command: measure.CommandLine(tool), Device: device, Peer: host, CPU: machine.CPUChoice{Last: 1}, Output: output.Config{Quiet: true},
 		Plan: plan.Spec{Operation: plan.Write, Kind: plan.Bandwidth, Transport: verbs.RC, Sizes: []int{4096}, Iterations: 16, Verify: "ends", NoPeak: true},
 	})
-	if err == nil {
-		return append(smallerMTU(mine, doc.Client, name), finding{
-			Check: "path", Severity: passed, Where: thisEnd + " and " + name, What: "16 messages of 4 KiB arrived, and their data is right",
-		})
-	}
-	f := finding{Check: "path", Severity: problem, Where: thisEnd + " and " + name, What: err.Error()}
-	var dns *net.DNSError
+	where, dns := thisEnd+" and "+name, (*net.DNSError)(nil)
 	switch {
+	case err == nil:
+		f.smallerMTU(mine, doc.Client, name)
+		f.add("path", passed, where, "16 messages of 4 KiB arrived, and their data is right", "")
 	case errors.As(err, &dns):
-		f.Why = "no address is known for this name"
-		f.Fix = []string{"correct the name, or give an IP address"}
+		f.add("path", problem, where, err.Error(), "no address is known for this name", "correct the name, or give an IP address")
 	case errors.Is(err, syscall.ECONNREFUSED):
-		f.What = fmt.Sprintf("nobody serves on %s, TCP port %d", host.Host, host.Port)
-		f.Why = "the other end of a test is 'gobw serve'"
-		f.Fix = []string{host.Serve(tool)}
+		f.add("path", problem, where, fmt.Sprintf("nobody serves on %s, TCP port %d", host.Host, host.Port), "the other end of a test is 'gobw serve'", host.Serve(tool))
 	case errors.Is(err, verbs.RetryExceeded):
-		f.Why = "the control connection works but no RoCE packet is answered"
-		f.Fix = []string{
+		f.add("path", problem, where, err.Error(), "the control connection works but no RoCE packet is answered",
 			"open UDP port 4791 in both directions: iptables -I INPUT -p udp --dport 4791 -j ACCEPT",
-			"compare 'gobw devices' of both ends: same RoCE version, same family; choose with -x",
-		}
+			"compare 'gobw devices' of both ends: same RoCE version, same family; choose with -x")
 	case errors.Is(err, control.ErrPeerLost):
-		f.Why = "the peer went away while the test was set up"
-		f.Fix = []string{"look at what 'serve' wrote on " + name}
+		f.add("path", problem, where, err.Error(), "the peer went away while the test was set up", "look at what 'serve' wrote on "+name)
 	default:
-		if fix := verbs.RemedyOf(err); fix != "" {
-			f.Fix = []string{fix}
-		}
+		f.add("path", problem, where, err.Error(), "", verbs.RemedyOf(err))
 	}
-	return []finding{f}
 }
 
 // smallerMTU tells where the path takes less than this end's port: the other end's has less.
-func smallerMTU(mine end, used report.Environment, host string) []finding {
+func (f *findings) smallerMTU(mine end, used report.Environment, host string) {
 	here := 0
 	for _, d := range mine.devices {
 		for _, p := range d.Ports {
@@ -206,15 +187,11 @@ func smallerMTU(mine end, used report.Environment, host string) []finding {
 			}
 		}
 	}
-	if here <= used.MTU {
-		return nil
+	if here > used.MTU {
+		f.add("mtu-mismatch", warning, thisEnd+" and "+host, fmt.Sprintf("active MTUs differ: %d bytes here, %d there; tests use %d", here, used.MTU, used.MTU),
+			"the smaller costs bandwidth, and a path of both kinds drops what only one end can send",
+			"ip link set INTERFACE mtu 4200   # on "+host+", and on the switch; or as large as the other end's")
 	}
-	return []finding{{
-		"mtu-mismatch", warning, thisEnd + " and " + host,
-		fmt.Sprintf("active MTUs differ: %d bytes here, %d there; tests use %d", here, used.MTU, used.MTU),
-		"the smaller costs bandwidth, and a path of both kinds drops what only one end can send",
-		[]string{"ip link set INTERFACE mtu 4200   # on " + host + ", and on the switch; or as large as the other end's"},
-	}}
 }
 
 // peerName is what the other end is called in findings.

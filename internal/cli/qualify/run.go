@@ -30,7 +30,7 @@ type qualification struct {
 	report  *qualify.Qualification
 	device  string // its name
 	earlier map[string]*report.Document
-	errs    []error // of each test
+	codes   []int // of each test, as if it ran alone
 	keeper  output.Keeper
 }
 
@@ -52,7 +52,7 @@ func run(ctx context.Context, out output.Streams, c config) error {
 			continue
 		}
 		if reason := q.stopped(ctx); reason != "" {
-			q.add(qualify.Result{Name: t.Name, Command: t.command(), Outcome: qualify.Skipped, Reason: reason}, nil)
+			q.add(qualify.Result{Name: t.Name, Command: t.command(), Outcome: qualify.Skipped, Reason: reason}, exit.Passed)
 			continue
 		}
 		if out.ErrTerminal && !c.Output.Quiet {
@@ -133,7 +133,7 @@ func (q *qualification) stopped(ctx context.Context) string {
 		return ""
 	}
 	for i, t := range q.report.Tests {
-		if code := exit.Code(q.errs[i]); t.Outcome == qualify.Broken && (code == exit.PeerLost || code == exit.Setup && t.Document == nil) {
+		if code := q.codes[i]; t.Outcome == qualify.Broken && (code == exit.PeerLost || code == exit.Setup && t.Document == nil) {
 			return "not run after " + t.Name
 		}
 	}
@@ -145,7 +145,7 @@ func (q *qualification) run(ctx context.Context, t *planned) {
 	started := time.Now()
 	if t.Timeout > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, t.Timeout, timeoutError{t.Timeout})
+		ctx, cancel = context.WithTimeoutCause(ctx, t.Timeout, fmt.Errorf("%w of %v", errTimeout, t.Timeout))
 		defer cancel()
 	}
 	doc, err := t.Run.(*test).measure(ctx, q.out, q.config.Output.Quiet)
@@ -165,27 +165,25 @@ func (q *qualification) judge(t *planned, doc *report.Document, err error, secon
 			q.report.Label = doc.Label
 		}
 	}
+	code := exit.Code(err)
 	switch {
 	case err != nil:
+		if errors.Is(err, errTimeout) {
+			code = exit.Failed
+		}
 		result.Outcome, result.Reason = qualify.Broken, strings.ReplaceAll(err.Error(), "\n", "; ")
 	case doc != nil && len(t.Expect) > 0:
 		doc.Checks = expect.Judge(doc, t.Expect, expect.Judgement{LineBitsPerS: q.config.Line, Tests: q.earlier, Accept: q.config.Accept})
 		result.Outcome = stats.Gravest(plain.Each(doc.Checks, func(c report.Check) stats.Word { return c.Word })...)
-		switch result.Outcome {
-		case stats.Fail:
-			err = exit.MissedError{}
-		case stats.CannotTell:
-			err = exit.UndecidedError{}
-		default: // it passed
-		}
+		code = map[stats.Word]int{stats.Pass: exit.Passed, stats.Fail: exit.Missed, stats.CannotTell: exit.Undecided}[result.Outcome]
 	}
-	q.add(result, err)
+	q.add(result, code)
 }
 
 // add takes a result, and says how far the plan is: on a terminal only of one that is not run again.
-func (q *qualification) add(r qualify.Result, err error) {
-	q.report.Tests, q.errs = append(q.report.Tests, r), append(q.errs, err)
-	earlier := q.finished(&q.config.Tests[len(q.errs)-1]) != nil
+func (q *qualification) add(r qualify.Result, code int) {
+	q.report.Tests, q.codes = append(q.report.Tests, r), append(q.codes, code)
+	earlier := q.finished(&q.config.Tests[len(q.codes)-1]) != nil
 	if !q.config.Output.Quiet && (earlier || !q.out.ErrTerminal) && r.Outcome != qualify.Skipped {
 		fmt.Fprintf(q.out.Err, "[%d/%d] %s: %s, %.1f s%s\n", len(q.report.Tests), len(q.config.Tests), r.Name, r.Outcome, r.Seconds,
 			plain.When(earlier, " (measured before, not run again)"))
@@ -233,12 +231,8 @@ func (q *qualification) checkpoint() {
 	_ = q.keeper.Keep(q.config.Output, func(path string) error { return qualify.Save(path, &partial) })
 }
 
-// timeoutError ends a test that takes longer than its plan allows.
-type timeoutError struct{ after time.Duration }
-
-func (e timeoutError) Error() string {
-	return fmt.Sprintf("the test did not end within its timeout of %v", e.after)
-}
+// errTimeout ends a test that takes longer than its plan allows.
+var errTimeout = errors.New("the test did not end within its timeout")
 
 // exitCode is the gravest of all tests: interrupted, corrupt, peer lost, set-up, failed, missed, undecided.
 func (q *qualification) exitCode(ctx context.Context) int {
@@ -247,11 +241,7 @@ func (q *qualification) exitCode(ctx context.Context) int {
 	}
 	worst := exit.Passed
 	gravity := []int{exit.Passed, exit.Undecided, exit.Missed, exit.Failed, exit.Usage, exit.Setup, exit.PeerLost, exit.Corrupt}
-	for _, err := range q.errs {
-		code := exit.Code(err)
-		if _, ok := errors.AsType[timeoutError](err); ok {
-			code = exit.Failed
-		}
+	for _, code := range q.codes {
 		if slices.Index(gravity, code) > slices.Index(gravity, worst) {
 			worst = code
 		}
