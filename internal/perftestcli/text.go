@@ -39,14 +39,18 @@ func NewText(w io.Writer, v Invocation, cyclesPerNs float64) *Text {
 // Err is the first error of the writer.
 func (t *Text) Err() error { return t.err }
 
+// printf writes what --output, which wants one bare number and nothing else, leaves out.
 func (t *Text) printf(format string, args ...any) {
+	if t.v.Output == "" {
+		t.always(format, args...)
+	}
+}
+
+func (t *Text) always(format string, args ...any) {
 	if t.err == nil {
 		_, t.err = fmt.Fprintf(t.w, format, args...)
 	}
 }
-
-// quiet tells that --output wants one bare number and nothing else.
-func (t *Text) quiet() bool { return t.v.Output != "" }
 
 // mute tells an end that has no table: the server of a latency test that only its client measures.
 func (t *Text) mute() bool {
@@ -55,11 +59,7 @@ func (t *Text) mute() bool {
 
 // Begin is what comes before there is a peer: a server's banner.
 func (t *Text) Begin() {
-	if t.quiet() {
-		return
-	}
-	p := t.v.Plan
-	if t.v.Server() == p.Reversed { // with --reversed it is perftest's TCP client that says it waits
+	if t.v.Server() == t.v.Plan.Reversed { // with --reversed it is perftest's TCP client that says it waits
 		return
 	}
 	const stars = "************************************\n"
@@ -69,9 +69,6 @@ func (t *Text) Begin() {
 // Header writes the block of parameters, the addresses and the heading of the table.
 func (t *Text) Header(f Facts) {
 	t.plan, f.AdaptsPolls = f.Plan.Spec(), t.v.polls
-	if t.quiet() {
-		return
-	}
 	t.printf("%s", dashes)
 	t.printf("%20s%s Test", "", strings.Join(title(f.Plan), " "))
 	for _, x := range f.lines(t.v.Style()) {
@@ -193,8 +190,8 @@ func (t *Text) Measured(r report.Record, samples report.Samples) {
 		return
 	}
 	row := t.RowOf(r, samples)
-	if t.quiet() {
-		t.printf("%f\n", t.v.alone(row).value)
+	if t.v.Output != "" {
+		t.always("%f\n", t.v.alone(row).value)
 		return
 	}
 	if t.plan.Kind == plan.Latency && (t.v.Unsorted || t.v.Histogram) {
@@ -236,14 +233,12 @@ func (t *Text) counters(r report.Record) {
 
 // Validated says after the table that all data of --data_validation was right.
 func (t *Text) Validated(messages, bytes uint64) {
-	if !t.quiet() {
-		t.printf("VALIDATION: PASSED - %d chunks, %d bytes\n", messages, bytes)
-	}
+	t.printf("VALIDATION: PASSED - %d chunks, %d bytes\n", messages, bytes)
 }
 
 // Waiting says that --wait_destroy has begun.
 func (t *Text) Waiting() {
-	if t.v.WaitDestroy > 0 && !t.quiet() {
+	if t.v.WaitDestroy > 0 {
 		t.printf(" Waiting %d seconds before releasing resources...\n", int(t.v.WaitDestroy.Seconds()))
 	}
 }
@@ -252,15 +247,11 @@ func (t *Text) Waiting() {
 func (t *Text) Stopped() {
 	switch {
 	case t.v.Server():
-		t.printf(" Client closed connection\n")
+		t.always(" Client closed connection\n")
 	case t.v.Style() == Modern:
-		t.printf("\n User stopped traffic\n")
+		t.always("\n User stopped traffic\n")
 	}
 }
 
 // Finish closes the table.
-func (t *Text) Finish() {
-	if !t.quiet() {
-		t.printf("%s", dashes)
-	}
-}
+func (t *Text) Finish() { t.printf("%s", dashes) }

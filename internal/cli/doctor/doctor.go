@@ -152,7 +152,7 @@ func (f *findings) named(tool string, c opendevice.Config) bool {
 
 // tryPath connects to the peer and sends a few messages.
 func (f *findings) tryPath(ctx context.Context, out output.Streams, tool string, device opendevice.Config, host measure.PeerConfig, mine end) {
-	name := peerName(host)
+	name := cmp.Or(host.Host, "the other end")
 	doc, err := measure.Run(ctx, out, measure.Config{
 		Tool: tool, Command: measure.CommandLine(tool), Device: device, Peer: host, CPU: machine.CPUChoice{Last: 1}, Output: output.Config{Quiet: true},
 		Plan: plan.Spec{Operation: plan.Write, Kind: plan.Bandwidth, Transport: verbs.RC, Sizes: []int{4096}, Iterations: 16, Verify: "ends", NoPeak: true},
@@ -192,14 +192,6 @@ func (f *findings) smallerMTU(mine end, used report.Environment, host string) {
 			"the smaller costs bandwidth, and a path of both kinds drops what only one end can send",
 			"ip link set INTERFACE mtu 4200   # on "+host+", and on the switch; or as large as the other end's")
 	}
-}
-
-// peerName is what the other end is called in findings.
-func peerName(p measure.PeerConfig) string {
-	if p.Loopback {
-		return "the other end"
-	}
-	return p.Host
 }
 
 // write prints the diagnosis for a person.

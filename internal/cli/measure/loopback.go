@@ -81,24 +81,27 @@ func startChild(ctx context.Context, c Config) (*otherEnd, error) {
 // wait ends the child if it does not end by itself: what it reported is already known through the session.
 func (c *otherEnd) wait() error {
 	c.once.Do(func() {
-		select {
-		case c.err = <-c.done:
-		case <-time.After(time.Second):
-			_ = c.In.Close()
+		ended := func(within time.Duration) bool {
 			select {
 			case c.err = <-c.done:
-			case <-time.After(10 * time.Second):
-				_ = c.Process.Process.Signal(syscall.SIGQUIT) // it says where it hangs
-				select {
-				case c.err = <-c.done:
-					c.err = fmt.Errorf("--loopback: the other end hung and was ended: %s", c.Said.String())
-					return
-				case <-time.After(time.Second):
-				}
-				c.err = errors.Join(errors.New("--loopback: the other end hung and had to be killed"), c.Process.Process.Kill())
-				<-c.done //nolint:errcheck // it was killed
+				return true
+			case <-time.After(within):
+				return false
 			}
 		}
+		if ended(time.Second) {
+			return
+		}
+		if _ = c.In.Close(); ended(10 * time.Second) {
+			return
+		}
+		if _ = c.Process.Process.Signal(syscall.SIGQUIT); ended(time.Second) { // it says where it hangs
+			c.err = fmt.Errorf("--loopback: the other end hung and was ended: %s", c.Said.String())
+			return
+		}
+		killed := c.Process.Process.Kill()
+		<-c.done //nolint:errcheck // it was killed
+		c.err = errors.Join(errors.New("--loopback: the other end hung and had to be killed"), killed)
 	})
 	if _, is := errors.AsType[*exec.ExitError](c.err); is {
 		return nil

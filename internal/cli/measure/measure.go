@@ -5,8 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/netip"
+	"net"
 	"os"
+	"strconv"
 	"syscall"
 	"time"
 
@@ -111,7 +112,7 @@ func Open(ctx context.Context, out output.Streams, c Config) (_ *Measurer, err e
 	if m.Device.Note != "" && m.Device.Note != opendevice.SoftwareNote && !c.Output.Quiet {
 		fmt.Fprintf(out.Err, "%s: %s\n", c.Tool, m.Device.Note)
 	}
-	address := fmt.Sprintf("%s:%d", bracketed(c.Peer.Host), c.Peer.Port)
+	address := net.JoinHostPort(c.Peer.Host, strconv.Itoa(c.Peer.Port))
 	if c.Peer.Loopback {
 		if m.child, err = startChild(ctx, c); err != nil {
 			return nil, exit.SetupError{Err: err}
@@ -159,14 +160,6 @@ func (c Config) checkLoopback(d *opendevice.Device) error {
 	}
 	return exit.UsageError{Err: fmt.Errorf("--gid-index (-x) %d with --loopback: both ends would use %v, but only one can have UDP port 4791 there; "+
 		"leave -x out: each end then takes a loopback address of its own", e.Index, e.GID.Addr())}
-}
-
-// bracketed puts an IPv6 address in brackets.
-func bracketed(host string) string {
-	if a, err := netip.ParseAddr(host); err == nil && a.Is6() {
-		return "[" + host + "]"
-	}
-	return host
 }
 
 // Run measures one plan. The result is what was measured, also after an error.

@@ -110,7 +110,7 @@ func (f *Flags) Bind(fs *pflag.FlagSet) {
 	fs.IntVar(&f.typed.Runs, "runs", 20, "number of rounds; 6 or more give an interval")
 	fs.StringVar(&f.typed.Cache, "cache", "hot", "measure with `CACHE`: hot; cold: each block comes from memory")
 	fs.BoolVarP(&f.typed.Events, "events", "e", false, "sleep on events instead of polling; the CPU columns then show the CPU time of the processes")
-	cmdline.Parsed(fs, &f.wrong, &f.typed.Segment, "segment", "", "16K", "pack `BYTES` at a time in pack-pipelined", parseSegment)
+	cmdline.Parsed(fs, &f.wrong, &f.typed.Segment, "segment", "", "16K", "pack `BYTES` at a time in pack-pipelined", plan.ParseBytes)
 	fs.StringVar(&f.verify, "verify", "ends", "check the data of `WHICH` messages: ends (first and last), all, none")
 	fs.StringVar(&f.control, "control", "", "measure gather-write twice: the column 'control' must say same; `[=10%]`: slow the second measurement by 10 %: the column must say worse")
 	fs.Lookup("control").NoOptDefVal = "0%"
@@ -147,6 +147,7 @@ func (f *Flags) Config(tool string, args []string) (Config, error) {
 	wrong.If(c.MinTime > 0 && c.MinTime < time.Millisecond, "--duration (-D) %v: want at least 1ms", c.MinTime)
 	wrong.Range("--tx-depth (-t)", c.Window, 1, maxWindow)
 	wrong.Range("--runs", c.Runs, 1, maxGridRuns)
+	wrong.If(c.Segment < 64 || c.Segment > 1<<30, "--segment %d: want 64 bytes to 1 GiB", c.Segment)
 	c.Layouts, err = f.grid()
 	wrong.Note(err)
 	return c, errors.Join(wrong...)
@@ -275,15 +276,6 @@ func parseStride(text string, block int64) (int64, error) {
 		return 0, fmt.Errorf("--strides %s means %[1]s bytes: blocks of %[2]d bytes would overlap; try --strides 2x, or --strides %[2]d", text, block)
 	}
 	return step, nil
-}
-
-// parseSegment reads what is packed at a time, in bytes.
-func parseSegment(text string) (int64, error) {
-	n, err := plan.ParseBytes(text)
-	if err == nil && (n < 64 || n > 1<<30) {
-		err = fmt.Errorf("%s: want 64 bytes to 1 GiB", text)
-	}
-	return n, err
 }
 
 // parseByteList reads sizes and ladders of them, in rising order.
