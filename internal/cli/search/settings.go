@@ -20,33 +20,61 @@ type setting struct {
 	engine.Dimension        // by the flag's name; of one with words the values follow
 	perftest         string // its name there; a letter is ours, too; empty: perftest has it not
 	best             bool   // 'best' tries it
-	field            func(p *plan.Spec) any
+	field
+}
+
+// field is how a setting is read from a plan and written to it.
+type field struct {
+	get func(p *plan.Spec) int
+	set func(p *plan.Spec, v int)
+}
+
+func number(at func(p *plan.Spec) *int) field {
+	return field{func(p *plan.Spec) int { return *at(p) }, func(p *plan.Spec, v int) { *at(p) = v }}
+}
+
+// oneOf is a field whose value v is values[v]; what is none of them counts as the first.
+func oneOf[T comparable](values []T, at func(p *plan.Spec) *T) field {
+	return field{func(p *plan.Spec) int { return max(slices.Index(values, *at(p)), 0) }, func(p *plan.Spec, v int) { *at(p) = values[v] }}
+}
+
+// cycle makes a mix: a message of one size in so many pieces, and one of 64 bytes after each.
+func cycle(p *plan.Spec, pieces int, small bool) {
+	p.Mix = nil
+	if first := (plan.Part{Bytes: p.Sizes[0], SGEs: pieces}); small {
+		p.Mix = plan.Mix{first, {Bytes: 64, SGEs: 1}}
+	} else if pieces > 1 {
+		p.Mix = plan.Mix{first}
+	}
 }
 
 // settings are all dimensions. 'best' takes the smallest setting that is good: what comes first is made small first. A point that
 // breaks a rule is repaired from the last to the first.
 func settings() []setting {
 	type dimension = engine.Dimension
-	onOff, operations := []string{"no", "yes"}, plain.Each(operations(), func(o plan.Operation) string { return string(o) })
+	onOff, offOn, apis := []string{"no", "yes"}, []bool{false, true}, []verbs.PostAPI{0, 1, 2}
+	pieces, small := func(p *plan.Spec) int { return p.Cycle(0)[0].SGEs }, func(p *plan.Spec) int { return min(len(p.Mix), 2) / 2 }
 	all := []setting{
-		{dimension{Name: "operation", Words: operations, AnyCost: true}, "", false, func(p *plan.Spec) any { return &p.Operation }},
-		{dimension{Name: "connection", Words: plain.Each(transports(), verbs.Transport.String), AnyCost: true}, "-c", false, func(p *plan.Spec) any { return &p.Transport }},
-		{dimension{Name: "size", Values: []int{8, 64, 256, 1024, 4096, 16384, 65536, 262144}, Fine: true}, "-s", false, func(p *plan.Spec) any { return &p.Sizes }},
-		{dimension{Name: "sge", Values: []int{1, 2, 3, 4, 8, 16, 32}, AnyCost: true}, "", false, func(p *plan.Spec) any { return &p.Mix }},
-		{dimension{Name: "mix", Words: []string{"no", "64"}, AnyCost: true}, "", false, func(p *plan.Spec) any { return &p.Mix }},
-		{dimension{Name: "mtu", Values: []int{256, 512, 1024, 2048, 4096}}, "-m", false, func(p *plan.Spec) any { return &p.MTU }},
-		{dimension{Name: "threads", Values: []int{1, 2, 4, 8, 16}, AnyCost: true}, "", true, func(p *plan.Spec) any { return &p.Threads }},
-		{dimension{Name: "qp", Values: []int{1, 2, 4, 8, 16, 64}}, "-q", true, func(p *plan.Spec) any { return &p.QPs }},
-		{dimension{Name: "tx-depth", Values: []int{1, 2, 4, 8, 16, 32, 64, 128, 256, 512}}, "-t", true, func(p *plan.Spec) any { return &p.TxDepth }},
-		{dimension{Name: "outs", Values: []int{1, 2, 4, 8, 16, 32, 64, 128}}, "-o", true, func(p *plan.Spec) any { return &p.Outstanding }},
-		{dimension{Name: "rx-depth", Values: []int{16, 64, 128, 256, 512, 1024}}, "-r", false, func(p *plan.Spec) any { return &p.RxDepth }},
-		{dimension{Name: "post-list", Values: []int{1, 2, 4, 8, 16, 32, 64}}, "-l", true, func(p *plan.Spec) any { return &p.PostList }},
-		{dimension{Name: "cq-mod", Values: []int{1, 4, 16, 64, 100}}, "-Q", true, func(p *plan.Spec) any { return &p.CQMod }},
-		{dimension{Name: "inline", Values: []int{0, 64, 128, 220}, AnyCost: true}, "-I", true, func(p *plan.Spec) any { return &p.InlineBytes }},
-		{dimension{Name: "bidirectional", Words: onOff, AnyCost: true}, "-b", false, func(p *plan.Spec) any { return &p.Bidirectional }},
-		{dimension{Name: "events", Words: onOff, AnyCost: true}, "-e", false, func(p *plan.Spec) any { return &p.Events }},
-		{dimension{Name: "srq", Words: onOff, AnyCost: true}, "--use-srq", false, func(p *plan.Spec) any { return &p.SRQ }},
-		{dimension{Name: "post-api", Words: []string{"auto", "post_send", "wr"}, AnyCost: true}, "", false, func(p *plan.Spec) any { return &p.PostAPI }},
+		{dimension{Name: "operation", Words: plain.Each(operations(), func(o plan.Operation) string { return string(o) }), AnyCost: true}, "", false, oneOf(operations(), func(p *plan.Spec) *plan.Operation { return &p.Operation })},
+		{dimension{Name: "connection", Words: plain.Each(transports(), verbs.Transport.String), AnyCost: true}, "-c", false, oneOf(transports(), func(p *plan.Spec) *verbs.Transport { return &p.Transport })},
+		{dimension{Name: "size", Values: []int{8, 64, 256, 1024, 4096, 16384, 65536, 262144}, Fine: true}, "-s", false, field{func(p *plan.Spec) int { return p.Sizes[0] }, func(p *plan.Spec, v int) { p.Sizes = []int{v} }}},
+		{dimension{Name: "sge", Values: []int{1, 2, 3, 4, 8, 16, 32}, AnyCost: true}, "", false, field{pieces, func(p *plan.Spec, v int) { cycle(p, v, small(p) == 1) }}},
+		{dimension{Name: "mix", Words: []string{"no", "64"}, AnyCost: true}, "", false, field{small, func(p *plan.Spec, v int) { cycle(p, pieces(p), v == 1) }}},
+		{dimension{Name: "mtu", Values: []int{256, 512, 1024, 2048, 4096}}, "-m", false, field{
+			func(p *plan.Spec) int { return p.MTU.Bytes() }, func(p *plan.Spec, v int) { p.MTU, _ = verbs.ParseMTU(v) },
+		}},
+		{dimension{Name: "threads", Values: []int{1, 2, 4, 8, 16}, AnyCost: true}, "", true, number(func(p *plan.Spec) *int { return &p.Threads })},
+		{dimension{Name: "qp", Values: []int{1, 2, 4, 8, 16, 64}}, "-q", true, number(func(p *plan.Spec) *int { return &p.QPs })},
+		{dimension{Name: "tx-depth", Values: []int{1, 2, 4, 8, 16, 32, 64, 128, 256, 512}}, "-t", true, number(func(p *plan.Spec) *int { return &p.TxDepth })},
+		{dimension{Name: "outs", Values: []int{1, 2, 4, 8, 16, 32, 64, 128}}, "-o", true, number(func(p *plan.Spec) *int { return &p.Outstanding })},
+		{dimension{Name: "rx-depth", Values: []int{16, 64, 128, 256, 512, 1024}}, "-r", false, number(func(p *plan.Spec) *int { return &p.RxDepth })},
+		{dimension{Name: "post-list", Values: []int{1, 2, 4, 8, 16, 32, 64}}, "-l", true, number(func(p *plan.Spec) *int { return &p.PostList })},
+		{dimension{Name: "cq-mod", Values: []int{1, 4, 16, 64, 100}}, "-Q", true, number(func(p *plan.Spec) *int { return &p.CQMod })},
+		{dimension{Name: "inline", Values: []int{0, 64, 128, 220}, AnyCost: true}, "-I", true, number(func(p *plan.Spec) *int { return &p.InlineBytes })},
+		{dimension{Name: "bidirectional", Words: onOff, AnyCost: true}, "-b", false, oneOf(offOn, func(p *plan.Spec) *bool { return &p.Bidirectional })},
+		{dimension{Name: "events", Words: onOff, AnyCost: true}, "-e", false, oneOf(offOn, func(p *plan.Spec) *bool { return &p.Events })},
+		{dimension{Name: "srq", Words: onOff, AnyCost: true}, "--use-srq", false, oneOf(offOn, func(p *plan.Spec) *bool { return &p.SRQ })},
+		{dimension{Name: "post-api", Words: []string{"auto", "post_send", "wr"}, AnyCost: true}, "", false, oneOf(apis, func(p *plan.Spec) *verbs.PostAPI { return &p.PostAPI })},
 	}
 	for i := range all {
 		for v := range all[i].Words {
@@ -61,67 +89,6 @@ func operations() []plan.Operation {
 }
 
 func transports() []verbs.Transport { return []verbs.Transport{verbs.RC, verbs.UC, verbs.UD} }
-
-// get is the setting's value in a plan.
-func (s *setting) get(p *plan.Spec) int {
-	switch f := s.field(p).(type) {
-	case *int:
-		return *f
-	case *[]int:
-		return (*f)[0]
-	case *bool:
-		if *f {
-			return 1
-		}
-	case *plan.Operation:
-		return slices.Index(operations(), *f)
-	case *verbs.Transport:
-		return max(slices.Index(transports(), *f), 0)
-	case *verbs.MTU:
-		if *f > 0 {
-			return f.Bytes()
-		}
-	case *verbs.PostAPI:
-		return int(*f)
-	case *plan.Mix:
-		if s.Words != nil {
-			return min(len(*f), 2) / 2
-		}
-		return p.Cycle(0)[0].SGEs
-	}
-	return 0
-}
-
-func (s *setting) set(p *plan.Spec, v int) {
-	switch f := s.field(p).(type) {
-	case *int:
-		*f = v
-	case *[]int:
-		*f = []int{v}
-	case *bool:
-		*f = v == 1
-	case *plan.Operation:
-		*f = operations()[v]
-	case *verbs.Transport:
-		*f = transports()[v]
-	case *verbs.MTU:
-		*f, _ = verbs.ParseMTU(v)
-	case *verbs.PostAPI:
-		*f = verbs.PostAPI(v)
-	case *plan.Mix: // a list of so many entries, and every second message a small one
-		first, small := plan.Part{Bytes: p.Sizes[0], SGEs: p.Cycle(0)[0].SGEs}, len(*f) > 1
-		if s.Words == nil {
-			first.SGEs = v
-		} else {
-			small = v == 1
-		}
-		if *f = nil; small {
-			*f = plan.Mix{first, {Bytes: 64, SGEs: 1}}
-		} else if first.SGEs > 1 {
-			*f = plan.Mix{first}
-		}
-	}
-}
 
 // parse reads a value.
 func (s *setting) parse(text string) (int, error) {
