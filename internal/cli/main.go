@@ -63,9 +63,12 @@ func run(ctx context.Context, tool string, args []string, out output.Streams) in
 	if len(args) > 0 && strings.HasPrefix(args[0], cobra.ShellCompRequestCmd) {
 		unquote(root)
 	}
-	err := root.ExecuteContext(ctx)
+	command, err := root.ExecuteContextC(ctx)
 	if err != nil && cmdline.IsCobraUsage(err) {
 		err = exit.UsageError{Err: cmdline.CommandError(err)}
+	}
+	if meant, code := cmdline.SingleDash(command, args), exit.Code(err); meant != "" && (code == exit.Usage || code == exit.Setup) {
+		err = exit.UsageError{Err: errors.New(meant)}
 	}
 	if cause := context.Cause(ctx); err != nil && cause != nil && errors.Is(err, context.Canceled) {
 		err = cause

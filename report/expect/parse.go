@@ -224,7 +224,7 @@ func (p *parser) change() (*change, error) {
 	case named:
 		t := p.next()
 		if c.docs, err = p.load(t.text); err != nil && (!p.options.Unread || !errors.Is(err, fs.ErrNotExist)) {
-			return nil, &report.ExpressionError{Text: p.text, Column: t.column, Problem: err.Error(), Err: err}
+			return nil, &report.ExpressionError{Text: p.text, Column: t.column, Problem: err.Error() + plain.When(p.peek().kind != tokenEnd, "; put a file name with spaces in quotes"), Err: err}
 		}
 		c.file = t.text
 	}

@@ -422,7 +422,7 @@ func (n *Grid) summary() []string {
 		out = append(out, text)
 	}
 	if len(n.Missing) > 0 {
-		out = append(out, fmt.Sprintf("interrupted: %d measurements are missing; --save FILE --resume measures the rest", len(n.Missing)))
+		out = append(out, fmt.Sprintf("interrupted: %d measurements are missing", len(n.Missing)))
 	}
 	return out
 }

@@ -85,6 +85,17 @@ func badNumber(reason string) string {
 	return reason
 }
 
+// SingleDash names the flag that a word with one dash is meant as; empty where none is.
+func SingleDash(c *cobra.Command, words []string) string {
+	for _, word := range words {
+		name, _, _ := strings.Cut(strings.TrimPrefix(word, "-"), "=")
+		if strings.HasPrefix(word, "-") && len(name) > 1 && c.Flags().Lookup(name) != nil {
+			return fmt.Sprintf("unknown flag: %s; did you mean --%s?", word, name)
+		}
+	}
+	return ""
+}
+
 // NoArguments refuses words that are no flags, and argumentCount a wrong number of them.
 func NoArguments(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
@@ -125,10 +136,7 @@ func RefuseUnknownWords(root *cobra.Command) {
 			c.Use, c.Short = "completion SHELL", "Print a script that completes commands and flags"
 			c.Example = fmt.Sprintf("  source <(%s completion bash)   # or fish, powershell, zsh", root.Name())
 			c.RunE = func(c *cobra.Command, args []string) error {
-				if len(args) > 0 {
-					return exit.UsageError{Err: fmt.Errorf("no completion for %q: there are bash, fish, powershell and zsh", args[0])}
-				}
-				return c.Help()
+				return exit.UsageError{Err: fmt.Errorf("no completion for %q: there are bash, fish, powershell and zsh", strings.Join(args, " "))}
 			}
 		}
 	}

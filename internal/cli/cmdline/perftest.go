@@ -18,11 +18,11 @@ import (
 var ours = map[string]string{ //nolint:gochecknoglobals // a constant table
 	"report-histogrm": "--save FILE.html draws all samples", "report-unsorted": "--format json has the percentiles",
 	"out_json": "give --format json, or --save FILE.json", "cpu_util": "give --cpu-time",
-	"rate_limit": "give --rate 10G", "rate_units": "--rate names its unit", "output": "give --format json, or csv",
+	"rate_limit": "give --rate 10G", "rate_units": "--rate names its unit", "output": "give --save FILE.json, or --format json",
 	"report-both": "--format json has both directions", "perform_warm_up": "give --warmup N", "data_validation": "give --verify=all",
 	"pin_cores": "give --cpu N", "margin": "not needed: --warmup steady (the default) does not count the start", "report-counters": "--format json has the counters of both ends",
 	"limit_bw": "give --expect 'bw >= 10 Gb/s'", "limit_msgrate": "give --expect 'msgrate >= 2M'", "report_gbits": "figures name their units",
-	"use_old_post_send": "give --post-api post_send", "version": "'%s version' tells it", "CPU-freq": "nothing is to do: leave it out",
+	"use_old_post_send": "give --post-api post_send", "CPU-freq": "nothing is to do: leave it out",
 }
 
 // perftestFlag says what to do about an option that perftest has and this command has not: our own, or perftest's names. name is
@@ -31,6 +31,9 @@ func perftestFlag(c *cobra.Command, name string) string {
 	program, command, _ := strings.Cut(c.CommandPath(), " ")
 	kind := map[string]plan.Kind{"gobw": plan.Bandwidth, "golat": plan.Latency}[program]
 	long, tool, acts := perftestcli.Known(name, plan.Operation(command), kind)
+	if long == "version" {
+		return fmt.Sprintf("; type '%s version'", program)
+	}
 	if tool == "" || command != "" && !slices.Contains(plan.Operations(), plan.Operation(command)) { // it measures nothing that perftest does
 		return ""
 	}
@@ -54,9 +57,6 @@ func perftestFlag(c *cobra.Command, name string) string {
 		return text
 	}
 	if hint != "" {
-		if strings.Contains(hint, "%s") {
-			hint = fmt.Sprintf(hint, program)
-		}
 		text = "; " + hint + text
 	}
 	return text

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -24,6 +25,15 @@ func RefuseEmpty(fs *pflag.FlagSet, words []string) error {
 		}
 	})
 	return errors.Join(wrong...)
+}
+
+// MeantAsValue takes out of args the words that were meant as the value of a flag, and refuses them: it takes one only behind "=".
+func MeantAsValue(wrong *Faults, flag *pflag.Flag, args []string, is func(word string) bool) []string {
+	return slices.DeleteFunc(slices.Clone(args), func(word string) bool {
+		meant := flag.Changed && flag.Value.String() == flag.NoOptDefVal && is(word)
+		wrong.If(meant, "%q is taken for a host: write --%s=%s", word, flag.Name, word)
+		return meant
+	})
 }
 
 // ParsePrefix reads an address or a prefix such as 192.0.2.0/24.

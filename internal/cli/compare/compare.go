@@ -91,6 +91,7 @@ func (f *flags) config(args []string) (config, error) {
 	default:
 		c.Old = args
 		wrong.If(len(args) == 0, "no results: give OLD and NEW, or a directory of results")
+		wrong.If(len(args) > 2 && len(args) < 6, "%d results: join those of a side, as in a.json,b.json c.json; for changes over time give their directory", len(args))
 	}
 	var err error
 	c.Gate, err = f.gate.Config(expect.Options{Comparison: true}, nil)

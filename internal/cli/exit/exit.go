@@ -145,8 +145,7 @@ func Complain(w io.Writer, tool string, err error) {
 			tell(w, tool+": "+plain.Terminal(text))
 		}
 	}
-	fixes := slices.DeleteFunc([]string{verbs.RemedyOf(err), flagsFor(err)}, func(s string) bool { return s == "" })
-	if len(fixes) > 0 {
+	if fixes := Remedies(err); len(fixes) > 0 {
 		tell(w, tool+": "+plain.Terminal(strings.Join(fixes, "; ")))
 	}
 }
@@ -160,6 +159,11 @@ func tell(w io.Writer, text string) {
 		}
 		fmt.Fprintln(w, line)
 	}
+}
+
+// Remedies are what to do about an error.
+func Remedies(err error) []string {
+	return slices.DeleteFunc([]string{verbs.RemedyOf(err), flagsFor(err)}, func(s string) bool { return s == "" })
 }
 
 // flagsFor says by which flags and commands a user does what the remedy of a cause asks for, or is empty.

@@ -33,7 +33,7 @@ type Flags struct {
 	wrong                          cmdline.Faults // of what was typed
 
 	measure.Flags
-	given func(name string) bool // the flag stood on the command line
+	set *pflag.FlagSet
 }
 
 // Config is a validated grid.
@@ -95,7 +95,7 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 // Bind adds the flags to a command.
 func (f *Flags) Bind(fs *pflag.FlagSet) {
 	fs.SortFlags = false
-	f.given = fs.Changed
+	f.set = fs
 	cmdline.Parsed(fs, &f.wrong, &f.typed.Shapes, "shape", "", "gather", "compare strategies of this `SHAPE`: gather (G-WR), scatter (S-RD), both (GSSR), all", parseShapes)
 	cmdline.Parsed(fs, &f.wrong, &f.blocks, "blocks", "", "64:4K", "use blocks of these `SIZES`: 64:4K (powers of two), 64,100,1K", parseByteList)
 	cmdline.Parsed(fs, &f.wrong, &f.sizes, "size", "s", "64K", "use messages of these `SIZES`: 16K,64K", parseByteList)
@@ -136,6 +136,7 @@ const (
 func (f *Flags) Config(tool string, args []string) (Config, error) {
 	c, wrong := f.typed, slices.Clone(f.wrong)
 	var err error
+	args = cmdline.MeantAsValue(&wrong, f.set.Lookup("control"), args, func(word string) bool { return strings.HasSuffix(word, "%") })
 	c.Config, err = f.Flags.Config(tool, args)
 	wrong.Note(err)
 	c.Strategies, err = parseStrategies(f.only, c.Shapes)
@@ -188,14 +189,14 @@ func parseLayout(text string) (pattern.Layout, error) {
 func (f *Flags) exclusive() error {
 	var idle []string
 	for _, name := range []string{"blocks", "size", "nums", "strides"} {
-		if len(f.layouts) > 0 && f.given(name) {
+		if len(f.layouts) > 0 && f.set.Changed(name) {
 			idle = append(idle, "--"+name)
 		}
 	}
 	switch {
 	case len(idle) > 0:
 		return fmt.Errorf("--layout replaces the grid: leave out %s", strings.Join(idle, " and "))
-	case f.given("nums") && f.given("size"):
+	case f.set.Changed("nums") && f.set.Changed("size"):
 		return errors.New("--nums and --size (-s) exclude each other: give one")
 	}
 	return nil

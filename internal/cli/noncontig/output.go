@@ -46,7 +46,8 @@ func (g *gridMeter) show(p *noncontig.Point) {
 		g.bar.Clear()
 		fmt.Fprintf(g.out.Err, "gobw: %d measurements, about %v%s\n", g.total, whole.Round(time.Second), plain.When(g.config.Document() != "", "; Ctrl-C stops, --resume continues"))
 	}
-	g.bar.Write(fmt.Sprintf("[%d/%d] %s %s, %s", g.done+1, g.total, p.Shape, p.Strategy, p.Layout) + plain.When(g.done > 0, "  %v left", (whole-elapsed).Round(time.Second)))
+	left := plain.When(g.done > 0, "  %v left", (whole - elapsed).Round(time.Second))
+	g.bar.Write(fmt.Sprintf("[%d/%d]%s  %s %s, %s", g.done+1, g.total, left, p.Shape, p.Strategy, p.Layout))
 	g.done++
 }
 

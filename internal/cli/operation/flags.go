@@ -166,12 +166,7 @@ type Config struct {
 // config checks everything that needs no device and names all mistakes at once.
 func (f *flags) config(tool string, args []string) (Config, error) {
 	wrong := slices.Clone(f.wrong)
-	for _, word := range []string{"all", "ends"} {
-		if f.spec.Verify == plan.VerifyEnds && slices.Contains(args, word) {
-			wrong.Note(fmt.Errorf("%q is taken for a host: write --verify=%s", word, word))
-			args = slices.DeleteFunc(slices.Clone(args), func(a string) bool { return a == word })
-		}
-	}
+	args = cmdline.MeantAsValue(&wrong, f.set.Lookup("verify"), args, func(word string) bool { return word == "all" || word == "ends" })
 	common, err := f.Config(tool, args)
 	wrong.Note(err)
 	c, p := Config{Config: common}, f.spec

@@ -43,6 +43,7 @@ func (f *Flags) Resumable(fs *pflag.FlagSet, text string) {
 // Config is what becomes of the result.
 type Config struct {
 	Format string // of standard output
+	asked  string // how it was typed: by its name, or by an ending
 	Saves  []Save
 	Quiet  bool
 	Resume bool // the saved result is gone on with
@@ -57,7 +58,7 @@ type Save struct {
 
 // Config checks the flags and names all mistakes at once.
 func (f *Flags) Config() (Config, error) {
-	c := Config{Quiet: f.quiet, Resume: f.resume, kept: f.kept}
+	c := Config{asked: f.format, Quiet: f.quiet, Resume: f.resume, kept: f.kept}
 	var wrong cmdline.Faults
 	var err error
 	c.Format, err = render.FormatNamed(f.formats, f.format)
@@ -81,7 +82,7 @@ func (f *Flags) Config() (Config, error) {
 // Refuse refuses formats that this result does not have.
 func (c Config) Refuse(others []string) error {
 	var wrong cmdline.Faults
-	_, err := render.FormatNamed(others, c.Format)
+	_, err := render.FormatNamed(others, c.asked)
 	wrong.Note(cmdline.Prefixed("--format", err))
 	for _, s := range c.Saves {
 		_, err := render.FormatOfFile(others, s.Path)

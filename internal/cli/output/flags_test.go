@@ -83,6 +83,10 @@ func TestUnfinishedReplacesNothing(t *testing.T) {
 			t.Errorf("no %q in %q", want, said.String())
 		}
 	}
+	said.Reset()
+	if err := (Config{kept: true}).DeliverPart(Streams{Err: &said}, false, []string{"gobw", "write"}, write("")); err != nil || !strings.Contains(said.String(), "nothing is kept; start with --save FILE.json") {
+		t.Errorf("without --save: %v, %q", err, said.String())
+	}
 	deliver(config(), "116 records")
 	whole, _ = os.ReadFile(path)
 	if files, _ := os.ReadDir(filepath.Dir(path)); string(whole) != "116 records" || len(files) != 1 || config().ToResume() != path {

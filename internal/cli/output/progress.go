@@ -9,10 +9,13 @@ import (
 	"github.com/gobw/gobw/report/plain"
 )
 
-// Write replaces the line by a text.
+// Write replaces the line by a text, as much of it as fits: a line that the terminal breaks could not be replaced.
 func (b *Progress) Write(line string) {
 	if !b.on {
 		return
+	}
+	if s, known := b.out.Err.(sized); known && s.columns > 0 {
+		line = line[:min(len(line), s.columns-1)]
 	}
 	pad := max(b.width-len(line), 0)
 	b.width = len(line)
@@ -23,7 +26,7 @@ func (b *Progress) Write(line string) {
 type Progress struct {
 	out     Streams
 	on      bool
-	width   int
+	width   int       // of the line that is shown
 	started time.Time // of what is shown
 }
 

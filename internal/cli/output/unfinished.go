@@ -79,6 +79,8 @@ func (c Config) DeliverPart(out Streams, complete bool, command []string, write 
 			fmt.Fprintf(out.Err, "; %s is as it was", kept)
 		}
 		fmt.Fprintf(out.Err, "; to go on: %s --resume\n", plain.JoinWords(slices.DeleteFunc(slices.Clone(command), func(a string) bool { return a == "--resume" })))
+	} else {
+		fmt.Fprintln(out.Err, "nothing is kept; start with --save FILE.json: then --resume measures the rest")
 	}
 	return err
 }

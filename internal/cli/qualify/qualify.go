@@ -152,6 +152,9 @@ func (f *flags) config(tool string, args []string) (config, error) {
 	wrong.If(!(f.scale > 0 && f.scale <= 1000), "--scale %g: want more than 0, up to 1000", f.scale)
 	wrong.If(f.runs < 0 || f.runs > 1000, "--runs %d: want 1 to 1000", f.runs)
 	c.Plan, err = qualify.LoadPlan(args[0], qualify.Options{Parse: parse, Unread: f.list || slices.Contains(f.leaveOut, leaveAll)})
+	if err != nil && len(args) == 2 && slices.Contains(qualify.ShippedPlans(), args[1]) {
+		err = fmt.Errorf("PLAN comes first: %s qualify %s %s", tool, args[1], args[0])
+	}
 	wrong.Note(err)
 	if err := errors.Join(wrong...); err != nil {
 		return c, err

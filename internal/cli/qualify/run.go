@@ -171,7 +171,7 @@ func (q *qualification) judge(t *planned, doc *report.Document, err error, secon
 		if errors.Is(err, errTimeout) {
 			code = exit.Failed
 		}
-		result.Outcome, result.Reason = qualify.Broken, strings.ReplaceAll(err.Error(), "\n", "; ")
+		result.Outcome, result.Reason = qualify.Broken, strings.Join(append(strings.Split(err.Error(), "\n"), exit.Remedies(err)...), "; ")
 	case doc != nil && len(t.Expect) > 0:
 		doc.Checks = expect.Judge(doc, t.Expect, expect.Judgement{LineBitsPerS: q.config.Line, Tests: q.earlier, Accept: q.config.Accept})
 		result.Outcome = stats.Gravest(plain.Each(doc.Checks, func(c report.Check) stats.Word { return c.Word })...)
