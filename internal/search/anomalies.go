@@ -127,7 +127,7 @@ func (h *hunt) price(d, i, tests int) {
 	}
 	for k, size := range h.sizes {
 		c := h.ratio(h.sized(p, size), k, tests)
-		if tests == 1 && h.votes == 1 && !h.near(c) {
+		if tests == 1 && !h.near(c) {
 			c = h.ratio(h.sized(p, size), k, costTests)
 		}
 		if tests < baseTests && h.near(c) { // of many dimensions the noise would add up
