@@ -1,6 +1,7 @@
 package control
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"net/netip"
@@ -99,16 +100,11 @@ type Timeouts struct {
 
 // WithDefaults fills in the defaults.
 func (t Timeouts) WithDefaults() Timeouts {
-	set := func(d *time.Duration, v time.Duration) {
-		if *d <= 0 {
-			*d = v
-		}
-	}
-	set(&t.Peer, 3*time.Second)
-	set(&t.Hello, 10*time.Second)
-	set(&t.Phase, 30*time.Second)
-	set(&t.Test, time.Hour)
-	set(&t.Parting, time.Second)
+	t.Peer = cmp.Or(max(t.Peer, 0), 3*time.Second)
+	t.Hello = cmp.Or(max(t.Hello, 0), 10*time.Second)
+	t.Phase = cmp.Or(max(t.Phase, 0), 30*time.Second)
+	t.Test = cmp.Or(max(t.Test, 0), time.Hour)
+	t.Parting = cmp.Or(max(t.Parting, 0), time.Second)
 	return t
 }
 

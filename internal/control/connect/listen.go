@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -124,13 +125,6 @@ func (l *Listener) take(conn net.Conn) {
 }
 
 func (l *Listener) allowed(a netip.Addr) bool {
-	if len(l.o.Allow) == 0 {
-		return true
-	}
-	for _, p := range l.o.Allow {
-		if p.Contains(a.WithZone("")) {
-			return true
-		}
-	}
-	return false
+	admits := func(p netip.Prefix) bool { return p.Contains(a.WithZone("")) }
+	return len(l.o.Allow) == 0 || slices.ContainsFunc(l.o.Allow, admits)
 }

@@ -328,7 +328,7 @@ func (s *Session) Watch(ctx context.Context) (context.Context, context.CancelFun
 
 // End says a last word of kind error, busy or bye and closes. It waits until the peer has it, or a second.
 func (s *Session) End(kind, words string, lost bool) {
-	s.end.Do(func() {
+	s.close(func() {
 		if s.send(Message{Kind: kind, Error: control.Bounded(words), Lost: lost}) == nil {
 			closeWrite(s.Conn)
 			s.mu.Lock()
@@ -340,15 +340,15 @@ func (s *Session) End(kind, words string, lost bool) {
 			case <-time.After(min(time.Second, s.o.Bears)):
 			}
 		}
-		close(s.stop)
-		_ = s.Conn.Close()
 	})
-	s.wg.Wait()
 }
 
 // Abandon closes without a word.
-func (s *Session) Abandon() {
+func (s *Session) Abandon() { s.close(func() {}) }
+
+func (s *Session) close(parting func()) {
 	s.end.Do(func() {
+		parting()
 		close(s.stop)
 		_ = s.Conn.Close()
 	})
