@@ -5,10 +5,15 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 )
 
-// HostCaches reads the caches of the first processor from sysfs.
-func HostCaches() Caches {
+// HostCaches tells the caches of the first processor, read from sysfs once.
+func HostCaches() Caches { return hostCaches() }
+
+var hostCaches = sync.OnceValue(readCaches) //nolint:gochecknoglobals // a cache of constants: what the processor has
+
+func readCaches() Caches {
 	c := defaultCaches()
 	dirs, _ := filepath.Glob("/sys/devices/system/cpu/cpu0/cache/index*")
 	highest := 0

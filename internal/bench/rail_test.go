@@ -19,6 +19,9 @@ func TestRails(t *testing.T) {
 		partTest{"write, both directions", plan.Spec{Operation: plan.Write, Iterations: 300, Verify: plan.VerifyAll, Bidirectional: true}, true},
 		partTest{"margins after a warm-up", plan.Spec{Operation: plan.Write, Duration: 60 * time.Millisecond, Margin: 10 * time.Millisecond, WarmupSteady: true}, false},
 	) {
+		if testing.Short() && tt.name == "margins" {
+			continue // those after a warm-up are margins, too
+		}
 		tt.spec.Rails = 2
 		parts := func(r *report.Record) (here, there []report.Share) { return r.PerRail, r.PeerRails }
 		runParts(t, p, tt, parts, func(t *testing.T, r *report.Record, res *Result) {

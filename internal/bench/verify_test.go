@@ -20,6 +20,9 @@ func TestFlushed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s.Operation, s.Sizes, s.Iterations = plan.Flush, []int{1, 1000, 20000}, 200
+			if testing.Short() {
+				s.Iterations = 60
+			}
 			res, err := p.run(t, s)
 			if err != nil {
 				t.Fatal(err)

@@ -26,7 +26,7 @@ func TestPriorityIsRecorded(t *testing.T) {
 			t.Skip((machine.CPUChoice{Realtime: true}).CheckPriority())
 		}
 		file := filepath.Join(dir, priority+".json")
-		finish(t, dir, "write", "--loopback", "-d", "roce0", "-n", "1000", "--priority", priority, "--quiet", "--save", file)
+		finish(t, dir, "write", "--loopback", "-d", "roce0", "-n", "100", "--warmup=0", "--priority", priority, "--quiet", "--save", file)
 		d, err := report.Load(file)
 		if err != nil {
 			t.Fatal(err)

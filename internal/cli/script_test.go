@@ -15,6 +15,8 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/gobw/gobw/internal/cli/exit"
+	"github.com/gobw/gobw/internal/cli/output"
 	"github.com/gobw/gobw/internal/testrun"
 	"github.com/gobw/gobw/verbs/verbstest"
 )
@@ -42,12 +44,12 @@ func TestScripts(t *testing.T) {
 	}
 }
 
-// runScripts runs scripts with three more commands: 'prometheus FILE' has Prometheus's own parser read a file, 'status CODE CMD...' checks the exit status, 'interrupt FILE SIGNAL CODE
-// CMD...' sends a signal once the command has written a good deal to a file. PATIENT is what every command is told that
+// runScripts runs scripts with four more commands: 'prometheus FILE' has Prometheus's own parser read a file, 'status CODE CMD...' checks the exit status, 'refused CMD...' wants it to
+// be that of a wrong command line, 'interrupt FILE SIGNAL CODE CMD...' sends a signal once the command has written a good deal to a file. PATIENT is what every command is told that
 // measures: nobody is dead because the machine is busy.
 func runScripts(t *testing.T, p testscript.Params, env map[string]string) {
 	t.Helper()
-	p.Cmds = map[string]func(*testscript.TestScript, bool, []string){"status": scriptStatus, "interrupt": scriptInterrupt, "prometheus": scriptPrometheus}
+	p.Cmds = map[string]func(*testscript.TestScript, bool, []string){"status": scriptStatus, "refused": scriptRefused, "interrupt": scriptInterrupt, "prometheus": scriptPrometheus}
 	p.Setup = func(e *testscript.Env) error {
 		e.Setenv("GORACE", os.Getenv("GORACE"))
 		e.Setenv("PATIENT", "--peer-timeout=60s")
@@ -91,6 +93,16 @@ func scriptStatus(ts *testscript.TestScript, neg bool, args []string) {
 	err = ts.Exec(args[1], args[2:]...)
 	if got := statusOf(err); got != want {
 		ts.Fatalf("exit status %d, want %d", got, want)
+	}
+}
+
+// scriptRefused runs the command line in this process: refusing is done before a file of the script's folder is looked for.
+func scriptRefused(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) == 0 {
+		ts.Fatalf("usage: refused CMD...")
+	}
+	if got := Main(args, output.Streams{Out: ts.Stdout(), Err: ts.Stderr()}); got != exit.Usage {
+		ts.Fatalf("exit status %d, want %d", got, exit.Usage)
 	}
 }
 
