@@ -41,24 +41,28 @@ func TestShippedPlans(t *testing.T) {
 				"junit.xml":  `<testsuites name="gobw qualify quick" tests="18" failures="0" errors="0" skipped="0">`,
 				"quick.html": "PASS: plan quick", "quick.json": `"outcome": "pass"`,
 			},
-			[]string{"PASS: plan quick: 12 passed"}, "",
+			[]string{"PASS: plan quick: 12 passed"},
+			"",
 		},
 		{
 			"course, short", "course.yaml -d roce0 --loopback --scale 0.1 --runs 1 --leave-out all --save course.json",
 			[]string{"-s 2:1M", "-s 2,4K,1M", "-s 2:64K", "-s 2,4K,64K"},
 			map[string]string{"course.json": `"name": "noncontig"`},
-			[]string{"software device, not a NIC", "PASS: plan course: 13 passed"}, "",
+			[]string{"software device, not a NIC", "PASS: plan course: 13 passed"},
+			"",
 		},
 		{
 			"course, what it expects", "course -d roce0 --loopback --scale 0.2 --runs 3 --only depth-128,signal-hundredth,noncontig",
 			nil, nil,
-			[]string{"depth-128: pass,", "noncontig: pass,", "0.8*signal-each.msgrate"}, "signal-hundredth",
+			[]string{"depth-128: pass,", "noncontig: pass,", "0.8*signal-each.msgrate"},
+			"signal-hundredth",
 		},
 		{
 			"nic, what needs no NIC of it", "nic -d roce0 --loopback --scale 0.03 --runs 1 --leave-out line --only rate,ud --save nic.xml",
 			nil,
 			map[string]string{"nic.xml": `<skipped message="left out on request`},
-			[]string{"PASS: plan nic: 3 passed"}, "",
+			[]string{"PASS: plan nic: 3 passed"},
+			"",
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
