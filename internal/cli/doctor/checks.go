@@ -35,7 +35,8 @@ type finding struct {
 type end struct {
 	ibvError  error
 	ibvRemedy string
-	devices   []opendevice.Listed // that could be opened
+	hardware  bool                // libibverbs has a device
+	devices   []opendevice.Listed // of those asked for, that could be opened
 	system    system
 }
 
@@ -53,7 +54,7 @@ func (f *findings) add(check string, how severity, where, what, why string, fix 
 // examine lists what is wrong with the end, worst first. need is the number of bytes that the test would register.
 func examine(e end, need uint64) []finding {
 	var all findings
-	hardware := slices.ContainsFunc(e.devices, func(d opendevice.Listed) bool { return !d.Info.Software })
+	hardware := e.hardware || slices.ContainsFunc(e.devices, func(d opendevice.Listed) bool { return !d.Info.Software })
 	if e.ibvError != nil {
 		all.add("libibverbs", note, thisEnd, e.ibvError.Error(), "without libibverbs only the software device roce0 can be used; its figures are this machine's, not a NIC's",
 			e.ibvRemedy, "apt-get install libibverbs1 ibverbs-providers   # or: dnf install libibverbs")
@@ -98,16 +99,21 @@ func rank(s severity) int { return slices.Index([]severity{problem, warning, not
 
 // noHardware looks for the kernel's part when no hardware device is there.
 func (f *findings) noHardware(s *system) {
-	if len(s.RDMAHardware) > 0 && !s.VerbsLoaded {
-		f.add("kernel-modules", problem, thisEnd, fmt.Sprintf("RDMA hardware is present (%v) but the kernel module ib_uverbs is not loaded", s.RDMAHardware),
-			"user space reaches a NIC through ib_uverbs", "modprobe ib_uverbs", "modprobe rdma_ucm")
+	if len(s.RDMAHardware) > 0 {
+		what, why := "the kernel module ib_uverbs is not loaded", "user space reaches a NIC through ib_uverbs"
+		fix := []string{"modprobe ib_uverbs", "modprobe rdma_ucm"}
+		if s.VerbsLoaded {
+			what, why = "it has no verbs device", "the driver's module for RDMA (mlx5_ib for mlx5_core) is not loaded, or a container does not see the device"
+			fix = []string{"dmesg | grep -iE 'mlx|rdma|infiniband'", "modprobe mlx5_ib   # or the one of your driver", "docker run --device /dev/infiniband ...   # in a container"}
+		}
+		f.add("kernel-modules", problem, thisEnd, fmt.Sprintf("RDMA hardware is present (%v) but %s", s.RDMAHardware, what), why, fix...)
 		return
 	}
-	var fix []string
+	fix := []string{"lspci | grep -iE 'ethernet|infiniband'   # is there a NIC that can do RDMA?"}
 	if s.SoftRoCE {
-		fix = []string{"modprobe rdma_rxe", "rdma link add rxe0 type rxe netdev " + cmp.Or(s.DefaultInterface, "eth0"), "gobw devices"}
+		fix = []string{fix[0], "modprobe rdma_rxe", "rdma link add rxe0 type rxe netdev " + cmp.Or(s.DefaultInterface, "eth0"), "gobw devices"}
 	}
-	f.add("no-device", note, thisEnd, "no RDMA device", "tests without -d use roce0, a device in software; qualify, fabric and --expect use it only with -d roce0", fix...)
+	f.add("no-device", note, thisEnd, "no RDMA device, and none on PCI whose driver can do RDMA", "tests without -d use roce0, a device in software; qualify, fabric and --expect use it only with -d roce0", fix...)
 }
 
 // port looks at a port's state, its MTU and its addresses.

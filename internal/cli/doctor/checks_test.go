@@ -54,6 +54,7 @@ func TestExamine(t *testing.T) {
 		{"governor", end{devices: []opendevice.Listed{nic(nil)}, system: system{Linux: true, CPUs: 8, MemlockBytes: -1, Governor: "powersave"}}, 0, "cpu-governor", []string{"powersave", "cpupower"}},
 		{"port 4791", end{devices: []opendevice.Listed{{Info: &verbs.DeviceInfo{Name: "roce0", Software: true, NUMANode: -1}}}, system: system{Linux: true, CPUs: 8, Port4791: "in use"}}, 0, "udp-4791", []string{"rdma_rxe", "ip netns add"}},
 		{"module not loaded", end{system: system{Linux: true, CPUs: 8, RDMAHardware: []string{"mlx5_core 0000:81:00.0"}}}, 0, "kernel-modules", []string{"modprobe ib_uverbs"}},
+		{"module of the driver not loaded", end{system: system{Linux: true, CPUs: 8, VerbsLoaded: true, RDMAHardware: []string{"mlx5_core 0000:81:00.0"}}}, 0, "kernel-modules", []string{"no verbs device", "modprobe mlx5_ib"}},
 		{"iommu", end{devices: []opendevice.Listed{nic(nil)}, system: system{Linux: true, CPUs: 8, MemlockBytes: -1, IOMMUTranslates: true}}, 0, "iommu", []string{"iommu=pt"}},
 	}
 	for _, tt := range tests {
@@ -99,7 +100,7 @@ func TestNamedDeviceIsMissing(t *testing.T) {
 		device := opendevice.Config{Name: "mlx5_99", Providers: []verbs.Provider{roce.New(roce.Options{})}}
 		err := run(t.Context(), output.Streams{Out: &said, Err: &said}, "gobw", device, host, "text")
 		if exit.Code(err) != exit.Missed || !strings.HasPrefix(said.String(), `problem: this end: no device "mlx5_99"; there are: roce0`) ||
-			!strings.Contains(said.String(), "fix: gobw devices") || strings.Contains(said.String(), "serve") || strings.Count(said.String(), "mlx5_99") != 1 {
+			!strings.Contains(said.String(), "fix: lspci") || strings.Contains(said.String(), "gobw devices   # then") || strings.Contains(said.String(), "serve") || strings.Count(said.String(), "mlx5_99") != 1 {
 			t.Errorf("%v\n%s", err, &said)
 		}
 	}

@@ -91,7 +91,7 @@ func run(ctx context.Context, out output.Streams, tool string, device opendevice
 		return err
 	}
 	d := diagnosis{Schema: doctorSchema, Findings: findings{}}
-	there := d.Findings.named(tool, device)
+	there := d.Findings.named(tool, device, mine)
 	d.Findings = append(d.Findings, examine(mine, doctorBytes)...)
 	if host != nil && there {
 		d.Findings.tryPath(ctx, out, tool, device, *host, mine)
@@ -117,8 +117,8 @@ func look(c opendevice.Config) (end, error) {
 	}
 	for _, p := range all {
 		names, err := p.Devices()
-		if _, is := p.(*ibv.Provider); is && err != nil {
-			e.ibvError, e.ibvRemedy = err, verbs.RemedyOf(err)
+		if _, is := p.(*ibv.Provider); is {
+			e.hardware, e.ibvError, e.ibvRemedy = len(names) > 0, err, verbs.RemedyOf(err)
 		}
 		for _, n := range names {
 			asked := func(name string) bool { return name == n.Name || strings.HasPrefix(name, n.Name+"@") }
@@ -134,7 +134,7 @@ func look(c opendevice.Config) (end, error) {
 }
 
 // named opens the devices that were named, as a test would, and tells whether they are there.
-func (f *findings) named(tool string, c opendevice.Config) bool {
+func (f *findings) named(tool string, c opendevice.Config, mine end) bool {
 	if c.Name == "" {
 		return true
 	}
@@ -145,7 +145,7 @@ func (f *findings) named(tool string, c opendevice.Config) bool {
 		err = d.Close()
 	}
 	if err != nil {
-		f.add("device", problem, thisEnd, err.Error(), "", cmp.Or(verbs.RemedyOf(err), tool+" devices   # then -d NAME"))
+		f.add("device", problem, thisEnd, err.Error(), "", cmp.Or(verbs.RemedyOf(err), plain.When(mine.hardware, "%s devices   # then -d NAME", tool)))
 	}
 	return err == nil
 }
