@@ -2,6 +2,7 @@
 package rdmacm
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -239,7 +240,7 @@ func (c *conn) send() {
 		case err != nil:
 			return
 		case n == 0: // see CloseWrite
-			err = errors.Join(c.cm.Disconnect(), io.EOF)
+			err = cmp.Or(c.cm.Disconnect(), io.EOF)
 		default:
 			err = c.sendOne(r)
 		}
