@@ -187,6 +187,7 @@ func (c *conn) outcome(w verbs.Completion) error {
 			return context.Cause(c.ctx)
 		case <-time.After(c.peer):
 		}
+	default:
 	}
 	return &verbs.CompletionError{Device: c.qp.Device().Info().Name, Completion: w}
 }
