@@ -18,27 +18,33 @@ type peer struct {
 	hello   Hello
 	program string
 	session *frame.Session
-	send    func(*Orders) // asks for an answer, after those to the orders before
+	orders  chan *Orders // not sent yet
 	stop    context.CancelCauseFunc
 	wg      sync.WaitGroup
 }
 
+// mostWaiting is how many orders wait for the answers to those before them: an agent that gives none is left out long before.
+const mostWaiting = 64
+
 // start lets the agent be asked. Who hears is told each answer, and once why the agent has gone.
 func (p *peer) start(hear func(o *Orders, a *Answer, gone error)) {
 	ctx, cancel := context.WithCancelCause(context.Background())
-	p.stop = cancel
-	var turn sync.Mutex
-	p.send = func(o *Orders) {
-		p.wg.Go(func() {
-			turn.Lock()
-			defer turn.Unlock()
-			if a, err := p.exchange(ctx, o); err == nil {
+	p.stop, p.orders = cancel, make(chan *Orders, mostWaiting)
+	p.wg.Go(func() {
+		for {
+			select {
+			case o := <-p.orders:
+				a, err := p.exchange(ctx, o)
+				if err != nil {
+					cancel(err)
+					return
+				}
 				hear(o, a, nil)
-			} else {
-				cancel(err)
+			case <-ctx.Done():
+				return
 			}
-		})
-	}
+		}
+	})
 	p.wg.Go(func() {
 		ctx, done := p.session.Watch(ctx)
 		defer done()
@@ -47,6 +53,15 @@ func (p *peer) start(hear func(o *Orders, a *Answer, gone error)) {
 			hear(nil, nil, ended(err))
 		}
 	})
+}
+
+// send asks for an answer, after those to the orders before.
+func (p *peer) send(o *Orders) {
+	select {
+	case p.orders <- o:
+	default:
+		p.stop(fmt.Errorf("%d orders wait for its answer", mostWaiting))
+	}
 }
 
 // errOver ends the conversation with an agent when the run is over.

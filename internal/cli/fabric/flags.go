@@ -71,6 +71,7 @@ func (f *flags) bind(cmd *cobra.Command, kind plan.Kind) {
 	cmdline.Parsed(fs, wrong, &c.coordinator, "coordinator", "", "", "rank 0 is at this `ADDRESS`: HOST or HOST:PORT; at rank 0 itself: listen on :PORT", func(text string) (string, error) {
 		host, port, err := net.SplitHostPort(text)
 		if err != nil {
+			c.port = 0
 			return text, nil //nolint:nilerr // a host alone
 		}
 		n, err := strconv.ParseUint(port, 10, 16)

@@ -3,8 +3,24 @@ package fabric
 import (
 	"testing"
 
+	"github.com/spf13/cobra"
+
 	"github.com/gobw/gobw/internal/fabric"
+	"github.com/gobw/gobw/internal/plan"
 )
+
+// TestCoordinatorTwice: of a flag that is given twice the last holds, and nothing of the first.
+func TestCoordinatorTwice(t *testing.T) {
+	f := &flags{}
+	cmd := &cobra.Command{}
+	f.bind(cmd, plan.Bandwidth)
+	if err := cmd.ParseFlags([]string{"--coordinator", "one:5000", "--coordinator", "two"}); err != nil {
+		t.Fatal(err)
+	}
+	if f.config.coordinator != "two" || f.config.port != 0 {
+		t.Errorf("rank 0 is sought at %s, port %d", f.config.coordinator, f.config.port)
+	}
+}
 
 // TestPorts: all ranks of a run come to the same port, and the one of --coordinator is it, however low.
 func TestPorts(t *testing.T) {
