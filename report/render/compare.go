@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strings"
 
@@ -117,27 +118,16 @@ func comparisonClosing(c *compare.Comparison) []string {
 		out = append(out, fmt.Sprintf("geometric mean of %s over %s: %s (%s to %s)",
 			g.Figure, plain.Plural(g.Points, "point"), percent(g.Ratio-1), percent(g.Effect.Interval.Low), percent(g.Effect.Interval.High)))
 	}
-	for i, only := range [][]string{c.OnlyOld, c.OnlyNew} {
-		side := []string{"only in old: ", "only in new: "}[i]
-		for k, s := range only {
-			if k == mostAlone {
-				out = append(out, fmt.Sprintf("%s%d more", side, len(only)-k))
-				break
-			}
-			out = append(out, side+s)
-		}
-	}
-	for _, s := range c.LeftOut {
-		out = append(out, "left out: "+s)
-	}
-	for _, s := range c.Incomplete {
-		out = append(out, "INCOMPLETE: "+s)
-	}
-	for _, d := range c.Unlike {
-		out = append(out, "NOT ALIKE: "+d.String())
-	}
-	for _, d := range c.Changed {
-		out = append(out, "changed: "+d.String())
+	return slices.Concat(out, listed("only in old", c.OnlyOld, mostAlone), listed("only in new", c.OnlyNew, mostAlone),
+		listed("left out", c.LeftOut, math.MaxInt), listed("INCOMPLETE", c.Incomplete, math.MaxInt),
+		listed("NOT ALIKE", plain.Each(c.Unlike, compare.Difference.String), math.MaxInt), listed("changed", plain.Each(c.Changed, compare.Difference.String), math.MaxInt))
+}
+
+// listed are lines that begin alike; those beyond the most are counted.
+func listed(head string, lines []string, most int) []string {
+	out := plain.Each(lines[:min(len(lines), most)], func(line string) string { return head + ": " + line })
+	if more := len(lines) - most; more > 0 {
+		out = append(out, fmt.Sprintf("%s: %d more", head, more))
 	}
 	return out
 }
@@ -156,7 +146,7 @@ func Comparison(w io.Writer, format string, c *compare.Comparison) error {
 		})
 	}
 	return result{
-		sheet: sheet{labels: c.Labels, tables: comparisonTables(c), closing: closing}, json: c,
+		labels: c.Labels, tables: comparisonTables(c), closing: closing, json: c,
 		families: func() metrics { return newMetrics().comparison(c) },
 	}.write(w, format)
 }

@@ -133,13 +133,18 @@ func (t noncontigTable) strides() int {
 	return len(seen)
 }
 
-func (n experiment) goodputGrid(t noncontigTable) table {
+// grid is the table of a part with the columns that tell its rows apart.
+func (n experiment) grid(t noncontigTable, what string) table {
 	k := t.Key
 	if t.strides() == 1 {
 		k.Stride = t.cells[0].Stride
 	}
-	g := table{Title: n.title(k) + "; " + n.circumstances() + ": goodput in Gb/s", Header: t.placeHeader()}
-	g.keys = len(g.Header)
+	h := t.placeHeader()
+	return table{Title: n.title(k) + "; " + n.circumstances() + ": " + what, Header: h, keys: len(h)}
+}
+
+func (n experiment) goodputGrid(t noncontigTable) table {
+	g := n.grid(t, "goodput in Gb/s")
 	strategies := slices.DeleteFunc(t.strategies(), func(s string) bool { return s == noncontig.Control })
 	device, cpu := noncontig.Sides(t.Shape)
 	g.Header = append(append(g.Header, strategies...), "ratio")
@@ -235,15 +240,7 @@ func known(v *float64, scale float64) string {
 // costGrid sets latency, CPU time and requests of the device's way and of the CPU's side by side.
 func (n experiment) costGrid(t noncontigTable) table {
 	device, cpu := noncontig.Sides(t.Shape)
-	k := t.Key
-	if t.strides() == 1 {
-		k.Stride = t.cells[0].Stride
-	}
-	g := table{
-		Title: fmt.Sprintf("%s; %s: cost of a message: first %s, then %s", n.title(k), n.circumstances(), device, cpu),
-	}
-	g.Header = t.placeHeader()
-	g.keys = len(g.Header)
+	g := n.grid(t, fmt.Sprintf("cost of a message: first %s, then %s", device, cpu))
 	g.Header = append(g.Header, "p50 us", "p99 us", "CPU ns/KiB", "peer CPU ns/KiB", "WRs", "SGEs")
 	for i := range t.cells {
 		c := &t.cells[i]
@@ -327,7 +324,7 @@ const fullStrength = 4 // a speed-up of this much has the strongest colour
 // one, for each.
 func (n experiment) heatMap(d *report.Document, t noncontigTable) plot.Figure {
 	var blocks []int64
-	var rows, columns []string
+	var rows []string
 	for i := range t.cells {
 		c := &t.cells[i]
 		if c.Question == nil {
@@ -337,33 +334,24 @@ func (n experiment) heatMap(d *report.Document, t noncontigTable) plot.Figure {
 		rows = plain.AddNew(rows, rowName(c))
 	}
 	gather, copying := noncontig.Sides(t.Shape)
-	axis := "block size"
-	if t.given() {
-		axis, columns = gather+" over "+copying, []string{""}
-	} else if len(blocks) < 2 {
-		return nil
-	}
-	if len(rows) == 0 {
-		return nil
-	}
 	slices.Sort(blocks)
-	if !t.given() {
-		slices.SortStableFunc(rows, noncontig.CompareStrides)
-		for _, b := range blocks {
-			columns = append(columns, plain.Bytes(float64(b)))
-		}
-	}
 	h := &plot.HeatMap{
 		Title: fmt.Sprintf("Speed-up of %s over %s, %s", gather, copying, n.title(t.Key)), Subtitle: n.subtitle(d),
-		XLabel: axis, YLabel: "stride",
+		XLabel: "block size", YLabel: "stride",
 		Categories: []string{gather + " is faster (above 1)", copying + " is faster (below 1)"},
-		Columns:    columns,
+		Columns:    plain.Each(blocks, func(b int64) string { return plain.Bytes(float64(b)) }),
 	}
-	if t.given() {
-		h.YLabel = "layout"
+	switch {
+	case len(rows) == 0 || len(blocks) < 2 && !t.given():
+		return nil
+	case t.given():
+		h.XLabel, h.YLabel, h.Columns = gather+" over "+copying, "layout", []string{""}
+	default:
+		slices.SortStableFunc(rows, noncontig.CompareStrides)
+		h.Paths = n.crossoverPaths(t, blocks, rows)
 	}
 	for _, name := range rows {
-		row := make([]plot.Cell, len(columns))
+		row := make([]plot.Cell, len(h.Columns))
 		for i := range t.cells {
 			c := &t.cells[i]
 			if c.Question == nil || rowName(c) != name {
@@ -377,9 +365,6 @@ func (n experiment) heatMap(d *report.Document, t noncontigTable) plot.Figure {
 		}
 		h.Rows = append(h.Rows, strideName(name))
 		h.Cells = append(h.Cells, row)
-	}
-	if !t.given() {
-		h.Paths = n.crossoverPaths(t, blocks, rows)
 	}
 	drawn := func(mark string) bool {
 		return slices.ContainsFunc(h.Cells, func(row []plot.Cell) bool {

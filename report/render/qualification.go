@@ -138,8 +138,8 @@ func Qualification(w io.Writer, format string, q *qualify.Qualification) error {
 	whole.Schema = qualify.Version
 	docs := q.Documents()
 	r := result{
-		sheet: sheet{tables: []table{outcomes(q)}, closing: reasons(q), verdict: q.Summary(), good: q.Outcome == stats.Pass},
-		json:  &whole, docs: docs, pictures: func() []Picture { return Pictures(docs) }, suites: func() []suite { return qualificationSuites(q) },
+		tables: []table{outcomes(q)}, closing: reasons(q), verdict: q.Summary(), good: q.Outcome == stats.Pass,
+		json: &whole, docs: docs, pictures: func() []Picture { return Pictures(docs) }, suites: func() []suite { return qualificationSuites(q) },
 		families: func() metrics { return qualificationFamilies(q) },
 	}
 	if q.Label != "" {

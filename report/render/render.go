@@ -99,7 +99,7 @@ func Documents(w io.Writer, format string, docs []*report.Document) error {
 		return each(w, docs, "\n", func(w io.Writer, d *report.Document) error { return documentSheet(d).write(w, format) })
 	}
 	r := result{
-		sheet: sheet{title: "gobw"}, docs: docs, pictures: func() []Picture { return Pictures(docs) }, families: func() metrics { return families(docs) },
+		title: "gobw", docs: docs, pictures: func() []Picture { return Pictures(docs) }, families: func() metrics { return families(docs) },
 		suites: func() []suite { return plain.Each(docs, suiteOf) },
 	}
 	if format == "html" {

@@ -28,7 +28,7 @@ func Trend(w io.Writer, format string, t *trend.Trend, since *compare.Comparison
 		changes += len(t.Series[i].Changes)
 	}
 	r := result{
-		sheet: sheet{title: "trend of " + plain.Plural(t.Results, "result"), labels: t.Labels, tables: trendTables(t), closing: trendClosing(t)},
+		title: "trend of " + plain.Plural(t.Results, "result"), labels: t.Labels, tables: trendTables(t), closing: trendClosing(t),
 		json: struct {
 			*trend.Trend
 			Since *compare.Comparison `json:"since,omitempty"`
@@ -111,17 +111,7 @@ func trendClosing(t *trend.Trend) []string {
 	}
 	out = append(out, fmt.Sprintf("%s from %s to %s; changes by E-divisive at %s, %d series judged together (%s); same: within ±%s",
 		plain.Plural(t.Results, "result"), day(t.From), day(t.To), stats.Percent(t.Confidence), len(t.Series), t.Procedure, stats.Percent(t.Margin)))
-	for _, d := range t.Incomplete {
-		out = append(out, "INCOMPLETE: "+d)
-	}
-	for i, s := range t.LeftOut {
-		if i == mostTold {
-			out = append(out, fmt.Sprintf("left out: %d more", len(t.LeftOut)-i))
-			break
-		}
-		out = append(out, "left out: "+s)
-	}
-	return out
+	return slices.Concat(out, listed("INCOMPLETE", t.Incomplete, math.MaxInt), listed("left out", t.LeftOut, mostTold))
 }
 
 // TrendPictures draws at most so many series over time, those that changed most recently first: the results as dots, the
