@@ -179,7 +179,7 @@ func TestLoadAll(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	q := &qualify.Qualification{Plan: "quick", Outcome: stats.Pass, Tests: []qualify.Result{{Name: "first", Outcome: stats.Pass, Document: saved("sample")}, {Name: "second", Outcome: qualify.Skipped}}}
-	if err := qualify.Save(path, q); err != nil {
+	if err := report.WriteFile(path, func(w io.Writer) error { return render.Qualification(w, "json", q) }); err != nil {
 		t.Fatal(err)
 	}
 	docs, err = report.LoadAll(path)

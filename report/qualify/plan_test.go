@@ -2,6 +2,7 @@ package qualify
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
@@ -296,10 +297,13 @@ func TestBaselineOfPlan(t *testing.T) {
 		return d
 	}
 	file := filepath.Join(t.TempDir(), "base.json")
-	base := &Qualification{Plan: "p", Tests: []Result{
+	base, err := json.Marshal(Qualification{Schema: Version, Plan: "p", Tests: []Result{
 		{Name: "steady", Document: other}, {Name: "write", Document: same}, {Name: "grid", Document: grid("pack", 8e9)},
-	}}
-	if err := Save(file, base); err != nil {
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, base, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for _, tt := range []struct {

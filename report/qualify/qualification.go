@@ -1,9 +1,7 @@
 package qualify
 
 import (
-	"encoding/json"
 	"fmt"
-	"io"
 	"strings"
 	"time"
 
@@ -72,20 +70,6 @@ func (q *Qualification) Documents() []*report.Document {
 		}
 	}
 	return out
-}
-
-// Save writes a qualification as [Save] writes a document.
-func Save(path string, q *Qualification) error {
-	c := *q
-	c.Schema = Version
-	b, err := json.MarshalIndent(&c, "", "  ")
-	if err != nil {
-		return &report.FileError{File: path, Err: err}
-	}
-	return report.WriteFile(path, func(w io.Writer) error {
-		_, err := w.Write(append(b, '\n'))
-		return err
-	})
 }
 
 // Load reads a saved qualification; nil where the file holds something else.

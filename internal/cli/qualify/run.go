@@ -228,7 +228,9 @@ func (q *qualification) checkResumed() error {
 func (q *qualification) checkpoint() {
 	partial := *q.report
 	partial.Outcome, partial.ExitCode, partial.Finished = qualify.Broken, exit.Failed, time.Now().UTC()
-	_ = q.keeper.Keep(q.config.Output, func(path string) error { return qualify.Save(path, &partial) })
+	_ = q.keeper.Keep(q.config.Output, func(path string) error {
+		return report.WriteFile(path, func(w io.Writer) error { return render.Qualification(w, "json", &partial) })
+	})
 }
 
 // errTimeout ends a test that takes longer than its plan allows.
