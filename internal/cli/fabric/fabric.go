@@ -18,6 +18,7 @@ import (
 	"github.com/gobw/gobw/internal/cli/output"
 	"github.com/gobw/gobw/internal/fabric"
 	"github.com/gobw/gobw/internal/plan"
+	"github.com/gobw/gobw/report/plain"
 )
 
 // NewCommand makes 'fabric'.
@@ -83,7 +84,12 @@ func run(ctx context.Context, out output.Streams, c config) error {
 		return exit.SetupError{Err: err}
 	}
 	c.run.Ranks, c.run.Hosts, c.run.Names, c.run.Key = id.Size, id.Hosts, c.hosts, key
-	return coordinate(ctx, out, c, l, c.own(me))
+	mine := c.own(me)
+	if len(c.hosts) > 0 && !c.output.Quiet {
+		fmt.Fprintf(out.Err, "gobw fabric: %son each other host type: %s fabric --coordinator %s\n",
+			plain.When(mine == nil, "this host (%s) is not in --hosts and only coordinates; ", me.Host), c.command[0], me.Host+plain.When(c.port > 0, ":%d", c.port))
+	}
+	return coordinate(ctx, out, c, l, mine)
 }
 
 // identity is this process's part: that which a launcher gave it, or rank 0's of a list of hosts, or, with a coordinator alone, rank
