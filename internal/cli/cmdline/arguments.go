@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/gobw/gobw/internal/cli/exit"
+	"github.com/gobw/gobw/internal/plan"
 	"github.com/gobw/gobw/report/plain"
 )
 
@@ -28,9 +29,12 @@ func IsCobraUsage(err error) bool {
 func FlagError(c *cobra.Command, err error) error {
 	text := err.Error()
 	unknown := func(flag string) string {
-		if flag != "" && strings.Contains(c.Use, " '") {
-			words := strings.Join(append(c.Flags().Args(), flag), " ") // those before the flag
-			return fmt.Sprintf("; put the test and its flags in quotes: %s '%s ...'", c.CommandPath(), words)
+		if strings.Contains(c.Use, " '") && testWith(c, strings.TrimLeft(flag, "-"), plan.Operations()...) != nil {
+			test := append([]string{"write HOST"}, c.Flags().Args()...) // those before the flag
+			if len(test) > 1 && !strings.Contains(test[len(test)-1], " ") {
+				test = []string{strings.Join(test[1:], " ")}
+			}
+			return fmt.Sprintf("; put the test and its flags in quotes: %s '%s %s ...'", c.CommandPath(), test[len(test)-1], flag)
 		}
 		return fmt.Sprintf("; '%s --help' lists all", c.CommandPath())
 	}
@@ -51,12 +55,9 @@ func FlagError(c *cobra.Command, err error) error {
 			text += unknown("--" + name)
 		}
 	} else if strings.HasPrefix(text, "unknown shorthand flag: ") {
-		flag := ""
 		if letter := regexp.MustCompile(`'(.)' in`).FindStringSubmatch(text); letter != nil {
-			flag = "-" + letter[1]
-			text += cmp.Or(perftestFlag(c, letter[1]), synonym(c, letter[1]))
+			text += cmp.Or(perftestFlag(c, letter[1]), synonym(c, letter[1]), unknown("-"+letter[1]))
 		}
-		text += unknown(flag)
 	} else if m := regexp.MustCompile(`^invalid argument (".*") for "(.*)" flag: (.*)$`).FindStringSubmatch(text); m != nil {
 		text = fmt.Sprintf("%s %s: %s", m[2], m[1], badNumber(m[3]))
 	} else if m := regexp.MustCompile(`^flag needs an argument: (?:'(.)' in|--(.*))`).FindStringSubmatch(text); m != nil {

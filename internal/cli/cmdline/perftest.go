@@ -21,7 +21,10 @@ var ours = map[string]string{ //nolint:gochecknoglobals // a constant table
 	"rate_limit": "give --rate 10G", "rate_units": "--rate names its unit", "output": "give --save FILE.json, or --format json",
 	"report-both": "--format json has both directions", "perform_warm_up": "give --warmup N", "data_validation": "give --verify=all",
 	"pin_cores": "give --cpu N", "margin": "not needed: --warmup steady (the default) does not count the start", "report-counters": "--format json has the counters of both ends",
-	"limit_bw": "give --expect 'bw >= 10 Gb/s'", "limit_msgrate": "give --expect 'msgrate >= 2M'", "report_gbits": "figures name their units",
+	"limit_bw": "give --expect 'bw >= 10 Gb/s'", "limit_msgrate": "give --expect 'msgrate >= 2M'", "report_gbits": "leave it out: the table is in Gb/s", "qp": "a latency test has one queue pair; for more: gobw write HOST -q 4",
+	"post_list":      "a latency test posts one message at a time; for more: gobw write HOST -l 4",
+	"run_infinitely": "give --duration (-D)", "noPeak": "leave it out: only perftest's text needs it", "dualport": "give --device (-d) A,B", "comm_rdma_cm": "leave it out: gobw and golat connect by TCP first",
+	"com_rdma_cm": "leave it out: gobw and golat connect by TCP first", "tos": "give --tclass 106", "mr_per_qp": "leave it out: the buffers are one region",
 	"use_old_post_send": "give --post-api post_send", "CPU-freq": "nothing is to do: leave it out",
 }
 
@@ -43,23 +46,38 @@ func perftestFlag(c *cobra.Command, name string) string {
 		}
 		return fmt.Sprintf("; a latency test has none: gobw %s -%s", command, name)
 	}
-	if !acts {
-		return fmt.Sprintf("; leave it out: %s ignores it", tool)
-	}
 	if t, _ := perftestcli.ToolNamed(tool); t.Operation != plan.Operation(command) {
-		if other, _, err := c.Root().Find([]string{string(t.Operation)}); err == nil && (other.Flags().Lookup(name) != nil || len(name) == 1 && other.Flags().ShorthandLookup(name) != nil) {
+		if other := testWith(c, name, t.Operation); other != nil {
 			return fmt.Sprintf("; '%s' has it, not '%s'", other.CommandPath(), c.CommandPath())
 		}
 	}
-	text := fmt.Sprintf("; 'gobw version --install-links DIR' makes %s, which takes perftest's flags", tool)
+	links := fmt.Sprintf("; 'gobw version --install-links DIR' makes %s, which takes perftest's flags", tool)
+	text := fmt.Sprintf("; %s has none", program) + links
+	switch {
+	case long == "qp" || long == "post_list": // ignored with 1, refused with more
+		links = ""
+	case !acts:
+		return fmt.Sprintf("; leave it out: %s ignores it", tool)
+	}
 	hint := ours[long]
 	if flag := regexp.MustCompile(`--([a-z-]+)`).FindStringSubmatch(hint); flag != nil && c.Flags().Lookup(flag[1]) == nil {
 		return text
 	}
 	if hint != "" {
-		text = "; " + hint + text
+		text = "; " + hint + links
 	}
 	return text
+}
+
+// testWith is the first command of these operations that has a flag, or nil. name is a long one, or a letter.
+func testWith(c *cobra.Command, name string, operations ...plan.Operation) *cobra.Command {
+	for _, op := range operations {
+		test, _, err := c.Root().Find([]string{string(op)})
+		if err == nil && (test.Flags().Lookup(name) != nil || len(name) == 1 && test.Flags().ShorthandLookup(name) != nil) {
+			return test
+		}
+	}
+	return nil
 }
 
 // CommandError words an unknown command: perftest's names, and those of the other program, lead to ours.
@@ -72,6 +90,9 @@ func CommandError(err error) error {
 	rest, near, _ := strings.Cut(rest, "Did you mean this?")
 	program, _, _ := strings.Cut(strings.Trim(rest, `"`), `"`)
 	word = strings.Trim(word, `"`)
+	if strings.Contains(word, " ") {
+		return fmt.Errorf("unknown command %q: type it without quotes: %s %[1]s", word, program)
+	}
 	if tool, is := perftestcli.ToolNamed("ib_" + strings.TrimPrefix(word, "ib_")); is {
 		right := map[plan.Kind]string{plan.Bandwidth: "gobw", plan.Latency: "golat"}[tool.Kind]
 		return fmt.Errorf("unknown command %q: type '%s %s'; 'gobw version --install-links DIR' makes %s", word, right, tool.Operation, tool.Name)

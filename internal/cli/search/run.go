@@ -68,7 +68,7 @@ func run(ctx context.Context, out output.Streams, c config) error {
 	}
 	keeper, bar, trouble := output.Keeper{}, output.NewProgress(out, c.Output.Quiet), false
 	s.Tell = func(engine.Step) {
-		bar.Write(fmt.Sprintf("%d tests in %v", len(s.Steps()), time.Since(r.Started).Round(time.Second)))
+		bar.Write(fmt.Sprintf("%s in %v", plain.Plural(len(s.Steps()), "test"), time.Since(r.Started).Round(time.Second)))
 		err := keeper.Keep(c.Output, func(path string) error {
 			finish(nil)
 			return report.WriteFile(path, func(w io.Writer) error { return r.Write(w, "json") })

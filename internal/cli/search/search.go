@@ -120,7 +120,7 @@ func newQuestion(tool, question, short string, kind plan.Kind, out output.Stream
 	fs.SortFlags = false
 	length := map[string]string{anomalies: "10m"}[question]
 	cmdline.Parsed(fs, &f.wrong, &f.Limit, "time", "", length, "end after this `TIME`: 30m", plan.ParseTime)
-	fs.IntVar(&f.Points, "points", 0, "end after `N` tests")
+	fs.IntVar(&f.Points, "points", 0, "end after `N` tests; 0: no limit")
 	cmdline.Parsed(fs, &f.wrong, &f.testTime, "test-time", "", "100ms", "measure each test for `TIME`", plan.ParseTime)
 	switch question {
 	case dips:
@@ -145,17 +145,17 @@ func newQuestion(tool, question, short string, kind plan.Kind, out output.Stream
 func (f *commandFlags) validated(tool, question string, kind plan.Kind, line string) (config, error) {
 	c, wrong := f.config, slices.Clone(f.wrong)
 	c.Tool, c.Question, c.Args, c.Fix = tool, question, measure.CommandLine(tool), map[string]string{}
+	wrong.If(c.By != byRate && c.By != byCPU, "--by %q: want rate or cpu%s", c.By, plain.When(c.By == byLatency, "; for latency: golat search best 'send HOST'"))
 	if kind == plan.Latency {
 		c.By = byLatency
 	}
 	wrong.Note(c.parseTest(line))
-	wrong.If(goals()[c.By].value == nil, "--by %q: want rate or cpu", c.By)
 	wrong.If(question == dips && c.Test.Plan.Operation == plan.Atomic, "atomics have one size: 8 bytes")
 	length := f.testTime
 	wrong.If(length > 0 && length < 10*time.Millisecond || length > mostTestTime, "--test-time %v: want 10ms to %v", length, mostTestTime)
 	c.Test.Plan.Iterations, c.Test.Plan.Duration = 0, length
 	c.Test.Plan.WarmupSteady, c.Test.Plan.Warmup, c.Test.Plan.Runs, c.Test.Plan.NoPeak, c.Test.Plan.CPU = false, 0, 1, true, c.By == byCPU
-	wrong.If(c.Points < 0, "--points %d: want 1 or more", c.Points)
+	wrong.If(c.Points < 0, "--points %d: want 0 or more", c.Points)
 	names := plain.Each(settings(), func(s setting) string { return s.Name })
 	for _, name := range c.Only {
 		wrong.If(!slices.Contains(names, name), "--only %s: no such setting%s", name, plain.Choices(name, names))
@@ -195,6 +195,9 @@ func (c *config) parseTest(line string) error {
 		return err
 	}
 	if len(words) > 0 && (words[0] == "gobw" || words[0] == "golat") {
+		if words[0] != c.Tool && c.Question == anomalies {
+			return fmt.Errorf("%q: anomalies are of bandwidth tests: give HOST, or a test of gobw", line)
+		}
 		if words[0] != c.Tool {
 			return fmt.Errorf("%q: use '%s search'", line, words[0])
 		}
@@ -213,6 +216,9 @@ func (c *config) parseTest(line string) error {
 			if typed.Changed(name) {
 				return fmt.Errorf("%q: leave out --%s: the search sets it", line, name)
 			}
+		}
+		if c.Question == dips && typed.Changed("size") {
+			return fmt.Errorf("%q: leave out --size (-s) in the test; after it, -s 2:64K says from where to where to search", line)
 		}
 		return nil
 	})

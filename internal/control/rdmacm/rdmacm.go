@@ -30,8 +30,8 @@ func ConnectionManagerOf(d verbs.Device) (verbs.ConnectionManager, error) {
 		return m, nil
 	}
 	return nil, &verbs.Error{
-		Verb: "connect by RDMA CM (-R, -z)", Device: d.Info().Name, Err: fmt.Errorf("%w: this device has no RDMA CM", verbs.ErrUnsupported),
-		Fix: "leave -R (or -z) out at both ends, or choose one of the kernel's devices with -d ('gobw devices' lists them)",
+		Verb: "connect by RDMA CM", Device: d.Info().Name, Err: fmt.Errorf("%w: this device has no RDMA CM", verbs.ErrUnsupported),
+		Fix: "leave -R out (with a perftest at the other end also -R or -z there), or choose one of the kernel's devices with -d ('gobw devices' lists them)",
 	}
 }
 
