@@ -295,10 +295,12 @@ func (d *Driver) account(began job.Ticks, p job.Progress) {
 	}
 	if start := d.start(); d.Limits.Lead > 0 && d.Limits.Duration > 0 && start > 0 {
 		m := &mark{at: now, p: p, threads: d.Threads()}
-		if d.Trace.From == nil && now >= start+d.Limits.Lead {
+		opens, closes := start+d.Limits.Lead, start+d.Limits.Duration-d.Limits.Tail
+		switch {
+		case d.Trace.From == nil && now >= opens && now < (opens+closes)/2: // later, a burst of completions would be the test: all of it counts
 			d.Trace.From = m
 			d.Trace.Recorder.Reset()
-		} else if d.Trace.To == nil && now >= start+d.Limits.Duration-d.Limits.Tail {
+		case d.Trace.From != nil && d.Trace.To == nil && now >= closes:
 			d.Trace.To = m
 			d.Trace.Recorder = d.Trace.Recorder.Clone()
 		}

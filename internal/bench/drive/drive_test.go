@@ -27,6 +27,30 @@ func TestStreamStartsWithItsFirstMessage(t *testing.T) {
 	}
 }
 
+// TestWindowThatIsMissed holds that an end which looks up only as its sampling window closes does not take the last moment for the test.
+func TestWindowThatIsMissed(t *testing.T) {
+	const ms = job.Ticks(time.Millisecond)
+	for _, c := range []struct {
+		late    job.Ticks // first look, since the first message; the window is from 200 to 800 ms
+		sampled bool
+	}{{210 * ms, true}, {700 * ms, false}, {1200 * ms, false}} {
+		d := &Driver{
+			Ours: true,
+			Task: Task{
+				Plan: settled(t, plan.Spec{Operation: plan.Write, Kind: plan.Bandwidth}, true, plan.Peer{}), PerNs: 1, Job: &job.Job{Shape: job.Stream},
+				Limits: Limits{Duration: 1000 * ms, Lead: 200 * ms, Tail: 200 * ms}, Trace: NewTrace(ms, 0, &job.Recorder{}),
+			},
+		}
+		first := job.Now() - c.late
+		d.account(first, job.Progress{FirstPost: first, LastDone: first + 1, Completed: 100})
+		d.account(first, job.Progress{FirstPost: first, LastDone: first + c.late, Completed: 1100})
+		d.Trace.Last = d.p
+		if m := d.Trace.Measured(1, true); (d.Trace.From != nil) != c.sampled || !c.sampled && m.Messages != 1100 {
+			t.Errorf("first look after %v: sampled %v, %+v", time.Duration(c.late), d.Trace.From != nil, m)
+		}
+	}
+}
+
 // settled is a test of the software device, at the client or the server.
 func settled(t *testing.T, spec plan.Spec, dialled bool, peer plan.Peer) *plan.Settled {
 	t.Helper()
