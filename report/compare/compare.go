@@ -189,8 +189,8 @@ func (c *Comparison) match(before, after *series.Collection, o Options) {
 			c.OnlyOld = append(c.OnlyOld, b.String()+otherwise(b, after))
 			continue
 		}
-		row := b.Row + plain.When(b.By != a.By, " (%s %s → %s)", o.By, cmp.Or(b.By, "none"), cmp.Or(a.By, "none"))
-		c.Points = append(c.Points, NewPoint(b.Group, row, b.Of, b.Values, a.Values, stats.Unpaired, o.Confidence))
+		group := b.Group + plain.When(b.By != a.By, ", %s %s → %s", o.By, cmp.Or(b.By, "none"), cmp.Or(a.By, "none"))
+		c.Points = append(c.Points, NewPoint(group, b.Row, b.Of, b.Values, a.Values, stats.Unpaired, o.Confidence))
 		sides = append(sides, [2]Side{sideOf("old", b), sideOf("new", a)})
 	}
 	for _, a := range after.Series {

@@ -81,7 +81,7 @@ func TestCompareRefusesUnlikeGrids(t *testing.T) {
 		}
 		if c, err := Documents([]*report.Document{old}, []*report.Document{&now}, Options{By: name}); err != nil || len(c.Points) == 0 {
 			t.Errorf("--by %s compares nothing: %v", name, err)
-		} else if name == "cache" && strings.Contains(c.Points[0].Group, "hot") {
+		} else if name == "cache" && c.Points[0].Group != "non-contiguous, gather, cache hot → cold" {
 			t.Errorf("hot and cold, under the title %q", c.Points[0].Group)
 		}
 	}
@@ -204,7 +204,7 @@ func TestCompareByAField(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c.Points[0].Word != stats.Worse || !strings.Contains(c.Points[0].Row, "qps 1 → 4") {
+	if c.Points[0].Word != stats.Worse || !strings.Contains(c.Points[0].Group, "qps 1 → 4") {
 		t.Errorf("got %+v", c.Points[0])
 	}
 	both := saved("repeated")

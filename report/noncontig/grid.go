@@ -66,6 +66,14 @@ type Point struct {
 	Runs []Run `json:"runs"`
 }
 
+// Name of the point's layout: "64 B x 1024, stride 2x".
+func (p *Point) Name() string {
+	if p.Stride == AsGiven || p.Stride == "" {
+		return p.Layout
+	}
+	return fmt.Sprintf("%s x %d, stride %s", plain.Bytes(float64(p.BlockBytes)), p.Blocks, p.Stride)
+}
+
 // Plan is all that was settled of a point: its key, by which comparisons and baselines match. The bytes that the layouts in flight
 // take follow from the cache, the layouts and the window.
 type Plan struct {

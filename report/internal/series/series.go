@@ -113,7 +113,7 @@ func (c *Collection) addGrid(d *report.Document, by string) error {
 		rest, value, _ := n.Plan(p).Without(by)
 		for j := range p.Runs {
 			s, err := c.add(Key{Grid: rest, Figure: goodput.Name}, value, by, goodput, func() (string, string) {
-				return "non-contiguous, " + p.Shape + plain.When(rest.Cache != "", ", %s cache", rest.Cache), p.Layout + " " + p.Strategy
+				return "non-contiguous, " + p.Shape + plain.When(rest.Cache != "", ", %s cache", rest.Cache), p.Name() + ", " + p.Strategy
 			})
 			if err != nil {
 				return err
