@@ -185,6 +185,7 @@ type Progress struct {
 	BytesOut  uint64 // payload of completed messages
 	BytesIn   uint64 // payload of received messages
 	FirstPost Ticks  // when the first post began; 0: nothing posted yet
+	FirstIn   Ticks  // just before the first receive was seen, where [Progress.Since] has said so
 	LastDone  Ticks  // when the latest completion or receive was seen
 }
 

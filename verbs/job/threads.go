@@ -138,7 +138,9 @@ func (t *Threads) work(n int, ready chan<- error, begun <-chan struct{}) {
 // pairs, and would wait for ever where none is posted.
 func (t *Threads) slice(n int, until Ticks) Progress {
 	p := t.parts[n]
+	began := Now()
 	progress, err := p.runner.Run(until)
+	progress.Since(p.progress, began)
 	p.mu.Lock()
 	p.progress, p.err = progress, err
 	for i := range p.received {
@@ -178,7 +180,20 @@ func (p *Progress) Add(o Progress) {
 	if p.FirstPost == 0 || o.FirstPost != 0 && o.FirstPost < p.FirstPost {
 		p.FirstPost = o.FirstPost
 	}
+	if p.FirstIn == 0 || o.FirstIn != 0 && o.FirstIn < p.FirstIn {
+		p.FirstIn = o.FirstIn
+	}
 	p.LastDone = max(p.LastDone, o.LastDone)
+}
+
+// Since notes when the Run began that saw the first receive, from the progress before that Run.
+func (p *Progress) Since(before Progress, began Ticks) {
+	if p.FirstIn == 0 {
+		p.FirstIn = before.FirstIn
+	}
+	if p.FirstIn == 0 && p.Received > 0 {
+		p.FirstIn = began
+	}
 }
 
 // Parts is how far each thread had come when Run returned: their sum is what it returned.

@@ -1,6 +1,7 @@
 package job
 
 import (
+	"runtime"
 	"sync/atomic"
 	"testing"
 
@@ -26,6 +27,57 @@ func TestThreadsArePartsOfTheJob(t *testing.T) {
 	})
 	if err != nil {
 		t.Fatal(err)
+	}
+	if err := threads.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// late is a part that receives at once, and says so only when it is let go.
+type late struct {
+	Runner
+	held chan struct{}
+}
+
+func (l late) Run(Ticks) (Progress, error) {
+	p := Progress{Received: 3, LastDone: Now(), Done: true}
+	<-l.held
+	return p, nil
+}
+
+func (late) Received(int) uint64 { return 3 }
+func (late) Close() error        { return nil }
+
+// idle is a part to which nothing comes.
+type idle struct{ late }
+
+func (idle) Run(Ticks) (Progress, error) { return Progress{}, nil }
+
+// TestTheFirstReceiveIsTheThreads: a thread tells what it has received after others have begun to look again; its first receive came before.
+func TestTheFirstReceiveIsTheThreads(t *testing.T) {
+	whole := Job{Stop: new(atomic.Uint32), Lanes: make([]Lane, 2)}
+	held := make(chan struct{})
+	threads, err := PrepareThreads(&whole, make([]ThreadQueues, 2), ThreadOptions{}, func(n int, _ *Job) (Runner, error) {
+		if n == 0 {
+			return idle{}, nil
+		}
+		return late{held: held}, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var p Progress
+	for looks := 0; p.Received == 0; looks++ {
+		if p, err = threads.Run(Now()); err != nil {
+			t.Fatal(err)
+		}
+		if looks == 100 {
+			close(held)
+		}
+		runtime.Gosched()
+	}
+	if p.FirstIn == 0 || p.FirstIn > p.LastDone {
+		t.Errorf("the first receive is stamped %d, the last %d", p.FirstIn, p.LastDone)
 	}
 	if err := threads.Close(); err != nil {
 		t.Error(err)

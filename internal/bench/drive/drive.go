@@ -160,7 +160,7 @@ func (d *Driver) end() error {
 	d.Trace.Last = d.p
 	if d.final != nil {
 		d.Trace.Last = *d.final
-		d.Trace.Last.Received, d.Trace.Last.BytesIn = d.p.Received, d.p.BytesIn
+		d.Trace.Last.Received, d.Trace.Last.BytesIn, d.Trace.Last.FirstIn = d.p.Received, d.p.BytesIn, d.p.FirstIn
 	}
 	if d.Session == nil { // nothing comes after this job
 		return nil
@@ -253,7 +253,7 @@ func (d *Driver) start() job.Ticks {
 	case d.p.FirstPost != 0:
 		return d.p.FirstPost
 	case d.waitsForFirst():
-		return d.Trace.FirstIn
+		return d.p.FirstIn
 	}
 	return d.begun
 }
@@ -282,9 +282,7 @@ func (d *Driver) account(began job.Ticks, p job.Progress) {
 		d.Trace.lastChange = now
 		d.Trace.Series.add(now, bytes, messages)
 	}
-	if d.p.Received == 0 && p.Received > 0 {
-		d.Trace.FirstIn = began
-	}
+	p.Since(d.p, began)
 	answered := p.Posted > 1 || !d.Job.First && p.Posted > 0 // the peer has come
 	if !d.Ours && d.Plan.Answers() && d.Limits.Duration > 0 && d.Trace.firstStep == 0 && answered {
 		d.Trace.firstStep, d.Trace.skipped = now, p.Completed

@@ -11,7 +11,6 @@ type Trace struct {
 	Last       job.Progress
 	Threads    []job.Progress // of each thread, where there are several
 	From, To   *mark          // ends of the sampling window of a duration test with margins
-	FirstIn    job.Ticks      // just before the first receive was seen
 	firstStep  job.Ticks      // ping-pong with a perftest peer: when the first exchange was seen to be over
 	skipped    uint64         // messages complete by then
 	lastChange job.Ticks
@@ -70,7 +69,7 @@ func (t *Trace) Share(i, n int) *Trace {
 		}
 		return &mark{at: m.at, p: add(m.threads)}
 	}
-	return &Trace{Last: add(t.Threads), From: of(t.From), To: of(t.To), FirstIn: t.FirstIn}
+	return &Trace{Last: add(t.Threads), From: of(t.From), To: of(t.To)}
 }
 
 // Amount is what was moved in the measured interval.
@@ -95,7 +94,7 @@ func (t *Trace) Measured(perNs float64, sending bool) Amount {
 	m := moved(t.Last)
 	begin := t.Last.FirstPost
 	if !sending {
-		begin = t.FirstIn
+		begin = t.Last.FirstIn
 	}
 	if n := m.Messages; t.firstStep > 0 && n > t.skipped { // messages of a ping-pong are all of one size
 		begin, m.Messages, m.Bytes = t.firstStep, n-t.skipped, m.Bytes/n*(n-t.skipped)
@@ -141,9 +140,9 @@ func (t *Trace) Join(p *Trace, first bool) {
 		*t = *p
 		return
 	}
-	t.Last = follow(t.Last, p.Last, p.FirstIn)
+	t.Last = follow(t.Last, p.Last)
 	for i := range t.Threads {
-		t.Threads[i] = follow(t.Threads[i], p.Threads[i], p.FirstIn)
+		t.Threads[i] = follow(t.Threads[i], p.Threads[i])
 	}
 	for name, v := range p.Counters {
 		if t.Counters == nil {
@@ -155,8 +154,8 @@ func (t *Trace) Join(p *Trace, first bool) {
 
 // follow adds what a part did to what those before it did. Parts follow each other with unmeasured work between: the times
 // are added, not the stamps.
-func follow(all, p job.Progress, firstIn job.Ticks) job.Progress {
-	begin, took := cmp.Or(p.FirstPost, firstIn), all.LastDone
+func follow(all, p job.Progress) job.Progress {
+	begin, took := cmp.Or(p.FirstPost, p.FirstIn), all.LastDone
 	all.Add(p)
 	all.LastDone = took + p.LastDone - begin
 	return all
