@@ -121,7 +121,10 @@ func ParseSeconds(s string) (time.Duration, error) {
 		return time.Duration(v * 1e9), nil
 	}
 	d, err := time.ParseDuration(s)
-	if err != nil || d < 0 || d > maxSeconds*time.Second {
+	if err == nil && d > maxSeconds*time.Second {
+		return 0, fmt.Errorf("%q: want at most %d seconds (%d h)", shorten(s), maxSeconds, maxSeconds/3600)
+	}
+	if err != nil || d < 0 {
 		return 0, fmt.Errorf("%q: want seconds, or a time in ms, s, m or h, such as 500ms or 2m", shorten(s))
 	}
 	return d, nil

@@ -70,6 +70,7 @@ func (t talk) hear() string {
 func (t talk) greet() {
 	t.say(greeting())
 	_, _ = io.ReadFull(t, make([]byte, len(hello)))
+	t.hear() // who are you
 	t.hear()
 }
 
@@ -276,8 +277,8 @@ func badJSON() map[string]string {
 		"silence borne for a millisecond":        ours(`{"bears_ms":1}`) + proposal(granted),
 		"silence borne for less than nothing":    ours(`{"bears_ms":-9223372036854775808}`) + proposal(granted),
 		"silence borne for 1e400":                ours(`{"bears_ms":1e400}`),
-		"waits for 2^63 ms":                      ours(`{"bears_ms":3000,"more":{"wait_ms":9223372036854775807}}`) + proposal(granted),
-		"waits for a list":                       ours(`{"more":[{"wait_ms":1}]}`),
+		"waits for 2^63 ms":                      ours(`{"bears_ms":3000,"wait_ms":9223372036854775807}`) + proposal(granted),
+		"waits for a list":                       ours(`{"wait_ms":[{"wait_ms":1}]}`),
 		"a kind of 4,000 bytes":                  greeting() + framed(`{"kind":"`+strings.Repeat("k", 4000)+`"}`),
 		"a kind that is a list":                  greeting() + framed(`{"kind":["propose"]}`),
 		"no kind":                                greeting() + framed(`{"body":{}}`),

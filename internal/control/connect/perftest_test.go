@@ -276,10 +276,7 @@ func FuzzHostileClient(f *testing.F) {
 		f.Add(bytes.Join(side(readCapture(f, name), true), nil))
 	}
 	f.Add(perftest.Hello{Version: "6.27", Ours: 1}.Encode())
-	b := perftest.Hello{Version: "6.27", Ours: 1}.Encode()
-	for _, kind := range []string{frame.KindChallenge, frame.KindHello} {
-		b, _ = frame.Append(b, frame.Message{Kind: kind, Body: []byte(`{"text":{}}`)})
-	}
+	b, _ := frame.Append(perftest.Hello{Version: "6.27", Ours: 1}.Encode(), frame.Message{Kind: frame.KindHello, Body: []byte(`{"text":{}}`)})
 	m, _ := frame.Of(native.KindPropose, testPlan())
 	b, _ = frame.Append(b, m)
 	f.Add(b)
@@ -305,8 +302,26 @@ func hostile(t *testing.T, b []byte, peerIsClient bool) {
 	ours, theirs := net.Pipe()
 	go func() {
 		_ = theirs.SetDeadline(time.Now().Add(late))
-		go func() { _, _ = io.Copy(io.Discard, theirs) }()
+		heard := make(chan struct{}, 1)
+		go func() {
+			for answer := make([]byte, 4096); ; {
+				if _, err := theirs.Read(answer); err != nil {
+					return
+				}
+				select {
+				case heard <- struct{}{}:
+				default:
+				}
+			}
+		}()
 		_, _ = theirs.Write(b)
+		for answered := true; answered; { // who goes at once is not heard beyond the hello
+			select {
+			case <-heard:
+			case <-time.After(2 * time.Millisecond):
+				answered = false
+			}
+		}
 		_ = theirs.Close()
 	}()
 	defer func() { _ = ours.Close() }()

@@ -216,9 +216,9 @@ func (c *conn) receive() {
 			err = c.outcome(w)
 		}
 		if err == nil {
-			_, err = c.far.Write(c.slot(w.ID)[:min(w.Bytes, messageBytes)])
-		}
-		if err == nil {
+			if _, err := c.far.Write(c.slot(w.ID)[:min(w.Bytes, messageBytes)]); err != nil {
+				return // Close, which lets what was written leave before it cancels
+			}
 			err = c.postReceive(w.ID)
 		}
 		if err != nil {
@@ -280,7 +280,11 @@ func (c *conn) Write(b []byte) (int, error) {
 	case c.ctx.Err() != nil:
 		return 0, context.Cause(c.ctx)
 	}
-	return c.Conn.Write(b)
+	n, err := c.Conn.Write(b)
+	if errors.Is(err, io.ErrClosedPipe) && c.ctx.Err() != nil {
+		err = context.Cause(c.ctx)
+	}
+	return n, err
 }
 
 // Read reads what has arrived, and at the end says why it ended.
