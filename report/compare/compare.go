@@ -30,20 +30,21 @@ const Schema = "gobw.comparison/1"
 
 // Comparison is what became of each figure between two sets of documents.
 type Comparison struct {
-	Schema     string         `json:"schema"`
-	Old        []string       `json:"old"` // names of the documents
-	New        []string       `json:"new"`
-	Confidence float64        `json:"confidence"`
-	Margin     float64        `json:"margin"`
-	Procedure  string         `json:"procedure"` // how figures judged together are corrected
-	By         string         `json:"by,omitempty"`
-	Unlike     []Difference   `json:"unlike,omitempty"`  // that make set-ups incomparable
-	Changed    []Difference   `json:"changed,omitempty"` // that a comparison may be about: versions, firmware
-	Points     []Point        `json:"points"`
-	Geomeans   []Geomean      `json:"geomeans,omitempty"`
-	OnlyOld    []string       `json:"only_old,omitempty"` // points that the other side does not have
-	OnlyNew    []string       `json:"only_new,omitempty"`
-	Checks     []report.Check `json:"checks,omitempty"` // what --expect says of it
+	Schema     string            `json:"schema"`
+	Old        []string          `json:"old"` // names of the documents
+	New        []string          `json:"new"`
+	Confidence float64           `json:"confidence"`
+	Margin     float64           `json:"margin"`
+	Procedure  string            `json:"procedure"` // how figures judged together are corrected
+	By         string            `json:"by,omitempty"`
+	Unlike     []Difference      `json:"unlike,omitempty"`  // that make set-ups incomparable
+	Changed    []Difference      `json:"changed,omitempty"` // that a comparison may be about: versions, firmware
+	Points     []Point           `json:"points"`
+	Geomeans   []Geomean         `json:"geomeans,omitempty"`
+	OnlyOld    []string          `json:"only_old,omitempty"` // points that the other side does not have
+	OnlyNew    []string          `json:"only_new,omitempty"`
+	Otherwise  map[string]string `json:"otherwise,omitempty"` // of those: how the other side measured the same
+	Checks     []report.Check    `json:"checks,omitempty"`    // what --expect says of it
 	Documented
 }
 
@@ -113,7 +114,7 @@ func Documents(old, new []*report.Document, o Options) (*Comparison, error) {
 	if err := checkBy(o.By); err != nil {
 		return nil, err
 	}
-	c := &Comparison{Schema: Schema, Confidence: o.Confidence, Margin: o.Margin, Procedure: stats.Procedure, By: o.By}
+	c := &Comparison{Schema: Schema, Confidence: o.Confidence, Margin: o.Margin, Procedure: stats.Procedure, By: o.By, Otherwise: map[string]string{}}
 	old, c.LeftOut = Distinct(old)
 	new, more := Distinct(new)
 	c.LeftOut = append(c.LeftOut, more...)
@@ -186,7 +187,10 @@ func (c *Comparison) match(before, after *series.Collection, o Options) {
 	for _, b := range before.Series {
 		a := after.Find(b.Key)
 		if a == nil {
-			c.OnlyOld = append(c.OnlyOld, b.String()+otherwise(b, after))
+			c.OnlyOld = append(c.OnlyOld, b.String())
+			if o := otherwise(b, before, after); o != "" {
+				c.Otherwise[b.String()] = o
+			}
 			continue
 		}
 		group := b.Group + plain.When(b.By != a.By, ", %s %s → %s", o.By, cmp.Or(b.By, "none"), cmp.Or(a.By, "none"))
@@ -201,14 +205,18 @@ func (c *Comparison) match(before, after *series.Collection, o Options) {
 	c.Judge(sides, o.Accept)
 }
 
-// otherwise says how the other side measured the same row.
-func otherwise(s *series.Series, other *series.Collection) string {
+// otherwise says how the other side measured the same row: of its series without a partner, the one that differs in the fewest fields.
+func otherwise(s *series.Series, mine, other *series.Collection) string {
+	var differ []string
 	for _, o := range other.Series {
-		if o.Row == s.Row && o.Figure == s.Figure {
-			return " (" + strings.Join(s.Differences(o.Key), "; ") + ": measure both with the same)"
+		if o.Row != s.Row || o.Figure != s.Figure || mine.Find(o.Key) != nil {
+			continue
+		}
+		if d := s.Differences(o.Key); differ == nil || len(d) < len(differ) {
+			differ = d
 		}
 	}
-	return ""
+	return plain.When(differ != nil, "%s: measure both with the same", strings.Join(differ, "; "))
 }
 
 // NewPoint is what became of a figure, from its values on both sides in the figure's base unit; effect tells how they differ.

@@ -308,3 +308,25 @@ func TestChangeIsThatOfTheMedians(t *testing.T) {
 		}
 	}
 }
+
+// The new side was not asked for READs: its WRITEs are compared, and are not how it measured the READs. Where it has them with other queue
+// pairs, that is said.
+func TestOtherwise(t *testing.T) {
+	old, now := saved("repeated"), saved("repeated")
+	for _, r := range old.Records {
+		r.Operation = "read"
+		old.Records = append(old.Records, r)
+	}
+	c, err := Documents([]*report.Document{old}, []*report.Document{now}, Options{})
+	if err != nil || len(c.OnlyOld) == 0 || len(c.Otherwise) > 0 {
+		t.Fatalf("%v, only in old %q, said to be measured otherwise: %q", err, c.OnlyOld, c.Otherwise)
+	}
+	for _, r := range now.Records {
+		r.Operation, r.QPs = "read", 7
+		now.Records = append(now.Records, r)
+	}
+	c, err = Documents([]*report.Document{old}, []*report.Document{now}, Options{})
+	if err != nil || !strings.HasPrefix(c.Otherwise[c.OnlyOld[0]], "qps: 1 before, 7 now") {
+		t.Errorf("%v, %q", err, c.Otherwise)
+	}
+}

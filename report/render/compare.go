@@ -118,7 +118,9 @@ func comparisonClosing(c *compare.Comparison) []string {
 		out = append(out, fmt.Sprintf("geometric mean of %s over %s: %s (%s to %s)",
 			g.Figure, plain.Plural(g.Points, "point"), percent(g.Ratio-1), percent(g.Effect.Interval.Low), percent(g.Effect.Interval.High)))
 	}
-	return slices.Concat(out, listed("only in old", c.OnlyOld, mostAlone), listed("only in new", c.OnlyNew, mostAlone),
+	return slices.Concat(out, listed("only in old", plain.Each(c.OnlyOld, func(point string) string {
+		return point + plain.When(c.Otherwise[point] != "", " (%s)", c.Otherwise[point])
+	}), mostAlone), listed("only in new", c.OnlyNew, mostAlone),
 		listed("left out", c.LeftOut, math.MaxInt), listed("INCOMPLETE", c.Incomplete, math.MaxInt),
 		listed("NOT ALIKE", plain.Each(c.Unlike, compare.Difference.String), math.MaxInt), listed("changed", plain.Each(c.Changed, compare.Difference.String), math.MaxInt))
 }

@@ -113,7 +113,7 @@ func (r result) terminal(out *strings.Builder, most int) {
 	}
 }
 
-// markdown is GitHub'r. It opens with the verdict: a step summary shows its first lines.
+// markdown is GitHub's. It opens with the verdict: a step summary shows its first lines.
 func (r result) markdown(out *strings.Builder) {
 	if head := r.verdict + r.title; head != "" {
 		fmt.Fprintf(out, "## %s\n\n", escapeMarkdown(head))

@@ -122,6 +122,8 @@ func (c contiguous) destination(e *Endpoint, size, q int) destination {
 		to.at = func(m uint64) int { return steps.At(moved.first + m) }
 		to.low, to.high = moved.received-places, moved.received
 	}
-	to.must = to.high - to.low
+	if !to.holes {
+		to.must = to.high - to.low
+	}
 	return to
 }

@@ -184,9 +184,12 @@ func (w *layouts) destination(e *Endpoint, size, _ int) destination {
 		to.at, to.high = w.RecvSlotAt, uint64(w.RecvSlots)
 	}
 	switch moved := e.moved[0]; {
-	case e.spec.Transport != verbs.RC: // messages may be lost
 	case !e.plan.Row().Addressed():
 		to.must = min(moved.received/e.plan.ReceivesPerMessage(), to.high)
+		if e.spec.Transport != verbs.RC { // messages may be lost; what a receive has told of has reached some place
+			to.must = min(to.must, 1)
+		}
+	case e.spec.Transport != verbs.RC:
 	case moved.sent > 1<<62: // a one-sided target knows only that there was one
 		to.must = 1
 	default:

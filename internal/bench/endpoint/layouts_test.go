@@ -69,3 +69,13 @@ func TestCheckFindsDamage(t *testing.T) {
 		t.Errorf("written gap: got %v, want offset 20", err)
 	}
 }
+
+// A receive completed over UD and its memory is untouched: that is not right, though messages may be lost.
+func TestNothingArrived(t *testing.T) {
+	_, e := checkedMemory(t)
+	e.spec.Transport = verbs.UD
+	e.moved = []movement{{sent: 1, received: 1}}
+	if whole, err := e.Check(0, 7); !errors.Is(err, payload.ErrCorrupt) {
+		t.Errorf("a receive completed, nothing was written: %d whole, %v (addressed %v)", whole, err, e.plan.Row().Addressed())
+	}
+}

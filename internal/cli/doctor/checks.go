@@ -59,7 +59,7 @@ func examine(e end, need uint64) []finding {
 		all.add("libibverbs", note, thisEnd, e.ibvError.Error(), "without libibverbs only the software device roce0 can be used; its figures are this machine's, not a NIC's",
 			e.ibvRemedy, "apt-get install libibverbs1 ibverbs-providers   # or: dnf install libibverbs")
 	}
-	if !hardware && e.system.Linux {
+	if !hardware && e.system.Linux && (e.ibvError == nil || !e.system.VerbsLoaded || len(e.system.RDMAHardware) == 0) { // else nobody could be asked
 		all.noHardware(&e.system)
 	}
 	for _, f := range e.system.DeniedDeviceFiles {

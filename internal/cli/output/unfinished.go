@@ -1,6 +1,7 @@
 package output
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -80,7 +81,8 @@ func (c Config) DeliverPart(out Streams, complete bool, command []string, write 
 		}
 		fmt.Fprintf(out.Err, "; to go on: %s --resume\n", plain.JoinWords(slices.DeleteFunc(slices.Clone(command), func(a string) bool { return a == "--resume" })))
 	} else {
-		fmt.Fprintln(out.Err, "nothing is kept; start with --save FILE.json: then --resume measures the rest")
+		fmt.Fprintf(out.Err, "%s; start with --save FILE.json: then --resume measures the rest\n",
+			cmp.Or(plain.When(len(to.Saves) > 0, "the saved result cannot be gone on with"), "nothing is saved"))
 	}
 	return err
 }
