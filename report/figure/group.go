@@ -3,6 +3,7 @@ package figure
 import (
 	"cmp"
 	"fmt"
+	"slices"
 
 	"github.com/gobw/gobw/report"
 	"github.com/gobw/gobw/report/plain"
@@ -22,20 +23,26 @@ type Row struct {
 	Runs  []*report.Record
 }
 
-// Signaled says how often a completion comes: every "100 messages", or "100 messages (from 16 KiB: every message)" where it depends on
-// the size.
+// Without -Q messages above this size have a completion each, as in perftest.
+const signaledAbove = 8192
+
+// Signaled says how often a completion comes: every "100 messages", or "100 messages (above 8 KiB: every message)" where that rule
+// explains the rows, or else "1 to 100 messages".
 func (g Group) Signaled() string {
-	messages := func(every int) string { return cmp.Or(plain.When(every > 1, "%d messages", every), "message") }
-	var out string
-	last := 0
-	for _, r := range g.Rows {
-		if every := max(r.CQMod, 1); last == 0 {
-			out, last = messages(every), every
-		} else if every != last {
-			out, last = out+fmt.Sprintf(" (from %s: every %s)", plain.Bytes(float64(r.Size)), messages(every)), every
-		}
+	every := func(r Row) int { return max(r.CQMod, 1) }
+	order := func(a, b Row) int { return cmp.Compare(every(a), every(b)) }
+	least, most := every(slices.MinFunc(g.Rows, order)), every(slices.MaxFunc(g.Rows, order))
+	switch {
+	case most == 1:
+		return "message"
+	case least == most:
+		return fmt.Sprintf("%d messages", most)
+	case slices.ContainsFunc(g.Rows, func(r Row) bool {
+		return every(r) != most && r.Size <= signaledAbove || every(r) != 1 && r.Size > signaledAbove
+	}):
+		return fmt.Sprintf("%d to %d messages", least, most)
 	}
-	return out
+	return fmt.Sprintf("%d messages (above %s: every message)", most, plain.Bytes(signaledAbove))
 }
 
 // Groups gathers the records of a document by set-up and size, keeping the order of first appearance.

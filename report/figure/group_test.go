@@ -43,3 +43,17 @@ func TestMissingIsNotZero(t *testing.T) {
 		}
 	}
 }
+
+// How often a completion comes is said by the rule for sizes, in whatever order, and not by the sizes that were measured.
+func TestSignaled(t *testing.T) {
+	for want, rows := range map[string][]Row{
+		"message":      {{Size: 64, CQMod: 1}, {Size: 65536}},
+		"100 messages": {{Size: 64, CQMod: 100}, {Size: 65536, CQMod: 100}},
+		"100 messages (above 8 KiB: every message)": {{Size: 65536, CQMod: 1}, {Size: 64, CQMod: 100}},
+		"1 to 100 messages":                         {{Size: 64, CQMod: 100}, {Size: 512, CQMod: 1}},
+	} {
+		if got := (Group{Rows: rows}).Signaled(); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
