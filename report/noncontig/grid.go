@@ -383,13 +383,14 @@ func (r *Run) Disturbed() bool {
 	return slices.ContainsFunc(r.Warnings, func(w string) bool { return w == "disturbed" || w == "throttled" /* of before */ })
 }
 
-// Disturbed says how many measurements were disturbed, and what to do; nothing where no more than this share were.
-func (n *Grid) Disturbed(share float64) string {
+// Disturbed says how many measurements (of a whole grid, or so far) were disturbed, and what to do; nothing where no more than this
+// share were.
+func (n *Grid) Disturbed(share float64, measurements string) string {
 	d := n.disturbances()
 	if float64(d.Stayed) <= share*float64(d.Runs) {
 		return ""
 	}
-	return fmt.Sprintf("disturbed: %d of %d measurements", d.Stayed, d.Runs) +
+	return fmt.Sprintf("disturbed: %d of %d %s", d.Stayed, d.Runs, measurements) +
 		plain.When(n.Setup.Priority == "" && 5*d.Stayed > d.Runs, "; try "+plain.Realtime)
 }
 
@@ -426,7 +427,7 @@ func (n *Grid) summary() []string {
 	if text := n.controlInWords(); text != "" {
 		out = append(out, text)
 	}
-	if text := n.Disturbed(0); text != "" {
+	if text := n.Disturbed(0, "measurements"); text != "" {
 		out = append(out, text)
 	}
 	if len(n.Missing) > 0 {

@@ -20,7 +20,7 @@ type Judgement struct {
 	Time     *stats.Effect `json:"p50_time,omitempty"` // nil: as above, or a completion tells no time
 	// Best decides where neither of the others tells: on a busy machine they are those of waiting for a processor.
 	Best *stats.Effect `json:"best_span,omitempty"`
-	// Speedup is by how much the strategy is faster, by the figure By, which tells most: above 1 it is faster.
+	// Speedup is how many times as fast the strategy is, by the figure By, which decided.
 	Speedup float64 `json:"speedup,omitempty"`
 	By      string  `json:"by,omitempty"` // ByGoodput, ByTime or ByBest
 	stats.Verdict

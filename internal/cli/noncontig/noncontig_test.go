@@ -269,9 +269,9 @@ func TestNoncontigTellsItsPace(t *testing.T) {
 	}{
 		{0, 0, ""},
 		{3, 40 * time.Second, ""}, // too few to tell
-		{5, 20 * time.Second, "1000 measurements, about 1h6m40s; Ctrl-C"},
+		{5, 20 * time.Second, "all 1000 measurements take about 1h6m40s; Ctrl-C"},
 		{10, 42 * time.Second, ""}, // no news
-		{20, 10 * time.Minute, "1000 measurements, about 8h20m0s; Ctrl-C"},
+		{20, 10 * time.Minute, "all 1000 measurements take about 8h20m0s; Ctrl-C"},
 	} {
 		if step.done > 0 {
 			told.Reset()

@@ -44,7 +44,7 @@ func (g *gridMeter) show(p *noncontig.Point) {
 	if news := g.told == 0 || whole >= g.told*3/2 || whole <= g.told/2; known && news && !g.config.Quiet {
 		g.told = whole
 		g.bar.Clear()
-		fmt.Fprintf(g.out.Err, "gobw: %d measurements, about %v%s\n", g.total, whole.Round(time.Second), plain.When(g.config.Document() != "", "; Ctrl-C stops, --resume continues"))
+		fmt.Fprintf(g.out.Err, "gobw: all %d measurements take about %v%s\n", g.total, whole.Round(time.Second), plain.When(g.config.Document() != "", "; Ctrl-C stops, --resume continues"))
 	}
 	left := plain.When(g.done > 0, "  %v left", (whole - elapsed).Round(time.Second))
 	g.bar.Write(fmt.Sprintf("[%d/%d]%s  %s %s, %s", g.done+1, g.total, left, p.Shape, p.Strategy, p.Layout))
@@ -56,7 +56,7 @@ func (g *gridMeter) round(run int, n *noncontig.Grid) {
 	if g.config.Quiet || run != 2 || n.Setup.Priority != "" {
 		return
 	}
-	if text := n.Disturbed(0.5); text != "" {
+	if text := n.Disturbed(0.5, "measurements so far"); text != "" {
 		g.bar.Clear()
 		fmt.Fprintf(g.out.Err, "gobw: %s\n", text)
 	}
