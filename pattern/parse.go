@@ -23,7 +23,8 @@ subarray:dims=512x512x8,face=y           a face of an array of ZxYxX elements
   elem=8: bytes of an element (default 8); width=2: thickness of the face in
   elements (default 1); face=y: the low side; face=+y: the high side
 subarray:dims=64x64,size=8x64,start=4x0  a part of an array: size and start
-indexed:0+64,256+16,1024+64              offset+length of each block, rising
+indexed:0+64,256+16,1024+64              offset+length of each block, sorted
+                                         by offset
 indexed:file=blocks.txt                  a file: offset,length on each line
 struct:0+4,8+8,extent=32,num=100         100 records of 32 B with two fields:
                                          offset+length

@@ -32,9 +32,9 @@ func (m hostMatrix) tables(d *report.Document) []table {
 	bad := slices.DeleteFunc(slices.Clone(d.Checks), func(c report.Check) bool { return c.Word == stats.Pass })
 	if len(bad) > 0 {
 		g := checkGrid(bad[:min(len(bad), mostBad)])
-		g.Title = "Not good"
+		g.Title = "What is not good"
 		if slices.ContainsFunc(bad, func(c report.Check) bool { return strings.Contains(c.Actual, "%") }) {
-			g.Notes = append(g.Notes, "actual: share of what was expected; in brackets: re-tests, while other hosts measure (busy) and alone")
+			g.Notes = append(g.Notes, "actual is the share of what was expected: busy, while other hosts measure; alone, while no other host measures. In brackets: how many re-tests")
 		}
 		good := 0
 		for _, c := range d.Checks {
@@ -175,7 +175,7 @@ func (m hostMatrix) incastGrid() table {
 		})
 	}
 	if k := matrix.Knee(all); k > 0 {
-		g.Notes = append(g.Notes, fmt.Sprintf("The knee: from %d senders on a receiver gets less than 90 %% of the best.", k))
+		g.Notes = append(g.Notes, fmt.Sprintf("With %d senders or more, a receiver gets less than 90 %% of the best.", k))
 	}
 	return g
 }

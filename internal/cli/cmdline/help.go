@@ -126,11 +126,11 @@ func briefHelp(c *cobra.Command) string {
 	}
 }
 
-// namesIn are the commands of a group.
+// namesIn are the commands of a group. In RDMA "completion" is no command for shells, so the short list goes without it.
 func namesIn(c *cobra.Command, group string) []string {
 	var names []string
 	for _, sub := range c.Commands() {
-		if sub.GroupID == group && sub.IsAvailableCommand() {
+		if sub.GroupID == group && sub.IsAvailableCommand() && sub.Name() != "completion" {
 			names = append(names, sub.Name())
 		}
 	}

@@ -58,8 +58,8 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 		Long: "Compare two results. The verdict of each figure is better, worse, same, or\n" +
 			"cannot tell. 'same': the whole interval of the change is within 5 %.\n\n" +
 			"OLD and NEW are .json files, or directories, or several: a.json,b.json. Each\n" +
-			"side needs four runs; --runs 10 is better. --by qps compares two values of a\n" +
-			"setting in one file. With one directory, find changes over time.",
+			"side needs four runs; --runs 10 is better. With one file, --by qps compares each\n" +
+			"value of this setting with the first. With a directory, find changes over time.",
 		Example: "  " + tool + " compare old.json new.json --expect 'worse<5%'\n" +
 			"  " + tool + " compare sweep.json --by qps\n" +
 			"  " + tool + " compare nightly/ --since 7d --expect 'worse<5%'\n" +
@@ -71,7 +71,7 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 	fs.SortFlags = false
 	f.gate.Bind(fs, "'worse<5%', 'p99 worse<10%', 'geomean worse<2%'")
 	fs.StringSliceVar(&o.Figures, "figures", nil, "compare these `FIGURES`: bw, msgrate, p50, p99.9 (default: bw; latency: p50, p99)")
-	fs.StringVar(&o.By, "by", "", "compare two values of this `SETTING`: qps, tx_depth, device")
+	fs.StringVar(&o.By, "by", "", "compare the values of this `SETTING`: qps, tx_depth, device")
 	fs.BoolVar(&o.Unlike, "unlike", false, "compare although device, CPU or link differ")
 	fs.Float64Var(&o.Confidence, "confidence", stats.DefaultConfidence, "`CONFIDENCE` of verdicts and intervals")
 	cmdline.Parsed(fs, &f.wrong, &f.read.Window, "since", "", "", "with DIR: only changes since `TIME`: 14d, 36h, or a date (default with --expect: 7d)", trend.ParseWindow)

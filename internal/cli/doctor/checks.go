@@ -113,7 +113,7 @@ func (f *findings) noHardware(s *system) {
 	if s.SoftRoCE {
 		fix = []string{fix[0], "modprobe rdma_rxe", "rdma link add rxe0 type rxe netdev " + cmp.Or(s.DefaultInterface, "eth0"), "gobw devices"}
 	}
-	f.add("no-device", note, thisEnd, "no RDMA device, and none on PCI whose driver can do RDMA", "tests without -d use roce0, a device in software; qualify, fabric and --expect use it only with -d roce0", fix...)
+	f.add("no-device", note, thisEnd, "no RDMA device, and no PCI device whose driver can do RDMA", "tests without -d use roce0, a device in software; qualify, fabric and --expect use it only with -d roce0", fix...)
 }
 
 // port looks at a port's state, its MTU and its addresses.

@@ -31,7 +31,7 @@ type Config struct {
 }
 
 // AcceptText is the help of --accept.
-const AcceptText = "judge results of this `KIND`: unclear, disturbed; without this flag their verdict is 'cannot tell'"
+const AcceptText = "judge by the figures even if they are `KIND`: unclear, disturbed"
 
 // Bind adds the flags to a command; an example shows what it judges.
 func (f *Flags) Bind(fs *pflag.FlagSet, example string) {

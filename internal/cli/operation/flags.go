@@ -70,7 +70,7 @@ func (f *flags) bind(fs *pflag.FlagSet, op plan.Operation, kind plan.Kind) {
 		fs.BoolVarP(&p.Bidirectional, "bidirectional", "b", false, "both ends send at the same time")
 		fs.BoolVar(&p.Reversed, "reversed", false, "the server sends to the client")
 	}
-	fs.StringVar((*string)(&p.Verify), "verify", "", "check the data of the first and the last message; `[=all]`: of every message")
+	fs.StringVar((*string)(&p.Verify), "verify", "", "check the data of the first and the last message, or with `[=all]` of every message")
 	fs.Lookup("verify").NoOptDefVal = "ends"
 	cmdline.Group(fs, "Messages")
 
@@ -90,7 +90,7 @@ func (f *flags) bind(fs *pflag.FlagSet, op plan.Operation, kind plan.Kind) {
 		fs.IntVar(&p.Threads, "threads", 0, "threads at each end (default: 1 per device; roce0: at most 1 per device)")
 		fs.IntVarP(&p.TxDepth, "tx-depth", "t", 0, "messages in flight per queue pair (default: 128)")
 	} else if row.MayInline() && !row.Responded {
-		fs.IntVarP(&p.TxDepth, "tx-depth", "t", 0, "sends without a completion yet; the test still sends one message at a time (default: 1; roce0 over RC: 64)")
+		fs.IntVarP(&p.TxDepth, "tx-depth", "t", 0, "at most this many outstanding completions; the test still sends one message at a time (default: 1; roce0 over RC: 64)")
 	}
 	if receives != "" {
 		fs.IntVarP(&p.RxDepth, "rx-depth", "r", 0, receives)
@@ -145,9 +145,9 @@ func defaultLengthText(kind plan.Kind, oneSize bool) string {
 	case oneSize:
 		return "5000"
 	case kind == plan.Latency:
-		return "10000; above 64K: 1000; several sizes, one of them above 64K: as many as fit in 0.5 s each"
+		return "10000; 1000 above 64K; if one of several sizes is above 64K, as many as fit in 0.5 s each"
 	}
-	return "one size up to 64K: 5000, above: as many as fit in 1 s; several sizes: as many as fit in 0.5 s each"
+	return "5000; above 64K, as many as fit in 1 s; with several sizes, as many as fit in 0.5 s each"
 }
 
 func defaultSizeText(kind plan.Kind) string {

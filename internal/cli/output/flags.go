@@ -31,7 +31,7 @@ func (f *Flags) Bind(fs *pflag.FlagSet, formats []string) {
 	f.formats = formats
 	fs.StringVar(&f.format, "format", formats[0], "print as `FORMAT`: "+strings.Join(formats, ", "))
 	fs.StringArrayVar(&f.save, "save", nil, "write the result to `FILE`; its ending (default .json) is the format: "+strings.Join(render.Endings(formats), " ")+"; may be repeated")
-	fs.BoolVar(&f.quiet, "quiet", false, "print only figures and failures")
+	fs.BoolVar(&f.quiet, "quiet", false, "print only tables and failures")
 }
 
 // Resumable adds --resume, in the command's words.

@@ -42,7 +42,7 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "report FILE...",
 		Short: "Print saved results: tables, CSV, HTML, pictures",
-		Long:  "Print saved results in other formats. Several files share each picture.\n\nFormats:\n" + strings.Join(names, "\n"),
+		Long:  "Print saved results in other formats. With several files, each\npicture shows all of them.\n\nFormats:\n" + strings.Join(names, "\n"),
 		Example: "  " + tool + " report result.json\n" +
 			"  " + tool + " report monday.json tuesday.json --save week.html\n" +
 			"  " + tool + " report result.json --pictures plots\n" +

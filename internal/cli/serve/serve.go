@@ -88,7 +88,7 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 	fs.StringVar(&flags.listen, "listen", "", "listen on `ADDRESS`: HOST, HOST:PORT or :PORT (default: all)")
 	fs.IntVarP(&flags.port, "port", "p", control.DefaultPort, "TCP port")
 	fs.StringSliceVar(&flags.allow, "allow", nil, "serve only these `CLIENTS`: 192.0.2.0/24,2001:db8::/32")
-	cmdline.Parsed(fs, &flags.wrong, &flags.Listen.Token, "token-file", "", "", "ask for the secret in `FILE`; perftest clients are refused", func(path string) ([]byte, error) {
+	cmdline.Parsed(fs, &flags.wrong, &flags.Listen.Token, "token-file", "", "", "serve only clients that have the secret in `FILE`, and no perftest clients", func(path string) ([]byte, error) {
 		return cmdline.ReadToken(path, "'openssl rand -hex 32 > "+path+"' makes one")
 	})
 	fs.IntVar(&flags.Listen.Clients, "clients", 1, "clients served at once (roce0: one for each address of this host)")
@@ -96,8 +96,8 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 	fs.StringVar(&flags.Perftest, "perftest", "", "run `TEST` with clients that do not send their flags: perftest before 6.28, and any perftest with -b")
 	cmdline.Parsed(fs, &flags.wrong, &flags.Listen.Timeouts.Peer, "peer-timeout", "", "3s", "give up if a client is silent for this `TIME`", plan.ParseTime)
 	cmdline.Group(fs, "Clients")
-	cmdline.Parsed(fs, &flags.wrong, &flags.Policy.Bytes, "max-memory", "", "", "allow a client's test `BYTES` of memory: 512M, 2G (default: half of the free memory)", parseMemory)
-	cmdline.Parsed(fs, &flags.wrong, &flags.Policy.Duration, "max-duration", "", "1h", "allow a client's test this `TIME`: 10m, 1h; 0: no limit", plan.ParseSeconds)
+	cmdline.Parsed(fs, &flags.wrong, &flags.Policy.Bytes, "max-memory", "", "", "a client's test may use `BYTES` of memory: 512M, 2G (default: half of the free memory)", parseMemory)
+	cmdline.Parsed(fs, &flags.wrong, &flags.Policy.Duration, "max-duration", "", "1h", "a client's test may take this `TIME`: 10m, 1h; 0 is no limit", plan.ParseSeconds)
 	fs.StringSliceVar(&flags.dataAllow, "data-allow", nil, "let tests send data to these `ADDRESSES`, not only to the client's: 198.51.100.0/24")
 	cmdline.Group(fs, "Limits")
 	flags.device.Bind(fs)
