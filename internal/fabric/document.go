@@ -136,7 +136,7 @@ func (c *coordinator) reproduce(m *matrix.Matrix, f matrix.Finding) string {
 	command := fmt.Sprintf("%s %s %s -s %d -D 5", tool, c.cfg.Plan.Operation, m.Hosts[to].Name, c.cfg.Plan.Sizes[0])
 	command += plain.When(c.cfg.Plan.QPs > 1, " -q %d", c.cfg.Plan.QPs)
 	command += plain.When(m.Rails[f.Rail] != "", " -d %s", quoted(m.Rails[f.Rail]))
-	return fmt.Sprintf("test it alone: 'gobw serve' at %s; at %s: %s", m.Hosts[to].Name, m.Hosts[from].Name, command)
+	return fmt.Sprintf("test it alone with 'gobw serve' at %s, then at %s %s", m.Hosts[to].Name, m.Hosts[from].Name, command)
 }
 
 // Checks are the verdicts on each host, on the paths that are not good, and on what the run could see.

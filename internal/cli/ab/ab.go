@@ -51,10 +51,10 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 	f := &flags{}
 	cmd := &cobra.Command{
 		Use:   "ab 'COMMAND A' {'COMMAND B' | --beside 'COMMAND B'}",
-		Short: "Run two tests in turn, and compare them",
-		Long: "Run two tests in turn, many times, and compare them in pairs. If the machine\n" +
-			"gets slower, both tests of a pair get slower. Each round runs A twice. If the\n" +
-			"two runs of A differ, the verdict on B is 'cannot tell'.\n\n" +
+		Short: "Run two tests in rounds, and compare them",
+		Long: "Run two tests in rounds, and compare them in pairs. If the machine gets slower,\n" +
+			"both tests of a pair get slower. Each round runs A twice and B once, in random\n" +
+			"order. If the two runs of A differ, the verdict on B is 'cannot tell'.\n\n" +
 			"A command is a command line of gobw or golat (also with a path), or\n" +
 			"perftest:PROGRAM ... for a stock perftest. Start the servers before.\n\n" +
 			"--beside measures A alone, and A while B runs. B needs a second server.",
@@ -75,7 +75,7 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 	fs.StringVar(&f.beside, "beside", "", "measure A alone, and A while this `TEST` runs")
 	fs.IntVar(&f.pairs, "pairs", 21, "measure `N` pairs")
 	cmdline.Parsed(fs, &f.wrong, &f.limit, "time", "", "", "end after this `TIME`: 10m", plan.ParseTime)
-	fs.StringVar(&f.figure, "figure", "", "judge `FIGURE`: bw, msgrate, min, p50, p99 (default: bw; golat: p50)")
+	fs.StringVar(&f.figure, "figure", "", "judge `FIGURE`: bw, msgrate, min, p50, p99 (default: bw, with golat p50)")
 	f.gate.Bind(fs, "'worse<5%' (B against A)")
 	fs.Float64Var(&f.confidence, "confidence", stats.DefaultConfidence, "`CONFIDENCE` of verdicts and intervals")
 	f.output.Bind(fs, render.ComparisonFormats())

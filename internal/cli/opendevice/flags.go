@@ -43,7 +43,7 @@ func (f *Flags) Bind(fs *pflag.FlagSet) {
 const Heading = "Device and path"
 
 // Several says that the command runs several devices at once.
-func (f *Flags) Several(fs *pflag.FlagSet) { fs.Lookup("device").Usage += "; several: A,B" }
+func (f *Flags) Several(fs *pflag.FlagSet) { fs.Lookup("device").Usage += "; A,B for several" }
 
 // Config checks the flags and names all mistakes at once.
 func (f *Flags) Config() (Config, error) {

@@ -37,7 +37,7 @@ func (f *flags) bind(fs *pflag.FlagSet, op plan.Operation, kind plan.Kind) {
 	f.set, *p = fs, plan.Spec{Operation: op, Kind: kind, InlineBytes: -1}
 	bandwidth, receives := kind == plan.Bandwidth, ""
 	if !row.Counter {
-		cmdline.Parsed(fs, wrong, &p.Sizes, "size", "s", "", "message `SIZE` in bytes: 4K; several: 64,1000,4K, 64:1M (powers of two) (default: "+defaultSizeText(kind)+")", plan.ParseSizes)
+		cmdline.Parsed(fs, wrong, &p.Sizes, "size", "s", "", "message `SIZE` in bytes: 4K, or 64,1000,4K, or 64:1M (powers of two) (default: "+defaultSizeText(kind)+")", plan.ParseSizes)
 		fs.BoolVarP(&p.AllSizes, "all", "a", false, "all sizes from 2 B to 8 MiB"+plain.When(row.Supports(verbs.UD), " (UD: to the MTU)"))
 		mix := "messages of these `SIZES` in turn: 64,4K; 64x4 is 64 bytes in 4 scatter/gather entries"
 		if kind == plan.Latency {
@@ -76,7 +76,7 @@ func (f *flags) bind(fs *pflag.FlagSet, op plan.Operation, kind plan.Kind) {
 
 	cmdline.Parsed(fs, wrong, &p.Iterations, "iters", "n", "", "send `N` messages "+plain.When(bandwidth, "per queue pair and size")+plain.When(!bandwidth, "of each size")+" (default: "+defaultLengthText(kind, row.Counter)+")", parseIterations)
 	cmdline.Parsed(fs, wrong, &p.Duration, "duration", "D", "", "measure for this `TIME`: 10 (seconds), 0.5, 500ms", plan.ParseTime)
-	cmdline.Parsed(fs, wrong, &p.Warmup, "warmup", "", "steady", "send `N` messages before the measurement; steady: until the rate is steady", f.parseWarmup)
+	cmdline.Parsed(fs, wrong, &p.Warmup, "warmup", "", "steady", "send `N` messages before the measurement, or steady (until the rate is steady)", f.parseWarmup)
 	fs.IntVar(&p.Runs, "runs", 1, "repeat each size this many times")
 	if bandwidth {
 		cmdline.Parsed(fs, wrong, &p.RateBits, "rate", "", "", "send at most this `RATE` in bits per second: 10G, 500M", plan.ParseRate)
@@ -87,16 +87,16 @@ func (f *flags) bind(fs *pflag.FlagSet, op plan.Operation, kind plan.Kind) {
 
 	if bandwidth {
 		fs.IntVarP(&p.QPs, "qp", "q", 0, "queue pairs (default: 1 per device)")
-		fs.IntVar(&p.Threads, "threads", 0, "threads at each end (default: 1 per device; roce0: at most 1 per device)")
+		fs.IntVar(&p.Threads, "threads", 0, "threads at each end (default: 1 per device; on roce0 at most 1)")
 		fs.IntVarP(&p.TxDepth, "tx-depth", "t", 0, "messages in flight per queue pair (default: 128)")
 	} else if row.MayInline() && !row.Responded {
-		fs.IntVarP(&p.TxDepth, "tx-depth", "t", 0, "at most this many outstanding completions; the test still sends one message at a time (default: 1; roce0 over RC: 64)")
+		fs.IntVarP(&p.TxDepth, "tx-depth", "t", 0, "at most this many outstanding completions; the test still sends one message at a time (default: 1, on roce0 over RC 64)")
 	}
 	if receives != "" {
 		fs.IntVarP(&p.RxDepth, "rx-depth", "r", 0, receives)
 	}
 	if bandwidth {
-		fs.IntVarP(&p.CQMod, "cq-mod", "Q", 0, "messages per completion (default: 100; 1 above 8 KiB, but 100 with -a, -e or UD; with -l N: N)")
+		fs.IntVarP(&p.CQMod, "cq-mod", "Q", 0, "messages per completion (default: 100; 1 above 8 KiB, but 100 with -a, -e or UD; N with -l N)")
 		fs.IntVarP(&p.PostList, "post-list", "l", 1, "messages per post call")
 	}
 	if row.Responded {
@@ -132,7 +132,7 @@ func (f *flags) bind(fs *pflag.FlagSet, op plan.Operation, kind plan.Kind) {
 	fs.Uint8VarP(&p.SL, "sl", "S", 0, "service level, 0 to 15")
 	fs.Uint8Var(&p.TrafficClass, "tclass", 0, "traffic class, 0 to 255")
 	fs.IntVar(&p.PKeyIndex, "pkey", 0, "P_Key index")
-	fs.Uint8VarP(&p.Timeout, "qp-timeout", "u", 0, "send again after 4.096 us x 2^N without an answer; `N`: 1 to 31 (default: 14; roce0: 16)")
+	fs.Uint8VarP(&p.Timeout, "qp-timeout", "u", 0, "send again after 4.096 us x 2^N without an answer; `N` from 1 to 31 (default: 14, on roce0 16)")
 	fs.BoolVarP(&p.RDMACM, "rdma-cm", "R", false, "connect by RDMA CM (not roce0, not UC)")
 	cmdline.Group(fs, opendevice.Heading)
 	fs.BoolVarP(&f.cpuFreq, "cpu-freq", "F", false, "ignored: time stamps need no CPU frequency")

@@ -91,7 +91,7 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 	cmdline.Parsed(fs, &flags.wrong, &flags.Listen.Token, "token-file", "", "", "serve only clients that have the secret in `FILE`, and no perftest clients", func(path string) ([]byte, error) {
 		return cmdline.ReadToken(path, "'openssl rand -hex 32 > "+path+"' makes one")
 	})
-	fs.IntVar(&flags.Listen.Clients, "clients", 1, "clients served at once (roce0: one for each address of this host)")
+	fs.IntVar(&flags.Listen.Clients, "clients", 1, "clients served at once (on roce0 one for each address of this host)")
 	fs.BoolVar(&flags.Once, "once", false, "end after one client")
 	fs.StringVar(&flags.Perftest, "perftest", "", "run `TEST` with clients that do not send their flags: perftest before 6.28, and any perftest with -b")
 	cmdline.Parsed(fs, &flags.wrong, &flags.Listen.Timeouts.Peer, "peer-timeout", "", "3s", "give up if a client is silent for this `TIME`", plan.ParseTime)
