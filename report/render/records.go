@@ -293,7 +293,7 @@ func (m *notes) cell(r figure.Row, of figure.Figure) string {
 // incomplete begins the warning of a run that ended early.
 const incomplete = "incomplete: "
 
-// severity orders texts of one kind: by the share that they tell; the more time is needed, the worse.
+// severity orders texts of one kind: by the share that they tell, or by the length to try, as the longest is enough for all.
 func severity(text string) float64 {
 	fields := strings.Fields(text)
 	for i, f := range fields[:max(len(fields)-1, 0)] {
@@ -301,9 +301,11 @@ func severity(text string) float64 {
 			return v
 		}
 	}
-	var ms, needed float64
-	if n, _ := fmt.Sscanf(text, "measured for %g ms, %g ms", &ms, &needed); n > 0 {
-		return needed - ms/1e3
+	_, remedy, _ := strings.Cut(text, "; try -")
+	var flag rune
+	var length float64
+	if n, _ := fmt.Sscanf(remedy, "%c %g", &flag, &length); n == 2 {
+		return length
 	}
 	return math.Inf(-1)
 }
@@ -315,7 +317,7 @@ func (m *notes) finish(g *table) {
 	for _, n := range m.all {
 		rows := plain.When(n.rows < len(m.rows), " (%d of %d rows)", n.rows, len(m.rows)) +
 			plain.When(n.rows == len(m.rows) && n.rows > 1, " (all rows)")
-		text := n.text
+		text := plain.When(n.kind == figure.Short && n.rows > 1, "at worst, ") + n.text
 		if m.all[0].lead() == 1 && n.lead() == 0 && n.kind != "" {
 			text, _, _ = strings.Cut(text, "; try ")
 		}

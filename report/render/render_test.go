@@ -292,9 +292,9 @@ func TestOneLineForEachKindOfNote(t *testing.T) {
 	d.Records, d.Checks, d.Warnings = d.Records[:6], nil, nil
 	for i := range d.Records {
 		d.Records[i].Warnings = []string{
-			"peer: too short: measured for 3 ms, but a test needs 10 ms; try -D 1",
-			fmt.Sprintf("disturbed: other programs took %d %% of the measuring CPU; try --priority realtime (needs root or a limit)", 10+i),
-			fmt.Sprintf("peer: disturbed: other programs took %d %% of the measuring CPU; try --priority realtime (needs root or a limit)", 20+i),
+			fmt.Sprintf("peer: too short: measured for 3 ms, but a test needs %[1]d ms; try -D %[1]d", 5+(i+2)%6),
+			fmt.Sprintf("disturbed: other programs took %d %% of the measuring CPU; try --priority realtime (needs root, or 'ulimit -r 1')", 10+i),
+			fmt.Sprintf("peer: disturbed: other programs took %d %% of the measuring CPU; try --priority realtime (needs root, or 'ulimit -r 1')", 20+i),
 		}
 		if i < 2 {
 			d.Records[i].Warnings = append(d.Records[i].Warnings, "unsteady: the rate moved")
@@ -311,7 +311,7 @@ func TestOneLineForEachKindOfNote(t *testing.T) {
 		t.Errorf("what failed is said not once, above:\n%s", text)
 	}
 	for _, want := range []string{
-		"disturbed (all rows): other programs took 25 % of the measuring CPU", "noisy (2 of 6 rows): the rate moved", "realtime (needs root or a limit)\nshort (all rows): measured for 3 ms, but a test needs 10 ms\nnoisy (2 of 6 rows): the rate moved\n", "short, disturbed, noisy\n",
+		"disturbed (all rows): other programs took 25 % of the measuring CPU", "noisy (2 of 6 rows): the rate moved", "realtime (needs root, or 'ulimit -r 1')\nshort (all rows): at worst, measured for 3 ms, but a test needs 10 ms\nnoisy (2 of 6 rows): the rate moved\n", "short, disturbed, noisy\n",
 	} {
 		if strings.Count(text, want) < 1 {
 			t.Errorf("no %q in\n%s", want, text)
