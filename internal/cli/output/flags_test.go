@@ -84,8 +84,12 @@ func TestUnfinishedReplacesNothing(t *testing.T) {
 		}
 	}
 	said.Reset()
-	if err := (Config{kept: true}).DeliverPart(Streams{Err: &said}, false, []string{"gobw", "write"}, write("")); err != nil || !strings.Contains(said.String(), "nothing is saved; start with --save FILE.json") {
+	if err := (Config{kept: true, Format: "table"}).DeliverPart(Streams{Out: io.Discard, Err: &said}, false, []string{"gobw", "write"}, write("")); err != nil || !strings.Contains(said.String(), "nothing is saved; start with --save FILE.json") {
 		t.Errorf("without --save: %v, %q", err, said.String())
+	}
+	said.Reset()
+	if err := (Config{kept: true}).DeliverPart(Streams{Err: &said}, false, []string{"gobw", "write"}, write("")); err != nil || said.String() != "" {
+		t.Errorf("nothing was measured: %v, %q", err, said.String())
 	}
 	deliver(config(), "116 records")
 	whole, _ = os.ReadFile(path)

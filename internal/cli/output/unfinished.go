@@ -67,7 +67,8 @@ func (k *Keeper) Keep(c Config, save func(path string) error) error {
 	return err
 }
 
-// DeliverPart delivers a result that may be unfinished: then a command that has --resume names the file, and how to go on.
+// DeliverPart delivers a result that may be unfinished: then a command that has --resume names the file, and how to go on. Without
+// a Format there is nothing to print, and nothing is lost without a file.
 func (c Config) DeliverPart(out Streams, complete bool, command []string, write func(w io.Writer, format string) error) error { //nolint:revive // a fact of the result
 	if complete || !c.kept {
 		return c.Deliver(out, write)
@@ -80,9 +81,9 @@ func (c Config) DeliverPart(out Streams, complete bool, command []string, write 
 			fmt.Fprintf(out.Err, "; %s is as it was", kept)
 		}
 		fmt.Fprintf(out.Err, "; to go on: %s --resume\n", plain.JoinWords(slices.DeleteFunc(slices.Clone(command), func(a string) bool { return a == "--resume" })))
-	} else {
+	} else if c.Format != "" {
 		fmt.Fprintf(out.Err, "%s; start with --save FILE.json: then --resume measures the rest\n",
-			cmp.Or(plain.When(len(to.Saves) > 0, "the saved result cannot be gone on with"), "nothing is saved"))
+			cmp.Or(plain.When(len(to.Saves) > 0, "--resume needs a .json file"), "nothing is saved"))
 	}
 	return err
 }
