@@ -54,7 +54,8 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 		Short: "Run two tests in rounds, and compare them",
 		Long: "Run two tests in rounds, and compare them in pairs. If the machine gets slower,\n" +
 			"both tests of a pair get slower. Each round runs A twice and B once, in random\n" +
-			"order. If the two runs of A differ, the verdict on B is 'cannot tell'.\n\n" +
+			"order. If the two runs of A differ over all rounds, the verdict on B is\n" +
+			"'cannot tell'.\n\n" +
 			"A command is a command line of gobw or golat (also with a path), or\n" +
 			"perftest:PROGRAM ... for a stock perftest. Start the servers before.\n\n" +
 			"--beside measures A alone, and A while B runs. B needs a second server.",

@@ -96,7 +96,7 @@ func (f *flags) bind(fs *pflag.FlagSet, op plan.Operation, kind plan.Kind) {
 		fs.IntVarP(&p.RxDepth, "rx-depth", "r", 0, receives)
 	}
 	if bandwidth {
-		fs.IntVarP(&p.CQMod, "cq-mod", "Q", 0, "messages per completion (default: 100; 1 above 8 KiB, but 100 with -a, -e or UD; N with -l N)")
+		fs.IntVarP(&p.CQMod, "cq-mod", "Q", 0, "messages per completion (default: 100"+plain.When(!row.Counter, "; 1 above 8 KiB, but 100 with -a or -e")+plain.When(row.Supports(verbs.UD), " or UD")+"; N with -l N)")
 		fs.IntVarP(&p.PostList, "post-list", "l", 1, "messages per post call")
 	}
 	if row.Responded {

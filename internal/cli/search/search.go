@@ -83,7 +83,7 @@ func NewCommand(tool string, kind plan.Kind, out output.Streams) *cobra.Command 
 	}
 	const group = "questions"
 	root.AddGroup(&cobra.Group{ID: group, Title: "Questions:"})
-	root.AddCommand(newQuestion(tool, best, "Find the fastest settings; prefer small values", kind, out))
+	root.AddCommand(newQuestion(tool, best, "Find the fastest settings; of equally fast values the smallest", kind, out))
 	root.AddCommand(newQuestion(tool, dips, "Find sizes that are slower than their neighbours", kind, out))
 	if kind == plan.Bandwidth {
 		root.AddCommand(newQuestion(tool, anomalies, "Find combinations of settings that are slow", kind, out))
