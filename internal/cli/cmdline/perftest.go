@@ -42,7 +42,7 @@ func perftestFlag(c *cobra.Command, name string) string {
 	if tool == "" || command != "" && !slices.Contains(plan.Operations(), plan.Operation(command)) { // it measures nothing that perftest does
 		return ""
 	}
-	if program == "golat" && len(name) == 1 && strings.HasSuffix(tool, "_bw") && long != "bidirectional" {
+	if program == "golat" && (long == "dualport" || len(name) == 1 && strings.HasSuffix(tool, "_bw") && long != "bidirectional") {
 		return "; it is of bandwidth tests: leave it out"
 	}
 	if t, _ := perftestcli.ToolNamed(tool); t.Operation != plan.Operation(command) {
@@ -89,8 +89,9 @@ func CommandError(err error) error {
 	rest, near, _ := strings.Cut(rest, "Did you mean this?")
 	program, _, _ := strings.Cut(strings.Trim(rest, `"`), `"`)
 	word = strings.Trim(word, `"`)
-	if strings.Contains(word, " ") {
-		return fmt.Errorf("unknown command %q: type it without quotes: %s %[1]s", word, program)
+	if first, _, several := strings.Cut(word, " "); several {
+		test := plain.When(!slices.Contains(plan.Operations(), plan.Operation(first)), "write ") // it may be a host
+		return fmt.Errorf("unknown command %q: type it without quotes: %s %s%[1]s", word, program, test)
 	}
 	if tool, is := perftestcli.ToolNamed("ib_" + strings.TrimPrefix(word, "ib_")); is {
 		right := map[plan.Kind]string{plan.Bandwidth: "gobw", plan.Latency: "golat"}[tool.Kind]
