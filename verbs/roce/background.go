@@ -60,7 +60,9 @@ func (e *engine) await(limit tick.Time) {
 		}
 	}
 	e.sleepers = append(e.sleepers, s)
-	e.sleep(limit, s, e.sockets)
+	if !e.sleep(limit, s, e.sockets) {
+		e.letIn() // no loop around this keeps the lock, whatever its deadlines are
+	}
 	e.sleepers = slices.DeleteFunc(e.sleepers, func(x *link.Sleeper) bool { return x == s })
 	e.spare = append(e.spare, s)
 	if len(e.sleepers) == 0 { // the background goroutine watches no socket while others do

@@ -153,15 +153,15 @@ func TestLeavingSQE(t *testing.T) {
 			ID: id, Opcode: verbs.OpSend, Flags: verbs.Signaled, SGEs: []verbs.SGE{{Addr: s.mr.Addr(), Length: 10, LKey: key}},
 		}}))
 	}
-	s.e.lock()
-	for id := range uint64(4) { // a packet of the first leaves
-		check(t, q.post(&verbs.SendRequest{
-			ID: id, Opcode: verbs.OpSend, Flags: verbs.Signaled,
-			SGEs: []verbs.SGE{{Addr: s.mr.Addr(), Length: stageMTU, LKey: s.mr.LKey()}, {Addr: 1, Length: 10, LKey: 1}},
-		}))
-	}
-	q.sendPosted()
-	s.e.unlock()
+	s.e.held(func() {
+		for id := range uint64(4) { // a packet of the first leaves
+			check(t, q.post(&verbs.SendRequest{
+				ID: id, Opcode: verbs.OpSend, Flags: verbs.Signaled,
+				SGEs: []verbs.SGE{{Addr: s.mr.Addr(), Length: stageMTU, LKey: s.mr.LKey()}, {Addr: 1, Length: 10, LKey: 1}},
+			}))
+		}
+		q.sendPosted()
+	})
 	if q.state != verbs.StateSQE {
 		t.Fatalf("state %v, want SQE", q.state)
 	}

@@ -256,12 +256,15 @@ func (x *target) feed(input []byte, most int) {
 	e := x.device.e
 	var c [64]verbs.Completion
 	for n := 0; n < most && len(p.rest) > 0; n++ {
-		e.lock()
-		packet, q := x.packet(p)
-		e.onPacket(x.path.socket, x.path.socket.From(x.path.Remote, wire.Port), packet, 0, tick.Now())
-		e.progress(tick.Now(), receiveBudget)
-		dead := q.state != verbs.StateRTS
-		e.unlock()
+		var q *queuePair
+		var dead bool
+		e.held(func() {
+			var packet []byte
+			packet, q = x.packet(p)
+			e.onPacket(x.path.socket, x.path.socket.From(x.path.Remote, wire.Port), packet, 0, tick.Now())
+			e.progress(tick.Now(), receiveBudget)
+			dead = q.state != verbs.StateRTS
+		})
 		if _, err := x.cq.Poll(c[:]); err != nil {
 			x.t.Fatal(err)
 		}

@@ -151,9 +151,7 @@ func (e *end) await(peer *end) verbs.Completion {
 			return c[0]
 		}
 		if peer != nil {
-			peer.device.e.lock()
-			peer.device.e.progress(tick.Now(), receiveBudget)
-			peer.device.e.unlock()
+			peer.device.e.held(func() { peer.device.e.progress(tick.Now(), receiveBudget) })
 		}
 		if time.Now().After(deadline) {
 			e.t.Fatal("no completion in 60 s")

@@ -124,10 +124,7 @@ func TestWaitersSleep(t *testing.T) {
 			done <- err
 		}()
 		check(t, cq.Arm(verbs.NotifyAny))
-		e := x.device.e
-		e.lock()
-		cq.(*completionQueue).push(&entry{}, true)
-		e.unlock()
+		x.device.e.held(func() { cq.(*completionQueue).push(&entry{}, true) })
 		check(t, <-done)
 	}
 	const idle = 200 * time.Millisecond

@@ -45,9 +45,9 @@ func TestLateReceiver(t *testing.T) {
 func TestSleeperLeaves(t *testing.T) {
 	a, b := newPair(t, pairOptions{})
 	e := b.device.e
-	e.lock()
-	e.await(tick.Now() + e.clock.Ticks(50*time.Millisecond)) // meanwhile the background goroutine leaves the sockets to this sleeper
-	e.unlock()
+	e.held(func() { // meanwhile the background goroutine leaves the sockets to this sleeper
+		e.await(tick.Now() + e.clock.Ticks(50*time.Millisecond))
+	})
 	check(t, a.qp.PostSend([]verbs.SendRequest{{
 		Opcode: verbs.OpWrite, Flags: verbs.Signaled, SGEs: []verbs.SGE{a.sge(0, 8)}, RemoteAddr: b.mr.Addr(), RKey: b.mr.RKey(),
 	}}))
@@ -59,8 +59,8 @@ func TestSleeperLeaves(t *testing.T) {
 // drain forgets the receives and completions that an earlier job left behind.
 func drain(e *end) {
 	q := e.qp.(*queuePair)
-	q.e.lock()
-	q.receives.head = q.receives.tail
-	q.recvCQ.head = q.recvCQ.tail
-	q.e.unlock()
+	q.e.held(func() {
+		q.receives.head = q.receives.tail
+		q.recvCQ.head = q.recvCQ.tail
+	})
 }

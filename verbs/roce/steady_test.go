@@ -149,9 +149,8 @@ func TestIdleDeviceUsesNoProcessor(t *testing.T) {
 	a, b := newPair(t, pairOptions{})
 	for _, e := range []*end{a, b} { // until the background goroutines have settled in the kernel
 		for deadline := time.Now().Add(time.Minute); ; {
-			e.device.e.lock()
-			settled := e.device.e.asleep
-			e.device.e.unlock()
+			settled := false
+			e.device.e.held(func() { settled = e.device.e.asleep })
 			if settled {
 				break
 			}
@@ -206,23 +205,23 @@ func TestOneDevice(t *testing.T) {
 func TestPausedPeer(t *testing.T) {
 	a, b := newPair(t, pairOptions{bytes: 1 << 20})
 	a.fill(3)
-	b.device.e.lock() // nobody drives it, not even its background goroutine
-	for i := range 8 {
-		check(t, a.qp.PostSend([]verbs.SendRequest{{
-			ID: uint64(i), Opcode: verbs.OpWrite, Flags: verbs.Signaled, SGEs: []verbs.SGE{a.sge(i*100000, 100000)},
-			RemoteAddr: b.mr.Addr() + uint64(i*100000), RKey: b.mr.RKey(),
-		}}))
-	}
-	var c [1]verbs.Completion
-	for start := time.Now(); time.Since(start) < 50*time.Millisecond || counters(t, a)["probes"] == 0; {
-		if time.Since(start) > time.Minute {
-			t.Fatalf("no probe in a minute: %v", counters(t, a))
+	b.device.e.held(func() { // nobody drives it, not even its background goroutine
+		for i := range 8 {
+			check(t, a.qp.PostSend([]verbs.SendRequest{{
+				ID: uint64(i), Opcode: verbs.OpWrite, Flags: verbs.Signaled, SGEs: []verbs.SGE{a.sge(i*100000, 100000)},
+				RemoteAddr: b.mr.Addr() + uint64(i*100000), RKey: b.mr.RKey(),
+			}}))
 		}
-		if n, err := a.cq.Poll(c[:]); n != 0 || err != nil {
-			t.Fatalf("%d completions, error %v, from a peer that sleeps", n, err)
+		var c [1]verbs.Completion
+		for start := time.Now(); time.Since(start) < 50*time.Millisecond || counters(t, a)["probes"] == 0; {
+			if time.Since(start) > time.Minute {
+				t.Fatalf("no probe in a minute: %v", counters(t, a))
+			}
+			if n, err := a.cq.Poll(c[:]); n != 0 || err != nil {
+				t.Fatalf("%d completions, error %v, from a peer that sleeps", n, err)
+			}
 		}
-	}
-	b.device.e.unlock()
+	})
 	for i := range 8 {
 		if c := a.await(b); c.Status != verbs.Success || c.ID != uint64(i) {
 			t.Fatalf("completion %d: %+v", i, c)
