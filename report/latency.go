@@ -43,8 +43,11 @@ func (f LatencyFigure) Supported(samples uint64) bool {
 	return !is || p <= 0.5 || Supported(p, samples)
 }
 
-// Ns is the figure in nanoseconds, false where the latency does not have it.
+// Ns is the figure in nanoseconds, false where the latency does not have it: a point of a grid has percentiles alone.
 func (f LatencyFigure) Ns(l *Latency) (float64, bool) {
+	if _, share := f.Percentile(); !share && l.MaxNs == 0 {
+		return 0, false
+	}
 	v := reflect.Indirect(reflect.ValueOf(l).Elem().Field(f.field))
 	if !v.IsValid() {
 		return 0, false

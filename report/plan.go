@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/gobw/gobw/report/internal/fields"
+	"github.com/gobw/gobw/report/plain"
 )
 
 // Plan is what was settled of a test, but for how long it measured: the key of a record, which repetitions share and by which
@@ -54,6 +55,17 @@ type Plan struct {
 	Node    string `json:"node,omitempty" words:"%s"` // a host, or the link between two
 	Side    string `json:"side,omitempty" words:"%s"` // "sending", "receiving", "link"
 	FanIn   int    `json:"fan_in,omitempty" words:"%s senders each"`
+
+	// Of the non-contiguous experiment. The bytes that the layouts in flight take follow from the cache, the layouts and the window.
+	Shape        string `json:"shape,omitempty" words:"%s"` // "gather", "scatter", "both"
+	Strategy     string `json:"strategy,omitempty" words:"%s"`
+	Layout       string `json:"layout,omitempty" words:"%s"`
+	Cache        string `json:"cache,omitempty" words:"%s cache"`
+	MaxSGE       int    `json:"max_sge,omitempty" words:"lists of %s entries,title"`
+	MaxSGERead   int    `json:"max_sge_read,omitempty" words:"of a read %s,title"`
+	ListBytes    string `json:"list_bytes,omitempty" words:"lists cut at %s,title"`
+	SegmentBytes int    `json:"segment_bytes,omitempty" words:"segments of %s B"` // pack-pipelined's
+	Kernel       string `json:"kernel,omitempty" words:"packed by %s,title"`
 }
 
 // Kinds of tests.
@@ -95,13 +107,23 @@ func (p Plan) Setup() Plan { return fields.Without(p, "size") }
 // IsLatency tells a latency test from a bandwidth test.
 func (p Plan) IsLatency() bool { return p.Kind == latencyKind }
 
-// Row is the plan without what names a row of a comparison, and that: the size or, of a test of many hosts, the host.
+// Row is the plan without what names a row of a comparison, and that: the size; of a test of many hosts the host; of the
+// non-contiguous experiment layout and strategy.
 func (p Plan) Row() (table Plan, row string) {
-	if p.Node == "" {
-		return p, fmt.Sprintf("%d B", p.SizeBytes)
+	switch {
+	case p.Node != "":
+		row = p.Node + ", " + p.Side
+		p.Node, p.Side = "", ""
+	case p.Layout != "":
+		row = p.Layout + plain.When(p.Strategy != "", ", %s", p.Strategy)
+		var block, blocks, stride float64
+		if n, _ := fmt.Sscanf(p.Layout, "vector:block=%g,num=%g,stride=%g", &block, &blocks, &stride); n == 3 {
+			row = fmt.Sprintf("%s x %g, stride %s, %s", plain.Bytes(block), blocks, plain.Bytes(stride), p.Strategy)
+		}
+		p.Layout, p.Strategy, p.SegmentBytes = "", "", 0
+	default:
+		row = fmt.Sprintf("%d B", p.SizeBytes)
 	}
-	row = p.Node + ", " + p.Side
-	p.Node, p.Side = "", ""
 	return p, row
 }
 

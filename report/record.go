@@ -1,6 +1,11 @@
 package report
 
-import "github.com/gobw/gobw/report/plain"
+import (
+	"slices"
+
+	"github.com/gobw/gobw/report/noncontig"
+	"github.com/gobw/gobw/report/plain"
+)
 
 // Device says on what a document was measured: "roce0 (roce) on alpha, to roce0 on beta".
 func (d *Document) Device() string {
@@ -25,4 +30,38 @@ func (d *Document) Name() string {
 		return s
 	}
 	return d.Tool
+}
+
+// Measured are the records of a document and, of a non-contiguous experiment, each run of each point as one, whose bandwidth is the
+// goodput: what is compared, judged, counted and listed. Only a grid's own tables and pictures go by its points.
+func (d *Document) Measured() []Record {
+	n := d.Noncontig
+	if n == nil {
+		return d.Records
+	}
+	out := slices.Clone(d.Records)
+	s := &n.Setup
+	for i := range n.Points {
+		p := &n.Points[i]
+		plan := Plan{
+			Operation: "noncontig", Kind: bandwidthKind, Transport: s.Transport, SizeBytes: uint64(max(p.SizeBytes, 0)), QPs: 1, TxDepth: s.Window, Events: s.Events, Verified: s.Verify,
+			Shape: p.Shape, Strategy: p.Strategy, Layout: p.Layout, Cache: s.Cache, MaxSGE: s.MaxSGE, MaxSGERead: s.MaxSGERead, ListBytes: s.ListBytes, Kernel: s.Kernel,
+		}
+		if p.Strategy == noncontig.Pipelined {
+			plan.SegmentBytes = int(s.Segment())
+		}
+		for k, run := range p.Runs {
+			r := Record{Plan: plan, Run: k + 1, Messages: run.Messages, Seconds: run.Seconds, Warnings: run.Warnings}
+			r.Bytes = run.Messages * plan.SizeBytes
+			r.Bandwidth = Bandwidth{AverageBitsPerS: run.GoodputBitsPerS, BestSpanBitsPerS: run.BestBitsPerS}
+			if run.Seconds > 0 {
+				r.MessagesPerS = float64(run.Messages) / run.Seconds
+			}
+			if run.P50Ns > 0 {
+				r.Latency = &Latency{Samples: run.Messages, P50Ns: run.P50Ns, P99Ns: run.P99Ns}
+			}
+			out = append(out, r)
+		}
+	}
+	return out
 }

@@ -150,9 +150,9 @@ func Documents(old, new []*report.Document, o Options) (*Comparison, error) {
 // absent says why the first record that lacks a figure has none.
 func absent(f figure.Figure, sides ...[]*report.Document) string {
 	for _, d := range slices.Concat(sides...) {
-		for i := range d.Records {
-			if _, ok := f.Get(&d.Records[i]); !ok && f.Absent != nil {
-				return ": " + f.Absent(&d.Records[i])
+		for _, r := range d.Measured() {
+			if _, ok := f.Get(&r); !ok && f.Absent != nil {
+				return ": " + f.Absent(&r)
 			}
 		}
 	}

@@ -65,7 +65,7 @@ func TestCompareRefusesUnlikeGrids(t *testing.T) {
 	}
 	for name, change := range map[string]func(*noncontig.Setup){
 		"transport": func(s *noncontig.Setup) { s.Transport = "UC" },
-		"window":    func(s *noncontig.Setup) { s.Window++ },
+		"tx_depth":  func(s *noncontig.Setup) { s.Window++ },
 		"kernel":    func(s *noncontig.Setup) { s.Kernel = "another" },
 		"cache":     func(s *noncontig.Setup) { s.Cache, s.FootprintBytes = "cold", 64<<20 },
 		"events":    func(s *noncontig.Setup) { s.Events = !s.Events },
@@ -81,7 +81,7 @@ func TestCompareRefusesUnlikeGrids(t *testing.T) {
 		}
 		if c, err := Documents([]*report.Document{old}, []*report.Document{&now}, Options{By: name}); err != nil || len(c.Points) == 0 {
 			t.Errorf("--by %s compares nothing: %v", name, err)
-		} else if name == "cache" && c.Points[0].Group != "non-contiguous, gather, cache hot → cold" {
+		} else if name == "cache" && c.Points[0].Group != "noncontig bandwidth, RC, 1 QP, tx depth 16, gather, lists of 32 entries, cache hot → cold" {
 			t.Errorf("hot and cold, under the title %q", c.Points[0].Group)
 		}
 	}

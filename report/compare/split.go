@@ -7,13 +7,12 @@ import (
 	"strings"
 
 	"github.com/gobw/gobw/report"
-	"github.com/gobw/gobw/report/noncontig"
 	"github.com/gobw/gobw/report/plain"
 )
 
 // fieldNames are all fields that --by knows: of plans, and of set-ups.
 func fieldNames() []string {
-	out := slices.Concat(report.PlanFields(), noncontig.PlanFields(), plain.Each((&report.Environment{}).Facts(), func(f report.Fact) string { return fieldOf(f.Name) }))
+	out := append(report.PlanFields(), plain.Each((&report.Environment{}).Facts(), func(f report.Fact) string { return fieldOf(f.Name) })...)
 	slices.Sort(out)
 	return slices.Compact(out)
 }
@@ -31,7 +30,7 @@ func checkBy(by string) error {
 	return fmt.Errorf("no field %q to compare by%s", by, plain.Choices(near, fieldNames()))
 }
 
-// Split parts the records and grids of documents by the values of one field of their plans, in the order of first
+// Split parts the records of documents by the values of one field of their plans, in the order of first
 // appearance: what 'compare FILE --by qps' compares.
 func Split(docs []*report.Document, by string) (sides [][]*report.Document, err error) {
 	if err := checkBy(by); err != nil {
@@ -50,19 +49,10 @@ func Split(docs []*report.Document, by string) (sides [][]*report.Document, err 
 			}
 			return parts[value]
 		}
-		for _, r := range d.Records {
+		for _, r := range d.Measured() {
 			if _, value, ok := r.Without(by); ok {
 				p := part(value)
 				p.Records = append(p.Records, r)
-			}
-		}
-		for i := 0; d.Noncontig != nil && i < len(d.Noncontig.Points); i++ {
-			if _, value, ok := d.Noncontig.Plan(&d.Noncontig.Points[i]).Without(by); ok {
-				p := part(value)
-				if p.Noncontig == nil {
-					p.Noncontig = &noncontig.Grid{Setup: d.Noncontig.Setup}
-				}
-				p.Noncontig.Points = append(p.Noncontig.Points, d.Noncontig.Points[i])
 			}
 		}
 	}

@@ -251,58 +251,30 @@ func scopes(d *report.Document, j Judgement) []*scope {
 		line, why = lineRate(d)
 	}
 	var out []*scope
-	for _, g := range figure.Groups(d.Records) {
-		for _, r := range g.Rows {
-			out = append(out, &scope{point: r.Runs[0].String(), row: r, line: line, lineOK: why, tests: j.Tests})
-		}
-	}
-	if d.Noncontig == nil {
-		return out
-	}
-	at := map[string]*scope{}
+	layouts := map[string]*scope{}
 	best := map[string]float64{}
-	for i := range d.Noncontig.Points {
-		p := &d.Noncontig.Points[i]
-		records := noncontigRecords(p, d.Noncontig.Setup.Transport)
-		if len(records) == 0 {
-			continue
-		}
-		key := p.Shape + " " + p.Layout
-		sc := at[key]
-		if sc == nil {
-			sc = &scope{point: key, line: line, lineOK: why, tests: maps.Clone(j.Tests)}
-			if sc.tests == nil {
-				sc.tests = map[string]*report.Document{}
+	for _, g := range figure.Groups(d.Measured()) {
+		for _, row := range g.Rows {
+			p := row.Runs[0].Plan
+			if p.Strategy == "" {
+				out = append(out, &scope{point: p.String(), row: row, line: line, lineOK: why, tests: j.Tests})
+				continue
 			}
-			at[key] = sc
-			out = append(out, sc)
-		}
-		sc.tests[p.Strategy] = &report.Document{Records: records}
-		if v := stats.Median(p.Goodputs()); v > best[key] && p.Strategy != noncontig.Contiguous {
-			best[key], sc.row = v, figure.Groups(records)[0].Rows[0]
+			key := p.Shape + " " + p.Layout
+			sc := layouts[key]
+			if sc == nil {
+				sc = &scope{point: key, line: line, lineOK: why, tests: map[string]*report.Document{}}
+				maps.Copy(sc.tests, j.Tests)
+				layouts[key] = sc
+				out = append(out, sc)
+			}
+			sc.tests[p.Strategy] = &report.Document{Records: plain.Each(row.Runs, func(r *report.Record) report.Record { return *r })}
+			if v := stats.Median(row.Values(figure.Of("bw").Get)); v > best[key] && p.Strategy != noncontig.Contiguous {
+				best[key], sc.row = v, row
+			}
 		}
 	}
 	return slices.DeleteFunc(out, func(s *scope) bool { return len(s.row.Runs) == 0 })
-}
-
-// noncontigRecords are the runs of one strategy on one layout as records: bw is the goodput.
-func noncontigRecords(p *noncontig.Point, transport string) []report.Record {
-	var out []report.Record
-	for i, run := range p.Runs {
-		r := report.Record{
-			Plan:     report.Plan{Operation: p.Strategy, Kind: "bandwidth", Transport: transport, SizeBytes: uint64(p.SizeBytes), QPs: 1},
-			Run:      i + 1,
-			Messages: run.Messages, Seconds: run.Seconds, Bandwidth: report.Bandwidth{AverageBitsPerS: run.GoodputBitsPerS},
-		}
-		if run.Seconds > 0 {
-			r.MessagesPerS = float64(run.Messages) / run.Seconds
-		}
-		if run.P50Ns > 0 {
-			r.Latency = &report.Latency{Samples: run.Messages, P50Ns: run.P50Ns, P99Ns: run.P99Ns}
-		}
-		out = append(out, r)
-	}
-	return out
 }
 
 // check judges one point. Where the runs do not tell and the cause is accepted, the measured figure decides.

@@ -467,6 +467,7 @@ func TestExpectationNoncontig(t *testing.T) {
 		"bw >= 0.8*contiguous.bw":     {true, true}, // the fastest of each layout
 		"bw >= 0.85*contiguous.bw":    {false, true},
 		"pack.p50 <= 2us":             {true, true},
+		"pack.max <= 2us":             {false, false}, // which a grid does not keep
 		"bw >= 1 Gb/s for bw > 8Gb/s": {true},
 	} {
 		e, err := Parse(text, Options{Tests: strategies})

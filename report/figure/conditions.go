@@ -15,23 +15,13 @@ import (
 
 // DisturbedRuns counts the runs of a document, and those of which something else had the CPU.
 func DisturbedRuns(d *report.Document) (disturbed, runs int) {
-	count := func(warnings []string) {
-		runs++
-		if Disturbed(warnings) {
+	all := d.Measured()
+	for i := range all {
+		if Disturbed(all[i].Warnings) {
 			disturbed++
 		}
 	}
-	for i := range d.Records {
-		count(d.Records[i].Warnings)
-	}
-	if n := d.Noncontig; n != nil {
-		for i := range n.Points {
-			for j := range n.Points[i].Runs {
-				count(n.Points[i].Runs[j].Warnings)
-			}
-		}
-	}
-	return disturbed, runs
+	return disturbed, len(all)
 }
 
 // Conditions are the circumstances of a measurement, as plain numbers; zero fields were not observed and are not judged.

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gobw/gobw/report/internal/fields"
 	"github.com/gobw/gobw/report/plain"
 	"github.com/gobw/gobw/report/stats"
 )
@@ -66,59 +65,8 @@ type Point struct {
 	Runs []Run `json:"runs"`
 }
 
-// Name of the point's layout: "64 B x 1024, stride 2x".
-func (p *Point) Name() string {
-	if p.Stride == AsGiven || p.Stride == "" {
-		return p.Layout
-	}
-	return fmt.Sprintf("%s x %d, stride %s", plain.Bytes(float64(p.BlockBytes)), p.Blocks, p.Stride)
-}
-
-// Plan is all that was settled of a point: its key, by which comparisons and baselines match. The bytes that the layouts in flight
-// take follow from the cache, the layouts and the window.
-type Plan struct {
-	Shape        string `json:"shape"`
-	Strategy     string `json:"strategy"`
-	Layout       string `json:"layout"`
-	Transport    string `json:"transport"`
-	Cache        string `json:"cache"`
-	Window       int    `json:"window"`
-	MaxSGE       int    `json:"max_sge"`
-	MaxSGERead   int    `json:"max_sge_read"`
-	ListBytes    string `json:"list_bytes"`
-	SegmentBytes int64  `json:"segment_bytes"` // pack-pipelined's
-	Kernel       string `json:"kernel"`
-	Verify       string `json:"verify"`
-	Events       bool   `json:"events"`
-}
-
-// Plan of a point of the grid.
-func (n *Grid) Plan(p *Point) Plan {
-	s := &n.Setup
-	plan := Plan{
-		Shape: p.Shape, Strategy: p.Strategy, Layout: p.Layout, Transport: s.Transport, Cache: s.Cache, Window: s.Window,
-		MaxSGE: s.MaxSGE, MaxSGERead: s.MaxSGERead, ListBytes: s.ListBytes, Kernel: s.Kernel, Verify: s.Verify, Events: s.Events,
-	}
-	if p.Strategy == "pack-pipelined" {
-		plan.SegmentBytes = s.Segment()
-	}
-	return plan
-}
-
 // Segment is what pack-pipelined packs at a time, in bytes.
 func (s *Setup) Segment() int64 { return cmp.Or(s.SegmentBytes, 16<<10) }
-
-// PlanFields are the names of the fields by which points may differ.
-func PlanFields() []string { return fields.Names[Plan]() }
-
-// Without is the plan without one of its fields, and what that was; false where there is no such field.
-func (p Plan) Without(name string) (rest Plan, value string, ok bool) {
-	value, ok = fields.Clear(&p, name)
-	return p, value, ok
-}
-
-// Fields are all of the plan, in words, by name.
-func (p Plan) Fields() map[string]string { return fields.Values(p) }
 
 // Run is one measurement of a point.
 type Run struct {
@@ -198,17 +146,23 @@ const (
 	Control    = "control"    // the device's own way once more: what is told of it is what the machine and the statistics add
 )
 
+// Pipelined packs and sends a message in segments.
+const Pipelined = "pack-pipelined"
+
+// shape has a course's name beside its own, the device's own way of it, and the copy by the CPU.
+type shape struct{ name, course, device, cpu string }
+
+func shapes() []shape {
+	return []shape{
+		{"gather", "G-WR", "gather-write", "pack"}, {"scatter", "S-RD", "scatter-read", "read-unpack"}, {"both", "GSSR", "gather-send", "pack-send-unpack"},
+	}
+}
+
 // Sides are the two strategies of a shape that the question is about: the device's own scatter/gather list, and
 // the copy by the CPU.
 func Sides(shape string) (device, cpu string) {
-	switch shape {
-	case "scatter":
-		return "scatter-read", "read-unpack"
-	case "both":
-		return "gather-send", "pack-send-unpack"
-	default:
-		return "gather-write", "pack"
-	}
+	s := shapes()[max(shapeRank(shape), 0)]
+	return s.device, s.cpu
 }
 
 func (p *Point) key() Key {
@@ -307,7 +261,9 @@ func (n *Grid) cells() []Cell {
 	return out
 }
 
-func shapeRank(s string) int { return slices.Index([]string{"gather", "scatter", "both"}, s) }
+func shapeRank(s string) int {
+	return slices.IndexFunc(shapes(), func(of shape) bool { return of.name == s })
+}
 
 // CompareStrides orders "2x" before "4x" before "16x", and those before absolute ones.
 func CompareStrides(a, b string) int {
@@ -323,15 +279,20 @@ func strideRank(s string) float64 {
 	return v
 }
 
-// StrategyRank is the order of columns: the device's way, the CPU's ways, one work request per block, the bound.
+// StrategyRank is the order of columns and colours, from 0: the device's way, the CPU's ways, one work request per block, the bound.
 func StrategyRank(s string) int {
-	order := []string{
-		"gather-write", "scatter-read", "gather-send", "pack", "read-unpack", "pack-send-unpack", "pack-pipelined", "multi-wr", Contiguous, Control,
+	for _, of := range shapes() {
+		if s == of.device {
+			return 0
+		} else if s == of.cpu {
+			return 1
+		}
 	}
-	if i := slices.Index(order, s); i >= 0 {
-		return i
+	others := []string{Pipelined, "multi-wr", Contiguous, Control}
+	if i := slices.Index(others, s); i >= 0 {
+		return 2 + i
 	}
-	return len(order)
+	return 2 + len(others)
 }
 
 // Find the figures of a strategy; nil where it was not measured.
@@ -461,17 +422,19 @@ func (n *Grid) controlInWords() string {
 
 // ShapeName is a shape with the course's name for it: "gather (G-WR)".
 func ShapeName(shape string) string {
-	for name, word := range CourseNames() {
-		if word == shape {
-			return shape + " (" + name + ")"
-		}
+	if i := shapeRank(shape); i >= 0 {
+		return shape + " (" + shapes()[i].course + ")"
 	}
 	return shape
 }
 
 // CourseNames are the shapes by the names that a course on RDMA gives them.
 func CourseNames() map[string]string {
-	return map[string]string{"G-WR": "gather", "S-RD": "scatter", "GSSR": "both"}
+	out := map[string]string{}
+	for _, s := range shapes() {
+		out[s.course] = s.name
+	}
+	return out
 }
 
 // CrossoverOf a series; nil where it has too few block sizes.

@@ -9,47 +9,34 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/gobw/gobw/report"
 	"github.com/gobw/gobw/report/noncontig"
 	"github.com/gobw/gobw/report/plain"
 )
 
-// serverOf is the other end; without one nothing is known of it.
-func serverOf(d *report.Document) report.Environment {
-	if d.Server == nil {
-		return report.Environment{}
-	}
-	return *d.Server
-}
-
 // documentsCSV writes a header and a line for each record, or of a non-contiguous grid for each run: what its document says, then
 // the plain fields of its parts under the names that they have in JSON. A cell is empty where there is no figure.
 func documentsCSV(w io.Writer, docs []*report.Document) error {
-	header := []string{"started", "tool", "version", "label", "complete", "client_host", "client_device", "server_host", "server_device"}
+	var header []string
 	put := func(name, _ string) { header = append(header, name) }
 	grids := len(docs) > 0 && !slices.ContainsFunc(docs, func(d *report.Document) bool { return d.Noncontig == nil || len(d.Records) > 0 })
 	if grids {
-		fields(put, noncontig.Setup{}, noncontig.Point{}, noncontig.Run{})
+		fields(put, origin{}, noncontig.Setup{}, noncontig.Point{}, noncontig.Run{})
 	} else {
-		fields(put, report.Record{Latency: &report.Latency{}})
+		fields(put, origin{}, report.Record{Latency: &report.Latency{}})
 	}
 	out := csv.NewWriter(w)
 	err := out.Write(header)
 	for _, d := range docs {
-		server := serverOf(d)
-		head := plain.Each([]string{
-			d.Started.UTC().Format(time.RFC3339), d.Tool, d.Version, d.Label, strconv.FormatBool(d.Complete), d.Client.Host, d.Client.Device, server.Host, server.Device,
-		}, plain.CSV)
 		line := func(parts ...any) {
-			cells := slices.Clone(head)
-			fields(func(_, value string) { cells = append(cells, value) }, parts...)
+			var cells []string
+			fields(func(_, value string) { cells = append(cells, value) }, append([]any{originOf(d)}, parts...)...)
 			err = errors.Join(err, out.Write(cells))
 		}
 		if !grids {
-			for i := range d.Records {
-				line(d.Records[i])
+			for _, r := range d.Measured() {
+				line(r)
 			}
 			continue
 		}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/gobw/gobw/report"
 	"github.com/gobw/gobw/report/plain"
@@ -43,29 +44,35 @@ func writeJSON(w io.Writer, v any) error {
 	return write(w, plain.Terminal(string(b)+"\n"))
 }
 
-// jsonLine is one record with what it needs to stand alone.
-type jsonLine struct {
-	Schema       string `json:"schema"`
+// origin is what a line needs of its document to stand alone.
+type origin struct {
+	Started      string `json:"started"`
 	Tool         string `json:"tool"`
 	Version      string `json:"version"`
-	Started      string `json:"started"`
 	Label        string `json:"label,omitempty"`
+	Complete     bool   `json:"complete"`
 	ClientHost   string `json:"client_host"`
 	ClientDevice string `json:"client_device"`
 	ServerHost   string `json:"server_host,omitempty"`
 	ServerDevice string `json:"server_device,omitempty"`
-	*report.Record
+}
+
+func originOf(d *report.Document) origin {
+	server := report.Environment{}
+	if d.Server != nil {
+		server = *d.Server
+	}
+	return origin{d.Started.UTC().Format(time.RFC3339), d.Tool, d.Version, d.Label, d.Complete, d.Client.Host, d.Client.Device, server.Host, server.Device}
 }
 
 // documentJSONLines writes each record as one line of JSON.
 func documentJSONLines(w io.Writer, d *report.Document) error {
-	for i := range d.Records {
-		line := jsonLine{
-			Schema: d.Schema, Tool: d.Tool, Version: d.Version, Started: d.Started.UTC().Format("2006-01-02T15:04:05Z"),
-			Label: d.Label, ClientHost: d.Client.Host, ClientDevice: d.Client.Device, ServerHost: serverOf(d).Host, ServerDevice: serverOf(d).Device,
-			Record: &d.Records[i],
-		}
-		b, err := json.Marshal(line)
+	for i, r := range d.Measured() {
+		b, err := json.Marshal(struct {
+			Schema string `json:"schema"`
+			origin
+			*report.Record
+		}{d.Schema, originOf(d), &r})
 		if err != nil {
 			return fmt.Errorf("record %d: %w", i, err)
 		}

@@ -105,9 +105,8 @@ func suiteOf(d *report.Document) suite {
 	}
 	class := plain.XML(d.Tool + plain.When(d.Description != "", ".%s", d.Description))
 	if len(d.Checks) == 0 {
-		for i := range d.Records {
-			r := &d.Records[i]
-			c := testCase{Name: plain.XML(fmt.Sprintf("%s run %d", r.Plan, r.Run)), Classname: class, Time: seconds(r.Seconds), SystemOut: plain.XML(inWords(r))}
+		for _, r := range d.Measured() {
+			c := testCase{Name: plain.XML(fmt.Sprintf("%s run %d", r.Plan, r.Run)), Classname: class, Time: seconds(r.Seconds), SystemOut: plain.XML(inWords(&r))}
 			s.Cases = append(s.Cases, c)
 		}
 	}

@@ -197,8 +197,8 @@ func (n experiment) goodputGrid(t noncontigTable) table {
 			g.Notes = append(g.Notes, m.mark+": "+m.words)
 		}
 	}
-	if slices.Contains(strategies, "pack-pipelined") {
-		g.Notes = append(g.Notes, "pack-pipelined packs and sends segments of "+plain.Bytes(float64(n.Setup.Segment())))
+	if slices.Contains(strategies, noncontig.Pipelined) {
+		g.Notes = append(g.Notes, noncontig.Pipelined+" packs and sends segments of "+plain.Bytes(float64(n.Setup.Segment())))
 	}
 	return g
 }
@@ -463,7 +463,7 @@ func (n experiment) chart(d *report.Document, k noncontig.Key) plot.Figure {
 		if strategy == noncontig.Control {
 			continue
 		}
-		s := plot.Series{Name: strategy, Color: chartColor(strategy)}
+		s := plot.Series{Name: strategy, Color: 1 + min(noncontig.StrategyRank(strategy), 4)}
 		for i := range cells {
 			y, low, high := math.NaN(), math.NaN(), math.NaN() // a gap, which no line may bridge
 			if f := cells[i].Find(strategy); f != nil {
@@ -481,19 +481,4 @@ func (n experiment) chart(d *report.Document, k noncontig.Key) plot.Figure {
 		c.Marks = append(c.Marks, plot.Mark{Label: "crossover " + plain.Bytes(x.BlockBytes), X: x.BlockBytes})
 	}
 	return c
-}
-
-// chartColor gives a kind of strategy the same colour in all pictures.
-func chartColor(strategy string) int {
-	switch strategy {
-	case "gather-write", "scatter-read", "gather-send":
-		return 1
-	case "pack", "read-unpack", "pack-send-unpack":
-		return 2
-	case "pack-pipelined":
-		return 3
-	case "multi-wr":
-		return 4
-	}
-	return 5
 }

@@ -35,8 +35,6 @@ var everyFamily = []openmetrics.Family{
 	{Name: "gobw_runs", Help: "Repetitions of the point."},
 	{Name: "gobw_disturbed_runs", Help: "Repetitions during which something else had the CPU."},
 	{Name: "gobw_device_counter", Help: "Change of a device counter during the test, the highest of the runs."},
-	{Name: "gobw_noncontig_goodput_bytes_per_second", Unit: "bytes_per_second", Help: "Goodput of a non-contiguous transfer."},
-	{Name: "gobw_noncontig_message_seconds", Unit: "seconds", Help: "Median time of a non-contiguous message."},
 	{Name: "gobw_comparison_change_ratio", Unit: "ratio", Help: "Change of the figure as a share of the old."},
 	{Name: "gobw_comparison_change_low_ratio", Unit: "ratio", Help: "Lower end of the interval of the change."},
 	{Name: "gobw_comparison_change_high_ratio", Unit: "ratio", Help: "Upper end of the interval of the change."},
@@ -95,12 +93,11 @@ func (m metrics) add(d *report.Document, result openmetrics.Label) {
 	for _, c := range d.Checks {
 		m.sample("gobw_expectation_met", openmetrics.Flag(c.Word == stats.Pass), append(slices.Clone(ends), tag("expectation", c.Expression), tag("point", c.Point))...)
 	}
-	for _, g := range figure.Groups(d.Records) {
+	for _, g := range figure.Groups(d.Measured()) {
 		for _, row := range g.Rows {
 			m.addRow(row, append(slices.Clone(ends), pointLabels(row.Runs[0].Plan)...))
 		}
 	}
-	m.addGrid(d, ends)
 }
 
 // pointLabels are the whole plan of a point: each of its fields that says something is a label.
@@ -133,11 +130,14 @@ func (m metrics) addRow(row figure.Row, labels []openmetrics.Label) {
 			if at, end := map[string]float64{"min": 0, "max": 1}[f.Name]; end {
 				p, is = at, true
 			}
-			if ns, has := f.Ns(l); has && is {
+			ns, has := f.Ns(l)
+			if has && f.Name == "mean" {
+				m.sample("gobw_latency_mean_seconds", ns/1e9, labels...)
+			}
+			if has && is {
 				m.sample("gobw_latency_seconds", ns/1e9, with(tag("quantile", strconv.FormatFloat(p, 'g', -1, 64)))...)
 			}
 		}
-		m.sample("gobw_latency_mean_seconds", l.MeanNs/1e9, labels...)
 	}
 	disturbed := 0
 	highest := map[[2]string]int64{}
@@ -159,29 +159,6 @@ func (m metrics) addRow(row figure.Row, labels []openmetrics.Label) {
 	keys := slices.SortedFunc(maps.Keys(highest), func(a, b [2]string) int { return strings.Compare(a[0]+"\x00"+a[1], b[0]+"\x00"+b[1]) })
 	for _, k := range keys {
 		m.sample("gobw_device_counter", float64(highest[k]), with(tag("counter", k[0]), tag("end", k[1]))...)
-	}
-}
-
-// addGrid adds the points of a non-contiguous experiment.
-func (m metrics) addGrid(d *report.Document, ends []openmetrics.Label) {
-	n := d.Noncontig
-	if n == nil {
-		return
-	}
-	for i := range n.Points {
-		p := &n.Points[i]
-		if len(p.Runs) == 0 {
-			continue
-		}
-		labels := append(slices.Clone(ends),
-			tag("shape", p.Shape), tag("strategy", p.Strategy), tag("layout", p.Layout), tag("stride", p.Stride), tag("held", p.Held), tag("size_bytes", strconv.FormatInt(p.SizeBytes, 10)),
-			tag("transport", n.Setup.Transport), tag("cache", n.Setup.Cache), tag("window", strconv.Itoa(n.Setup.Window)), tag("kernel", n.Setup.Kernel))
-		var goodput, p50 []float64
-		for _, r := range p.Runs {
-			goodput, p50 = append(goodput, r.GoodputBitsPerS/8), append(p50, r.P50Ns/1e9)
-		}
-		m.sample("gobw_noncontig_goodput_bytes_per_second", stats.Median(goodput), labels...)
-		m.sample("gobw_noncontig_message_seconds", stats.Median(p50), labels...)
 	}
 }
 

@@ -81,11 +81,6 @@ func DocumentFormats() []string {
 	return plain.Each(Formats(), func(f Format) string { return f.Name })
 }
 
-// GridFormats are the formats that can show a non-contiguous experiment: it has no records, which the others are made of.
-func GridFormats() []string {
-	return []string{"table", "csv", "json", "markdown", "latex", "openmetrics", "html", "svg"}
-}
-
 // Documents writes documents: overlaid in pictures, one after the other elsewhere.
 func Documents(w io.Writer, format string, docs []*report.Document) error {
 	switch format {

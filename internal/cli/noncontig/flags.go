@@ -116,7 +116,7 @@ func (f *Flags) Bind(fs *pflag.FlagSet) {
 	fs.Lookup("control").NoOptDefVal = "0%"
 	fs.Uint64Var(&f.typed.Seed, "seed", 1, "seed of the random order")
 	cmdline.Group(fs, "Measuring")
-	f.Flags.Bind(fs, render.GridFormats())
+	f.Flags.Bind(fs, render.DocumentFormats())
 	f.Output.Resumable(fs, "measure the rest of the grid in the --save file")
 	cmdline.Group(fs, "Result")
 }

@@ -86,8 +86,8 @@ func TestNoncontigRefusesFlags(t *testing.T) {
 	for _, c := range []struct{ args, want string }{
 		{"--strides 32", "blocks of 4096 bytes would overlap; try --strides 2x, or --strides 4096"},
 		{"--strides 0.5x", "a factor above 1"},
+		{"--format png", "there are table, csv, json"},
 		{"-s 1000", "the nearest is 1024"},
-		{"--format junit", "there are table, csv, json"},
 		{"--blocks 128K", "larger than the message of --size (-s) 65536; leave it out or use -s 131072"},
 		{"--blocks 0", "want 1 or more"},
 		{"--blocks 4K:64", "the smaller first"},

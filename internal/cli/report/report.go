@@ -85,11 +85,6 @@ func run(out output.Streams, c config) error {
 		return err
 	}
 	lost.Note(out)
-	if !slices.ContainsFunc(docs, func(d *report.Document) bool { return d.Noncontig == nil }) {
-		if err := c.Output.Refuse(render.GridFormats()); err != nil {
-			return exit.UsageError{Err: err}
-		}
-	}
 	if c.Pictures != "" {
 		pictures := render.Pictures(docs)
 		if len(pictures) == 0 {

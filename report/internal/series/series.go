@@ -9,28 +9,22 @@ import (
 
 	"github.com/gobw/gobw/report"
 	"github.com/gobw/gobw/report/figure"
-	"github.com/gobw/gobw/report/noncontig"
 	"github.com/gobw/gobw/report/plain"
-	"github.com/gobw/gobw/report/stats"
 )
 
 // Key is what figures must have in common: the whole plan, and the name of the figure.
 type Key struct {
 	Point  report.Plan
-	Grid   noncontig.Plan
 	Figure string
 }
 
 // Differences are the fields of the plan in which a later key is another: "tx_depth: 128 before, 16 now".
 func (k Key) Differences(now Key) []string {
 	var out []string
-	for _, p := range [][2]map[string]string{{k.Point.Fields(), now.Point.Fields()}, {k.Grid.Fields(), now.Grid.Fields()}} {
-		names := maps.Clone(p[0])
-		maps.Copy(names, p[1])
-		for _, name := range slices.Sorted(maps.Keys(names)) {
-			if before, after := p[0][name], p[1][name]; before != after {
-				out = append(out, fmt.Sprintf("%s: %s before, %s now", name, cmp.Or(before, "none"), cmp.Or(after, "none")))
-			}
+	was, is := k.Point.Fields(), now.Point.Fields()
+	for _, name := range slices.Sorted(maps.Keys(was)) {
+		if before, after := was[name], is[name]; before != after {
+			out = append(out, fmt.Sprintf("%s: %s before, %s now", name, cmp.Or(before, "none"), cmp.Or(after, "none")))
 		}
 	}
 	return out
@@ -61,13 +55,13 @@ type Collection struct {
 // Find is the series of a key, or nil.
 func (c *Collection) Find(k Key) *Series { return c.at[k] }
 
-// Collect gathers the figures of documents by point: the named ones, or of bandwidth tests bw, of latency tests p50 and p99,
-// of non-contiguous experiments the goodput. By names the one field of the plan that is no part of the key.
+// Collect gathers the figures of documents by point: the named ones, or of bandwidth tests bw, of latency tests p50 and p99. By names the one field of the plan that is no part of the key.
 func Collect(docs []*report.Document, figures []figure.Figure, by string) (*Collection, error) {
 	c := &Collection{at: map[Key]*Series{}}
 	for _, d := range docs {
-		for i := range d.Records {
-			r := &d.Records[i]
+		measured := d.Measured()
+		for i := range measured {
+			r := &measured[i]
 			chosen := figures
 			switch {
 			case len(figures) > 0:
@@ -95,33 +89,8 @@ func Collect(docs []*report.Document, figures []figure.Figure, by string) (*Coll
 				s.take(v, r.Warnings, d)
 			}
 		}
-		if d.Noncontig != nil && len(figures) == 0 {
-			if err := c.addGrid(d, by); err != nil {
-				return nil, err
-			}
-		}
 	}
 	return c, nil
-}
-
-// addGrid takes the goodput of a non-contiguous experiment.
-func (c *Collection) addGrid(d *report.Document, by string) error {
-	n := d.Noncontig
-	goodput := figure.Figure{Name: "goodput", Dimension: figure.Dimension{Bits: 1, Seconds: -1}, Direction: stats.HigherIsBetter, Unit: "Gb/s", Scale: 1e-9}
-	for i := range n.Points {
-		p := &n.Points[i]
-		rest, value, _ := n.Plan(p).Without(by)
-		for j := range p.Runs {
-			s, err := c.add(Key{Grid: rest, Figure: goodput.Name}, value, by, goodput, func() (string, string) {
-				return "non-contiguous, " + p.Shape + plain.When(rest.Cache != "", ", %s cache", rest.Cache), p.Name() + ", " + p.Strategy
-			})
-			if err != nil {
-				return err
-			}
-			s.take(p.Runs[j].GoodputBitsPerS, p.Runs[j].Warnings, d)
-		}
-	}
-	return nil
 }
 
 // add finds or makes the series of a key.
