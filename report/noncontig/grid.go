@@ -19,10 +19,9 @@ type Grid struct {
 	Missing []string `json:"missing,omitempty"`
 
 	// The rest is computed by [Grid.Analyze] from the points alone, again where a document is read.
-	Cells       []Cell      `json:"cells,omitempty"`
-	Disturbance Disturbance `json:"disturbance"`
-	Crossovers  []Crossover `json:"crossovers,omitempty"`
-	Summary     []string    `json:"summary,omitempty"`
+	Cells      []Cell      `json:"cells,omitempty"`
+	Crossovers []Crossover `json:"crossovers,omitempty"`
+	Summary    []string    `json:"summary,omitempty"`
 }
 
 // Setup is what all points of a grid share.
@@ -109,13 +108,8 @@ type Cell struct {
 	Bytes      int64    `json:"bytes"` // of a message
 	Layout     string   `json:"layout"`
 	Strategies []Figure `json:"strategies"`
-	// Winner is better than every other strategy by the verdict. Contiguous and the control do not take part. Where there is
-	// none, the fastest are Tied (the same), or Open (they cannot be told apart), fastest first.
-	Winner  string        `json:"winner,omitempty"`
-	Tied    []string      `json:"tied,omitempty"`
-	Open    []string      `json:"open,omitempty"`
-	Margin  float64       `json:"margin,omitempty"` // the speed-up over the runner-up
-	Verdict stats.Verdict `json:"verdict"`
+	// Winner is better than every other strategy by the verdicts. Contiguous and the control do not take part.
+	Winner string `json:"winner,omitempty"`
 	// Question is the device's own way against the pack kernel; nil where one of them is missing.
 	Question *Judgement `json:"question,omitempty"`
 	Speedup  float64    `json:"speedup,omitempty"` // that of Question
@@ -126,9 +120,7 @@ type Cell struct {
 type Figure struct {
 	Strategy         string        `json:"strategy"`
 	Goodput          stats.Summary `json:"goodput_bits_per_s"`
-	Low              float64       `json:"low"`  // of the interval; below six runs of the range
-	High             float64       `json:"high"` // equal to Low where there is one run
-	Ratio            float64       `json:"ratio_to_contiguous,omitempty"`
+	Goodputs         []float64     `json:"-"` // of the runs, in bits/s
 	P50Ns            float64       `json:"p50_ns"`
 	P99Ns            *float64      `json:"p99_ns,omitempty"`
 	CPUNsPerByte     float64       `json:"cpu_ns_per_byte"`
@@ -188,15 +180,12 @@ func pick(runs []Run, f func(*Run) float64) []float64 {
 func (p *Point) figure() Figure {
 	f := Figure{
 		Strategy: p.Strategy, WRs: p.WRs, SGEs: p.SGEs,
-		Goodput:          stats.Summarize(p.Goodputs(), stats.DefaultConfidence),
+		Goodputs:         p.Goodputs(),
 		P50Ns:            stats.Median(pick(p.Runs, func(r *Run) float64 { return r.P50Ns })),
 		CPUNsPerByte:     stats.Median(pick(p.Runs, func(r *Run) float64 { return r.CPUNsPerByte })),
 		PeerCPUNsPerByte: stats.Median(pick(p.Runs, func(r *Run) float64 { return r.PeerCPUNsPerByte })),
 	}
-	f.Low, f.High = slices.Min(p.Goodputs()), slices.Max(p.Goodputs())
-	if i := f.Goodput.Interval; i != nil {
-		f.Low, f.High = i.Low, i.High
-	}
+	f.Goodput = stats.Summarize(f.Goodputs, stats.DefaultConfidence)
 	var p99 []float64
 	for i := range p.Runs {
 		if v := p.Runs[i].P99Ns; v != nil {
@@ -214,7 +203,6 @@ func (p *Point) figure() Figure {
 func (n *Grid) Analyze() {
 	n.Cells = n.cells()
 	n.verdicts()
-	n.Disturbance = n.disturbances()
 	n.Crossovers = nil
 	for _, k := range n.Keys() {
 		if c, ok := n.crossover(k); ok {
@@ -250,8 +238,8 @@ func (n *Grid) cells() []Cell {
 		}
 		out[at].Strategies = append(out[at].Strategies, p.figure())
 	}
-	for i := range out {
-		out[i].order()
+	for _, c := range out {
+		slices.SortFunc(c.Strategies, func(a, b Figure) int { return cmp.Compare(StrategyRank(a.Strategy), StrategyRank(b.Strategy)) })
 	}
 	slices.SortStableFunc(out, func(a, b Cell) int {
 		return cmp.Or(
@@ -305,40 +293,6 @@ func (c *Cell) Find(strategy string) *Figure {
 	return nil
 }
 
-// order sorts the strategies, and sets each against the bound.
-func (c *Cell) order() {
-	slices.SortFunc(c.Strategies, func(a, b Figure) int { return cmp.Compare(StrategyRank(a.Strategy), StrategyRank(b.Strategy)) })
-	if bound := c.Find(Contiguous); bound != nil && bound.Goodput.Median > 0 {
-		for i := range c.Strategies {
-			c.Strategies[i].Ratio = c.Strategies[i].Goodput.Median / bound.Goodput.Median
-		}
-	}
-}
-
-// Disturbance is how far the runs of a grid were left alone.
-type Disturbance struct {
-	Runs   int `json:"runs"`
-	Again  int `json:"again"`  // runs that were measured again, as something else had their CPU
-	Stayed int `json:"stayed"` // runs that are disturbed, measured again or not
-}
-
-func (n *Grid) disturbances() Disturbance {
-	var d Disturbance
-	for i := range n.Points {
-		for k := range n.Points[i].Runs {
-			r := &n.Points[i].Runs[k]
-			d.Runs++
-			if r.Attempts > 1 {
-				d.Again++
-			}
-			if r.Disturbed() {
-				d.Stayed++
-			}
-		}
-	}
-	return d
-}
-
 // Disturbed tells whether something else had the CPU of either end.
 func (r *Run) Disturbed() bool {
 	return slices.ContainsFunc(r.Warnings, func(w string) bool { return w == "disturbed" || w == "throttled" /* of before */ })
@@ -347,12 +301,19 @@ func (r *Run) Disturbed() bool {
 // Disturbed says how many measurements (of a whole grid, or so far) were disturbed, and what to do; nothing where no more than this
 // share were.
 func (n *Grid) Disturbed(share float64, measurements string) string {
-	d := n.disturbances()
-	if float64(d.Stayed) <= share*float64(d.Runs) {
+	runs, disturbed := 0, 0
+	for i := range n.Points {
+		for k := range n.Points[i].Runs {
+			if runs++; n.Points[i].Runs[k].Disturbed() {
+				disturbed++
+			}
+		}
+	}
+	if float64(disturbed) <= share*float64(runs) {
 		return ""
 	}
-	return fmt.Sprintf("disturbed: %d of %d %s", d.Stayed, d.Runs, measurements) +
-		plain.When(n.Setup.Priority == "" && 5*d.Stayed > d.Runs, "; try "+plain.Realtime)
+	return fmt.Sprintf("disturbed: %d of %d %s", disturbed, runs, measurements) +
+		plain.When(n.Setup.Priority == "" && 5*disturbed > runs, "; try "+plain.Realtime)
 }
 
 // summary says the outcome in plain words: a sentence for each series of block sizes that has a verdict, and one for all open

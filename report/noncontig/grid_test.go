@@ -269,19 +269,8 @@ func TestNoncontigTwoFigures(t *testing.T) {
 			if c.Question.Word != tt.want || !strings.Contains(c.Question.Reason, tt.by) {
 				t.Errorf("%s: %s; want %s, %q", c.Question.Word, c.Question.Reason, tt.want, tt.by)
 			}
-			switch tt.want {
-			case stats.Better:
-				if c.Winner != device || c.Margin < 1.09 {
-					t.Errorf("winner %q by %v, want %s", c.Winner, c.Margin, device)
-				}
-			case stats.Same:
-				if c.Winner != "" || len(c.Tied) != 2 {
-					t.Errorf("winner %q, tied %v, want two tied", c.Winner, c.Tied)
-				}
-			default:
-				if c.Winner != "" || len(c.Open) != 2 {
-					t.Errorf("winner %q, open %v, want two open", c.Winner, c.Open)
-				}
+			if want := plain.When(tt.want == stats.Better, "%s", device); c.Winner != want {
+				t.Errorf("winner %q, want %q", c.Winner, want)
 			}
 		})
 	}
@@ -296,10 +285,7 @@ func TestNoncontigWinners(t *testing.T) {
 			want = "gather-write"
 		}
 		if c.BlockBytes != 512 && c.Winner != want {
-			t.Errorf("block %d: got winner %q with %.3f, want %q", c.BlockBytes, c.Winner, c.Margin, want)
-		}
-		if got := c.Find(noncontig.Contiguous).Ratio; got != 1 {
-			t.Errorf("block %d: contiguous is %v of itself", c.BlockBytes, got)
+			t.Errorf("block %d: got winner %q, want %q", c.BlockBytes, c.Winner, want)
 		}
 	}
 }

@@ -101,29 +101,26 @@ func rounds(a, b *Point, figure func(*Run) float64) (x, y []float64, ok bool) {
 	return x, y, len(x) > 0
 }
 
-// conclude judges all of them together: each figure of each is one of many.
+// conclude judges all of them together: each figure of each is one of many. The best span counts where the others do not tell.
 func conclude(all []*Judgement) {
+	of := func(j *Judgement) []told {
+		figures := []told{{figure: ByGoodput, effect: j.Goodput}, {figure: ByTime, effect: j.Time}, {figure: ByBest, effect: j.Best}}
+		return slices.DeleteFunc(figures, func(t told) bool { return t.effect == nil })
+	}
 	var effects []stats.Effect
 	for _, j := range all {
-		for _, e := range []*stats.Effect{j.Goodput, j.Time, j.Best} {
-			if e != nil {
-				effects = append(effects, *e)
-			}
+		for _, t := range of(j) {
+			effects = append(effects, *t.effect)
 		}
 	}
 	verdicts := stats.Conclude(effects, stats.Margins{})
-	next := func(figure string, e *stats.Effect) (all []told) {
-		if e != nil {
-			all = []told{tell(figure, e, verdicts[0])}
-			verdicts = verdicts[1:]
-		}
-		return all
-	}
 	for _, j := range all {
-		says := append(next(ByGoodput, j.Goodput), next(ByTime, j.Time)...)
-		best := next(ByBest, j.Best)
-		if !slices.ContainsFunc(says, func(t told) bool { return t.Word != stats.CannotTell }) {
-			says = append(says, best...)
+		says := of(j)
+		for i := range says {
+			says[i].Verdict, verdicts = verdicts[0], verdicts[1:]
+		}
+		if slices.ContainsFunc(says, func(t told) bool { return t.figure != ByBest && t.Word != stats.CannotTell }) {
+			says = slices.DeleteFunc(says, func(t told) bool { return t.figure == ByBest })
 		}
 		j.unite(says)
 	}
@@ -132,20 +129,23 @@ func conclude(all []*Judgement) {
 // told is what one figure tells.
 type told struct {
 	stats.Verdict
-	figure  string
-	speedup float64
-	width   float64 // of the interval; infinite: none
+	figure string
+	effect *stats.Effect
 }
 
-func tell(figure string, e *stats.Effect, v stats.Verdict) told {
-	t := told{Verdict: v, figure: figure, speedup: 1 + e.Change, width: math.Inf(1)}
-	if e.Better == stats.LowerIsBetter {
-		t.speedup = 1 / t.speedup
+func (t told) speedup() float64 {
+	if t.effect.Better == stats.LowerIsBetter {
+		return 1 / (1 + t.effect.Change)
 	}
-	if e.Interval != nil {
-		t.width = e.Interval.High - e.Interval.Low
+	return 1 + t.effect.Change
+}
+
+// width of the interval; infinite: none.
+func (t told) width() float64 {
+	if t.effect.Interval == nil {
+		return math.Inf(1)
 	}
-	return t
+	return t.effect.Interval.High - t.effect.Interval.Low
 }
 
 // unite makes one verdict of two: a difference that one figure shows counts unless the other shows the contrary; after it,
@@ -163,7 +163,7 @@ func (j *Judgement) unite(all []told) {
 	})
 	first, last := all[0], all[len(all)-1]
 	if first.Word == stats.Better && last.Word == stats.Worse {
-		j.Speedup, j.By = first.speedup, first.figure
+		j.Speedup, j.By = first.speedup(), first.figure
 		j.Verdict = stats.Unknown(stats.Unclear, "longer runs", "%s says faster (%s), %s slower (%s)", first.figure, first.Reason, last.figure, last.Reason)
 		return
 	}
@@ -174,11 +174,11 @@ func (j *Judgement) unite(all []told) {
 			continue
 		}
 		figures = append(figures, t.figure)
-		if t.width < best.width {
+		if t.width() < best.width() {
 			best = t
 		}
 	}
-	j.Verdict, j.Speedup, j.By = best.Verdict, best.speedup, best.figure
+	j.Verdict, j.Speedup, j.By = best.Verdict, best.speedup(), best.figure
 	j.Reason = fmt.Sprintf("by %s: %s", strings.Join(figures, " and "), best.Reason)
 }
 
@@ -244,80 +244,30 @@ func (c *Cell) weigh(points []*Point) []*Judgement {
 // competes tells whether a strategy can win.
 func competes(strategy string) bool { return strategy != Contiguous && strategy != Control }
 
-// decide names the winner: the strategy that is better than each other by the verdict. Where there is none, it names those that
-// are the same as the fastest; where verdicts are open, those that nothing is better than.
+// decide names the winner: the strategy that is better than each other by the verdicts.
 func (c *Cell) decide(judged []*Judgement) {
 	if c.Question != nil {
 		c.Speedup = c.Question.Speedup
 	}
-	for i := range c.Strategies {
-		name := c.Strategies[i].Strategy
-		if !competes(name) {
-			continue
-		}
-		var s standing
-		for _, j := range judged {
-			switch {
-			case j == c.Control:
-			case j.Strategy == name:
-				s.add(j.Against, j.Verdict, j.Speedup)
-			case j.Against == name:
-				s.add(j.Strategy, j.turned(), 1/j.Speedup)
-			}
-		}
+	better := map[string]int{} // than how many others
+	for _, j := range judged {
 		switch {
-		case s.beaten:
-		case s.open == nil && s.same == nil && s.margin > 0:
-			c.Winner, c.Margin, c.Verdict, c.Open = name, s.margin, s.closest, nil
-			return
-		case s.open == nil && s.same != nil:
-			if c.Tied == nil {
-				c.Tied, c.Margin, c.Verdict, c.Open = append([]string{name}, s.same...), s.margin, s.closest, nil
-			}
-		case c.Tied == nil && s.open != nil:
-			c.Open, c.Verdict = append(c.Open, name), s.closest
+		case j == c.Control:
+		case j.Word == stats.Better:
+			better[j.Strategy]++
+		case j.Word == stats.Worse:
+			better[j.Against]++
 		}
 	}
-}
-
-// standing is how one strategy stands against the others of its cell.
-type standing struct {
-	beaten     bool
-	same, open []string
-	margin     float64       // the least speed-up over another
-	closest    stats.Verdict // against that; an open one comes first
-}
-
-func (s *standing) add(other string, v stats.Verdict, speedup float64) {
-	switch v.Word {
-	case stats.Worse:
-		s.beaten = true
-	case stats.Same:
-		s.same = append(s.same, other)
-	case stats.CannotTell:
-		s.open = append(s.open, other)
-	default: // better
-	}
-	if s.margin == 0 || speedup < s.margin {
-		s.margin = speedup
-		if s.closest.Word != stats.CannotTell {
-			s.closest = v
+	others := -1
+	for i := range c.Strategies {
+		if competes(c.Strategies[i].Strategy) {
+			others++
 		}
 	}
-	if v.Word == stats.CannotTell {
-		s.closest = v
+	for name, n := range better {
+		if n == others {
+			c.Winner = name
+		}
 	}
-}
-
-// turned is the verdict seen from the other strategy.
-func (j *Judgement) turned() stats.Verdict {
-	v := j.Verdict
-	switch v.Word {
-	case stats.Better:
-		v.Word = stats.Worse
-	case stats.Worse:
-		v.Word = stats.Better
-	default:
-	}
-	return v
 }

@@ -91,33 +91,19 @@ func (n experiment) tables() []table {
 	return out
 }
 
-// place columns tell one row from another.
-func (t noncontigTable) placeHeader() []string {
-	h := []string{"block B", "blocks"}
-	if t.Count > 0 {
-		h[1] = "message B"
-	}
+// place is what tells a row from another, under its headings.
+func (t noncontigTable) place(c *noncontig.Cell) (header, row []string) {
 	if t.given() {
-		return []string{"layout"}
+		return []string{"layout"}, []string{c.Layout}
+	}
+	header, row = []string{"block B", "blocks"}, []string{strconv.FormatInt(c.BlockBytes, 10), strconv.FormatInt(c.Blocks, 10)}
+	if t.Count > 0 {
+		header[1], row[1] = "message B", strconv.FormatInt(c.Bytes, 10)
 	}
 	if t.strides() > 1 {
-		h = append([]string{"stride"}, h...)
+		header, row = append([]string{"stride"}, header...), append([]string{c.Stride}, row...)
 	}
-	return h
-}
-
-func (t noncontigTable) place(c *noncontig.Cell) []string {
-	if t.given() {
-		return []string{c.Layout}
-	}
-	row := []string{strconv.FormatInt(c.BlockBytes, 10), strconv.FormatInt(c.Blocks, 10)}
-	if t.Count > 0 {
-		row[1] = strconv.FormatInt(c.Bytes, 10)
-	}
-	if t.strides() > 1 {
-		row = append([]string{c.Stride}, row...)
-	}
-	return row
+	return header, row
 }
 
 // given tells that the layouts were given one by one: each is named in full, as two may have the same blocks.
@@ -139,7 +125,7 @@ func (n experiment) grid(t noncontigTable, what string) table {
 	if t.strides() == 1 {
 		k.Stride = t.cells[0].Stride
 	}
-	h := t.placeHeader()
+	h, _ := t.place(&t.cells[0])
 	return table{Title: n.title(k) + "; " + n.circumstances() + ": " + what, Header: h, keys: len(h)}
 }
 
@@ -155,7 +141,7 @@ func (n experiment) goodputGrid(t noncontigTable) table {
 	marks := map[string]bool{}
 	for i := range t.cells {
 		c := &t.cells[i]
-		row := t.place(c)
+		_, row := t.place(c)
 		for _, s := range strategies {
 			cell := "-"
 			if f := c.Find(s); f != nil {
@@ -254,7 +240,8 @@ func (n experiment) costGrid(t noncontigTable) table {
 			}
 			return "-"
 		}
-		row := append(t.place(c),
+		_, row := t.place(c)
+		row = append(row,
 			pair(func(f *noncontig.Figure) string { return known(&f.P50Ns, 1e-3) }), // 0 of unreliable transports: the message has left, and no more is said
 			pair(func(f *noncontig.Figure) string { return known(f.P99Ns, 1e-3) }),
 			pair(func(f *noncontig.Figure) string { return plain.Number(f.CPUNsPerByte * 1024) }),
@@ -463,17 +450,13 @@ func (n experiment) chart(d *report.Document, k noncontig.Key) plot.Figure {
 		if strategy == noncontig.Control {
 			continue
 		}
-		s := plot.Series{Name: strategy, Color: 1 + min(noncontig.StrategyRank(strategy), 4)}
-		for i := range cells {
-			y, low, high := math.NaN(), math.NaN(), math.NaN() // a gap, which no line may bridge
+		s := b.series(len(cells), func(i int) (x float64, values []float64) {
 			if f := cells[i].Find(strategy); f != nil {
-				y, low, high = f.Goodput.Median, f.Low, f.High
-				b.intervals = b.intervals || f.Goodput.Interval != nil
-				b.ranges = b.ranges || f.Goodput.Interval == nil && low < high
+				values = f.Goodputs
 			}
-			s.X, s.Y = append(s.X, float64(cells[i].BlockBytes)), append(s.Y, y)
-			s.Low, s.High = append(s.Low, low), append(s.High, high)
-		}
+			return float64(cells[i].BlockBytes), values
+		})
+		s.Name, s.Color = strategy, 1+min(noncontig.StrategyRank(strategy), 4)
 		c.Series = append(c.Series, s)
 	}
 	c.Note = b.note()

@@ -195,7 +195,9 @@ func overSize(op operation, curves []curve) []Picture {
 		var b bands
 		for _, cv := range curves {
 			for _, name := range figures {
-				s := cv.series(figure.Of(name), &b)
+				s := b.series(len(cv.Rows), func(i int) (x float64, values []float64) {
+					return float64(cv.Rows[i].Size), cv.Rows[i].Values(figure.Of(name).Get)
+				})
 				if s.Name = cv.name; len(figures) > 1 {
 					s.Name = joined(name, cv.name)
 				}
@@ -258,16 +260,24 @@ func joined(a, b string) string {
 // bands are what the shades around the curves of a chart are.
 type bands struct{ intervals, ranges bool }
 
-// of is the median of a point's runs with its interval, or with their range where they are too few for one.
-func (b *bands) of(values []float64) (middle, low, high float64) {
-	s := stats.Summarize(values, stats.DefaultConfidence)
-	if s.Interval != nil {
-		b.intervals = true
-		return s.Median, s.Interval.Low, s.Interval.High
+// series is a figure's median over the runs at each of some points, in base units, with its interval, or with their range where they
+// are too few for one. A point without the figure is a gap, which no line may bridge.
+func (b *bands) series(points int, at func(i int) (x float64, values []float64)) plot.Series {
+	var out plot.Series
+	for i := range points {
+		x, values := at(i)
+		s := stats.Summarize(values, stats.DefaultConfidence)
+		low, high := math.NaN(), math.NaN()
+		switch {
+		case s.Interval != nil:
+			low, high, b.intervals = s.Interval.Low, s.Interval.High, true
+		case s.N > 0:
+			low, high = slices.Min(values), slices.Max(values)
+			b.ranges = b.ranges || low < high
+		}
+		out.X, out.Y, out.Low, out.High = append(out.X, x), append(out.Y, s.Median), append(out.Low, low), append(out.High, high)
 	}
-	low, high = slices.Min(values), slices.Max(values)
-	b.ranges = b.ranges || low < high
-	return s.Median, low, high
+	return out
 }
 
 func (b bands) note() string {
@@ -279,19 +289,6 @@ func (b bands) note() string {
 		s = "Bands: the range of the runs, which are too few for an interval"
 	}
 	return s + plain.When(s != "", ".")
-}
-
-// series is one figure over the size, in base units; a size without it is a gap, which no line may bridge.
-func (c curve) series(f figure.Figure, b *bands) plot.Series {
-	var out plot.Series
-	for _, r := range c.Rows {
-		y, low, high := math.NaN(), math.NaN(), math.NaN()
-		if vs := r.Values(f.Get); len(vs) > 0 {
-			y, low, high = b.of(vs)
-		}
-		out.X, out.Y, out.Low, out.High = append(out.X, float64(r.Size)), append(out.Y, y), append(out.Low, low), append(out.High, high)
-	}
-	return out
 }
 
 // mostCurves is how many distributions or runs one picture shows.

@@ -41,16 +41,15 @@ func shareGrid(g figure.Group, title, part string, of func(*report.Record) []rep
 	}
 	for _, row := range g.Rows {
 		for n, share := range of(row.Runs[0]) {
-			figureOf := func(f func(report.Share) float64) figure.Figure {
-				return figure.Figure{Get: func(r *report.Record) (float64, bool) {
+			median := func(f func(report.Share) float64, scale float64) string {
+				return medianIn(figure.Figure{Get: func(r *report.Record) (float64, bool) {
 					if shares := of(r); n < len(shares) {
 						return f(shares[n]), true
 					}
 					return 0, false
-				}}
+				}}, scale)(row)
 			}
-			bits := figureOf(func(s report.Share) float64 { return s.AverageBitsPerS })
-			rate := figureOf(func(s report.Share) float64 { return s.MessagesPerS })
+			bits := func(s report.Share) float64 { return s.AverageBitsPerS }
 			cpu := "-"
 			if share.CPU >= 0 {
 				cpu = strconv.Itoa(share.CPU)
@@ -60,7 +59,7 @@ func shareGrid(g figure.Group, title, part string, of func(*report.Record) []rep
 				cells = append(cells, share.Device)
 			}
 			t.Rows = append(t.Rows, append(cells, cpu, strconv.Itoa(share.QPs),
-				medianIn(bits, 1e-9)(row), medianIn(bits, 1.0/8/(1<<20))(row), medianIn(rate, 1e-6)(row)))
+				median(bits, 1e-9), median(bits, 1.0/8/(1<<20)), median(func(s report.Share) float64 { return s.MessagesPerS }, 1e-6)))
 		}
 	}
 	return t
