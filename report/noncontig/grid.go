@@ -112,7 +112,6 @@ type Cell struct {
 	Winner string `json:"winner,omitempty"`
 	// Question is the device's own way against the pack kernel; nil where one of them is missing.
 	Question *Judgement `json:"question,omitempty"`
-	Speedup  float64    `json:"speedup,omitempty"` // that of Question
 	Control  *Judgement `json:"control,omitempty"` // the device's own way against itself, or against itself with a planted cost
 }
 
@@ -205,8 +204,8 @@ func (n *Grid) Analyze() {
 	n.verdicts()
 	n.Crossovers = nil
 	for _, k := range n.Keys() {
-		if c, ok := n.crossover(k); ok {
-			n.Crossovers = append(n.Crossovers, c)
+		if x := crossover(k, n.judged(k)); x != nil {
+			n.Crossovers = append(n.Crossovers, *x)
 		}
 	}
 	n.Summary = n.summary()
@@ -398,7 +397,7 @@ func CourseNames() map[string]string {
 	return out
 }
 
-// CrossoverOf a series; nil where it has too few block sizes.
+// CrossoverOf a series; nil where it has none.
 func (n *Grid) CrossoverOf(k Key) *Crossover {
 	for i := range n.Crossovers {
 		if n.Crossovers[i].Key == k {
@@ -419,7 +418,7 @@ func (c *Cell) name() string {
 // judged are the cells of a series that were compared.
 func (n *Grid) judged(k Key) (out []Cell) {
 	for _, c := range n.Cells {
-		if c.Key == k && c.Speedup > 0 && c.Question != nil {
+		if c.Key == k && c.Question != nil && c.Question.Speedup > 0 {
 			out = append(out, c)
 		}
 	}
@@ -448,7 +447,7 @@ func (n *Grid) seriesInWords(k Key, cells []Cell, remedy string) string {
 		by[c.Question.Word] = append(by[c.Question.Word], c)
 	}
 	ours, theirs := by[stats.Better], by[stats.Worse]
-	if x := n.CrossoverOf(k); x != nil && x.Clear {
+	if x := n.CrossoverOf(k); x != nil {
 		return fmt.Sprintf("%s wins from about %s blocks (between %s and %s), %s; below, %s wins, %s", device, plain.Bytes(x.BlockBytes),
 			plain.Bytes(x.Low), plain.Bytes(x.High), mostInWords(ours), cpu, mostInWords(theirs))
 	}
@@ -531,7 +530,8 @@ func cellsInWords(k Key, all, chosen []Cell) string {
 // mostInWords is the largest ratio and, of several cells, where it is: "2.1× at 64 B".
 func mostInWords(cells []Cell) string {
 	best := slices.MaxFunc(cells, func(a, b Cell) int {
-		return cmp.Compare(math.Abs(math.Log(a.Speedup)), math.Abs(math.Log(b.Speedup)))
+		return cmp.Compare(math.Abs(math.Log(a.Question.Speedup)), math.Abs(math.Log(b.Question.Speedup)))
 	})
-	return fmt.Sprintf("%.2g×", max(best.Speedup, 1/best.Speedup)) + plain.When(len(cells) > 1, " at %s", best.name())
+	times := best.Question.Speedup
+	return fmt.Sprintf("%.2g×", max(times, 1/times)) + plain.When(len(cells) > 1, " at %s", best.name())
 }

@@ -57,7 +57,7 @@ func TestNoncontigCrossover(t *testing.T) {
 		if x.BlockBytes < 465 || x.BlockBytes > 505 {
 			t.Errorf("size %d: got a crossover at %.0f bytes, want about 490", x.SizeBytes, x.BlockBytes)
 		}
-		if x.Low != 256 && x.Low != 512 || x.High != 512 && x.High != 1024 || !x.Clear {
+		if x.Low != 256 && x.Low != 512 || x.High != 512 && x.High != 1024 {
 			t.Errorf("size %d: got %.0f to %.0f around %.0f, want 256 or 512 to 512 or 1024", x.SizeBytes, x.Low, x.High, x.BlockBytes)
 		}
 	}
@@ -95,13 +95,10 @@ func TestNoncontigCrossoverLiesBetweenVerdicts(t *testing.T) {
 			}
 		}
 		n.Analyze()
-		x := n.Crossovers[0]
-		if x.Clear != (x.BlockBytes > 0) {
-			t.Fatalf("round %d: %+v", round, x)
-		}
-		if !x.Clear {
+		if len(n.Crossovers) == 0 {
 			continue
 		}
+		x := n.Crossovers[0]
 		found++
 		if !(x.Low <= x.BlockBytes && x.BlockBytes <= x.High) {
 			t.Errorf("round %d: %v lies outside of %v to %v", round, x.BlockBytes, x.Low, x.High)
@@ -348,8 +345,8 @@ func TestNoncontigNoCrossoverInRange(t *testing.T) {
 	n.Points = few
 	n.Analyze()
 	want := "no crossover seen; gather-write wins at 1 KiB to 4 KiB blocks"
-	if got := n.Summary[0]; !strings.Contains(got, want) || n.Crossovers[0].BlockBytes != 0 {
-		t.Errorf("got %q at %v, want %q in it", got, n.Crossovers[0].BlockBytes, want)
+	if got := n.Summary[0]; !strings.Contains(got, want) || len(n.Crossovers) != 0 {
+		t.Errorf("got %q at %v, want %q in it", got, n.Crossovers, want)
 	}
 }
 

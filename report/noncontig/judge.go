@@ -246,9 +246,6 @@ func competes(strategy string) bool { return strategy != Contiguous && strategy 
 
 // decide names the winner: the strategy that is better than each other by the verdicts.
 func (c *Cell) decide(judged []*Judgement) {
-	if c.Question != nil {
-		c.Speedup = c.Question.Speedup
-	}
 	better := map[string]int{} // than how many others
 	for _, j := range judged {
 		switch {

@@ -20,6 +20,14 @@ type HeatMap struct {
 	Square          float64  // side of a cell without a text, where there are many; 0: cells are as wide as their texts
 }
 
+// Fill makes a cell for each row and column, empty as yet.
+func (h *HeatMap) Fill() {
+	h.Cells = make([][]Cell, len(h.Rows))
+	for i := range h.Cells {
+		h.Cells[i] = make([]Cell, len(h.Columns))
+	}
+}
+
 // Path is a line over the cells: X counts columns and Y rows, both from the centre of the first.
 type Path struct {
 	X, Y  []float64

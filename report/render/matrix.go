@@ -237,10 +237,7 @@ func (m hostMatrix) heatMap(rail int) *plot.HeatMap {
 	if len(order) > mostNumbered {
 		h.Square = squareSide
 	}
-	h.Cells = make([][]plot.Cell, len(order))
-	for i := range h.Cells {
-		h.Cells[i] = make([]plot.Cell, len(order))
-	}
+	h.Fill()
 	shares := map[[2]int][]float64{}
 	c := &m.Cells
 	for i := range c.Len() {

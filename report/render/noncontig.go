@@ -138,7 +138,6 @@ func (n experiment) goodputGrid(t noncontigTable) table {
 	if controlled {
 		g.Header = append(g.Header, noncontig.Control)
 	}
-	marks := map[string]bool{}
 	for i := range t.cells {
 		c := &t.cells[i]
 		_, row := t.place(c)
@@ -149,15 +148,13 @@ func (n experiment) goodputGrid(t noncontigTable) table {
 			}
 			if s == c.Winner {
 				cell += " " + winnerMark
-				marks[winnerMark] = true
 			}
 			row = append(row, cell)
 		}
 		ratio := "-"
 		if c.Question != nil {
-			ratio = fmt.Sprintf("%.2f", c.Speedup)
+			ratio = fmt.Sprintf("%.2f", c.Question.Speedup)
 			for _, mark := range []string{byMark(c.Question), verdictMark(c.Question)} {
-				marks[mark] = true
 				ratio += plain.When(mark != "", " %s", mark)
 			}
 		}
@@ -179,7 +176,8 @@ func (n experiment) goodputGrid(t noncontigTable) table {
 		{timeMark, fmt.Sprintf("ratio of the median message times instead, %s / %s; above 1: %[2]s is faster", cpu, device)},
 		{bestMark, fmt.Sprintf("ratio of the highest goodputs within each run instead, %s / %s", device, cpu)},
 	} {
-		if marks[m.mark] {
+		marked := func(cell string) bool { return strings.Contains(cell+" ", " "+m.mark+" ") }
+		if slices.ContainsFunc(g.Rows, func(row []string) bool { return slices.ContainsFunc(row[g.keys:], marked) }) {
 			g.Notes = append(g.Notes, m.mark+": "+m.words)
 		}
 	}
@@ -197,8 +195,6 @@ const (
 	timeMark   = "t"
 	bestMark   = "b"
 )
-
-func marks() []string { return []string{winnerMark, sameMark, openMark, timeMark, bestMark} }
 
 // byMark is behind a ratio that is of another figure than goodput.
 func byMark(j *noncontig.Judgement) string {
@@ -333,33 +329,22 @@ func (n experiment) heatMap(d *report.Document, t noncontigTable) plot.Figure {
 		return nil
 	case t.given():
 		h.XLabel, h.YLabel, h.Columns = gather+" over "+copying, "layout", []string{""}
+		blocks = nil
 	default:
 		slices.SortStableFunc(rows, noncontig.CompareStrides)
 		h.Paths = n.crossoverPaths(t, blocks, rows)
 	}
-	for _, name := range rows {
-		row := make([]plot.Cell, len(h.Columns))
-		for i := range t.cells {
-			c := &t.cells[i]
-			if c.Question == nil || rowName(c) != name {
-				continue
-			}
-			at := 0
-			if !t.given() {
-				at = slices.Index(blocks, c.BlockBytes)
-			}
-			row[at] = speedupCell(c)
+	h.Rows = plain.Each(rows, strideName)
+	h.Fill()
+	drawn := map[string]bool{}
+	for i := range t.cells {
+		if c := &t.cells[i]; c.Question != nil {
+			h.Cells[slices.Index(rows, rowName(c))][max(slices.Index(blocks, c.BlockBytes), 0)] = speedupCell(c)
+			drawn[verdictMark(c.Question)] = true
 		}
-		h.Rows = append(h.Rows, strideName(name))
-		h.Cells = append(h.Cells, row)
-	}
-	drawn := func(mark string) bool {
-		return slices.ContainsFunc(h.Cells, func(row []plot.Cell) bool {
-			return slices.ContainsFunc(row, func(c plot.Cell) bool { return strings.HasSuffix(c.Text, mark) })
-		})
 	}
 	h.Note = fmt.Sprintf("Numbers are speed-ups of %s over %s; full colour from %d× (or 1/%[3]d).", gather, copying, fullStrength) +
-		plain.When(drawn(sameMark), " %s: the same within %.0f %%.", sameMark, 100*stats.DefaultMargin) + plain.When(drawn(openMark), " %s: cannot tell.", openMark) +
+		plain.When(drawn[sameMark], " %s: the same within %.0f %%.", sameMark, 100*stats.DefaultMargin) + plain.When(drawn[openMark], " %s: cannot tell.", openMark) +
 		plain.When(len(h.Paths) > 0, " Black line: the crossover; thin line: between the block sizes that decide it.")
 	return h
 }
@@ -384,17 +369,17 @@ func strideName(stride string) string {
 }
 
 func speedupCell(c *noncontig.Cell) plot.Cell {
-	cell := plot.Cell{Text: fmt.Sprintf("%.2f", c.Speedup)}
-	cell.Hint = fmt.Sprintf("%s: %.3f, %s", c.Layout, c.Speedup, c.Question.InWords())
+	cell := plot.Cell{Text: fmt.Sprintf("%.2f", c.Question.Speedup)}
+	cell.Hint = fmt.Sprintf("%s: %.3f, %s", c.Layout, c.Question.Speedup, c.Question.InWords())
 	if mark := verdictMark(c.Question); mark != "" {
 		cell.Text += " " + mark
 		return cell
 	}
 	cell.Category = 1
-	if c.Speedup < 1 {
+	if c.Question.Speedup < 1 {
 		cell.Category = 2
 	}
-	cell.Strength = min(1, math.Abs(math.Log2(c.Speedup))/math.Log2(fullStrength))
+	cell.Strength = min(1, math.Abs(math.Log2(c.Question.Speedup))/math.Log2(fullStrength))
 	return cell
 }
 
@@ -415,7 +400,7 @@ func (n experiment) crossoverPaths(t noncontigTable, blocks []int64, strides []s
 		k := t.Key
 		k.Stride = s
 		x := n.CrossoverOf(k)
-		if x == nil || !x.Clear {
+		if x == nil {
 			if len(line.X) > 0 {
 				out = append(out, line)
 			}
@@ -460,7 +445,7 @@ func (n experiment) chart(d *report.Document, k noncontig.Key) plot.Figure {
 		c.Series = append(c.Series, s)
 	}
 	c.Note = b.note()
-	if x := n.CrossoverOf(k); x != nil && x.Clear {
+	if x := n.CrossoverOf(k); x != nil {
 		c.Marks = append(c.Marks, plot.Mark{Label: "crossover " + plain.Bytes(x.BlockBytes), X: x.BlockBytes})
 	}
 	return c

@@ -5,6 +5,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/gobw/gobw/report/figure"
 	"github.com/gobw/gobw/report/internal/openmetrics"
@@ -73,7 +74,7 @@ func (r *result) dropNotes() {
 	for i := range r.tables {
 		r.tables[i].Notes = slices.DeleteFunc(r.tables[i].Notes, func(n string) bool {
 			mark, _, found := strings.Cut(n, ": ")
-			return !strings.HasPrefix(n, "[") && (!found || !slices.Contains(marks(), mark))
+			return !strings.HasPrefix(n, "[") && (!found || utf8.RuneCountInString(mark) > 1)
 		})
 		r.tables[i].Rows = slices.DeleteFunc(r.tables[i].Rows, func(row []string) bool { return r.tables[i].prose && row[0] == figure.Others })
 	}
