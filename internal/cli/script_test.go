@@ -74,7 +74,7 @@ func scriptPrometheus(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Logf("%s is not read: no package python3-prometheus-client", args[0])
 		return
 	}
-	parser, err := filepath.Abs("../../report/internal/openmetrics/testdata/prometheus.py")
+	parser, err := filepath.Abs("../../report/render/testdata/prometheus.py")
 	ts.Check(err)
 	cmd := exec.Command(python, parser)
 	cmd.Stdin = strings.NewReader(ts.ReadFile(args[0]))

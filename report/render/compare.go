@@ -149,6 +149,6 @@ func Comparison(w io.Writer, format string, c *compare.Comparison) error {
 	}
 	return result{
 		labels: c.Labels, tables: comparisonTables(c), closing: closing, json: c,
-		families: func() metrics { return newMetrics().comparison(c) },
+		families: func() metrics { return metrics{}.comparison(c) },
 	}.write(w, format)
 }

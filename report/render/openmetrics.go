@@ -10,7 +10,6 @@ import (
 	"github.com/gobw/gobw/report"
 	"github.com/gobw/gobw/report/compare"
 	"github.com/gobw/gobw/report/figure"
-	"github.com/gobw/gobw/report/internal/openmetrics"
 	"github.com/gobw/gobw/report/plain"
 	"github.com/gobw/gobw/report/qualify"
 	"github.com/gobw/gobw/report/stats"
@@ -18,49 +17,109 @@ import (
 )
 
 // everyFamily has the families of all kinds of results, in the order of the page. A sample of a result is a point: the median over its runs.
-var everyFamily = []openmetrics.Family{
-	{Name: "gobw_qualification_passed", Help: "1 if every test passed."},
-	{Name: "gobw_qualification_exit_status", Help: "Exit status of the qualification."},
-	{Name: "gobw_qualification_test_passed", Help: "1 if the test passed; the outcome says how it ended."},
-	{Name: "gobw_result_info", Help: "What was measured on what: always 1."},
-	{Name: "gobw_result_complete", Help: "1 if the test ran to its end."},
-	{Name: "gobw_result_finished_timestamp_seconds", Unit: "seconds", Help: "When the test ended, in seconds since 1970."},
-	{Name: "gobw_expectation_met", Help: "1 if the figure is as expected, 0 if it is not or if that cannot be told."},
-	{Name: "gobw_bandwidth_bytes_per_second", Unit: "bytes_per_second", Help: "Average bandwidth, the median over the runs."},
-	{Name: "gobw_bandwidth_peak_bytes_per_second", Unit: "bytes_per_second", Help: "Highest bandwidth from any post to any completion."},
-	{Name: "gobw_messages_per_second", Unit: "per_second", Help: "Message rate."},
-	{Name: "gobw_delivered_ratio", Unit: "ratio", Help: "Share of the messages that arrived."},
-	{Name: "gobw_latency_seconds", Unit: "seconds", Help: "Latency, of bandwidth tests the time to completion; quantiles 0 and 1 are the least and the greatest sample."},
-	{Name: "gobw_latency_mean_seconds", Unit: "seconds", Help: "Mean of the latency."},
-	{Name: "gobw_runs", Help: "Repetitions of the point."},
-	{Name: "gobw_disturbed_runs", Help: "Repetitions during which something else had the CPU."},
-	{Name: "gobw_device_counter", Help: "Change of a device counter during the test, the highest of the runs."},
-	{Name: "gobw_comparison_change_ratio", Unit: "ratio", Help: "Change of the figure as a share of the old."},
-	{Name: "gobw_comparison_change_low_ratio", Unit: "ratio", Help: "Lower end of the interval of the change."},
-	{Name: "gobw_comparison_change_high_ratio", Unit: "ratio", Help: "Upper end of the interval of the change."},
-	{Name: "gobw_comparison_verdict", Help: "What can be told of the change: always 1."},
-	{Name: "gobw_trend_results", Help: "Results of the series."},
-	{Name: "gobw_trend_changes", Help: "Changes found in the series."},
-	{Name: "gobw_trend_last_change_ratio", Unit: "ratio", Help: "Last change of the figure as a share of what it was before."},
-	{Name: "gobw_trend_last_change_timestamp_seconds", Unit: "seconds", Help: "When the first result after the last change began, in seconds since 1970."},
+var everyFamily = []family{
+	{name: "gobw_qualification_passed", help: "1 if every test passed."},
+	{name: "gobw_qualification_exit_status", help: "Exit status of the qualification."},
+	{name: "gobw_qualification_test_passed", help: "1 if the test passed; the outcome says how it ended."},
+	{name: "gobw_result_info", help: "What was measured on what: always 1."},
+	{name: "gobw_result_complete", help: "1 if the test ran to its end."},
+	{name: "gobw_result_finished_timestamp_seconds", unit: "seconds", help: "When the test ended, in seconds since 1970."},
+	{name: "gobw_expectation_met", help: "1 if the figure is as expected, 0 if it is not or if that cannot be told."},
+	{name: "gobw_bandwidth_bytes_per_second", unit: "bytes_per_second", help: "Average bandwidth, the median over the runs."},
+	{name: "gobw_bandwidth_peak_bytes_per_second", unit: "bytes_per_second", help: "Highest bandwidth from any post to any completion."},
+	{name: "gobw_messages_per_second", unit: "per_second", help: "Message rate."},
+	{name: "gobw_delivered_ratio", unit: "ratio", help: "Share of the messages that arrived."},
+	{name: "gobw_latency_seconds", unit: "seconds", help: "Latency, of bandwidth tests the time to completion; quantiles 0 and 1 are the least and the greatest sample."},
+	{name: "gobw_latency_mean_seconds", unit: "seconds", help: "Mean of the latency."},
+	{name: "gobw_runs", help: "Repetitions of the point."},
+	{name: "gobw_disturbed_runs", help: "Repetitions during which something else had the CPU."},
+	{name: "gobw_device_counter", help: "Change of a device counter during the test, the highest of the runs."},
+	{name: "gobw_comparison_change_ratio", unit: "ratio", help: "Change of the figure as a share of the old."},
+	{name: "gobw_comparison_change_low_ratio", unit: "ratio", help: "Lower end of the interval of the change."},
+	{name: "gobw_comparison_change_high_ratio", unit: "ratio", help: "Upper end of the interval of the change."},
+	{name: "gobw_comparison_verdict", help: "What can be told of the change: always 1."},
+	{name: "gobw_trend_results", help: "Results of the series."},
+	{name: "gobw_trend_changes", help: "Changes found in the series."},
+	{name: "gobw_trend_last_change_ratio", unit: "ratio", help: "Last change of the figure as a share of what it was before."},
+	{name: "gobw_trend_last_change_timestamp_seconds", unit: "seconds", help: "When the first result after the last change began, in seconds since 1970."},
 }
 
-// metrics are the families of one page.
-type metrics []*openmetrics.Family
+// family is one metric: a gauge.
+type family struct {
+	name string // ends in the unit, where there is one: "gobw_latency_seconds"
+	unit string // a base unit: "seconds", "bytes_per_second", "ratio"; empty: a count, or 0 and 1
+	help string // a sentence
+}
 
-func newMetrics() metrics {
-	return plain.Each(everyFamily, func(f openmetrics.Family) *openmetrics.Family { return &f })
+// metricLabel is a name and a value. One without a value is the same as none and is not written.
+type metricLabel struct{ name, value string }
+
+func tag(name, value string) metricLabel { return metricLabel{name, value} }
+
+// metrics are the samples of one page, by family.
+type metrics map[string][]sample
+
+// sample is one value. Its labels tell it from the others of its family.
+type sample struct {
+	labels []metricLabel
+	value  float64
 }
 
 // sample adds a value to the family of a name.
-func (m metrics) sample(name string, value float64, labels ...openmetrics.Label) {
-	m[slices.IndexFunc(m, func(f *openmetrics.Family) bool { return f.Name == name })].Add(value, labels...)
+func (m metrics) sample(name string, value float64, labels ...metricLabel) {
+	m[name] = append(m[name], sample{labels, value})
+}
+
+// write writes OpenMetrics 1.0 text. All of it are gauges and carry no time, so that the same bytes are valid in Prometheus's older text
+// format, too, which node_exporter's textfile collector reads. Families without samples are not written, and of samples with the same
+// labels the first is: readers refuse the whole of a text with two.
+// https://github.com/prometheus/OpenMetrics/blob/v1.0.0/specification/OpenMetrics.md
+func (m metrics) write(out *strings.Builder) {
+	for _, f := range everyFamily {
+		if len(m[f.name]) == 0 {
+			continue
+		}
+		fmt.Fprintf(out, "# TYPE %s gauge\n", f.name)
+		if f.unit != "" {
+			fmt.Fprintf(out, "# UNIT %s %s\n", f.name, f.unit)
+		}
+		fmt.Fprintf(out, "# HELP %s %s\n", f.name, f.help)
+		seen := map[string]bool{}
+		for _, s := range m[f.name] {
+			labels := labelSet(s.labels)
+			if !seen[labels] {
+				fmt.Fprintf(out, "%s%s %s\n", f.name, labels, strconv.FormatFloat(s.value, 'g', -1, 64))
+			}
+			seen[labels] = true
+		}
+	}
+	out.WriteString("# EOF\n")
+}
+
+// labelSet writes labels in braces, text from elsewhere cleaned; nothing where there is none.
+func labelSet(labels []metricLabel) string {
+	escape := strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`)
+	var parts []string
+	for _, l := range labels {
+		if v := escape.Replace(plain.Terminal(strings.ToValidUTF8(l.value, "?"))); v != "" {
+			parts = append(parts, l.name+`="`+v+`"`)
+		}
+	}
+	return plain.When(len(parts) > 0, "{%s}", strings.Join(parts, ","))
+}
+
+// truth is 1 or 0.
+func truth(yes bool) float64 {
+	if yes {
+		return 1
+	}
+	return 0
 }
 
 // families are gauges in base units, for a scrape or for node_exporter's textfile collector. Several results are told apart by the
 // label result.
 func families(docs []*report.Document) metrics {
-	m := newMetrics()
+	m := metrics{}
 	seen := map[string]int{}
 	for _, d := range docs {
 		name := ""
@@ -75,23 +134,21 @@ func families(docs []*report.Document) metrics {
 	return m
 }
 
-func tag(name, value string) openmetrics.Label { return openmetrics.Tag(name, value) }
-
-func (m metrics) add(d *report.Document, result openmetrics.Label) {
-	ends := []openmetrics.Label{result, tag("device", d.Client.Device), tag("host", d.Client.Host)}
+func (m metrics) add(d *report.Document, result metricLabel) {
+	ends := []metricLabel{result, tag("device", d.Client.Device), tag("host", d.Client.Host)}
 	peer := tag("peer", "")
 	if d.Server != nil {
-		peer.Value = d.Server.Host
+		peer.value = d.Server.Host
 	}
 	ends = append(ends, peer)
 	m.sample("gobw_result_info", 1, append(slices.Clone(ends),
 		tag("tool", d.Tool), tag("version", d.Version), tag("provider", d.Client.Provider), tag("firmware", d.Client.Firmware), tag("note", d.Label), tag("failure", d.Failure))...)
-	m.sample("gobw_result_complete", openmetrics.Flag(d.Complete), ends...)
+	m.sample("gobw_result_complete", truth(d.Complete), ends...)
 	if !d.Finished.IsZero() {
 		m.sample("gobw_result_finished_timestamp_seconds", float64(d.Finished.UnixMilli())/1000, ends...)
 	}
 	for _, c := range d.Checks {
-		m.sample("gobw_expectation_met", openmetrics.Flag(c.Word == stats.Pass), append(slices.Clone(ends), tag("expectation", c.Expression), tag("point", c.Point))...)
+		m.sample("gobw_expectation_met", truth(c.Word == stats.Pass), append(slices.Clone(ends), tag("expectation", c.Expression), tag("point", c.Point))...)
 	}
 	for _, g := range figure.Groups(d.Measured()) {
 		for _, row := range g.Rows {
@@ -101,8 +158,8 @@ func (m metrics) add(d *report.Document, result openmetrics.Label) {
 }
 
 // pointLabels are the whole plan of a point: each of its fields that says something is a label.
-func pointLabels(p report.Plan) []openmetrics.Label {
-	var out []openmetrics.Label
+func pointLabels(p report.Plan) []metricLabel {
+	var out []metricLabel
 	for _, name := range report.PlanFields() {
 		if _, value, _ := p.Without(name); value != "0" && value != "false" {
 			out = append(out, tag(name, value))
@@ -111,8 +168,8 @@ func pointLabels(p report.Plan) []openmetrics.Label {
 	return out
 }
 
-func (m metrics) addRow(row figure.Row, labels []openmetrics.Label) {
-	with := func(more ...openmetrics.Label) []openmetrics.Label { return append(slices.Clone(labels), more...) }
+func (m metrics) addRow(row figure.Row, labels []metricLabel) {
+	with := func(more ...metricLabel) []metricLabel { return append(slices.Clone(labels), more...) }
 	median := func(family, name string, scale float64) {
 		if vs := row.Values(figure.Of(name).Get); len(vs) > 0 {
 			m.sample(family, stats.Median(vs)*scale, labels...)
@@ -165,10 +222,10 @@ func (m metrics) addRow(row figure.Row, labels []openmetrics.Label) {
 // qualificationFamilies are the verdicts of a qualification and the figures of its tests.
 func qualificationFamilies(q *qualify.Qualification) metrics {
 	m := families(q.Documents())
-	m.sample("gobw_qualification_passed", openmetrics.Flag(q.Outcome == stats.Pass), tag("qualification", q.Plan))
+	m.sample("gobw_qualification_passed", truth(q.Outcome == stats.Pass), tag("qualification", q.Plan))
 	m.sample("gobw_qualification_exit_status", float64(q.ExitCode), tag("qualification", q.Plan))
 	for _, t := range q.Tests {
-		m.sample("gobw_qualification_test_passed", openmetrics.Flag(t.Outcome == stats.Pass), tag("qualification", q.Plan), tag("test", t.Name), tag("outcome", string(t.Outcome)))
+		m.sample("gobw_qualification_test_passed", truth(t.Outcome == stats.Pass), tag("qualification", q.Plan), tag("test", t.Name), tag("outcome", string(t.Outcome)))
 	}
 	return m
 }
@@ -176,7 +233,7 @@ func qualificationFamilies(q *qualify.Qualification) metrics {
 // comparison adds the changes of a comparison with their intervals and verdicts.
 func (m metrics) comparison(c *compare.Comparison) metrics {
 	for _, p := range c.Points {
-		labels := []openmetrics.Label{tag("setup", p.Group), tag("point", p.Row), tag("figure", p.Figure)}
+		labels := []metricLabel{tag("setup", p.Group), tag("point", p.Row), tag("figure", p.Figure)}
 		m.sample("gobw_comparison_change_ratio", p.Change, labels...)
 		if p.Interval != nil {
 			m.sample("gobw_comparison_change_low_ratio", p.Interval.Low, labels...)
@@ -191,7 +248,7 @@ func (m metrics) comparison(c *compare.Comparison) metrics {
 func (m metrics) trend(t *trend.Trend) metrics {
 	for i := range t.Series {
 		s := &t.Series[i]
-		labels := []openmetrics.Label{tag("setup", s.Group), tag("place", s.Place), tag("point", s.Row), tag("figure", s.Figure)}
+		labels := []metricLabel{tag("setup", s.Group), tag("place", s.Place), tag("point", s.Row), tag("figure", s.Figure)}
 		m.sample("gobw_trend_results", float64(len(s.Points)), labels...)
 		m.sample("gobw_trend_changes", float64(len(s.Changes)), labels...)
 		if n := len(s.Changes); n > 0 {

@@ -8,7 +8,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/gobw/gobw/report/figure"
-	"github.com/gobw/gobw/report/internal/openmetrics"
 	"github.com/gobw/gobw/report/plain"
 	"github.com/gobw/gobw/report/plot"
 
@@ -50,7 +49,8 @@ func (r result) write(w io.Writer, format string) error {
 	case "junit":
 		return writeJUnit(w, r.title, r.suites())
 	case "openmetrics":
-		return openmetrics.Write(w, r.families()...)
+		r.families().write(out)
+		return write(w, out.String())
 	case "html":
 		return r.page(w)
 	case "svg":

@@ -23,7 +23,7 @@ func TrendFormats() []string {
 
 // Trend writes a trend, and below it the state since some time against the one before, where that is given.
 func Trend(w io.Writer, format string, t *trend.Trend, since *compare.Comparison) error {
-	all, changes := newMetrics().trend(t), 0
+	all, changes := metrics{}.trend(t), 0
 	for i := range t.Series {
 		changes += len(t.Series[i].Changes)
 	}

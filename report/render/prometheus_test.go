@@ -1,4 +1,4 @@
-package openmetrics_test
+package render_test
 
 import (
 	"bytes"

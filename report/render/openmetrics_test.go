@@ -1,4 +1,4 @@
-package openmetrics_test
+package render_test
 
 import (
 	"bytes"
@@ -13,7 +13,6 @@ import (
 	"github.com/gobw/gobw/internal/testrun"
 	"github.com/gobw/gobw/report"
 	"github.com/gobw/gobw/report/compare"
-	"github.com/gobw/gobw/report/internal/openmetrics"
 	"github.com/gobw/gobw/report/qualify"
 	"github.com/gobw/gobw/report/render"
 	"github.com/gobw/gobw/report/stats"
@@ -21,7 +20,7 @@ import (
 
 // saved is a result of report/testdata.
 func saved(name string) *report.Document {
-	d, err := report.Load("../../testdata/" + name + ".json")
+	d, err := report.Load("../testdata/" + name + ".json")
 	if err != nil {
 		panic(err)
 	}
@@ -161,11 +160,8 @@ func FuzzWrite(f *testing.F) {
 	f.Add(hostile, "a", 1.5)
 	testrun.Fuzz(f, func(t *testing.T, one, two string, v float64) {
 		var b bytes.Buffer
-		family := &openmetrics.Family{Name: "gobw_x", Help: one}
-		family.Add(v, openmetrics.Label{Name: "a", Value: one}, openmetrics.Label{Name: "b", Value: two})
-		family.Add(v, openmetrics.Label{Name: "a", Value: two}, openmetrics.Label{Name: "b", Value: one})
-		family.Help = "Help."
-		if err := openmetrics.Write(&b, family); err != nil {
+		c := &compare.Comparison{Points: []compare.Point{{Group: one, Row: two, Effect: stats.Effect{Change: v}}, {Group: two, Row: one}, {Group: one, Row: two}}}
+		if err := render.Comparison(&b, "openmetrics", c); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := parse(b.String()); err != nil {
