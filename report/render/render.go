@@ -115,24 +115,19 @@ func pageTitle(docs []*report.Document) string {
 	return fmt.Sprintf("%d results", len(docs))
 }
 
-// checked counts the expectations that were met; nothing where there were none.
+// checked is the verdict on all expectations; nothing where there were none.
 func checked(docs []*report.Document) (verdict string, good bool) {
-	passed, all := 0, 0
+	var words []stats.Word
 	for _, d := range docs {
 		for _, c := range d.Checks {
-			all++
-			if c.Word == stats.Pass {
-				passed++
-			}
+			words = append(words, c.Word)
 		}
 	}
-	switch {
-	case passed < all:
-		return fmt.Sprintf("%d of the expectations missed, %d met.", all-passed, passed), false
-	case all > 0:
-		verdict = fmt.Sprintf("All %d expectations met.", all)
+	if len(words) == 0 {
+		return "", true
 	}
-	return verdict, true
+	met, word := len(slices.DeleteFunc(slices.Clone(words), func(w stats.Word) bool { return w != stats.Pass })), stats.Gravest(words...)
+	return fmt.Sprintf("%s: %d of %s met.", word.Headline(), met, plain.Plural(len(words), "expectation")), word == stats.Pass
 }
 
 // each writes one document after the other, with something between them.
