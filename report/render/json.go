@@ -65,19 +65,19 @@ func originOf(d *report.Document) origin {
 	return origin{d.Started.UTC().Format(time.RFC3339), d.Tool, d.Version, d.Label, d.Complete, d.Client.Host, d.Client.Device, server.Host, server.Device}
 }
 
-// documentJSONLines writes each record as one line of JSON.
-func documentJSONLines(w io.Writer, d *report.Document) error {
-	for i, r := range d.Measured() {
-		b, err := json.Marshal(struct {
-			Schema string `json:"schema"`
-			origin
-			*report.Record
-		}{d.Schema, originOf(d), &r})
-		if err != nil {
-			return fmt.Errorf("record %d: %w", i, err)
-		}
-		if _, err := w.Write(append(b, '\n')); err != nil {
-			return err
+// documentsJSONLines writes each record as one line of JSON.
+func documentsJSONLines(w io.Writer, docs []*report.Document) error {
+	out := json.NewEncoder(w)
+	for _, d := range docs {
+		for i, r := range d.Measured() {
+			err := out.Encode(struct {
+				Schema string `json:"schema"`
+				origin
+				*report.Record
+			}{d.Schema, originOf(d), &r})
+			if err != nil {
+				return fmt.Errorf("record %d: %w", i, err)
+			}
 		}
 	}
 	return nil

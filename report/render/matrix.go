@@ -194,7 +194,7 @@ func (m hostMatrix) spreads() table {
 // pictures are a heat map for each rail, and what a receiver gets of many senders.
 func (m hostMatrix) pictures(d *report.Document) []Picture {
 	var out []Picture
-	subtitle := d.Device() + plain.When(d.Label != "", "; %s", d.Label)
+	subtitle := subtitle([]*report.Document{d})
 	for rail := range m.Rails {
 		if h := m.heatMap(rail); len(h.Rows) > 0 {
 			h.Subtitle = subtitle

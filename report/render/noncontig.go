@@ -255,18 +255,8 @@ func (n experiment) costGrid(t noncontigTable) table {
 	return g
 }
 
-// subtitle keeps a picture honest: device, transport, circumstances, label.
 func (n experiment) subtitle(d *report.Document) string {
-	s := d.Device()
-	if s == "" {
-		s = n.Setup.Device
-	}
-	s += "; " + n.circumstances()
-	s += plain.When(n.Setup.Runs > 1, ", median of %d runs", n.Setup.Runs)
-	if d.Label != "" {
-		s = d.Label + "; " + s
-	}
-	return s
+	return subtitle([]*report.Document{d}, n.circumstances()+plain.When(n.Setup.Runs > 1, ", median of %d runs", n.Setup.Runs))
 }
 
 // pictures are a heat map per shape and message size, and a line chart per series.

@@ -14,6 +14,7 @@ import (
 
 func TestNoncontigPictures(t *testing.T) {
 	d := saved("grid")
+	d.Complete = false
 	pictures := Pictures([]*report.Document{d})
 	var names []string
 	lines := regexp.MustCompile(`</text>\n<text[^>]*>`) // of a paragraph
@@ -23,7 +24,7 @@ func TestNoncontigPictures(t *testing.T) {
 		if err := plot.WriteSVG(&svg, p.Figure); err != nil {
 			t.Fatal(err)
 		}
-		for _, want := range []string{"software device, not a NIC; rxe0 (ibv) on alpha; RC, hot cache, window 16", "block size"} {
+		for _, want := range []string{"software device, not a NIC · INCOMPLETE: interrupted · rxe0 (ibv) on alpha · RC, hot cache, window 16", "block size"} {
 			if !strings.Contains(lines.ReplaceAllString(svg.String(), " "), want) {
 				t.Errorf("%s does not say %q", p.Name, want)
 			}

@@ -140,38 +140,34 @@ func label(curves []curve, several bool) { //nolint:revive // several documents:
 	name()
 }
 
-// subtitle says what must be said with the numbers: the label, the device, and the set-up where there is one only.
-func subtitle(curves []curve) string {
-	var parts []string
-	for _, c := range curves {
-		for _, h := range heading(c.doc) {
-			parts = plain.AddNew(parts, h)
+// subtitle says what must be said with the numbers of a picture: the labels, the device where there is one only, and more.
+func subtitle(docs []*report.Document, more ...string) string {
+	var labels, devices []string
+	for _, d := range docs {
+		devices = plain.AddNew(devices, d.Device())
+		for _, h := range heading(d) {
+			labels = plain.AddNew(labels, h)
 		}
 	}
-	all := slices.Clone(parts) // one label may hold another: "software device, not a NIC; emulated network ..."
-	parts = slices.DeleteFunc(parts, func(h string) bool {
-		return slices.ContainsFunc(all, func(other string) bool { return strings.HasPrefix(other, h+";") })
+	parts := slices.DeleteFunc(slices.Clone(labels), func(h string) bool { // one label may hold another: "software device, not a NIC; emulated network ..."
+		return slices.ContainsFunc(labels, func(other string) bool { return strings.HasPrefix(other, h+";") })
 	})
+	if len(devices) == 1 {
+		parts = append(parts, devices[0])
+	}
+	return strings.Join(slices.DeleteFunc(append(parts, more...), func(s string) bool { return s == "" }), " · ")
+}
+
+// subtitleOf curves says what they have in common.
+func subtitleOf(curves []curve) string {
 	same := func(f func(c curve) string) string {
-		s := f(curves[0])
-		for _, c := range curves {
-			if f(c) != s {
-				return ""
-			}
-		}
-		return s
+		all := plain.Each(curves, f)
+		return plain.When(!slices.ContainsFunc(all, func(s string) bool { return s != all[0] }), "%s", all[0])
 	}
-	for _, f := range []func(c curve) string{
-		func(c curve) string { return c.doc.Device() },
-		func(c curve) string { return c.Setup.Transport },
-		func(c curve) string { return plain.Plural(c.Setup.QPs, "QP") },
-		func(c curve) string { return fmt.Sprintf("MTU %d", c.Setup.MTU) },
-	} {
-		if s := same(f); s != "" {
-			parts = append(parts, s)
-		}
-	}
-	return strings.Join(parts, " · ")
+	return subtitle(plain.Each(curves, func(c curve) *report.Document { return c.doc }),
+		same(func(c curve) string { return c.Setup.Transport }),
+		same(func(c curve) string { return plain.Plural(c.Setup.QPs, "QP") }),
+		same(func(c curve) string { return fmt.Sprintf("MTU %d", c.Setup.MTU) }))
 }
 
 func title(s string) string {
@@ -191,7 +187,7 @@ func overSize(op operation, curves []curve) []Picture {
 		return nil
 	}
 	chart := func(what string, y plot.Axis, figures ...string) *plot.Chart {
-		c := &plot.Chart{Title: title(op.operation + " " + what + " over message size"), Subtitle: subtitle(curves), X: sizeAxis("message size"), Y: y}
+		c := &plot.Chart{Title: title(op.operation + " " + what + " over message size"), Subtitle: subtitleOf(curves), X: sizeAxis("message size"), Y: y}
 		var b bands
 		for _, cv := range curves {
 			for _, name := range figures {
@@ -343,7 +339,7 @@ func distributions(op operation, curves []curve) []Picture {
 			}
 		}
 	}
-	said := subtitle(curves)
+	said := subtitleOf(curves)
 	if len(rows) > mostCurves {
 		said = fmt.Sprintf("%d of %d curves · %s", mostCurves, len(rows), said)
 		rows = spread(rows, mostCurves)
@@ -416,7 +412,7 @@ func (s sampled) percentiles() plot.Series {
 // overTime draws the rate per interval of what has a series: of the first run of each size where all are too many.
 func overTime(op operation, curves []curve) []Picture {
 	c := &plot.Chart{
-		Title: title(op.operation + " bandwidth over time"), Subtitle: subtitle(curves),
+		Title: title(op.operation + " bandwidth over time"), Subtitle: subtitleOf(curves),
 		X: plot.Axis{Label: "time", Units: plain.Seconds}, Y: plot.Axis{Label: "bandwidth", Units: plain.BitsPerS, Zero: true}, // a dip is seen against nothing
 	}
 	if op.kind == "latency" {

@@ -89,9 +89,19 @@ func Documents(w io.Writer, format string, docs []*report.Document) error {
 	case "json":
 		return documentsJSON(w, docs)
 	case "jsonl":
-		return each(w, docs, "", documentJSONLines)
+		return documentsJSONLines(w, docs)
 	case "table", "markdown", "latex":
-		return each(w, docs, "\n", func(w io.Writer, d *report.Document) error { return documentSheet(d).write(w, format) })
+		for i, d := range docs {
+			if i > 0 {
+				if err := write(w, "\n"); err != nil {
+					return err
+				}
+			}
+			if err := documentSheet(d).write(w, format); err != nil {
+				return err
+			}
+		}
+		return nil
 	}
 	r := result{
 		title: "gobw", docs: docs, pictures: func() []Picture { return Pictures(docs) }, families: func() metrics { return families(docs) },
@@ -128,21 +138,6 @@ func checked(docs []*report.Document) (verdict string, good bool) {
 	}
 	met, word := len(slices.DeleteFunc(slices.Clone(words), func(w stats.Word) bool { return w != stats.Pass })), stats.Gravest(words...)
 	return fmt.Sprintf("%s: %d of %s met.", word.Headline(), met, plain.Plural(len(words), "expectation")), word == stats.Pass
-}
-
-// each writes one document after the other, with something between them.
-func each(w io.Writer, docs []*report.Document, between string, write func(io.Writer, *report.Document) error) error {
-	for i, d := range docs {
-		if i > 0 {
-			if _, err := io.WriteString(w, between); err != nil {
-				return err
-			}
-		}
-		if err := write(w, d); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // heading lines of a document for people: what must be said before any number.

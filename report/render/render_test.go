@@ -147,7 +147,7 @@ func TestCSVParses(t *testing.T) {
 func TestJSONLinesParse(t *testing.T) {
 	var b bytes.Buffer
 	d := saved("sample")
-	if err := documentJSONLines(&b, d); err != nil {
+	if err := Documents(&b, "jsonl", []*report.Document{d}); err != nil {
 		t.Fatal(err)
 	}
 	n := 0
