@@ -269,9 +269,10 @@ func strideRank(s string) float64 {
 // StrategyRank is the order of columns and colours, from 0: the device's way, the CPU's ways, one work request per block, the bound.
 func StrategyRank(s string) int {
 	for _, of := range shapes() {
-		if s == of.device {
+		switch s {
+		case of.device:
 			return 0
-		} else if s == of.cpu {
+		case of.cpu:
 			return 1
 		}
 	}
