@@ -135,38 +135,35 @@ func sizeColumn() column {
 	}}
 }
 
-// runsColumn tells how many runs a row is the median of; where all rows have as many, the title says it.
-func runsColumn(g figure.Group) column {
-	return column{"runs", func(r figure.Row) string {
-		if len(r.Runs) < 2 || sameRuns(g) {
-			return ""
-		}
-		return strconv.Itoa(len(r.Runs))
-	}}
+// alike is what a cell says of every row, which a title then says in place of a column; nothing where rows differ.
+func alike(g figure.Group, cell func(figure.Row) string) string {
+	first := cell(g.Rows[0])
+	return plain.When(!slices.ContainsFunc(g.Rows, func(r figure.Row) bool { return cell(r) != first }), "%s", first)
 }
 
-func sameRuns(g figure.Group) bool {
-	return !slices.ContainsFunc(g.Rows, func(r figure.Row) bool { return len(r.Runs) != len(g.Rows[0].Runs) })
-}
+// runs is how many runs a row is the median of.
+func runs(r figure.Row) string { return strconv.Itoa(len(r.Runs)) }
 
-// sameSamples is how many samples each row of a latency test has, 0 if they differ.
-func sameSamples(g figure.Group) uint64 {
-	n := uint64(0)
-	for i, r := range g.Rows {
-		l := r.Latency()
-		if l == nil || i > 0 && l.Samples != n {
-			return 0
-		}
-		n = l.Samples
+// samples is how many samples a row of a latency test has.
+func samples(r figure.Row) string {
+	if l := r.Latency(); l != nil && l.Samples > 0 {
+		return strconv.FormatUint(l.Samples, 10)
 	}
-	return n
+	return ""
+}
+
+// unlessAlike is a column where rows differ.
+func unlessAlike(g figure.Group, header string, cell func(figure.Row) string) column {
+	if alike(g, cell) != "" {
+		cell = func(figure.Row) string { return "" }
+	}
+	return column{header, cell}
 }
 
 // repetitions is what a title says of the runs.
 func repetitions(g figure.Group) string {
 	n := len(g.Rows[0].Runs)
-	switch {
-	case n < 2 || !sameRuns(g):
+	if n < 2 || alike(g, runs) == "" {
 		return ""
 	}
 	i := stats.Summarize(make([]float64, n), stats.DefaultConfidence).Interval
@@ -186,7 +183,7 @@ func bandwidthGrid(g figure.Group) table {
 	bw, rate := inUnit(figure.Of("bw"), g.Rows, plain.BitsPerS), inUnit(figure.Of("msgrate"), g.Rows, plain.MessagesPerS)
 	columns := []column{
 		sizeColumn(),
-		runsColumn(g),
+		unlessAlike(g, "runs", runs),
 		{"peak " + bw.Unit, medianIn(figure.Of("peak"), bw.Scale)},
 		{bw.Unit, medianOf(bw)},
 		{"interval", intervalOf(bw)},
@@ -217,19 +214,13 @@ func latencyGrid(g figure.Group) table {
 	default:
 		title += "; full round trip in us"
 	}
-	samples := sameSamples(g)
-	title += plain.When(samples > 0, ", %d samples", samples)
+	title += plain.When(alike(g, samples) != "", ", %s samples", alike(g, samples))
 	title += repetitions(g)
 	marks := &notes{}
 	columns := append([]column{
 		sizeColumn(),
-		runsColumn(g),
-		{"samples", func(r figure.Row) string {
-			if l := r.Latency(); l != nil && samples == 0 {
-				return strconv.FormatUint(l.Samples, 10)
-			}
-			return ""
-		}},
+		unlessAlike(g, "runs", runs),
+		unlessAlike(g, "samples", samples),
 	}, latencyColumns()...)
 	columns = append(columns, calls...)
 	out := build(title, g.Rows, append(columns, loopColumn(), marks.column(figure.Of("p50"))))
