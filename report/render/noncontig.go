@@ -198,13 +198,7 @@ const (
 
 // byMark is behind a ratio that is of another figure than goodput.
 func byMark(j *noncontig.Judgement) string {
-	switch j.By {
-	case noncontig.ByTime:
-		return timeMark
-	case noncontig.ByBest:
-		return bestMark
-	}
-	return ""
+	return map[string]string{noncontig.ByTime: timeMark, noncontig.ByBest: bestMark}[j.By]
 }
 
 func verdictMark(j *noncontig.Judgement) string {

@@ -26,7 +26,11 @@ type Picture struct {
 func Pictures(docs []*report.Document) []Picture {
 	var out []Picture
 	curves := allCurves(docs)
-	for _, key := range operations(curves) {
+	var operations []operation
+	for _, c := range curves {
+		operations = plain.AddNew(operations, c.operation())
+	}
+	for _, key := range operations {
 		chosen := slices.DeleteFunc(slices.Clone(curves), func(c curve) bool { return c.operation() != key })
 		label(chosen, len(docs) > 1)
 		out = append(out, overSize(key, chosen)...)
@@ -89,14 +93,6 @@ func allCurves(docs []*report.Document) []curve {
 			slices.SortStableFunc(g.Rows, func(a, b figure.Row) int { return cmp.Compare(a.Size, b.Size) })
 			out = append(out, curve{Group: g, doc: d, index: i})
 		}
-	}
-	return out
-}
-
-func operations(curves []curve) []operation {
-	var out []operation
-	for _, c := range curves {
-		out = plain.AddNew(out, c.operation())
 	}
 	return out
 }
