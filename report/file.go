@@ -210,24 +210,17 @@ func Parse(file string, b []byte) ([]*Document, error) {
 		if err := json.Unmarshal(b, &list); err != nil {
 			return nil, jsonError(file, b, err)
 		}
-		docs := make([]*Document, len(list))
+		var docs []*Document
 		for i, item := range list {
-			d, err := parseOne(fmt.Sprintf("%s[%d]", file, i), item)
+			more, err := parse(fmt.Sprintf("%s[%d]", file, i), item)
 			if err != nil {
 				return nil, err
 			}
-			docs[i] = d
+			docs = append(docs, more...)
 		}
 		return docs, nil
 	}
-	if schema, err := schemaOf(file, b); err == nil && schema != nil && strings.HasPrefix(*schema, QualificationPrefix) {
-		return parseQualification(file, b)
-	}
-	d, err := parseOne(file, b)
-	if err != nil {
-		return nil, err
-	}
-	return []*Document{d}, nil
+	return parse(file, b)
 }
 
 // schemaOf reads what a document says it is; nil where it does not.
@@ -297,14 +290,17 @@ func Decode(file string, b []byte, v any) error {
 	return nil
 }
 
-// parseOne reads one document.
-func parseOne(file string, b []byte) (*Document, error) {
+// parse reads one document, or those of a qualification.
+func parse(file string, b []byte) ([]*Document, error) {
 	schema, err := schemaOf(file, b)
 	if err != nil {
 		return nil, err
 	}
 	if schema == nil {
 		return nil, foreign(file, `has no "schema"`)
+	}
+	if strings.HasPrefix(*schema, QualificationPrefix) {
+		return parseQualification(file, b)
 	}
 	if strings.HasPrefix(*schema, "gobw.search/") {
 		return nil, &FileError{
@@ -343,7 +339,7 @@ func parseOne(file string, b []byte) (*Document, error) {
 			return nil, &FileError{File: file, Place: "fabric", Err: err, Remedy: "this is not a file of gobw, or it was edited"}
 		}
 	}
-	return d, nil
+	return []*Document{d}, nil
 }
 
 // CheckVersion compares a schema string, prefix and number, with what this version knows.

@@ -174,7 +174,6 @@ func repetitions(g figure.Group) string {
 }
 
 func bandwidthGrid(g figure.Group) table {
-	marks := &notes{}
 	title := g.Setup.Title()
 	if every := g.Signaled(); every != "message" {
 		title += ", completion every " + every
@@ -194,9 +193,7 @@ func bandwidthGrid(g figure.Group) table {
 	for _, c := range latencyColumns("p50", "p99") {
 		columns = append(columns, column{c.header + " us", c.cell})
 	}
-	out := build(title, g.Rows, append(columns, loopColumn(), marks.column(bw)))
-	marks.finish(&out)
-	return out
+	return noted(title, g, bw, columns)
 }
 
 func latencyGrid(g figure.Group) table {
@@ -216,16 +213,13 @@ func latencyGrid(g figure.Group) table {
 	}
 	title += plain.When(alike(g, samples) != "", ", %s samples", alike(g, samples))
 	title += repetitions(g)
-	marks := &notes{}
 	columns := append([]column{
 		sizeColumn(),
 		unlessAlike(g, "runs", runs),
 		unlessAlike(g, "samples", samples),
 	}, latencyColumns()...)
 	columns = append(columns, calls...)
-	out := build(title, g.Rows, append(columns, loopColumn(), marks.column(figure.Of("p50"))))
-	marks.finish(&out)
-	return out
+	return noted(title, g, figure.Of("p50"), columns)
 }
 
 // notes gathers what must be known with the rows of a table: a row names the kinds, and below the table is a line for each kind, of
@@ -248,9 +242,12 @@ func (n note) lead() int {
 	return 0
 }
 
-// column names the kinds of a row's notes; of says of which figure the runs may differ.
-func (m *notes) column(of figure.Figure) column {
-	return column{noteHeader, func(r figure.Row) string { return m.cell(r, of) }}
+// noted is a table with a last column that names the kinds of a row's notes; of says of which figure the runs may differ.
+func noted(title string, g figure.Group, of figure.Figure, columns []column) table {
+	m := &notes{}
+	t := build(title, g.Rows, append(columns, loopColumn(), column{noteHeader, func(r figure.Row) string { return m.cell(r, of) }}))
+	m.finish(&t)
+	return t
 }
 
 // cell keeps the warnings of a row's runs, and what is to be said of the figure over all of them.
