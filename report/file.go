@@ -275,6 +275,9 @@ func parseQualification(file string, b []byte) ([]*Document, error) {
 	var out []*Document
 	for _, t := range q.Tests {
 		if d := t.Document; d != nil {
+			if err := d.Check(file); err != nil {
+				return nil, err
+			}
 			d.Description = cmp.Or(d.Description, t.Name)
 			out = append(out, d)
 		}
@@ -315,17 +318,25 @@ func parse(file string, b []byte) ([]*Document, error) {
 	if err := json.Unmarshal(b, d); err != nil {
 		return nil, jsonError(file, b, err)
 	}
+	if err := d.Check(file); err != nil {
+		return nil, err
+	}
+	return []*Document{d}, nil
+}
+
+// Check tells whether the parts of a document fit each other, as whoever shows it relies on, and computes again what follows from them.
+func (d *Document) Check(file string) error {
 	for i := range d.Records {
 		r := &d.Records[i]
 		if h := r.Histogram; h != nil && h.Unit != histogramUnit {
-			return nil, &FileError{
+			return &FileError{
 				File: file, Place: fmt.Sprintf("records[%d].histogram.unit", i),
 				Err:    fmt.Errorf("the unit is %q, this version reads %q", h.Unit, histogramUnit),
 				Remedy: "convert the histogram, or write the file again with this version",
 			}
 		}
 		if r.Kind != "bandwidth" && r.Kind != "latency" {
-			return nil, &FileError{
+			return &FileError{
 				File: file, Place: fmt.Sprintf("records[%d].kind", i),
 				Err: fmt.Errorf("%q is neither \"bandwidth\" nor \"latency\"", r.Kind), Remedy: "this is not a file of gobw, or it was edited",
 			}
@@ -336,10 +347,10 @@ func parse(file string, b []byte) ([]*Document, error) {
 	}
 	if d.Fabric != nil {
 		if err := d.Fabric.Check(); err != nil {
-			return nil, &FileError{File: file, Place: "fabric", Err: err, Remedy: "this is not a file of gobw, or it was edited"}
+			return &FileError{File: file, Place: "fabric", Err: err, Remedy: "this is not a file of gobw, or it was edited"}
 		}
 	}
-	return []*Document{d}, nil
+	return nil
 }
 
 // CheckVersion compares a schema string, prefix and number, with what this version knows.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/gobw/gobw/internal/testrun"
 	"github.com/gobw/gobw/report"
+	"github.com/gobw/gobw/report/matrix"
 	"github.com/gobw/gobw/report/qualify"
 	"github.com/gobw/gobw/report/render"
 	"github.com/gobw/gobw/report/stats"
@@ -185,6 +186,38 @@ func TestLoadAll(t *testing.T) {
 	docs, err = report.LoadAll(path)
 	if err != nil || len(docs) != 1 || docs[0].Description != "first" {
 		t.Errorf("%d documents, %v", len(docs), err)
+	}
+}
+
+// What a qualification holds is computed and checked again as in a file of its own.
+func TestQualificationIsReadAsItsDocuments(t *testing.T) {
+	d := saved("grid")
+	d.Noncontig.Cells = nil
+	path := filepath.Join(t.TempDir(), "q.json")
+	read := func() ([]*report.Document, error, error) {
+		q := &qualify.Qualification{Plan: "grids", Outcome: stats.Pass, Tests: []qualify.Result{{Name: "grid", Outcome: stats.Pass, Document: d}}}
+		if err := report.WriteFile(path, func(w io.Writer) error { return render.Qualification(w, "json", q) }); err != nil {
+			t.Fatal(err)
+		}
+		docs, err := report.LoadAll(path)
+		loaded, qualifyErr := qualify.Load(path)
+		if loaded != nil {
+			docs = append(docs, loaded.Documents()...)
+		}
+		return docs, err, qualifyErr
+	}
+	docs, err, other := read()
+	if err != nil || other != nil || len(docs) != 2 {
+		t.Fatalf("%d documents: %v, %v", len(docs), err, other)
+	}
+	for i, d := range docs {
+		if c := d.Noncontig.Cells; len(c) == 0 || len(c[0].Strategies[0].Goodputs) == 0 {
+			t.Errorf("reader %d leaves the grid without its cells", i)
+		}
+	}
+	d.Fabric = &matrix.Matrix{Cells: matrix.Cells{From: []int{7}}}
+	if _, err, other := read(); err == nil || other == nil {
+		t.Errorf("a matrix of cells that are not there is read: %v, %v", err, other)
 	}
 }
 

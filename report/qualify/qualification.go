@@ -78,6 +78,11 @@ func Load(path string) (*Qualification, error) {
 	if q == nil || err != nil {
 		return nil, err
 	}
+	for _, d := range q.Documents() {
+		if err := d.Check(path); err != nil {
+			return nil, err
+		}
+	}
 	return q, report.CheckVersion(path, q.Schema, report.QualificationPrefix, report.QualificationNumber)
 }
 

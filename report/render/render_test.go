@@ -28,9 +28,6 @@ func saved(name string) *report.Document {
 	if err != nil {
 		panic(err)
 	}
-	if d.Noncontig != nil {
-		d.Noncontig.Analyze()
-	}
 	return d
 }
 
