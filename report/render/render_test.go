@@ -20,6 +20,7 @@ import (
 
 	"github.com/gobw/gobw/report"
 	"github.com/gobw/gobw/report/plot"
+	"github.com/gobw/gobw/report/stats"
 )
 
 // saved is a result of report/testdata.
@@ -343,5 +344,15 @@ func TestUnitsFit(t *testing.T) {
 	}
 	if got := percent(1192.8); got != "×1194" {
 		t.Errorf("a change of 119281 %% is %q", got)
+	}
+}
+
+// A page opens with the verdict on its expectations; one that cannot be told is not missed.
+func TestPageVerdict(t *testing.T) {
+	d := saved("sample")
+	d.Checks = []report.Check{{Verdict: stats.Verdict{Word: stats.Pass}}, {Verdict: stats.Unknown(stats.Unclear, "", "noise")}}
+	var b bytes.Buffer
+	if err := Documents(&b, "html", []*report.Document{d}); err != nil || !strings.Contains(b.String(), "UNDECIDED: 1 of 2 expectations met.") {
+		t.Errorf("%v in %.200s", err, &b)
 	}
 }
