@@ -208,7 +208,7 @@ func (r *exchangeRun) join() error {
 	}
 	for i, f := range moving {
 		if i > 0 && (r.whole.Shape == job.PingPong || f.job.Shape == job.PingPong) {
-			return errors.New("a latency test has one partner a round: use pairs, leaves or random")
+			return errors.New("a latency test has one partner a round: use --pattern pairs")
 		}
 		if r.leads == nil || f.plan.Sends() {
 			r.leads = f.plan
@@ -274,8 +274,8 @@ func (r *exchangeRun) blame(err error) error {
 	return err
 }
 
-// figures divides what was moved among the flows of each direction. With one flow a direction, as in all patterns but incast
-// and all-to-all, it is that flow's own.
+// figures divides what was moved among the flows of each direction. With one flow a direction, as in all patterns but incast,
+// it is that flow's own.
 func (r *exchangeRun) figures(t *drive.Trace, begun job.Ticks) {
 	perNs := r.clock.PerNanosecond()
 	bitsOut := 8 * t.PerSecond(perNs, t.Last.FirstPost, func(p job.Progress) uint64 { return p.BytesOut })

@@ -47,10 +47,10 @@ type Config struct {
 
 	Rails   []string // devices; one empty name: each agent chooses its own
 	Plan    plan.Spec
-	Judge   judge.Config     // Hosts, Leaf, Rails and Retests are filled in
-	Pattern schedule.Pattern // empty: what fits the time
-	Time    time.Duration    // of all rounds
-	Measure time.Duration    // of one
+	Judge   judge.Config // Hosts, Leaf, Rails and Retests are filled in
+	Pattern schedule.Pattern
+	Time    time.Duration // of all rounds
+	Measure time.Duration // of one
 
 	// Progress is told while ranks are waited for, and before each round; Note whatever the user should read at once.
 	Progress  func(Progress)
@@ -232,16 +232,12 @@ func (c *coordinator) each() time.Duration { return lead + c.cfg.Measure + tail 
 func (c *coordinator) plan() error {
 	c.leaf, c.leaves = numberLeaves(plain.Each(c.part, func(h *host) string { return h.Leaf }))
 	j := c.cfg.Judge
-	o := schedule.Options{Hosts: len(c.part), Seed: j.Seed}
-	if len(c.leaves) > 1 {
-		o.Leaf = c.leaf
-	}
 	rounds := int(c.cfg.Time / c.each())
-	var err error
-	if c.schedule, err = schedule.Fit(c.cfg.Pattern, o, max(rounds*7/10, 1)); err != nil {
-		return err
+	c.schedule = schedule.New(c.cfg.Pattern, len(c.part), rounds*7/10, j.Seed)
+	if len(c.leaves) > 1 {
+		j.Leaf = c.leaf
 	}
-	j.Hosts, j.Leaf, j.Rails, j.Retests = len(c.part), o.Leaf, len(c.cfg.Rails), max(rounds*3/10, 12)
+	j.Hosts, j.Rails, j.Retests = len(c.part), len(c.cfg.Rails), max(rounds*3/10, 12)
 	c.judge = judge.New(j)
 	return nil
 }

@@ -81,7 +81,7 @@ func TestCost(t *testing.T) {
 	d, err := Coordinate(t.Context(), l, Config{
 		Ranks: *cost, Key: Key("job", "secret"), Version: "v1", Wait: 2 * time.Minute, Rails: []string{""},
 		Plan:    plan.Spec{Operation: plan.Write, Kind: plan.Bandwidth, Transport: verbs.RC, Sizes: []int{65536}},
-		Pattern: schedule.Random, Time: 19 * time.Second, Measure: time.Second,
+		Pattern: schedule.Pairs, Time: 19 * time.Second, Measure: time.Second,
 		Note: func(s string) { t.Log(s) },
 		Progress: func(Progress) { // before each round
 			if n++; n == 1 {

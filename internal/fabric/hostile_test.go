@@ -109,7 +109,7 @@ func TestImpossibleFigures(t *testing.T) {
 
 // TestARunEnds: an agent that gives each answer at the last moment does not stretch a run beyond twice its time and a minute.
 func TestARunEnds(t *testing.T) {
-	o, err := run{ranks: 16, cfg: func(c *Config) { long(c); c.Time = 20 * time.Second }, worker: func(rank int) *fake {
+	o, err := run{ranks: 32, cfg: func(c *Config) { long(c); c.Time = 40 * time.Second }, worker: func(rank int) *fake {
 		f := &fake{rank: rank}
 		if rank == 3 {
 			f.stall = beyondRun + grace - time.Second

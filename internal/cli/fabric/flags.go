@@ -56,7 +56,7 @@ func (f *flags) bind(cmd *cobra.Command, kind plan.Kind) {
 	r, p := &c.run, &c.run.Plan
 	*p = plan.Spec{Kind: kind, Duration: time.Hour}
 	r.Judge = judge.Config{Seed: 1, Latency: kind == plan.Latency}
-	cmdline.Parsed(fs, wrong, &r.Pattern, "pattern", "", "", "pair hosts by `PATTERN`: "+schedule.PatternText()+" (default: what fits --time)", schedule.ParsePattern)
+	cmdline.Parsed(fs, wrong, &r.Pattern, "pattern", "", "pairs", "pair hosts by `PATTERN`: "+schedule.PatternText(), schedule.ParsePattern)
 	cmdline.Parsed(fs, wrong, &r.Time, "time", "", "5m", "planned `TIME` of the run; the run may take twice as long", atLeast(time.Second))
 	cmdline.Parsed(fs, wrong, &r.Measure, "round", "", "1s", "measure each round for `TIME`", atLeast(10*time.Millisecond))
 	cmdline.Parsed(fs, wrong, &r.Judge.Slow, "slow", "", "5%", "the smallest `DROP` that matters", func(text string) (float64, error) {
@@ -145,7 +145,7 @@ func (f *flags) check() (c config, err error) {
 	}
 	wrong.If(p.Operation != "" && !plan.RowOf(p.Operation).Supports(p.Transport), "--op %s: %v does not carry it: use --connection RC, or --op send", p.Operation, p.Transport)
 	wrong.If(p.Operation == plan.Write && p.Transport == verbs.UC, "--op write over UC: nobody can count what arrives: use --op send, or --connection RC")
-	wrong.If(latency && c.run.Pattern == schedule.Incast, "--pattern incast: a latency test needs one partner per round: use pairs, leaves or random")
+	wrong.If(latency && c.run.Pattern == schedule.Incast, "--pattern incast: a latency test needs one partner per round: use pairs")
 	c.gate, err = f.gate.Config(expect.Options{Dir: "."}, func(e *expect.Expectation) error {
 		return e.CheckTest(string(p.Kind), p.Transport.String())
 	})

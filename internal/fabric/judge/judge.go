@@ -149,8 +149,9 @@ func (j *Judge) another() (Retest, bool) {
 		return Retest{}, false
 	}
 	j.retests++
-	flows := schedule.Matching(living, j.cfg.Seed^0x5eed, uint64(j.retests))
-	return Retest{schedule.NewRound("one more matching: too noisy to tell yet", flows), AllRails}, true
+	out := Retest{Rail: AllRails}
+	out.Label, out.Flows = "one more matching: too noisy to tell yet", schedule.Matching(living, j.cfg.Seed^0x5eed+uint64(j.retests))
+	return out, true
 }
 
 // AllRails is the Rail of a round that runs on all.

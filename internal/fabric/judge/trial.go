@@ -122,8 +122,8 @@ func (j *Judge) composeOf(rail uint8, quiet bool) (Retest, bool) {
 		return Retest{}, false
 	}
 	j.fill(&r, good, quiet)
-	out := Retest{schedule.NewRound("re-test, network busy", r.flows), AllRails}
-	out.Retest, out.Alone = true, quiet
+	out := Retest{Rail: AllRails}
+	out.Label, out.Flows, out.Retest, out.Alone = "re-test, network busy", r.flows, true, quiet
 	if quiet {
 		out.Label, out.Rail = "re-test, alone", int(rail)
 	}

@@ -1,9 +1,8 @@
 package schedule
 
 import (
-	"cmp"
 	"fmt"
-	"math"
+	"math/rand/v2"
 	"slices"
 	"strings"
 
@@ -20,37 +19,11 @@ type Round struct {
 	Flows []Flow
 }
 
-// NewRound makes a round in which each host receives from one at most.
-func NewRound(label string, flows []Flow) Round { return Round{matrix.Round{Label: label}, flows} }
-
 // Schedule is a list of rounds that are computed when asked for.
 type Schedule struct {
 	Pattern Pattern
 	Rounds  int
-	phases  []phase
-}
-
-// phase is rounds of one kind.
-type phase struct {
-	rounds int
-	at     func(k int) Round
-}
-
-func of(p Pattern, phases ...phase) Schedule {
-	s := Schedule{Pattern: p, phases: phases}
-	for _, f := range phases {
-		s.Rounds += f.rounds
-	}
-	return s
-}
-
-// At is round k, counted from 0.
-func (s Schedule) At(k int) Round {
-	i := 0
-	for ; k >= s.phases[i].rounds; i++ {
-		k -= s.phases[i].rounds
-	}
-	return s.phases[i].at(k)
+	At      func(k int) Round // round k, counted from 0
 }
 
 // Pattern names a way to pair hosts.
@@ -58,20 +31,16 @@ type Pattern string
 
 // Patterns.
 const (
-	Pairs  Pattern = "pairs"  // everyone with everyone, one partner a round (circle method)
-	Incast Pattern = "incast" // 2, 4, 8, ... hosts send to one
-	Leaves Pattern = "leaves" // inside each leaf, then leaf by leaf
-	Random Pattern = "random" // random matchings
+	Pairs  Pattern = "pairs"  // everyone with everyone, one partner a round
+	Incast Pattern = "incast" // 1, 2, 4, 8, ... hosts send to one
 )
 
 // Patterns lists all patterns in the order of the documentation.
-func Patterns() []Pattern {
-	return []Pattern{Pairs, Incast, Leaves, Random}
-}
+func Patterns() []Pattern { return []Pattern{Pairs, Incast} }
 
 // PatternText are their names for people.
 func PatternText() string {
-	return strings.Join(plain.Each(Patterns(), func(p Pattern) string { return string(p) }), ", ")
+	return strings.Join(plain.Each(Patterns(), func(p Pattern) string { return string(p) }), " or ")
 }
 
 // ParsePattern reads a pattern's name.
@@ -82,81 +51,97 @@ func ParsePattern(s string) (Pattern, error) {
 	return "", fmt.Errorf("no pattern %q%s", s, plain.Choices(s, Patterns()))
 }
 
-// Options choose the rounds of a pattern. The zero value of each field works where the pattern does not need it.
-type Options struct {
-	Hosts  int
-	Leaf   []int  // leaf of each host; nil: all hosts hang on one
-	Shifts int    // leaves: how many shifts between two leaves; 0: 1
-	Count  int    // random: how many matchings; 0: enough that each host has met a few
-	Seed   uint64 // random
-}
-
-// Matchings of a run: so many find the suspects, and with fewer than the least a slow host cannot be told from its partners.
 const (
-	defaultMatchings = 6
-	leastMatchings   = 3
+	// leastRounds is how many rounds of pairs there are at least: with fewer a slow host cannot be told from its partners.
+	leastRounds = 3
+	// leastPerHost is how many cells a host should have on each side: with fewer, noise cannot be told from slowness.
+	leastPerHost = 8
 )
 
-// New makes the schedule of a pattern.
-func New(p Pattern, o Options) (Schedule, error) {
-	if o.Hosts < 2 {
-		return Schedule{}, fmt.Errorf("%d hosts: a fabric test needs two or more", o.Hosts)
+// New is the schedule of a pattern for some hosts, two or more, of about as many rounds as there is time for: of pairs as many as fit,
+// of incast all. One so short that hosts have few cells is repeated as often as it fits.
+func New(p Pattern, hosts, rounds int, seed uint64) Schedule {
+	s := incast(hosts)
+	if p == Pairs {
+		s = pairs(plain.UpTo(0, hosts), seed)
+		s.Rounds = min(s.Rounds, max(rounds, leastRounds))
 	}
-	if o.Leaf != nil && len(o.Leaf) != o.Hosts {
-		return Schedule{}, fmt.Errorf("leaves of %d hosts, but there are %d", len(o.Leaf), o.Hosts)
+	once := s
+	times := min((leastPerHost+once.Rounds-1)/once.Rounds, rounds/once.Rounds)
+	if times <= 1 {
+		return once
 	}
-	switch p {
-	case Pairs:
-		return of(p, inside("pairs", [][]int{plain.UpTo(0, o.Hosts)})), nil
-	case Incast:
-		return of(p, incast(o.Hosts)), nil
-	case Leaves:
-		groups := o.leaves()
-		phases := []phase{inside("inside leaves", groups)}
-		for shift := range min(max(o.Shifts, 1), largest(groups)) {
-			phases = append(phases, between(groups, shift))
-		}
-		return of(p, phases...), nil
-	case Random:
-		return of(p, matchings(o.Hosts, cmp.Or(o.Count, defaultMatchings), o.Seed)), nil
+	s.Rounds *= times
+	s.At = func(k int) Round {
+		r := once.At(k % once.Rounds)
+		r.Label = fmt.Sprintf("%s, pass %d", r.Label, k/once.Rounds+1)
+		return r
 	}
-	return Schedule{}, fmt.Errorf("pattern %q is not known", p)
+	return s
 }
 
-// Fit is the schedule of a pattern that uses a number of rounds. Without a pattern it tests most: every pair if that fits, else
-// leaf by leaf, else random matchings. A pattern that was asked for may take more rounds; a short one is repeated.
-func Fit(p Pattern, o Options, rounds int) (Schedule, error) {
-	groups := o.leaves()
-	o.Shifts = (rounds - turns(largest(groups))) / max(turns(len(groups)), 1) // as many as fit
-	o.Count = max(min(rounds, o.Hosts), leastMatchings)
-	if p == "" {
-		for _, p := range []Pattern{Pairs, Leaves} {
-			s, err := New(p, o)
-			if err != nil || s.Rounds <= rounds && (p == Pairs || len(groups) > 1) {
-				return s.Repeated(rounds), err
+// pairs brings each of some hosts together with each other. Their order is random, so that the first rounds alone are random pairs:
+// neighbours, which share a switch, meet as different hosts as others do.
+func pairs(hosts []int, seed uint64) Schedule {
+	order := slices.Clone(hosts)
+	r := rand.New(rand.NewPCG(seed, 0))
+	r.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
+	n := len(order)
+	return Schedule{Pairs, n - 1 + n%2, func(k int) Round {
+		var flows []Flow
+		for _, f := range circle(n, k) {
+			flows = append(flows, Flow{order[f.From], order[f.To]}, Flow{order[f.To], order[f.From]})
+		}
+		return Round{matrix.Round{Label: fmt.Sprintf("pairs %d", k+1)}, flows}
+	}}
+}
+
+// Matching pairs some hosts at random, both ways.
+func Matching(hosts []int, seed uint64) []Flow { return pairs(hosts, seed).At(0).Flows }
+
+// circle is round k of the circle method: host n-1 stands still, the others turn. With odd n one is idle.
+func circle(n, k int) []Flow {
+	even := n + n%2
+	out := make([]Flow, 0, n/2)
+	for i := range even {
+		j := 0
+		switch i {
+		case even - 1:
+			j = k
+		case k:
+			j = even - 1
+		default:
+			j = ((2*k-i)%(even-1) + even - 1) % (even - 1)
+		}
+		if i < j && j < n {
+			out = append(out, Flow{i, j})
+		}
+	}
+	return out
+}
+
+// incast lets groups of 1, 2, 4, 8, ... and n-1 hosts send to one each; one sender is the yardstick of the others. The receivers
+// differ from fan-in to fan-in. Of two hosts each is both, so that every host's sending and receiving is seen alone once.
+func incast(n int) Schedule {
+	var fans []int
+	for k := 1; k < n-1; k *= 2 {
+		fans = append(fans, k)
+	}
+	fans = append(fans, n-1)
+	return Schedule{Incast, len(fans), func(k int) Round {
+		fan := fans[k]
+		r := Round{Round: matrix.Round{FanIn: fan, Label: fmt.Sprintf("incast %d:1", fan)}}
+		for first := 0; first+fan < n; first += fan + 1 {
+			to := first + fan/2
+			for i := first; i <= first+fan; i++ {
+				if i == to {
+					continue
+				}
+				if r.Flows = append(r.Flows, Flow{i, to}); fan == 1 {
+					r.Flows = append(r.Flows, Flow{to, i})
+				}
 			}
 		}
-		p = Random
-		// A host meets a slow one in few of its matchings: their number grows with the logarithm of the hosts.
-		o.Count = min(max(rounds, leastMatchings), int(math.Ceil(math.Log2(float64(o.Hosts))))+defaultMatchings)
-	}
-	s, err := New(p, o)
-	return s.Repeated(rounds), err
-}
-
-// leastPerHost is how many cells a host should have on each side: with fewer, noise cannot be told from slowness.
-const leastPerHost = 8
-
-// Repeated runs a schedule again and again where it is so short that hosts have few cells, within a number of rounds.
-func (s Schedule) Repeated(rounds int) Schedule {
-	each := max(s.Rounds, 1)
-	times := min((leastPerHost+each-1)/each, rounds/each)
-	if times <= 1 {
-		return s
-	}
-	return of(s.Pattern, phase{times * each, func(k int) Round {
-		r := s.At(k % each)
-		r.Label = fmt.Sprintf("%s, pass %d", r.Label, k/each+1)
 		return r
-	}})
+	}}
 }

@@ -29,39 +29,24 @@ func cells(t *testing.T, s Schedule, n int) map[Flow]int {
 
 func TestEveryCellOnce(t *testing.T) {
 	for _, n := range []int{2, 3, 4, 5, 8, 16, 17, 64, 101} {
-		leaf := make([]int, n)
-		for i := range leaf {
-			leaf[i] = i % 4
-		}
-		for _, tt := range []struct {
-			p      Pattern
-			o      Options
-			rounds int
-		}{
-			{Pairs, Options{}, n - 1 + n%2},
-			{Leaves, Options{Leaf: leaf, Shifts: n}, -1},
-			{Leaves, Options{}, n - 1 + n%2},
-		} {
-			t.Run(fmt.Sprintf("%s/%d", tt.p, n), func(t *testing.T) {
-				tt.o.Hosts = n
-				s, err := New(tt.p, tt.o)
-				if err != nil {
-					t.Fatal(err)
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			s := New(Pairs, n, max(n, 4), 1)
+			if n < 9 { // repeated: of each pass alone
+				s.Rounds = n - 1 + n%2
+			}
+			if want := n - 1 + n%2; s.Rounds != want {
+				t.Errorf("%d rounds, want %d", s.Rounds, want)
+			}
+			seen := cells(t, s, n)
+			if len(seen) != n*(n-1) {
+				t.Errorf("%d cells, want %d", len(seen), n*(n-1))
+			}
+			for f, times := range seen {
+				if times != 1 {
+					t.Errorf("%v occurs %d times", f, times)
 				}
-				if tt.rounds >= 0 && s.Rounds != tt.rounds {
-					t.Errorf("%d rounds, want %d", s.Rounds, tt.rounds)
-				}
-				seen := cells(t, s, n)
-				if len(seen) != n*(n-1) {
-					t.Errorf("%d cells, want %d", len(seen), n*(n-1))
-				}
-				for f, times := range seen {
-					if times != 1 {
-						t.Errorf("%v occurs %d times", f, times)
-					}
-				}
-			})
-		}
+			}
+		})
 	}
 }
 
@@ -73,10 +58,7 @@ func TestCircleIsSuperBenchs(t *testing.T) { // the closed form for even n: host
 }
 
 func TestIncastFansIn(t *testing.T) {
-	s, err := New(Incast, Options{Hosts: 16})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := New(Incast, 16, 0, 1)
 	var fans []int
 	for k := range s.Rounds {
 		r := s.At(k)
@@ -106,77 +88,50 @@ func TestIncastFansIn(t *testing.T) {
 	}
 }
 
-func TestLeavesInsideFirst(t *testing.T) {
-	leaf := make([]int, 1024)
-	for i := range leaf {
-		leaf[i] = i / 32
+// TestFewRoundsAreRandomPairs: the first rounds bring hosts together with others from anywhere, and repeat with their seed.
+func TestFewRoundsAreRandomPairs(t *testing.T) {
+	const hosts, perLeaf = 1024, 32
+	a, b, c := New(Pairs, hosts, 8, 7), New(Pairs, hosts, 8, 7), New(Pairs, hosts, 8, 8)
+	if fmt.Sprint(a.At(3)) != fmt.Sprint(b.At(3)) || fmt.Sprint(a.At(3)) == fmt.Sprint(c.At(3)) {
+		t.Error("pairs must repeat with their seed, and differ with another")
 	}
-	s, err := New(Leaves, Options{Hosts: 1024, Leaf: leaf, Shifts: 2})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if want := 31 + 31*2; s.Rounds != want {
-		t.Errorf("%d rounds, want %d", s.Rounds, want)
-	}
-	cells(t, s, 1024)
-	for k := range s.Rounds {
-		for _, f := range s.At(k).Flows {
-			if (leaf[f.From] == leaf[f.To]) != (k < 31) {
-				t.Fatalf("round %d: %v", k, f)
-			}
+	leaves := map[Flow]int{}
+	for f, times := range cells(t, a, hosts) {
+		if leaves[Flow{f.From / perLeaf, f.To / perLeaf}]++; times != 1 {
+			t.Errorf("%v occurs %d times", f, times)
 		}
 	}
-}
-
-func TestRandomIsRepeatable(t *testing.T) {
-	o := Options{Hosts: 33, Count: 5, Seed: 7}
-	a, _ := New(Random, o)
-	b, _ := New(Random, o)
-	cells(t, a, 33)
-	if fmt.Sprint(a.At(3)) != fmt.Sprint(b.At(3)) || fmt.Sprint(a.At(3).Flows) == fmt.Sprint(a.At(4).Flows) {
-		t.Error("matchings must repeat with their seed and differ from round to round")
+	if all := hosts / perLeaf * hosts / perLeaf; len(leaves) < all*99/100 {
+		t.Errorf("%d of %d pairs of leaves met", len(leaves), all)
 	}
-	if got := len(a.At(0).Flows); got != 32 {
+	if got := len(New(Pairs, 33, 5, 7).At(0).Flows); got != 32 {
 		t.Errorf("%d flows, want 32: one of 33 hosts is idle", got)
 	}
 }
 
-func TestRefused(t *testing.T) {
-	for _, tt := range []struct {
-		p Pattern
-		o Options
-	}{{Pairs, Options{Hosts: 1}}, {Pairs, Options{}}, {"nonsense", Options{Hosts: 4}}, {Leaves, Options{Hosts: 4, Leaf: []int{1}}}} {
-		if _, err := New(tt.p, tt.o); err == nil {
-			t.Errorf("%s %+v: no error", tt.p, tt.o)
-		}
+func TestPatternNames(t *testing.T) {
+	if p, err := ParsePattern("pairs"); err != nil || p != Pairs {
+		t.Errorf("%s, %v", p, err)
 	}
 	if _, err := ParsePattern("pears"); err == nil {
 		t.Error("pears")
 	}
 }
 
-func TestFit(t *testing.T) {
-	leaf := make([]int, 1024)
-	for i := range leaf {
-		leaf[i] = i / 32
-	}
+// TestRoundsFitTheTime: as many rounds of pairs as fit, three at least; what is short is repeated.
+func TestRoundsFitTheTime(t *testing.T) {
 	for _, tt := range []struct {
-		hosts, rounds int
-		leaf          []int
-		pattern       Pattern
-		want          int
+		p                   Pattern
+		hosts, rounds, want int
 	}{
-		{16, 100, nil, Pairs, 15},
-		{1024, 1023, leaf, Pairs, 1023},
-		{1024, 100, leaf, Leaves, 93}, // 31 inside, twice 31 between
-		{1024, 40, leaf, Random, 16},
-		{1024, 100, nil, Random, 16},
-		{10000, 8, nil, Random, 8},
-		{10000, 0, nil, Random, 3},
+		{Pairs, 16, 100, 15}, {Pairs, 1024, 1023, 1023}, {Pairs, 1024, 100, 100}, {Pairs, 10000, 8, 8}, {Pairs, 10000, 0, 3},
+		{Pairs, 4, 100, 9}, {Pairs, 4, 7, 6}, {Pairs, 2, 5, 5}, {Incast, 16, 0, 5}, {Incast, 16, 100, 10}, {Incast, 16, 9, 5},
 	} {
-		s, err := Fit("", Options{Hosts: tt.hosts, Leaf: tt.leaf}, tt.rounds)
-		if err != nil || s.Pattern != tt.pattern || s.Rounds != tt.want {
-			t.Errorf("%d hosts in %d rounds: %s, %d rounds, %v; want %s, %d", tt.hosts, tt.rounds, s.Pattern, s.Rounds, err, tt.pattern, tt.want)
+		if s := New(tt.p, tt.hosts, tt.rounds, 1); s.Pattern != tt.p || s.Rounds != tt.want {
+			t.Errorf("%s, %d hosts in %d rounds: %s, %d rounds; want %d", tt.p, tt.hosts, tt.rounds, s.Pattern, s.Rounds, tt.want)
 		}
+	}
+	if first, again := New(Pairs, 4, 100, 1).At(2), New(Pairs, 4, 100, 1).At(5); fmt.Sprint(first.Flows) != fmt.Sprint(again.Flows) || again.Label != "pairs 3, pass 2" {
+		t.Errorf("%+v, then %+v", first, again)
 	}
 }

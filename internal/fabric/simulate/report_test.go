@@ -31,10 +31,7 @@ import (
 // simulated is the document of a simulated fabric, as rank 0 makes it.
 func simulated(t *testing.T, pattern schedule.Pattern, c Config) *report.Document {
 	t.Helper()
-	s, err := schedule.Fit(pattern, schedule.Options{Hosts: c.Hosts, Leaf: c.Leaf, Seed: c.Seed}, 100)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := schedule.New(pattern, c.Hosts, 100, c.Seed)
 	d := &report.Document{
 		Schema: report.SchemaVersion, Tool: "gobw", Started: time.Unix(1700000000, 0).UTC(), Finished: time.Unix(1700000060, 0).UTC(), Complete: true,
 		Fabric: &matrix.Matrix{Pattern: string(s.Pattern), Planned: s.Rounds, Rails: []string{"mlx5_0"}},

@@ -46,26 +46,27 @@ func TestJudgeFindsWhatIsPlanted(t *testing.T) {
 		hosts   int
 		leaf    int // hosts per leaf; 0: no leaves
 		pattern schedule.Pattern
-		o       schedule.Options
+		rounds  int
 		noise   float64
 		plant   []Plant
 		want    []string
 	}{
-		{"nothing, 4 hosts", 4, 0, schedule.Pairs, schedule.Options{}, 0.01, nil, nil},
-		{"nothing, 1000 hosts", 1000, 0, schedule.Random, schedule.Options{}, 0.03, nil, nil},
-		{"one slow host of 4", 4, 0, schedule.Pairs, schedule.Options{}, 0.01, []Plant{{Kind: Host, A: 2, Factor: 0.5}}, []string{"slow host 2>2"}},
-		{"one slow sender of 4", 4, 0, schedule.Pairs, schedule.Options{}, 0.01, []Plant{{Kind: Sender, A: 2, Factor: 0.5}}, []string{"slow sender 2>2"}},
-		{"one slow host of 5, odd", 5, 0, schedule.Pairs, schedule.Options{}, 0.02, []Plant{{Kind: Host, A: 0, Factor: 0.7}}, []string{"slow host 0>0"}},
-		{"slow link", 16, 0, schedule.Pairs, schedule.Options{}, 0.01, []Plant{{Kind: Link, A: 3, B: 9, Factor: 0.5}}, []string{"slow link 3>9"}},
-		{"host and link", 16, 0, schedule.Pairs, schedule.Options{}, 0.01, []Plant{{Kind: Host, A: 7, Factor: 0.8}, {Kind: Link, A: 3, B: 9, Factor: 0.5}}, []string{"slow host 7>7", "slow link 3>9"}},
-		{"host and its own link", 16, 0, schedule.Pairs, schedule.Options{}, 0.01, []Plant{{Kind: Host, A: 7, Factor: 0.8}, {Kind: Link, A: 7, B: 9, Factor: 0.5}}, []string{"slow host 7>7", "slow link 7>9"}},
-		{"three hosts by matchings", 1000, 0, schedule.Random, schedule.Options{}, 0.02, []Plant{{Kind: Host, A: 17, Factor: 0.9}, {Kind: Sender, A: 400, Factor: 0.9}, {Kind: Receiver, A: 999, Factor: 0.8}}, []string{"slow host 17>17", "slow receiver 999>999", "slow sender 400>400"}},
-		{"under load", 64, 0, schedule.Pairs, schedule.Options{}, 0.01, []Plant{{Kind: Load, A: 5, Factor: 0.8}}, []string{"slow-under-load host 5>5"}},
-		{"trunk", 64, 8, schedule.Leaves, schedule.Options{Shifts: 4}, 0.01, []Plant{{Kind: Trunk, A: 1, B: 5, Factor: 0.7}}, []string{"slow trunk 1>5"}},
-		{"dead host", 16, 0, schedule.Pairs, schedule.Options{}, 0.01, []Plant{{Kind: Dead, A: 5}}, []string{"not-connected host 5>5"}},
+		{"nothing, 4 hosts", 4, 0, schedule.Pairs, 100, 0.01, nil, nil},
+		{"nothing, 1000 hosts", 1000, 0, schedule.Pairs, 16, 0.03, nil, nil},
+		{"one slow host of 4", 4, 0, schedule.Pairs, 100, 0.01, []Plant{{Kind: Host, A: 2, Factor: 0.5}}, []string{"slow host 2>2"}},
+		{"one slow sender of 4", 4, 0, schedule.Pairs, 100, 0.01, []Plant{{Kind: Sender, A: 2, Factor: 0.5}}, []string{"slow sender 2>2"}},
+		{"one slow host of 5, odd", 5, 0, schedule.Pairs, 100, 0.02, []Plant{{Kind: Host, A: 0, Factor: 0.7}}, []string{"slow host 0>0"}},
+		{"slow link", 16, 0, schedule.Pairs, 100, 0.01, []Plant{{Kind: Link, A: 3, B: 9, Factor: 0.5}}, []string{"slow link 3>9"}},
+		{"host and link", 16, 0, schedule.Pairs, 100, 0.01, []Plant{{Kind: Host, A: 7, Factor: 0.8}, {Kind: Link, A: 3, B: 9, Factor: 0.5}}, []string{"slow host 7>7", "slow link 3>9"}},
+		{"host and its own link", 16, 0, schedule.Pairs, 100, 0.01, []Plant{{Kind: Host, A: 7, Factor: 0.8}, {Kind: Link, A: 7, B: 9, Factor: 0.5}}, []string{"slow host 7>7", "slow link 7>9"}},
+		{"three hosts by matchings", 1000, 0, schedule.Pairs, 6, 0.02, []Plant{{Kind: Host, A: 17, Factor: 0.9}, {Kind: Sender, A: 400, Factor: 0.9}, {Kind: Receiver, A: 999, Factor: 0.8}}, []string{"slow host 17>17", "slow receiver 999>999", "slow sender 400>400"}},
+		{"under load", 64, 0, schedule.Pairs, 100, 0.01, []Plant{{Kind: Load, A: 5, Factor: 0.8}}, []string{"slow-under-load host 5>5"}},
+		{"trunk", 64, 8, schedule.Pairs, 100, 0.01, []Plant{{Kind: Trunk, A: 1, B: 5, Factor: 0.7}}, []string{"slow trunk 1>5"}},
+		{"trunk, by few rounds", 64, 8, schedule.Pairs, 16, 0.01, []Plant{{Kind: Trunk, A: 1, B: 5, Factor: 0.7}}, []string{"slow trunk 1>5"}},
+		{"dead host", 16, 0, schedule.Pairs, 100, 0.01, []Plant{{Kind: Dead, A: 5}}, []string{"not-connected host 5>5"}},
 		// Re-tests are held to paths that the schedule had: incast has no two hosts of a leaf, or of different leaves, alone together.
-		{"by incast", 16, 4, schedule.Incast, schedule.Options{}, 0.01, []Plant{{Kind: Host, A: 3, Factor: 0.88}}, []string{"slow host 3>3"}},
-		{"dead and slow", 16, 4, schedule.Leaves, schedule.Options{Shifts: 4}, 0.01, []Plant{{Kind: Dead, A: 5}, {Kind: Host, A: 6, Factor: 0.8}}, []string{"not-connected host 5>5", "slow host 6>6"}},
+		{"by incast", 16, 4, schedule.Incast, 100, 0.01, []Plant{{Kind: Host, A: 3, Factor: 0.88}}, []string{"slow host 3>3"}},
+		{"dead and slow", 16, 4, schedule.Pairs, 100, 0.01, []Plant{{Kind: Dead, A: 5}, {Kind: Host, A: 6, Factor: 0.8}}, []string{"not-connected host 5>5", "slow host 6>6"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			for seed := range seeds(5) {
@@ -74,12 +75,8 @@ func TestJudgeFindsWhatIsPlanted(t *testing.T) {
 					c.Leaf = leavesOf(tt.hosts, tt.leaf)
 				}
 				c.Plants = tt.plant
-				tt.o.Hosts, tt.o.Leaf, tt.o.Seed = tt.hosts, c.Leaf, seed
-				s, err := schedule.New(tt.pattern, tt.o)
-				if err != nil {
-					t.Fatal(err)
-				}
-				findings, v := Judge(New(c), s.Repeated(100), judge.Config{Seed: seed}).Conclude()
+				s := schedule.New(tt.pattern, tt.hosts, tt.rounds, seed)
+				findings, v := Judge(New(c), s, judge.Config{Seed: seed}).Conclude()
 				if got := words(findings); !slices.Equal(got, tt.want) {
 					t.Errorf("seed %d, sigma %.4f, %d re-tests: %q, want %q", seed, v.Sigma, v.Retests, got, tt.want)
 				}
@@ -105,10 +102,7 @@ func TestLatencyIsJudgedByItsDistribution(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			for seed := range seeds(10) {
-				s, err := schedule.New(schedule.Pairs, schedule.Options{Hosts: 32})
-				if err != nil {
-					t.Fatal(err)
-				}
+				s := schedule.New(schedule.Pairs, 32, 100, seed)
 				findings, v := Judge(New(Config{Hosts: 32, Noise: tt.noise, Seed: seed, Latency: true, Plants: tt.plant}), s, judge.Config{Seed: seed}).Conclude()
 				if got := words(findings); !slices.Equal(got, tt.want) || v.HostPower == 0 {
 					t.Errorf("seed %d, sigma %.4f, power %.3f: %q, want %q", seed, v.Sigma, v.HostPower, got, tt.want)
@@ -132,10 +126,7 @@ func TestRails(t *testing.T) {
 		},
 	} {
 		for seed := range seeds(5) {
-			s, err := schedule.New(schedule.Pairs, schedule.Options{Hosts: 16})
-			if err != nil {
-				t.Fatal(err)
-			}
+			s := schedule.New(schedule.Pairs, 16, 100, seed)
 			j := Judge(New(Config{Hosts: 16, Rails: 2, Noise: 0.01, Seed: seed, Plants: tt.plants}), s, judge.Config{Seed: seed})
 			findings, _ := j.Conclude()
 			rails := map[uint16]map[uint8]bool{}

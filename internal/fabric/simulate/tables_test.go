@@ -20,13 +20,10 @@ var only = flag.Int("hosts", 0, "of the tables: those of 64, 1024 or 10000 hosts
 
 var retests = flag.Int("retests", 40, "of the tables: the most rounds of re-tests")
 
-var onlyPattern = flag.String("pattern", "", "of the tables: those of this pattern only")
-
 // trial is one setting of the tables.
 type trial struct {
 	hosts, perLeaf int
-	pattern        schedule.Pattern
-	count          int // matchings or shifts
+	rounds         int // of pairs
 	noise          float64
 	bad            int // hosts and as many links
 	drop           float64
@@ -44,10 +41,7 @@ func (tr trial) build(t testing.TB, seed uint64) (c Config, s schedule.Schedule,
 	if tr.perLeaf > 0 {
 		c.Leaf = leavesOf(tr.hosts, tr.perLeaf)
 	}
-	s, err := schedule.New(tr.pattern, schedule.Options{Hosts: tr.hosts, Leaf: c.Leaf, Shifts: tr.count, Count: tr.count, Seed: seed})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s = schedule.New(schedule.Pairs, tr.hosts, tr.rounds, seed)
 	rng := rand.New(rand.NewPCG(seed, 99))
 	host, link = map[int]bool{}, map[[2]int]bool{}
 	for len(host) < tr.bad {
@@ -103,12 +97,12 @@ func TestErrorRates(t *testing.T) {
 	runs, accused, planted, found := 0, 0, 0, 0
 	for seed := range seeds(25) {
 		for _, tr := range []trial{
-			{64, 0, schedule.Pairs, 0, 0.01, 3, 0.10},
-			{64, 0, schedule.Random, 6, 0.01, 1, 0.10},
-			{256, 16, schedule.Leaves, 1, 0.01, 3, 0.10},
-			{64, 0, schedule.Random, 6, 0.03, 0, 0},
-			{64, 0, schedule.Random, 6, 0.03, 3, 0.20},
-			{64, 8, schedule.Leaves, 1, 0.02, 3, 0.10}, // where links were accused by noise taken for less than it is
+			{64, 0, 63, 0.01, 3, 0.10},
+			{64, 0, 6, 0.01, 1, 0.10},
+			{256, 16, 31, 0.01, 3, 0.10},
+			{64, 0, 6, 0.03, 0, 0},
+			{64, 0, 6, 0.03, 3, 0.20},
+			{64, 8, 14, 0.02, 3, 0.10}, // where links were accused by noise taken for less than it is
 		} {
 			o := tr.run(t, seed)
 			runs++
@@ -137,22 +131,22 @@ func TestTables(t *testing.T) {
 		}
 		fmt.Fprintln(os.Stdout)
 	}
-	row("hosts", "pattern", "rounds", "re-tests", "noise", "planted", "drop", "hosts found", "links found", "hosts accused", "links accused", "undecided", "host power", "link power", "runs", "s/run")
+	row("hosts", "leaves of", "rounds", "re-tests", "noise", "planted", "drop", "hosts found", "links found", "hosts accused", "links accused", "undecided", "host power", "link power", "runs", "s/run")
 	for _, n := range []int{64, 1024, 10000} {
 		if *only != 0 && n != *only {
 			continue
 		}
-		patterns := []trial{{hosts: n, pattern: schedule.Random, count: map[int]int{64: 6, 1024: 10, 10000: 14}[n]}, {hosts: n, pattern: schedule.Leaves, perLeaf: map[int]int{64: 8, 1024: 32, 10000: 100}[n], count: 1}}
+		settings := []trial{
+			{hosts: n, rounds: map[int]int{64: 6, 1024: 10, 10000: 14}[n]},
+			{hosts: n, rounds: map[int]int{64: 14, 1024: 62, 10000: 62}[n], perLeaf: map[int]int{64: 8, 1024: 32, 10000: 100}[n]},
+		}
 		if n == 64 {
-			patterns = append(patterns, trial{hosts: n, pattern: schedule.Pairs})
+			settings = append(settings, trial{hosts: n, rounds: 63})
 		}
 		runs := uint64(map[int]int{64: 30, 1024: 6, 10000: 2}[n])
-		for _, p := range patterns {
-			if *onlyPattern != "" && p.pattern != schedule.Pattern(*onlyPattern) {
-				continue
-			}
-			if n == 10000 && p.pattern == schedule.Leaves {
-				runs = 1 // of two million cells
+		for _, p := range settings {
+			if n == 10000 && p.perLeaf > 0 {
+				runs = 1 // of half a million cells
 			}
 			for _, noise := range []float64{0.005, 0.01, 0.02, 0.03} {
 				planted := []int{0, 1, 3}
@@ -181,7 +175,7 @@ func TestTables(t *testing.T) {
 						if bad == 0 {
 							d = "-"
 						}
-						row(n, p.pattern, sum.rounds, fmt.Sprintf("%.1f", float64(sum.retests)/float64(runs)), fmt.Sprintf("%.1f%%", noise*100), bad, d,
+						row(n, p.perLeaf, sum.rounds, fmt.Sprintf("%.1f", float64(sum.retests)/float64(runs)), fmt.Sprintf("%.1f%%", noise*100), bad, d,
 							fmt.Sprintf("%d/%d", sum.hostsFound, sum.hosts), fmt.Sprintf("%d/%d", sum.linksFound, sum.links), sum.falseHosts, sum.falseLinks, sum.undecided,
 							fmt.Sprintf("%.1f%%", sum.hostPower*100), fmt.Sprintf("%.1f%%", sum.linkPower*100), runs, fmt.Sprintf("%.2f", time.Since(begin).Seconds()/float64(runs)))
 						if bad == 0 {
