@@ -25,53 +25,26 @@ type CPUChoice struct {
 const crowdedLook = 8 * time.Millisecond
 
 // crowded tells whether the calling thread, just pinned, has to share its CPU: it wants it for a while and looks how long it
-// had to wait since waited was called last. A pinned thread cannot go where there is room, and one that gets no CPU for seconds
-// loses its peer.
+// had to wait. A pinned thread cannot go where there is room, and one that gets no CPU for seconds loses its peer.
 func crowded(waited func() time.Duration) bool {
-	began := time.Now()
-	waited()
+	began, before := time.Now(), waited()
 	for time.Since(began) < crowdedLook {
 		_ = job.Now()
 	}
-	return waited() > crowdedLook/10
-}
-
-// pickOn chooses a CPU for each thread, at its device's node where they differ and all are known.
-func (c CPUChoice) pickOn(nodes []int) ([]int, error) {
-	members := map[int][]int{} // threads of a node
-	for n, node := range nodes {
-		members[node] = append(members[node], n)
-	}
-	switch unknown := members[-1] != nil; {
-	case len(members) == 1:
-		return c.pick(nodes[0], len(nodes))
-	case unknown || c.CPUs != nil:
-		return c.pick(-1, len(nodes))
-	}
-	out := make([]int, len(nodes))
-	for node, threads := range members {
-		cpus, err := c.pick(node, len(threads))
-		if err != nil || cpus == nil {
-			return nil, err
-		}
-		for i, n := range threads {
-			out[n] = cpus[i]
-		}
-	}
-	return out, nil
+	return waited()-before > crowdedLook/10
 }
 
 // Check tells whether there is a CPU for the measuring thread.
 func (c CPUChoice) Check() error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	_, err := c.pick(-1, 1)
+	_, err := c.pick([]int{-1})
 	return err
 }
 
-// pick chooses a CPU for each thread: those asked for, or the last of those allowed on the device's node. Nil: none is
-// pinned.
-func (c CPUChoice) pick(numa, threads int) ([]int, error) {
+// pick chooses a CPU for each thread, given the node of its device, -1: unknown. It takes those asked for, or the last of those
+// allowed, on the thread's node where all are known. Nil: none is pinned.
+func (c CPUChoice) pick(nodes []int) ([]int, error) {
 	allowed, err := AllowedCPUs()
 	if err != nil {
 		if c.CPUs != nil {
@@ -96,26 +69,30 @@ func (c CPUChoice) pick(numa, threads int) ([]int, error) {
 		}
 	}
 	switch {
-	case c.CPUs != nil && len(c.CPUs) < threads:
-		return nil, refuse("--cpu names %d CPUs for %d threads: name one for each, as in --cpu 2,3", len(c.CPUs), threads)
+	case c.CPUs != nil && len(c.CPUs) < len(nodes):
+		return nil, refuse("--cpu names %d CPUs for %d threads: name one for each, as in --cpu 2,3", len(c.CPUs), len(nodes))
 	case c.CPUs != nil:
-		return c.CPUs[:threads], nil
-	case c.Last == 0:
+		return c.CPUs[:len(nodes)], nil
+	case c.Last == 0 || len(allowed) < 2:
 		return nil, nil
 	}
-	if near := nodeCPUs(numa, allowed); len(near) >= max(threads, 2) {
-		allowed = near
+	if slices.Contains(nodes, -1) {
+		nodes = slices.Repeat([]int{-1}, len(nodes))
 	}
-	if len(allowed) < 2 {
-		return nil, nil
-	}
-	out, n := make([]int, threads), len(allowed)
-	if threads == 1 && c.Last == n { // the second of two ends on a host of two CPUs: one is left to everybody else
-		return nil, nil
-	}
-	for i := range out { // two ends on this host take different ones, as long as there are
-		from := (c.Last-1)*threads + i + 1
-		out[i] = allowed[(n-from%n)%n]
+	out, seen := make([]int, len(nodes)), map[int]int{} // threads so far, of each node
+	for i, node := range nodes {
+		threads := len(slices.DeleteFunc(slices.Clone(nodes), func(other int) bool { return other != node }))
+		cpus := nodeCPUs(node, allowed)
+		if len(cpus) < max(threads, 2) {
+			cpus = allowed
+		}
+		n := len(cpus)
+		if len(nodes) == 1 && c.Last == n { // the second of two ends on a host of two CPUs: one is left to everybody else
+			return nil, nil
+		}
+		seen[node]++
+		from := (c.Last-1)*threads + seen[node] // two ends on this host take different ones, as long as there are
+		out[i] = cpus[(n-from%n)%n]
 	}
 	return out, nil
 }

@@ -2,8 +2,8 @@ package machine
 
 import (
 	"fmt"
-	"os"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -27,11 +27,8 @@ const stealTick = 10 * time.Millisecond
 // than the difference.
 func (t cpuLosses) since(before cpuLosses) figure.Disturbance {
 	d := figure.Disturbance{Stops: t.stops - before.stops, Stopped: t.stopped - before.stopped, Throttles: t.throttles - before.throttles}
-	if n := len(t.steal); n > 0 && n == len(before.steal) {
-		for i := range n {
-			d.Steal += max(t.steal[i]-before.steal[i]-stealTick, 0)
-		}
-		d.Steal /= time.Duration(n)
+	for i := range t.steal {
+		d.Steal += max(t.steal[i]-before.steal[i]-stealTick, 0) / time.Duration(len(t.steal))
 	}
 	return d
 }
@@ -51,52 +48,34 @@ func readCPULosses(root string, cpus []int) cpuLosses {
 	return t
 }
 
-// stealOf reads the eighth figure of each CPU's line; nil where there is none.
+// stealOf reads the eighth figure of each CPU's line.
 func stealOf(file string, cpus []int) []time.Duration {
-	lines := map[string][]string{}
-	for line := range strings.Lines(textOf(file)) {
-		if fields := strings.Fields(line); len(fields) > 8 {
-			lines[fields[0]] = fields
-		}
-	}
 	out := make([]time.Duration, len(cpus))
-	for i, cpu := range cpus {
-		fields := lines[fmt.Sprintf("cpu%d", cpu)]
-		if fields == nil {
-			return nil
+	for line := range strings.Lines(textOf(file)) {
+		fields := strings.Fields(line)
+		for i, cpu := range cpus {
+			if len(fields) > 8 && fields[0] == fmt.Sprintf("cpu%d", cpu) {
+				ticks, _ := strconv.ParseInt(fields[8], 10, 64)
+				out[i] = time.Duration(ticks) * stealTick
+			}
 		}
-		ticks, err := strconv.ParseInt(fields[8], 10, 64)
-		if err != nil {
-			return nil
-		}
-		out[i] = time.Duration(ticks) * stealTick
 	}
 	return out
 }
 
-// cpuGroups are the control groups whose quotas bind this process: its own and all above it, of version 2 or of version
-// 1's cpu controller.
+// cpuGroups are the control groups whose quotas may bind this process: its own and all above it, of version 2 or of version
+// 1's cpu controller. Those that this process does not see have no files.
 func cpuGroups(root string) []string {
 	var out []string
 	for line := range strings.Lines(textOf(path.Join(root, "proc/self/cgroup"))) { // "4:cpu,cpuacct:/path" or "0::/path"
 		_, rest, _ := strings.Cut(strings.TrimSpace(line), ":")
 		controllers, at, _ := strings.Cut(rest, ":")
-		var tops []string
-		switch {
-		case controllers == "":
-			tops = []string{"sys/fs/cgroup", "sys/fs/cgroup/unified"}
-		case strings.Contains(","+controllers+",", ",cpu,"):
-			tops = []string{"sys/fs/cgroup/" + controllers, "sys/fs/cgroup/cpu"}
+		if controllers != "" && !slices.Contains(strings.Split(controllers, ","), "cpu") {
+			continue
 		}
-		for _, top := range tops {
-			top = path.Join(root, top)
-			if _, err := os.Stat(path.Join(top, at)); err != nil {
-				continue
-			}
-			for dir := path.Join(top, at); strings.HasPrefix(dir, top); dir = path.Dir(dir) {
-				out = append(out, dir)
-			}
-			break
+		top := path.Join(root, "sys/fs/cgroup", controllers)
+		for dir := path.Join(top, at); strings.HasPrefix(dir, top); dir = path.Dir(dir) {
+			out = append(out, dir)
 		}
 	}
 	return out
@@ -106,9 +85,8 @@ func cpuGroups(root string) []string {
 func fieldsOf(file string) map[string]int64 {
 	out := map[string]int64{}
 	for line := range strings.Lines(textOf(file)) {
-		name, value, _ := strings.Cut(strings.TrimSpace(line), " ")
-		if n, err := strconv.ParseInt(value, 10, 64); err == nil {
-			out[name] = n
+		if fields := strings.Fields(line); len(fields) > 1 {
+			out[fields[0]], _ = strconv.ParseInt(fields[1], 10, 64)
 		}
 	}
 	return out

@@ -2,9 +2,11 @@ package machine
 
 import (
 	"errors"
+	"fmt"
 	"runtime"
 	"runtime/debug"
-	"runtime/metrics"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/gobw/gobw/report/figure"
@@ -15,16 +17,15 @@ import (
 // processors left over for the goroutines that watch. It belongs to the goroutine that measures.
 type Quiet struct {
 	CPU      int   // pinned to, -1: not pinned
-	threads  int   // that measure
 	Pins     []int // the CPU of each thread; nil: not pinned
-	waits    waits
+	tids     []int // of the threads that measure, or did last
+	waited   time.Duration
 	realtime *realtimePriority // nil: normal
 	Blocked  bool              // Go's preemption signals cannot reach the threads that measure
 	MaxProcs int               // in force
 	oldProcs int
 	oldGC    int
 	oldLimit int64
-	live     uint64       // bytes in the heap after the last collection
 	undo     func() error // leaves the first thread as it was
 	cpus     []int        // that the measuring thread may run on
 	losses   cpuLosses
@@ -36,18 +37,18 @@ type Quiet struct {
 // the nodes, which is its device's, -1 if unknown.
 func BeQuiet(choice CPUChoice, nodes []int) (*Quiet, error) {
 	runtime.LockOSThread()
-	q := &Quiet{CPU: -1, threads: len(nodes)}
+	q := &Quiet{CPU: -1, tids: make([]int, len(nodes))}
 	if choice.Realtime {
 		q.realtime = &realtimePriority{}
 	}
 	err := q.realtime.raise()
 	if err == nil { // before a look at how crowded the CPU is
-		q.Pins, err = choice.pickOn(nodes)
+		q.Pins, err = choice.pick(nodes)
 	}
 	if err == nil {
 		q.undo, err = q.calm(0)
 	}
-	if err == nil && q.Pins != nil && choice.CPUs == nil && q.threads == 1 && crowded(q.waits.counted) {
+	if err == nil && q.Pins != nil && choice.CPUs == nil && len(nodes) == 1 && crowded(q.waits) {
 		if err = q.undo(); err == nil {
 			q.Pins = nil
 			q.undo, err = q.calm(0)
@@ -64,10 +65,10 @@ func BeQuiet(choice CPUChoice, nodes []int) (*Quiet, error) {
 		q.cpus = nil // whose steal nobody knows
 	}
 	// The spinners keep their processors; heartbeats and signals need others, however few CPUs there are.
-	q.oldProcs = runtime.GOMAXPROCS(max(runtime.GOMAXPROCS(0), q.threads+2))
+	q.oldProcs = runtime.GOMAXPROCS(max(runtime.GOMAXPROCS(0), len(nodes)+2))
 	q.MaxProcs = runtime.GOMAXPROCS(0)
 	q.oldLimit = debug.SetMemoryLimit(-1)
-	q.collectNow()
+	q.Collect()
 	q.oldGC = debug.SetGCPercent(-1)
 	return q, nil
 }
@@ -83,32 +84,15 @@ func (q *Quiet) Priority() string {
 	return PriorityNormal
 }
 
-// garbageMost is how much garbage may lie around before it is collected between two jobs; while a job runs, the collector is
-// off until there is twice as much.
-const garbageMost = 32 << 20
+// garbageMost is how much garbage a job may make before it is collected.
+const garbageMost = 64 << 20
 
-// heap reads what lies in Go's heap, and what the runtime holds in all.
-func heap() (objects, held uint64) {
-	samples := []metrics.Sample{
-		{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"},
-	}
-	metrics.Read(samples)
-	return samples[0].Value.Uint64(), samples[1].Value.Uint64() - samples[2].Value.Uint64()
-}
-
-// Collect takes away the garbage of the jobs so far, if there is much; nothing is measured now. A test of any length holds
-// no more than one of its jobs does.
+// Collect takes away the garbage of the jobs so far; nothing is measured now. A test of any length holds no more than one of its jobs does.
 func (q *Quiet) Collect() {
-	if objects, _ := heap(); objects > q.live+garbageMost {
-		q.collectNow()
-	}
-}
-
-func (q *Quiet) collectNow() {
 	runtime.GC()
-	objects, held := heap()
-	q.live = objects
-	debug.SetMemoryLimit(min(q.oldLimit, int64(held+2*garbageMost)))
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	debug.SetMemoryLimit(min(q.oldLimit, int64(m.Sys-m.HeapReleased)+garbageMost))
 }
 
 // PrepareWatch reads what takes a while to read, so that watch, between the ends' meeting and the first message, does not.
@@ -116,7 +100,7 @@ func (q *Quiet) PrepareWatch() { q.losses = readCPULosses("/", q.cpus) }
 
 // Watch begins to count what disturbs the measuring thread; prepareWatch comes before.
 func (q *Quiet) Watch() {
-	q.waits.counted()
+	q.waited = q.waits()
 	q.process = processCPU()
 	q.started = time.Now()
 }
@@ -135,8 +119,20 @@ func (q *Quiet) calm(n int) (undo func() error, err error) {
 			q.Blocked = true
 		}
 	}
-	unfollow := q.waits.follow(n)
-	return func() error { return errors.Join(restoreSignals(), restoreCPU(), unfollow()) }, nil
+	q.tids[n] = threadID()
+	return func() error { return errors.Join(restoreSignals(), restoreCPU()) }, nil
+}
+
+// waits is how long the threads that measure have been ready since they were made, and had no CPU: the second figure of each one's
+// account (Documentation/scheduler/sched-stats.rst). Where the kernel keeps none nothing is ever waited for.
+func (q *Quiet) waits() (sum time.Duration) {
+	for _, tid := range q.tids {
+		if fields := strings.Fields(textOf(fmt.Sprintf("/proc/self/task/%d/schedstat", tid))); len(fields) > 1 {
+			ns, _ := strconv.ParseInt(fields[1], 10, 64)
+			sum += time.Duration(ns)
+		}
+	}
+	return sum
 }
 
 // Pin makes the calling goroutine's thread, the n-th of those that measure, as quiet as the first.
@@ -151,9 +147,9 @@ func (q *Quiet) Pin(n int) (undo func(), err error) {
 
 // Counted is what has happened since Watch.
 func (q *Quiet) Counted() figure.Disturbance {
-	waited, process, wall := q.waits.counted(), processCPU()-q.process, time.Since(q.started)
+	waited, process, wall := q.waits()-q.waited, processCPU()-q.process, time.Since(q.started)
 	d := readCPULosses("/", q.cpus).since(q.losses)
-	d.Waited, d.ProcessCPU, d.Wall = waited/time.Duration(q.threads), process, wall
+	d.Waited, d.ProcessCPU, d.Wall = max(waited, 0)/time.Duration(len(q.tids)), process, wall
 	return d
 }
 

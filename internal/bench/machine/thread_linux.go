@@ -2,11 +2,7 @@ package machine
 
 import (
 	"fmt"
-	"os"
 	"slices"
-	"strconv"
-	"strings"
-	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -64,26 +60,15 @@ func nodeCPUs(node int, allowed []int) []int {
 	return slices.DeleteFunc(slices.Clone(allowed), func(cpu int) bool { return !slices.Contains(there, cpu) })
 }
 
-// followThread reads the calling thread's account at any time: run time, waiting time in nanoseconds and time slices
-// (Documentation/scheduler/sched-stats.rst). Where the kernel keeps none nothing is ever waited for.
-func followThread() (read func() time.Duration, end func() error) {
-	f, err := os.Open("/proc/thread-self/schedstat")
-	if err != nil {
-		return func() time.Duration { return 0 }, func() error { return nil }
+func threadID() int { return unix.Gettid() }
+
+// LockedLimit is how many bytes this process may lock in memory ('ulimit -l'); -1: any number.
+func LockedLimit() int64 {
+	var l unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_MEMLOCK, &l); err != nil || l.Cur > 1<<62 {
+		return -1
 	}
-	var text [128]byte
-	return func() time.Duration {
-		n, _ := f.ReadAt(text[:], 0)
-		fields := strings.Fields(string(text[:n]))
-		if len(fields) < 3 {
-			return 0
-		}
-		waited, err := strconv.ParseInt(fields[1], 10, 64)
-		if err != nil {
-			return 0
-		}
-		return time.Duration(waited)
-	}, f.Close
+	return int64(l.Cur)
 }
 
 // CurrentNode is the NUMA node of the CPU that runs the caller; -1: unknown.

@@ -73,13 +73,13 @@ func TestCPUBeyondTheMask(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	if got, err := (CPUChoice{CPUs: []int{99999, allowed[0], allowed[1]}, AnyMask: true}).pick(-1, 1); err != nil || !slices.Equal(got, allowed[:1]) {
+	if got, err := (CPUChoice{CPUs: []int{99999, allowed[0], allowed[1]}, AnyMask: true}).pick([]int{-1}); err != nil || !slices.Equal(got, allowed[:1]) {
 		t.Errorf("CPUs %v, %v, want %v", got, err, allowed[:1])
 	}
 	if got, err := AllowedCPUs(); err != nil || !slices.Equal(got, allowed[1:2]) {
 		t.Errorf("the mask is %v afterwards, %v, want %v", got, err, allowed[1:2])
 	}
-	if got, err := (CPUChoice{CPUs: allowed[:1]}).pick(-1, 1); err == nil {
+	if got, err := (CPUChoice{CPUs: allowed[:1]}).pick([]int{-1}); err == nil {
 		t.Errorf("--cpu leaves the mask: %v", got)
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/gobw/gobw/internal/cli/hostmemory"
+	"github.com/gobw/gobw/internal/bench/machine"
 	"github.com/gobw/gobw/internal/plan"
 )
 
@@ -36,7 +36,7 @@ type system struct {
 func inspect(root fs.FS) system {
 	s := system{
 		Linux: runtime.GOOS == "linux", CPUs: runtime.NumCPU(), Governor: strings.TrimSpace(read(root, "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")),
-		MemlockBytes: hostmemory.LockedLimit(), Port4791: udpPortTaken(), DeniedDeviceFiles: deniedDeviceFiles(root),
+		MemlockBytes: machine.LockedLimit(), Port4791: udpPortTaken(), DeniedDeviceFiles: deniedDeviceFiles(root),
 	}
 	load, _, _ := strings.Cut(read(root, "proc/loadavg"), " ")
 	s.LoadAverage, _ = strconv.ParseFloat(load, 64)

@@ -13,7 +13,6 @@ import (
 	"github.com/gobw/gobw/internal/bench"
 	"github.com/gobw/gobw/internal/bench/machine"
 	"github.com/gobw/gobw/internal/cli/exit"
-	"github.com/gobw/gobw/internal/cli/hostmemory"
 	"github.com/gobw/gobw/internal/cli/opendevice"
 	"github.com/gobw/gobw/internal/fabric"
 	"github.com/gobw/gobw/verbs"
@@ -50,7 +49,7 @@ func warnings() (out []string) {
 		out = append(out, "this rank may run on one CPU only: give it more (srun -c 4, or --exclusive), or its own figures will suffer")
 	}
 	const need = 64 << 20
-	if locked := hostmemory.LockedLimit(); locked >= 0 && locked < need && os.Geteuid() != 0 {
+	if locked := machine.LockedLimit(); locked >= 0 && locked < need && os.Geteuid() != 0 {
 		out = append(out, fmt.Sprintf("the limit of locked memory is %d KiB: a NIC may refuse to register buffers; raise LimitMEMLOCK of slurmd, or ulimit -l", locked>>10))
 	}
 	return out

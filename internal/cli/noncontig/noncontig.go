@@ -16,7 +16,6 @@ import (
 	"github.com/gobw/gobw/internal/bench/machine"
 	"github.com/gobw/gobw/internal/cli/cmdline"
 	"github.com/gobw/gobw/internal/cli/exit"
-	"github.com/gobw/gobw/internal/cli/hostmemory"
 	"github.com/gobw/gobw/internal/cli/measure"
 	"github.com/gobw/gobw/internal/cli/output"
 	"github.com/gobw/gobw/internal/plan"
@@ -136,7 +135,7 @@ func (e *experiment) prepare(m *measure.Measurer) error {
 			}
 		}
 	}
-	wrong.Note(hostmemory.Check(largest, c.Peer.Loopback, info.Software))
+	wrong.Note(machine.CheckMemory(largest, c.Peer.Loopback, info.Software))
 	for _, r := range refused {
 		wrong.Note(r)
 	}

@@ -12,9 +12,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gobw/gobw/internal/bench"
+	"github.com/gobw/gobw/internal/bench/machine"
 	"github.com/gobw/gobw/internal/cli/cmdline"
 	"github.com/gobw/gobw/internal/cli/exit"
-	"github.com/gobw/gobw/internal/cli/hostmemory"
 	"github.com/gobw/gobw/internal/cli/measure"
 	"github.com/gobw/gobw/internal/cli/opendevice"
 	"github.com/gobw/gobw/internal/cli/output"
@@ -81,7 +81,7 @@ func (c *config) check(size, iters string, wrong *cmdline.Faults) {
 	}
 	wrong.Range("--threads", c.Threads, 1, 1024)
 	if len(c.Sizes) > 0 && c.Threads > 0 {
-		need, free := slices.Max(c.Sizes)*int64(c.Threads), hostmemory.Available()
+		need, free := slices.Max(c.Sizes)*int64(c.Threads), machine.AvailableMemory()
 		wrong.If(free > 0 && need > free*9/10, "--size (-s) %s with --threads %d: that is %s of memory, %s are available",
 			size, c.Threads, plain.Bytes(float64(need)), plain.Bytes(float64(free)))
 	}

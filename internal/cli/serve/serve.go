@@ -24,7 +24,6 @@ import (
 	"github.com/gobw/gobw/internal/bench/machine"
 	"github.com/gobw/gobw/internal/cli/cmdline"
 	"github.com/gobw/gobw/internal/cli/exit"
-	"github.com/gobw/gobw/internal/cli/hostmemory"
 	"github.com/gobw/gobw/internal/cli/measure"
 	"github.com/gobw/gobw/internal/cli/opendevice"
 	"github.com/gobw/gobw/internal/cli/output"
@@ -134,7 +133,7 @@ func (f *flags) validated(tool string, out output.Streams) (config, error) {
 		return list
 	}
 	c.Listen.Allow, c.DataAllow = prefixes("--allow", f.allow), prefixes("--data-allow", f.dataAllow)
-	c.Policy.Bytes = cmp.Or(c.Policy.Bytes, uint64(hostmemory.Available()/2))
+	c.Policy.Bytes = cmp.Or(c.Policy.Bytes, uint64(machine.AvailableMemory()/2))
 	c.Policy.QueuePairs, c.Policy.Rounds, c.Policy.Records = maxQPs, maxRounds, maxRecords
 	if c.Child { // the client is the process that started this
 		c.Policy = plan.Policy{Bytes: c.Policy.Bytes}

@@ -2,14 +2,12 @@
 
 package machine
 
-import (
-	"errors"
-	"time"
-)
+import "errors"
 
 var (
 	errNoAffinity = errors.New("this system does not pin threads to CPUs")
 	errNoMask     = errors.New("no signal mask of a thread on this system")
+	errNoRealtime = errors.New("this program knows real-time priority on Linux only")
 )
 
 func AllowedCPUs() ([]int, error) { return nil, errNoAffinity }
@@ -20,9 +18,21 @@ func blockPreemption() (func() error, error) { return nil, errNoMask }
 
 func nodeCPUs(int, []int) []int { return nil }
 
-func followThread() (read func() time.Duration, end func() error) {
-	return func() time.Duration { return 0 }, func() error { return nil }
-}
+func threadID() int { return 0 }
+
+// LockedLimit is not known here.
+func LockedLimit() int64 { return -1 }
 
 // CurrentNode is unknown here.
 func CurrentNode() int { return -1 }
+
+const realtimeRemedy = "leave --priority out"
+
+// realtimePriority is refused.
+type realtimePriority struct{}
+
+func (*realtimePriority) raiseProcess() error { return errNoRealtime }
+
+func (*realtimePriority) lower() error { return nil }
+
+func realtimeThread() bool { return false }

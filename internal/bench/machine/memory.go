@@ -1,0 +1,27 @@
+package machine
+
+import (
+	"fmt"
+
+	"github.com/gobw/gobw/report/plain"
+)
+
+// AvailableMemory is what the kernel thinks can be allocated, in bytes; 0: unknown.
+func AvailableMemory() int64 { return fieldsOf("/proc/meminfo")["MemAvailable:"] << 10 }
+
+// CheckMemory refuses a point of the non-contiguous experiment that would not fit into memory, or under the limit of locked memory.
+func CheckMemory(bytes int64, loopback, software bool) error { //nolint:revive // two facts of the run
+	ends := int64(1)
+	if loopback {
+		ends = 2
+	}
+	if free := AvailableMemory(); free > 0 && ends*bytes > free*9/10 {
+		return fmt.Errorf("the largest point needs %s of memory, %s are available: use --cache hot, or a smaller --tx-depth (-t) or --size (-s)",
+			plain.Bytes(float64(ends*bytes)), plain.Bytes(float64(free)))
+	}
+	if limit := LockedLimit(); !software && limit >= 0 && bytes > limit {
+		return fmt.Errorf("the largest point registers %s, the limit of locked memory is %s: 'ulimit -l unlimited', or --cache hot",
+			plain.Bytes(float64(bytes)), plain.Bytes(float64(limit)))
+	}
+	return nil
+}
