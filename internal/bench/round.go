@@ -212,7 +212,7 @@ func (r *run) part(ctx context.Context, rd plan.Round, count, n uint64, rec *job
 	if err != nil {
 		return t, d, err
 	}
-	r.end.End(j, dr.SentPerQP(), dr.ReceivedPerQP())
+	r.end.End(j, dr.Moved)
 	return t, d, nil
 }
 

@@ -375,31 +375,23 @@ func (d *Driver) ownPartDone() bool {
 	return !d.Limits.Passive && d.Limits.Count > 0 && d.p.Completed >= d.Limits.Count && d.Job.Shape == job.Stream
 }
 
-// ReceivedPerQP is what each queue pair received. What a ping-pong left on its way counts for its one.
-func (d *Driver) ReceivedPerQP() []uint64 {
-	if len(d.Job.Lanes) == 1 {
-		return []uint64{d.p.Received}
+// Moved is what queue pair q has received, where what a ping-pong left on its way counts, and what it has sent; at the end that does
+// not send, what it must have been sent.
+func (d *Driver) Moved(q int) (sent, received uint64) {
+	qps := uint64(len(d.Job.Lanes))
+	received = d.p.Received
+	if qps > 1 {
+		received = d.Runner.Received(q)
 	}
-	n := make([]uint64, len(d.Job.Lanes))
-	for q := range n {
-		n[q] = d.Runner.Received(q)
+	switch n := d.Limits.Count; {
+	case n == 0 && !d.Plan.Sends(): // a one-sided target does not know: every place
+		sent = math.MaxUint64
+	case n == 0:
+		sent = (d.p.Completed + qps - 1 - uint64(q)) / qps
+	default:
+		sent = (n + qps - 1 - uint64(q)) / qps
 	}
-	return n
-}
-
-// SentPerQP is what each queue pair of the sending end has sent; at the other end, what it must have sent.
-func (d *Driver) SentPerQP() []uint64 {
-	n, qps := d.Limits.Count, uint64(len(d.Job.Lanes))
-	if n == 0 {
-		n = d.p.Completed
-	}
-	out := make([]uint64, qps)
-	for q := range out {
-		if out[q] = (n + qps - 1 - uint64(q)) / qps; d.Limits.Count == 0 && !d.Plan.Sends() {
-			out[q] = math.MaxUint64 // a one-sided target does not know: every place
-		}
-	}
-	return out
+	return sent, received
 }
 
 // PeerLeft tells whether the peer has said that it is done.

@@ -15,9 +15,9 @@ func TestAddressVectors(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := Endpoint{plan: p, spec: p.Spec(), rails: Rails{{UseGID: true, GID: gid(3, "2001:db8::1", verbs.GIDRoCEv2)}}}
+	e, rail := Endpoint{plan: p, spec: p.Spec()}, &Rail{UseGID: true, GID: gid(3, "2001:db8::1", verbs.GIDRoCEv2)}
 	for q, want := range []uint32{7, 0, 9, 7, 0} {
-		av := e.addressVector(q, control.Address{HasGID: true, LID: 17})
+		av := e.addressVector(&pair{number: q, rail: rail, peer: control.Address{HasGID: true, LID: 17}})
 		if av.FlowLabel != want || av.SGIDIndex != 3 || av.DLID != 17 {
 			t.Errorf("queue pair %d: %+v, want flow label %d", q, av, want)
 		}

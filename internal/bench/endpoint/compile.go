@@ -13,12 +13,12 @@ import (
 
 // workload is what a message is. The ordinary tests are one ([contiguous]), the non-contiguous experiment another.
 type workload interface {
-	// lane makes queue pair q's part of the job for one size: rings and addresses. Window, counts and receives due are
+	// lane makes a queue pair's part of the job for one size: rings and addresses. Window, counts and receives due are
 	// set by Compile.
-	lane(e *Endpoint, size, q int) (job.Lane, error)
-	// source is how messages lie where they start, destination how queue pair q's lie where they arrive, after the round that was.
+	lane(e *Endpoint, size int, qp *pair) (job.Lane, error)
+	// source is how messages lie where they start, destination how a queue pair's lie where they arrive, after the round that was.
 	source(e *Endpoint, size int) image
-	destination(e *Endpoint, size, q int) destination
+	destination(e *Endpoint, size int, qp *pair) destination
 }
 
 // movement is what one queue pair did in a round.
@@ -62,18 +62,18 @@ func (e *Endpoint) Compile(size int, count uint64) (*job.Job, error) {
 		j.Shape = job.PingPong
 		j.First = p.MovesFirst()
 	}
-	for q, qp := range e.qps {
-		lane, err := e.work.lane(e, size, q)
+	for _, qp := range e.qps {
+		lane, err := e.work.lane(e, size, qp)
 		if err != nil {
 			return nil, err
 		}
-		lane.QP, lane.SRQ = qp, e.srq
+		lane.QP, lane.SRQ = qp.QueuePair, e.srq
 		lane.Window, lane.Signal, lane.Batch = s.Window, s.Signal, s.Batch
 		if len(lane.Ring) > 0 {
 			lane.Count = s.Count
 		}
 		if len(lane.Receives) > 0 {
-			lane.Receives, lane.Unpack = job.Rotate(lane.Receives, e.taken[q]), job.Rotate(lane.Unpack, e.taken[q])
+			lane.Receives, lane.Unpack = job.Rotate(lane.Receives, qp.taken), job.Rotate(lane.Unpack, qp.taken)
 			lane.ReceiveList = p.ReceiveList()
 			if !p.OpenEnded() {
 				lane.Expect = s.Count
@@ -87,15 +87,15 @@ func (e *Endpoint) Compile(size int, count uint64) (*job.Job, error) {
 // Queues are those of each thread.
 func (e *Endpoint) Queues() []job.ThreadQueues { return e.threads }
 
-// request is one of queue pair q's: of these entries, and of what lies so far from the beginning of the peer's memory.
-func (e *Endpoint) request(q int, entries []verbs.SGE, remote uint64) verbs.SendRequest {
+// request is one of a queue pair's: of these entries, and of what lies so far from the beginning of the peer's memory.
+func (e *Endpoint) request(qp *pair, entries []verbs.SGE, remote uint64) verbs.SendRequest {
 	row := e.plan.Row()
 	r := verbs.SendRequest{Opcode: row.Opcode, SGEs: entries}
 	if row.Addressed() {
-		r.RemoteAddr, r.RKey = e.peer[q].Addr+remote, e.peer[q].RKey
+		r.RemoteAddr, r.RKey = qp.peer.Addr+remote, qp.peer.RKey
 	}
-	if len(e.handles) > 0 {
-		r.AH, r.RemoteQPN, r.RemoteQKey = e.handles[q], e.peer[q].QPN, e.qkey
+	if qp.handle != nil {
+		r.AH, r.RemoteQPN, r.RemoteQKey = qp.handle, qp.peer.QPN, e.qkey
 	}
 	return r
 }
@@ -103,9 +103,9 @@ func (e *Endpoint) request(q int, entries []verbs.SGE, remote uint64) verbs.Send
 // Begin brings each lane's receive queue to its depth before the peer may send. Receives left over from earlier
 // rounds are the first of the lane's ring.
 func (e *Endpoint) Begin(j *job.Job) error {
-	for q := range j.Lanes {
+	for q, qp := range e.qps {
 		l := &j.Lanes[q]
-		e.moved[q] = movement{first: e.taken[q], sent: math.MaxUint64}
+		qp.moved = movement{first: qp.taken, sent: math.MaxUint64}
 		if len(l.Receives) == 0 {
 			continue
 		}
@@ -113,31 +113,31 @@ func (e *Endpoint) Begin(j *job.Job) error {
 		if l.Expect > 0 && uint64(n) > l.Expect {
 			n = int(l.Expect)
 		}
-		for e.outstanding[q] < n {
-			list := min(max(l.ReceiveList, 1), n-e.outstanding[q])
-			if err := l.PostReceives(uint64(e.outstanding[q]), list); err != nil {
+		for qp.outstanding < n {
+			list := min(max(l.ReceiveList, 1), n-qp.outstanding)
+			if err := l.PostReceives(uint64(qp.outstanding), list); err != nil {
 				return fmt.Errorf("post receives: %w", err)
 			}
-			e.outstanding[q] += list
+			qp.outstanding += list
 		}
-		l.Posted = uint64(e.outstanding[q])
+		l.Posted = uint64(qp.outstanding)
 	}
 	return nil
 }
 
-// End notes what a round did: what was sent, and the receives that were consumed, per queue pair and in order. A counted round
+// End notes what a round did: what was sent, and the receives that were consumed, by queue pair. A counted round
 // reposts until all that it expects have been posted: where messages were lost, some of them are left to the next round. Open-ended
 // ones repost all.
-func (e *Endpoint) End(j *job.Job, sent, n []uint64) {
-	for q := range j.Lanes {
+func (e *Endpoint) End(j *job.Job, moved func(q int) (sent, received uint64)) {
+	for q, qp := range e.qps {
 		l := &j.Lanes[q]
-		e.moved[q].sent, e.moved[q].received = sent[q], n[q]
+		qp.moved.sent, qp.moved.received = moved(q)
 		if len(l.Receives) == 0 {
 			continue
 		}
-		e.taken[q] += n[q]
+		qp.taken += qp.moved.received
 		if l.Expect > 0 {
-			e.outstanding[q] = int(min(l.Posted+n[q], l.Expect) - n[q])
+			qp.outstanding = int(min(l.Posted+qp.moved.received, l.Expect) - qp.moved.received)
 		}
 	}
 }

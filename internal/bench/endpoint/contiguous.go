@@ -9,20 +9,20 @@ import (
 // contiguous is perftest's message: one piece of memory on each end.
 type contiguous struct{}
 
-func (c contiguous) lane(e *Endpoint, size, q int) (job.Lane, error) {
+func (c contiguous) lane(e *Endpoint, size int, qp *pair) (job.Lane, error) {
 	var lane job.Lane
 	if e.plan.Sends() {
-		lane.Ring = c.ring(e, size, q)
+		lane.Ring = c.ring(e, size, qp)
 	}
 	if e.plan.Receives() {
-		lane.Receives = c.receives(e, size, q)
+		lane.Receives = c.receives(e, size, qp)
 	}
 	switch row := e.plan.Row(); {
 	case !e.plan.Answers():
 	case row.ByLastByte:
 		lane.Await = job.AwaitLastByte
-		lane.FlagOut = &e.sendSlot(q)[size-1]
-		lane.FlagIn = &e.recvSlot(q)[size-1]
+		lane.FlagOut = &qp.send.bytes[size-1]
+		lane.FlagIn = &qp.recv.bytes[size-1]
 		if e.plan.Ours() { // one of an earlier round must not count; in perftest's dialect no barrier stands between sizes
 			*lane.FlagIn = 0
 		}
@@ -32,12 +32,12 @@ func (c contiguous) lane(e *Endpoint, size, q int) (job.Lane, error) {
 	return lane, nil
 }
 
-func (c contiguous) ring(e *Endpoint, size, q int) []job.Message {
+func (c contiguous) ring(e *Endpoint, size int, qp *pair) []job.Message {
 	steps, row, cycle := e.plan.SendSteps(size), e.plan.Row(), e.spec.Cycle(size)
 	ring := make([]job.Message, e.plan.RingLength(size))
 	for k := range ring {
 		at, size := uint64(steps.At(uint64(k))), cycle[k%len(cycle)].Bytes
-		r := e.request(q, pieces(e.sendAddr(q)+at, e.lkey(q), cycle[k%len(cycle)]), at)
+		r := e.request(qp, pieces(qp.send.addr+at, qp.region.LKey(), cycle[k%len(cycle)]), at)
 		if size <= e.inline && row.MayInline() {
 			r.Flags |= verbs.Inline
 		}
@@ -78,14 +78,14 @@ func pieces(addr uint64, lkey uint32, of plan.Part) []verbs.SGE {
 	return list
 }
 
-func (c contiguous) receives(e *Endpoint, size, q int) []verbs.ReceiveRequest {
+func (c contiguous) receives(e *Endpoint, size int, qp *pair) []verbs.ReceiveRequest {
 	if e.plan.Row().Addressed() { // with immediate: the data goes elsewhere
 		return []verbs.ReceiveRequest{{}}
 	}
 	steps, length := e.plan.ReceiveSteps(size)
 	ring := make([]verbs.ReceiveRequest, steps.Places)
 	for k := range ring {
-		sge := verbs.SGE{Addr: e.recvAddr(q) + uint64(steps.At(uint64(k))), Length: uint32(length), LKey: e.lkey(q)}
+		sge := verbs.SGE{Addr: qp.recv.addr + uint64(steps.At(uint64(k))), Length: uint32(length), LKey: qp.region.LKey()}
 		if e.spec.Transport == verbs.UD {
 			sge.Addr -= verbs.GRHBytes
 			sge.Length += verbs.GRHBytes
@@ -102,8 +102,8 @@ func (contiguous) source(e *Endpoint, size int) image {
 
 // destination is the receives of a SEND, else the slot that the peer writes, or that a READ fetches into. In a write latency test the
 // last byte of a message is its counter, and one of a single byte nothing else.
-func (c contiguous) destination(e *Endpoint, size, q int) destination {
-	to, moved := destination{image: c.source(e, size)}, e.moved[q]
+func (c contiguous) destination(e *Endpoint, size int, qp *pair) destination {
+	to, moved := destination{image: c.source(e, size)}, qp.moved
 	if e.plan.Row().Addressed() {
 		to.high, to.holes = min(moved.sent, to.contents), e.sparse
 		if e.plan.Answers() && e.plan.Row().ByLastByte {

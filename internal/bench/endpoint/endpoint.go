@@ -20,32 +20,46 @@ type Endpoint struct {
 	plan   *plan.Settled
 	spec   plan.Spec // of plan
 	work   workload
-	slots  plan.Buffers
 	mtu    verbs.MTU // of the path; RDMA CM may tell another than the plan's
 	qkey   uint32    // RDMA CM may choose another than the plan's
 	inline int       // bytes granted
 
-	rails       Rails
-	pds         []verbs.ProtectionDomain // of each rail
-	threads     []job.ThreadQueues       // of each thread: where sends complete, and then where receives do, if there are any
-	srq         verbs.SharedReceiveQueue
-	buffers     []*verbs.Buffer // one, or one per queue pair
-	regions     []verbs.MemoryRegion
-	qps         []verbs.QueuePair
-	handles     []verbs.AddressHandle  // UD
-	joined      []verbs.ConnectOptions // with RDMA CM: what is in force, per queue pair
-	psns        []uint32
-	peer        []control.Address // of each queue pair's
-	taken       []uint64          // receives completed in the rounds before, per queue pair
-	outstanding []int             // receives posted and not completed, per queue pair
-	moved       []movement        // in the last round, per queue pair
-	sparse      bool              // verified data may have holes
-	group       *verbs.GID        // that it has joined
+	rails   Rails
+	threads []job.ThreadQueues // of each thread: where sends complete, and then where receives do, if there are any
+	srq     verbs.SharedReceiveQueue
+	qps     []*pair
+	sparse  bool       // verified data may have holes
+	group   *verbs.GID // that it has joined
 
 	undo []func() error // of what was made, in order
 
 	created time.Time // when the first queue pair was to be
 	step    func(name string, took time.Duration)
+}
+
+// pair is one queue pair: where it belongs, its memory, who its peer is, and what it did.
+type pair struct {
+	verbs.QueuePair
+	number     int
+	rail       *Rail
+	pd         verbs.ProtectionDomain
+	cqs        []verbs.CompletionQueue // of its thread
+	region     verbs.MemoryRegion
+	send, recv slot
+	psn        uint32
+	peer       control.Address
+	joined     verbs.ConnectOptions // with RDMA CM: what is in force
+	handle     verbs.AddressHandle  // UD, where this end sends
+
+	taken       uint64 // receives completed in the rounds before
+	outstanding int    // receives posted and not completed
+	moved       movement
+}
+
+// slot is the part of a region that messages are sent from, or arrive in.
+type slot struct {
+	bytes []byte
+	addr  uint64
 }
 
 // Options is what an endpoint needs beside its plan and its rails.
@@ -58,17 +72,15 @@ type Options struct {
 // New makes every object of the plan, up to queue pairs in INIT.
 func New(rails Rails, p *plan.Settled, o Options) (_ *Endpoint, err error) {
 	e := &Endpoint{
-		rails: rails, plan: p, spec: p.Spec(), work: workloadOf(p, o.Planted), slots: p.Buffers(), mtu: p.MTU(), qkey: p.Spec().QKey, step: o.Step,
+		rails: rails, plan: p, spec: p.Spec(), work: workloadOf(p, o.Planted), mtu: p.MTU(), qkey: p.Spec().QKey, step: o.Step,
 		sparse: o.Sparse || p.Spec().Transport == verbs.UC,
 	}
-	qps := e.spec.QPs
-	e.taken, e.outstanding, e.moved = make([]uint64, qps), make([]int, qps), make([]movement, qps)
-	d := p.Queues()
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, e.Close())
 		}
 	}()
+	var pds []verbs.ProtectionDomain
 	for i := range rails {
 		if e.spec.DualPort && i > 0 { // two ports of one device
 			break
@@ -77,27 +89,35 @@ func New(rails Rails, p *plan.Settled, o Options) (_ *Endpoint, err error) {
 		if err != nil {
 			return nil, err
 		}
-		e.pds = append(e.pds, pd)
+		pds = append(pds, pd)
 		e.onClose(pd.Close)
 	}
+	d := p.Queues()
 	for range e.spec.Threads {
 		if err := e.createCQs(d); err != nil {
 			return nil, err
 		}
 	}
+	for q := range e.spec.QPs { // they are dealt out to the threads, as the threads are to the rails
+		qp := &pair{number: q, rail: rails.Of(q), pd: pds[q%len(pds)], cqs: e.threads[q%len(e.threads)].CQs, psn: rand.Uint32() & 0xff_ffff}
+		if e.spec.DualPort { // the first half is on the first port, as in perftest
+			qp.rail = &rails[2*q/e.spec.QPs]
+		}
+		e.qps = append(e.qps, qp)
+	}
 	if err := e.allocate(); err != nil {
 		return nil, err
 	}
 	if e.spec.SRQ && p.Receives() {
-		if e.srq, err = e.pds[0].CreateSRQ(verbs.SharedReceiveQueueOptions{Depth: d.RecvWRs * qps, SGEs: d.RecvSGEs}); err != nil {
+		if e.srq, err = pds[0].CreateSRQ(verbs.SharedReceiveQueueOptions{Depth: d.RecvWRs * e.spec.QPs, SGEs: d.RecvSGEs}); err != nil {
 			return nil, err
 		}
 		e.onClose(e.srq.Close)
 	}
 	e.created = time.Now()
-	for q := range qps {
-		if err := e.createQP(d); err != nil {
-			return nil, fmt.Errorf("queue pair %d of %d: %w", q+1, qps, err)
+	for q, qp := range e.qps {
+		if err := e.createQP(qp, d); err != nil {
+			return nil, fmt.Errorf("queue pair %d of %d: %w", q+1, e.spec.QPs, err)
 		}
 	}
 	return e, e.joinGroup()
@@ -149,21 +169,6 @@ func (e *Endpoint) createCQs(d plan.Queues) (err error) {
 	return nil
 }
 
-// thread is the thread of queue pair q: they are dealt out, as the threads are to the rails.
-func (e *Endpoint) thread(q int) int { return q % len(e.threads) }
-
-// railOf is the rail of queue pair q: there are as many threads on each. Of two ports the first has the first half of the queue
-// pairs, as in perftest.
-func (e *Endpoint) railOf(q int) *Rail {
-	if e.spec.DualPort {
-		return &e.rails[2*q/e.spec.QPs]
-	}
-	return e.rails.Of(q)
-}
-
-// pd is the protection domain of queue pair q, and of its memory.
-func (e *Endpoint) pd(q int) verbs.ProtectionDomain { return e.pds[q%len(e.pds)] }
-
 // allocate makes and registers the memory: exactly the regions that are settled, where there are several rails one for each
 // queue pair.
 func (e *Endpoint) allocate() error {
@@ -177,36 +182,45 @@ func (e *Endpoint) allocate() error {
 	if e.spec.OnDemand {
 		access |= verbs.AccessOnDemand
 	}
-	regions, bytes := e.slots.Regions()
-	for n := range regions {
+	slots := e.plan.Buffers()
+	count, bytes := slots.Regions()
+	buffers, regions := make([]*verbs.Buffer, count), make([]verbs.MemoryRegion, count)
+	for n := range count {
 		node := -1
 		if machine.NUMANodes() > 1 {
-			node = e.railOf(n).NUMANode
+			node = e.qps[n].rail.NUMANode
 		}
 		b, err := verbs.Alloc(bytes, verbs.MemoryOptions{HugePages: e.spec.HugePages, NUMANode: node + 1, Touch: true})
 		if err != nil {
 			return err
 		}
-		e.buffers = append(e.buffers, b)
 		e.onClose(b.Close)
 		// An end that waits for the last byte of a WRITE, and a counter, begin with zeros.
 		if row := e.plan.Row(); !row.Counter && (!e.plan.Answers() || !row.ByLastByte) {
 			fillRandom(b.Bytes())
 		}
-		mr, err := e.pd(n).RegisterMemory(b.Bytes(), access)
+		mr, err := e.qps[n].pd.RegisterMemory(b.Bytes(), access)
 		if err != nil {
 			return err
 		}
-		e.regions = append(e.regions, mr)
 		e.onClose(mr.Close)
+		buffers[n], regions[n] = b, mr
+	}
+	for q, qp := range e.qps {
+		part := func(n, at, bytes int) slot {
+			return slot{buffers[n].Bytes()[at:][:bytes], buffers[n].Addr() + uint64(at)}
+		}
+		n, at := slots.SendAt(q)
+		qp.region, qp.send = regions[n], part(n, at, slots.SendBytes())
+		n, at = slots.RecvAt(q)
+		qp.recv = part(n, at, slots.RecvBytes())
 	}
 	return nil
 }
 
-func (e *Endpoint) createQP(d plan.Queues) error {
-	cqs := e.threads[e.thread(len(e.qps))].CQs
+func (e *Endpoint) createQP(qp *pair, d plan.Queues) error {
 	o := verbs.QueuePairOptions{
-		Transport: e.spec.Transport, SendCQ: cqs[0], RecvCQ: cqs[len(cqs)-1], SRQ: e.srq,
+		Transport: e.spec.Transport, SendCQ: qp.cqs[0], RecvCQ: qp.cqs[len(qp.cqs)-1], SRQ: e.srq,
 		SendDepth: max(d.SendWRs, 1), RecvDepth: max(d.RecvWRs, 1), SendSGEs: max(d.SendSGEs, 1), RecvSGEs: max(d.RecvSGEs, 1),
 	}
 	if e.srq != nil {
@@ -219,16 +233,15 @@ func (e *Endpoint) createQP(d plan.Queues) error {
 	if e.plan.Point() == nil { // what a queue pair is not made for may make its requests larger
 		by.Sends = verbs.OpcodesOf(e.plan.Row().Requests()...)
 	}
-	var qp verbs.QueuePair
 	var err error
 	want := d.Inline
-	if len(e.qps) > 0 && want < 0 {
+	if qp.number > 0 && want < 0 {
 		want = -e.inline // as the one before got, or less on another device
 	}
 	for try := max(want, -want); ; try = try * 3 / 4 {
 		o.InlineBytes = try
 		err = e.timed("create", time.Now(), func() (err error) {
-			qp, err = verbs.CreateQPPosting(e.pd(len(e.qps)), o, by)
+			qp.QueuePair, err = verbs.CreateQPPosting(qp.pd, o, by)
 			return err
 		})
 		if err == nil || want >= 0 || try == 0 {
@@ -240,14 +253,12 @@ func (e *Endpoint) createQP(d plan.Queues) error {
 	}
 	e.inline = o.InlineBytes
 	e.onClose(func() error { return e.timed("destroy", time.Now(), qp.Close) })
-	e.qps = append(e.qps, qp)
-	e.psns = append(e.psns, rand.Uint32()&0xff_ffff)
 	if e.spec.RDMACM { // it knows port and P_Key
 		return nil
 	}
 	return e.timed("init", time.Now(), func() error {
-		return verbs.InitQP(qp, verbs.ConnectOptions{
-			Port: e.railOf(len(e.qps) - 1).Port.Number, PKeyIndex: e.spec.PKeyIndex, Access: verbs.AccessLocalWrite | e.plan.Access(), QKey: e.qkey,
+		return verbs.InitQP(qp.QueuePair, verbs.ConnectOptions{
+			Port: qp.rail.Port.Number, PKeyIndex: e.spec.PKeyIndex, Access: verbs.AccessLocalWrite | e.plan.Access(), QKey: e.qkey,
 		})
 	})
 }
@@ -265,10 +276,10 @@ func (e *Endpoint) timed(name string, since time.Time, step func() error) error 
 func (e *Endpoint) Addresses() []control.Address {
 	out := make([]control.Address, len(e.qps))
 	for q, qp := range e.qps {
-		r := e.railOf(q)
+		r := qp.rail
 		out[q] = control.Address{
-			LID: r.Port.LID, QPN: qp.QPN(), PSN: e.psns[q], RKey: e.region(q).RKey(), Addr: e.recvAddr(q),
-			Bytes: uint64(e.slots.RecvBytes()), GID: r.GID.GID, HasGID: r.UseGID, Outstanding: e.plan.Outstanding(), Window: r.Device.Info().Limits.ReceiveWindow,
+			LID: r.Port.LID, QPN: qp.QPN(), PSN: qp.psn, RKey: qp.region.RKey(), Addr: qp.recv.addr,
+			Bytes: uint64(len(qp.recv.bytes)), GID: r.GID.GID, HasGID: r.UseGID, Outstanding: e.plan.Outstanding(), Window: r.Device.Info().Limits.ReceiveWindow,
 		}
 		if e.group != nil {
 			out[q].QPN, out[q].GID, out[q].HasGID = verbs.MulticastQPN, *e.group, true
@@ -287,23 +298,21 @@ func (e *Endpoint) Connect(peer []control.Address, policy plan.DataPolicy) (err 
 	if err := e.checkPeer(peer, policy); err != nil {
 		return err
 	}
-	e.peer = peer
 	for q, qp := range e.qps {
-		av := e.addressVector(q, peer[q])
+		qp.peer = peer[q]
+		av := e.addressVector(qp)
 		if e.spec.RDMACM {
-			if known := e.joined[q].AddressVector; known.DLID != 0 || known.UseGID {
+			if known := qp.joined.AddressVector; known.DLID != 0 || known.UseGID {
 				av = known
 			}
-		} else if err := e.connectQP(q, qp, av, peer[q]); err != nil {
+		} else if err := e.connectQP(qp, av); err != nil {
 			return err
 		}
 		if e.spec.Transport == verbs.UD && e.plan.Sends() {
-			ah, err := e.pd(q).CreateAH(av)
-			if err != nil {
+			if qp.handle, err = qp.pd.CreateAH(av); err != nil {
 				return err
 			}
-			e.handles = append(e.handles, ah)
-			e.onClose(ah.Close)
+			e.onClose(qp.handle.Close)
 		}
 	}
 	return nil
@@ -314,7 +323,7 @@ func (e *Endpoint) checkPeer(peer []control.Address, policy plan.DataPolicy) err
 	if len(peer) != len(e.qps) {
 		return fmt.Errorf("the peer sent %d addresses for %d queue pairs", len(peer), len(e.qps))
 	}
-	need := uint64(e.slots.RecvBytes())
+	need := uint64(e.plan.Buffers().RecvBytes())
 	for q, a := range peer {
 		if a.HasGID || !a.GID.IsZero() { // else a LID: the subnet manager's partition bounds it
 			if err := e.plan.CheckAddress(a.GID.Addr(), policy); err != nil {
@@ -327,38 +336,37 @@ func (e *Endpoint) checkPeer(peer []control.Address, policy plan.DataPolicy) err
 		if a.Bytes != 0 && a.Bytes < need && e.plan.Row().Addressed() {
 			return fmt.Errorf("the peer's queue pair %d offers %d bytes, the test needs %d", q, a.Bytes, need)
 		}
-		if e.railOf(q).UseGID && !a.HasGID {
+		if e.qps[q].rail.UseGID && !a.HasGID {
 			return fmt.Errorf("this end uses GIDs, the peer sent none: give -x to both ends or to neither")
 		}
 	}
 	return nil
 }
 
-func (e *Endpoint) connectQP(q int, qp verbs.QueuePair, av verbs.AddressVector, peer control.Address) error {
-	r := e.railOf(q)
+func (e *Endpoint) connectQP(qp *pair, av verbs.AddressVector) error {
 	o := verbs.ConnectOptions{
-		Port: r.Port.Number, PKeyIndex: e.spec.PKeyIndex, QKey: e.qkey, PathMTU: e.mtu, AddressVector: av,
-		DestQPN: peer.QPN, SendPSN: e.psns[q], RecvPSN: peer.PSN,
-		MaxRDAtomic:     verbs.Exactly(uint8(min(peer.Outstanding, max(r.Device.Info().Limits.MaxInitRDAtomic, 1), 254))), // it may tell anything
+		Port: av.Port, PKeyIndex: e.spec.PKeyIndex, QKey: e.qkey, PathMTU: e.mtu, AddressVector: av,
+		DestQPN: qp.peer.QPN, SendPSN: qp.psn, RecvPSN: qp.peer.PSN,
+		MaxRDAtomic:     verbs.Exactly(uint8(min(qp.peer.Outstanding, max(qp.rail.Device.Info().Limits.MaxInitRDAtomic, 1), 254))), // it may tell anything
 		MaxDestRDAtomic: verbs.Exactly(uint8(e.plan.Outstanding())),
 		MinRNRTimer:     verbs.Exactly(plan.RNRTimer), Timeout: verbs.Exactly(e.spec.Timeout),
 		RetryCount: verbs.Exactly(e.spec.Retries), RNRRetry: verbs.Exactly(plan.RNRRetries),
 		StayRTR: !e.plan.Sends(),
 	}
-	if w, windowed := qp.(verbs.WindowedQueuePair); windowed {
-		w.SetPeerWindow(peer.Window)
+	if w, windowed := qp.QueuePair.(verbs.WindowedQueuePair); windowed {
+		w.SetPeerWindow(qp.peer.Window)
 	}
-	return e.timed("connect", time.Now(), func() error { return verbs.ConnectQP(qp, o) })
+	return e.timed("connect", time.Now(), func() error { return verbs.ConnectQP(qp.QueuePair, o) })
 }
 
-func (e *Endpoint) addressVector(q int, peer control.Address) verbs.AddressVector {
-	r := e.railOf(q)
+func (e *Endpoint) addressVector(qp *pair) verbs.AddressVector {
+	r := qp.rail
 	av := verbs.AddressVector{
-		DLID: peer.LID, SL: e.spec.SL, TrafficClass: e.spec.TrafficClass, FlowLabel: e.plan.FlowLabel(q),
+		DLID: qp.peer.LID, SL: e.spec.SL, TrafficClass: e.spec.TrafficClass, FlowLabel: e.plan.FlowLabel(qp.number),
 		Port: r.Port.Number,
 	}
-	if r.UseGID && peer.HasGID {
-		av.UseGID, av.DGID, av.SGIDIndex, av.HopLimit = true, peer.GID, r.GID.Index, 255
+	if r.UseGID && qp.peer.HasGID {
+		av.UseGID, av.DGID, av.SGIDIndex, av.HopLimit = true, qp.peer.GID, r.GID.Index, 255
 	}
 	return av
 }
@@ -367,7 +375,13 @@ func (e *Endpoint) addressVector(q int, peer control.Address) verbs.AddressVecto
 func (e *Endpoint) Ready(meet func() error) error { return e.timed("ready", e.created, meet) }
 
 // Peer is what the peer has told of the partner of each queue pair.
-func (e *Endpoint) Peer() []control.Address { return e.peer }
+func (e *Endpoint) Peer() []control.Address {
+	out := make([]control.Address, len(e.qps))
+	for q, qp := range e.qps {
+		out[q] = qp.peer
+	}
+	return out
+}
 
 // MTU is that of the path.
 func (e *Endpoint) MTU() verbs.MTU { return e.mtu }
@@ -376,38 +390,11 @@ func (e *Endpoint) MTU() verbs.MTU { return e.mtu }
 func (e *Endpoint) Inline() int { return e.inline }
 
 // PostAPI is how the device takes requests.
-func (e *Endpoint) PostAPI() verbs.PostAPI { return verbs.PostsBy(e.qps[0]) }
+func (e *Endpoint) PostAPI() verbs.PostAPI { return verbs.PostsBy(e.qps[0].QueuePair) }
 
 // Has tells whether one of the queue pairs has a number.
 func (e *Endpoint) Has(qpn uint32) bool {
-	return slices.ContainsFunc(e.qps, func(qp verbs.QueuePair) bool { return qp.QPN() == qpn })
-}
-
-func (e *Endpoint) region(q int) verbs.MemoryRegion {
-	n, _ := e.slots.SendAt(q)
-	return e.regions[n]
-}
-
-func (e *Endpoint) lkey(q int) uint32 { return e.region(q).LKey() }
-
-func (e *Endpoint) sendSlot(q int) []byte {
-	n, at := e.slots.SendAt(q)
-	return e.buffers[n].Bytes()[at:][:e.slots.SendBytes()]
-}
-
-func (e *Endpoint) recvSlot(q int) []byte {
-	n, at := e.slots.RecvAt(q)
-	return e.buffers[n].Bytes()[at:][:e.slots.RecvBytes()]
-}
-
-func (e *Endpoint) sendAddr(q int) uint64 {
-	n, at := e.slots.SendAt(q)
-	return e.buffers[n].Addr() + uint64(at)
-}
-
-func (e *Endpoint) recvAddr(q int) uint64 {
-	n, at := e.slots.RecvAt(q)
-	return e.buffers[n].Addr() + uint64(at)
+	return slices.ContainsFunc(e.qps, func(qp *pair) bool { return qp.QPN() == qpn })
 }
 
 // Close frees everything, newest first, and reports every failure.

@@ -41,10 +41,7 @@ func (e *Endpoint) Join(ctx context.Context, s control.Session, known verbs.GID)
 	if err := e.joinAt(ctx, s, server); err != nil {
 		return err
 	}
-	for q, j := range e.joined {
-		e.psns[q] = j.SendPSN
-	}
-	joined := e.joined[0]
+	joined := e.qps[0].joined
 	if joined.PathMTU != 0 {
 		e.mtu = joined.PathMTU
 	}
@@ -100,14 +97,13 @@ func (e *Endpoint) joinAt(ctx context.Context, s control.Session, server netip.A
 	if err := s.Sync(ctx, control.PhaseListening, 0, false); err != nil {
 		return err
 	}
-	for q := range e.qps {
-		joined, err := e.joinOne(ctx, q, next, o)
-		if err != nil {
+	for q, qp := range e.qps {
+		if qp.joined, err = e.joinOne(ctx, qp.QueuePair, next, o); err != nil {
 			return fmt.Errorf("queue pair %d of %d: %w", q+1, e.spec.QPs, err)
 		}
-		e.joined = append(e.joined, joined)
+		qp.psn = qp.joined.SendPSN
 		if s.Dialled() && !e.plan.Ours() && e.spec.Transport == verbs.UD && (e.spec.Bidirectional || e.spec.Kind == plan.Latency) {
-			if err := e.tellQPN(q, joined); err != nil {
+			if err := e.tellQPN(qp); err != nil {
 				return err
 			}
 		}
@@ -115,9 +111,9 @@ func (e *Endpoint) joinAt(ctx context.Context, s control.Session, server netip.A
 	return s.Sync(ctx, control.PhaseJoined, 0, false)
 }
 
-// joinOne connects queue pair q over the next connection. A stock server listens only after the barrier: while it
+// joinOne connects a queue pair over the next connection. A stock server listens only after the barrier: while it
 // refuses, this end tries again.
-func (e *Endpoint) joinOne(ctx context.Context, q int, next func() (verbs.CMConnection, error), o verbs.ConnectOptions) (verbs.ConnectOptions, error) {
+func (e *Endpoint) joinOne(ctx context.Context, qp verbs.QueuePair, next func() (verbs.CMConnection, error), o verbs.ConnectOptions) (verbs.ConnectOptions, error) {
 	for {
 		began := time.Now()
 		c, err := next()
@@ -127,7 +123,7 @@ func (e *Endpoint) joinOne(ctx context.Context, q int, next func() (verbs.CMConn
 		e.onClose(c.Close)
 		var joined verbs.ConnectOptions
 		err = e.timed("connect", began, func() (err error) {
-			joined, err = e.join(ctx, q, c, o)
+			joined, err = e.join(ctx, qp, c, o)
 			return err
 		})
 		if !errors.Is(err, syscall.ECONNREFUSED) {
@@ -141,9 +137,8 @@ func (e *Endpoint) joinOne(ctx context.Context, q int, next func() (verbs.CMConn
 	}
 }
 
-// join connects queue pair q, which is in RESET, or in INIT after a try that failed.
-func (e *Endpoint) join(ctx context.Context, q int, c verbs.CMConnection, o verbs.ConnectOptions) (verbs.ConnectOptions, error) {
-	qp := e.qps[q]
+// join connects a queue pair, which is in RESET, or in INIT after a try that failed.
+func (e *Endpoint) join(ctx context.Context, qp verbs.QueuePair, c verbs.CMConnection, o verbs.ConnectOptions) (verbs.ConnectOptions, error) {
 	init, err := c.InitOptions()
 	if err != nil {
 		return o, err
@@ -166,23 +161,22 @@ func (e *Endpoint) join(ctx context.Context, q int, c verbs.CMConnection, o verb
 
 // tellQPN sends perftest's server, where it must send too, the number of this end's queue pair: as the immediate of a
 // datagram of four bytes. (Our server takes the number from the keys, and lets a stock client's datagram find no receive.)
-func (e *Endpoint) tellQPN(q int, o verbs.ConnectOptions) error {
-	qp := e.qps[q]
-	ah, err := e.pd(q).CreateAH(o.AddressVector)
+func (e *Endpoint) tellQPN(qp *pair) error {
+	ah, err := qp.pd.CreateAH(qp.joined.AddressVector)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = ah.Close() }()
 	err = qp.PostSend([]verbs.SendRequest{{
-		Opcode: verbs.OpSendWithImmediate, Flags: verbs.Signaled, Immediate: qp.QPN(), AH: ah, RemoteQPN: o.DestQPN, RemoteQKey: o.QKey,
-		SGEs: []verbs.SGE{{Addr: e.sendAddr(q), Length: 4, LKey: e.lkey(q)}},
+		Opcode: verbs.OpSendWithImmediate, Flags: verbs.Signaled, Immediate: qp.QPN(), AH: ah, RemoteQPN: qp.joined.DestQPN, RemoteQKey: qp.joined.QKey,
+		SGEs: []verbs.SGE{{Addr: qp.send.addr, Length: 4, LKey: qp.region.LKey()}},
 	}})
 	if err != nil {
 		return err
 	}
 	var found [1]verbs.Completion
 	for end := time.Now().Add(tellLimit); time.Now().Before(end); {
-		switch n, err := e.threads[e.thread(q)].CQs[0].Poll(found[:]); {
+		switch n, err := qp.cqs[0].Poll(found[:]); {
 		case err != nil:
 			return err
 		case n == 1 && found[0].Status != verbs.Success:
@@ -204,11 +198,11 @@ func (e *Endpoint) pair(peer []control.Address) ([]control.Address, error) {
 	for _, a := range peer {
 		byQPN[a.QPN] = a
 	}
-	out := make([]control.Address, len(e.joined))
-	for q, j := range e.joined {
-		a, is := byQPN[j.DestQPN]
+	out := make([]control.Address, len(e.qps))
+	for q, qp := range e.qps {
+		a, is := byQPN[qp.joined.DestQPN]
 		if !is {
-			return nil, fmt.Errorf("queue pair %d is connected to QP %#x by RDMA CM, which is none of those that the peer names: is a third program connecting there?", q, j.DestQPN)
+			return nil, fmt.Errorf("queue pair %d is connected to QP %#x by RDMA CM, which is none of those that the peer names: is a third program connecting there?", q, qp.joined.DestQPN)
 		}
 		out[q] = a
 	}

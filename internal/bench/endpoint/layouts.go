@@ -23,7 +23,7 @@ type layouts struct {
 	unpacks []job.Work
 }
 
-func (w *layouts) lane(e *Endpoint, _, _ int) (lane job.Lane, err error) {
+func (w *layouts) lane(e *Endpoint, _ int, qp *pair) (lane job.Lane, err error) {
 	if w.kernels == nil {
 		w.kernels = pattern.NewKernels(pattern.KernelOptions{
 			Footprint: int64(w.Places * w.Pitch), PackedFootprint: int64(w.Window * w.SlotBytes),
@@ -33,7 +33,7 @@ func (w *layouts) lane(e *Endpoint, _, _ int) (lane job.Lane, err error) {
 			w.ring = make([]job.Message, w.Places)
 		}
 		for k := range w.ring {
-			if w.ring[k], err = w.message(e, uint64(k)); err != nil {
+			if w.ring[k], err = w.message(e, qp, uint64(k)); err != nil {
 				return lane, err
 			}
 			if w.planted > 0 {
@@ -41,7 +41,7 @@ func (w *layouts) lane(e *Endpoint, _, _ int) (lane job.Lane, err error) {
 			}
 		}
 		if e.plan.Receives() {
-			err = w.makeReceives(e)
+			err = w.makeReceives(e, qp)
 		}
 	}
 	return job.Lane{Ring: w.ring, Receives: w.recvs, Unpack: w.unpacks}, err
@@ -58,18 +58,18 @@ func delayed(by time.Duration, work job.Work) job.Work {
 	}}
 }
 
-func (w *layouts) message(e *Endpoint, k uint64) (m job.Message, err error) {
-	mem, base, lkey := e.sendSlot(0), e.sendAddr(0), e.lkey(0)
+func (w *layouts) message(e *Endpoint, qp *pair, k uint64) (m job.Message, err error) {
+	mem, base, lkey := qp.send.bytes, qp.send.addr, qp.region.LKey()
 	place, slot, remote := w.PlaceAt(k), w.SendSlotAt(k), uint64(w.remoteAt(k))
 	m.Bytes = uint64(w.Layout.Size())
 	if w.Strategy.Local != plan.Packed {
-		requests, err := w.stridedRequests(e, base+uint64(place), remote)
+		requests, err := w.stridedRequests(e, qp, base+uint64(place), remote)
 		m.Steps = []job.Step{{Requests: requests}}
 		return m, err
 	}
 	for _, s := range w.segments {
 		entry := verbs.SGE{Addr: base + uint64(slot) + uint64(s.Packed), Length: uint32(s.Layout.Size()), LKey: lkey}
-		step := job.Step{Requests: []verbs.SendRequest{e.request(0, []verbs.SGE{entry}, remote+uint64(s.Packed))}}
+		step := job.Step{Requests: []verbs.SendRequest{e.request(qp, []verbs.SGE{entry}, remote+uint64(s.Packed))}}
 		if w.Strategy.Pack {
 			if step.Pack, err = w.kernels.Pack(s.Layout, mem[place:], mem[slot+int(s.Packed):]); err != nil {
 				return m, err
@@ -92,8 +92,8 @@ func (w *layouts) remoteAt(k uint64) int {
 }
 
 // stridedRequests cuts the entries of one layout into requests and gives each its part of the remote range.
-func (w *layouts) stridedRequests(e *Endpoint, addr, remote uint64) ([]verbs.SendRequest, error) {
-	entries := w.Layout.AppendSGEs(make([]verbs.SGE, 0, w.Layout.Blocks()), addr, e.lkey(0))
+func (w *layouts) stridedRequests(e *Endpoint, qp *pair, addr, remote uint64) ([]verbs.SendRequest, error) {
+	entries := w.Layout.AppendSGEs(make([]verbs.SGE, 0, w.Layout.Blocks()), addr, qp.region.LKey())
 	within := pattern.ListLimits{Entries: 1}
 	if w.Strategy.Cut == plan.Lists {
 		within = w.Load.Lists
@@ -109,7 +109,7 @@ func (w *layouts) stridedRequests(e *Endpoint, addr, remote uint64) ([]verbs.Sen
 		if w.Strategy.Remote == plan.Strided { // one block a request: at its own offset
 			to = part[0].Addr - addr
 		}
-		out = append(out, e.request(0, part, remote+to))
+		out = append(out, e.request(qp, part, remote+to))
 		for i := range part {
 			at += uint64(part[i].Length)
 		}
@@ -118,8 +118,8 @@ func (w *layouts) stridedRequests(e *Endpoint, addr, remote uint64) ([]verbs.Sen
 }
 
 // makeReceives prepares the target's receives: one or more per place, in the order of the SENDs.
-func (w *layouts) makeReceives(e *Endpoint) error {
-	base, mem, lkey := e.recvAddr(0), e.recvSlot(0), e.lkey(0)
+func (w *layouts) makeReceives(e *Endpoint, qp *pair) error {
+	base, mem, lkey := qp.recv.addr, qp.recv.bytes, qp.region.LKey()
 	datagram := e.plan.Spec().Transport == verbs.UD
 	header := func(k uint64) []verbs.SGE {
 		if !datagram {
@@ -172,7 +172,7 @@ func (w *layouts) source(e *Endpoint, _ int) image {
 }
 
 // destination is every byte of where the data arrives: each place holds the blocks of some message, whole, or is untouched.
-func (w *layouts) destination(e *Endpoint, size, _ int) destination {
+func (w *layouts) destination(e *Endpoint, size int, qp *pair) destination {
 	to := destination{image: w.source(e, size), mixed: true, holes: e.sparse}
 	to.layout, to.pitch = one(int(w.Layout.Size())), w.SlotBytes-plan.SlotLead // the lead of the next slot takes the UD header
 	switch {
@@ -183,7 +183,7 @@ func (w *layouts) destination(e *Endpoint, size, _ int) destination {
 	default:
 		to.at, to.high = w.RecvSlotAt, uint64(w.RecvSlots)
 	}
-	switch moved := e.moved[0]; {
+	switch moved := qp.moved; {
 	case !e.plan.Row().Addressed():
 		to.must = min(moved.received/e.plan.ReceivesPerMessage(), to.high)
 		if e.spec.Transport != verbs.RC { // messages may be lost; what a receive has told of has reached some place

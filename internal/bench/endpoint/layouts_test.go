@@ -26,16 +26,19 @@ func checkedMemory(t *testing.T) (*layouts, *Endpoint) {
 	}
 	source, destination := end(true), end(false)
 	slots := source.Buffers()
-	regions, bytes := slots.Regions()
-	e := &Endpoint{slots: slots, moved: []movement{{sent: 1, received: 1}}, plan: source, spec: source.Spec(), work: workloadOf(source, 0)}
-	for range regions {
-		b, err := verbs.Alloc(bytes, verbs.MemoryOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = b.Close() })
-		e.buffers = append(e.buffers, b)
+	_, bytes := slots.Regions()
+	b, err := verbs.Alloc(bytes, verbs.MemoryOptions{})
+	if err != nil {
+		t.Fatal(err)
 	}
+	t.Cleanup(func() { _ = b.Close() })
+	part := func(_, at, bytes int) slot { return slot{bytes: b.Bytes()[at:][:bytes]} }
+	qp := &pair{moved: movement{sent: 1, received: 1}}
+	n, at := slots.SendAt(0)
+	qp.send = part(n, at, slots.SendBytes())
+	n, at = slots.RecvAt(0)
+	qp.recv = part(n, at, slots.RecvBytes())
+	e := &Endpoint{qps: []*pair{qp}, plan: source, spec: source.Spec(), work: workloadOf(source, 0)}
 	e.Arm(0, 7)
 	e.plan, e.work = destination, workloadOf(destination, 0)
 	e.Arm(0, 7)
@@ -44,7 +47,7 @@ func checkedMemory(t *testing.T) (*layouts, *Endpoint) {
 
 func TestCheckFindsDamage(t *testing.T) {
 	w, e := checkedMemory(t)
-	sent, recv := e.sendSlot(0), e.recvSlot(0)
+	sent, recv := e.qps[0].send.bytes, e.qps[0].recv.bytes
 	check := func() (uint64, error) { return e.Check(0, 7) }
 	if _, err := check(); !errors.Is(err, payload.ErrCorrupt) {
 		t.Errorf("nothing arrived, and the check said %v", err)
@@ -74,7 +77,6 @@ func TestCheckFindsDamage(t *testing.T) {
 func TestNothingArrived(t *testing.T) {
 	_, e := checkedMemory(t)
 	e.spec.Transport = verbs.UD
-	e.moved = []movement{{sent: 1, received: 1}}
 	if whole, err := e.Check(0, 7); !errors.Is(err, payload.ErrCorrupt) {
 		t.Errorf("a receive completed, nothing was written: %d whole, %v (addressed %v)", whole, err, e.plan.Row().Addressed())
 	}

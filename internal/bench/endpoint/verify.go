@@ -56,21 +56,21 @@ func (e *Endpoint) moves() (starts, arrives bool) {
 	return both || starts, both || !starts
 }
 
-// data is queue pair q's memory from which data starts, and that where it arrives.
-func (e *Endpoint) data(q int) (from, to []byte) {
+// data is a queue pair's memory from which data starts, and that where it arrives.
+func (e *Endpoint) data(qp *pair) (from, to []byte) {
 	if e.plan.Row().Fetches() {
-		return e.recvSlot(q), e.sendSlot(q)
+		return qp.recv.bytes, qp.send.bytes
 	}
-	return e.sendSlot(q), e.recvSlot(q)
+	return qp.send.bytes, qp.recv.bytes
 }
 
 // Arm makes the memory ready for a part of a round whose data is compared: it writes what is sent, and wipes the places where
 // messages arrive, so that [Endpoint.Check] can tell what did. The seed differs from part to part and is the same at both ends.
 func (e *Endpoint) Arm(size int, seed uint64) {
 	starts, _ := e.moves()
-	for q := range e.moved {
-		from, to := e.data(q)
-		wipe(to, e.work.destination(e, size, q).pitch > 0, e.arriving(seed, q), 0)
+	for _, qp := range e.qps {
+		from, to := e.data(qp)
+		wipe(to, e.work.destination(e, size, qp).pitch > 0, e.arriving(seed, qp.number), 0)
 		switch {
 		case e.plan.Row().Counter:
 			clear(from)
@@ -79,7 +79,7 @@ func (e *Endpoint) Arm(size int, seed uint64) {
 			continue
 		}
 		image := e.work.source(e, size)
-		message, s := make([]byte, image.layout.Size()), payload.Seed(seed, q, e.plan.Role() == plan.Initiator)
+		message, s := make([]byte, image.layout.Size()), payload.Seed(seed, qp.number, e.plan.Role() == plan.Initiator)
 		for m := range image.contents {
 			payload.Fill(message, s, m, 0)
 			for at, b := range blocks(&image.layout) {
@@ -108,14 +108,14 @@ func wipe(memory []byte, patterned bool, seed uint64, offset int) {
 // where this end has nothing to compare.
 func (e *Endpoint) Check(size int, seed uint64) (whole uint64, err error) {
 	starts, arrives := e.moves()
-	for q := range e.moved {
-		from, to := e.data(q)
+	for _, qp := range e.qps {
+		from, to := e.data(qp)
 		var n uint64
 		switch counter := e.plan.Row().Counter; {
 		case counter && starts:
-			n, err = e.checkCounters(from, size, q)
+			n, err = e.checkCounters(from, size, qp)
 		case !counter && arrives:
-			n, err = e.compare(e.work.destination(e, size, q), to, e.arriving(seed, q), q)
+			n, err = e.compare(e.work.destination(e, size, qp), to, e.arriving(seed, qp.number), qp.number)
 		}
 		if whole += n; err != nil {
 			return whole, err
@@ -194,12 +194,12 @@ func onlyHoles(b []byte, seed, message uint64) bool {
 }
 
 // checkCounters compares the counters that FETCH_AND_ADD has raised.
-func (e *Endpoint) checkCounters(counters []byte, size, q int) (uint64, error) {
-	steps, sent := e.plan.SendSteps(size), e.moved[q].sent
+func (e *Endpoint) checkCounters(counters []byte, size int, qp *pair) (uint64, error) {
+	steps, sent := e.plan.SendSteps(size), qp.moved.sent
 	for k := range uint64(steps.Places) {
 		want := (sent + uint64(steps.Places) - 1 - k) / uint64(steps.Places)
 		if got := binary.NativeEndian.Uint64(counters[steps.At(k):]); got != want {
-			return 0, payload.Corrupt("atomic counter %d of queue pair %d is %d, want %d", k, q, got, want)
+			return 0, payload.Corrupt("atomic counter %d of queue pair %d is %d, want %d", k, qp.number, got, want)
 		}
 	}
 	return sent, nil
