@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path"
 	"path/filepath"
 	"regexp"
@@ -40,7 +39,6 @@ type Test struct {
 	Run     Run      // what it says; nil where it was only split
 	Expect  []*expect.Expectation
 	Timeout time.Duration
-	Line    int // of the test in the file
 }
 
 // Run is the parsed command line of a test: what expectations must know of it.
@@ -91,65 +89,75 @@ func ShippedPlan(name string) ([]byte, error) {
 
 // LoadPlan reads a plan from a file or, by its name alone, one that comes with the program.
 func LoadPlan(file string, o Options) (*Plan, error) {
-	if slices.Contains(ShippedPlans(), file) {
-		if _, err := os.Stat(file); err != nil {
-			b, err := ShippedPlan(file)
-			if err != nil {
-				return nil, err
-			}
-			return parsePlan(file+" (shipped)", b, o)
-		}
-	}
 	b, err := report.ReadFile(file, planBytes)
+	if shipped, unknown := ShippedPlan(file); err != nil && unknown == nil {
+		return parsePlan(file+" (shipped)", shipped, o)
+	}
 	if err != nil {
-		remedy := "shipped plans are " + strings.Join(ShippedPlans(), ", ")
-		if near := plain.Nearest(file, ShippedPlans()); near != "" {
-			remedy = fmt.Sprintf("did you mean the shipped plan %q? %s", near, remedy)
-		}
 		if unread, ok := errors.AsType[*report.FileError](err); ok { // it names the file
-			unread.Remedy = remedy
+			unread.Remedy = strings.TrimPrefix(plain.Suggest(file, ShippedPlans())+"shipped plans are "+strings.Join(ShippedPlans(), ", "), " ")
 		}
 		return nil, err
 	}
 	return parsePlan(file, b, o)
 }
 
-// parsePlan reads a plan and reports every mistake in it at once.
-func parsePlan(file string, b []byte, o Options) (*Plan, error) {
-	p := &planParser{file: file, options: o, plan: &Plan{File: file}}
-	if err := checkPlanText(b); err != nil {
-		return nil, mistake{file, 1, 1, err.Error()}
+// text is a word or a line of a plan, and where it stands.
+type text struct {
+	string
+	at *token.Token
+}
+
+// UnmarshalYAML implements [yaml.NodeUnmarshaler].
+func (t *text) UnmarshalYAML(n ast.Node) error {
+	t.at = n.GetToken()
+	if block, is := n.(*ast.LiteralNode); is {
+		t.at = block.Value.Token
 	}
-	root, err := parser.ParseBytes(b, 0)
-	if err != nil {
-		if syntax, ok := errors.AsType[yaml.Error](err); ok {
-			p.mistake(syntax.GetToken(), "not YAML: %s", syntax.GetMessage())
-		} else {
-			p.mistake(nil, "not YAML: %v", err)
-		}
-		return nil, p.mistakes[0]
+	return yaml.NodeToValue(n, &t.string)
+}
+
+// texts are a list, or one alone.
+type texts []text
+
+// UnmarshalYAML implements [yaml.NodeUnmarshaler].
+func (t *texts) UnmarshalYAML(n ast.Node) error {
+	if list, is := n.(*ast.SequenceNode); is {
+		return yaml.NodeToValue(list, (*[]text)(t))
 	}
-	switch {
-	case len(root.Docs) == 0 || root.Docs[0].Body == nil:
-		p.mistake(nil, "the plan is empty; it wants name and tests")
-	case len(root.Docs) > 1:
-		var second *token.Token
-		if body := root.Docs[1].Body; body != nil {
-			second = body.GetToken()
-		}
-		p.mistake(second, "a plan is one YAML document, this is the second")
-	default:
-		p.top(root.Docs[0].Body)
+	*t = make(texts, 1)
+	return (*t)[0].UnmarshalYAML(n)
+}
+
+// planFile is a plan as it is written.
+type planFile struct {
+	Name, Description string
+	Defaults          struct {
+		Flags, Timeout text
+		Expect         texts
 	}
-	if len(p.mistakes) > 0 {
-		slices.SortStableFunc(p.mistakes, func(a, b mistake) int { return cmp.Or(cmp.Compare(a.line, b.line), cmp.Compare(a.column, b.column)) })
-		errs := make([]error, len(p.mistakes))
-		for i, m := range p.mistakes {
-			errs[i] = m
-		}
-		return nil, errors.Join(errs...)
+	Tests []testEntry
+}
+
+// testEntry is a test as it is written.
+type testEntry struct {
+	Name, Run, Timeout text
+	About              string // what the test shows: for who reads the plan
+	Expect             texts
+
+	at    *token.Token
+	wrong error // with what cannot be read: the mistakes of the other tests are told, too
+}
+
+// UnmarshalYAML implements [yaml.NodeUnmarshaler].
+func (e *testEntry) UnmarshalYAML(n ast.Node) error {
+	type entry testEntry
+	e.wrong = yaml.NodeToValue(n, (*entry)(e), yaml.Strict())
+	e.at = n.GetToken()
+	if m, is := n.(*ast.MappingNode); is && !m.IsFlowStyle && len(m.Values) > 0 { // whose own token is the first colon
+		e.at = m.Values[0].Key.GetToken()
 	}
-	return p.plan, nil
+	return nil
 }
 
 // Bounds of a plan, which is written by hand: the parser of YAML takes gigabytes for a few kilobytes of brackets.
@@ -181,177 +189,122 @@ func checkPlanText(b []byte) error {
 	return nil
 }
 
+// planParser makes a plan of what is written, and gathers the mistakes.
 type planParser struct {
-	file     string
+	planFile
 	options  Options
 	plan     *Plan
 	mistakes []mistake
-	timeout  time.Duration
-	flags    []string
-	expected field // of every test
+}
+
+// parsePlan reads a plan and reports its mistakes at once.
+func parsePlan(file string, b []byte, o Options) (*Plan, error) {
+	p := &planParser{options: o, plan: &Plan{File: file}}
+	root, err := &ast.File{}, checkPlanText(b)
+	if err == nil {
+		root, err = parser.ParseBytes(b, 0)
+	}
+	switch {
+	case err != nil:
+		p.unread(err)
+	case len(root.Docs) == 0 || root.Docs[0].Body == nil:
+		p.mistake(nil, "the plan is empty; it wants name and tests")
+	case len(root.Docs) > 1:
+		p.mistake(root.Docs[1].Start, "a plan is one YAML document, this is the second")
+	default:
+		p.unread(yaml.NodeToValue(root.Docs[0].Body, &p.planFile, yaml.Strict()))
+		p.tests()
+	}
+	if len(p.mistakes) > 0 {
+		slices.SortStableFunc(p.mistakes, func(a, b mistake) int { return cmp.Or(cmp.Compare(a.line, b.line), cmp.Compare(a.column, b.column)) })
+		return nil, errors.Join(plain.Each(p.mistakes, func(m mistake) error { return m })...)
+	}
+	return p.plan, nil
 }
 
 func (p *planParser) mistake(t *token.Token, format string, args ...any) {
-	m := mistake{file: p.file, line: 1, column: 1, problem: fmt.Sprintf(format, args...)}
+	m := mistake{file: p.plan.File, line: 1, column: 1, problem: fmt.Sprintf(format, args...)}
 	if t != nil && t.Position != nil {
 		m.line, m.column = t.Position.Line, t.Position.Column
 	}
 	p.mistakes = append(p.mistakes, m)
 }
 
-// field is one key of a mapping; without a token it is not there.
-type field struct {
-	key   string
-	token *token.Token
-	value ast.Node
-}
-
-// fields of a mapping, of which the keys must be known.
-func (p *planParser) fields(n ast.Node, what string, known ...string) map[string]field {
-	var values []*ast.MappingValueNode
-	switch m := n.(type) {
-	case *ast.MappingNode:
-		values = m.Values
-	case *ast.MappingValueNode:
-		values = []*ast.MappingValueNode{m}
+// unread notes what the parser of YAML says.
+func (p *planParser) unread(err error) {
+	place, is := errors.AsType[yaml.Error](err)
+	switch wrong := place.(type) {
+	case *yaml.UnknownFieldError:
+		known := []string{"name", "description", "defaults", "tests", "about", "run", "flags", "expect", "timeout"}
+		p.mistake(wrong.Token, "no key %q%s", wrong.Token.Value, plain.Choices(wrong.Token.Value, known))
+	case *yaml.TypeError:
+		p.mistake(wrong.Token, "a list or a mapping, want text")
 	default:
-		p.mistake(n.GetToken(), "%s is %s, want keys and values: %s", what, nodeKind(n), strings.Join(known, ", "))
-		return nil
-	}
-	out := map[string]field{}
-	for _, v := range values {
-		f := field{key: v.Key.String(), token: v.Key.GetToken(), value: v.Value}
-		if out[f.key] = f; !slices.Contains(known, f.key) {
-			p.mistake(f.token, "%s has no key %q%s", what, f.key, plain.Choices(f.key, known))
+		if is {
+			p.mistake(place.GetToken(), "not a plan in YAML: %s", place.GetMessage())
+		} else if err != nil {
+			p.mistake(nil, "not a plan in YAML: %v", err)
 		}
 	}
-	return out
-}
-
-// begin is the token that a mapping starts with: its first key, where its own is the first colon.
-func begin(n ast.Node) *token.Token {
-	switch m := n.(type) {
-	case *ast.MappingNode:
-		if !m.IsFlowStyle && len(m.Values) > 0 {
-			return m.Values[0].Key.GetToken()
-		}
-	case *ast.MappingValueNode:
-		return m.Key.GetToken()
-	}
-	return n.GetToken()
-}
-
-func nodeKind(n ast.Node) string {
-	switch n := n.(type) {
-	case *ast.SequenceNode:
-		if len(n.Values) == 0 {
-			return "empty"
-		}
-		return "a list"
-	case *ast.MappingNode, *ast.MappingValueNode:
-		return "a mapping"
-	case *ast.NullNode, nil:
-		return "empty"
-	}
-	return fmt.Sprintf("%q", n.String())
-}
-
-// text of a scalar, and the token that starts it; false where there is none.
-func (p *planParser) text(f field) (string, *token.Token, bool) {
-	switch v := f.value.(type) {
-	case *ast.StringNode:
-		return v.Value, v.Token, true
-	case *ast.LiteralNode:
-		return strings.TrimSpace(v.Value.Value), v.Value.Token, true
-	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode:
-		return v.String(), v.GetToken(), true
-	case *ast.NullNode:
-		p.mistake(f.token, "%s is empty", f.key)
-	case nil:
-	default:
-		p.mistake(f.value.GetToken(), "%s is %s, want text", f.key, nodeKind(v))
-	}
-	return "", nil, false
-}
-
-func (p *planParser) top(n ast.Node) {
-	f := p.fields(n, "the plan", "name", "description", "defaults", "tests")
-	p.plan.Name, _, _ = p.text(f["name"])
-	p.plan.Name = cmp.Or(p.plan.Name, strings.TrimSuffix(filepath.Base(strings.TrimSuffix(p.file, " (shipped)")), ".yaml"))
-	p.plan.Description, _, _ = p.text(f["description"])
-	if d := f["defaults"]; d.token != nil {
-		of := p.fields(d.value, "defaults", "flags", "timeout", "expect")
-		p.flags, _ = p.words(of["flags"])
-		p.timeout, p.expected = p.duration(of["timeout"]), of["expect"]
-	}
-	tests := f["tests"]
-	list, ok := tests.value.(*ast.SequenceNode)
-	switch {
-	case tests.token == nil && f != nil:
-		p.mistake(n.GetToken(), "the plan has no tests")
-	case f != nil && (!ok || len(list.Values) == 0):
-		p.mistake(tests.token, "tests is %s, want a list of tests", nodeKind(tests.value))
-	case ok:
-		for _, item := range list.Values {
-			p.test(item)
-		}
-	}
-}
-
-// words of a command line.
-func (p *planParser) words(f field) ([]string, *token.Token) {
-	s, at, ok := p.text(f)
-	if !ok {
-		return nil, nil
-	}
-	words, err := plain.SplitWords(s)
-	if err != nil {
-		p.mistake(at, "%s: %v", f.key, err)
-		return nil, nil
-	}
-	return words, at
-}
-
-// duration is that of a test, or as the defaults say.
-func (p *planParser) duration(f field) time.Duration {
-	s, t, ok := p.text(f)
-	if !ok {
-		return p.timeout
-	}
-	d, err := time.ParseDuration(strings.ReplaceAll(s, " ", ""))
-	if err != nil || d <= 0 {
-		p.mistake(t, "timeout %q is not a time, as in 30s or 2m", s)
-	}
-	return d
 }
 
 // testName is what a test may be called, so that expectations can refer to it.
 var testName = regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9_-]*$`)
 
-func (p *planParser) test(n ast.Node) {
-	f := p.fields(n, "a test", "name", "about", "run", "expect", "timeout")
-	if f == nil {
-		return
+// tests makes the tests of the plan.
+func (p *planParser) tests() {
+	p.plan.Description = p.Description
+	p.plan.Name = cmp.Or(p.Name, strings.TrimSuffix(filepath.Base(strings.TrimSuffix(p.plan.File, " (shipped)")), ".yaml"))
+	if len(p.Tests) == 0 && len(p.mistakes) == 0 {
+		p.mistake(nil, "the plan has no tests")
 	}
-	start := begin(n)
-	t := Test{Timeout: p.duration(f["timeout"]), Line: start.Position.Line}
-	_, _, _ = p.text(f["about"]) // what the test shows: for who reads the plan
-	var at *token.Token
-	switch t.Name, at, _ = p.text(f["name"]); {
-	case f["name"].token == nil:
-		p.mistake(start, "the test has no name")
-	case at != nil && !testName.MatchString(t.Name):
-		p.mistake(at, "%q cannot name a test: letters, digits, - and _, a letter first", t.Name)
-	case at != nil && slices.Contains(p.earlier(), t.Name):
-		p.mistake(at, "a test called %q is there already", t.Name)
+	timeout, flags := p.duration(p.Defaults.Timeout), p.words("flags", p.Defaults.Flags)
+	for _, e := range p.Tests {
+		if e.wrong != nil {
+			p.unread(e.wrong)
+		}
+		if _, notKeys := errors.AsType[*yaml.UnexpectedNodeTypeError](e.wrong); notKeys {
+			continue
+		}
+		t := Test{Name: e.Name.string, Timeout: cmp.Or(p.duration(e.Timeout), timeout)}
+		switch {
+		case e.Name.at == nil:
+			p.mistake(e.at, "the test has no name")
+		case !testName.MatchString(t.Name):
+			p.mistake(e.Name.at, "%q cannot name a test: letters, digits, - and _, a letter first", t.Name)
+		case slices.Contains(p.earlier(), t.Name):
+			p.mistake(e.Name.at, "a test called %q is there already", t.Name)
+		}
+		if e.Run.at == nil && e.wrong == nil {
+			p.mistake(e.at, "test %q has no run: the command line, as in run: gobw write -s 64K", t.Name)
+		}
+		p.run(&t, e.Run, flags)
+		for _, expected := range slices.Concat(e.Expect, p.Defaults.Expect) {
+			p.expect(&t, expected)
+		}
+		p.plan.Tests = append(p.plan.Tests, t)
 	}
-	if f["run"].token == nil {
-		p.mistake(start, "test %q has no run: the command line, as in run: gobw write -s 64K", t.Name)
+}
+
+// words of a command line.
+func (p *planParser) words(key string, t text) []string {
+	words, err := plain.SplitWords(t.string)
+	if err != nil {
+		p.mistake(t.at, "%s: %v", key, err)
 	}
-	p.run(&t, f["run"])
-	p.expect(&t, f["expect"])
-	p.expect(&t, p.expected)
-	p.plan.Tests = append(p.plan.Tests, t)
+	return words
+}
+
+// duration is a timeout, 0 where there is none.
+func (p *planParser) duration(t text) time.Duration {
+	if t.at == nil {
+		return 0
+	}
+	d, err := time.ParseDuration(strings.ReplaceAll(t.string, " ", ""))
+	if err != nil || d <= 0 {
+		p.mistake(t.at, "timeout %q is not a time, as in 30s or 2m", t.string)
+	}
+	return d
 }
 
 func (p *planParser) earlier() []string {
@@ -359,74 +312,49 @@ func (p *planParser) earlier() []string {
 	return slices.DeleteFunc(names, func(name string) bool { return !testName.MatchString(name) })
 }
 
-func (p *planParser) run(t *Test, f field) {
-	words, at := p.words(f)
-	if at == nil {
+func (p *planParser) run(t *Test, line text, flags []string) {
+	words := p.words("run", line)
+	if len(words) == 0 {
 		return
 	}
-	if tools := []string{"gobw", "golat"}; len(words) == 0 || !slices.Contains(tools, words[0]) {
-		first := ""
-		if len(words) > 0 {
-			first = words[0]
-		}
-		p.mistake(at, "run starts with %q%s, want gobw or golat", first, plain.Suggest(first, tools))
+	if tools := []string{"gobw", "golat"}; !slices.Contains(tools, words[0]) {
+		p.mistake(line.at, "run starts with %q%s, want gobw or golat", words[0], plain.Suggest(words[0], tools))
 		return
 	}
 	test := min(2, len(words)) // behind "gobw write", so that the test's own flags come later and win
-	t.Words = slices.Concat(words[:test], p.flags, words[test:])
+	t.Words = slices.Concat(words[:test], flags, words[test:])
 	if p.options.Parse == nil {
 		return
 	}
 	var err error
 	if t.Run, err = p.options.Parse(t.Words); err != nil {
-		place := at
-		for _, w := range words { // point at the word that the problem names
-			if offset := strings.Index(at.Value, w); len(w) > 1 && offset > 0 && strings.Contains(err.Error(), strings.TrimLeft(w, "-")) && strings.HasPrefix(w, "-") {
-				place = shifted(at, offset)
-				break
-			}
-		}
-		p.mistake(place, "run: %s", strings.ReplaceAll(err.Error(), "\n", "; "))
+		p.mistake(line.at, "run: %s", strings.ReplaceAll(err.Error(), "\n", "; "))
 	}
+}
+
+func (p *planParser) expect(t *Test, line text) {
+	e, err := t.Parse(line.string, expect.Options{Dir: filepath.Dir(p.plan.File), Tests: p.earlier(), Unread: p.options.Unread})
+	at := line.at
+	if misspelt, is := errors.AsType[*report.ExpressionError](err); is {
+		err = errors.New(misspelt.Problem + plain.When(errors.Is(err, fs.ErrNotExist), "; make it first: the same command with --leave-out all --save FILE"))
+		at = shifted(at, misspelt.Column-1)
+	}
+	if err != nil {
+		p.mistake(at, "expect: %v", err)
+		return
+	}
+	t.Expect = append(t.Expect, e)
 }
 
 // shifted is a token some characters further on the same line.
 func shifted(t *token.Token, by int) *token.Token {
-	c := *t
-	position := *t.Position
+	c, position := *t, *t.Position
 	position.Column += by
-	if quoted := t.Type == token.DoubleQuoteType || t.Type == token.SingleQuoteType; quoted {
+	if t.Type == token.DoubleQuoteType || t.Type == token.SingleQuoteType {
 		position.Column++
 	}
 	c.Position = &position
 	return &c
-}
-
-func (p *planParser) expect(t *Test, f field) {
-	if f.token == nil {
-		return
-	}
-	items := []ast.Node{f.value}
-	if list, ok := f.value.(*ast.SequenceNode); ok {
-		items = list.Values
-	}
-	dir := filepath.Dir(p.file)
-	for _, item := range items {
-		s, at, ok := p.text(field{key: "expect", token: f.token, value: item})
-		if !ok {
-			continue
-		}
-		e, err := t.Parse(s, expect.Options{Dir: dir, Tests: p.earlier(), Unread: p.options.Unread})
-		var ee *report.ExpressionError
-		switch {
-		case errors.As(err, &ee):
-			p.mistake(shifted(at, ee.Column-1), "expect: %s%s", ee.Short(), plain.When(errors.Is(err, fs.ErrNotExist), "; make it first: the same command with --leave-out all --save FILE"))
-		case err != nil:
-			p.mistake(at, "expect: %v", err)
-		default:
-			t.Expect = append(t.Expect, e)
-		}
-	}
 }
 
 // Parse reads what is expected of the test: figures of the earlier tests of o may be used.

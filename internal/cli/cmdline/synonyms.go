@@ -70,7 +70,7 @@ var gone = map[string]string{ //nolint:gochecknoglobals // a constant table
 	"version json":       "give --format json",
 	"max-qps":            "it is gone: 1024 is the limit; --max-memory bounds what they take",
 	"operations":         "it is gone: --max-duration, --max-memory and --allow bound what clients do",
-	"dry-run":            "it is gone: plan and device are checked before the first test; --list shows the tests",
+	"dry-run":            "it is gone: plan and device are checked before the first test; --print shows the plan",
 }
 
 // synonym says what the command has for a flag of another tool, or for one that is gone; empty where nothing is known.

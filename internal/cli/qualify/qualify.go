@@ -2,9 +2,9 @@
 package qualify
 
 import (
+	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"time"
@@ -27,13 +27,12 @@ import (
 
 // flags are the flags of 'qualify' as they were typed.
 type flags struct {
-	host                   string
 	line                   float64 // bits/s, 0: the link's own
 	accept                 stats.Accepted
 	only, leaveOut, expect []string
 	scale                  float64
 	runs                   int
-	list, show             bool
+	show                   bool
 	measure.Flags
 	wrong cmdline.Faults // of what was typed
 }
@@ -71,7 +70,6 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 			"  " + tool + " qualify nic alpha --save nic.html --save accepted.json\n" +
 			"  " + tool + " qualify nic alpha --expect 'worse<5% of accepted.json'\n" +
 			"  " + tool + " qualify plan.yaml alpha --only write-64k --scale 0.1\n" +
-			"  " + tool + " qualify quick --list\n" +
 			"  " + tool + " qualify nic --print > mine.yaml",
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -86,27 +84,17 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 				_, err = out.Out.Write(text)
 				return err
 			}
-			if len(args) == 0 && f.list {
-				return listPlans(out)
-			}
-			c, err := f.config(tool, args)
-			if err != nil {
-				return exit.UsageError{Err: err}
-			}
-			if f.list {
-				return listTests(out, c)
-			}
-			return run(cmd.Context(), out, c)
+			return cmdline.Run(
+				func(args []string) (config, error) { return f.config(tool, args) },
+				func(ctx context.Context, c config) error { return run(ctx, out, c) },
+			)(cmd, args)
 		},
 	}
 	fs := cmd.Flags()
 	fs.SortFlags = false
-	fs.StringVar(&f.host, "peer", "", "the same as HOST")
-	cmdline.Hide(fs, "peer")
 	fs.StringSliceVar(&f.only, "only", nil, "run only these `TESTS` of the plan: write-64k,read-64k")
 	fs.Float64Var(&f.scale, "scale", 1, "multiply the length of the tests: 0.1 for a quick look")
 	fs.IntVar(&f.runs, "runs", 0, "run each test this many times (default: as in the plan)")
-	fs.BoolVar(&f.list, "list", false, "list the tests of PLAN; without PLAN: the plans")
 	fs.BoolVar(&f.show, "print", false, "print a shipped plan, to start your own plan from")
 	cmdline.Group(fs, "Plan")
 	fs.StringArrayVar(&f.expect, "expect", nil, "each test must also meet this `RULE`: 'worse<5% of accepted.json'")
@@ -118,40 +106,29 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 	f.Output.Resumable(fs, "skip the tests that finished in the --save file")
 	cmdline.Group(fs, "Result")
 	cmdline.GroupFlags(cmd)
-	cmdline.Brief(cmd, "device", "loopback", "only", "list", "runs", "expect", "save")
+	cmdline.Brief(cmd, "device", "loopback", "only", "print", "runs", "expect", "save")
 	return cmd
 }
 
 // config checks the flags and names all mistakes at once.
 func (f *flags) config(tool string, args []string) (config, error) {
 	c, wrong := config{Line: f.line, Accept: f.accept}, slices.Clone(f.wrong)
-	var hosts []string
-	switch {
-	case len(args) == 2 && f.host == "":
-		hosts = args[1:]
-	case len(args) != 1:
+	if len(args) == 0 || len(args) > 2 {
 		return c, errors.New("want a plan and a host: gobw qualify nic HOST, or gobw qualify quick -d roce0 --loopback")
-	case f.host != "":
-		hosts = []string{f.host}
-	}
-	if f.list { // no peer is needed
-		f.Peer.Loopback = true
 	}
 	var err error
-	c.Config, err = f.Config(tool, hosts)
+	c.Config, err = f.Config(tool, args[1:])
 	wrong.Note(err)
 	c.Device.Strict = true
 	kinds := []string{leaveLine, leaveCounters, leaveAll}
 	for _, kind := range f.leaveOut {
 		wrong.If(!slices.Contains(kinds, kind), "--leave-out %q%s: want line, counters or all", kind, plain.Suggest(kind, kinds))
-		wrong.If((kind == leaveLine || kind == leaveAll) && f.line > 0,
-			"--line and --leave-out %s exclude each other", kind)
 	}
 	c.Resume, err = output.Previous(c.Output, qualify.Load)
 	wrong.Note(err)
 	wrong.If(!(f.scale > 0 && f.scale <= 1000), "--scale %g: want more than 0, up to 1000", f.scale)
 	wrong.If(f.runs < 0 || f.runs > 1000, "--runs %d: want 1 to 1000", f.runs)
-	c.Plan, err = qualify.LoadPlan(args[0], qualify.Options{Parse: parse, Unread: f.list || slices.Contains(f.leaveOut, leaveAll)})
+	c.Plan, err = qualify.LoadPlan(args[0], qualify.Options{Parse: parse, Unread: slices.Contains(f.leaveOut, leaveAll)})
 	if err != nil && len(args) == 2 && slices.Contains(qualify.ShippedPlans(), args[1]) {
 		err = fmt.Errorf("PLAN comes first: %s qualify %s %s", tool, args[1], args[0])
 	}
@@ -246,43 +223,4 @@ func chooseTests(p *qualify.Plan, only []string) ([]qualify.Test, error) {
 		}
 	}
 	return slices.DeleteFunc(slices.Clone(p.Tests), func(t qualify.Test) bool { return !wanted[t.Name] }), nil
-}
-
-func listPlans(out output.Streams) error {
-	var rows [][]string
-	for _, name := range qualify.ShippedPlans() {
-		p, err := qualify.LoadPlan(name, qualify.Options{})
-		if err != nil {
-			return err
-		}
-		rows = append(rows, []string{name, fmt.Sprint(len(p.Tests)), p.Description})
-	}
-	return render.WriteTable(out.Out, []string{"plan", "tests", "purpose"}, rows)
-}
-
-// listTests shows each test with its command line and what is expected, behind its name.
-func listTests(out output.Streams, c config) error {
-	indent := 0
-	for _, t := range c.Tests {
-		indent = max(indent, len(t.Name)+2)
-	}
-	var b strings.Builder
-	for _, t := range c.Tests {
-		head := t.Name
-		add := func(text string) {
-			for _, line := range plain.Wrap(text, cmdline.HelpWidth-indent) {
-				fmt.Fprintf(&b, "%-*s%s\n", indent, head, line)
-				head = ""
-			}
-		}
-		add(t.command())
-		if expect := plain.Each(t.Expect, (*expect.Expectation).String); len(expect) > 0 {
-			add("expect " + strings.Join(expect, ", "))
-		}
-		if len(t.leftOut) > 0 {
-			add("left out: " + strings.Join(t.leftOut, ", "))
-		}
-	}
-	_, err := io.WriteString(out.Out, b.String())
-	return err
 }

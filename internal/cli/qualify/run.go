@@ -89,6 +89,9 @@ func (q *qualification) check() error {
 	}
 	info := d.Info()
 	q.device = info.Name
+	if q.config.Line > 0 {
+		return d.Close()
+	}
 	env := report.Environment{Device: info.Name, Software: info.Software}
 	if !info.Software {
 		port, err := endpoint.ChoosePort(d, q.config.Device.Port)
@@ -97,31 +100,16 @@ func (q *qualification) check() error {
 		}
 		env.LinkBitsPerS = port.RateBitsPerS
 	}
-	if q.config.Line > 0 {
-		env.Software, env.LinkBitsPerS = false, q.config.Line
-	}
-	return errors.Join(q.checkLine(env), d.Close())
-}
-
-// checkLine refuses a device without a line rate where the plan refers to one, and names all that does.
-func (q *qualification) checkLine(env report.Environment) error {
-	var lined []string
+	err = d.Close()
 	for _, t := range q.config.Tests {
 		for _, e := range t.Expect {
-			if e.UsesLine() {
-				lined = append(lined, fmt.Sprintf("%s (%s)", t.Name, e))
+			if wrong := e.CheckDevice(env); wrong != nil {
+				return errors.Join(exit.UsageError{Err: fmt.Errorf("%s: test %s: %w", q.config.Plan.File, t.Name, wrong)}, err,
+					errors.New("give the rate with --line 25Gb/s, or leave out what refers to it with --leave-out line"))
 			}
 		}
 	}
-	err := expect.CheckLine(env)
-	if err == nil || len(lined) == 0 {
-		return nil
-	}
-	return exit.UsageError{Err: errors.Join(
-		fmt.Errorf("%s: %w for %s: %s", q.config.Plan.File, err, plain.Plural(len(lined), "expectation"), strings.Join(lined, ", ")),
-		errors.New("give the rate with --line 25Gb/s, or leave out what refers to it with --leave-out line; a plan of your own "+
-			"can expect numbers (bw >= 10 Gb/s), or compare with a file"),
-	)}
+	return err
 }
 
 // stopped says why no further test is run: a signal, or a peer on another host that is gone.
@@ -212,12 +200,8 @@ func (q *qualification) checkResumed() error {
 		if done == nil {
 			continue
 		}
-		d := done.Document
-		if d.Client.Device != q.device {
-			return exit.UsageError{Err: fmt.Errorf("--resume: --device was %s, is %s: give the same, or leave --resume out", d.Client.Device, q.device)}
-		}
-		if host := machine.Host().Host; d.Client.Host != host {
-			return exit.UsageError{Err: fmt.Errorf("--resume: the tests ran on host %s, this is %s: go on there, or leave --resume out", d.Client.Host, host)}
+		if end, host := done.Document.Client, machine.Host().Host; end.Device != q.device || end.Host != host {
+			return exit.UsageError{Err: fmt.Errorf("--resume: the tests ran with --device %s on host %s, now it is %s on %s: go on there, or leave --resume out", end.Device, end.Host, q.device, host)}
 		}
 	}
 	return nil
