@@ -1,7 +1,6 @@
 package report
 
 import (
-	"encoding/json"
 	"time"
 
 	"github.com/gobw/gobw/report/matrix"
@@ -9,8 +8,11 @@ import (
 	"github.com/gobw/gobw/report/stats"
 )
 
-// SchemaVersion is the version of the document that this package writes. Documents of earlier versions load.
-const SchemaVersion = "gobw.result/1"
+// Schemas of what is saved: a [Document], and a qualification, which holds documents.
+const (
+	SchemaVersion       = "gobw.result/1"
+	QualificationSchema = "gobw.qualification/1"
+)
 
 // Document is one run of one command: what was asked, where it ran, what came out.
 type Document struct {
@@ -193,27 +195,4 @@ type Check struct {
 	// Margin is by which share of the limit the figure is on its good side; negative where it was missed.
 	Margin *float64 `json:"margin,omitempty"`
 	stats.Verdict
-}
-
-// UnmarshalJSON reads checks of earlier versions, too, which said "passed".
-func (c *Check) UnmarshalJSON(b []byte) error {
-	type plain Check
-	old := struct {
-		*plain
-		Passed *bool `json:"passed"`
-	}{plain: (*plain)(c)}
-	if err := json.Unmarshal(b, &old); err != nil {
-		return err
-	}
-	if old.Passed != nil && c.Word == "" {
-		switch {
-		case *old.Passed:
-			c.Word = stats.Pass
-		case c.Cause != "":
-			c.Word = stats.CannotTell
-		default:
-			c.Word = stats.Fail
-		}
-	}
-	return nil
 }

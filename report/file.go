@@ -11,11 +11,11 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"reflect"
 	"strconv"
 	"strings"
 
 	"github.com/gobw/gobw/report/plain"
+	"github.com/gobw/gobw/report/stats"
 )
 
 // FileError is a results file that cannot be used: which, where in it, why, and what to do.
@@ -29,20 +29,10 @@ type FileError struct {
 }
 
 func (e *FileError) Error() string {
-	s := e.File
-	s += plain.When(e.Place != "", ": %s", e.Place)
-	s += ": " + e.Err.Error()
-	s += plain.When(e.Remedy != "", " (%s)", e.Remedy)
-	return s
+	return e.File + plain.When(e.Place != "", ": %s", e.Place) + ": " + e.Err.Error() + plain.When(e.Remedy != "", " (%s)", e.Remedy)
 }
 
 func (e *FileError) Unwrap() error { return e.Err }
-
-// schemaPrefix and schemaNumber make [SchemaVersion].
-const (
-	schemaPrefix = "gobw.result/"
-	schemaNumber = 1
-)
 
 // Save writes the document to path: into a file beside it that has no name until it is whole and synced, then renamed. On any
 // error, a full disk too, what was at path stays as it was, and a process that is killed leaves nothing. The umask decides who may
@@ -155,17 +145,14 @@ func saveError(path string, err error) error {
 	return &FileError{File: path, Err: fmt.Errorf("cannot save: %w", err), Remedy: "the previous file, if any, is unchanged"}
 }
 
-// Load reads a saved document. Earlier versions load; a truncated, foreign or later file is a [FileError].
+// Load reads a saved document. A truncated, foreign or later file is a [FileError].
 func Load(path string) (*Document, error) {
 	docs, err := LoadAll(path)
 	if err != nil {
 		return nil, err
 	}
 	if len(docs) != 1 {
-		return nil, &FileError{
-			File: path, Err: fmt.Errorf("holds %d results, not one", len(docs)),
-			Remedy: "name a file of one run",
-		}
+		return nil, &FileError{File: path, Err: fmt.Errorf("holds %d results, not one", len(docs)), Remedy: "name a file of one run"}
 	}
 	return docs[0], nil
 }
@@ -202,144 +189,117 @@ func ReadFile(path string, most int64) ([]byte, error) {
 
 // Parse reads what a file holds; the name is for errors.
 func Parse(file string, b []byte) ([]*Document, error) {
-	if len(bytes.TrimSpace(b)) == 0 {
+	items, list := []json.RawMessage{b}, false
+	switch text := bytes.TrimSpace(b); {
+	case len(text) == 0:
 		return nil, &FileError{File: file, Err: errors.New("is empty"), Remedy: "a run that was killed may leave it so; measure again with --save"}
-	}
-	if t := bytes.TrimSpace(b); t[0] == '[' {
-		var list []json.RawMessage
-		if err := json.Unmarshal(b, &list); err != nil {
-			return nil, jsonError(file, b, err)
+	case text[0] == '[':
+		list = true
+		if err := decode(file, b, &items); err != nil {
+			return nil, err
 		}
-		var docs []*Document
-		for i, item := range list {
-			more, err := parse(fmt.Sprintf("%s[%d]", file, i), item)
-			if err != nil {
-				return nil, err
-			}
-			docs = append(docs, more...)
-		}
-		return docs, nil
 	}
-	return parse(file, b)
+	var docs []*Document
+	for i, item := range items {
+		more, err := parse(file+plain.When(list, "[%d]", i), item)
+		if err != nil {
+			return nil, err
+		}
+		docs = append(docs, more...)
+	}
+	return docs, nil
 }
 
-// schemaOf reads what a document says it is; nil where it does not.
-func schemaOf(file string, b []byte) (*string, error) {
-	var head struct {
-		Schema *string `json:"schema"`
-	}
-	err := json.Unmarshal(b, &head)
-	if kind, is := errors.AsType[*json.UnmarshalTypeError](err); is && kind.Field == "" {
-		return nil, foreign(file, "holds a JSON "+kind.Value)
-	}
-	if err != nil {
-		return nil, jsonError(file, b, err)
-	}
-	return head.Schema, nil
-}
-
-// LoadAs reads a file of another kind than a [Document], whose schema begins so; nil where the file holds something else.
-func LoadAs[T any](path, prefix string) (*T, error) {
-	b, err := ReadFile(path, MostBytes)
+// parse reads one document, or those of a qualification, each described by the name of its test.
+func parse(file string, b []byte) ([]*Document, error) {
+	schema, err := schemaOf(file, b)
 	if err != nil {
 		return nil, err
 	}
-	if schema, err := schemaOf(path, b); err != nil || schema == nil || !strings.HasPrefix(*schema, prefix) {
-		return nil, nil //nolint:nilerr,nilnil // whoever reads it as something else tells
+	if strings.HasPrefix(schema, "gobw.search/") {
+		return nil, &FileError{
+			File: file, Err: errors.New("is a result of 'gobw search', not a measurement"), Foreign: true,
+			Remedy: "'gobw report' shows it, one file at a time; '--save FILE.svg' draws it",
+		}
 	}
-	v := new(T)
-	return v, Decode(path, b, v)
-}
-
-// QualificationPrefix and QualificationNumber make the version of a qualification, whose documents [Parse] reads.
-const (
-	QualificationPrefix = "gobw.qualification/"
-	QualificationNumber = 1
-)
-
-// parseQualification reads the documents of a qualification, each described by the name of its test.
-func parseQualification(file string, b []byte) ([]*Document, error) {
-	var q struct {
-		Schema string `json:"schema"`
-		Tests  []struct {
-			Name     string    `json:"name"`
-			Document *Document `json:"document"`
-		} `json:"tests"`
+	type test struct {
+		Name     string
+		Document *Document
 	}
-	if err := Decode(file, b, &q); err != nil {
-		return nil, err
-	}
-	if err := CheckVersion(file, q.Schema, QualificationPrefix, QualificationNumber); err != nil {
-		return nil, err
+	var held struct{ Tests []test }
+	if kind, _, _ := strings.Cut(QualificationSchema, "/"); strings.HasPrefix(schema, kind+"/") {
+		err = cmp.Or(checkVersion(file, schema, QualificationSchema), decode(file, b, &held))
+	} else {
+		held.Tests = []test{{Document: &Document{}}}
+		err = cmp.Or(checkVersion(file, schema, SchemaVersion), decode(file, b, held.Tests[0].Document))
 	}
 	var out []*Document
-	for _, t := range q.Tests {
-		if d := t.Document; d != nil {
-			if err := d.Check(file); err != nil {
-				return nil, err
-			}
+	for _, t := range held.Tests {
+		if d := t.Document; d != nil && err == nil {
 			d.Description = cmp.Or(d.Description, t.Name)
-			out = append(out, d)
+			out, err = append(out, d), d.Check(file)
 		}
+	}
+	if err != nil {
+		return nil, err
 	}
 	return out, nil
 }
 
-// Decode reads JSON into v; what is wrong with it is a [FileError] with its place.
-func Decode(file string, b []byte, v any) error {
+// schemaOf reads what a document says it is.
+func schemaOf(file string, b []byte) (string, error) {
+	var head struct{ Schema *string }
+	err := json.Unmarshal(b, &head)
+	if kind, is := errors.AsType[*json.UnmarshalTypeError](err); is && kind.Field == "" {
+		return "", foreign(file, "holds a JSON "+kind.Value)
+	}
+	if err != nil {
+		return "", jsonError(file, b, err)
+	}
+	if head.Schema == nil {
+		return "", foreign(file, `has no "schema"`)
+	}
+	return *head.Schema, nil
+}
+
+// LoadAs reads a file of another kind than a [Document], by its schema; nil where the file holds something else.
+func LoadAs[T any](path, schema string) (*T, error) {
+	b, err := ReadFile(path, MostBytes)
+	if err != nil {
+		return nil, err
+	}
+	if is, err := schemaOf(path, b); err != nil || is != schema {
+		return nil, nil //nolint:nilerr,nilnil // whoever reads it as something else tells
+	}
+	v := new(T)
+	return v, decode(path, b, v)
+}
+
+// decode reads JSON into v; what is wrong with it is a [FileError] with its place.
+func decode(file string, b []byte, v any) error {
 	if err := json.Unmarshal(b, v); err != nil {
 		return jsonError(file, b, err)
 	}
 	return nil
 }
 
-// parse reads one document, or those of a qualification.
-func parse(file string, b []byte) ([]*Document, error) {
-	schema, err := schemaOf(file, b)
-	if err != nil {
-		return nil, err
-	}
-	if schema == nil {
-		return nil, foreign(file, `has no "schema"`)
-	}
-	if strings.HasPrefix(*schema, QualificationPrefix) {
-		return parseQualification(file, b)
-	}
-	if strings.HasPrefix(*schema, "gobw.search/") {
-		return nil, &FileError{
-			File: file, Err: errors.New("is a result of 'gobw search', not a measurement"), Foreign: true,
-			Remedy: "'gobw report' shows it, one file at a time; '--save FILE.svg' draws it",
-		}
-	}
-	if err := CheckVersion(file, *schema, schemaPrefix, schemaNumber); err != nil {
-		return nil, err
-	}
-	d := &Document{}
-	if err := json.Unmarshal(b, d); err != nil {
-		return nil, jsonError(file, b, err)
-	}
-	if err := d.Check(file); err != nil {
-		return nil, err
-	}
-	return []*Document{d}, nil
-}
-
 // Check tells whether the parts of a document fit each other, as whoever shows it relies on, and computes again what follows from them.
 func (d *Document) Check(file string) error {
+	broken := func(place, format string, args ...any) error {
+		return &FileError{File: file, Place: place, Err: fmt.Errorf(format, args...), Remedy: "this is not a file of gobw, or it was edited"}
+	}
 	for i := range d.Records {
 		r := &d.Records[i]
 		if h := r.Histogram; h != nil && h.Unit != histogramUnit {
-			return &FileError{
-				File: file, Place: fmt.Sprintf("records[%d].histogram.unit", i),
-				Err:    fmt.Errorf("the unit is %q, this version reads %q", h.Unit, histogramUnit),
-				Remedy: "convert the histogram, or write the file again with this version",
-			}
+			return broken(fmt.Sprintf("records[%d].histogram.unit", i), "the unit is %q, want %q", h.Unit, histogramUnit)
 		}
-		if r.Kind != "bandwidth" && r.Kind != "latency" {
-			return &FileError{
-				File: file, Place: fmt.Sprintf("records[%d].kind", i),
-				Err: fmt.Errorf("%q is neither \"bandwidth\" nor \"latency\"", r.Kind), Remedy: "this is not a file of gobw, or it was edited",
-			}
+		if r.Kind != bandwidthKind && r.Kind != latencyKind {
+			return broken(fmt.Sprintf("records[%d].kind", i), "%q is neither %q nor %q", r.Kind, bandwidthKind, latencyKind)
+		}
+	}
+	for i := range d.Checks {
+		if c := &d.Checks[i]; c.Word == "" {
+			c.Verdict = stats.Unknown(stats.Missing, "measuring again", "the file holds no verdict that this version reads")
 		}
 	}
 	if d.Noncontig != nil {
@@ -347,24 +307,23 @@ func (d *Document) Check(file string) error {
 	}
 	if d.Fabric != nil {
 		if err := d.Fabric.Check(); err != nil {
-			return &FileError{File: file, Place: "fabric", Err: err, Remedy: "this is not a file of gobw, or it was edited"}
+			return broken("fabric", "%w", err)
 		}
 	}
 	return nil
 }
 
-// CheckVersion compares a schema string, prefix and number, with what this version knows.
-func CheckVersion(file, schema, prefix string, known int) error {
-	version, ok := strings.CutPrefix(schema, prefix)
+// checkVersion compares a schema with the one that this version knows: "gobw.result/1".
+func checkVersion(file, schema, known string) error {
+	kind, number, _ := strings.Cut(known, "/")
+	version, ok := strings.CutPrefix(schema, kind+"/")
 	n, err := strconv.Atoi(version)
 	if !ok || err != nil || n < 1 {
 		return foreign(file, fmt.Sprintf("has the schema %q", schema))
 	}
-	if n > known {
+	if version != number {
 		return &FileError{
-			File: file, Place: `"schema"`,
-			Err:    fmt.Errorf("version %d is from a later gobw; this one reads up to %s%d", n, prefix, known),
-			Remedy: "update gobw",
+			File: file, Place: `"schema"`, Err: fmt.Errorf("version %d is from a later gobw; this one reads %s", n, known), Remedy: "update gobw",
 		}
 	}
 	return nil
@@ -374,49 +333,25 @@ func CheckVersion(file, schema, prefix string, known int) error {
 const savedRemedy = "give the .json of a result: --save FILE.json writes one"
 
 func foreign(file, why string) error {
-	return &FileError{
-		File: file, Err: fmt.Errorf("not a result of gobw: it %s", why),
-		Remedy: savedRemedy, Foreign: true,
-	}
+	return &FileError{File: file, Err: fmt.Errorf("not a result of gobw: it %s", why), Remedy: savedRemedy, Foreign: true}
 }
 
 // jsonError places a JSON error by line and column.
 func jsonError(file string, b []byte, err error) error {
 	fe := &FileError{File: file, Err: err}
-	var syntax *json.SyntaxError
-	var kind *json.UnmarshalTypeError
-	switch {
-	case errors.As(err, &syntax):
+	if syntax, is := errors.AsType[*json.SyntaxError](err); is {
 		fe.Place = place(b, syntax.Offset)
+		fe.Err, fe.Remedy = fmt.Errorf("not JSON: %w", err), savedRemedy
 		if syntax.Offset >= int64(len(bytes.TrimRight(b, " \t\r\n"))) {
-			fe.Err = errors.New("the file is cut short")
-			fe.Remedy = "copy it again; gobw itself never leaves half a file"
-		} else {
-			fe.Err = fmt.Errorf("not JSON: %w", err)
-			fe.Remedy = savedRemedy
+			fe.Err, fe.Remedy = errors.New("the file is cut short"), "copy it again; gobw itself never leaves half a file"
 		}
-	case errors.As(err, &kind):
+	}
+	if kind, is := errors.AsType[*json.UnmarshalTypeError](err); is {
 		fe.Place = place(b, kind.Offset)
-		fe.Err = fmt.Errorf("%s is a JSON %s, want %s", kind.Field, kind.Value, jsonKind(kind.Type))
+		fe.Err = fmt.Errorf("%s is a JSON %s, want a value for %v", kind.Field, kind.Value, kind.Type)
 		fe.Remedy = "this is not a file of gobw, or it was edited"
 	}
 	return fe
-}
-
-// jsonKind is what JSON calls a Go type.
-func jsonKind(t reflect.Type) string {
-	switch t.Kind() {
-	case reflect.String:
-		return "a string"
-	case reflect.Bool:
-		return "true or false"
-	case reflect.Slice, reflect.Array:
-		return "a list"
-	case reflect.Struct, reflect.Map:
-		return "an object"
-	default:
-		return "a number (" + t.String() + ")"
-	}
 }
 
 func place(b []byte, offset int64) string {

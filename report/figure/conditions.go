@@ -145,17 +145,12 @@ func (c Conditions) Warnings() []string {
 	return out
 }
 
-// NoteOf is the kind of a warning of either end, and what it says; no kind: it is none of these. Results of before had more kinds.
+// NoteOf is the kind of a warning of either end, and what it says; no kind: it is none of these.
 func NoteOf(warning string) (kind, text string) {
 	warning = strings.TrimPrefix(warning, "peer: ")
 	kind, text, _ = strings.Cut(warning, ": ")
-	switch kind {
-	case Short, "too short", "clock":
-		return Short, text
-	case Noisy, "too noisy", "unsteady", "counters moved":
-		return Noisy, text
-	case Others, "throttled":
-		return Others, text
+	if kind == Short || kind == Noisy || kind == Others {
+		return kind, text
 	}
 	return "", warning
 }

@@ -295,7 +295,7 @@ func (c *Cell) Find(strategy string) *Figure {
 
 // Disturbed tells whether something else had the CPU of either end.
 func (r *Run) Disturbed() bool {
-	return slices.ContainsFunc(r.Warnings, func(w string) bool { return w == "disturbed" || w == "throttled" /* of before */ })
+	return slices.Contains(r.Warnings, "disturbed")
 }
 
 // Disturbed says how many measurements (of a whole grid, or so far) were disturbed, and what to do; nothing where no more than this

@@ -296,7 +296,7 @@ func TestBaselineOfPlan(t *testing.T) {
 		return d
 	}
 	file := filepath.Join(t.TempDir(), "base.json")
-	base, err := json.Marshal(Qualification{Schema: Version, Plan: "p", Tests: []Result{
+	base, err := json.Marshal(Qualification{Schema: report.QualificationSchema, Plan: "p", Tests: []Result{
 		{Name: "steady", Document: other}, {Name: "write", Document: same}, {Name: "grid", Document: grid("pack", 8e9)},
 	}})
 	if err != nil {

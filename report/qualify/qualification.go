@@ -1,6 +1,7 @@
 package qualify
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -10,9 +11,6 @@ import (
 	"github.com/gobw/gobw/report/plain"
 	"github.com/gobw/gobw/report/stats"
 )
-
-// Version is the version of the qualification that this package writes.
-const Version = "gobw.qualification/1"
 
 // Outcome is how a test of a qualification ended: a gate's word, or why it has none.
 type Outcome = stats.Word
@@ -63,9 +61,7 @@ func (q *Qualification) Documents() []*report.Document {
 	var out []*report.Document
 	for i := range q.Tests {
 		if d := q.Tests[i].Document; d != nil {
-			if d.Description == "" {
-				d.Description = q.Tests[i].Name
-			}
+			d.Description = cmp.Or(d.Description, q.Tests[i].Name)
 			out = append(out, d)
 		}
 	}
@@ -74,7 +70,7 @@ func (q *Qualification) Documents() []*report.Document {
 
 // Load reads a saved qualification; nil where the file holds something else.
 func Load(path string) (*Qualification, error) {
-	q, err := report.LoadAs[Qualification](path, report.QualificationPrefix)
+	q, err := report.LoadAs[Qualification](path, report.QualificationSchema)
 	if q == nil || err != nil {
 		return nil, err
 	}
@@ -83,7 +79,7 @@ func Load(path string) (*Qualification, error) {
 			return nil, err
 		}
 	}
-	return q, report.CheckVersion(path, q.Schema, report.QualificationPrefix, report.QualificationNumber)
+	return q, nil
 }
 
 // counts of the tests by outcome.

@@ -135,7 +135,7 @@ func QualificationFormats() []string {
 // Qualification writes a qualification in one of its formats.
 func Qualification(w io.Writer, format string, q *qualify.Qualification) error {
 	whole := *q
-	whole.Schema = qualify.Version
+	whole.Schema = report.QualificationSchema
 	docs := q.Documents()
 	r := result{
 		tables: []table{outcomes(q)}, closing: reasons(q), verdict: q.Summary(), good: q.Outcome == stats.Pass,

@@ -18,7 +18,7 @@ func sampleQualification() *qualify.Qualification {
 	broken := saved("sample")
 	broken.Records, broken.Checks, broken.Complete, broken.Failure = nil, nil, false, "the peer was lost"
 	return &qualify.Qualification{
-		Schema: qualify.Version, Plan: "mine", Version: "v0.1.0", Command: []string{"gobw", "qualify", "mine.yaml", "--peer", "beta"},
+		Schema: report.QualificationSchema, Plan: "mine", Version: "v0.1.0", Command: []string{"gobw", "qualify", "mine.yaml", "--peer", "beta"},
 		Started: start, Finished: start.Add(time.Minute), Label: "software device, not a NIC", Outcome: qualify.Broken, ExitCode: 4,
 		Tests: []qualify.Result{
 			{Name: "write-64k", Command: "gobw write -s 64K", Outcome: stats.Pass, Seconds: 3.1, Document: passed, LeftOut: []string{"bw >= 0.9*line"}},

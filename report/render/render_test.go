@@ -290,12 +290,12 @@ func TestOneLineForEachKindOfNote(t *testing.T) {
 	d.Records, d.Checks, d.Warnings = d.Records[:6], nil, nil
 	for i := range d.Records {
 		d.Records[i].Warnings = []string{
-			fmt.Sprintf("peer: too short: measured for 3 ms, but a test needs %[1]d ms; try -D %[1]d", 5+(i+2)%6),
+			fmt.Sprintf("peer: short: measured for 3 ms, but a test needs %[1]d ms; try -D %[1]d", 5+(i+2)%6),
 			fmt.Sprintf("disturbed: other programs took %d %% of the measuring CPU; try --priority realtime (needs root, or 'ulimit -r 1')", 10+i),
 			fmt.Sprintf("peer: disturbed: other programs took %d %% of the measuring CPU; try --priority realtime (needs root, or 'ulimit -r 1')", 20+i),
 		}
 		if i < 2 {
-			d.Records[i].Warnings = append(d.Records[i].Warnings, "unsteady: the rate moved")
+			d.Records[i].Warnings = append(d.Records[i].Warnings, "noisy: the rate moved")
 		}
 	}
 	d.Complete, d.Failure = false, "the peer is gone"
