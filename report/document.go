@@ -144,8 +144,6 @@ type Share struct {
 type Bandwidth struct {
 	AverageBitsPerS float64 `json:"average_bits_per_s"`
 	PeakBitsPerS    float64 `json:"peak_bits_per_s,omitzero"`
-	// BestSpanBitsPerS is the highest rate of some windows of messages in a row, of a non-contiguous experiment; 0: not looked for.
-	BestSpanBitsPerS float64 `json:"best_span_bits_per_s,omitempty"`
 }
 
 // Latency is in nanoseconds. A percentile is the smallest sample such that at least that share of all samples is not

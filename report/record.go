@@ -53,7 +53,7 @@ func (d *Document) Measured() []Record {
 		for k, run := range p.Runs {
 			r := Record{Plan: plan, Run: k + 1, Messages: run.Messages, Seconds: run.Seconds, Warnings: run.Warnings}
 			r.Bytes = run.Messages * plan.SizeBytes
-			r.Bandwidth = Bandwidth{AverageBitsPerS: run.GoodputBitsPerS, BestSpanBitsPerS: run.BestBitsPerS}
+			r.Bandwidth = Bandwidth{AverageBitsPerS: run.GoodputBitsPerS}
 			if run.Seconds > 0 {
 				r.MessagesPerS = float64(run.Messages) / run.Seconds
 			}

@@ -34,7 +34,7 @@ func (r *run) connect(ctx context.Context, spec plan.Spec) error {
 	if err != nil {
 		return err
 	}
-	if r.end, err = endpoint.New(r.rails, r.plan, endpoint.Options{Planted: r.o.Planted, Step: r.o.Step}); err != nil {
+	if r.end, err = endpoint.New(r.rails, r.plan, endpoint.Options{Step: r.o.Step}); err != nil {
 		if _, said := errors.AsType[*verbs.Error](err); said {
 			return err
 		}

@@ -244,7 +244,7 @@ func (r *exchangeRun) drive(ctx context.Context, s Span) error {
 	if err != nil {
 		return err
 	}
-	t := drive.NewTrace(ticks(2*drive.Slice), 0, r.whole.Record)
+	t := drive.NewTrace(ticks(2*drive.Slice), r.whole.Record)
 	err = drive.New(drive.Task{
 		Plan: r.leads, Round: plan.Round{Local: true}, Job: r.whole, Runner: runner,
 		Devices: flowsTell{r.rails}, PerNs: perNs, Trace: t,

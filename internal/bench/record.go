@@ -53,9 +53,6 @@ func (r *run) record(rd plan.Round, t *drive.Trace, rec *job.Recorder, clock *re
 		out.Bandwidth.AverageBitsPerS = float64(m.Bytes) * 8 / m.Seconds
 		out.MessagesPerS = float64(m.Messages) / m.Seconds
 	}
-	if t.Best.Ticks > 0 {
-		out.Bandwidth.BestSpanBitsPerS = float64(t.Best.Messages) * float64(size) * 8e9 * r.perNs / float64(t.Best.Ticks)
-	}
 	if rec.PeakTicks > 0 && !p.NoPeak {
 		// The runner looks at what was in flight at once; the whole run is a span between two stamps as well.
 		best := float64(rec.PeakBytes) * 8 / (float64(rec.PeakTicks) / r.perNs / 1e9)

@@ -152,19 +152,10 @@ func (r *run) recorder(rd plan.Round) *job.Recorder {
 	return rec
 }
 
-// leastSpan is how many messages the best span of a point has at least: so many that what the window and the receives of the
-// peer let through at once, before it has unpacked, is a small part. 0: a completion does not say that the data is in place.
-func (r *run) leastSpan() uint64 {
-	if p := r.plan.Point(); p != nil && r.spec.Transport == verbs.RC {
-		return uint64(4 * max(p.SendSlots, p.RecvSlots))
-	}
-	return 0
-}
-
 // part runs one job of a round: compile, ready, run, done.
 func (r *run) part(ctx context.Context, rd plan.Round, count, n uint64, rec *job.Recorder, verifying bool) (t *drive.Trace, d figure.Disturbance, err error) {
 	size := r.spec.Sizes[rd.Size]
-	t = drive.NewTrace(r.ticks(2*max(r.sliceLength(), drive.Slice)), r.leastSpan(), rec)
+	t = drive.NewTrace(r.ticks(2*max(r.sliceLength(), drive.Slice)), rec)
 	j, err := r.end.Compile(size, count)
 	if err != nil {
 		return t, d, err

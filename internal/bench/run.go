@@ -34,9 +34,6 @@ type Options struct {
 	WhatLeft bool          // where nobody counts what arrived, the figures are of what left, as perftest's
 	// Lingering is told when that time begins.
 	Lingering func()
-	// Planted is a cost that each message of the non-contiguous experiment bears on purpose: the time that this end spins before
-	// it posts. It needs a runner in Go.
-	Planted time.Duration
 	// Connected is told once, before the first message, what the two ends agreed on.
 	Connected func(Connection)
 	// Step is told each step of a queue pair's life before and after the test: create, init, connect (to RTR, and RTS where this end

@@ -35,42 +35,13 @@ func crossover(k Key, series []Cell) *Crossover {
 	return &Crossover{k, crossing(series[worse : better+1]), float64(series[worse].BlockBytes), float64(series[better].BlockBytes)}
 }
 
-// crossing is the block size at which the speed-up passes 1, of a series that begins below it and ends above. A ratio that
-// falls where it ought to rise is noise more often than not: such neighbours are pooled, so that there is one passage.
+// crossing is the block size at which the speed-up first passes 1, of a series that begins below it and ends above.
 func crossing(series []Cell) float64 {
-	logs := rising(series)
-	for i := 1; i < len(series); i++ {
-		if a, b := logs[i-1], logs[i]; a < 0 && b >= 0 {
+	for i := 1; ; i++ {
+		a, b := math.Log(series[i-1].Question.Speedup), math.Log(series[i].Question.Speedup)
+		if i == len(series)-1 || a < 0 && b >= 0 {
 			x0, x1 := math.Log2(float64(series[i-1].BlockBytes)), math.Log2(float64(series[i].BlockBytes))
 			return math.Exp2(x0 + (x1-x0)*a/(a-b))
 		}
 	}
-	return float64(series[len(series)-1].BlockBytes)
-}
-
-// rising are the logarithms of the speed-ups, made to rise: the closest in least squares (pool adjacent violators).
-func rising(series []Cell) []float64 {
-	type pool struct {
-		sum float64
-		n   int
-	}
-	var pools []pool
-	for _, c := range series {
-		pools = append(pools, pool{math.Log(c.Question.Speedup), 1})
-		for len(pools) > 1 {
-			a, b := &pools[len(pools)-2], &pools[len(pools)-1]
-			if a.sum*float64(b.n) < b.sum*float64(a.n) {
-				break
-			}
-			a.sum, a.n = a.sum+b.sum, a.n+b.n
-			pools = pools[:len(pools)-1]
-		}
-	}
-	out := make([]float64, 0, len(series))
-	for _, p := range pools {
-		for range p.n {
-			out = append(out, p.sum/float64(p.n))
-		}
-	}
-	return out
 }

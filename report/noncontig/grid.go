@@ -3,9 +3,7 @@ package noncontig
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"slices"
-	"strings"
 
 	"github.com/gobw/gobw/report/plain"
 	"github.com/gobw/gobw/report/stats"
@@ -15,8 +13,6 @@ import (
 type Grid struct {
 	Setup  Setup   `json:"setup"`
 	Points []Point `json:"points"`
-	// Missing names the points that were planned and not measured (an interrupted grid).
-	Missing []string `json:"missing,omitempty"`
 
 	// The rest is computed by [Grid.Analyze] from the points alone, again where a document is read.
 	Cells      []Cell      `json:"cells,omitempty"`
@@ -41,7 +37,6 @@ type Setup struct {
 	Kernel         string  `json:"kernel"`      // what packs: "go/avx512"
 	Verify         string  `json:"verify"`
 	Seed           uint64  `json:"seed"`               // of the order of points
-	Planted        float64 `json:"planted,omitempty"`  // share of its speed that the control loses on purpose
 	Priority       string  `json:"priority,omitempty"` // "realtime": both ends ran before all others
 	Events         bool    `json:"events,omitempty"`   // both ends sleep on completion events; CPU is then that of the processes
 }
@@ -69,14 +64,10 @@ func (s *Setup) Segment() int64 { return cmp.Or(s.SegmentBytes, 16<<10) }
 
 // Run is one measurement of a point.
 type Run struct {
-	Order           int     `json:"order"`              // when it was measured, from 0
-	Round           int     `json:"round,omitempty"`    // from 1: what has the same was measured back to back; 0: in no such order
-	Attempts        int     `json:"attempts,omitempty"` // measurements it took, where the first were disturbed
-	Messages        uint64  `json:"messages"`
-	Seconds         float64 `json:"seconds"`
-	GoodputBitsPerS float64 `json:"goodput_bits_per_s"`
-	// BestBitsPerS is the goodput of the best span of some windows of messages: what else ran hardly lowers it. 0: none was seen.
-	BestBitsPerS     float64  `json:"best_bits_per_s,omitempty"`
+	Round            int      `json:"round,omitempty"` // from 1: what has the same was measured back to back
+	Messages         uint64   `json:"messages"`
+	Seconds          float64  `json:"seconds"`
+	GoodputBitsPerS  float64  `json:"goodput_bits_per_s"`
 	P50Ns            float64  `json:"p50_ns"`
 	P99Ns            *float64 `json:"p99_ns,omitempty"`
 	CPUNsPerByte     float64  `json:"cpu_ns_per_byte"`
@@ -112,7 +103,7 @@ type Cell struct {
 	Winner string `json:"winner,omitempty"`
 	// Question is the device's own way against the pack kernel; nil where one of them is missing.
 	Question *Judgement `json:"question,omitempty"`
-	Control  *Judgement `json:"control,omitempty"` // the device's own way against itself, or against itself with a planted cost
+	Control  *Judgement `json:"control,omitempty"` // the device's own way against itself
 }
 
 // Figure is one strategy within a cell: medians over the runs.
@@ -121,11 +112,12 @@ type Figure struct {
 	Goodput          stats.Summary `json:"goodput_bits_per_s"`
 	Goodputs         []float64     `json:"-"` // of the runs, in bits/s
 	P50Ns            float64       `json:"p50_ns"`
-	P99Ns            *float64      `json:"p99_ns,omitempty"`
 	CPUNsPerByte     float64       `json:"cpu_ns_per_byte"`
 	PeerCPUNsPerByte float64       `json:"peer_cpu_ns_per_byte"`
 	WRs              int           `json:"wrs"`
 	SGEs             int           `json:"sges"`
+
+	point *Point
 }
 
 // AsGiven is the stride of layouts that were given one by one: they are no series of block sizes.
@@ -163,39 +155,21 @@ func (p *Point) key() Key {
 	return Key{Shape: p.Shape, SizeBytes: p.SizeBytes, Stride: p.Stride}
 }
 
-// Goodputs of the runs, in bits/s.
-func (p *Point) Goodputs() []float64 {
-	return pick(p.Runs, func(r *Run) float64 { return r.GoodputBitsPerS })
-}
-
-func pick(runs []Run, f func(*Run) float64) []float64 {
-	out := make([]float64, len(runs))
-	for i := range runs {
-		out[i] = f(&runs[i])
-	}
-	return out
-}
-
 func (p *Point) figure() Figure {
-	f := Figure{
-		Strategy: p.Strategy, WRs: p.WRs, SGEs: p.SGEs,
-		Goodputs:         p.Goodputs(),
-		P50Ns:            stats.Median(pick(p.Runs, func(r *Run) float64 { return r.P50Ns })),
-		CPUNsPerByte:     stats.Median(pick(p.Runs, func(r *Run) float64 { return r.CPUNsPerByte })),
-		PeerCPUNsPerByte: stats.Median(pick(p.Runs, func(r *Run) float64 { return r.PeerCPUNsPerByte })),
-	}
-	f.Goodput = stats.Summarize(f.Goodputs, stats.DefaultConfidence)
-	var p99 []float64
-	for i := range p.Runs {
-		if v := p.Runs[i].P99Ns; v != nil {
-			p99 = append(p99, *v)
+	of := func(f func(*Run) float64) []float64 {
+		out := make([]float64, len(p.Runs))
+		for i := range p.Runs {
+			out[i] = f(&p.Runs[i])
 		}
+		return out
 	}
-	if len(p99) > 0 {
-		m := stats.Median(p99)
-		f.P99Ns = &m
+	goodputs := of(func(r *Run) float64 { return r.GoodputBitsPerS })
+	return Figure{
+		Strategy: p.Strategy, WRs: p.WRs, SGEs: p.SGEs, Goodputs: goodputs, Goodput: stats.Summarize(goodputs, stats.DefaultConfidence), point: p,
+		P50Ns:            stats.Median(of(func(r *Run) float64 { return r.P50Ns })),
+		CPUNsPerByte:     stats.Median(of(func(r *Run) float64 { return r.CPUNsPerByte })),
+		PeerCPUNsPerByte: stats.Median(of(func(r *Run) float64 { return r.PeerCPUNsPerByte })),
 	}
-	return f
 }
 
 // Analyze computes cells, crossovers and the summary from the points. It is deterministic.
@@ -222,6 +196,10 @@ func (n *Grid) Keys() []Key {
 
 // cells groups the points by layout, in the order shape, message size, stride, block size.
 func (n *Grid) cells() []Cell {
+	type place struct {
+		Key
+		layout string
+	}
 	var out []Cell
 	places := map[place]int{}
 	for i := range n.Points {
@@ -229,16 +207,17 @@ func (n *Grid) cells() []Cell {
 		if len(p.Runs) == 0 {
 			continue
 		}
-		at, known := places[p.place()]
+		of := place{p.key(), p.Layout}
+		at, known := places[of]
 		if !known {
 			at = len(out)
-			places[p.place()] = at
+			places[of] = at
 			out = append(out, Cell{Key: p.key(), BlockBytes: p.BlockBytes, Blocks: p.Blocks, Bytes: p.SizeBytes, Layout: p.Layout})
 		}
 		out[at].Strategies = append(out[at].Strategies, p.figure())
 	}
 	for _, c := range out {
-		slices.SortFunc(c.Strategies, func(a, b Figure) int { return cmp.Compare(StrategyRank(a.Strategy), StrategyRank(b.Strategy)) })
+		slices.SortStableFunc(c.Strategies, func(a, b Figure) int { return cmp.Compare(StrategyRank(a.Strategy), StrategyRank(b.Strategy)) })
 	}
 	slices.SortStableFunc(out, func(a, b Cell) int {
 		return cmp.Or(
@@ -298,89 +277,6 @@ func (r *Run) Disturbed() bool {
 	return slices.Contains(r.Warnings, "disturbed")
 }
 
-// Disturbed says how many measurements (of a whole grid, or so far) were disturbed, and what to do; nothing where no more than this
-// share were.
-func (n *Grid) Disturbed(share float64, measurements string) string {
-	runs, disturbed := 0, 0
-	for i := range n.Points {
-		for k := range n.Points[i].Runs {
-			if runs++; n.Points[i].Runs[k].Disturbed() {
-				disturbed++
-			}
-		}
-	}
-	if float64(disturbed) <= share*float64(runs) {
-		return ""
-	}
-	return fmt.Sprintf("disturbed: %d of %d %s", disturbed, runs, measurements) +
-		plain.When(n.Setup.Priority == "" && 5*disturbed > runs, "; try "+plain.Realtime)
-}
-
-// summary says the outcome in plain words: a sentence for each series of block sizes that has a verdict, and one for all open
-// cells of a shape.
-func (n *Grid) summary() []string {
-	var out []string
-	keys := slices.DeleteFunc(n.Keys(), func(k Key) bool { return len(n.judged(k)) == 0 })
-	for _, shape := range slices.Compact(plain.Each(keys, func(k Key) string { return k.Shape })) {
-		var open []Cell
-		var where []string // the series of these
-		mixed := false     // one of them has verdicts, too
-		for _, k := range keys {
-			if unknown := undecided(n.judged(k)); k.Shape == shape && len(unknown) > 0 {
-				open, where = append(open, unknown...), append(where, n.seriesName(k))
-				mixed = mixed || len(unknown) < len(n.judged(k))
-			}
-		}
-		remedy := n.settled(open)
-		for _, k := range keys {
-			if cells := n.judged(k); k.Shape == shape && len(undecided(cells)) < len(cells) {
-				out = append(out, n.seriesName(k)+": "+n.seriesInWords(k, cells, plain.When(len(where) == 1, "%s", remedy)))
-			}
-		}
-		if len(where) > 1 {
-			where[0] = fmt.Sprintf("%s, %d series", ShapeName(shape), len(where))
-		}
-		if device, cpu := Sides(shape); len(where) > 1 && mixed {
-			out = append(out, fmt.Sprintf("%s: %s of %s against %s are open%s", where[0], plain.Plural(len(open), "row"), device, cpu, remedy))
-		} else if len(where) > 0 && !mixed {
-			out = append(out, fmt.Sprintf("%s: cannot tell whether %s or %s is faster%s", where[0], device, cpu, remedy))
-		}
-	}
-	if text := n.controlInWords(); text != "" {
-		out = append(out, text)
-	}
-	if text := n.Disturbed(0, "measurements"); text != "" {
-		out = append(out, text)
-	}
-	if len(n.Missing) > 0 {
-		out = append(out, fmt.Sprintf("interrupted: %d measurements are missing", len(n.Missing)))
-	}
-	return out
-}
-
-// controlInWords counts what the verdicts say of the control: of the same strategy measured twice, or of a planted cost.
-func (n *Grid) controlInWords() string {
-	count := map[stats.Word]int{}
-	all := 0
-	for i := range n.Cells {
-		if c := n.Cells[i].Control; c != nil {
-			count[c.Word]++
-			all++
-		}
-	}
-	if all == 0 {
-		return ""
-	}
-	what := "control: the same strategy twice" + plain.When(n.Setup.Planted > 0, ", once with %s added cost", stats.Percent(n.Setup.Planted))
-	var parts []string
-	for _, w := range []stats.Word{stats.Same, stats.Worse, stats.Better, stats.CannotTell} {
-		if count[w] > 0 {
-			parts = append(parts, fmt.Sprintf("%q in %d", w, count[w]))
-		}
-	}
-	return fmt.Sprintf("%s: %s of %d cells", what, strings.Join(parts, ", "), all)
-}
-
 // ShapeName is a shape with the course's name for it: "gather (G-WR)".
 func ShapeName(shape string) string {
 	if i := shapeRank(shape); i >= 0 {
@@ -424,115 +320,4 @@ func (n *Grid) judged(k Key) (out []Cell) {
 		}
 	}
 	return out
-}
-
-// undecided are those of them without a verdict.
-func undecided(cells []Cell) (out []Cell) {
-	for _, c := range cells {
-		if c.Question.Word == stats.CannotTell {
-			out = append(out, c)
-		}
-	}
-	return out
-}
-
-func (n *Grid) seriesName(k Key) string {
-	return ShapeName(k.Shape) + ", " + k.What() + plain.When(k.Stride != AsGiven, ", stride %s", k.Stride)
-}
-
-// seriesInWords sorts the cells of a series, block sizes rising, by their verdicts. The remedy is for the open ones.
-func (n *Grid) seriesInWords(k Key, cells []Cell, remedy string) string {
-	device, cpu := Sides(k.Shape)
-	by := map[stats.Word][]Cell{}
-	for _, c := range cells {
-		by[c.Question.Word] = append(by[c.Question.Word], c)
-	}
-	ours, theirs := by[stats.Better], by[stats.Worse]
-	if x := n.CrossoverOf(k); x != nil {
-		return fmt.Sprintf("%s wins from about %s blocks (between %s and %s), %s; below, %s wins, %s", device, plain.Bytes(x.BlockBytes),
-			plain.Bytes(x.Low), plain.Bytes(x.High), mostInWords(ours), cpu, mostInWords(theirs))
-	}
-	open := by[stats.CannotTell]
-	var parts []string
-	if len(cells) > 1 && k.Stride != AsGiven {
-		parts = append(parts, "no crossover seen")
-	}
-	in := func(chosen []Cell) string { return cellsInWords(k, cells, chosen) }
-	if len(ours) > 0 {
-		parts = append(parts, fmt.Sprintf("%s wins %s, %s", device, in(ours), mostInWords(ours)))
-	}
-	if len(theirs) > 0 {
-		parts = append(parts, fmt.Sprintf("%s wins %s, %s", cpu, in(theirs), mostInWords(theirs)))
-	}
-	if same := by[stats.Same]; len(same) > 0 {
-		parts = append(parts, fmt.Sprintf("%s and %s are the same %s", device, cpu, in(same)))
-	}
-	if len(open) > 0 {
-		parts = append(parts, "cannot tell "+in(open)+remedy)
-	}
-	return strings.Join(parts, "; ")
-}
-
-// settled says how many rounds would likely decide the cells that are open, or half of them where there are several.
-func (n *Grid) settled(open []Cell) string {
-	var rounds []int
-	for i := range open {
-		if open[i].Question.Cause == stats.TooFew {
-			if len(n.Missing) > 0 {
-				return fmt.Sprintf(": not all of the %d rounds are measured", n.Setup.Runs)
-			}
-			return fmt.Sprintf("; try --runs 20 (at least %d)", stats.LeastPairs(stats.DefaultConfidence))
-		}
-		var pairs int
-		if _, err := fmt.Sscanf(open[i].Question.Settle, "--pairs %d", &pairs); err == nil && pairs > 0 {
-			rounds = append(rounds, pairs)
-		}
-	}
-	half := (len(open) + 1) / 2
-	if half == 0 {
-		return ""
-	}
-	if len(rounds) < half {
-		return "; more rounds do not help: the machine is too noisy"
-	}
-	slices.Sort(rounds)
-	return fmt.Sprintf("; try --runs %d", rounds[half-1]) + plain.When(len(open) > 1, ", probably enough for half of these rows")
-}
-
-// cellsInWords is "at 64 B and 256 B to 1 KiB blocks": three neighbours of the series or more become a range.
-func cellsInWords(k Key, all, chosen []Cell) string {
-	index := func(i int) int {
-		return slices.IndexFunc(all, func(c Cell) bool { return c.Layout == chosen[i].Layout })
-	}
-	var parts []string
-	for i := 0; i < len(chosen); {
-		end := i
-		for k.Stride != AsGiven && end+1 < len(chosen) && index(end+1) == index(end)+1 {
-			end++
-		}
-		if end-i >= 2 {
-			parts = append(parts, chosen[i].name()+" to "+chosen[end].name())
-		} else {
-			for j := i; j <= end; j++ {
-				parts = append(parts, chosen[j].name())
-			}
-		}
-		i = end + 1
-	}
-	last := len(parts) - 1
-	words := "at " + strings.Join(parts[:max(last, 1)], ", ")
-	words += plain.When(last > 0, " and %s", parts[last])
-	if k.Stride == AsGiven {
-		return words
-	}
-	return words + " blocks"
-}
-
-// mostInWords is the largest ratio and, of several cells, where it is: "2.1× at 64 B".
-func mostInWords(cells []Cell) string {
-	best := slices.MaxFunc(cells, func(a, b Cell) int {
-		return cmp.Compare(math.Abs(math.Log(a.Question.Speedup)), math.Abs(math.Log(b.Question.Speedup)))
-	})
-	times := best.Question.Speedup
-	return fmt.Sprintf("%.2g×", max(times, 1/times)) + plain.When(len(cells) > 1, " at %s", best.name())
 }

@@ -1,7 +1,6 @@
 package noncontig_test
 
 import (
-	"cmp"
 	"math"
 	"math/rand/v2"
 	"strings"
@@ -37,7 +36,7 @@ func knownCosts(noise float64, runs int) *noncontig.Grid {
 				}
 				for i := range runs {
 					ns := s.ns * math.Exp(noise*r.NormFloat64())
-					p.Runs = append(p.Runs, noncontig.Run{Order: i, Round: i + 1, Messages: 1000, Seconds: 0.1, GoodputBitsPerS: float64(total) * 8e9 / ns, P50Ns: ns * 16})
+					p.Runs = append(p.Runs, noncontig.Run{Round: i + 1, Messages: 1000, Seconds: 0.1, GoodputBitsPerS: float64(total) * 8e9 / ns, P50Ns: ns * 16})
 				}
 				n.Points = append(n.Points, p)
 			}
@@ -117,15 +116,15 @@ func TestNoncontigCrossoverLiesBetweenVerdicts(t *testing.T) {
 
 // TestNoncontigUnderDrift: on a machine whose speed wanders by 30 % from round to round, with a run in ten disturbed, a planted
 // cost of 10 % is found in nine tenths of cells, a strategy against itself is hardly ever called faster or slower, and
-// mostly the same; and without rounds, as earlier versions measured, hardly anything is.
+// mostly the same.
 func TestNoncontigUnderDrift(t *testing.T) {
-	grid := func(seed uint64, planted float64, rounds bool) *noncontig.Grid {
+	grid := func(seed uint64, planted float64) *noncontig.Grid {
 		r := rand.New(rand.NewPCG(seed, 3))
-		n := &noncontig.Grid{Setup: noncontig.Setup{Planted: planted}}
+		n := &noncontig.Grid{}
 		for _, block := range []int64{64, 128, 256, 512, 1024, 2048, 4096} {
 			speed := 1.0
 			points := map[string]*noncontig.Point{}
-			for run := range 12 {
+			for run := range 20 {
 				speed *= math.Exp(0.3 * r.NormFloat64())
 				for _, s := range []string{"gather-write", "pack", noncontig.Control} {
 					if points[s] == nil {
@@ -138,15 +137,10 @@ func TestNoncontigUnderDrift(t *testing.T) {
 					case noncontig.Control:
 						g *= 1 - planted
 					}
-					time := 1e9 / g * math.Exp(0.01*r.NormFloat64())
 					if r.IntN(10) == 0 {
-						g *= 1 - 0.3*r.Float64() // the processor was away, which the median message does not see
+						g *= 1 - 0.3*r.Float64() // the processor was away
 					}
-					one := noncontig.Run{GoodputBitsPerS: 1e9 * g, P50Ns: time}
-					if rounds {
-						one.Round = run + 1
-					}
-					points[s].Runs = append(points[s].Runs, one)
+					points[s].Runs = append(points[s].Runs, noncontig.Run{Round: run + 1, GoodputBitsPerS: 1e9 * g})
 				}
 			}
 			for _, s := range []string{"gather-write", "pack", noncontig.Control} {
@@ -156,10 +150,10 @@ func TestNoncontigUnderDrift(t *testing.T) {
 		n.Analyze()
 		return n
 	}
-	count := func(planted float64, rounds bool) (pack, control map[stats.Word]int, all int) {
+	count := func(planted float64) (pack, control map[stats.Word]int, all int) {
 		pack, control = map[stats.Word]int{}, map[stats.Word]int{}
 		for seed := range uint64(40) {
-			for _, c := range grid(seed, planted, rounds).Cells {
+			for _, c := range grid(seed, planted).Cells {
 				pack[c.Question.Word]++
 				control[c.Control.Word]++
 				all++
@@ -167,109 +161,15 @@ func TestNoncontigUnderDrift(t *testing.T) {
 		}
 		return pack, control, all
 	}
-	pack, control, all := count(0, true)
-	if got := control[stats.Better] + control[stats.Worse]; got > all*4/100 || control[stats.Same] < all*9/10 {
-		t.Errorf("a strategy against itself: %v of %d, want 99 %% without an alarm, 90 %% the same", control, all)
+	pack, control, all := count(0)
+	if got := control[stats.Better] + control[stats.Worse]; got > all*4/100 || control[stats.Same] < all*3/4 {
+		t.Errorf("a strategy against itself: %v of %d, want 96 %% without an alarm, three quarters the same", control, all)
 	}
 	if pack[stats.Better] < all*9/10 || pack[stats.Worse] > 0 {
 		t.Errorf("a strategy that is 10 %% slower: %v of %d, want 90 %% found", pack, all)
 	}
-	if _, control, _ = count(0.1, true); control[stats.Worse] < all*9/10 {
+	if _, control, _ = count(0.1); control[stats.Worse] < all*9/10 {
 		t.Errorf("a planted cost of 10 %%: %v of %d, want 90 %% found", control, all)
-	}
-	if pack, _, _ = count(0, false); pack[stats.Better] > all/2 {
-		t.Errorf("without rounds: %v of %d: the drift of this test is too small to show what pairs are for", pack, all)
-	}
-}
-
-// TestNoncontigOnBusyMachine: where goodput and the median time are those of waiting for a processor, the best spans tell: a
-// planted cost is found, a strategy against itself is the same. Rounds without a span are left out; where hardly any has
-// one, nothing is told; and where goodput tells, the spans are not asked.
-func TestNoncontigOnBusyMachine(t *testing.T) {
-	count := func(planted, seen, noise float64) map[stats.Word]int {
-		words := map[stats.Word]int{}
-		for seed := range uint64(60) {
-			r := rand.New(rand.NewPCG(seed, 7))
-			n := &noncontig.Grid{Setup: noncontig.Setup{Planted: planted}}
-			for _, block := range []int64{64, 256, 1024, 4096} {
-				for _, s := range []string{"gather-send", noncontig.Control} {
-					p := noncontig.Point{Shape: "both", Strategy: s, Layout: plain.Bytes(float64(block)), BlockBytes: block, Stride: "2x", SizeBytes: 1 << 16}
-					for run := range 21 {
-						g := 1e9
-						if s == noncontig.Control {
-							g *= 1 - planted
-						}
-						one := noncontig.Run{Round: run + 1, GoodputBitsPerS: g * math.Exp(noise*r.NormFloat64())}
-						if r.Float64() < seen {
-							one.BestBitsPerS = g * math.Exp(0.02*r.NormFloat64())
-						}
-						p.Runs = append(p.Runs, one)
-					}
-					n.Points = append(n.Points, p)
-				}
-			}
-			n.Analyze()
-			for _, c := range n.Cells {
-				words[c.Control.Word]++
-			}
-		}
-		return words
-	}
-	const all = 60 * 4
-	if w := count(0.1, 0.8, 1); w[stats.Worse] < all*95/100 || w[stats.Better] > all*2/100 {
-		t.Errorf("a planted cost of 10 %%: %v of %d, want 95 %% found, 2 %% the other way at most", w, all)
-	}
-	if w := count(0, 0.8, 1); w[stats.Same] < all*9/10 || w[stats.Better]+w[stats.Worse] > all*4/100 {
-		t.Errorf("a strategy against itself: %v of %d, want 90 %% the same", w, all)
-	}
-	if w := count(0.1, 0.1, 1); w[stats.CannotTell] < all*95/100 {
-		t.Errorf("with spans in one run of ten: %v of %d, want no verdict", w, all)
-	}
-}
-
-// TestNoncontigTwoFigures: where one figure cannot tell the other does; where they contradict each other, nothing is told.
-func TestNoncontigTwoFigures(t *testing.T) {
-	for name, tt := range map[string]struct {
-		goodput, time float64 // of pack over gather-write
-		noisy         bool    // the goodput
-		shape         string
-		want          stats.Word
-		by            string
-	}{
-		"both":               {goodput: 0.8, time: 1.25, want: stats.Better, by: "by goodput and p50 time"},
-		"time alone":         {goodput: 0.9, time: 1.25, noisy: true, want: stats.Better, by: "by p50 time"},
-		"goodput alone":      {goodput: 0.8, time: 1, want: stats.Better, by: "by goodput"},
-		"contrary":           {goodput: 0.8, time: 0.8, want: stats.CannotTell, by: "goodput says faster"},
-		"the same":           {goodput: 1, time: 1, want: stats.Same, by: "by goodput and p50 time"},
-		"a SEND has no time": {goodput: 1, time: 1.25, shape: "both", want: stats.Same, by: "by goodput:"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			shape := cmp.Or(tt.shape, "gather")
-			device, cpu := noncontig.Sides(shape)
-			n := &noncontig.Grid{}
-			for _, s := range []string{device, cpu} {
-				p := noncontig.Point{Shape: shape, Strategy: s, Layout: "a", BlockBytes: 64, Stride: "2x", SizeBytes: 4096}
-				for i := range 12 {
-					r := noncontig.Run{Round: i + 1, GoodputBitsPerS: 1e9, P50Ns: 1000}
-					if s == cpu {
-						r.GoodputBitsPerS, r.P50Ns = tt.goodput*1e9, tt.time*1000
-						if tt.noisy {
-							r.GoodputBitsPerS *= math.Exp(0.5 * math.Sin(float64(i*i)))
-						}
-					}
-					p.Runs = append(p.Runs, r)
-				}
-				n.Points = append(n.Points, p)
-			}
-			n.Analyze()
-			c := n.Cells[0]
-			if c.Question.Word != tt.want || !strings.Contains(c.Question.Reason, tt.by) {
-				t.Errorf("%s: %s; want %s, %q", c.Question.Word, c.Question.Reason, tt.want, tt.by)
-			}
-			if want := plain.When(tt.want == stats.Better, "%s", device); c.Winner != want {
-				t.Errorf("winner %q, want %q", c.Winner, want)
-			}
-		})
 	}
 }
 
@@ -303,7 +203,7 @@ func TestNoncontigNoDifference(t *testing.T) {
 		return n
 	}
 	for spread, want := range map[float64]string{
-		0.005: "no crossover seen; gather-write and pack are the same at 64 B and 128 B blocks", 0.1: "cannot tell whether gather-write or pack is faster; more rounds do not help: the machine is too noisy",
+		0.005: "gather (G-WR), 4 KiB messages, stride 2x: no crossover seen; gather-write and pack are the same at 64 B, 128 B", 0.3: "cannot tell: 2 of 2 rows; for half of them try --runs 177",
 	} {
 		n := grid(spread)
 		for _, c := range n.Cells {
@@ -311,7 +211,7 @@ func TestNoncontigNoDifference(t *testing.T) {
 				t.Errorf("block %d: got winner %q, want none", c.BlockBytes, c.Winner)
 			}
 		}
-		if got, want := n.Summary[0], "gather (G-WR), 4 KiB messages, stride 2x: "+want; got != want {
+		if got := n.Summary[0]; got != want {
 			t.Errorf("got  %s\nwant %s", got, want)
 		}
 	}
@@ -322,13 +222,13 @@ func TestNoncontigFewRounds(t *testing.T) {
 	for _, rounds := range []int{1, 4} {
 		n := knownCosts(0.01, rounds)
 		n.Analyze()
-		want := "gather (G-WR), 2 series: cannot tell whether gather-write or pack is faster; try --runs 20 (at least 6)"
+		want := "cannot tell: 14 of 14 rows; for half of them try --runs 20"
 		if n.Summary[0] != want {
 			t.Errorf("%d rounds: %q, want %q", rounds, n.Summary[0], want)
 		}
-		n.Setup.Runs, n.Missing = 20, []string{"gather/pack run 9"}
+		n.Setup.Runs = 20
 		n.Analyze()
-		if want = "is faster: not all of the 20 rounds are measured"; !strings.HasSuffix(n.Summary[0], want) {
+		if want = "cannot tell: 14 of 14 rows"; n.Summary[0] != want {
 			t.Errorf("interrupted: %q, want %q", n.Summary[0], want)
 		}
 	}
@@ -344,7 +244,7 @@ func TestNoncontigNoCrossoverInRange(t *testing.T) {
 	}
 	n.Points = few
 	n.Analyze()
-	want := "no crossover seen; gather-write wins at 1 KiB to 4 KiB blocks"
+	want := "no crossover seen; gather-write wins at 1 KiB, 2 KiB, 4 KiB"
 	if got := n.Summary[0]; !strings.Contains(got, want) || len(n.Crossovers) != 0 {
 		t.Errorf("got %q at %v, want %q in it", got, n.Crossovers, want)
 	}
@@ -360,7 +260,7 @@ func TestGridsOfEarlierVersionsAreJudged(t *testing.T) {
 	}
 	n.Cells = []noncontig.Cell{{Strategies: []noncontig.Figure{{Strategy: "gather-write"}, {Strategy: "pack"}}}}
 	n.Analyze()
-	if len(n.Cells) != 14 || n.Cells[0].Winner != "pack" || n.Cells[0].Question.Goodput.Pairs {
-		t.Errorf("%d cells, the first won by %q: %+v; want 14, pack, judged without pairs", len(n.Cells), n.Cells[0].Winner, n.Cells[0].Question)
+	if len(n.Cells) != 14 || n.Cells[0].Winner != "pack" || !n.Cells[0].Question.Goodput.Pairs {
+		t.Errorf("%d cells, the first won by %q: %+v; want 14, pack, runs paired in their order", len(n.Cells), n.Cells[0].Winner, n.Cells[0].Question)
 	}
 }

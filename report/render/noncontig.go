@@ -153,10 +153,7 @@ func (n experiment) goodputGrid(t noncontigTable) table {
 		}
 		ratio := "-"
 		if c.Question != nil {
-			ratio = fmt.Sprintf("%.2f", c.Question.Speedup)
-			for _, mark := range []string{byMark(c.Question), verdictMark(c.Question)} {
-				ratio += plain.When(mark != "", " %s", mark)
-			}
+			ratio = strings.TrimSpace(fmt.Sprintf("%.2f %s", c.Question.Speedup, verdictMark(c.Question)))
 		}
 		row = append(row, ratio)
 		if controlled && c.Control != nil {
@@ -173,8 +170,6 @@ func (n experiment) goodputGrid(t noncontigTable) table {
 		{winnerMark, "the fastest strategy of its row, not counting contiguous"},
 		{sameMark, fmt.Sprintf("the same, within %.0f %%", 100*stats.DefaultMargin)},
 		{openMark, "cannot tell whether they differ"},
-		{timeMark, fmt.Sprintf("ratio of the median message times instead, %s / %s; above 1: %[2]s is faster", cpu, device)},
-		{bestMark, fmt.Sprintf("ratio of the highest goodputs within each run instead, %s / %s", device, cpu)},
 	} {
 		marked := func(cell string) bool { return strings.Contains(cell+" ", " "+m.mark+" ") }
 		if slices.ContainsFunc(g.Rows, func(row []string) bool { return slices.ContainsFunc(row[g.keys:], marked) }) {
@@ -192,32 +187,25 @@ const (
 	winnerMark = "*"
 	sameMark   = "≈"
 	openMark   = "?"
-	timeMark   = "t"
-	bestMark   = "b"
 )
-
-// byMark is behind a ratio that is of another figure than goodput.
-func byMark(j *noncontig.Judgement) string {
-	return map[string]string{noncontig.ByTime: timeMark, noncontig.ByBest: bestMark}[j.By]
-}
 
 func verdictMark(j *noncontig.Judgement) string {
 	return map[stats.Word]string{stats.Same: sameMark, stats.CannotTell: openMark}[j.Word]
 }
 
 // known is a figure in a table's unit, where there is one.
-func known(v *float64, scale float64) string {
-	if v == nil || *v == 0 {
+func known(v, scale float64) string {
+	if v == 0 {
 		return "-"
 	}
-	return plain.Number(*v * scale)
+	return plain.Number(v * scale)
 }
 
 // costGrid sets latency, CPU time and requests of the device's way and of the CPU's side by side.
 func (n experiment) costGrid(t noncontigTable) table {
 	device, cpu := noncontig.Sides(t.Shape)
 	g := n.grid(t, fmt.Sprintf("cost of a message: first %s, then %s", device, cpu))
-	g.Header = append(g.Header, "p50 us", "p99 us", "CPU ns/KiB", "peer CPU ns/KiB", "WRs", "SGEs")
+	g.Header = append(g.Header, "p50 us", "CPU ns/KiB", "peer CPU ns/KiB", "WRs", "SGEs")
 	for i := range t.cells {
 		c := &t.cells[i]
 		a, b := c.Find(device), c.Find(cpu)
@@ -232,10 +220,9 @@ func (n experiment) costGrid(t noncontigTable) table {
 		}
 		_, row := t.place(c)
 		row = append(row,
-			pair(func(f *noncontig.Figure) string { return known(&f.P50Ns, 1e-3) }), // 0 of unreliable transports: the message has left, and no more is said
-			pair(func(f *noncontig.Figure) string { return known(f.P99Ns, 1e-3) }),
+			pair(func(f *noncontig.Figure) string { return known(f.P50Ns, 1e-3) }), // 0 of unreliable transports: the message has left, and no more is said
 			pair(func(f *noncontig.Figure) string { return plain.Number(f.CPUNsPerByte * 1024) }),
-			pair(func(f *noncontig.Figure) string { return known(&f.PeerCPUNsPerByte, 1024) }),
+			pair(func(f *noncontig.Figure) string { return known(f.PeerCPUNsPerByte, 1024) }),
 			pair(func(f *noncontig.Figure) string { return strconv.Itoa(f.WRs) }),
 			pair(func(f *noncontig.Figure) string { return strconv.Itoa(f.SGEs) }))
 		g.Rows = append(g.Rows, row)

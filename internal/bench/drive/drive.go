@@ -288,9 +288,6 @@ func (d *Driver) account(began job.Ticks, p job.Progress) {
 		d.Trace.firstStep, d.Trace.skipped = now, p.Completed
 	}
 	d.p = p
-	if !d.stopping {
-		d.Trace.Best.add(p)
-	}
 	if start := d.start(); d.Limits.Lead > 0 && d.Limits.Duration > 0 && start > 0 {
 		m := &mark{at: now, p: p, threads: d.Threads()}
 		opens, closes := start+d.Limits.Lead, start+d.Limits.Duration-d.Limits.Tail

@@ -38,7 +38,7 @@ func TestWindowThatIsMissed(t *testing.T) {
 			Ours: true,
 			Task: Task{
 				Plan: settled(t, plan.Spec{Operation: plan.Write, Kind: plan.Bandwidth}, true, plan.Peer{}), PerNs: 1, Job: &job.Job{Shape: job.Stream},
-				Limits: Limits{Duration: 1000 * ms, Lead: 200 * ms, Tail: 200 * ms}, Trace: NewTrace(ms, 0, &job.Recorder{}),
+				Limits: Limits{Duration: 1000 * ms, Lead: 200 * ms, Tail: 200 * ms}, Trace: NewTrace(ms, &job.Recorder{}),
 			},
 		}
 		first := job.Now() - c.late

@@ -15,37 +15,9 @@ type Trace struct {
 	skipped    uint64         // messages complete by then
 	lastChange job.Ticks
 	Series     Series
-	Best       BestSpan
 	Counters   map[string]int64
 	// Recorder holds the samples and ticks of the measured interval: the job's own, and from the end of a sampling window on a copy.
 	Recorder *job.Recorder
-}
-
-// BestSpan finds the highest rate of any span of a round, from completion to completion, of at least so many messages. Other
-// work on the machine lowers the rate of a round; a span in which both ends had their processors shows what the way itself can do.
-type BestSpan struct {
-	least    uint64 // messages; 0: no spans are looked at
-	from     job.Progress
-	Messages uint64
-	Ticks    job.Ticks
-}
-
-func (s *BestSpan) add(p job.Progress) {
-	if s.least == 0 || p.Completed == 0 {
-		return
-	}
-	if s.from.Completed == 0 { // what came before the first slice's end is the filling of the window
-		s.from = p
-		return
-	}
-	n, ticks := p.Completed-s.from.Completed, p.LastDone-s.from.LastDone
-	if n < s.least || ticks <= 0 {
-		return
-	}
-	if s.Ticks == 0 || float64(n)*float64(s.Ticks) > float64(s.Messages)*float64(ticks) {
-		s.Messages, s.Ticks = n, ticks
-	}
-	s.from = p
 }
 
 type mark struct {
@@ -161,8 +133,7 @@ func follow(all, p job.Progress) job.Progress {
 	return all
 }
 
-// NewTrace makes a trace with a time series of intervals so long, a best span of at least so many messages (0: none), and what the
-// job records.
-func NewTrace(interval job.Ticks, leastSpan uint64, rec *job.Recorder) *Trace {
-	return &Trace{Series: newSeries(interval), Best: BestSpan{least: leastSpan}, Recorder: rec}
+// NewTrace makes a trace with a time series of intervals so long, and what the job records.
+func NewTrace(interval job.Ticks, rec *job.Recorder) *Trace {
+	return &Trace{Series: newSeries(interval), Recorder: rec}
 }

@@ -3,7 +3,6 @@ package endpoint
 import (
 	"fmt"
 	"math"
-	"time"
 
 	"github.com/gobw/gobw/internal/plan"
 	"github.com/gobw/gobw/pattern"
@@ -29,11 +28,11 @@ type movement struct {
 }
 
 // workloadOf picks the workload of a plan.
-func workloadOf(p *plan.Settled, planted time.Duration) workload {
+func workloadOf(p *plan.Settled) workload {
 	if p.Point() == nil {
 		return contiguous{}
 	}
-	w := &layouts{Point: p.Point(), planted: planted}
+	w := &layouts{Point: p.Point()}
 	w.segments = []pattern.Segment{{Layout: w.Layout}}
 	if w.Strategy.Cut == plan.Segments {
 		w.segments = w.Layout.Segments(w.Load.SegmentBytes)

@@ -64,15 +64,14 @@ type slot struct {
 
 // Options is what an endpoint needs beside its plan and its rails.
 type Options struct {
-	Planted time.Duration                         // a cost that each message of the non-contiguous experiment bears on purpose
-	Step    func(name string, took time.Duration) // told each step of a queue pair's life; nil: nobody wants to know
-	Sparse  bool                                  // nobody tells how much was sent: what no message has reached is as it was before
+	Step   func(name string, took time.Duration) // told each step of a queue pair's life; nil: nobody wants to know
+	Sparse bool                                  // nobody tells how much was sent: what no message has reached is as it was before
 }
 
 // New makes every object of the plan, up to queue pairs in INIT.
 func New(rails Rails, p *plan.Settled, o Options) (_ *Endpoint, err error) {
 	e := &Endpoint{
-		rails: rails, plan: p, spec: p.Spec(), work: workloadOf(p, o.Planted), mtu: p.MTU(), qkey: p.Spec().QKey, step: o.Step,
+		rails: rails, plan: p, spec: p.Spec(), work: workloadOf(p), mtu: p.MTU(), qkey: p.Spec().QKey, step: o.Step,
 		sparse: o.Sparse || p.Spec().Transport == verbs.UC,
 	}
 	defer func() {

@@ -1,9 +1,6 @@
 package endpoint
 
 import (
-	"time"
-	"unsafe"
-
 	"github.com/gobw/gobw/internal/plan"
 	"github.com/gobw/gobw/pattern"
 	"github.com/gobw/gobw/verbs"
@@ -14,7 +11,6 @@ import (
 // lie is the plan's to say.
 type layouts struct {
 	*plan.Point
-	planted  time.Duration     // that each message costs on purpose
 	segments []pattern.Segment // that are packed one after the other: the whole, but in a pipeline
 
 	kernels *pattern.Kernels
@@ -36,26 +32,12 @@ func (w *layouts) lane(e *Endpoint, _ int, qp *pair) (lane job.Lane, err error) 
 			if w.ring[k], err = w.message(e, qp, uint64(k)); err != nil {
 				return lane, err
 			}
-			if w.planted > 0 {
-				w.ring[k].Steps[0].Pack = delayed(w.planted, w.ring[k].Steps[0].Pack)
-			}
 		}
 		if e.plan.Receives() {
 			err = w.makeReceives(e, qp)
 		}
 	}
 	return job.Lane{Ring: w.ring, Receives: w.recvs, Unpack: w.unpacks}, err
-}
-
-// delayed is work that begins with a wait.
-func delayed(by time.Duration, work job.Work) job.Work {
-	return job.Work{Arg: work.Arg, Go: func(arg unsafe.Pointer) {
-		for start := time.Now(); time.Since(start) < by; {
-		}
-		if work.Go != nil {
-			work.Go(arg)
-		}
-	}}
 }
 
 func (w *layouts) message(e *Endpoint, qp *pair, k uint64) (m job.Message, err error) {

@@ -38,9 +38,9 @@ func checkedMemory(t *testing.T) (*layouts, *Endpoint) {
 	qp.send = part(n, at, slots.SendBytes())
 	n, at = slots.RecvAt(0)
 	qp.recv = part(n, at, slots.RecvBytes())
-	e := &Endpoint{qps: []*pair{qp}, plan: source, spec: source.Spec(), work: workloadOf(source, 0)}
+	e := &Endpoint{qps: []*pair{qp}, plan: source, spec: source.Spec(), work: workloadOf(source)}
 	e.Arm(0, 7)
-	e.plan, e.work = destination, workloadOf(destination, 0)
+	e.plan, e.work = destination, workloadOf(destination)
 	e.Arm(0, 7)
 	return e.work.(*layouts), e
 }

@@ -26,11 +26,11 @@ import (
 
 // Flags are the flags of 'noncontig' as they were typed.
 type Flags struct {
-	typed                          Config // what stands there as it was typed
-	blocks, nums, sizes            []int64
-	strides, verify, only, control string
-	layouts                        []string
-	wrong                          cmdline.Faults // of what was typed
+	typed                 Config // what stands there as it was typed
+	blocks, nums, sizes   []int64
+	strides, verify, only string
+	layouts               []string
+	wrong                 cmdline.Faults // of what was typed
 
 	measure.Flags
 	set *pflag.FlagSet
@@ -52,7 +52,6 @@ type Config struct {
 	Seed       uint64
 	Events     bool
 	Control    bool
-	Planted    float64 // share of its speed that the control loses on purpose
 }
 
 // gridLayout is a layout and its place in the grid.
@@ -112,8 +111,7 @@ func (f *Flags) Bind(fs *pflag.FlagSet) {
 	fs.BoolVarP(&f.typed.Events, "events", "e", false, "sleep on events instead of polling; the CPU columns then show the CPU time of the processes")
 	cmdline.Parsed(fs, &f.wrong, &f.typed.Segment, "segment", "", "16K", "pack `BYTES` at a time in pack-pipelined", plan.ParseBytes)
 	fs.StringVar(&f.verify, "verify", "ends", "check the data of `WHICH` messages: ends (first and last), all, none")
-	fs.StringVar(&f.control, "control", "", "measure gather-write twice; the column 'control' must say same. With `[=10%]` the second measurement is slowed by 10 %, and the column must say worse")
-	fs.Lookup("control").NoOptDefVal = "0%"
+	fs.BoolVar(&f.typed.Control, "control", false, "measure gather-write twice; the column 'control' must say same")
 	fs.Uint64Var(&f.typed.Seed, "seed", 1, "seed of the random order")
 	cmdline.Group(fs, "Measuring")
 	f.Flags.Bind(fs, render.DocumentFormats())
@@ -136,7 +134,6 @@ const (
 func (f *Flags) Config(tool string, args []string) (Config, error) {
 	c, wrong := f.typed, slices.Clone(f.wrong)
 	var err error
-	args = cmdline.MeantAsValue(&wrong, f.set.Lookup("control"), args, func(word string) bool { return strings.HasSuffix(word, "%") })
 	c.Config, err = f.Flags.Config(tool, args)
 	wrong.Note(err)
 	c.Strategies, err = parseStrategies(f.only, c.Shapes)
@@ -144,7 +141,10 @@ func (f *Flags) Config(tool string, args []string) (Config, error) {
 	wrong.If(c.Cache != "cold" && c.Cache != "hot", "--cache %q: want hot or cold", c.Cache)
 	wrong.If(!slices.Contains([]string{"ends", "all", "none", ""}, f.verify), "--verify %q: want ends, all or none", f.verify)
 	c.Verify = plain.When(f.verify != "none", "%s", f.verify)
-	wrong.Note(c.parseControl(f.control))
+	for _, shape := range c.Shapes {
+		device, _ := noncontig.Sides(shape)
+		wrong.If(c.Control && c.Strategies != nil && !slices.Contains(c.Strategies, device), "--control: it repeats %s, which --only leaves out", device)
+	}
 	wrong.If(c.MinTime > 0 && c.MinTime < time.Millisecond, "--duration (-D) %v: want at least 1ms", c.MinTime)
 	wrong.Range("--tx-depth (-t)", c.Window, 1, maxWindow)
 	wrong.Range("--runs", c.Runs, 1, maxGridRuns)
@@ -152,26 +152,6 @@ func (f *Flags) Config(tool string, args []string) (Config, error) {
 	c.Layouts, err = f.grid()
 	wrong.Note(err)
 	return c, errors.Join(wrong...)
-}
-
-// parseControl reads --control: nothing, or the share of a planted cost.
-func (c *Config) parseControl(text string) (err error) {
-	if text == "" {
-		return nil
-	}
-	c.Control = true
-	c.Planted, err = cmdline.ParsePercent(text)
-	if err == nil && !(c.Planted >= 0 && c.Planted <= 0.9) {
-		err = fmt.Errorf("%s: want 0%% to 90%%", text)
-	}
-	if err == nil && c.Strategies != nil {
-		for _, shape := range c.Shapes {
-			if device, _ := noncontig.Sides(shape); !slices.Contains(c.Strategies, device) {
-				err = fmt.Errorf("it repeats %s, which --only leaves out", device)
-			}
-		}
-	}
-	return cmdline.Prefixed("--control", err)
 }
 
 // parseLayout reads a layout; an unknown word is answered with the nearest that the grammar has.
@@ -233,13 +213,16 @@ func (f *Flags) grid() ([]gridLayout, error) {
 		for _, h := range held {
 			for _, block := range f.blocks {
 				l, err := gridVector(name, block, h, stride)
-				wrong.Note(err)
+				if err != nil {
+					wrong.Note(err)
+					break
+				}
 				out = append(out, gridLayout{Layout: l, Stride: stride, Held: name})
 			}
 		}
 	}
 	wrong.If(len(out) > maxGridPoints, "a grid of %d layouts: at most %d", len(out), maxGridPoints)
-	return out, errors.Join(brief(wrong)...)
+	return out, errors.Join(wrong...)
 }
 
 // gridVector is one layout of the grid; faults name the nearest thing that would work.

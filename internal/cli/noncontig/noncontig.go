@@ -24,7 +24,6 @@ import (
 	"github.com/gobw/gobw/report/figure"
 	"github.com/gobw/gobw/report/noncontig"
 	"github.com/gobw/gobw/report/plain"
-	"github.com/gobw/gobw/report/stats"
 	"github.com/gobw/gobw/verbs"
 )
 
@@ -55,8 +54,6 @@ type experiment struct {
 	caches    pattern.Caches
 	device    verbs.Device
 	mtu       verbs.MTU
-	orders    int   // measurements made, again included
-	spare     int   // measurements that may still be made again: as many as were made so far
 	footprint int64 // bytes of layouts walked; 0: as few as are in flight
 }
 
@@ -88,13 +85,13 @@ func (e *experiment) prepare(m *measure.Measurer) error {
 	n := &noncontig.Grid{Setup: noncontig.Setup{
 		Device: info.Name, Transport: c.Transport.String(), Cache: c.Cache, LLCBytes: int64(e.caches.LastLevel), Window: c.Window,
 		MaxSGE: info.Limits.MaxSGE, MaxSGERead: info.Limits.MaxSGERead, Runs: c.Runs, MinSeconds: c.MinTime.Seconds(), Verify: c.Verify, Seed: c.Seed,
-		Events: c.Events, ListBytes: e.listBytesText(), SegmentBytes: c.Segment, Planted: c.Planted,
+		Events: c.Events, ListBytes: e.listBytesText(), SegmentBytes: c.Segment,
 		Kernel: pattern.KernelName(), Priority: plain.When(c.CPU.Realtime, machine.PriorityRealtime),
 	}}
 	e.doc.Noncontig = n
 	e.doc.Label = bench.Label(info)
 	var wrong cmdline.Faults
-	var refused refusals
+	refused := map[string]bool{} // strategies: a grid has many layouts, and few reasons
 	largest := int64(0)
 	limits := plan.Limits{Device: info, Port: m.Port, Dialled: true}
 	for _, shape := range c.Shapes {
@@ -121,7 +118,8 @@ func (e *experiment) prepare(m *measure.Measurer) error {
 				}
 				settled, err := plan.Settle(e.spec(s, g.Layout.String()), limits, plan.Peer{}, plan.Policy{})
 				if err != nil {
-					refused.add(s, g.Layout.MeanBlockBytes(), err)
+					wrong.If(!refused[s.Name], "%s of %s: %v", s.Name, g.Layout, err)
+					refused[s.Name] = true
 					continue
 				}
 				largest = max(largest, int64(settled.Memory().Buffers))
@@ -136,10 +134,6 @@ func (e *experiment) prepare(m *measure.Measurer) error {
 		}
 	}
 	wrong.Note(machine.CheckMemory(largest, c.Peer.Loopback, info.Software))
-	for _, r := range refused {
-		wrong.Note(r)
-	}
-	wrong = brief(wrong)
 	wrong.If(len(e.cells) == 0 && len(wrong) == 0, "nothing to measure: no strategy is left for these shapes and layouts%s",
 		plain.When(slices.Contains(c.Strategies, "pack-pipelined"), "; pack-pipelined needs messages of several blocks that are larger than --segment %d", c.Segment))
 	e.shuffle()
@@ -161,32 +155,12 @@ func (e *experiment) shuffle() {
 		for _, cell := range random.Perm(len(e.cells)) {
 			r := round{run: run, arms: slices.Clone(e.cells[cell])}
 			random.Shuffle(len(r.arms), func(i, j int) { r.arms[i], r.arms[j] = r.arms[j], r.arms[i] })
-			planted := func(a arm) bool { return e.config.Planted > 0 && e.point(a).Strategy == noncontig.Control }
-			if i := slices.IndexFunc(r.arms, planted); i >= 0 && run == 0 { // its cost is a share of what was measured before
-				last := len(r.arms) - 1
-				r.arms[i], r.arms[last] = r.arms[last], r.arms[i]
-			}
 			e.todo = append(e.todo, r)
 		}
 	}
 }
 
 func (e *experiment) point(a arm) *noncontig.Point { return &e.doc.Noncontig.Points[a.point] }
-
-// brief keeps a list of faults readable: each once, the first dozen, and how many more.
-func brief(faults []error) []error {
-	const most = 12
-	seen := map[string]bool{}
-	faults = slices.DeleteFunc(faults, func(err error) bool {
-		again := seen[err.Error()]
-		seen[err.Error()] = true
-		return again
-	})
-	if len(faults) <= most {
-		return faults
-	}
-	return append(faults[:most:most], fmt.Errorf("and %d more like these", len(faults)-most))
-}
 
 // carries tells whether the transport has the strategy's operation.
 func (c *Config) carries(s plan.Strategy) bool {
@@ -262,26 +236,23 @@ func (e *experiment) measure(ctx context.Context, m *measure.Measurer) error {
 	for _, r := range e.todo {
 		total += len(r.arms)
 	}
-	meter := newGridMeter(e.out, e.config.Output, total)
-	defer meter.bar.Clear()
+	bar, done, started := output.NewProgress(e.out, e.config.Output.Quiet), 0, time.Now()
+	defer bar.Clear()
 	var keeper output.Keeper
-	defer e.noteMissing()
 	for len(e.todo) > 0 {
 		r := e.todo[0]
 		for _, a := range r.arms {
-			meter.show(e.point(a))
+			p, left := e.point(a), time.Duration(0) // by the pace so far
+			if done > 0 {
+				left = time.Since(started) / time.Duration(done) * time.Duration(total-done)
+			}
+			done++
+			bar.Write(fmt.Sprintf("[%d/%d]%s  %s %s, %s", done, total, plain.When(left > 0, "  %v left", left.Round(time.Second)), p.Shape, p.Strategy, p.Layout))
 			if err := e.one(ctx, m, r.run, a); err != nil {
 				return err
 			}
 		}
 		e.todo = e.todo[1:]
-		e.spare += len(r.arms)
-		if err := e.again(r, func(a arm) error { return e.one(ctx, m, r.run, a) }); err != nil {
-			return err
-		}
-		if r.run >= 0 && (len(e.todo) == 0 || e.todo[0].run != r.run) {
-			meter.round(r.run+1, e.doc.Noncontig)
-		}
 		if err := keeper.Keep(e.config.Output, func(path string) error { return report.Save(path, e.doc.Document) }); err != nil {
 			return err
 		}
@@ -291,17 +262,14 @@ func (e *experiment) measure(ctx context.Context, m *measure.Measurer) error {
 
 // one makes one measurement, and keeps it. Data is compared in the first run, in every message before it.
 func (e *experiment) one(ctx context.Context, m *measure.Measurer, run int, a arm) error {
-	p, o, spec := e.point(a), bench.Options{Progress: func(drive.Progress) {}}, a.plan
-	if p.Strategy == noncontig.Control {
-		o.Planted = e.planted(p)
-	}
+	p, spec := e.point(a), a.plan
 	switch {
 	case run < 0:
 		spec.Verify, spec.Duration, spec.Iterations = plan.VerifyAll, 0, uint64(16*e.config.Window)
 	case run == 0 && e.config.Verify != "":
 		spec.Verify = plan.VerifyEnds
 	}
-	res, err := m.Run(ctx, spec, o)
+	res, err := m.Run(ctx, spec, bench.Options{Progress: func(drive.Progress) {}})
 	if err != nil {
 		return fmt.Errorf("%s, %s, %s: %w", p.Shape, p.Strategy, p.Layout, err)
 	}
@@ -309,65 +277,15 @@ func (e *experiment) one(ctx context.Context, m *measure.Measurer, run int, a ar
 	return nil
 }
 
-// planted is the time that makes a message of the control slower by the share that was asked for, by what the device's own way
-// took so far.
-func (e *experiment) planted(control *noncontig.Point) time.Duration {
-	device, _ := noncontig.Sides(control.Shape)
-	for i := range e.doc.Noncontig.Points {
-		p := &e.doc.Noncontig.Points[i]
-		if p.Strategy != device || p.Shape != control.Shape || p.Layout != control.Layout || len(p.Runs) == 0 {
-			continue
-		}
-		goodput := stats.Median(p.Goodputs())
-		share := e.config.Planted
-		return time.Duration(share / (1 - share) * float64(p.SizeBytes) * 8e9 / goodput)
-	}
-	return 0
-}
-
-// attempts are how often a round is measured at most: beyond, what disturbs it stays.
-const attempts = 3
-
-// again measures a round anew in which a run was disturbed, as long as fewer were measured anew than were not: all of its strategies, each as
-// long as before. One that alone had more time, or another chance, would show a better best.
-func (e *experiment) again(r round, measure func(arm) error) error {
-	disturbed := func(a arm) bool {
-		return slices.ContainsFunc(e.point(a).Runs, func(x noncontig.Run) bool { return r.has(x) && x.Disturbed() })
-	}
-	for n := 2; n <= attempts && e.spare >= len(r.arms) && slices.ContainsFunc(r.arms, disturbed); n++ {
-		e.spare -= len(r.arms)
-		for _, a := range r.arms {
-			p := e.point(a)
-			last := len(p.Runs) - 1
-			if last < 0 || !r.has(p.Runs[last]) {
-				continue
-			}
-			kept := p.Runs[last]
-			p.Runs = p.Runs[:last]
-			if err := measure(a); err != nil {
-				p.Runs = append(p.Runs, kept)
-				return err
-			}
-			if len(p.Runs) > last {
-				p.Runs[last].Attempts = n
-			}
-		}
-	}
-	return nil
-}
-
 // note keeps one measurement.
 func (e *experiment) note(round int, a arm, res *bench.Result) {
 	e.doc.Client, e.doc.Server, e.doc.Label = res.Client, res.Server, labelOf(res)
-	order := e.orders
-	e.orders++
 	if round < 0 || len(res.Records) == 0 {
 		return
 	}
 	p, rec := e.point(a), &res.Records[0]
 	run := noncontig.Run{
-		Order: order, Round: round + 1, Messages: rec.Messages, Seconds: rec.Seconds, GoodputBitsPerS: rec.Bandwidth.AverageBitsPerS,
-		BestBitsPerS: rec.Bandwidth.BestSpanBitsPerS,
+		Round: round + 1, Messages: rec.Messages, Seconds: rec.Seconds, GoodputBitsPerS: rec.Bandwidth.AverageBitsPerS,
 	}
 	for _, w := range rec.Warnings {
 		if kind, text := figure.NoteOf(w); kind != figure.Short || !strings.HasPrefix(w, "peer: ") { // a one-sided peer counts no messages
@@ -399,19 +317,6 @@ func labelOf(res *bench.Result) string {
 		return strings.TrimPrefix(res.Label+"; emulated time", "; ")
 	}
 	return res.Label
-}
-
-// noteMissing names what was planned and not measured.
-func (e *experiment) noteMissing() {
-	n := e.doc.Noncontig
-	n.Missing = nil
-	for _, r := range e.todo {
-		for _, a := range r.arms {
-			if p := e.point(a); r.run >= 0 && !slices.ContainsFunc(p.Runs, r.has) {
-				n.Missing = append(n.Missing, fmt.Sprintf("%s/%s %s run %d", p.Shape, p.Strategy, p.Layout, r.run+1))
-			}
-		}
-	}
 }
 
 // conclude analyses what was measured.

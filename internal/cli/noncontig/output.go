@@ -4,63 +4,12 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
-	"github.com/gobw/gobw/internal/cli/output"
 	"github.com/gobw/gobw/internal/plan"
 	"github.com/gobw/gobw/report"
 	"github.com/gobw/gobw/report/noncontig"
 	"github.com/gobw/gobw/report/plain"
 )
-
-// gridMeter tells on stderr how far a grid has come: the time it takes in lines, by the pace so far, and on a terminal the
-// time left in a line that is written anew.
-type gridMeter struct {
-	bar         *output.Progress
-	out         output.Streams
-	config      output.Config
-	done, total int
-	started     time.Time
-	told        time.Duration // the time that was told last; 0: none by pace
-}
-
-func newGridMeter(out output.Streams, c output.Config, total int) *gridMeter {
-	return &gridMeter{bar: output.NewProgress(out, c.Quiet), out: out, config: c, total: total, started: time.Now()}
-}
-
-// The pace is told when it has shown in so many measurements, or so few and for so long; again when it has changed by half
-// or more.
-const (
-	pacePoints    = 30
-	pacePointsMin = 4
-	paceTime      = 10 * time.Second
-)
-
-// show tells what is measured now, the time left by the pace so far and, if that is news, how long the whole grid takes.
-func (g *gridMeter) show(p *noncontig.Point) {
-	elapsed := time.Since(g.started)
-	whole := time.Duration(float64(elapsed) * float64(g.total) / float64(max(g.done, 1)))
-	known := g.done >= pacePoints || g.done >= pacePointsMin && elapsed >= paceTime
-	if news := g.told == 0 || whole >= g.told*3/2 || whole <= g.told/2; known && news && !g.config.Quiet {
-		g.told = whole
-		g.bar.Clear()
-		fmt.Fprintf(g.out.Err, "gobw: all %d measurements take about %v%s\n", g.total, whole.Round(time.Second), plain.When(g.config.Document() != "", "; Ctrl-C stops, --resume continues"))
-	}
-	left := plain.When(g.done > 0, "  %v left", (whole - elapsed).Round(time.Second))
-	g.bar.Write(fmt.Sprintf("[%d/%d]%s  %s %s, %s", g.done+1, g.total, left, p.Shape, p.Strategy, p.Layout))
-	g.done++
-}
-
-// round says after two rounds what spoils most of the runs, while there is time to start again.
-func (g *gridMeter) round(run int, n *noncontig.Grid) {
-	if g.config.Quiet || run != 2 || n.Setup.Priority != "" {
-		return
-	}
-	if text := n.Disturbed(0.5, "measurements so far"); text != "" {
-		g.bar.Clear()
-		fmt.Fprintf(g.out.Err, "gobw: %s\n", text)
-	}
-}
 
 // loadGrid loads a grid; nil where the file holds another kind of result.
 func loadGrid(path string) (*report.Document, error) {

@@ -1,0 +1,112 @@
+package noncontig
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/gobw/gobw/report/plain"
+	"github.com/gobw/gobw/report/stats"
+)
+
+// summary says the outcome in plain words: a sentence for each series of block sizes that has a verdict, then what is open.
+func (n *Grid) summary() []string {
+	var out, settle []string
+	rows := 0
+	for _, k := range n.Keys() {
+		cells := n.judged(k)
+		by := map[stats.Word][]Cell{}
+		for _, c := range cells {
+			by[c.Question.Word] = append(by[c.Question.Word], c)
+		}
+		for _, c := range by[stats.CannotTell] {
+			remedy := strings.ReplaceAll(c.Question.Settle, "--pairs", "--runs")
+			switch {
+			case c.Question.Goodput.N < n.Setup.Runs: // interrupted
+				remedy = ""
+			case c.Question.Cause == stats.TooFew:
+				remedy = "--runs 20"
+			}
+			settle = append(settle, remedy)
+		}
+		if rows += len(cells); len(by[stats.CannotTell]) < len(cells) {
+			out = append(out, ShapeName(k.Shape)+", "+k.What()+plain.When(k.Stride != AsGiven, ", stride %s", k.Stride)+": "+n.inWords(k, len(cells), by))
+		}
+	}
+	if len(settle) > 0 { // "--runs 420" behind "--runs 8"
+		slices.SortFunc(settle, func(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), strings.Compare(a, b)) })
+		middle := settle[len(settle)/2]
+		out = append(out, fmt.Sprintf("cannot tell: %d of %s", len(settle), plain.Plural(rows, "row"))+plain.When(middle != "", "; for half of them try %s", middle))
+	}
+	same := 0
+	controls := slices.DeleteFunc(slices.Clone(n.Cells), func(c Cell) bool { return c.Control == nil })
+	for _, c := range controls {
+		if c.Control.Word == stats.Same {
+			same++
+		}
+	}
+	if len(controls) > 0 {
+		out = append(out, fmt.Sprintf("control: the same strategy twice: %q in %d of %d rows", stats.Same, same, len(controls)))
+	}
+	if text := n.disturbed(); text != "" {
+		out = append(out, text)
+	}
+	return out
+}
+
+// disturbed says how many measurements were disturbed, and what to do.
+func (n *Grid) disturbed() string {
+	runs, disturbed := 0, 0
+	for i := range n.Points {
+		for k := range n.Points[i].Runs {
+			if runs++; n.Points[i].Runs[k].Disturbed() {
+				disturbed++
+			}
+		}
+	}
+	return plain.When(disturbed > 0, "disturbed: %d of %d measurements", disturbed, runs) +
+		plain.When(n.Setup.Priority == "" && 5*disturbed > runs, "; try %s", plain.Realtime)
+}
+
+// inWords says who wins where in a series, by the verdicts.
+func (n *Grid) inWords(k Key, cells int, by map[stats.Word][]Cell) string {
+	device, cpu := Sides(k.Shape)
+	ours, theirs := by[stats.Better], by[stats.Worse]
+	if x := n.CrossoverOf(k); x != nil {
+		return fmt.Sprintf("%s wins from about %s blocks (between %s and %s), %s; below, %s wins, %s", device, plain.Bytes(x.BlockBytes),
+			plain.Bytes(x.Low), plain.Bytes(x.High), mostInWords(ours), cpu, mostInWords(theirs))
+	}
+	var parts []string
+	if cells > 1 && k.Stride != AsGiven {
+		parts = append(parts, "no crossover seen")
+	}
+	if len(ours) > 0 {
+		parts = append(parts, fmt.Sprintf("%s wins %s, %s", device, at(ours), mostInWords(ours)))
+	}
+	if len(theirs) > 0 {
+		parts = append(parts, fmt.Sprintf("%s wins %s, %s", cpu, at(theirs), mostInWords(theirs)))
+	}
+	if same := by[stats.Same]; len(same) > 0 {
+		parts = append(parts, fmt.Sprintf("%s and %s are the same %s", device, cpu, at(same)))
+	}
+	if open := by[stats.CannotTell]; len(open) > 0 {
+		parts = append(parts, "cannot tell "+at(open))
+	}
+	return strings.Join(parts, "; ")
+}
+
+// at names cells of a series: "at 64 B, 256 B".
+func at(cells []Cell) string {
+	return "at " + strings.Join(plain.Each(cells, func(c Cell) string { return c.name() }), ", ")
+}
+
+// mostInWords is the largest ratio and, of several cells, where it is: "2.1× at 64 B".
+func mostInWords(cells []Cell) string {
+	best := slices.MaxFunc(cells, func(a, b Cell) int {
+		return cmp.Compare(math.Abs(math.Log(a.Question.Speedup)), math.Abs(math.Log(b.Question.Speedup)))
+	})
+	times := best.Question.Speedup
+	return fmt.Sprintf("%.2g×", max(times, 1/times)) + plain.When(len(cells) > 1, " at %s", best.name())
+}
