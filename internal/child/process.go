@@ -36,11 +36,15 @@ type Process struct {
 }
 
 // Start starts this program once more.
-func Start(args ...string) (*Process, error) {
+func Start(args ...string) (*Process, error) { return StartWith(nil, args...) }
+
+// StartWith starts this program once more, with open files as its descriptors from 3 on.
+func StartWith(files []*os.File, args ...string) (*Process, error) {
 	cmd, words, err := Command(args...)
 	if err != nil {
 		return nil, err
 	}
+	cmd.ExtraFiles = files
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		return nil, err

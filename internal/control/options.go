@@ -2,7 +2,6 @@ package control
 
 import (
 	"cmp"
-	"context"
 	"log/slog"
 	"net/netip"
 	"time"
@@ -41,8 +40,6 @@ type Options struct {
 	Plans bool
 	// Admit is told each client's plan, and refuses it by an error; nil: none is refused.
 	Admit func(*plan.Spec) error
-	// Await bounds a wait for a client's next step, which may be its measurement, in our dialect; nil: the timeouts do.
-	Await func(ctx context.Context, measuring bool) (context.Context, context.CancelFunc)
 	// LocalFacts describes this end (page, cache line, MTU, outstanding reads) before a plan is known. It lets a client
 	// of perftest 6.28 or later, which says all of its test, be served without a plan; nil: such clients are refused.
 	LocalFacts func() (Facts, error)
@@ -70,9 +67,6 @@ func (o Options) WithDefaults() Options {
 	}
 	if o.Admit == nil {
 		o.Admit = func(*plan.Spec) error { return nil }
-	}
-	if o.Await == nil {
-		o.Await = func(ctx context.Context, _ bool) (context.Context, context.CancelFunc) { return ctx, func() {} }
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)

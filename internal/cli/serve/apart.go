@@ -21,51 +21,32 @@ import (
 const (
 	// settleTime is what a test takes beside what it measures: queue pairs, memory, verification.
 	settleTime = 2 * time.Minute
-	// afterLeave is how long a test's process may outlive its client; it ends by itself unless its runtime has stopped.
-	afterLeave = 5 * time.Second
-	// afterSignal is how long it may take to tell its client that the server ends.
+	// afterSignal is how long a test's process may take to tell its client that the server ends.
 	afterSignal = 3 * time.Second
-	// lookEvery is how often the server looks whether a client is still there.
-	lookEvery = 500 * time.Millisecond
-)
-
-// judgeTime is how long a plan may take to be judged while others wait for that; alone it has the time of a first message. In any case it
-// has so much processor time.
-const (
-	judgeTime = time.Second
-	judgeCPU  = 2 * time.Second
 )
 
 // process is a test's process as the server sees it.
 type process struct {
-	cmd    *exec.Cmd
-	orders *net.UnixConn
-	stderr *child.Words
+	*child.Process
 	events chan event
 }
 
-// start runs this program as a test's process.
-func start(ctx context.Context) (*process, error) {
-	cmd, words, err := child.Command("serve", "--test-process")
+// start runs this program as the process of a client's tests. It inherits the client's connection.
+func start(ctx context.Context, conn net.Conn) (*process, error) {
+	inherited, err := descriptorOf(conn)
 	if err != nil {
 		return nil, err
 	}
-	orders, theirs, err := socketPair()
+	c, err := child.StartWith([]*os.File{inherited}, "serve", "--test-process")
+	_ = inherited.Close()
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("start the test's process: %w", err)
 	}
-	p := &process{cmd: cmd, stderr: words, orders: orders, events: make(chan event, 16)}
-	p.cmd.Stdin = theirs
-	p.cmd.Env = append(os.Environ(), "GOTRACEBACK=single")
-	err = p.cmd.Start()
-	_ = theirs.Close()
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("start the test's process: %w", err), orders.Close())
-	}
+	p := &process{Process: c, events: make(chan event, 16)}
 	go func() {
 		defer close(p.events)
 		for {
-			e, err := frame.Read[event](orders, kindEvent, maxOrderBytes)
+			e, err := frame.Read[event](c.Out, kindEvent, maxOrderBytes)
 			if err != nil {
 				return
 			}
@@ -75,7 +56,7 @@ func start(ctx context.Context) (*process, error) {
 	select {
 	case _, ready := <-p.events:
 		if !ready {
-			return nil, p.deathOf(p.wait())
+			return nil, p.death()
 		}
 		return p, nil
 	case <-ctx.Done():
@@ -86,7 +67,7 @@ func start(ctx context.Context) (*process, error) {
 
 // end ends a process that is not needed.
 func (p *process) end() {
-	_ = p.cmd.Process.Kill()
+	_ = p.Process.Process.Kill()
 	for range p.events { //nolint:revive // until it is gone
 	}
 	_ = p.wait()
@@ -100,15 +81,14 @@ const reapAfter = 2 * time.Millisecond
 // busy machine, which this sleep avoids.
 func (p *process) wait() error {
 	time.Sleep(reapAfter)
-	err := p.cmd.Wait()
-	_ = p.orders.Close()
-	return err
+	return p.Wait()
 }
 
-// deathOf says in one line what ended a process that had not said so itself.
-func (p *process) deathOf(err error) error {
+// death waits for a process that did not say why it ends, and says in one line what ended it.
+func (p *process) death() error {
+	err := p.wait()
 	var said string
-	for line := range strings.Lines(p.stderr.String()) {
+	for line := range strings.Lines(p.Said.String()) {
 		line = strings.TrimSpace(line)
 		for _, sign := range []string{"panic: ", "fatal error: ", "internal fault: ", "SIGSEGV", "SIGBUS", "runtime: ", "unexpected fault"} {
 			if strings.Contains(line, sign) && said == "" {
@@ -131,30 +111,29 @@ func (p *process) deathOf(err error) error {
 // serveOne runs a client's tests in a process of their own: this one reads no plan. It tells log and client where that process dies.
 func (c config) serveOne(ctx context.Context, client *connect.Client, othersWait func() bool) {
 	defer client.Release()
+	defer func() { _ = client.Conn.Close() }()
 	log := c.Listen.Log.With("client", client.From)
-	p, err := start(ctx)
+	p, err := start(ctx, client.Conn)
 	if err != nil {
 		log.Error("test", "test", "none", "err", err)
 		client.Session().Fail(err)
 		return
 	}
 	o := c.order
-	conn, h, err := client.Handover()
-	if o.Client = h; err == nil {
-		defer func() { _ = conn.Close() }()
-		err = frame.Write(passing{p.orders, conn}, kindOrder, o)
+	if o.Client, err = client.Handover(); err == nil {
+		err = frame.Write(p.In, kindOrder, o)
 	}
 	if err != nil {
 		log.Warn("client gone before its test", "err", control.Bounded(err.Error()))
 		p.end()
 		return
 	}
-	test, last, err := p.follow(ctx, o, conn, log, othersWait)
+	test, last, err := p.follow(ctx, o, log, othersWait)
 	switch {
 	case last == nil:
 		log.Error("test", "test", test, "err", err)
-		if h.Ours != nil { // perftest's dialect has no words: there the connection closes
-			frame.Farewell(conn, frame.Message{Kind: frame.KindError, Error: err.Error(), Lost: true}, time.Second)
+		if o.Client.Ours != nil { // perftest's dialect has no words: there the connection closes
+			frame.Farewell(client.Conn, frame.Message{Kind: frame.KindError, Error: err.Error(), Lost: true}, time.Second)
 		}
 	case last.Left:
 		log.Info("client left", "test", test, "while", last.Error)
@@ -167,67 +146,49 @@ func (c config) serveOne(ctx context.Context, client *connect.Client, othersWait
 	}
 }
 
-// follow logs what a process does until it has ended, and tells it of others. It ends one that takes longer than is granted, whose client
-// has left, or whose server is to end. Without a last event of the process the error says why.
-func (p *process) follow(
-	ctx context.Context, o order, conn net.Conn, log *slog.Logger, othersWait func() bool,
-) (test string, last *event, err error) {
-	look := time.NewTicker(lookEvery)
-	defer look.Stop()
-	kill := func(format string, args ...any) {
-		if err == nil {
-			err = fmt.Errorf(format, args...)
-		}
-		_ = p.cmd.Process.Kill()
+// follow logs what a process does until it has ended. It ends one that takes longer than is granted, or whose server is to end. Without a
+// last event of the process the error says why.
+func (p *process) follow(ctx context.Context, o order, log *slog.Logger, othersWait func() bool) (test string, last *event, err error) {
+	kill := func(why error) {
+		err = why
+		_ = p.Process.Process.Kill()
 	}
-	began, used := time.Now(), time.Duration(0) // used: processor time until the plan is judged
-	judging, gone, others := false, 0, false
+	granted, came := o.Policy.Duration, time.Now()
+	late, tooLate := time.NewTimer(o.Timeouts.Hello), fmt.Errorf("no test was agreed on within %v", o.Timeouts.Hello)
+	defer late.Stop()
 	stop := ctx.Done()
-	var over <-chan time.Time
 	for {
 		select {
 		case e, more := <-p.events:
 			switch {
 			case !more && err == nil:
-				err = p.deathOf(p.wait())
-				return test, last, err
+				return test, last, p.death()
 			case !more:
 				_ = p.wait()
 				return test, last, err
 			case e.Ended:
 				last = &e
-			case e.Judging:
-				judging, began, used = true, time.Now(), cpuTime(p.cmd.Process.Pid)
 			case e.Planned != "":
-				judging, began, test = false, time.Now(), e.Planned
+				test = e.Planned
 				log.Info("begins", "test", test)
+				late.Stop()
+				if granted == 0 {
+					break
+				}
+				late.Reset(granted + settleTime)
+				tooLate = fmt.Errorf("the test takes longer than --max-duration grants, %v: its process was ended", granted)
+				if served := time.Since(came); served > granted && othersWait() {
+					kill(fmt.Errorf("others wait, and this client has been served for %v: --max-duration grants %v", served.Round(time.Second), granted))
+				}
 			case e.Measured != "":
 				log.Info("measured", "test", e.Measured, "figure", e.Figure)
 			}
-		case <-look.C:
-			if now := othersWait(); now != others {
-				others = now
-				_ = frame.Write(p.orders, kindOthers, others)
-			}
-			took := time.Since(began)
-			if gone++; !frame.HasLeft(conn) {
-				gone = 0
-			}
-			switch most := o.Policy.Duration; {
-			case time.Duration(gone)*lookEvery > afterLeave+o.Timeouts.Peer:
-				kill("the client has left")
-			case judging && cpuTime(p.cmd.Process.Pid)-used > judgeCPU:
-				kill("the plan was not judged within %v of processor time", judgeCPU)
-			case judging && (took > o.Timeouts.Hello || took > judgeTime && others):
-				kill("the plan was not judged within %v", took.Round(time.Second/10))
-			case most > 0 && took > most+settleTime:
-				kill("the test takes longer than --max-duration grants, %v: its process was ended", most)
-			}
+		case <-late.C:
+			kill(tooLate)
 		case <-stop:
-			stop, over = nil, time.After(afterSignal)
-			_ = p.cmd.Process.Signal(syscall.SIGTERM)
-		case <-over:
-			kill("the server has ended")
+			stop, tooLate = nil, errors.New("the server has ended")
+			late.Reset(afterSignal)
+			_ = p.Process.Process.Signal(syscall.SIGTERM)
 		}
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"net/netip"
@@ -54,7 +53,6 @@ type config struct {
 	Child    bool // print the address on stdout and end with stdin
 	Quiet    bool
 	Perftest string // the command line that clients expect that do not tell theirs; empty: none
-	ByRDMACM bool   // and the control connection is one by RDMA CM
 }
 
 // NewCommand makes 'serve'.
@@ -68,10 +66,10 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 			"  " + tool + " serve --perftest 'ib_send_bw -c UD -s 1024'",
 		Args: cmdline.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			signal.Ignore(syscall.SIGPIPE) // the server goes on when its log is not read any more
 			if flags.testProcess {
 				return runTestProcess(cmd.Context())
 			}
-			signal.Ignore(syscall.SIGPIPE) // the server goes on when its log is not read any more
 			w := newWriter(out.Err)
 			defer w.close()
 			out := output.Streams{Out: out.Out, Err: w}
@@ -150,9 +148,8 @@ func (f *flags) validated(tool string, out output.Streams) (config, error) {
 		c.Device.Strict = true // stock perftest takes its rows for a NIC's
 		v, err := perftestcli.ParseLine(c.Perftest)
 		wrong.Note(cmdline.Prefixed("--perftest", err))
-		c.Listen.Perftest.Gbits, c.ByRDMACM = v.Gbits, v.ControlCM
-		c.Gbits = v.Gbits
-		wrong.If(c.ByRDMACM && !c.Once, "--perftest with -z or -R: such a server serves one client: give --once, and start it in a shell loop")
+		c.Listen.Perftest.Gbits, c.Gbits = v.Gbits, v.Gbits
+		wrong.If(v.ControlCM, "--perftest with -z or -R: start %s itself on this host ('gobw version --install-links DIR' makes it)", v.Tool.Name)
 	}
 	return c, errors.Join(wrong...)
 }
@@ -197,20 +194,9 @@ func run(ctx context.Context, out output.Streams, c config) error {
 		return err
 	}
 	c.Timeouts, c.Listen.LocalFacts = c.Listen.Timeouts.WithDefaults(), c.localFacts
-	if c.ByRDMACM {
-		d, err := opendevice.Open(c.Device)
-		if err != nil {
-			return err
-		}
-		defer func() { _ = d.Close() }()
-		c.Listen.RDMA, c.Listen.Plans = d.Device, false
-	}
-	apart := canHandOver && !c.Once && !c.Child
+	apart := runtime.GOOS == "linux" && !c.Once && !c.Child
 	if !apart {
-		c.Listen.Admit = func(p *plan.Spec) error {
-			_, err := plan.Settle(*p, plan.Limits{}, plan.Peer{}, c.Policy)
-			return err
-		}
+		c.Listen.Admit = c.admit
 	}
 	l, err := connect.Listen(c.Listen)
 	if err != nil {
@@ -272,12 +258,7 @@ func (c config) announce(out output.Streams, at netip.AddrPort) error {
 // serveHere serves in this process, one client after another: it was started for one client, or cannot start others.
 func (c config) serveHere(ctx context.Context, l *connect.Listener) error {
 	if c.Child {
-		var cancel context.CancelCauseFunc
-		ctx, cancel = context.WithCancelCause(ctx)
-		go func() {
-			_, _ = io.Copy(io.Discard, os.Stdin)
-			cancel(errors.New("the starting process has ended"))
-		}()
+		ctx, _ = endWithInput(ctx, "the starting process has ended")
 	}
 	for {
 		s, err := l.Accept(ctx)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"runtime/debug"
 	"sync"
@@ -19,12 +20,11 @@ import (
 	"github.com/gobw/gobw/report/plain"
 )
 
-// A test runs in a process of its own, whatever ends it. The server starts this program again with a socket as standard input, which
-// stays open as long as the server lives: orders come in, events go out. The client's connection comes with the order.
+// A test runs in a process of its own, whatever ends it. The server starts this program again. The client's connection is its descriptor
+// 3. The order comes on standard input, which stays open as long as the server lives; events go to standard output.
 const (
-	kindOrder  = "order"
-	kindOthers = "others" // whether others wait
-	kindEvent  = "event"
+	kindOrder = "order"
+	kindEvent = "event"
 )
 
 // maxOrderBytes bounds a message between the two.
@@ -42,7 +42,6 @@ type order struct {
 
 // event is what a test's process tells.
 type event struct {
-	Judging  bool   `json:"judging,omitempty"`  // a plan is read now
 	Planned  string `json:"planned,omitempty"`  // a test begins
 	Measured string `json:"measured,omitempty"` // a record of it
 	Figure   string `json:"figure,omitempty"`
@@ -50,9 +49,6 @@ type event struct {
 	Left     bool   `json:"left,omitempty"`  // the client went away
 	Error    string `json:"error,omitempty"` // how it ended, empty: well
 }
-
-// judgeBytes is how much memory the process may have until its plan is judged.
-const judgeBytes = 512 << 20
 
 // heapBytes bounds the heap of a test's process, also while its garbage is not collected.
 const heapBytes = 512 << 20
@@ -62,46 +58,36 @@ const leaveGrace = time.Second
 
 // runTestProcess is the whole life of a test's process.
 func runTestProcess(ctx context.Context) error {
-	server, err := unixConn(os.Stdin)
+	inherited := os.NewFile(3, "client")
+	conn, err := net.FileConn(inherited)
 	if err != nil {
 		return exit.UsageError{Err: fmt.Errorf("this is a part of 'serve', which starts it: %w", err)}
 	}
-	in, out := &withFile{UnixConn: server}, &events{w: server}
+	_ = inherited.Close()
+	out := &events{w: os.Stdout}
 	out.write(event{}) // it has started
-	o, err := frame.Read[order](in, kindOrder, maxOrderBytes)
+	o, err := frame.Read[order](os.Stdin, kindOrder, maxOrderBytes)
 	if err != nil {
-		return err // there was no turn
+		return err // the client has gone
 	}
 	if err := boundProcess(o.Policy.Bytes); err != nil {
 		return err
 	}
 	debug.SetMemoryLimit(heapBytes)
-	conn, err := in.conn()
-	if err != nil {
-		return err
-	}
-	ctx, cancel := context.WithCancelCause(ctx)
+	ctx, cancel := endWithInput(ctx, "the server has ended")
 	defer cancel(nil)
-	turn := &turn{policy: o.Policy, began: time.Now(), tell: out.write}
-	s := connect.Resume(conn, o.Client, control.Options{
-		Timeouts: o.Timeouts, Perftest: control.PerftestOptions{Gbits: o.Gbits}, Admit: turn.admit, Await: turn.await,
-		LocalFacts: func() (control.Facts, error) { // a client is about to tell its plan
-			turn.judges()
-			return o.localFacts()
-		},
-	})
-	go func() {
-		for {
-			others, err := frame.Read[bool](in, kindOthers, maxOrderBytes)
-			if err != nil {
-				cancel(errors.New("the server has ended"))
-				return
-			}
-			turn.others.Store(others)
+	admit := func(p *plan.Spec) error {
+		if err := o.admit(p); err != nil {
+			return err
 		}
-	}()
+		out.write(event{Planned: planText(*p)})
+		return grantMemory()
+	}
+	s := connect.Resume(conn, o.Client, control.Options{
+		Timeouts: o.Timeouts, Perftest: control.PerftestOptions{Gbits: o.Gbits}, Admit: admit, LocalFacts: o.localFacts,
+	})
 	done := make(chan struct{})
-	go o.leaveWithClient(ctx, s, out, done)
+	go leaveWithClient(ctx, s, out, done)
 	err = o.serve(ctx, s, nil, func(r report.Record) { out.write(event{Measured: r.String(), Figure: figureText(r)}) })
 	close(done)
 	last := event{Ended: true}
@@ -114,9 +100,25 @@ func runTestProcess(ctx context.Context) error {
 	return nil
 }
 
+// endWithInput ends what is done under a context once standard input has ended.
+func endWithInput(ctx context.Context, why string) (context.Context, context.CancelCauseFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	go func() {
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		cancel(errors.New(why))
+	}()
+	return ctx, cancel
+}
+
+// admit refuses a plan that no test is, or that this end does not grant.
+func (o *order) admit(p *plan.Spec) error {
+	_, err := plan.Settle(*p, plan.Limits{}, plan.Peer{}, o.Policy)
+	return err
+}
+
 // leaveWithClient ends the process of a test whose client has left, whatever the test is doing: memory may take its time to
 // be registered, and a call into a driver need not return.
-func (o *order) leaveWithClient(ctx context.Context, s control.Session, out *events, done <-chan struct{}) {
+func leaveWithClient(ctx context.Context, s control.Session, out *events, done <-chan struct{}) {
 	watched, stop := s.Watch(ctx)
 	defer stop()
 	select {
@@ -125,7 +127,6 @@ func (o *order) leaveWithClient(ctx context.Context, s control.Session, out *eve
 		return
 	}
 	select {
-	case <-time.After(leaveGrace + o.Timeouts.Peer):
 	case <-time.After(leaveGrace):
 		if ctx.Err() != nil { // the user's signal: the client is being told
 			<-done

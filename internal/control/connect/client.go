@@ -13,9 +13,9 @@ import (
 // Client is one that has greeted and holds a slot.
 type Client struct {
 	From    netip.AddrPort
+	Conn    net.Conn
 	Release func() // gives the slot back; the end of its session does
 
-	conn  net.Conn
 	hello perftest.Hello
 	ours  *native.Session // nil: it speaks perftest's dialect
 	o     *control.Options
@@ -32,18 +32,18 @@ func (c *Client) Session() control.Session {
 	if c.ours != nil {
 		return c.ours
 	}
-	return speakPerftest(c.conn, c.hello, c.options())
+	return speakPerftest(c.Conn, c.hello, c.options())
 }
 
 // Handover gives the client to another process, which goes on with [Resume]. The connection stays open here, too, and the slot is kept.
-func (c *Client) Handover() (conn net.Conn, h Handover, err error) {
+func (c *Client) Handover() (h Handover, err error) {
 	h.Hello = c.hello
 	if c.ours != nil {
 		var own frame.Handover
 		own, err = c.ours.Handover()
 		h.Ours = &own
 	}
-	return c.conn, h, err
+	return h, err
 }
 
 // Resume goes on with a client that another process handed over. It owns the connection.

@@ -17,7 +17,7 @@ import (
 
 // greet lets a connection wait for a slot once it has said who it is, or tells the client why not.
 func (l *Listener) greet(v *admission.Visitor) {
-	c := &Client{From: v.From, Release: func() {}, conn: v.Conn, o: &l.o}
+	c := &Client{From: v.From, Release: func() {}, Conn: v.Conn, o: &l.o}
 	comes, err := l.meet(v, c)
 	if err != nil {
 		l.o.Log.Warn("client dropped", "client", v.From, "err", control.Bounded(err.Error()))
@@ -76,15 +76,15 @@ func (l *Listener) meet(v *admission.Visitor, c *Client) (comes bool, err error)
 
 // meetOurs begins a session in our dialect.
 func (l *Listener) meetOurs(c *Client) (comes bool, err error) {
-	_ = c.conn.SetWriteDeadline(time.Now().Add(l.o.Timeouts.Peer))
-	if _, err := c.conn.Write(perftest.Hello{Version: "6.27", Ours: native.Version}.Encode()); err != nil {
+	_ = c.Conn.SetWriteDeadline(time.Now().Add(l.o.Timeouts.Peer))
+	if _, err := c.Conn.Write(perftest.Hello{Version: "6.27", Ours: native.Version}.Encode()); err != nil {
 		return false, err
 	}
 	if err := native.CheckVersion(native.Version, c.hello.Ours); err != nil {
-		frame.Farewell(c.conn, frame.Message{Kind: frame.KindError, Error: err.Error()}, l.o.Timeouts.Peer)
+		frame.Farewell(c.Conn, frame.Message{Kind: frame.KindError, Error: err.Error()}, l.o.Timeouts.Peer)
 		return false, err
 	}
-	s := native.NewSession(c.conn, c.options())
+	s := native.NewSession(c.Conn, c.options())
 	if err = s.Introduce(l.ctx); err == nil && l.o.Plans {
 		comes, err = s.AwaitPlan(l.ctx)
 	}
@@ -120,6 +120,6 @@ func (l *Listener) waitForSlot(c *Client) bool {
 	if c.ours != nil {
 		c.ours.Turnaway(busy)
 	}
-	_ = c.conn.Close()
+	_ = c.Conn.Close()
 	return false
 }

@@ -333,7 +333,7 @@ func hostile(t *testing.T, b []byte, peerIsClient bool) {
 	var err error
 	if peerIsClient {
 		l := &Listener{o: control.Options{Timeouts: timeouts, LocalFacts: func() (control.Facts, error) { return testFacts(), nil }}, ctx: ctx}
-		c := &Client{conn: ours, o: &l.o, Release: func() {}}
+		c := &Client{Conn: ours, o: &l.o, Release: func() {}}
 		if comes, err := l.meet(&admission.Visitor{Conn: ours}, c); err != nil || !comes {
 			return
 		}

@@ -101,37 +101,30 @@ func Read[T any](r io.Reader, kind string, most int) (v T, err error) {
 
 // read passes heartbeats over.
 func read(r io.Reader, most int) (Message, error) {
-	var f reader
-	for {
-		n, err := f.length(r)
-		if err != nil {
+	for prefix := make([]byte, prefixBytes); ; {
+		if _, err := io.ReadFull(r, prefix); err != nil {
 			return Message{}, err
 		}
-		if n > most {
+		switch n := lengthOf(prefix); {
+		case n > most:
 			return Message{}, tooLong(n, most)
-		}
-		if n > 0 {
-			return f.message(r, n)
+		case n > 0:
+			return message(r, n)
 		}
 	}
 }
 
-// reader reads frames. Memory grows with what arrives, not with the length that the peer claims; heartbeats take none.
-type reader struct{ prefix [4]byte }
+// prefixBytes is the length of what tells how long a message is.
+const prefixBytes = 4
 
-// length is how long the next message is; 0: a heartbeat.
-func (f *reader) length(r io.Reader) (int, error) {
-	if _, err := io.ReadFull(r, f.prefix[:]); err != nil {
-		return 0, err
-	}
-	return int(binary.BigEndian.Uint32(f.prefix[:])), nil
-}
+// lengthOf is how long the message behind a prefix is; 0: a heartbeat.
+func lengthOf(prefix []byte) int { return int(binary.BigEndian.Uint32(prefix)) }
 
 // atOnce is how much of a message is made room for before it has come.
 const atOnce = 64 << 10
 
-// message is the next one, of n bytes.
-func (f *reader) message(r io.Reader, n int) (Message, error) {
+// message is the next one, of n bytes. Memory grows with what arrives, not with the length that the peer claims.
+func message(r io.Reader, n int) (Message, error) {
 	b := make([]byte, 0, min(n, atOnce))
 	for {
 		got, err := io.ReadFull(r, b[len(b):cap(b)])

@@ -1,6 +1,7 @@
 package frame
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/binary"
 	"errors"
@@ -92,17 +93,19 @@ func TestHalfAMessage(t *testing.T) {
 
 // TestHeartbeatsAllocateNothing: a peer may send many of them while the garbage is not collected.
 func TestHeartbeatsAllocateNothing(t *testing.T) {
-	var f reader
+	const beats = 100
+	s := &Session{start: time.Now().Add(-time.Hour)} // so that they are none too many
 	r := bytes.NewReader(nil)
-	beat := make([]byte, 4)
+	s.r = bufio.NewReader(r)
+	all := make([]byte, beats*prefixBytes)
 	n := testing.AllocsPerRun(100, func() {
-		r.Reset(beat)
-		if n, err := f.length(r); err != nil || n != 0 {
-			t.Fatalf("%d, %v", n, err)
+		r.Reset(all)
+		if _, err := s.next(); !errors.Is(err, io.EOF) {
+			t.Fatal(err)
 		}
 	})
 	if n != 0 {
-		t.Errorf("a heartbeat allocates %v times", n)
+		t.Errorf("%d heartbeats allocate %v times", beats, n)
 	}
 }
 
@@ -246,20 +249,20 @@ func FuzzMeet(f *testing.F) {
 	})
 }
 
-// TestEndOfAPausedSession: a last word costs no second where the reader had paused and the peer closes at once. A fault costs it
-// each time; a busy machine does not, so the best of some tries counts.
-func TestEndOfAPausedSession(t *testing.T) {
+// TestEnd: a last word costs no second where the peer closes at once, also where the reader had paused in front of a long message. A
+// fault costs it each time; a busy machine does not, so the best of some tries counts.
+func TestEnd(t *testing.T) {
 	took := time.Hour
 	for range 10 {
-		if took = min(took, endPaused(t)); took < time.Second/2 {
+		if took = min(took, ended(t)); took < time.Second/2 {
 			return
 		}
 	}
 	t.Errorf("it took %v after the peer had closed", took)
 }
 
-// endPaused is how long the end of a paused session takes. Virtual time knows no half-closed connections.
-func endPaused(t *testing.T) time.Duration {
+// ended is how long the end of a paused session takes. Virtual time knows no half-closed connections.
+func ended(t *testing.T) time.Duration {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -274,11 +277,14 @@ func endPaused(t *testing.T) time.Duration {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := New(here, Options{Bears: time.Minute, PauseAfter: "plan"})
+	s := New(here, Options{Bears: time.Minute})
 	if err := Write(there, "plan", 1); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := Expect[int](t.Context(), s, "plan", 1<<10, time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	if err := Write(there, "next", strings.Repeat("x", Short)); err != nil {
 		t.Fatal(err)
 	}
 	go func() {
@@ -288,4 +294,44 @@ func endPaused(t *testing.T) time.Duration {
 	began := time.Now()
 	s.End(KindError, "no", false)
 	return time.Since(began)
+}
+
+// TestHandover: a session goes on in another process with what had come by then, and stays as it is in between.
+func TestHandover(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		own, peer := net.Pipe()
+		go func() {
+			go func() { _, _ = io.Copy(io.Discard, peer) }()
+			for _, kind := range []string{"plan", "next"} {
+				_ = Write(peer, kind, 1)
+			}
+			_, _ = peer.Write(make([]byte, 3)) // of a heartbeat
+			time.Sleep(time.Second)
+			_, _ = peer.Write(make([]byte, 1))
+			_ = Write(peer, "last", 1)
+			_, _ = peer.Write([]byte{0, 0, 0, 9, '{'})
+		}()
+		s := New(own, Options{Bears: time.Minute})
+		kind, err := s.Await(t.Context(), Short, time.Second)
+		if err != nil || kind != "plan" {
+			t.Fatalf("%q, %v", kind, err)
+		}
+		synctest.Wait()
+		h, err := s.Handover()
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = own.SetReadDeadline(time.Time{})
+		s = New(own, Options{Bears: time.Minute, From: h})
+		for _, want := range []string{"plan", "next", "last"} {
+			if _, err := Expect[int](t.Context(), s, want, Short, time.Minute); err != nil {
+				t.Errorf("%s: %v", want, err)
+			}
+		}
+		synctest.Wait()
+		if _, err := s.Handover(); !errors.Is(err, control.ErrPeerLost) {
+			t.Errorf("in the middle of a message: %v, want a lost peer", err)
+		}
+		_ = peer.Close()
+	})
 }

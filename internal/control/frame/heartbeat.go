@@ -14,6 +14,15 @@ func Interval(bears time.Duration) time.Duration {
 	return min(max(bears/6, 5*time.Millisecond), 500*time.Millisecond)
 }
 
+// interval is that of this session: the end that bears less silence decides it.
+func (s *Session) interval() time.Duration {
+	bears := s.o.Bears
+	if theirs := time.Duration(min(max(s.theirs.BearsMs, 0), time.Hour.Milliseconds())) * time.Millisecond; theirs > 0 {
+		bears = min(bears, theirs)
+	}
+	return Interval(bears)
+}
+
 // beat shows the peer that this end lives, and declares it lost when it was silent for too long. A tick that came late
 // itself says nothing of the peer: this process was stalled.
 func (s *Session) beat(every time.Duration) {

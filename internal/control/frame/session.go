@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -20,16 +21,14 @@ type Options struct {
 	Dialled bool
 	Bears   time.Duration // the peer timeout: how long the peer may be silent
 	Token   []byte        // a shared secret that both ends prove; nil: none
-	// PauseAfter is the kind of message after which nothing is read until somebody waits for more: another process may read on.
-	PauseAfter string
-	From       Handover // of another process that began the session; zero: it begins here
+	From    Handover      // of another process that began the session; zero: it begins here
 }
 
 // Handover is a session between two processes.
 type Handover struct {
-	Unread []byte        `json:"unread,omitempty"` // what was read of the connection and not used
-	Beat   time.Duration `json:"beat_ns"`          // pace of heartbeats that the ends have agreed on
-	Hello  Hello         `json:"hello"`            // the peer's
+	Messages []Message `json:"messages,omitempty"` // that have come and were not looked at
+	Unread   []byte    `json:"unread,omitempty"`   // what was read of the connection behind them
+	Hello    Hello     `json:"hello"`              // the peer's
 }
 
 // Session is one conversation. A reader goroutine owns the connection's receiving half; a heartbeat goroutine shows the peer that
@@ -41,20 +40,18 @@ type Session struct {
 	start   time.Time
 	silence silence
 
-	mu      sync.Mutex
-	inbox   []Message
-	due     int           // the longest message that Receive waits for; 0: it does not wait
-	arrived chan struct{} // the inbox may hold something
-	awaited chan struct{} // due may have changed
-	paused  atomic.Bool   // the reader waits until Receive is called
+	inbox  chan Message
+	early  []Message   // that go before those of the inbox
+	due    chan int    // to a reader that has paused: the longest message that Receive waits for
+	paused atomic.Bool // the reader waits for that, in front of a long message
+	beats  float64     // heartbeats that the peer has sent
 
-	interval time.Duration      // of heartbeats
-	pace     chan time.Duration // a new one, once the peer has said its timeout
-	life     context.Context    //nolint:containedctx // ends, with its cause, when the peer is lost, said an error, or left
-	die      context.CancelCauseFunc
-	stop     chan struct{} // closed by End, Abandon and Handover
-	end      sync.Once
-	wg       sync.WaitGroup
+	pace chan time.Duration // of heartbeats: a new one, once the peer has said its timeout
+	life context.Context    //nolint:containedctx // ends, with its cause, when the peer is lost, said an error, or left
+	die  context.CancelCauseFunc
+	stop chan struct{} // closed by End, Abandon and Handover
+	end  sync.Once
+	wg   sync.WaitGroup
 
 	writing sync.Mutex
 	doing   atomic.Pointer[string] // what this end waits for, for errors
@@ -62,26 +59,22 @@ type Session struct {
 	theirs  Hello                  // once they have met
 }
 
-// inboxMessages is how many messages may have come before they are due: the ends take turns, so a goodbye may follow what
-// was asked for, and nothing else.
-const inboxMessages = 2
+// inboxMessages is how many messages may have come before they are due. The ends take turns, so more than an answer and a goodbye come
+// from nobody who keeps to that.
+const inboxMessages = 4
 
 // New starts a session on a connection, which it owns.
 func New(conn net.Conn, o Options) *Session {
 	s := &Session{
-		Ends: control.Ends{Conn: conn, Client: o.Dialled}, o: o, start: time.Now(),
-		r: bufio.NewReader(io.MultiReader(bytes.NewReader(o.From.Unread), conn)), interval: o.From.Beat, theirs: o.From.Hello,
-		arrived: make(chan struct{}, 1), awaited: make(chan struct{}, 1), pace: make(chan time.Duration, 1),
-		stop: make(chan struct{}),
+		Ends: control.Ends{Conn: conn, Client: o.Dialled}, o: o, start: time.Now(), early: o.From.Messages, theirs: o.From.Hello,
+		r:     bufio.NewReader(io.MultiReader(bytes.NewReader(o.From.Unread), conn)),
+		inbox: make(chan Message, inboxMessages), due: make(chan int), pace: make(chan time.Duration, 1), stop: make(chan struct{}),
 	}
 	s.life, s.die = context.WithCancelCause(context.Background())
-	if s.interval == 0 {
-		s.interval = Interval(o.Bears)
-	}
 	s.Doing("greeting")
 	s.silence.bears = o.Bears
 	s.wg.Go(s.read)
-	every := s.interval // which a hello changes
+	every := s.interval() // a hello changes it
 	s.wg.Go(func() { s.beat(every) })
 	return s
 }
@@ -107,31 +100,8 @@ func (s *Session) Doing(what string) { s.doing.Store(&what) }
 
 // read takes what the peer sends until the connection ends.
 func (s *Session) read() {
-	var f reader
-	beats := 0
 	for {
-		n, err := f.length(s.r)
-		if err == nil && n == 0 {
-			if beats++; float64(beats) > heartbeatsPerSecond*(1+time.Since(s.start).Seconds()) {
-				s.die(&control.FormatError{Err: errUnasked})
-				return
-			}
-			s.silence.listen(time.Since(s.start))
-			continue
-		}
-		if err == nil && n > Short {
-			most, waiting := s.awaitReceiver()
-			if !waiting {
-				return
-			}
-			if n > most {
-				err = tooLong(n, most)
-			}
-		}
-		var m Message
-		if err == nil {
-			m, err = f.message(s.r, n)
-		}
+		m, err := s.next()
 		if err != nil {
 			s.die(s.readFailed(err))
 			return
@@ -144,26 +114,55 @@ func (s *Session) read() {
 		case KindBye:
 			s.leaving.Store(true)
 		}
-		if !s.deliver(m) {
-			s.die(&control.FormatError{Err: errUnasked})
+		select {
+		case s.inbox <- m:
+		default:
+			s.die(errUnasked)
 			return
-		}
-		if m.Kind == s.o.PauseAfter {
-			if _, waiting := s.awaitReceiver(); !waiting {
-				return
-			}
 		}
 	}
 }
 
+// next reads the next message. Another process can go on where a read deadline ends it between two messages.
+func (s *Session) next() (Message, error) {
+	for {
+		prefix, err := s.r.Peek(prefixBytes)
+		if err != nil {
+			return Message{}, err
+		}
+		n := lengthOf(prefix)
+		if n == 0 {
+			if s.beats++; s.beats > heartbeatsPerSecond*(1+time.Since(s.start).Seconds()) {
+				return Message{}, errUnasked
+			}
+			s.silence.listen(time.Since(s.start))
+		}
+		if n > Short {
+			if err := s.awaitReceiver(n); err != nil {
+				return Message{}, err
+			}
+		}
+		_, _ = s.r.Discard(prefixBytes)
+		if n == 0 {
+			continue
+		}
+		m, err := message(s.r, n)
+		if errors.Is(err, os.ErrDeadlineExceeded) { // nobody can go on in the middle
+			err = io.ErrUnexpectedEOF
+		}
+		return m, err
+	}
+}
+
 // errUnasked is a peer that sends ahead of its turn.
-var errUnasked = errors.New("it sent unexpected messages")
+var errUnasked = &control.FormatError{Err: errors.New("it sent unexpected messages")}
 
 func (s *Session) readFailed(err error) error {
-	if _, format := errors.AsType[*control.FormatError](err); format {
+	_, format := errors.AsType[*control.FormatError](err)
+	switch {
+	case format, errors.Is(err, os.ErrDeadlineExceeded):
 		return err
-	}
-	if s.leaving.Load() && errors.Is(err, io.EOF) {
+	case s.leaving.Load() && errors.Is(err, io.EOF):
 		return s.saidGoodbye()
 	}
 	return control.Lost(context.Background(), *s.doing.Load(), err)
@@ -173,79 +172,55 @@ func (s *Session) saidGoodbye() error {
 	return &control.LostError{Phase: *s.doing.Load(), Cause: errors.New("it said goodbye")}
 }
 
-// awaitReceiver pauses the reader until somebody waits for a message, and tells of how many bytes at most; false: the session ends.
-func (s *Session) awaitReceiver() (most int, waiting bool) {
+// awaitReceiver pauses the reader in front of a message of n bytes until somebody waits for one that long.
+func (s *Session) awaitReceiver(n int) error {
 	s.paused.Store(true)
 	defer s.paused.Store(false)
-	for {
-		s.mu.Lock()
-		most = s.due
-		s.mu.Unlock()
-		if most > 0 {
-			s.silence.listen(time.Since(s.start))
-			return most, true
-		}
-		select {
-		case <-s.awaited:
-		case <-s.stop:
-			return 0, false
-		}
-	}
-}
-
-// deliver puts a message into the inbox; false: too many have come unasked.
-func (s *Session) deliver(m Message) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.inbox) == inboxMessages {
-		return false
-	}
-	s.inbox, s.due = append(s.inbox, m), 0
-	nudge(s.arrived)
-	return true
-}
-
-// take is the oldest message; where there is none it notes how long the next may be.
-func (s *Session) take(most int) (Message, bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.inbox) == 0 {
-		s.due = most
-		nudge(s.awaited)
-		return Message{}, false
-	}
-	m := s.inbox[0]
-	s.inbox = append(s.inbox[:0], s.inbox[1:]...)
-	return m, true
-}
-
-func nudge(c chan struct{}) {
 	select {
-	case c <- struct{}{}:
-	default:
+	case most := <-s.due:
+		s.silence.listen(time.Since(s.start))
+		if n > most {
+			return tooLong(n, most)
+		}
+		return nil
+	case <-s.stop:
+		return os.ErrDeadlineExceeded
 	}
 }
 
 // Receive waits for the next message, of at most so many bytes and no longer than the limit (0: for ever). Messages that came
 // before the end of the connection are delivered first.
 func (s *Session) Receive(ctx context.Context, most int, limit time.Duration) (Message, error) {
+	if len(s.early) > 0 {
+		m := s.early[0]
+		s.early = s.early[1:]
+		return m, nil
+	}
 	var over <-chan time.Time
 	if limit > 0 {
 		timer := time.NewTimer(limit)
 		defer timer.Stop()
 		over = timer.C
 	}
+	due := s.due
 	for {
-		if m, is := s.take(most); is {
+		select {
+		case m := <-s.inbox:
 			return m, nil
+		default:
 		}
 		select {
-		case <-s.arrived:
+		case m := <-s.inbox:
+			return m, nil
+		case due <- most:
+			due = nil // one message is waited for
 		case <-s.life.Done():
-			if m, is := s.take(most); is {
+			select {
+			case m := <-s.inbox:
 				return m, nil
+			default:
+				return Message{}, context.Cause(s.life)
 			}
-			return Message{}, context.Cause(s.life)
 		case <-ctx.Done():
 			return Message{}, fmt.Errorf("%s: %w", *s.doing.Load(), context.Cause(ctx))
 		case <-over:
@@ -258,9 +233,7 @@ func (s *Session) Receive(ctx context.Context, most int, limit time.Duration) (M
 func (s *Session) Await(ctx context.Context, most int, limit time.Duration) (kind string, err error) {
 	m, err := s.Receive(ctx, most, limit)
 	if err == nil {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.inbox = append([]Message{m}, s.inbox...)
+		s.early = append(s.early, m)
 	}
 	return m.Kind, err
 }
@@ -331,11 +304,8 @@ func (s *Session) End(kind, words string, lost bool) {
 	s.close(func() {
 		if s.send(Message{Kind: kind, Error: control.Bounded(words), Lost: lost}) == nil {
 			closeWrite(s.Conn)
-			s.mu.Lock()
-			s.due = Short // a reader that has paused goes on, and sees the peer close
-			s.mu.Unlock()
-			nudge(s.awaited)
 			select {
+			case s.due <- 0: // a long message has come, which nobody will read
 			case <-s.life.Done():
 			case <-time.After(min(time.Second, s.o.Bears)):
 			}
@@ -355,27 +325,23 @@ func (s *Session) close(parting func()) {
 	s.wg.Wait()
 }
 
-// Handover ends this process's part of a session that has paused. The connection stays open for another process.
+// Handover ends this process's part of a session between two messages. The connection stays open for another process.
 func (s *Session) Handover() (Handover, error) {
-	s.end.Do(func() { close(s.stop) })
+	s.end.Do(func() {
+		close(s.stop)
+		_ = s.Conn.SetReadDeadline(time.Unix(1, 0))
+	})
 	s.wg.Wait()
-	h := Handover{Beat: s.interval, Hello: s.theirs}
-	select {
-	case <-s.life.Done():
+	h := Handover{Messages: s.early, Hello: s.theirs}
+	if err := context.Cause(s.life); !errors.Is(err, os.ErrDeadlineExceeded) {
 		_ = s.Conn.Close()
-		return h, context.Cause(s.life)
-	default:
+		return h, err
 	}
-	var err error
-	for _, m := range s.inbox {
-		if h.Unread, err = Append(h.Unread, m); err != nil {
-			return h, err
-		}
+	for len(s.inbox) > 0 {
+		h.Messages = append(h.Messages, <-s.inbox)
 	}
-	read := make([]byte, s.r.Buffered())
-	_, err = io.ReadFull(s.r, read)
-	h.Unread = append(h.Unread, read...)
-	return h, err
+	h.Unread, _ = s.r.Peek(s.r.Buffered())
+	return h, nil
 }
 
 // Farewell says a last word on a connection that has no session, and lets the peer read it.

@@ -31,16 +31,6 @@ func unread(c net.Conn) bool {
 	return n > 0
 }
 
-// HasLeft tells whether the peer has closed its side, or the connection is no more. Nothing is read for that.
-func HasLeft(c net.Conn) bool {
-	left := false
-	WithSocket(c, func(fd int) {
-		info, err := unix.GetsockoptTCPInfo(fd, unix.IPPROTO_TCP, unix.TCP_INFO)
-		left = err != nil || info.State != unix.BPF_TCP_ESTABLISHED
-	})
-	return left
-}
-
 // WithSocket lends the descriptor of a connection.
 func WithSocket(c net.Conn, ask func(fd int)) {
 	s, ok := c.(syscall.Conn)

@@ -10,6 +10,3 @@ import (
 func hostOf(net.Conn, time.Duration) hostLife { return hostUnknown }
 
 func unread(net.Conn) bool { return false }
-
-// HasLeft is not known here.
-func HasLeft(net.Conn) bool { return false }

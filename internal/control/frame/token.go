@@ -56,11 +56,8 @@ func (s *Session) Meet(ctx context.Context, mine Hello, limit time.Duration) (h 
 	if err := json.Unmarshal(theirs.Text, &h); err != nil {
 		return h, s.Protest("a hello: %w", err)
 	}
-	if bears := time.Duration(min(max(h.BearsMs, 0), time.Hour.Milliseconds())) * time.Millisecond; bears > 0 {
-		s.interval = Interval(min(s.o.Bears, bears))
-		s.pace <- s.interval
-	}
 	s.theirs = h
+	s.pace <- s.interval()
 	return h, nil
 }
 

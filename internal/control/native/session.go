@@ -55,9 +55,6 @@ func NewSession(conn net.Conn, o control.Options) *Session { return Resume(conn,
 // Resume continues a session that another process handed over. It owns the connection.
 func Resume(conn net.Conn, h frame.Handover, o control.Options) *Session {
 	f := frame.Options{Dialled: o.Dialled, Bears: o.Timeouts.Peer, Token: o.Token, From: h}
-	if !o.Dialled {
-		f.PauseAfter = KindPropose // the plan decides which process reads on
-	}
 	return &Session{Session: frame.New(conn, f), o: o.WithDefaults()}
 }
 
@@ -70,8 +67,8 @@ func (s *Session) Introduce(ctx context.Context) error {
 	return err
 }
 
-// AwaitPlan waits at a server until the client has sent its first plan, or leaves. Nothing more is read before [Session.Propose], so
-// that the session can be handed over.
+// AwaitPlan waits at a server until the client has sent its first plan, or leaves. [Session.Propose] looks at it, perhaps in another
+// process.
 func (s *Session) AwaitPlan(ctx context.Context) (comes bool, err error) {
 	s.Doing("waiting for the client's plan")
 	kind, err := s.Await(ctx, MaxPlanBytes, s.o.Timeouts.Hello)
@@ -100,8 +97,6 @@ func (s *Session) Propose(ctx context.Context, p *plan.Spec) (*plan.Spec, error)
 		return s.plan, err
 	}
 	s.Doing("waiting for the client's plan")
-	ctx, done := s.o.Await(ctx, false)
-	defer done()
 	m, err := s.Receive(ctx, MaxPlanBytes, s.o.Timeouts.Phase)
 	switch {
 	case err != nil:
@@ -125,34 +120,24 @@ func (s *Session) Propose(ctx context.Context, p *plan.Spec) (*plan.Spec, error)
 	return s.plan, nil
 }
 
-// wait is what an end waits for, and how long.
-type wait struct {
-	doing     string
-	most      int // bytes of the message
-	limit     time.Duration
-	measuring bool // the peer measures meanwhile
-}
-
-// swap sends a message and waits for the peer's of the same kind.
-func swap[T any](ctx context.Context, s *Session, kind string, local T, w wait) (remote T, err error) {
-	s.Doing(w.doing)
+// swap sends a message and waits for the peer's of the same kind, of at most so many bytes.
+func swap[T any](ctx context.Context, s *Session, kind string, local T, most int, limit time.Duration) (remote T, err error) {
 	if err := s.Send(kind, local); err != nil {
 		return remote, err
 	}
-	ctx, done := s.o.Await(ctx, w.measuring)
-	defer done()
-	return frame.Expect[T](ctx, s.Session, kind, w.most, w.limit)
+	return frame.Expect[T](ctx, s.Session, kind, most, limit)
 }
 
 // Facts exchanges what the two systems are.
 func (s *Session) Facts(ctx context.Context, local control.Facts) (control.Facts, error) {
-	return swap(ctx, s, kindFacts, local, wait{doing: "exchanging facts", most: maxFactsBytes, limit: s.o.Timeouts.Phase})
+	s.Doing("exchanging facts")
+	return swap(ctx, s, kindFacts, local, maxFactsBytes, s.o.Timeouts.Phase)
 }
 
 // Exchange swaps addresses.
 func (s *Session) Exchange(ctx context.Context, local []control.Address) ([]control.Address, error) {
-	most := frame.Short + maxAddressBytes*len(local)
-	remote, err := swap(ctx, s, KindAddresses, local, wait{doing: "exchanging addresses", most: most, limit: s.o.Timeouts.Phase})
+	s.Doing("exchanging addresses")
+	remote, err := swap(ctx, s, KindAddresses, local, frame.Short+maxAddressBytes*len(local), s.o.Timeouts.Phase)
 	if err != nil {
 		return nil, err
 	}
@@ -177,9 +162,8 @@ type meeting struct {
 // Sync meets the peer at a phase.
 func (s *Session) Sync(ctx context.Context, phase control.Phase, size int, last bool) error {
 	here := meeting{phase.String(), size, last}
-	there, err := swap(ctx, s, kindSync, here, wait{
-		doing: "waiting for the peer to be " + here.Phase, most: frame.Short, limit: s.o.Timeouts.ForPhase(phase, s.plan), measuring: phase == control.PhaseDone,
-	})
+	s.Doing("waiting for the peer to be " + here.Phase)
+	there, err := swap(ctx, s, kindSync, here, frame.Short, s.o.Timeouts.ForPhase(phase, s.plan))
 	if err != nil {
 		return err
 	}
@@ -194,7 +178,8 @@ func (s *Session) Sync(ctx context.Context, phase control.Phase, size int, last 
 
 // Report swaps figures.
 func (s *Session) Report(ctx context.Context, local control.Figures) (control.Figures, error) {
-	return swap(ctx, s, kindReport, local, wait{doing: "exchanging figures", most: maxReportBytes, limit: s.o.Timeouts.Phase})
+	s.Doing("exchanging figures")
+	return swap(ctx, s, kindReport, local, maxReportBytes, s.o.Timeouts.Phase)
 }
 
 // Fail tells the peer why this end gives up, and closes.

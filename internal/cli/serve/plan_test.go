@@ -1,13 +1,11 @@
 package serve
 
 import (
-	"context"
 	"encoding/json"
 	"math"
 	"reflect"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/gobw/gobw/internal/plan"
@@ -26,7 +24,7 @@ func proposed() plan.Spec {
 // TestExtremesOfPlans sets every number of a plan to its extremes and just past them: each is judged at once, and what is
 // admitted needs no more than is granted.
 func TestExtremesOfPlans(t *testing.T) {
-	judge := (&turn{policy: granted(), tell: func(event) {}}).admit
+	judge := (&order{Policy: granted()}).admit
 	if p := proposed(); judge(&p) != nil {
 		t.Fatal("an honest plan is refused:", judge(&p))
 	}
@@ -133,7 +131,7 @@ func FuzzPlan(f *testing.F) {
 	b, _ := json.Marshal(p)
 	f.Add(b)
 	f.Add([]byte(`{"operation":"write","kind":"bandwidth","transport":"RC","reversed":true,"verify":"ends","sizes":[2],"tx_depth":2,"noncontig":{"shape":"gather","strategy":"gather-write","layout":"vector:block=1,num=2,stride=4611686018427387903","window":2}}`))
-	judge := (&turn{policy: granted(), tell: func(event) {}}).admit
+	judge := (&order{Policy: granted()}).admit
 	testrun.Fuzz(f, func(t *testing.T, b []byte) {
 		var p plan.Spec
 		if len(b) > 64<<10 || json.Unmarshal(b, &p) != nil {
@@ -143,40 +141,6 @@ func FuzzPlan(f *testing.F) {
 		_ = judge(&p)
 		if took := testrun.ProcessTime() - began; took > 10*time.Second {
 			t.Errorf("%s: judged after %v", b, took)
-		}
-	})
-}
-
-// TestTurnEnds: a client that does nothing after its plan keeps its slot while nobody waits, and gives way within a second once
-// somebody does.
-func TestTurnEnds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		own := &turn{began: time.Now(), policy: granted(), tell: func(event) {}, judged: true}
-		own.policy.Duration = time.Hour
-		stays := func() error {
-			ctx, cancel := own.await(t.Context(), false)
-			defer cancel()
-			<-ctx.Done()
-			return context.Cause(ctx)
-		}
-		p := proposed()
-		if err := own.admit(&p); err != nil {
-			t.Fatal(err)
-		}
-		began := time.Now()
-		time.AfterFunc(time.Minute, func() { own.others.Store(true) })
-		err := stays()
-		if took := time.Since(began); err == nil || !strings.Contains(err.Error(), "others wait") || took < time.Minute || took > time.Minute+time.Second {
-			t.Errorf("after %v: %v", took, err)
-		}
-		began = time.Now()
-		err = stays()
-		if took := time.Since(began); err == nil || took < 5*time.Second || took > 6*time.Second {
-			t.Errorf("with others waiting, after %v: %v", took, err)
-		}
-		time.Sleep(time.Hour)
-		if err := own.admit(&p); err == nil || !strings.Contains(err.Error(), "--max-duration grants") {
-			t.Errorf("a test after the time of one: %v", err)
 		}
 	})
 }
