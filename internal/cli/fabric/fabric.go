@@ -63,15 +63,15 @@ func run(ctx context.Context, out output.Streams, c config) error {
 	secret := os.Getenv(secretVariable)
 	key := fabric.Key(id.Job, secret)
 	me := hello(id)
-	port, tries := c.ports(id)
+	port := c.portOf(id)
 	switch {
 	case id.Rank < 0:
-		return takePart(ctx, out, c, me, key, places(id.Rendezvous, port, tries))
+		return takePart(ctx, out, c, me, key, places(id.Rendezvous, port))
 	case id.Rank > 0:
 		// Rank 0 alone returns the verdict. A rank that fails is named in it, and must not end the others (srun -K).
 		patient, stop := outlive(ctx, partingTime)
 		defer stop()
-		if _, err := part(patient, c, me, key, places(id.Rendezvous, port, tries), nil); err != nil && ctx.Err() == nil {
+		if _, err := part(patient, c, me, key, places(id.Rendezvous, port), nil); err != nil && ctx.Err() == nil {
 			fmt.Fprintf(out.Err, "gobw fabric: rank %d on %s: %v\n", id.Rank, me.Host, err)
 		}
 		return nil
@@ -79,9 +79,9 @@ func run(ctx context.Context, out output.Streams, c config) error {
 	if secret == "" {
 		fmt.Fprintf(out.Err, "gobw fabric: no secret is set: others could join this run; set %s at all hosts\n", secretVariable)
 	}
-	l, err := listen(port, tries)
+	l, err := net.Listen("tcp", fmt.Sprintf(":%d", port))
 	if err != nil {
-		return exit.SetupError{Err: err}
+		return exit.SetupError{Err: fmt.Errorf("%w: choose another port with --coordinator :PORT, at all hosts", err)}
 	}
 	c.run.Ranks, c.run.Hosts, c.run.Names, c.run.Key = id.Size, id.Hosts, c.hosts, key
 	mine := c.own(me)
@@ -154,56 +154,35 @@ func outlive(ctx context.Context, by time.Duration) (context.Context, context.Ca
 	return later, func() { stop(); cancel(nil) }
 }
 
+// defaultPort is where rank 0 listens unless it is told; with a launcher it is one of so many ports from there on, by the job, because
+// another job's rank 0 may be on this host.
 const (
-	// defaultPort is where rank 0 listens unless it is told, or the launcher reserved another.
 	defaultPort = 18600
-	// portTries is how many ports rank 0 tries where nobody chose one: another job's rank 0 may be on this host.
-	portTries = 8
+	jobPorts    = 800
 )
 
-// ports are where rank 0 listens. All ranks come to the same.
-func (c *config) ports(id fabric.Identity) (first, tries int) {
+// portOf is where rank 0 listens. All ranks come to the same.
+func (c *config) portOf(id fabric.Identity) int {
 	switch {
 	case c.port != 0:
-		return c.port, 1
-	case id.Port != 0:
-		return id.Port, 1
+		return c.port
 	case len(c.hosts) > 0 || id.Rank < 0: // no launcher tells all of them of a job
-		return defaultPort, 1
+		return defaultPort
 	}
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(id.Job))
-	return defaultPort + int(h.Sum32()%100)*portTries, portTries
+	return defaultPort + int(h.Sum32()%jobPorts)
 }
 
-func listen(port, tries int) (net.Listener, error) {
-	var errs []error
-	for k := range tries {
-		l, err := net.Listen("tcp", fmt.Sprintf(":%d", port+k))
-		if err == nil {
-			return l, nil
-		}
-		errs = append(errs, err)
-	}
-	return nil, fmt.Errorf("%w: choose another with --coordinator :PORT, at all hosts", errors.Join(errs...))
-}
-
-// places completes hosts with a port, and with the ports after it where rank 0 may have found that one taken.
-func places(hosts []string, port, tries int) []string {
+// places completes hosts with a port.
+func places(hosts []string, port int) []string {
 	const most = 256 // a rank 0 that is not on one of the first hosts is named by --coordinator
-	var out []string
-	for i, h := range hosts[:min(len(hosts), most)] {
+	return plain.Each(hosts[:min(len(hosts), most)], func(h string) string {
 		if _, _, err := net.SplitHostPort(h); err == nil {
-			out = append(out, h)
-			continue
+			return h
 		}
-		for k := range tries {
-			if i == 0 || k == 0 {
-				out = append(out, net.JoinHostPort(strings.Trim(h, "[]"), fmt.Sprint(port+k)))
-			}
-		}
-	}
-	return out
+		return net.JoinHostPort(strings.Trim(h, "[]"), fmt.Sprint(port))
+	})
 }
 
 // secretVariable is the environment variable of the secret that all ranks of a run share.

@@ -26,25 +26,24 @@ func TestCoordinatorTwice(t *testing.T) {
 func TestPorts(t *testing.T) {
 	alone, listed, launched := fabric.Identity{Rank: -1}, fabric.Identity{Size: 2}, fabric.Identity{Rank: 1, Size: 2, Job: "7.0"}
 	for _, tt := range []struct {
-		name   string
-		c      config
-		id     fabric.Identity
-		at, of int
+		name string
+		c    config
+		id   fabric.Identity
+		at   int
 	}{
-		{"with --coordinator alone", config{}, alone, defaultPort, 1},
-		{"rank 0 of --hosts", config{hosts: []string{"a", "b"}}, listed, defaultPort, 1},
-		{"a port with --coordinator alone", config{port: 5000}, alone, 5000, 1},
-		{"a port with --hosts", config{port: 5000, hosts: []string{"a", "b"}}, listed, 5000, 1},
-		{"that the launcher reserved", config{}, fabric.Identity{Rank: 1, Size: 2, Port: 12001}, 12001, 1},
+		{"with --coordinator alone", config{}, alone, defaultPort},
+		{"rank 0 of --hosts", config{hosts: []string{"a", "b"}}, listed, defaultPort},
+		{"a port with --coordinator alone", config{port: 5000}, alone, 5000},
+		{"a port with --hosts", config{port: 5000, hosts: []string{"a", "b"}}, listed, 5000},
 	} {
-		if at, of := tt.c.ports(tt.id); at != tt.at || of != tt.of {
-			t.Errorf("%s: %d of %d, want %d of %d", tt.name, at, of, tt.at, tt.of)
+		if at := tt.c.portOf(tt.id); at != tt.at {
+			t.Errorf("%s: %d, want %d", tt.name, at, tt.at)
 		}
 	}
 	zero := launched
 	zero.Rank = 0
-	one, _ := (&config{}).ports(launched)
-	if other, tries := (&config{}).ports(zero); one != other || tries != portTries || one < defaultPort {
+	one := (&config{}).portOf(launched)
+	if other := (&config{}).portOf(zero); one != other || one < defaultPort || one >= defaultPort+jobPorts {
 		t.Errorf("ranks 0 and 1 of a job look at ports %d and %d", other, one)
 	}
 }
