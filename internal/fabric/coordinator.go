@@ -18,6 +18,7 @@ import (
 	"github.com/gobw/gobw/report/matrix"
 	"github.com/gobw/gobw/report/plain"
 	"github.com/gobw/gobw/report/stats"
+	"github.com/gobw/gobw/verbs"
 )
 
 const (
@@ -39,8 +40,7 @@ const (
 // Config is one run.
 type Config struct {
 	Ranks   int
-	Names   []string // host of each rank, where a host list says; empty: whatever each rank says
-	Hosts   []string // hosts of the run, where the launcher tells, in no order of ranks: names those that never come
+	Hosts   []string // hosts of the run, where a list or a launcher tells: names those that never come, and gives a rank to those without
 	Key     []byte
 	Version string
 	Wait    time.Duration // for agents to come
@@ -76,9 +76,7 @@ type host struct {
 	lost     bool // takes no part: silent, or gone
 	gone     bool // for good
 	lostAt   time.Time
-	lostIn   int // round, from 1
-	software bool
-	rails    []Rail  // as they were opened
+	lostIn   int     // round, from 1
 	flows    []Part  // of this round
 	orders   *Orders // the last
 	answer   *Answer // to these; nil: there is none yet
@@ -120,8 +118,9 @@ type coordinator struct {
 	over     chan struct{}
 	hosts    []*host // by rank
 	part     []*host // those that take part, in the order of the cells
-	leaf     []int
 	leaves   []string
+	mtu      verbs.MTU // the smallest of all devices: all paths have it
+	software bool      // a device is
 	schedule schedule.Schedule
 	done     int
 	judge    *judge.Judge
@@ -137,12 +136,7 @@ func Coordinate(ctx context.Context, l net.Listener, cfg Config) (*report.Docume
 		cfg: cfg, begun: time.Now(), events: make(chan event, 4096), over: make(chan struct{}), reasons: map[[2]int]string{}, lookedAt: time.Now(),
 	}
 	for r := range cfg.Ranks {
-		h := &host{}
-		h.Rank = r
-		if r < len(cfg.Names) {
-			h.Name = cfg.Names[r]
-		}
-		c.hosts = append(c.hosts, h)
+		c.hosts = append(c.hosts, &host{Host: matrix.Host{Rank: r}})
 	}
 	c.listener = listen(l, c)
 	err := c.run(ctx)
@@ -170,9 +164,7 @@ func (c *coordinator) run(ctx context.Context) error {
 	if err := c.open(ctx); err != nil {
 		return err
 	}
-	if err := c.plan(); err != nil {
-		return err
-	}
+	c.plan()
 	each := c.each()
 	c.until = time.Now().Add(time.Minute + 2*max(c.cfg.Time, time.Duration(c.schedule.Rounds)*each))
 	for began := time.Now(); c.done < c.schedule.Rounds; {
@@ -229,17 +221,13 @@ func (c *coordinator) rounds() int {
 func (c *coordinator) each() time.Duration { return lead + c.cfg.Measure + tail + perRound }
 
 // plan chooses the rounds for the hosts that take part: seven tenths of the time are theirs, the rest is for re-tests.
-func (c *coordinator) plan() error {
-	c.leaf, c.leaves = numberLeaves(plain.Each(c.part, func(h *host) string { return h.Leaf }))
+func (c *coordinator) plan() {
 	j := c.cfg.Judge
+	j.Leaf, c.leaves = numberLeaves(plain.Each(c.part, func(h *host) string { return h.Leaf }))
 	rounds := int(c.cfg.Time / c.each())
 	c.schedule = schedule.New(c.cfg.Pattern, len(c.part), rounds*7/10, j.Seed)
-	if len(c.leaves) > 1 {
-		j.Leaf = c.leaf
-	}
 	j.Hosts, j.Rails, j.Retests = len(c.part), len(c.cfg.Rails), max(rounds*3/10, 12)
 	c.judge = judge.New(j)
-	return nil
 }
 
 // await handles events until ready says so, the time is up or the context ends.

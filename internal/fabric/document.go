@@ -52,9 +52,9 @@ func (c *coordinator) addHosts(d *report.Document) {
 		for i, device := range h.Devices {
 			m.Rails[i] = cmp.Or(m.Rails[i], device)
 		}
-		if h.software {
-			d.Client.Software, d.Label = true, "software device, not a NIC"
-		}
+	}
+	if c.software {
+		d.Client.Software, d.Label = true, "software device, not a NIC"
 	}
 	others := which(c.hosts, func(h *host) bool { return !slices.Contains(c.part, h) })
 	for _, h := range slices.Concat(c.part, others) {

@@ -15,7 +15,6 @@ import (
 	"github.com/gobw/gobw/report/matrix"
 	"github.com/gobw/gobw/report/plain"
 	"github.com/gobw/gobw/report/stats"
-	"github.com/gobw/gobw/verbs"
 )
 
 // tellAfter is how long a wait lasts before the user is told: ranks that a launcher starts need a moment.
@@ -37,12 +36,7 @@ func (c *coordinator) gather(ctx context.Context) error {
 		return err
 	}
 	absent := which(c.hosts, missing)
-	look := "look at the output of 'gobw fabric' there: the host may be down, its --coordinator may be wrong, or a firewall may close the port"
-	c.listener.mu.Lock()
-	if from := c.listener.keyless; len(from) > 0 {
-		look = fmt.Sprintf("%s: %s had another", sameSecret, strings.Join(from, ", "))
-	}
-	c.listener.mu.Unlock()
+	const look = "look at the output of 'gobw fabric' there: the host may be down, its --coordinator or its GOBW_FABRIC_SECRET may be wrong, or a firewall may close the port"
 	for i, name := range c.called(absent) {
 		if slices.Contains(c.cfg.Hosts, name) {
 			absent[i].Name = name
@@ -88,7 +82,7 @@ func (c *coordinator) enough(verb string) error {
 
 // rankOf is the rank of a host that says none. Of hosts that call themselves alike each gets one.
 func (c *coordinator) rankOf(host string) int {
-	open := slices.Clone(c.cfg.Names)
+	open := slices.Clone(c.cfg.Hosts)
 	for i := range open {
 		if c.hosts[i].here() {
 			open[i] = ""
@@ -97,7 +91,7 @@ func (c *coordinator) rankOf(host string) int {
 	if rank := RankOf(open, host); rank >= 0 {
 		return rank
 	}
-	return RankOf(c.cfg.Names, host)
+	return RankOf(c.cfg.Hosts, host)
 }
 
 // comes gives an agent its rank, or sends it away. Once the rounds are planned it is too late.
@@ -105,7 +99,9 @@ func (c *coordinator) comes(p *peer) {
 	said := p.hello
 	said.Host, said.Leaf = bounded(said.Host), bounded(said.Leaf)
 	if said.Rank < 0 {
-		said.Rank = c.rankOf(said.Host)
+		if said.Rank = c.rankOf(said.Host); said.Rank >= 0 {
+			said.Host = c.cfg.Hosts[said.Rank]
+		}
 	}
 	if said.Rank < 0 || said.Rank >= c.cfg.Ranks {
 		c.refuse(p, fmt.Sprintf("there is no rank %d among %d ranks, or its host is not in the host list", said.Rank, c.cfg.Ranks))
@@ -223,28 +219,17 @@ func (c *coordinator) opened(h *host) (why, remedy string) {
 	case len(a.Rails) != len(c.cfg.Rails):
 		return fmt.Sprintf("it opened %d of %d devices", len(a.Rails), len(c.cfg.Rails)), "run 'gobw devices' there"
 	}
-	h.rails = h.answer.Rails
-	for i, rail := range h.rails {
+	for i, rail := range h.answer.Rails {
 		device := bounded(cmp.Or(rail.Device, c.cfg.Rails[i], "device"))
 		if rail.Error != "" {
 			return device + ": " + rail.Error, rail.Remedy
 		}
-		h.Devices, h.software = append(h.Devices, device), h.software || rail.Software
-	}
-	return "", ""
-}
-
-// mtu is the smallest of a rail's MTUs: all paths have it.
-func (c *coordinator) mtu() verbs.MTU {
-	least := verbs.MTU(0)
-	for _, h := range c.part {
-		for _, r := range h.rails {
-			if r.MTU != 0 && (least == 0 || r.MTU < least) {
-				least = r.MTU
-			}
+		h.Devices, c.software = append(h.Devices, device), c.software || rail.Software
+		if c.mtu == 0 || rail.MTU != 0 && rail.MTU < c.mtu {
+			c.mtu = rail.MTU
 		}
 	}
-	return least
+	return "", ""
 }
 
 // errSnapshot is why a document of a run that goes on is not complete.

@@ -309,7 +309,7 @@ func FuzzFigures(f *testing.F) {
 			good := said(Flow{Bits: 1e9, Quantiles: [5]float64{1, 1, 1, 1, 1}})
 			bad := said(Flow{Bits: bits, Quantiles: [5]float64{low, low, middle, high, high}, Corrupt: corrupt, Error: words})
 			ends := flowEnds{initiator: end{&host{answer: bad, failedIn: -1}, 0}, target: end{&host{answer: good, failedIn: -1}, 0}}
-			x := c.cells(0, []int{0}, []flowEnds{ends})[0]
+			x := (&round{coordinator: c, rails: []int{0}, flows: []flowEnds{ends}}).cells(0)[0]
 			if v := float64(x.Value); x.State == matrix.Measured && !(v > 0 && v <= max(mostBits, mostLatency)) {
 				t.Errorf("%v became %v", bad, x)
 			}

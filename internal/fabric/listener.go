@@ -6,7 +6,6 @@ import (
 	"errors"
 	"net"
 	"net/netip"
-	"slices"
 	"sync"
 	"time"
 
@@ -29,7 +28,6 @@ type listener struct {
 	visitors admission.Visitors
 	mu       sync.Mutex
 	lastNote time.Time
-	keyless  []string // addresses of those who do not know this run's key, each once
 }
 
 const proveWithin = 5 * time.Second
@@ -66,11 +64,6 @@ func (s *listener) meet(v *admission.Visitor) {
 		if err != nil && s.ctx.Err() == nil {
 			if errors.Is(err, frame.ErrWrongToken) || errors.Is(err, frame.ErrNoToken) {
 				err = errors.New("another secret, or another job: " + sameSecret)
-				s.mu.Lock()
-				if at := v.From.Addr().Unmap().String(); !slices.Contains(s.keyless, at) && len(s.keyless) < 8 {
-					s.keyless = append(s.keyless, at)
-				}
-				s.mu.Unlock()
 			}
 			s.refused(v.From, err)
 			session.End(frame.KindError, err.Error(), false)

@@ -31,24 +31,19 @@ func (p *peer) start(hear func(o *Orders, a *Answer, gone error)) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	p.stop, p.orders = cancel, make(chan *Orders, mostWaiting)
 	p.wg.Go(func() {
-		for {
-			select {
-			case o := <-p.orders:
-				a, err := p.exchange(ctx, o)
-				if err != nil {
-					cancel(err)
-					return
-				}
-				hear(o, a, nil)
-			case <-ctx.Done():
-				return
-			}
-		}
-	})
-	p.wg.Go(func() {
 		ctx, done := p.session.Watch(ctx)
 		defer done()
-		<-ctx.Done()
+		for ctx.Err() == nil {
+			select {
+			case o := <-p.orders:
+				if a, err := p.exchange(ctx, o); err == nil {
+					hear(o, a, nil)
+				} else {
+					cancel(err)
+				}
+			case <-ctx.Done():
+			}
+		}
 		if err := context.Cause(ctx); !errors.Is(err, errOver) {
 			hear(nil, nil, ended(err))
 		}

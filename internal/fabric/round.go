@@ -17,6 +17,13 @@ import (
 	"github.com/gobw/gobw/verbs"
 )
 
+// round is one round on some rails.
+type round struct {
+	*coordinator
+	rails []int
+	flows []flowEnds
+}
+
 // end is a flow's place among those of one host.
 type end struct {
 	*host
@@ -28,64 +35,54 @@ type flowEnds struct {
 	schedule.Flow
 	initiator, target end
 	mirrored          bool // the ping-pong of the flow before: the same objects, seen from the other end
-	dead              bool // an end was lost before the round
+	dead              bool // an end was lost, or has failed to do its part
 }
 
 // round runs one round and hands its cells to the judge.
-func (c *coordinator) round(ctx context.Context, r schedule.Round, rail int) error {
+func (c *coordinator) round(ctx context.Context, scheduled schedule.Round, rail int) error {
 	if time.Now().After(c.until) {
 		return fmt.Errorf("no time left after round %d: agents answered slowly", c.rounds())
 	}
-	number := c.judge.Round(r.Round)
-	rails := []int{rail}
+	r := &round{coordinator: c, rails: []int{rail}}
 	if rail == judge.AllRails {
-		rails = plain.UpTo(0, len(c.cfg.Rails))
+		r.rails = plain.UpTo(0, len(c.cfg.Rails))
 	}
-	flows := c.lay(r.Flows)
-	if err := c.prepare(ctx, rails, flows); err != nil {
+	number := c.judge.Round(scheduled.Round)
+	r.lay(scheduled.Flows)
+	if err := r.prepare(ctx); err != nil {
 		return err
 	}
-	if err := c.start(ctx, rails, flows); err != nil {
+	if err := r.start(ctx); err != nil {
 		return err
 	}
-	if err := c.proveLife(ctx, flows); err != nil {
-		return err
-	}
-	c.judge.Add(c.cells(number, rails, flows))
+	c.judge.Add(r.cells(number))
 	return nil
 }
 
 // lay gives each flow its ends. In a latency test both directions of a pair are one ping-pong: each end has its own view.
-func (c *coordinator) lay(flows []schedule.Flow) []flowEnds {
-	for _, h := range c.part {
+func (r *round) lay(flows []schedule.Flow) {
+	for _, h := range r.part {
 		h.flows, h.orders, h.answer = nil, nil, nil
 	}
-	latency := c.cfg.Plan.Kind == plan.Latency
-	fetches := plan.RowOf(c.cfg.Plan.Operation).Fetches()
-	out := make([]flowEnds, 0, len(flows))
+	fetches := plan.RowOf(r.cfg.Plan.Operation).Fetches()
 	known := map[schedule.Flow]int{}
 	for _, f := range flows {
 		e := flowEnds{Flow: f}
-		from, to := c.part[f.From], c.part[f.To]
-		if from.lost || to.lost {
+		from, to := r.part[f.From], r.part[f.To]
+		if k, twin := known[schedule.Flow{From: f.To, To: f.From}]; from.lost || to.lost {
 			e.dead = true
-			out = append(out, e)
-			continue
+		} else if twin && r.cfg.Plan.Kind == plan.Latency && !fetches {
+			e.initiator, e.target, e.mirrored = r.flows[k].target, r.flows[k].initiator, true
+		} else {
+			if fetches { // whose data is read does not post
+				from, to = to, from
+			}
+			label := r.flowLabel(f)
+			e.initiator, e.target = from.takes(Part{Initiates: true, FlowLabel: label}), to.takes(Part{FlowLabel: label})
+			known[f] = len(r.flows)
 		}
-		if k, twin := known[schedule.Flow{From: f.To, To: f.From}]; twin && latency && !fetches {
-			e.initiator, e.target, e.mirrored = out[k].target, out[k].initiator, true
-			out = append(out, e)
-			continue
-		}
-		if fetches { // whose data is read does not post
-			from, to = to, from
-		}
-		label := c.flowLabel(f)
-		e.initiator, e.target = from.takes(Part{Initiates: true, FlowLabel: label}), to.takes(Part{FlowLabel: label})
-		known[f] = len(out)
-		out = append(out, e)
+		r.flows = append(r.flows, e)
 	}
-	return out
 }
 
 // flowLabel is that of a flow's first queue pair. It depends on how many places the receiver comes after the sender, so that a host's
@@ -103,53 +100,127 @@ func (h *host) takes(part Part) end {
 }
 
 // prepare lets the agents make their objects.
-func (c *coordinator) prepare(ctx context.Context, rails []int, flows []flowEnds) error {
-	mtu := c.mtu()
-	asked := which(c.part, func(h *host) bool { return len(h.flows) > 0 })
-	for _, h := range asked {
-		o := &Orders{most: mostAnswer + mostAddress*len(rails)*len(h.flows)*max(c.cfg.Plan.QPs, 1)}
-		for _, rail := range rails {
-			o.Rails = append(o.Rails, Order{Rail: rail, Prepare: &PrepareOrder{mtu, h.flows}})
+func (r *round) prepare(ctx context.Context) error {
+	orders := map[*host]*Orders{}
+	for _, h := range which(r.part, func(h *host) bool { return len(h.flows) > 0 }) {
+		orders[h] = r.order(h, mostAddress*max(r.cfg.Plan.QPs, 1), func() Order { return Order{Prepare: &PrepareOrder{r.mtu, h.flows}} })
+	}
+	return r.turn(ctx, prepareWithin, orders, func(rail Rail) int { return len(rail.Addresses) })
+}
+
+// start gives all ends their peers' addresses and waits for what they moved.
+func (r *round) start(ctx context.Context) error {
+	orders := map[*host]*Orders{}
+	meet := func(e, other end) {
+		if orders[e.host] == nil {
+			orders[e.host] = r.order(e.host, mostFlow, func() Order {
+				return Order{Go: &GoOrder{Lead: lead, Measure: r.cfg.Measure, Tail: tail, Addresses: make([][]control.Address, len(e.flows))}}
+			})
 		}
+		for i, o := range orders[e.host].Rails {
+			o.Go.Addresses[e.place] = other.answer.Rails[i].Addresses[other.place]
+		}
+	}
+	for k := range r.flows {
+		if f := &r.flows[k]; !f.dead && !f.mirrored {
+			meet(f.initiator, f.target)
+			meet(f.target, f.initiator)
+		}
+	}
+	in := 20*time.Millisecond + time.Duration(len(orders))*20*time.Microsecond
+	begin := time.Now().Add(in)
+	for _, o := range orders {
+		for _, rail := range o.Rails {
+			rail.Go.In = max(time.Until(begin), 0)
+		}
+	}
+	return r.turn(ctx, in+lead+r.cfg.Measure+tail+beyondRun, orders, func(rail Rail) int { return len(rail.Flows) })
+}
+
+// order makes orders for all rails, whose answer has so many bytes for each flow.
+func (r *round) order(h *host, perFlow int, of func() Order) *Orders {
+	o := &Orders{most: mostAnswer + perFlow*len(r.rails)*len(h.flows)}
+	for _, rail := range r.rails {
+		order := of()
+		order.Rail = rail
+		o.Rails = append(o.Rails, order)
+	}
+	return o
+}
+
+// turn lets hosts do one thing for their flows. Flows of which an end has not are dead. Once a flow has failed, both its ends must be
+// heard again before one is blamed: a partner's failure comes sooner than the news that it is dead.
+func (r *round) turn(ctx context.Context, within time.Duration, orders map[*host]*Orders, count func(Rail) int) error {
+	for h, o := range orders {
 		h.ask(o)
 	}
-	if err := c.await(ctx, prepareWithin+grace, answered(asked)); err != nil {
+	if err := r.await(ctx, within+grace, answered(slices.Collect(maps.Keys(orders)))); err != nil {
 		return err
 	}
-	for k := range flows {
-		f := &flows[k]
+	suspects := map[*host]bool{}
+	for _, f := range r.flows {
+		if !f.dead && (f.initiator.failed(len(r.rails), count) || f.target.failed(len(r.rails), count)) {
+			suspects[f.initiator.host], suspects[f.target.host] = true, true
+		}
+	}
+	since := time.Now()
+	if err := r.await(ctx, Silence+time.Second, func() bool {
+		maps.DeleteFunc(suspects, func(h *host, _ bool) bool { return h.lost || h.heardAt().After(since) })
+		return len(suspects) == 0
+	}); err != nil {
+		return err
+	}
+	for k := range r.flows {
+		f := &r.flows[k]
 		for _, e := range []end{f.initiator, f.target} {
-			for i := range rails {
-				if f.dead || e.host == nil {
-					break
-				}
-				if why := e.lacks(len(rails), i, func(r Rail) int { return len(r.Addresses) }); why != "" {
-					f.dead = true
-					c.blame(f, e.host, why)
-				}
+			if f.dead {
+				break
+			}
+			if why := e.lacks(len(r.rails), count); why != "" {
+				f.dead = true
+				r.blame(f, e.host, why)
 			}
 		}
 	}
 	return nil
 }
 
-// lacks tells why a host's answer says nothing of its flows on a rail, of which of counts what was answered; empty: it does.
-func (h *host) lacks(rails, rail int, of func(Rail) int) string {
+// answered tells whether all hosts have answered, or are lost. It is asked again and again: those who have stay so.
+func answered(asked []*host) func() bool {
+	return func() bool {
+		for n := len(asked); n > 0 && (asked[n-1].lost || asked[n-1].answer != nil); n = len(asked) {
+			asked = asked[:n-1]
+		}
+		return len(asked) == 0
+	}
+}
+
+// lacks tells why a host's answer says nothing of its flows, of which count is how many a rail has; empty: it does.
+func (h *host) lacks(rails int, count func(Rail) int) string {
 	switch {
 	case h.lost:
-		return "lost"
+		return "an end was lost in this round"
 	case h.answer == nil:
 		return "no answer in time"
 	case h.answer.Error != "":
 		return bounded(h.answer.Error)
 	case len(h.answer.Rails) != rails:
 		return "it answered for the wrong rails"
-	case h.answer.Rails[rail].Error != "":
-		return bounded(h.answer.Rails[rail].Error)
-	case of(h.answer.Rails[rail]) != len(h.flows):
-		return "it answered for the wrong flows"
+	}
+	for _, r := range h.answer.Rails {
+		if r.Error != "" {
+			return bounded(r.Error)
+		}
+		if count(r) != len(h.flows) {
+			return "it answered for the wrong flows"
+		}
 	}
 	return ""
+}
+
+// failed tells whether an end says nothing of its flow, or that it failed.
+func (e end) failed(rails int, count func(Rail) int) bool {
+	return e.lacks(rails, count) != "" || slices.ContainsFunc(e.answer.Rails, func(r Rail) bool { return len(r.Flows) > 0 && r.Flows[e.place].Error != "" })
 }
 
 // mostFailures is in how many rounds an agent may fail before it is left out.
@@ -169,93 +240,16 @@ func (c *coordinator) blame(f *flowEnds, h *host, why string) {
 	}
 }
 
-// start gives all ends their peers' addresses and waits for what they moved.
-func (c *coordinator) start(ctx context.Context, rails []int, flows []flowEnds) error {
-	orders := map[*host]*Orders{}
-	meet := func(e, other end) {
-		o := orders[e.host]
-		if o == nil {
-			o = &Orders{most: mostAnswer + mostFlow*len(rails)*len(e.flows)}
-			for _, rail := range rails {
-				o.Rails = append(o.Rails, Order{Rail: rail, Go: &GoOrder{Lead: lead, Measure: c.cfg.Measure, Tail: tail, Addresses: make([][]control.Address, len(e.flows))}})
-			}
-			orders[e.host] = o
-		}
-		for i := range rails {
-			o.Rails[i].Go.Addresses[e.place] = other.answer.Rails[i].Addresses[other.place]
-		}
-	}
-	for k := range flows {
-		if f := &flows[k]; !f.dead && !f.mirrored {
-			meet(f.initiator, f.target)
-			meet(f.target, f.initiator)
-		}
-	}
-	if len(orders) == 0 {
-		return nil
-	}
-	in := 20*time.Millisecond + time.Duration(len(orders))*20*time.Microsecond
-	begun := time.Now()
-	for h, o := range orders {
-		for i := range o.Rails {
-			o.Rails[i].Go.In = max(in-time.Since(begun), 0)
-		}
-		h.ask(o)
-	}
-	return c.await(ctx, in+lead+c.cfg.Measure+tail+beyondRun+grace, answered(slices.Collect(maps.Keys(orders))))
-}
-
-// answered tells whether all hosts have answered, or are lost. It is asked again and again: those who have stay so.
-func answered(asked []*host) func() bool {
-	return func() bool {
-		for n := len(asked); n > 0 && (asked[n-1].lost || asked[n-1].answer != nil); n = len(asked) {
-			asked = asked[:n-1]
-		}
-		return len(asked) == 0
-	}
-}
-
-// proveLife waits, after a flow has failed, until both its ends have been heard again: a partner's failure comes sooner
-// than the news that it is dead.
-func (c *coordinator) proveLife(ctx context.Context, flows []flowEnds) error {
-	suspects := map[*host]bool{}
-	for k := range flows {
-		f := &flows[k]
-		if f.dead {
-			continue
-		}
-		for _, e := range []end{f.initiator, f.target} {
-			if a := e.answer; a == nil || a.Error != "" || failedFlow(a, e.place) {
-				suspects[f.initiator.host], suspects[f.target.host] = true, true
-			}
-		}
-	}
-	if len(suspects) == 0 {
-		return nil
-	}
-	since := time.Now()
-	return c.await(ctx, Silence+time.Second, func() bool {
-		for h := range suspects {
-			if !h.lost && !h.heardAt().After(since) {
-				return false
-			}
-		}
-		return true
-	})
-}
-
-func failedFlow(a *Answer, place int) bool {
-	return slices.ContainsFunc(a.Rails, func(r Rail) bool { return place >= len(r.Flows) || r.Flows[place].Error != "" })
-}
-
 // cells reads the results.
-func (c *coordinator) cells(number uint16, rails []int, flows []flowEnds) []judge.Cell {
-	out := make([]judge.Cell, 0, len(flows)*len(rails))
-	for k := range flows {
-		f := &flows[k]
-		for i, rail := range rails {
-			x := judge.Cell{From: uint16(f.From), To: uint16(f.To), Round: number, Rail: uint8(rail)}
-			c.fill(&x, f, len(rails), i)
+func (r *round) cells(number uint16) []judge.Cell {
+	out := make([]judge.Cell, 0, len(r.flows)*len(r.rails))
+	for k := range r.flows {
+		f := &r.flows[k]
+		for i, rail := range r.rails {
+			x := judge.Cell{From: uint16(f.From), To: uint16(f.To), Round: number, Rail: uint8(rail), State: matrix.Void}
+			if !f.dead {
+				r.fill(&x, f, i)
+			}
 			out = append(out, x)
 		}
 	}
@@ -263,57 +257,43 @@ func (c *coordinator) cells(number uint16, rails []int, flows []flowEnds) []judg
 }
 
 // fill gives a cell its figure from the end that knows it.
-func (c *coordinator) fill(x *judge.Cell, f *flowEnds, rails, rail int) {
-	x.State = matrix.Void
-	if f.dead || f.initiator.lost || f.target.lost {
-		if !f.dead {
-			c.failed(f, "an end was lost in this round")
-		}
-		return
-	}
+func (r *round) fill(x *judge.Cell, f *flowEnds, rail int) {
 	var said [2]Flow
 	for i, e := range []end{f.initiator, f.target} {
-		why := e.lacks(rails, rail, func(r Rail) int { return len(r.Flows) })
-		if why == "" {
-			said[i] = e.answer.Rails[rail].Flows[e.place]
-			why = said[i].impossible()
-		}
-		if why != "" {
-			c.blame(f, e.host, why)
+		said[i] = e.answer.Rails[rail].Flows[e.place]
+		if why := said[i].impossible(); why != "" {
+			r.blame(f, e.host, why)
 			return
 		}
 	}
+	// In UC and UD a completion at the sender does not mean that anything arrived.
+	receiverKnows := r.cfg.Plan.Transport == verbs.UC || r.cfg.Plan.Transport == verbs.UD
 	switch a, b := said[0], said[1]; {
 	case a.Corrupt || b.Corrupt:
 		x.State = matrix.Corrupted
-		c.failed(f, bounded(cmp.Or(b.Error, a.Error)))
+		r.failed(f, bounded(cmp.Or(b.Error, a.Error)))
 		return
 	case a.Error != "" || b.Error != "":
 		x.State = matrix.Missing
-		c.failed(f, bounded(cmp.Or(a.Error, b.Error)))
+		r.failed(f, bounded(cmp.Or(a.Error, b.Error)))
 		return
-	case a.Unmeasured || c.receiverKnows() && b.Unmeasured:
-		c.failed(f, "another flow of this host failed before this flow sent data")
+	case a.Unmeasured || receiverKnows && b.Unmeasured:
+		r.failed(f, "another flow of this host failed before this flow sent data")
 		return
 	}
 	x.State = matrix.Measured
-	if c.cfg.Plan.Kind == plan.Latency {
+	if r.cfg.Plan.Kind == plan.Latency {
 		for k, q := range said[0].Quantiles {
 			x.Quantiles[k] = float32(q)
 		}
 		x.Value = x.Quantiles[2]
-	} else if x.Value = float32(said[0].Bits); c.receiverKnows() {
+	} else if x.Value = float32(said[0].Bits); receiverKnows {
 		x.Value = float32(said[1].Bits)
 	}
 	if !(x.Value > 0) {
 		x.State = matrix.Missing
-		c.failed(f, "nothing arrived in the measured time")
+		r.failed(f, "nothing arrived in the measured time")
 	}
-}
-
-// receiverKnows tells transports in which a completion at the sender does not mean that anything arrived.
-func (c *coordinator) receiverKnows() bool {
-	return c.cfg.Plan.Transport == verbs.UC || c.cfg.Plan.Transport == verbs.UD
 }
 
 // mostReasons is how many cells have their failure told.

@@ -83,7 +83,7 @@ func run(ctx context.Context, out output.Streams, c config) error {
 	if err != nil {
 		return exit.SetupError{Err: fmt.Errorf("%w: choose another port with --coordinator :PORT, at all hosts", err)}
 	}
-	c.run.Ranks, c.run.Hosts, c.run.Names, c.run.Key = id.Size, id.Hosts, c.hosts, key
+	c.run.Ranks, c.run.Hosts, c.run.Key = id.Size, id.Hosts, key
 	mine := c.own(me)
 	if len(c.hosts) > 0 && !c.output.Quiet {
 		fmt.Fprintf(out.Err, "gobw fabric: %son each other host type: %s fabric --coordinator %s\n",
@@ -96,7 +96,7 @@ func run(ctx context.Context, out output.Streams, c config) error {
 // -1: it is found by its host's name in rank 0's list.
 func (c *config) identity() (fabric.Identity, error) {
 	if len(c.hosts) > 0 {
-		return fabric.Identity{Size: len(c.hosts)}, nil
+		return fabric.Identity{Size: len(c.hosts), Hosts: c.hosts}, nil
 	}
 	id, err := fabric.Discover(c.coordinator, os.Getenv)
 	switch {
