@@ -40,9 +40,7 @@ type ExchangeOptions struct {
 type exchangeFlow struct {
 	plan *plan.Settled
 	end  *endpoint.Endpoint
-	job  *job.Job
-
-	dropped bool
+	job  *job.Job // nil: without a peer
 }
 
 // Span is when an exchange measures, counted from its start: for Measure after Lead. Tail is how long it goes on for
@@ -129,28 +127,24 @@ func (x *Exchange) Add(role plan.Role, mtu verbs.MTU, flowLabel uint32) ([]contr
 	return end.Addresses(), nil
 }
 
-// Connect connects flow k, posts its receives and compiles its job.
-func (x *Exchange) Connect(k int, peer []control.Address) error {
+// Connect connects flow k, posts its receives and compiles its job. A flow whose peer is gone has no addresses to connect to: it
+// ends, and the others keep their numbers.
+func (x *Exchange) Connect(k int, peer []control.Address) (err error) {
 	f := x.flows[k]
-	spec := f.plan.Spec()
+	if len(peer) == 0 {
+		return f.end.Close()
+	}
 	if err := f.end.Connect(peer, plan.DataPolicy{}); err != nil {
 		return err
 	}
-	var err error
-	if f.job, err = f.end.Compile(spec.Sizes[0], 0); err != nil {
+	size := f.plan.LargestSize()
+	if f.job, err = f.end.Compile(size, 0); err != nil {
 		return err
 	}
-	if spec.Verify != plan.VerifyNothing {
-		f.end.Arm(spec.Sizes[0], 0)
+	if x.spec.Verify != plan.VerifyNothing {
+		f.end.Arm(size, 0)
 	}
 	return f.end.Begin(f.job)
-}
-
-// Drop ends flow k, whose peer is gone; the others keep their numbers.
-func (x *Exchange) Drop(k int) error {
-	f := x.flows[k]
-	f.dropped = true
-	return f.end.Close()
 }
 
 // Close ends all flows; the exchange can then take others.
@@ -167,7 +161,7 @@ func (x *Exchange) Close() error {
 // until then is lost, because the device runs them as one.
 func (x *Exchange) Run(ctx context.Context, s Span) (out []Movement, err error) {
 	r := &exchangeRun{Exchange: x, clock: tick.Start(), out: make([]Movement, len(x.flows))}
-	if err := r.join(); err != nil || len(r.flows) == 0 {
+	if err := r.join(); err != nil || r.leads == nil {
 		return r.out, err
 	}
 	q, err := machine.BeQuiet(x.o.CPU, []int{x.rails[0].Device.Info().NUMANode})
@@ -184,7 +178,11 @@ func (x *Exchange) Run(ctx context.Context, s Span) (out []Movement, err error) 
 	} else if err := r.drive(ctx, s); err != nil {
 		return r.out, err
 	}
-	r.verify()
+	for k, f := range x.flows { // a place that no message has reached yet is still zero
+		if x.spec.Verify != plan.VerifyNothing && f.plan.Role() == plan.Target && f.job != nil && r.out[k].Err == nil {
+			_, r.out[k].Err = f.end.Check(f.plan.LargestSize(), 0)
+		}
+	}
 	return r.out, nil
 }
 
@@ -192,23 +190,32 @@ func (x *Exchange) Run(ctx context.Context, s Span) (out []Movement, err error) 
 type exchangeRun struct {
 	*Exchange
 	clock tick.Clock
-	flows []*exchangeFlow // that have a peer
-	out   []Movement      // of all flows
+	out   []Movement
 	whole *job.Job
-	leads *plan.Settled // of a flow that sends, if one does
+	leads *plan.Settled // of a flow that sends, if one does; nil: no flow has a peer
+	// Flows with a peer, by direction.
+	sending, receiving float64
 }
 
-// join makes one job of all flows. What only serves needs no lane.
+// join makes one job of all flows. What only serves needs no lane where others move.
 func (r *exchangeRun) join() error {
-	r.flows = slices.DeleteFunc(slices.Clone(r.Exchange.flows), func(f *exchangeFlow) bool { return f.dropped })
-	r.whole = &job.Job{Shape: job.Serve, Stop: &atomic.Uint32{}}
-	moving := slices.DeleteFunc(slices.Clone(r.flows), func(f *exchangeFlow) bool { return f.job.Shape == job.Serve })
-	if len(moving) == 0 {
-		moving = r.flows
-	}
-	for i, f := range moving {
-		if i > 0 && (r.whole.Shape == job.PingPong || f.job.Shape == job.PingPong) {
-			return errors.New("a latency test has one partner a round: use --pattern pairs")
+	r.whole = &job.Job{Shape: job.Serve, Stop: &atomic.Uint32{}, Record: job.NewRecorder(0), Abandon: true}
+	moves := func(f *exchangeFlow) bool { return f.job != nil && f.job.Shape != job.Serve }
+	serves := !slices.ContainsFunc(r.flows, moves)
+	for _, f := range r.flows {
+		if f.job == nil {
+			continue
+		}
+		if f.plan.Sends() {
+			r.sending++
+		} else {
+			r.receiving++
+		}
+		if !serves && !moves(f) {
+			continue
+		}
+		if r.leads != nil && (r.whole.Shape == job.PingPong || f.job.Shape == job.PingPong) {
+			return errors.New("a latency test has one partner a round: use pairs, leaves or random")
 		}
 		if r.leads == nil || f.plan.Sends() {
 			r.leads = f.plan
@@ -217,7 +224,6 @@ func (r *exchangeRun) join() error {
 		r.whole.Lanes = append(r.whole.Lanes, f.job.Lanes...)
 		r.whole.CQs = append(r.whole.CQs, f.job.CQs...)
 	}
-	r.whole.Record = job.NewRecorder(0)
 	r.whole.Record.Samples = r.whole.Shape == job.PingPong
 	return nil
 }
@@ -238,7 +244,6 @@ func (r *exchangeRun) drive(ctx context.Context, s Span) error {
 	perNs := r.clock.PerNanosecond()
 	ticks := func(t time.Duration) job.Ticks { return job.Ticks(float64(t) * perNs) }
 	begun := job.Now()
-	r.whole.Abandon = true
 	dev := r.rails[0].Device
 	runner, err := job.Prepare(dev, r.whole)
 	if err != nil {
@@ -261,42 +266,34 @@ func (r *exchangeRun) drive(ctx context.Context, s Span) error {
 
 // blame gives a failed completion to the flow of its queue pair.
 func (r *exchangeRun) blame(err error) error {
-	failed, is := errors.AsType[*verbs.CompletionError](err)
-	if !is {
-		return err
-	}
-	for k, f := range r.Exchange.flows {
-		if f.end.Has(failed.Completion.QPN) {
-			r.out[k].Err = err
-			return nil
+	if failed, is := errors.AsType[*verbs.CompletionError](err); is {
+		for k, f := range r.flows {
+			if f.end.Has(failed.Completion.QPN) {
+				r.out[k].Err = err
+				return nil
+			}
 		}
 	}
 	return err
 }
 
-// figures divides what was moved among the flows of each direction. With one flow a direction, as in all patterns but incast,
-// it is that flow's own.
+// figures divides what was moved among the flows of each direction. With one flow a direction, as in all patterns but incast, it is
+// that flow's own.
 func (r *exchangeRun) figures(t *drive.Trace, begun job.Ticks) {
 	perNs := r.clock.PerNanosecond()
 	bitsOut := 8 * t.PerSecond(perNs, t.Last.FirstPost, func(p job.Progress) uint64 { return p.BytesOut })
 	bitsIn := 8 * t.PerSecond(perNs, begun, func(p job.Progress) uint64 { return p.BytesIn })
-	out := 0
-	for _, f := range r.flows {
-		if f.plan.Sends() {
-			out++
-		}
-	}
 	failed := slices.ContainsFunc(r.out, func(m Movement) bool { return m.Err != nil })
-	for k, f := range r.Exchange.flows {
+	for k, f := range r.flows {
 		m := &r.out[k]
 		switch {
-		case f.dropped:
+		case f.job == nil:
 		case r.spec.Kind == plan.Latency:
 			m.LatencyNs = r.latency(t.Recorder, perNs)
 		case f.plan.Sends():
-			m.BitsPerS = bitsOut / float64(out)
+			m.BitsPerS = bitsOut / r.sending
 		case f.plan.Receives():
-			m.BitsPerS = bitsIn / float64(len(r.flows)-out)
+			m.BitsPerS = bitsIn / r.receiving
 		}
 		m.Unmeasured = failed && m.Err == nil && m.BitsPerS == 0 && len(m.LatencyNs) == 0
 	}
@@ -316,13 +313,4 @@ func (r *exchangeRun) latency(rec *job.Recorder, perNs float64) (ns []float64) {
 		}
 	}
 	return ns
-}
-
-// verify looks at what was written here. A place that no message has reached yet is still zero.
-func (r *exchangeRun) verify() {
-	for k, f := range r.Exchange.flows {
-		if r.spec.Verify != plan.VerifyNothing && f.plan.Role() == plan.Target && !f.dropped && r.out[k].Err == nil {
-			_, r.out[k].Err = f.end.Check(f.plan.Spec().Sizes[0], 0)
-		}
-	}
 }

@@ -149,11 +149,7 @@ func (m *measurer) run(ctx context.Context, g GoOrder) ([]Flow, error) {
 		return nil, errors.New("other flows are to run than were prepared")
 	}
 	for k, peer := range g.Addresses {
-		act := func() error { return m.exchange.Connect(k, peer) }
-		if len(peer) == 0 { // its other end is gone
-			act = func() error { return m.exchange.Drop(k) }
-		}
-		if err := act(); err != nil {
+		if err := m.exchange.Connect(k, peer); err != nil { // none, where its other end is gone
 			return nil, err
 		}
 	}
