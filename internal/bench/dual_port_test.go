@@ -118,8 +118,8 @@ func TestDualPort(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if r := res.Records[0]; r.Messages == 0 || len(res.Client.Rails) != 2 || res.Client.Rails[0].Port != 1 || res.Client.Rails[1].Port != 2 {
-			t.Errorf("%d messages; the environment tells of %+v", r.Messages, res.Client.Rails)
+		if r := res.Records[0]; r.Messages == 0 || len(res.Here.Rails) != 2 || res.Here.Rails[0].Port != 1 || res.Here.Rails[1].Port != 2 {
+			t.Errorf("%d messages; the environment tells of %+v", r.Messages, res.Here.Rails)
 		}
 		for _, d := range devices {
 			d.mu.Lock()

@@ -63,7 +63,7 @@ func TestRunByRDMACM(t *testing.T) {
 				if len(r) != 1 || r[0].Messages < p.Iterations && p.Transport == verbs.RC {
 					t.Errorf("records %+v", r)
 				}
-				if mtu := results[1].Client.MTU; mtu != 1024 && p.Transport == verbs.RC { // the Meeting's path, not the device's
+				if mtu := results[1].Here.MTU; mtu != 1024 && p.Transport == verbs.RC { // the Meeting's path, not the device's
 					t.Errorf("MTU %d, want that of the path", mtu)
 				}
 			})

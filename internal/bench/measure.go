@@ -21,7 +21,7 @@ func (r *run) measure(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, r.quiet.Restore()) }()
 	r.perNs = r.clock.PerNanosecond()
 	r.clockCostNs = machine.ClockCost() / r.perNs
-	l := r.mine
+	l := &r.result.Here
 	l.PinnedCPU, l.GOMAXPROCS, l.ClockCostNs = r.quiet.CPU, r.quiet.MaxProcs, r.clockCostNs
 	l.Priority, l.TicksPerNs, l.PreemptSignal = r.quiet.Priority(), r.perNs, !r.quiet.Blocked
 	for rd := range r.plan.Rounds() { // those of an endless test go on until an end leaves

@@ -24,8 +24,8 @@ func (r *run) figuresOf(rec report.Record, x *outcome) control.Figures {
 		Size: rec.SizeBytes, Iterations: rec.Iterations, PeakBits: rec.Bandwidth.PeakBitsPerS,
 		AverageBits: rec.Bandwidth.AverageBitsPerS, MessagesPerS: rec.MessagesPerS,
 	}
-	r.mine.TicksPerNs = r.perNs
-	e := endReport{Record: rec, arrival: x.arrival, Environment: r.mine}
+	r.result.Here.TicksPerNs = r.perNs
+	e := endReport{Record: rec, arrival: x.arrival, Environment: &r.result.Here}
 	if x.corrupt != nil {
 		e.Corrupt = x.corrupt.Error()
 	}
@@ -42,9 +42,7 @@ func (r *run) remoteReport(f control.Figures, local report.Record) (endReport, e
 		if err := json.Unmarshal(f.Record, &e); err != nil {
 			return e, fmt.Errorf("the peer's record: %w", err)
 		}
-		if r.theirs != nil && e.Environment != nil {
-			*r.theirs = *e.Environment
-		}
+		r.result.Peer = e.Environment
 		return e, nil
 	}
 	e.Record = local

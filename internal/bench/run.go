@@ -34,8 +34,8 @@ type Options struct {
 	WhatLeft bool          // where nobody counts what arrived, the figures are of what left, as perftest's
 	// Lingering is told when that time begins.
 	Lingering func()
-	// Connected is told once, before the first message, what the two ends agreed on.
-	Connected func(Connection)
+	// Connected is told once, before the first message, what the two ends agreed on, and by which objects this end is connected.
+	Connected func(*plan.Settled, *endpoint.Endpoint)
 	// Step is told each step of a queue pair's life before and after the test: create, init, connect (to RTR, and RTS where this end
 	// posts; by RDMA CM, from RESET), destroy; and ready, the time until all are connected at both ends.
 	Step func(name string, took time.Duration)
@@ -51,23 +51,10 @@ type Options struct {
 // defaultStall is how long nothing may move before a test is given up.
 const defaultStall = 10 * time.Second
 
-// Connection is what both ends agreed on.
-type Connection struct {
-	Plan          *plan.Settled
-	Local, Remote []control.Address
-	MTU           verbs.MTU
-	GID           *verbs.GIDEntry // nil: LIDs are used
-	SecondGID     *verbs.GIDEntry // of the second port; nil: none, or LIDs are used
-	Inline        int
-	Device        verbs.DeviceInfo
-	Port          verbs.PortInfo
-	PostAPI       verbs.PostAPI
-}
-
 // Result is what a run measured; after an error, what it had measured before.
 type Result struct {
-	Client   report.Environment
-	Server   *report.Environment
+	Here     report.Environment  // this end
+	Peer     *report.Environment // nil: it has not told
 	Label    string
 	Records  []report.Record
 	Warnings []string
@@ -105,8 +92,6 @@ type run struct {
 	perNs       float64
 	clockCostNs float64
 	result      *Result
-	mine        *report.Environment   // in the result
-	theirs      *report.Environment   // nil: the peer did not tell
 	recorders   map[int]*job.Recorder // by raw samples kept
 	peerLeft    bool                  // the client of an endless test was stopped
 }
@@ -150,7 +135,7 @@ func (r *run) all(ctx context.Context, spec *plan.Spec, dev verbs.Device) (*Resu
 	if r.rails, err = r.rails.For(r.spec); err != nil {
 		return nil, err
 	}
-	r.result = &Result{}
+	r.result = &Result{Here: machine.Host()}
 	for _, on := range r.rails {
 		r.result.Label = cmp.Or(r.result.Label, Label(on.Device.Info()))
 	}

@@ -73,10 +73,9 @@ type Facts struct {
 	CacheLineBytes int                `json:"cache_line_bytes"`
 	MTU            verbs.MTU          `json:"mtu"` // active or chosen; both ends use the smaller
 	MaxOutstanding int                `json:"max_outstanding"`
-	GIDs           []verbs.GIDEntry   `json:"gids,omitempty"`        // ours only
-	Rails          [][]verbs.GIDEntry `json:"rails,omitempty"`       // ours only: the tables of the devices after the first
-	Environment    json.RawMessage    `json:"environment,omitempty"` // ours only: report.Environment
-	Limits         *verbs.Limits      `json:"limits,omitempty"`      // ours only
+	GIDs           []verbs.GIDEntry   `json:"gids,omitempty"`   // ours only
+	Rails          [][]verbs.GIDEntry `json:"rails,omitempty"`  // ours only: the tables of the devices after the first
+	Limits         *verbs.Limits      `json:"limits,omitempty"` // ours only
 }
 
 // Phase names a point at which both ends meet. The dialect decides what, if anything, crosses the wire there.

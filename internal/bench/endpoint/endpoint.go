@@ -382,6 +382,9 @@ func (e *Endpoint) Peer() []control.Address {
 	return out
 }
 
+// Rails are the devices that it is on.
+func (e *Endpoint) Rails() Rails { return e.rails }
+
 // MTU is that of the path.
 func (e *Endpoint) MTU() verbs.MTU { return e.mtu }
 

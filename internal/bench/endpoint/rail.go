@@ -194,7 +194,7 @@ func (r Rails) Names() []string {
 	return out
 }
 
-// Describe adds what a result says of the first device, its port and its address.
+// Describe adds what a result says of the devices, their ports and their addresses: in full of the first, and in brief of each of several.
 func (r Rails) Describe(e *report.Environment) {
 	first := &r[0]
 	i, port := first.Device.Info(), first.Port
@@ -209,11 +209,6 @@ func (r Rails) Describe(e *report.Environment) {
 	if first.UseGID {
 		e.GIDIndex, e.GID, e.GIDType = first.GID.Index, first.GID.GID.String(), first.GID.Type.String()
 	}
-}
-
-// DescribeAll adds what it says of several.
-func (r Rails) DescribeAll(e *report.Environment) {
-	r.Describe(e)
 	if len(r) < 2 {
 		return
 	}
@@ -221,7 +216,7 @@ func (r Rails) DescribeAll(e *report.Environment) {
 	e.Device, e.Rails = strings.Join(list, ","), nil
 	for i := range r {
 		var one report.Environment
-		r[i:].Describe(&one)
+		r[i : i+1].Describe(&one)
 		e.Rails = append(e.Rails, report.Rail{
 			Device: list[i], Firmware: one.Firmware, Port: one.Port, LinkBitsPerS: one.LinkBitsPerS, MTU: one.MTU, NUMANode: one.NUMANode, GID: one.GID,
 		})

@@ -63,7 +63,7 @@ func (d Document) Add(res *bench.Result) {
 	if res == nil {
 		return
 	}
-	d.Client, d.Server, d.Label = res.Client, res.Server, res.Label
+	d.Client, d.Server, d.Label = res.Here, res.Peer, res.Label
 	d.Records = append(d.Records, res.Records...)
 	d.Warnings = append(d.Warnings, res.Warnings...)
 }

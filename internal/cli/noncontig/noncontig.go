@@ -279,7 +279,7 @@ func (e *experiment) one(ctx context.Context, m *measure.Measurer, run int, a ar
 
 // note keeps one measurement.
 func (e *experiment) note(round int, a arm, res *bench.Result) {
-	e.doc.Client, e.doc.Server, e.doc.Label = res.Client, res.Server, labelOf(res)
+	e.doc.Client, e.doc.Server, e.doc.Label = res.Here, res.Peer, labelOf(res)
 	if round < 0 || len(res.Records) == 0 {
 		return
 	}
@@ -313,7 +313,7 @@ func (e *experiment) note(round int, a arm, res *bench.Result) {
 
 // labelOf is the device's label and, where the processor is emulated in software, that no time here is a machine's.
 func labelOf(res *bench.Result) string {
-	if strings.Contains(res.Client.CPU, "QEMU TCG") {
+	if strings.Contains(res.Here.CPU, "QEMU TCG") {
 		return strings.TrimPrefix(res.Label+"; emulated time", "; ")
 	}
 	return res.Label

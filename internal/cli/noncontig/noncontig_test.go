@@ -23,7 +23,7 @@ func TestLabelOfAnEmulatedProcessor(t *testing.T) {
 		{"a label", "QEMU TCG CPU version 2.5+", "a label; emulated time"},
 		{"", "QEMU TCG CPU version 2.5+", "emulated time"},
 	} {
-		res := &bench.Result{Label: c.label, Client: report.Environment{CPU: c.cpu}}
+		res := &bench.Result{Label: c.label, Here: report.Environment{CPU: c.cpu}}
 		if got := labelOf(res); got != c.want {
 			t.Errorf("%q on %s: got %q, want %q", c.label, c.cpu, got, c.want)
 		}

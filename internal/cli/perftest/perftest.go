@@ -146,7 +146,7 @@ func (r *testRun) run(ctx context.Context) (err error) {
 		return err
 	}
 	o := r.options(d, port.Number)
-	o.Connected, o.Lingering = func(c bench.Connection) { r.connected(s, c) }, r.finishText
+	o.Connected, o.Lingering = func(p *plan.Settled, end *endpoint.Endpoint) { r.connected(s, p, end) }, r.finishText
 	o.Measured = func(rec report.Record, samples report.Samples) {
 		if r.plan.Infinite && ctx.Err() != nil { // an interval that the signal cut short has no row
 			return
@@ -329,20 +329,27 @@ func (r *testRun) dialOptions() control.Options {
 }
 
 // connected prints the header, once both ends are known.
-func (r *testRun) connected(s control.Session, c bench.Connection) {
-	r.plan, r.row = c.Plan.Spec(), c.Plan.Row()
-	r.peersView = c.Plan.Role() == plan.Target && s.Dialect() == control.Ours
+func (r *testRun) connected(s control.Session, p *plan.Settled, end *endpoint.Endpoint) {
+	r.plan, r.row = p.Spec(), p.Row()
+	r.peersView = p.Role() == plan.Target && s.Dialect() == control.Ours
+	rails := end.Rails()
+	device := rails[0].Device.Info()
 	f := perftestcli.Facts{
-		Device: c.Device, Port: c.Port, MTU: c.MTU, GID: c.GID, SecondGID: c.SecondGID, Inline: c.Inline, Outstanding: c.Plan.Outstanding(),
-		NUMANode: r.node(c.Device), Local: c.Local, Remote: c.Remote, Plan: c.Plan, ControlCM: r.v.ControlCM, PostAPI: c.PostAPI,
+		Device: device, Port: rails[0].Port, MTU: end.MTU(), Inline: end.Inline(), Outstanding: p.Outstanding(),
+		NUMANode: r.node(device), Local: end.Addresses(), Remote: end.Peer(), Plan: p, ControlCM: r.v.ControlCM, PostAPI: end.PostAPI(),
 	}
-	for _, note := range c.Plan.Notes() {
+	if rails[0].UseGID {
+		f.GID = &rails[0].GID
+	}
+	if r.plan.DualPort && rails[1].UseGID {
+		f.SecondGID = &rails[1].GID
+	}
+	for _, note := range p.Notes() {
 		fmt.Fprintf(r.out.Err, " Warning: %s\n", note)
 	}
-	p := c.Plan.Spec()
-	counted := c.Plan.Row().NeedsReceive() && (s.Dialect() == control.Ours || !c.Plan.Sends()) // by the receiver
-	if p.Kind == plan.Bandwidth && p.Transport != verbs.RC && !counted {
-		fmt.Fprintf(r.out.Err, " Note: %v may lose messages, and nobody counts them: the figures are of what left the sender\n", p.Transport)
+	counted := p.Row().NeedsReceive() && (s.Dialect() == control.Ours || !p.Sends()) // by the receiver
+	if r.plan.Kind == plan.Bandwidth && r.plan.Transport != verbs.RC && !counted {
+		fmt.Fprintf(r.out.Err, " Note: %v may lose messages, and nobody counts them: the figures are of what left the sender\n", r.plan.Transport)
 	}
 	r.text.Header(f)
 	r.json = perftestcli.NewDocument(f, r.v)

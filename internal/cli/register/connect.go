@@ -113,7 +113,7 @@ func (c *connectConfig) run(ctx context.Context, out output.Streams) (*report.Do
 			if err != nil {
 				return err
 			}
-			doc.Client, doc.Server, doc.Label = res.Client, res.Server, res.Label
+			doc.Client, doc.Server, doc.Label = res.Here, res.Peer, res.Label
 		}
 		return nil
 	})

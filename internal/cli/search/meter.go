@@ -79,7 +79,7 @@ func (m *meter) measure(ctx context.Context, p engine.Point) (f engine.Figures, 
 	res, err := m.session.Run(limited, m.spec(p), bench.Options{})
 	if err == nil && len(res.Records) > 0 {
 		r := &res.Records[0]
-		m.gid = res.Client.GIDIndex
+		m.gid = res.Here.GIDIndex
 		return m.figures(r), nil
 	}
 	m.failed = true

@@ -25,7 +25,7 @@ type place struct {
 }
 
 // serve runs a client's tests, one plan after another, on a device of their own.
-func (o *order) serve(ctx context.Context, s control.Session, begins func(bench.Connection), measured func(report.Record)) (err error) {
+func (o *order) serve(ctx context.Context, s control.Session, begins func(*plan.Settled, *endpoint.Endpoint), measured func(report.Record)) (err error) {
 	d, err := openFor(s, o.Device)
 	if err != nil {
 		s.Fail(err)

@@ -19,7 +19,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/gobw/gobw/internal/bench"
+	"github.com/gobw/gobw/internal/bench/endpoint"
 	"github.com/gobw/gobw/internal/bench/machine"
 	"github.com/gobw/gobw/internal/cli/cmdline"
 	"github.com/gobw/gobw/internal/cli/exit"
@@ -266,7 +266,7 @@ func (c config) serveHere(ctx context.Context, l *connect.Listener) error {
 			return stopped(ctx, err)
 		}
 		log := c.Listen.Log.With("client", s.RemoteAddr())
-		begins := func(x bench.Connection) { log.Info("begins", "test", planText(x.Plan.Spec())) }
+		begins := func(p *plan.Settled, _ *endpoint.Endpoint) { log.Info("begins", "test", planText(p.Spec())) }
 		err = c.serve(ctx, s, begins, func(r report.Record) { log.Info("measured", "test", r.String(), "figure", figureText(r)) })
 		switch {
 		case ctx.Err() != nil:

@@ -185,8 +185,7 @@ func TestOursConversation(t *testing.T) {
 		})
 		facts := control.Facts{
 			PageBytes: 4096, CacheLineBytes: 64, MTU: verbs.MTU1024, MaxOutstanding: 16,
-			GIDs:        []verbs.GIDEntry{{Index: 1, GID: verbs.GIDFromAddr(netip.MustParseAddr("192.0.2.1")), Type: verbs.GIDRoCEv2}},
-			Environment: json.RawMessage(`{"host":"x"}`),
+			GIDs: []verbs.GIDEntry{{Index: 1, GID: verbs.GIDFromAddr(netip.MustParseAddr("192.0.2.1")), Type: verbs.GIDRoCEv2}},
 		}
 		both(t, func() error {
 			got, err := client.Facts(ctx, control.Facts{MTU: verbs.MTU4096})
