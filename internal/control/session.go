@@ -83,8 +83,7 @@ type Phase uint8
 
 // Phases, in order. Ready and Done repeat for each size (and run).
 const (
-	PhaseHello     Phase = iota // before addresses
-	PhaseListening              // with RDMA CM: the server listens for queue pairs
+	PhaseListening Phase = iota // with RDMA CM: the server listens for queue pairs
 	PhaseJoined                 // with RDMA CM: the queue pairs are connected, before addresses
 	PhaseConnected              // queue pairs are in RTR or RTS on this end
 	PhaseReady                  // this end's receives are posted and its job is prepared
@@ -93,7 +92,7 @@ const (
 )
 
 func (p Phase) String() string {
-	return [...]string{"hello", "listening", "joined", "connected", "ready", "done", "finished"}[p]
+	return [...]string{"listening", "joined", "connected", "ready", "done", "finished"}[p]
 }
 
 // Figures is one end's measurement as it crosses the wire.

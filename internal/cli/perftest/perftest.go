@@ -68,7 +68,7 @@ func Main(ctx context.Context, tool perftestcli.Tool, args []string, out output.
 		exit.Complain(out.Err, tool.Name, err)
 		return PerftestFailed
 	}
-	if err := perftest.CheckVersion(v.PerftestVersion); err != nil {
+	if _, err := perftest.Advertised(v.PerftestVersion); err != nil {
 		fmt.Fprintf(out.Err, " --perftest-version: %v\n", err)
 		return PerftestFailed
 	}

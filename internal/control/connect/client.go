@@ -55,10 +55,13 @@ func Resume(conn net.Conn, h Handover, o control.Options) control.Session {
 }
 
 func speakPerftest(conn net.Conn, theirs perftest.Hello, o control.Options) control.Session {
-	var v perftest.Versions
-	v.Peer, _ = perftest.ParseVersion(theirs.Version) // both were read before
-	v.Mine, _ = perftest.ParseVersion(o.Perftest.Version)
-	return perftest.NewSession(conn, v, o)
+	return perftest.NewSession(conn, versions(theirs, o), o)
+}
+
+// versions are those of perftest that both ends name.
+func versions(theirs perftest.Hello, o control.Options) perftest.Versions {
+	mine, _ := perftest.Advertised(o.Perftest.Version) // it was checked before
+	return perftest.Versions{Peer: theirs.Version, Mine: mine}
 }
 
 // options are those of the client's session.

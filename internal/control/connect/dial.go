@@ -24,13 +24,11 @@ import (
 // beyond perftest's own first message.
 func Dial(ctx context.Context, address string, o control.Options) (control.Session, error) {
 	o = o.WithDefaults()
-	if o.Perftest.Version == "" {
-		o.Perftest.Version = "6.27"
-	}
-	advertised, err := perftest.ParseVersion(o.Perftest.Version)
+	advertised, err := perftest.Advertised(o.Perftest.Version)
 	if err != nil {
 		return nil, err
 	}
+	advertised = cmp.Or(advertised, perftest.VersionUsual)
 	if _, _, err := net.SplitHostPort(address); err != nil {
 		address = net.JoinHostPort(address, strconv.Itoa(control.DefaultPort))
 	}
@@ -136,7 +134,7 @@ func greet(ctx context.Context, conn net.Conn, advertised perftest.Version, o co
 	defer stop()
 	_ = conn.SetDeadline(time.Now().Add(o.Timeouts.Hello))
 	o.Dialled = true
-	mine := perftest.Hello{Version: o.Perftest.Version}
+	mine := perftest.Hello{Version: advertised}
 	if !o.Perftest.NoMarker && o.RDMA == nil {
 		mine.Ours = native.Version
 	}
@@ -173,17 +171,14 @@ func greet(ctx context.Context, conn net.Conn, advertised perftest.Version, o co
 		}
 		return s, nil
 	}
-	peer, err := perftest.ParseVersion(theirs.Version)
-	if err != nil {
-		return nil, err
-	}
-	if err := perftest.CheckServer(peer, advertised); err != nil {
+	v := perftest.Versions{Peer: theirs.Version, Mine: advertised}
+	if err := v.Check(); err != nil {
 		return nil, err
 	}
 	if o.Token != nil {
 		return nil, errors.New("the server speaks perftest's protocol, which has no token: leave --token-file out")
 	}
-	return perftest.NewSession(conn, perftest.Versions{Peer: peer, Mine: advertised}, o), nil
+	return perftest.NewSession(conn, v, o), nil
 }
 
 // keepAlive makes TCP notice a host that vanished within about the peer timeout.

@@ -62,12 +62,9 @@ func (l *Listener) meet(v *admission.Visitor, c *Client) (comes bool, err error)
 	if c.hello.Ours > 0 && !l.o.Perftest.NoMarker && l.o.RDMA == nil {
 		return l.meetOurs(c)
 	}
-	peer, err := perftest.ParseVersion(c.hello.Version)
-	switch {
+	switch err := versions(c.hello, l.o).Check(); {
 	case err != nil:
 		return false, err
-	case peer < perftest.VersionOldest:
-		return false, fmt.Errorf("it is perftest %s; versions below %s speak another protocol", c.hello.Version, perftest.VersionOldest)
 	case l.o.Token != nil:
 		return false, errors.New("perftest cannot prove the token")
 	}
@@ -77,7 +74,7 @@ func (l *Listener) meet(v *admission.Visitor, c *Client) (comes bool, err error)
 // meetOurs begins a session in our dialect.
 func (l *Listener) meetOurs(c *Client) (comes bool, err error) {
 	_ = c.Conn.SetWriteDeadline(time.Now().Add(l.o.Timeouts.Peer))
-	if _, err := c.Conn.Write(perftest.Hello{Version: "6.27", Ours: native.Version}.Encode()); err != nil {
+	if _, err := c.Conn.Write(perftest.Hello{Version: perftest.VersionUsual, Ours: native.Version}.Encode()); err != nil {
 		return false, err
 	}
 	if err := native.CheckVersion(native.Version, c.hello.Ours); err != nil {

@@ -35,7 +35,7 @@ func Listen(o control.Options) (*Listener, error) {
 	if o.Address == "" {
 		o.Address = ":" + strconv.Itoa(control.DefaultPort)
 	}
-	if err := perftest.CheckVersion(o.Perftest.Version); err != nil {
+	if _, err := perftest.Advertised(o.Perftest.Version); err != nil {
 		return nil, err
 	}
 	listener, err := openPort(o)

@@ -259,7 +259,7 @@ func TestOursHeartbeat(t *testing.T) {
 				}
 			}
 			meet := func(s control.Session) func() error {
-				return func() error { return s.Sync(t.Context(), control.PhaseHello, 0, false) }
+				return func() error { return s.Sync(t.Context(), control.PhaseConnected, 0, false) }
 			}
 			both(t, meet(client), meet(server))
 		})
@@ -323,7 +323,7 @@ func TestOursPeerSilent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		own, peer := net.Pipe()
 		go func() {
-			b := perftest.Hello{Version: "6.27", Ours: native.Version}.Encode()
+			b := perftest.Hello{Version: 627, Ours: native.Version}.Encode()
 			for _, kind := range []string{frame.KindChallenge, frame.KindHello} {
 				b, _ = frame.Append(b, frame.Message{Kind: kind, Body: []byte(`{"text":{}}`)})
 			}
@@ -495,7 +495,7 @@ func TestListenerNextClient(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer func() { _ = conn.Close() }()
-		if _, err := conn.Write(perftest.Hello{Version: "6.29"}.Encode()); err != nil {
+		if _, err := conn.Write(perftest.Hello{Version: 629}.Encode()); err != nil {
 			t.Fatal(err)
 		}
 		if last != nil {
@@ -544,7 +544,7 @@ func TestListenerGarbage(t *testing.T) {
 	hasty.Hello = 2 * time.Second
 	l := listen(t, control.Options{Timeouts: hasty, Log: slog.New(slog.NewTextHandler(&log, nil))})
 	ctx := testContext(t)
-	tooLong := perftest.Hello{Version: "6.27", Ours: 1}.Encode()
+	tooLong := perftest.Hello{Version: 627, Ours: 1}.Encode()
 	tooLong = binary.BigEndian.AppendUint32(tooLong, 1<<31)
 	garbage := []struct {
 		name string
@@ -556,9 +556,9 @@ func TestListenerGarbage(t *testing.T) {
 		{"tls", bytes.Repeat([]byte{0x16, 3, 1}, 40)},
 		{"no NUL", []byte("6.27272727272727")},
 		{"marker without version", []byte("6.27\x00gobw/x\x00\x00\x00\x00\x00")},
-		{"old perftest", perftest.Hello{Version: "5.60"}.Encode()},
+		{"old perftest", perftest.Hello{Version: 560}.Encode()},
 		{"absurd length", tooLong},
-		{"broken JSON", append(perftest.Hello{Version: "6.27", Ours: 1}.Encode(), 0, 0, 0, 3, '{', '"', 'x')},
+		{"broken JSON", append(perftest.Hello{Version: 627, Ours: 1}.Encode(), 0, 0, 0, 3, '{', '"', 'x')},
 	}
 	var wg sync.WaitGroup
 	for _, tt := range garbage {
@@ -601,7 +601,7 @@ func TestVersionMismatch(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer func() { _ = conn.Close() }()
-		_, _ = conn.Write(perftest.Hello{Version: "6.27", Ours: 2}.Encode())
+		_, _ = conn.Write(perftest.Hello{Version: 627, Ours: 2}.Encode())
 		var b [perftest.HelloBytes]byte
 		if _, err := io.ReadFull(conn, b[:]); err != nil {
 			t.Fatal(err)

@@ -110,7 +110,7 @@ func scriptOf(t *testing.T, plan plan.Spec, sent [][]byte) script {
 		case len(b) == 8:
 			copy(items[item][:], b)
 			if item++; item == perftest.ReportItems {
-				s.figures, item = append(s.figures, perftest.DecodeReport(items, perftest.UnitMiB)), 0
+				s.figures, item = append(s.figures, perftest.DecodeReport(items, false)), 0
 			}
 		}
 	}
@@ -124,9 +124,6 @@ func (s script) drive(ctx context.Context, session control.Session) ([]control.F
 		return nil, err
 	}
 	if _, err := session.Facts(ctx, s.facts); err != nil {
-		return nil, err
-	}
-	if err := session.Sync(ctx, control.PhaseHello, 0, false); err != nil {
 		return nil, err
 	}
 	if plan.RDMACM {
@@ -530,10 +527,10 @@ func TestVersion628(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := perftest.CheckServer(peer, 627); err == nil || !strings.Contains(err.Error(), "--perftest-version 6.29") {
+		if err := (perftest.Versions{Peer: peer, Mine: 627}).Check(); err == nil || !strings.Contains(err.Error(), "--perftest-version 6.29") {
 			t.Errorf("got %v, want the flag to use", err)
 		}
-		if err := perftest.CheckServer(peer, 629); err != nil {
+		if err := (perftest.Versions{Peer: peer, Mine: 629}).Check(); err != nil {
 			t.Error(err)
 		}
 	})

@@ -83,7 +83,7 @@ func FuzzReport(f *testing.F) {
 				b = b[8:]
 			}
 		}
-		for _, u := range []unit{UnitMiB, unitGbit} {
+		for _, u := range []bool{false, true} {
 			if r := DecodeReport(items, u); plausible(r) && (math.IsNaN(r.AverageBits) || r.AverageBits < 0) {
 				t.Errorf("%+v is no report", r)
 			}

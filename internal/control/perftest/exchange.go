@@ -9,27 +9,34 @@ import (
 	"github.com/gobw/gobw/internal/control"
 )
 
-// run does steps that are barriers or the second pass of keys.
-func (s *Session) run(ctx context.Context, steps []step, doing string, limit time.Duration) error {
+// run does what crosses the wire at a call, of which a report swaps figures.
+func (s *Session) run(ctx context.Context, steps []step, doing string, limit time.Duration, local control.Figures) (remote control.Figures, err error) {
 	for _, st := range steps {
 		switch st {
 		case stepBarrier:
-			if _, err := s.keys(ctx, doing, 0, limit); err != nil {
-				return err
-			}
+			_, err = s.keys(ctx, doing, 0, limit)
 		case stepKeys:
-			for i := range s.local {
-				a, err := s.keys(ctx, fmt.Sprintf("exchanging keys of queue pair %d again", i), i, limit)
-				if err != nil {
-					return err
-				}
-				if a.QPN != s.remote[i].QPN {
-					return &control.FormatError{Err: fmt.Errorf("the second keys of queue pair %d name QP %#x, the first %#x: the ends have different numbers of queue pairs or run different tools; %s",
-						i, a.QPN, s.remote[i].QPN, s.agree("the tool and -q"))}
-				}
-			}
+			err = s.keysAgain(ctx, limit)
 		case stepReport:
-			return errors.New("a report outside Report")
+			remote, err = s.report(ctx, local)
+		}
+		if err != nil {
+			return remote, err
+		}
+	}
+	return remote, nil
+}
+
+// keysAgain exchanges the keys of all queue pairs once more.
+func (s *Session) keysAgain(ctx context.Context, limit time.Duration) error {
+	for i, first := range s.remote {
+		a, err := s.keys(ctx, fmt.Sprintf("exchanging keys of queue pair %d again", i), i, limit)
+		if err != nil {
+			return err
+		}
+		if a.QPN != first.QPN {
+			return &control.FormatError{Err: fmt.Errorf("the second keys of queue pair %d name QP %#x, the first %#x: the ends have different numbers of queue pairs or run different tools; %s",
+				i, a.QPN, first.QPN, s.agree("the tool and -q"))}
 		}
 	}
 	return nil
@@ -41,21 +48,19 @@ func (s *Session) keys(ctx context.Context, doing string, i int, limit time.Dura
 	if i < len(s.local) {
 		mine = s.local[i]
 	}
-	parse := ParseKeys
-	if s.o.RDMA != nil {
-		parse = parseKeysRDMA
+	theirs, err := s.exchange(doing, mine, func() ([]byte, error) { return s.takeKeys(ctx, doing, len(mine), limit) })
+	if err != nil {
+		return a, err
 	}
-	err = s.inTurn(doing, mine, func() error {
-		b, err := s.takeKeys(ctx, doing, len(mine), limit)
-		if err != nil {
-			return err
-		}
-		if a, err = parse(b); err != nil {
-			return &control.FormatError{Err: fmt.Errorf("%s: %w; the ends are out of step, %s", doing, err, s.agree("the tool, -q, -a and -b"))}
-		}
-		return nil
-	})
-	return a, err
+	if s.o.RDMA != nil {
+		a, err = parseKeysRDMA(theirs)
+	} else {
+		a, err = ParseKeys(theirs)
+	}
+	if err != nil {
+		return a, &control.FormatError{Err: fmt.Errorf("%s: %w; the ends are out of step, %s", doing, err, s.agree("the tool, -q, -a and -b"))}
+	}
+	return a, nil
 }
 
 // encode makes a keys message of the form that the transport and the peer's version ask for.
@@ -87,38 +92,33 @@ func (s *Session) takeKeys(ctx context.Context, doing string, want int, limit ti
 		b = append(b, rest...)
 	}
 	if len(b) != want {
-		have := map[bool]string{true: "uses a GID", false: "uses none"}
-		return nil, fmt.Errorf("%s: this end %s, the peer %s: give -x INDEX on both ends or on neither",
-			doing, have[want == KeysBytes], have[len(b) == KeysBytes])
+		have := map[int]string{KeysBytes: "uses a GID", KeysBytesNoGID: "uses none"}
+		return nil, fmt.Errorf("%s: this end %s, the peer %s: give -x INDEX on both ends or on neither", doing, have[want], have[len(b)])
 	}
 	return b, nil
 }
 
-// exchange is one exchange of equal lengths.
-func (s *Session) exchange(ctx context.Context, doing string, mine []byte) (theirs []byte, err error) {
-	err = s.inTurn(doing, mine, func() error {
-		limit := s.o.Timeouts.Phase
-		if !s.o.Dialled && s.settled == nil { // a client that says what it knows already
-			limit = s.o.Timeouts.Hello
-		}
-		theirs, err = s.take(ctx, doing, len(mine), limit)
-		return err
-	})
-	return theirs, err
+// swap is one exchange of equal lengths.
+func (s *Session) swap(ctx context.Context, doing string, mine []byte) (theirs []byte, err error) {
+	limit := s.o.Timeouts.Phase
+	if !s.o.Dialled && s.settled == nil { // a client that says what it knows already
+		limit = s.o.Timeouts.Hello
+	}
+	return s.exchange(doing, mine, func() ([]byte, error) { return s.take(ctx, doing, len(mine), limit) })
 }
 
-// inTurn is one exchange: the client speaks first, and the server answers once it has taken that.
-func (s *Session) inTurn(doing string, mine []byte, take func() error) error {
+// exchange is one exchange: the client speaks first, and the server answers once it has taken that.
+func (s *Session) exchange(doing string, mine []byte, take func() ([]byte, error)) (theirs []byte, err error) {
 	if s.o.Dialled {
 		if err := s.write(doing, mine); err != nil {
-			return err
+			return nil, err
 		}
 		return take()
 	}
-	if err := take(); err != nil {
-		return err
+	if theirs, err = take(); err != nil {
+		return nil, err
 	}
-	return s.write(doing, mine)
+	return theirs, s.write(doing, mine)
 }
 
 func (s *Session) write(doing string, b []byte) error {
@@ -137,39 +137,28 @@ func (s *Session) take(ctx context.Context, doing string, n int, limit time.Dura
 	return b, nil
 }
 
-// explain words a failure and names the mismatch that usually causes it.
+// explain words a failure and names the mismatch that usually causes it: perftest says nothing itself.
 func (s *Session) explain(ctx context.Context, doing string, err error) error {
 	if _, is := errors.AsType[*control.FormatError](err); is {
 		return err
 	}
-	hint := s.hint(doing)
-	if _, is := errors.AsType[*shortError](err); is {
-		hint = s.agree("the tool, -q, -a, -b and the use of a GID (-x)")
-	}
 	e := control.Lost(ctx, doing, err)
 	if l, is := errors.AsType[*control.LostError](e); is {
-		l.Hint = hint
+		switch {
+		case doing == negotiatingPhase, s.local == nil:
+			l.Hint = "a perftest that finds a difference prints it and exits: see the peer's output"
+		case len(s.remote) < len(s.local):
+			l.Hint = s.agree("the tool, -q, -c, -a, -b, and have GIDs (-x) of one family or none")
+		default:
+			l.Hint = s.agree("the tool, -c, -s, -n, -D, -q, -a and -b")
+		}
 	}
 	return e
 }
 
-// hint is the likely reason of a peer that goes or falls silent in a phase (perftest says nothing itself).
-func (s *Session) hint(doing string) string {
-	switch {
-	case doing == negotiatingPhase:
-		return "a perftest that finds a difference prints it and exits: see the peer's output"
-	case s.plan == nil || s.local == nil:
-		return "the peer's own output says why"
-	case doing == "measuring" || len(s.remote) == len(s.local):
-		return s.agree("the tool, -c, -s, -n, -D, -q, -a and -b")
-	default:
-		return s.agree("the tool, -q and -c, and have GIDs (-x) of one family")
-	}
-}
-
 // agree tells which flags must be the same; before 6.28 no perftest checks them.
 func (s *Session) agree(flags string) string {
-	if s.negotiates {
+	if s.v.negotiate() {
 		return "make sure both ends agree on " + flags
 	}
 	return fmt.Sprintf("perftest %s does not tell its parameters: make sure both ends agree on %s", s.v.Peer, flags)

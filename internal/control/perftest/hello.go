@@ -13,14 +13,14 @@ const HelloBytes = 16
 // Hello is the first message of each end: perftest's version string, a NUL, and for our programs a marker that a stock
 // perftest does not look at. Zero ours means no marker.
 type Hello struct {
-	Version string // "6.27"
-	Ours    int    // version of our dialect, 0: a stock perftest
+	Version Version
+	Ours    int // version of our dialect, 0: a stock perftest
 }
 
 // Encode makes the 16 bytes on the wire.
 func (h Hello) Encode() []byte {
 	var m [HelloBytes]byte
-	n := copy(m[:HelloBytes-1], h.Version)
+	n := copy(m[:HelloBytes-1], h.Version.String())
 	if h.Ours > 0 {
 		copy(m[n+1:], "gobw/"+strconv.Itoa(h.Ours))
 	}
@@ -36,8 +36,9 @@ func ParseHello(b []byte) (Hello, error) {
 	if !found {
 		return Hello{}, fmt.Errorf("first message %q is no perftest version: it has no NUL", b)
 	}
-	h := Hello{Version: string(version)}
-	if _, err := ParseVersion(h.Version); err != nil {
+	var h Hello
+	var err error
+	if h.Version, err = ParseVersion(string(version)); err != nil {
 		return Hello{}, fmt.Errorf("first message %q: %w", b, err)
 	}
 	marker, _, _ := bytes.Cut(rest, []byte{0})
@@ -57,24 +58,45 @@ type Version int
 // Versions that change the conversation.
 const (
 	VersionOldest      Version = 570 // below: refused by every perftest since
-	versionNoFarewell  Version = 617
+	VersionUsual       Version = 627 // the last that negotiates nothing: all but 6.28 talk to it
 	VersionNegotiates  Version = 628 // 6.28 negotiates with everyone, later ones only with 6.28 and up
 	versionConditional Version = 629
 )
 
 func (v Version) String() string { return fmt.Sprintf("%d.%02d", v/100, v%100) }
 
-// CheckVersion refuses a version that cannot be advertised. Empty, it is chosen.
-func CheckVersion(advertised string) error {
-	if advertised == "" {
-		return nil
+// Advertised reads a version to advertise; of an empty one, which is chosen later, it is 0.
+func Advertised(text string) (Version, error) {
+	if text == "" {
+		return 0, nil
 	}
-	v, err := ParseVersion(advertised)
+	v, err := ParseVersion(text)
 	if err == nil && v < VersionOldest {
-		err = fmt.Errorf("version %s: every perftest refuses one below %s", advertised, VersionOldest)
+		err = fmt.Errorf("version %s: every perftest refuses one below %s", text, VersionOldest)
 	}
-	return err
+	return v, err
 }
+
+// Versions are those of both ends.
+type Versions struct {
+	Peer Version
+	Mine Version // 0 at a server: answer as suits the client
+}
+
+// Check refuses versions that cannot talk to each other.
+func (v Versions) Check() error {
+	switch {
+	case v.Peer < VersionOldest:
+		return fmt.Errorf("the other end is perftest %s; versions below %s speak another protocol: upgrade it", v.Peer, VersionOldest)
+	case v.Peer == VersionNegotiates && 0 < v.Mine && v.Mine < VersionNegotiates:
+		return fmt.Errorf("the other end is perftest %s, which always negotiates parameters; this end advertises %s: use ib_write_bw ('gobw version --install-links DIR') with --perftest-version %s",
+			v.Peer, v.Mine, versionConditional)
+	}
+	return nil
+}
+
+// negotiate tells whether the ends compare their parameters.
+func (v Versions) negotiate() bool { return v.Peer >= VersionNegotiates && v.Mine >= VersionNegotiates }
 
 // ParseVersion reads "6.06" as 606 and "6.1" as 610.
 func ParseVersion(s string) (Version, error) {

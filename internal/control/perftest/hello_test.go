@@ -11,9 +11,9 @@ func TestHello(t *testing.T) {
 		bytes string
 		want  Hello
 	}{
-		{"6.06\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00", Hello{Version: "6.06"}},
-		{"6.27\x00gobw/1\x00\x00\x00\x00\x00", Hello{Version: "6.27", Ours: 1}},
-		{"6.29\x00gobw/12\x00\x00\x00\x00", Hello{Version: "6.29", Ours: 12}},
+		{"6.06\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00", Hello{Version: 606}},
+		{"6.27\x00gobw/1\x00\x00\x00\x00\x00", Hello{Version: 627, Ours: 1}},
+		{"6.29\x00gobw/12\x00\x00\x00\x00", Hello{Version: 629, Ours: 12}},
 	} {
 		got, err := ParseHello([]byte(tt.bytes))
 		if err != nil || got != tt.want {

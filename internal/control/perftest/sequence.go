@@ -16,29 +16,22 @@ const (
 // sequence is a perftest tool as a table: what crosses the wire at each call of the session. The first pass of keys is
 // always Exchange's own.
 type sequence struct {
-	opening    []step // before the first keys
-	connected  []step
-	ready      []step // of each size
-	done       []step // of each size but the last
-	lastDone   []step
-	report     []step // of each size but the last
-	lastReport []step
-	finished   []step
+	opening      []step // before the first keys
+	connected    []step
+	ready        []step // of each size
+	done, report []step // of each size, or of the last alone
+	lastAlone    bool
+	finished     []step
 	// partingUnannounced: the ends close without a word, so that a closed connection is no fault while this end finishes.
 	partingUnannounced bool
 }
 
 // sequenceOf is the table of a plan's tool. Ends that only serve (one-sided, one direction) wait for the peer's end of
-// the test in lastDone.
-func sequenceOf(p *plan.Spec) sequence {
+// the test in done.
+func sequenceOf(p *plan.Spec) (s sequence) {
 	row, _ := p.Row() // a settled plan has one
-	var (
-		none      []step
-		barrier   = []step{stepBarrier}
-		report    = []step{stepReport}
-		afterSize = none // the barrier that -a puts after each size
-		s         sequence
-	)
+	barrier, report := []step{stepBarrier}, []step{stepReport}
+	var afterSize []step // the barrier that -a puts after each size
 	if p.AllSizes {
 		afterSize = barrier
 	}
@@ -52,37 +45,26 @@ func sequenceOf(p *plan.Spec) sequence {
 		case !oneSided:
 			s.ready, s.finished = barrier, barrier
 		case row.Responded:
-			s.opening, s.lastDone = barrier, barrier
+			s.opening, s.done, s.lastAlone = barrier, barrier, true
 		default:
-			s.opening = barrier
+			s.opening, s.partingUnannounced = barrier, true
 			if row.NeedsReceive() {
 				s.ready = barrier
 			}
-			s.partingUnannounced = true
 		}
 		return s
 	}
 	s.finished = barrier
-	perSizeReport := p.Bidirectional && p.Duration == 0
-	switch {
-	case !oneSided:
-		s.ready = barrier
-		if perSizeReport {
-			s.report = append(append(none, stepReport), afterSize...)
-			s.lastReport = s.report
-		} else {
-			s.done, s.lastDone = afterSize, afterSize
+	if oneSided && !row.NeedsReceive() && !p.Bidirectional {
+		s.done, s.report, s.lastAlone = barrier, report, true
+		return s
+	}
+	s.ready, s.done = barrier, afterSize
+	if p.Bidirectional && (p.Duration == 0 || oneSided && !row.NeedsReceive()) {
+		s.report = report
+		if !oneSided { // there the barrier comes behind the report
+			s.done, s.report = nil, append(report, afterSize...)
 		}
-	case row.NeedsReceive():
-		s.ready, s.done, s.lastDone = barrier, afterSize, afterSize
-		if perSizeReport {
-			s.report, s.lastReport = report, report
-		}
-	case p.Bidirectional:
-		s.ready, s.done, s.lastDone = barrier, afterSize, afterSize
-		s.report, s.lastReport = report, report
-	default:
-		s.lastDone, s.lastReport = barrier, report
 	}
 	return s
 }

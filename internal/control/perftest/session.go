@@ -19,12 +19,6 @@ import (
 // partingGrace is how long a closed connection stays no fault where a test ends without a word (write latency).
 const partingGrace = 2 * time.Second
 
-// Versions are those of both ends.
-type Versions struct {
-	Peer Version
-	Mine Version // 0 at a server: answer as suits the client
-}
-
 // Session speaks perftest's dialect: exchanges in which the client writes N bytes, the server reads and answers
 // them. Each message is one write, because a stock peer reads each with one read. Methods belong to one goroutine,
 // except Watch, which may run beside any.
@@ -34,37 +28,22 @@ type Session struct {
 	o  control.Options
 	v  Versions
 
-	plan       *plan.Spec
-	sequence   sequence
-	unit       unit
-	negotiates bool
-	settled    *control.Facts    // the peer's facts
-	local      [][]byte          // this end's keys, encoded
-	remote     []control.Address // of the first pass
-	reported   bool
-	once       sync.Once
+	plan     *plan.Spec
+	sequence sequence
+	gbits    bool              // figures cross the wire in Gb/s, not MiB/s: a negotiating client's choice at its server
+	settled  *control.Facts    // the peer's facts
+	local    [][]byte          // this end's keys, encoded
+	remote   []control.Address // of the first pass
+	lastDone bool              // the last size is
+	once     sync.Once
 
 	calls atomic.Int32 // calls that are exchanging messages: they report a closed connection themselves
 	over  atomic.Bool  // nothing more is due: a closed connection is the normal end
 }
 
-// CheckServer refuses servers that the advertised version cannot talk to.
-func CheckServer(peer, advertised Version) error {
-	switch {
-	case peer < VersionOldest:
-		return fmt.Errorf("the server is perftest %s; versions below %s speak another protocol: upgrade it", peer, VersionOldest)
-	case peer == VersionNegotiates && advertised < VersionNegotiates:
-		return fmt.Errorf("the server is perftest %s, which negotiates parameters with every client; this client advertised %s: use ib_write_bw ('gobw version --install-links DIR') with --perftest-version %s",
-			peer, advertised, versionConditional)
-	}
-	return nil
-}
-
 // NewSession starts a session on a connection whose first messages were read. It owns the connection.
 func NewSession(conn net.Conn, v Versions, o control.Options) *Session {
-	s := &Session{Ends: control.Ends{Conn: conn, Client: o.Dialled}, in: newStream(conn), o: o.WithDefaults(), v: v, unit: unitOf(o.Perftest.Gbits)}
-	s.negotiates = v.Peer >= VersionNegotiates && v.Mine >= VersionNegotiates
-	return s
+	return &Session{Ends: control.Ends{Conn: conn, Client: o.Dialled}, in: newStream(conn), o: o.WithDefaults(), v: v, gbits: o.Perftest.Gbits}
 }
 
 // Dialect is [Perftest].
@@ -73,17 +52,10 @@ func (s *Session) Dialect() control.Dialect { return control.Perftest }
 // PeerProgram is the peer's version.
 func (s *Session) PeerProgram() string { return "perftest " + s.v.Peer.String() }
 
-// Gbits tells whether figures cross the wire in Gb/s, not MiB/s: a negotiating client's choice at its server.
-func (s *Session) Gbits() bool { return s.unit == unitGbit }
-
 // Propose takes this end's plan. A server without one learns it from a client that negotiates; other clients say
-// nothing of their test, and the error tells how to start the server for them. A second Propose at the server has no
-// further test: perftest has one per connection.
+// nothing of their test, and the error tells how to start the server for them.
 func (s *Session) Propose(ctx context.Context, p *plan.Spec) (*plan.Spec, error) {
 	if s.plan != nil {
-		if !s.o.Dialled && p == nil {
-			return nil, nil
-		}
 		return nil, errors.New("perftest runs one test per connection: run gobw at both ends, or call once per test")
 	}
 	if p != nil && p.RDMACM && s.o.RDMA == nil {
@@ -121,17 +93,12 @@ func (s *Session) answerVersion(p *plan.Spec) error {
 			"gobw serve --perftest 'ib_send_bw -c UD -s 1024', or under the tool's own name (gobw version --install-links)", s.v.Peer)
 	}
 	if s.v.Mine == 0 {
-		s.v.Mine = 627
+		s.v.Mine = VersionUsual
 		if s.v.Peer >= VersionNegotiates {
 			s.v.Mine = versionConditional
 		}
 	}
-	s.negotiates = s.v.Peer >= VersionNegotiates && s.v.Mine >= VersionNegotiates
-	if s.v.Peer == VersionNegotiates && !s.negotiates {
-		return fmt.Errorf("the client is perftest %s, which negotiates parameters with every server; this one advertises %s: use --perftest-version %s",
-			s.v.Peer, s.v.Mine, versionConditional)
-	}
-	return s.write("answering the version", Hello{Version: s.v.Mine.String()}.Encode())
+	return s.write("answering the version", Hello{Version: s.v.Mine}.Encode())
 }
 
 // Facts exchanges page size, cache line and MTU, and the parameters where both ends negotiate. Only these of the
@@ -139,7 +106,7 @@ func (s *Session) answerVersion(p *plan.Spec) error {
 func (s *Session) Facts(ctx context.Context, local control.Facts) (control.Facts, error) {
 	if s.settled == nil {
 		remote, err := s.preamble(ctx, local)
-		if err == nil && s.negotiates {
+		if err == nil && s.v.negotiate() {
 			remote.MaxOutstanding, err = s.negotiate(ctx, local, min(local.MTU, remote.MTU))
 		}
 		if err != nil {
@@ -153,7 +120,7 @@ func (s *Session) Facts(ctx context.Context, local control.Facts) (control.Facts
 // preamble swaps three numbers.
 func (s *Session) preamble(ctx context.Context, local control.Facts) (remote control.Facts, err error) {
 	number := func(what string, v int) (int, error) {
-		b, err := s.exchange(ctx, what, binary.BigEndian.AppendUint32(nil, uint32(v)))
+		b, err := s.swap(ctx, what, binary.BigEndian.AppendUint32(nil, uint32(v)))
 		if err != nil {
 			return 0, err
 		}
@@ -169,7 +136,7 @@ func (s *Session) preamble(ctx context.Context, local control.Facts) (remote con
 	if remote.CacheLineBytes, err = number("exchanging cache lines", local.CacheLineBytes); err != nil {
 		return remote, err
 	}
-	b, err := s.exchange(ctx, "exchanging MTUs", []byte{'0' + byte(local.MTU), 0})
+	b, err := s.swap(ctx, "exchanging MTUs", []byte{'0' + byte(local.MTU), 0})
 	if err != nil {
 		return remote, err
 	}
@@ -189,8 +156,8 @@ func (s *Session) negotiate(ctx context.Context, local control.Facts, mtu verbs.
 	if !s.o.Dialled {
 		return s.answerParameters(ctx, local, mtu)
 	}
-	mine := s.negotiationOf(s.plan, s.Gbits(), mtu, local.MaxOutstanding)
-	b, err := s.exchange(ctx, negotiatingPhase, mine.Encode(NegotiationBytes))
+	mine := s.negotiationOf(mtu, local.MaxOutstanding)
+	b, err := s.swap(ctx, negotiatingPhase, mine.Encode(NegotiationBytes))
 	if err != nil {
 		return 0, err
 	}
@@ -225,17 +192,17 @@ func (s *Session) answerParameters(ctx context.Context, local control.Facts, mtu
 			return 0, err
 		}
 		s.adopt(p)
-		s.unit = unitOf(theirs.values[unitCode] == 0)
+		s.gbits = theirs.values[unitCode] == 0
 	}
-	mine := s.negotiationOf(s.plan, s.Gbits(), mtu, local.MaxOutstanding)
+	mine := s.negotiationOf(mtu, local.MaxOutstanding)
 	if err := s.write(negotiatingPhase, mine.Encode(len(b))); err != nil {
 		return 0, err
 	}
 	return int(theirs.Outstanding), mine.mismatches(theirs)
 }
 
-func (s *Session) negotiationOf(p *plan.Spec, gbits bool, mtu verbs.MTU, outstanding int) negotiation {
-	n := NegotiationOf(p, gbits, mtu, outstanding)
+func (s *Session) negotiationOf(mtu verbs.MTU, outstanding int) negotiation {
+	n := NegotiationOf(s.plan, s.gbits, mtu, outstanding)
 	if s.o.RDMA != nil {
 		n.values[flagRDMA] = 1
 	}
@@ -244,17 +211,11 @@ func (s *Session) negotiationOf(p *plan.Spec, gbits bool, mtu verbs.MTU, outstan
 
 // Exchange swaps the keys, first pass. Latency tests put a barrier in front.
 func (s *Session) Exchange(ctx context.Context, local []control.Address) ([]control.Address, error) {
-	if s.plan == nil {
-		return nil, errors.New("addresses before a plan")
-	}
-	if want := max(s.plan.QPs, 1); len(local) != want {
-		return nil, fmt.Errorf("%d addresses for %d queue pairs", len(local), want)
-	}
 	s.local = nil
 	for _, a := range local {
 		s.local = append(s.local, s.encode(a))
 	}
-	if err := s.run(ctx, s.sequence.opening, "greeting", s.o.Timeouts.Phase); err != nil {
+	if _, err := s.run(ctx, s.sequence.opening, "greeting", s.o.Timeouts.Phase, control.Figures{}); err != nil {
 		return nil, err
 	}
 	s.remote = nil
@@ -273,14 +234,10 @@ func (s *Session) Exchange(ctx context.Context, local []control.Address) ([]cont
 
 // Sync does what the tool does at that phase; often that is nothing.
 func (s *Session) Sync(ctx context.Context, phase control.Phase, _ int, last bool) error {
-	if s.plan == nil {
-		return errors.New("a phase before a plan")
-	}
 	s.calls.Add(1)
 	defer s.calls.Add(-1)
 	var steps []step
 	switch phase {
-	case control.PhaseHello: // Exchange does it: the barrier carries the keys
 	case control.PhaseListening, control.PhaseJoined:
 		steps = []step{stepBarrier}
 	case control.PhaseConnected:
@@ -288,61 +245,51 @@ func (s *Session) Sync(ctx context.Context, phase control.Phase, _ int, last boo
 	case control.PhaseReady:
 		steps = s.sequence.ready
 	case control.PhaseDone:
-		steps = s.sequence.done
-		if last {
-			steps = s.sequence.lastDone
+		if s.lastDone = last; last || !s.sequence.lastAlone {
+			steps = s.sequence.done
 		}
-		s.reported = last
 	case control.PhaseFinished:
 		steps = s.sequence.finished
 	}
-	if err := s.run(ctx, steps, "waiting for the peer to be "+phase.String(), s.o.Timeouts.ForPhase(phase, s.plan)); err != nil {
+	limit := s.o.Timeouts.ForPhase(phase, s.plan)
+	if _, err := s.run(ctx, steps, "waiting for the peer to be "+phase.String(), limit, control.Figures{}); err != nil {
 		return err
 	}
 	// Nothing is due after the last of these.
-	if phase == control.PhaseFinished || phase == control.PhaseDone && last && len(s.sequence.lastReport)+len(s.sequence.finished) == 0 {
+	if phase == control.PhaseFinished || s.lastDone && len(s.sequence.report)+len(s.sequence.finished) == 0 {
 		s.over.Store(true)
 	}
 	return nil
 }
 
-// Report swaps figures where the tool does. In a test of one direction only the initiator's figures mean anything: the
-// target's are dropped.
-func (s *Session) Report(ctx context.Context, local control.Figures) (control.Figures, error) {
-	if s.plan == nil {
-		return control.Figures{}, errors.New("figures before a plan")
-	}
+// Report swaps figures where the tool does.
+func (s *Session) Report(ctx context.Context, local control.Figures) (remote control.Figures, err error) {
 	s.calls.Add(1)
 	defer s.calls.Add(-1)
-	steps := s.sequence.report
-	if s.reported { // the last size is done
-		steps = s.sequence.lastReport
+	if s.lastDone || !s.sequence.lastAlone {
+		remote, err = s.run(ctx, s.sequence.report, "waiting for the peer's next size", s.o.Timeouts.Phase, local)
 	}
-	var remote control.Figures
-	for _, st := range steps {
-		if st != stepReport {
-			if err := s.run(ctx, []step{st}, "waiting for the peer's next size", s.o.Timeouts.Phase); err != nil {
-				return control.Figures{}, err
-			}
-			continue
+	return remote, err
+}
+
+// report is one exchange of figures. In a test of one direction only the initiator's figures mean anything: the target's are dropped.
+func (s *Session) report(ctx context.Context, local control.Figures) (remote control.Figures, err error) {
+	mine := encodeReport(local, s.gbits)
+	var theirs [ReportItems][8]byte
+	for i := range mine {
+		b, err := s.swap(ctx, "exchanging reports", mine[i][:])
+		if err != nil {
+			return remote, err
 		}
-		mine := encodeReport(local, s.unit)
-		var theirs [ReportItems][8]byte
-		for i := range mine {
-			b, err := s.exchange(ctx, "exchanging reports", mine[i][:])
-			if err != nil {
-				return control.Figures{}, err
-			}
-			copy(theirs[i][:], b)
-		}
-		remote = DecodeReport(theirs, s.unit)
-		initiator := s.o.Dialled != s.plan.Reversed
-		if s.plan.Infinite || !s.plan.Bidirectional && initiator {
-			remote = control.Figures{} // a stock target, and either end of an endless test, tells whatever lies in its memory
-		} else if !plausible(remote) {
-			return control.Figures{}, &control.FormatError{Err: fmt.Errorf("its report is no report (size %d, average %g bit/s): the ends are out of step; %s",
-				remote.Size, remote.AverageBits, s.agree("-q, -a and -b"))}
-		}
+		copy(theirs[i][:], b)
+	}
+	initiator := s.o.Dialled != s.plan.Reversed
+	if s.plan.Infinite || !s.plan.Bidirectional && initiator {
+		return remote, nil // a stock target, and either end of an endless test, tells whatever lies in its memory
+	}
+	if remote = DecodeReport(theirs, s.gbits); !plausible(remote) {
+		return control.Figures{}, &control.FormatError{Err: fmt.Errorf("its report is no report (size %d, average %g bit/s): the ends are out of step; %s",
+			remote.Size, remote.AverageBits, s.agree("-q, -a and -b"))}
 	}
 	return remote, nil
 }

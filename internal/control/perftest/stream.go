@@ -68,21 +68,9 @@ func (s *stream) take(ctx context.Context, n int, limit time.Duration) ([]byte, 
 			err = context.Cause(ctx)
 		}
 		if len(b) > 0 {
-			err = &shortError{have: len(b), want: n, err: err}
+			err = fmt.Errorf("%d of %d bytes came, then: %w", len(b), n, err)
 		}
 		return nil, err
 	}
 	return b, nil
 }
-
-// shortError is a message that stopped in the middle: the ends are out of step.
-type shortError struct {
-	have, want int
-	err        error
-}
-
-func (e *shortError) Error() string {
-	return fmt.Sprintf("%d of %d bytes came, then: %v", e.have, e.want, e.err)
-}
-
-func (e *shortError) Unwrap() error { return e.err }
