@@ -123,30 +123,3 @@ func (d *Distribution) QuantileNs(p float64) float64 {
 	}
 	return float64(d.max) / 1000
 }
-
-// Bar is a range of latencies and how many samples fell in it.
-type Bar struct {
-	FromNs, ToNs float64
-	Count        int64
-}
-
-// Bars gathers the distribution into about n bars of equal ratio between its minimum and maximum.
-func (d *Distribution) Bars(n int) []Bar {
-	low, high := max(float64(d.hdr.Min()), 1), float64(d.hdr.Max())
-	if d.hdr.TotalCount() == 0 || n < 1 {
-		return nil
-	}
-	high = max(high*(1+1e-9), low*1.02)
-	step := math.Log(high/low) / float64(n)
-	bars := make([]Bar, n)
-	for i := range bars {
-		bars[i].FromNs = low * math.Exp(float64(i)*step) / 1000
-		bars[i].ToNs = low * math.Exp(float64(i+1)*step) / 1000
-	}
-	for _, b := range d.buckets {
-		middle := max(float64(b.From+b.To)/2, low)
-		i := min(max(int(math.Log(middle/low)/step), 0), n-1)
-		bars[i].Count += b.Count
-	}
-	return bars
-}

@@ -42,8 +42,8 @@ type tick struct {
 	label string
 }
 
-// fewestDecades is the ratio of values below which a logarithmic axis would have hardly a tick.
-const fewestDecades = 4
+// leastRatio is the ratio of values below which a logarithmic axis is linear instead.
+const leastRatio = 12
 
 // newRuler decides the range for values; a logarithmic axis ignores values that are not positive.
 func newRuler(a Axis, values []float64) ruler {
@@ -59,7 +59,7 @@ func newRuler(a Axis, values []float64) ruler {
 			lo, hi = 0, 0.9
 		}
 	}
-	if a.Scale == Log10 && hi < fewestDecades*lo {
+	if a.Scale == Log10 && hi < leastRatio*lo {
 		a.Scale = Linear
 	}
 	if a.Zero && a.Scale == Linear {
@@ -207,13 +207,4 @@ func (r ruler) text(v float64) string {
 // name is the label with the unit that all ticks share.
 func (r ruler) name() string {
 	return r.Label + plain.When(r.Scale == Linear && r.unit.Name != "", " (%s)", r.unit.Name)
-}
-
-// hint is a value for a tool tip.
-func (r ruler) hint(v float64) string {
-	if r.Format != nil || r.Scale == Nines {
-		return r.text(v)
-	}
-	u := plain.Fitting(r.Units, v)
-	return plain.Number(v/u.Of) + plain.When(u.Name != "", " %s", u.Name)
 }

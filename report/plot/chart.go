@@ -89,7 +89,7 @@ func (c *Chart) draw(cv *svg) (width, height float64) {
 				cv.line([]point{{at.x - 9, at.y}, {at.x + 9, at.y}}, stroke{chosen[k].color(k), 2, false})
 			}
 			if chosen[k].marked() {
-				cv.marker(at, k, chosen[k].color(k), "")
+				cv.marker(at, k, chosen[k].color(k))
 			}
 		})
 		f.top, f.bottom = bottom+8, bottom+8+tall
@@ -227,7 +227,7 @@ func (f frame) series(cv *svg, s Series, place int) {
 	}
 	for i := range min(len(s.X), len(s.Y)) {
 		if p, ok := f.at(s.X[i], s.Y[i]); ok && !math.IsNaN(s.Y[i]) {
-			cv.marker(p, place, c, plain.When(s.Name != "", "%s, ", s.Name)+f.x.hint(s.X[i])+": "+f.y.hint(s.Y[i]))
+			cv.marker(p, place, c)
 		}
 	}
 }

@@ -18,35 +18,24 @@ type Figure interface {
 }
 
 // WriteSVG writes a stand-alone SVG on white, fit for a paper: the figures, one below the other.
-func WriteSVG(w io.Writer, figures ...Figure) error {
-	if len(figures) == 1 {
-		return writeSVG(w, figures[0], lightColor)
-	}
-	width, height, parts := 0.0, 0.0, &strings.Builder{}
-	for _, f := range figures {
-		fmt.Fprintf(parts, `<g transform="translate(0 %s)">`+"\n", short(height))
-		if err := writeSVG(parts, f, lightColor); err != nil {
-			return err
-		}
-		parts.WriteString("</g>\n")
-		w, h := f.draw(newSVG(lightColor))
-		width, height = max(width, w), height+h
-	}
-	_, err := fmt.Fprintf(w, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %[1]s %[2]s" width="%[1]s" height="%[2]s">`+"\n%[3]s</svg>\n", short(width), short(height), parts)
-	return err
-}
+func WriteSVG(w io.Writer, figures ...Figure) error { return writeSVG(w, lightColor, figures) }
 
 // WriteInlineSVG writes an SVG element for an HTML page, whose colours are CSS variables: --ink, --muted, --grid, --paper
 // and --series-1 to --series-5. See [Style].
-func WriteInlineSVG(w io.Writer, f Figure) error { return writeSVG(w, f, variableColor) }
+func WriteInlineSVG(w io.Writer, f Figure) error { return writeSVG(w, variableColor, []Figure{f}) }
 
-func writeSVG(w io.Writer, f Figure, paint func(color) string) error {
-	s := newSVG(paint)
-	width, height := f.draw(s)
-	heading := html.EscapeString(plain.XML(f.Heading()))
-	_, err := fmt.Fprintf(w, `<svg xmlns="http://www.w3.org/2000/svg" role="img" aria-label="%[1]s" viewBox="0 0 %[2]s %[3]s" width="%[2]s" height="%[3]s"%[6]s font-family="'Helvetica Neue',Arial,sans-serif">`+
-		"\n<title>%[1]s</title>\n<path d=\"M0 0H%[2]sV%[3]sH0Z\" fill=\"%[4]s\"/>\n%[5]s</svg>\n",
-		heading, short(width), short(height), paint(color{paper, 1}), s.out, plain.When(width > chartWidth, ` style="min-width:%spx"`, short(0.6*width))) // the page of a phone shows such a wide one in parts
+func writeSVG(w io.Writer, paint func(color) string, figures []Figure) error {
+	width, height, parts := 0.0, 0.0, &strings.Builder{}
+	for _, f := range figures {
+		s := newSVG(paint)
+		wide, tall := f.draw(s)
+		fmt.Fprintf(parts, `<g role="img" transform="translate(0 %s)">`+"\n<title>%s</title>\n<path d=\"M0 0H%[3]sV%[4]sH0Z\" fill=\"%[5]s\"/>\n%[6]s</g>\n",
+			short(height), html.EscapeString(plain.XML(f.Heading())), short(wide), short(tall), paint(color{paper, 1}), s.out)
+		width, height = max(width, wide), height+tall
+	}
+	least := plain.When(width > chartWidth, ` style="min-width:%spx"`, short(0.6*width)) // the page of a phone shows such a wide one in parts
+	_, err := fmt.Fprintf(w, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %[1]s %[2]s" width="%[1]s" height="%[2]s"%[3]s font-family="'Helvetica Neue',Arial,sans-serif">`+"\n%[4]s</svg>\n",
+		short(width), short(height), least, parts)
 	return err
 }
 

@@ -30,8 +30,7 @@ func (h *HeatMap) Fill() {
 
 // Path is a line over the cells: X counts columns and Y rows, both from the centre of the first.
 type Path struct {
-	X, Y  []float64
-	Width float64 // 0: 2.5
+	X, Y []float64
 }
 
 // Heading is the title.
@@ -93,11 +92,7 @@ func (h *HeatMap) draw(cv *svg) (width, height float64) {
 		for i := range points {
 			points[i] = point{left + (p.X[i]+0.5)*w, top + (p.Y[i]+0.5)*tall}
 		}
-		line := stroke{color: color{ink, 0.6}, width: 2.5}
-		if p.Width > 0 {
-			line.width = p.Width
-		}
-		cv.line(points, line)
+		cv.line(points, stroke{color: color{ink, 0.6}, width: 2.5})
 	}
 	for i, row := range h.Cells { // over the paths
 		for j, c := range row {

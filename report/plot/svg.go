@@ -61,8 +61,10 @@ func (s *svg) line(points []point, st stroke) {
 		path(points), s.paint(st.color), short(st.width), s.opacity("stroke-opacity", st.color), plain.When(st.dashed, ` stroke-dasharray="6 4"`))
 }
 
+// area fills an outline. The hint is what a browser shows where the pointer rests.
 func (s *svg) area(points []point, c color, hint string) {
-	fmt.Fprintf(s.out, `<path d="%sZ" fill="%s"%s>%s</path>`+"\n", path(points), s.paint(c), s.opacity("fill-opacity", c), tip(hint))
+	fmt.Fprintf(s.out, `<path d="%sZ" fill="%s"%s>%s</path>`+"\n", path(points), s.paint(c), s.opacity("fill-opacity", c),
+		plain.When(hint != "", "<title>%s</title>", html.EscapeString(plain.XML(hint))))
 }
 
 func box(x, y, w, h float64) []point {
@@ -74,14 +76,9 @@ var markers = []string{
 	"m-3.6 0a3.6 3.6 0 1 0 7.2 0a3.6 3.6 0 1 0 -7.2 0", "m-3.2 -3.2h6.4v6.4h-6.4", "m0 -4.3l4.3 7.8h-8.6", "m0 -4.5l4.5 4.5l-4.5 4.5l-4.5 -4.5", "m0 4.3l4.3 -7.8h-8.6",
 }
 
-func (s *svg) marker(at point, shape int, c color, hint string) {
-	fmt.Fprintf(s.out, `<path d="%s%sZ" fill="%s" stroke="%s" stroke-width="1">%s</path>`+"\n",
-		path([]point{at}), markers[shape%len(markers)], s.paint(c), s.paint(color{paper, 1}), tip(hint))
-}
-
-// tip is what a browser shows where the pointer rests.
-func tip(hint string) string {
-	return plain.When(hint != "", "<title>%s</title>", html.EscapeString(plain.XML(hint)))
+func (s *svg) marker(at point, shape int, c color) {
+	fmt.Fprintf(s.out, `<path d="%s%sZ" fill="%s" stroke="%s" stroke-width="1"/>`+"\n",
+		path([]point{at}), markers[shape%len(markers)], s.paint(c), s.paint(color{paper, 1}))
 }
 
 func (s *svg) text(at point, text string, f font) {

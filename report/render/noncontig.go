@@ -274,69 +274,45 @@ func slug(k noncontig.Key) string {
 
 const fullStrength = 4 // a speed-up of this much has the strongest colour
 
-// heatMap shows the speed-up of the device's way over the pack kernel for block size by stride; of layouts that were given one by
-// one, for each.
+// heatMap shows the speed-up of the device's way over the pack kernel for block size by stride.
 func (n experiment) heatMap(d *report.Document, t noncontigTable) plot.Figure {
 	var blocks []int64
-	var rows []string
-	for i := range t.cells {
-		c := &t.cells[i]
-		if c.Question == nil {
-			continue
-		}
-		blocks = plain.AddNew(blocks, c.BlockBytes)
-		rows = plain.AddNew(rows, rowName(c))
+	var strides []string
+	judged := slices.DeleteFunc(slices.Clone(t.cells), func(c noncontig.Cell) bool { return c.Question == nil })
+	for _, c := range judged {
+		blocks, strides = plain.AddNew(blocks, c.BlockBytes), plain.AddNew(strides, c.Stride)
 	}
-	gather, copying := noncontig.Sides(t.Shape)
+	if len(blocks) < 2 || t.given() {
+		return nil
+	}
 	slices.Sort(blocks)
+	slices.SortStableFunc(strides, noncontig.CompareStrides)
+	gather, copying := noncontig.Sides(t.Shape)
 	h := &plot.HeatMap{
 		Title: fmt.Sprintf("Speed-up of %s over %s, %s", gather, copying, n.title(t.Key)), Subtitle: n.subtitle(d),
 		XLabel: "block size", YLabel: "stride",
 		Categories: []string{gather + " is faster (above 1)", copying + " is faster (below 1)"},
-		Columns:    plain.Each(blocks, func(b int64) string { return plain.Bytes(float64(b)) }),
+		Columns:    plain.Each(blocks, func(b int64) string { return plain.Bytes(float64(b)) }), Rows: plain.Each(strides, strideName),
+		Paths: n.crossoverPaths(t, blocks, strides),
 	}
-	switch {
-	case len(rows) == 0 || len(blocks) < 2 && !t.given():
-		return nil
-	case t.given():
-		h.XLabel, h.YLabel, h.Columns = gather+" over "+copying, "layout", []string{""}
-		blocks = nil
-	default:
-		slices.SortStableFunc(rows, noncontig.CompareStrides)
-		h.Paths = n.crossoverPaths(t, blocks, rows)
-	}
-	h.Rows = plain.Each(rows, strideName)
 	h.Fill()
 	drawn := map[string]bool{}
-	for i := range t.cells {
-		if c := &t.cells[i]; c.Question != nil {
-			h.Cells[slices.Index(rows, rowName(c))][max(slices.Index(blocks, c.BlockBytes), 0)] = speedupCell(c)
-			drawn[verdictMark(c.Question)] = true
-		}
+	for _, c := range judged {
+		h.Cells[slices.Index(strides, c.Stride)][slices.Index(blocks, c.BlockBytes)] = speedupCell(&c)
+		drawn[verdictMark(c.Question)] = true
 	}
-	h.Note = fmt.Sprintf("Numbers are speed-ups of %s over %s; full colour from %d× (or 1/%[3]d).", gather, copying, fullStrength) +
+	h.Note = fmt.Sprintf("Full colour from %d× (or 1/%[1]d).", fullStrength) +
 		plain.When(drawn[sameMark], " %s: the same within %.0f %%.", sameMark, 100*stats.DefaultMargin) + plain.When(drawn[openMark], " %s: cannot tell.", openMark) +
-		plain.When(len(h.Paths) > 0, " Black line: the crossover; thin line: between the block sizes that decide it.")
+		plain.When(len(h.Paths) > 0, " Black line: the crossover.")
 	return h
-}
-
-// rowName is what a cell's row of the heat map is named by: its stride, or its layout.
-func rowName(c *noncontig.Cell) string {
-	if c.Stride == noncontig.AsGiven {
-		return c.Layout
-	}
-	return c.Stride
 }
 
 // strideName is a stride with its unit: "2x" is "2x block", "4096" is "4096 B".
 func strideName(stride string) string {
-	switch {
-	case strings.HasSuffix(stride, "x"):
+	if strings.HasSuffix(stride, "x") {
 		return stride + " block"
-	case strings.Trim(stride, "0123456789") == "":
-		return stride + " B"
 	}
-	return stride
+	return stride + " B"
 }
 
 func speedupCell(c *noncontig.Cell) plot.Cell {
@@ -354,8 +330,7 @@ func speedupCell(c *noncontig.Cell) plot.Cell {
 	return cell
 }
 
-// crossoverPaths are a vertical line through the row of each stride that has a crossover, joined between neighbours,
-// and its interval.
+// crossoverPaths are a vertical line through the row of each stride that has a crossover, joined between neighbours.
 func (n experiment) crossoverPaths(t noncontigTable, blocks []int64, strides []string) []plot.Path {
 	column := func(block float64) float64 {
 		for i := 1; i < len(blocks); i++ {
@@ -365,30 +340,19 @@ func (n experiment) crossoverPaths(t noncontigTable, blocks []int64, strides []s
 		}
 		return float64(len(blocks) - 1)
 	}
-	var out []plot.Path
-	var line plot.Path
+	lines := []plot.Path{{}}
 	for row, s := range strides {
 		k := t.Key
 		k.Stride = s
 		x := n.CrossoverOf(k)
 		if x == nil {
-			if len(line.X) > 0 {
-				out = append(out, line)
-			}
-			line = plot.Path{}
+			lines = append(lines, plot.Path{})
 			continue
 		}
-		at, y := column(x.BlockBytes), float64(row)
-		line.X = append(line.X, at, at)
-		line.Y = append(line.Y, y-0.5, y+0.5)
-		if x.Low > 0 {
-			out = append(out, plot.Path{X: []float64{column(x.Low), column(x.High)}, Y: []float64{y + 0.32, y + 0.32}, Width: 1.2})
-		}
+		line, at, y := &lines[len(lines)-1], column(x.BlockBytes), float64(row)
+		line.X, line.Y = append(line.X, at, at), append(line.Y, y-0.5, y+0.5)
 	}
-	if len(line.X) > 0 {
-		out = append(out, line)
-	}
-	return out
+	return slices.DeleteFunc(lines, func(l plot.Path) bool { return len(l.X) == 0 })
 }
 
 // chart shows the goodput of all strategies over the block size, with intervals and the crossover.
@@ -401,12 +365,11 @@ func (n experiment) chart(d *report.Document, k noncontig.Key) plot.Figure {
 	if len(cells) < 2 || k.Stride == noncontig.AsGiven {
 		return nil
 	}
-	var b bands
 	for _, strategy := range (noncontigTable{cells: cells}).strategies() {
 		if strategy == noncontig.Control {
 			continue
 		}
-		s := b.series(len(cells), func(i int) (x float64, values []float64) {
+		s := medians(len(cells), func(i int) (x float64, values []float64) {
 			if f := cells[i].Find(strategy); f != nil {
 				values = f.Goodputs
 			}
@@ -415,7 +378,7 @@ func (n experiment) chart(d *report.Document, k noncontig.Key) plot.Figure {
 		s.Name, s.Color = strategy, 1+min(noncontig.StrategyRank(strategy), 4)
 		c.Series = append(c.Series, s)
 	}
-	c.Note = b.note()
+	c.Note = bandsOf(c.Series)
 	if x := n.CrossoverOf(k); x != nil {
 		c.Marks = append(c.Marks, plot.Mark{Label: "crossover " + plain.Bytes(x.BlockBytes), X: x.BlockBytes})
 	}

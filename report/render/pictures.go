@@ -71,9 +71,8 @@ func named(pictures []Picture) []Picture {
 // curve is the records of one set-up of one document.
 type curve struct {
 	figure.Group
-	doc   *report.Document
-	index int    // of the document
-	name  string // what tells it from the others of its picture
+	doc  *report.Document
+	name string // what tells it from the others of its picture
 }
 
 func (c curve) operation() operation { return operation{c.Setup.Operation, c.Setup.Kind} }
@@ -85,69 +84,44 @@ func (o operation) slug() string { return o.operation + "-" + o.kind }
 
 func allCurves(docs []*report.Document) []curve {
 	var out []curve
-	for i, d := range docs {
+	for _, d := range docs {
 		if d.Fabric != nil { // a matrix is the picture of its hosts
 			continue
 		}
 		for _, g := range figure.Groups(d.Records) {
 			slices.SortStableFunc(g.Rows, func(a, b figure.Row) int { return cmp.Compare(a.Size, b.Size) })
-			out = append(out, curve{Group: g, doc: d, index: i})
+			out = append(out, curve{Group: g, doc: d})
 		}
 	}
 	return out
 }
 
-// label names curves by what differs among them: the set-up, and of several documents what tells them apart. Where nothing does,
-// they are numbered.
+// label names curves by what tells them apart: of several documents theirs, and of several set-ups what differs among them.
 func label(curves []curve, several bool) { //nolint:revive // several documents: a fact, not a mode
-	features := make([][]string, len(curves))
 	for i, c := range curves {
-		if env := c.doc.Client; several {
-			features[i] = []string{c.doc.Description, env.Host, env.Device, env.Fabric, c.doc.Version, env.Firmware, env.Driver, env.OS}
+		var parts []string
+		if several {
+			parts = append(parts, c.doc.Name())
 		}
 		for _, name := range report.PlanFields() {
-			features[i] = append(features[i], c.Setup.InWords(name))
-		}
-	}
-	name := func() (alike bool) { // with a curve of another document
-		for i := range curves {
-			var parts []string
-			for k, s := range features[i] {
-				if differs := slices.ContainsFunc(features, func(of []string) bool { return of[k] != features[0][k] }); differs && s != "" {
-					parts = plain.AddNew(parts, s)
-				}
+			said := c.Setup.InWords(name)
+			if said != "" && slices.ContainsFunc(curves, func(o curve) bool { return o.Setup.InWords(name) != said }) {
+				parts = append(parts, said)
 			}
-			curves[i].name = strings.Join(parts, ", ")
-			alike = alike || slices.ContainsFunc(curves[:i], func(o curve) bool { return o.index != curves[i].index && o.name == curves[i].name })
 		}
-		return several && alike
+		curves[i].name = strings.Join(parts, ", ")
 	}
-	for _, apart := range []func(c curve) string{
-		func(c curve) string { return c.doc.Started.UTC().Format("2006-01-02 15:04:05") },
-		func(c curve) string { return strconv.Itoa(c.index + 1) },
-	} {
-		if !name() {
-			return
-		}
-		for i, c := range curves {
-			features[i] = append([]string{apart(c)}, features[i]...)
-		}
-	}
-	name()
 }
 
 // subtitle says what must be said with the numbers of a picture: the labels, the device where there is one only, and more.
 func subtitle(docs []*report.Document, more ...string) string {
-	var labels, devices []string
+	var parts, devices []string
 	for _, d := range docs {
 		devices = plain.AddNew(devices, d.Device())
 		for _, h := range heading(d) {
-			labels = plain.AddNew(labels, h)
+			parts = plain.AddNew(parts, h)
 		}
 	}
-	parts := slices.DeleteFunc(slices.Clone(labels), func(h string) bool { // one label may hold another: "software device, not a NIC; emulated network ..."
-		return slices.ContainsFunc(labels, func(other string) bool { return strings.HasPrefix(other, h+";") })
-	})
 	if len(devices) == 1 {
 		parts = append(parts, devices[0])
 	}
@@ -184,10 +158,9 @@ func overSize(op operation, curves []curve) []Picture {
 	}
 	chart := func(what string, y plot.Axis, figures ...string) *plot.Chart {
 		c := &plot.Chart{Title: title(op.operation + " " + what + " over message size"), Subtitle: subtitleOf(curves), X: sizeAxis("message size"), Y: y}
-		var b bands
 		for _, cv := range curves {
 			for _, name := range figures {
-				s := b.series(len(cv.Rows), func(i int) (x float64, values []float64) {
+				s := medians(len(cv.Rows), func(i int) (x float64, values []float64) {
 					return float64(cv.Rows[i].Size), cv.Rows[i].Values(figure.Of(name).Get)
 				})
 				if s.Name = cv.name; len(figures) > 1 {
@@ -198,20 +171,20 @@ func overSize(op operation, curves []curve) []Picture {
 				}
 			}
 		}
-		c.Y.Scale, c.Note = fitting(c.Series, 12), b.note()
+		c.Note = bandsOf(c.Series)
 		return c
 	}
 	if op.kind == "latency" {
 		return []Picture{{op.slug(), chart("latency", latencyAxis(curves[0]), "p50", "p99")}}
 	}
 	bandwidth := chart("bandwidth", plot.Axis{Label: "bandwidth", Units: plain.BitsPerS}, "bw")
-	bandwidth.Y.Scale = plot.Linear
 	for _, cv := range curves {
 		if line := cv.doc.Client.LinkBitsPerS; line > 0 && len(bandwidth.Marks) == 0 {
 			bandwidth.Marks = append(bandwidth.Marks, plot.Mark{Label: "line rate " + plain.WithUnit(line, plain.BitsPerS), Y: line})
 		}
 	}
-	return []Picture{{op.slug(), bandwidth}, {op.operation + "-message-rate", chart("message rate", plot.Axis{Label: "messages", Units: plain.MessagesPerS}, "msgrate")}}
+	rate := chart("message rate", plot.Axis{Label: "messages", Units: plain.MessagesPerS, Scale: plot.Log10}, "msgrate")
+	return []Picture{{op.slug(), bandwidth}, {op.operation + "-message-rate", rate}}
 }
 
 // latencyAxis says what was timed.
@@ -223,23 +196,7 @@ func latencyAxis(c curve) plot.Axis {
 	case c.Setup.RoundTripHalf:
 		label = "half round trip latency"
 	}
-	return plot.Axis{Label: label, Units: plain.Seconds}
-}
-
-// fitting is the logarithmic scale where the values span more than a ratio.
-func fitting(series []plot.Series, ratio float64) plot.Scale {
-	lo, hi := math.Inf(1), 0.0
-	for _, s := range series {
-		for _, y := range s.Y {
-			if y > 0 {
-				lo, hi = min(lo, y), max(hi, y)
-			}
-		}
-	}
-	if hi > ratio*lo {
-		return plot.Log10
-	}
-	return plot.Linear
+	return plot.Axis{Label: label, Units: plain.Seconds, Scale: plot.Log10}
 }
 
 func joined(a, b string) string {
@@ -249,12 +206,9 @@ func joined(a, b string) string {
 	return b + ", " + a
 }
 
-// bands are what the shades around the curves of a chart are.
-type bands struct{ intervals, ranges bool }
-
-// series is a figure's median over the runs at each of some points, in base units, with its interval, or with their range where they
-// are too few for one. A point without the figure is a gap, which no line may bridge.
-func (b *bands) series(points int, at func(i int) (x float64, values []float64)) plot.Series {
+// medians are a figure's medians over the runs at each of some points, in base units, with their intervals, or with the range of the
+// runs where they are too few for one. A point without the figure is a gap, which no line may bridge.
+func medians(points int, at func(i int) (x float64, values []float64)) plot.Series {
 	var out plot.Series
 	for i := range points {
 		x, values := at(i)
@@ -262,191 +216,130 @@ func (b *bands) series(points int, at func(i int) (x float64, values []float64))
 		low, high := math.NaN(), math.NaN()
 		switch {
 		case s.Interval != nil:
-			low, high, b.intervals = s.Interval.Low, s.Interval.High, true
+			low, high = s.Interval.Low, s.Interval.High
 		case s.N > 0:
 			low, high = slices.Min(values), slices.Max(values)
-			b.ranges = b.ranges || low < high
 		}
 		out.X, out.Y, out.Low, out.High = append(out.X, x), append(out.Y, s.Median), append(out.Low, low), append(out.High, high)
 	}
 	return out
 }
 
-func (b bands) note() string {
-	s := plain.When(b.intervals, "Bands: %s intervals of the medians", stats.Percent(stats.DefaultConfidence))
-	switch {
-	case b.intervals && b.ranges:
-		s += "; of fewer than six runs their range"
-	case b.ranges:
-		s = "Bands: the range of the runs, which are too few for an interval"
+// bandsOf says what the shades around curves are, where there are some.
+func bandsOf(series []plot.Series) string {
+	shaded := false
+	for _, s := range series {
+		for i := range s.Low {
+			shaded = shaded || s.Low[i] < s.High[i]
+		}
 	}
-	return s + plain.When(s != "", ".")
+	return plain.When(shaded, "Bands: %s intervals of the medians; of fewer than six runs their range.", stats.Percent(stats.DefaultConfidence))
 }
 
 // mostCurves is how many distributions or runs one picture shows.
 const mostCurves = 4
 
-// mostMerged is how many runs of a point one distribution is made of.
-const mostMerged = 100
-
-// spread picks so many of all, the first and the last among them; fewer stay as they are.
-func spread[T any](all []T, most int) []T {
-	if len(all) <= most {
-		return all
+// spread picks as many as one picture shows, the first and the last among them, and says of how many.
+func spread[T any](all []T, subtitle string) ([]T, string) {
+	if len(all) <= mostCurves {
+		return all, subtitle
 	}
-	out := make([]T, most)
+	out := make([]T, mostCurves)
 	for i := range out {
-		out[i] = all[i*(len(all)-1)/(most-1)]
+		out[i] = all[i*(len(all)-1)/(mostCurves-1)]
 	}
-	return out
+	return out, fmt.Sprintf("%d of %d curves · %s", mostCurves, len(all), subtitle)
 }
 
-// sampled is the decoded histogram of one size of one curve, over its runs.
-type sampled struct {
-	name string
-	d    *report.Distribution
-}
-
-// leastSamples are those that have a distribution: of fewer each is a bar of its own.
+// leastSamples are those that have a distribution.
 const leastSamples = 30
 
-// distributions draws histogram and percentiles of what has histograms; a histogram that does not decode is left out
-// here, as Load has no business failing for a picture.
+// distributions draws the percentiles of what has histograms; a histogram that does not decode is left out here, as Load has no
+// business failing for a picture.
 func distributions(op operation, curves []curve) []Picture {
 	type row struct {
 		name string
 		runs []*report.Histogram
 	}
 	var rows []row
-	sizes, most := 0, 0
 	for _, c := range curves {
-		sizes = max(sizes, len(c.Rows))
 		for _, r := range c.Rows {
-			var hs []*report.Histogram
-			samples := uint64(0)
+			of, samples := row{name: joined(plain.Bytes(float64(r.Size)), c.name)}, uint64(0)
 			for _, rec := range r.Runs {
 				if rec.Histogram != nil && rec.Latency != nil {
-					hs = append(hs, rec.Histogram)
+					of.runs = append(of.runs, rec.Histogram)
 					samples += rec.Latency.Samples
 				}
 			}
-			if most = max(most, len(hs)); samples >= leastSamples {
-				rows = append(rows, row{joined(plain.Bytes(float64(r.Size)), c.name), hs})
+			if samples >= leastSamples {
+				rows = append(rows, of)
 			}
 		}
 	}
-	said := subtitleOf(curves)
-	if len(rows) > mostCurves {
-		said = fmt.Sprintf("%d of %d curves · %s", mostCurves, len(rows), said)
-		rows = spread(rows, mostCurves)
+	rows, said := spread(rows, subtitleOf(curves))
+	axis := latencyAxis(curves[0])
+	c := &plot.Chart{
+		Title: title(op.operation + " " + axis.Label + " by percentile"), Subtitle: said, X: plot.Axis{Label: "share of samples not above", Scale: plot.Nines}, Y: axis,
 	}
-	if most > mostMerged { // decoding is what takes the time
-		said = fmt.Sprintf("%d of %d runs · %s", mostMerged, most, said)
-	}
-	var all []sampled
 	for _, r := range rows {
-		h, err := report.MergeHistograms(spread(r.runs, mostMerged)...)
+		h, err := report.MergeHistograms(r.runs...)
 		if err != nil || h == nil {
 			continue
 		}
 		if d, err := h.Decode(); err == nil {
-			all = append(all, sampled{r.name, d})
+			c.Series = append(c.Series, percentiles(r.name, d))
 		}
 	}
-	if len(all) == 0 {
+	if len(c.Series) == 0 {
 		return nil
 	}
-	axis := latencyAxis(curves[0])
-	what := op.operation + " " + axis.Label
-	histogram := &plot.Chart{
-		Title: title(what + ": histogram"), Subtitle: said, X: axis, Y: plot.Axis{Label: "samples in a bar (%)", Zero: true},
-	}
-	histogram.X.Scale = plot.Log10
-	nines := &plot.Chart{Title: title(what + " by percentile"), Subtitle: said, X: plot.Axis{Label: "share of samples not above", Scale: plot.Nines}, Y: axis}
-	for _, s := range all {
-		histogram.Series = append(histogram.Series, s.bars())
-		nines.Series = append(nines.Series, s.percentiles())
-	}
-	if sizes == 1 && len(all) == 1 {
-		histogram.Series[0].Name, nines.Series[0].Name = "", ""
-	}
-	nines.Y.Scale = fitting(nines.Series, 8)
-	return []Picture{{op.slug() + "-histogram", histogram}, {op.slug() + "-percentiles", nines}}
-}
-
-// bars of the histogram as steps.
-func (s sampled) bars() plot.Series {
-	const bars = 90
-	out := plot.Series{Name: s.name, Shape: plot.Steps}
-	n := float64(s.d.N())
-	var last report.Bar
-	for i, b := range s.d.Bars(bars) {
-		if i == 0 {
-			out.X, out.Y = append(out.X, b.FromNs/1e9), append(out.Y, 0)
-		}
-		out.X = append(out.X, b.FromNs/1e9)
-		out.Y = append(out.Y, 100*float64(b.Count)/n)
-		last = b
-	}
-	out.X, out.Y = append(out.X, last.ToNs/1e9), append(out.Y, 0)
-	return out
+	return []Picture{{op.slug() + "-percentiles", c}}
 }
 
 // percentiles as far as the samples support them: 10/(1-p) samples for p.
-func (s sampled) percentiles() plot.Series {
-	out := plot.Series{Name: s.name}
-	limit := math.Log10(max(float64(s.d.N())/10, 2))
+func percentiles(name string, d *report.Distribution) plot.Series {
+	out := plot.Series{Name: name}
+	limit := math.Log10(max(float64(d.N())/10, 2))
 	const points = 160
 	for i := range points + 1 {
 		p := 1 - math.Pow(10, -limit*float64(i)/points)
 		out.X = append(out.X, p)
-		out.Y = append(out.Y, s.d.QuantileNs(p)/1e9)
+		out.Y = append(out.Y, d.QuantileNs(p)/1e9)
 	}
 	return out
 }
 
-// overTime draws the rate per interval of what has a series: of the first run of each size where all are too many.
+// overTime draws the rate per interval of the first run of each size that has a series.
 func overTime(op operation, curves []curve) []Picture {
 	c := &plot.Chart{
-		Title: title(op.operation + " bandwidth over time"), Subtitle: subtitleOf(curves),
-		X: plot.Axis{Label: "time", Units: plain.Seconds}, Y: plot.Axis{Label: "bandwidth", Units: plain.BitsPerS, Zero: true}, // a dip is seen against nothing
+		Title: title(op.operation + " bandwidth over time"),
+		X:     plot.Axis{Label: "time", Units: plain.Seconds}, Y: plot.Axis{Label: "bandwidth", Units: plain.BitsPerS},
 	}
 	if op.kind == "latency" {
 		c.Title, c.Y.Label, c.Y.Units = title(op.operation+" round trips over time"), "messages", plain.MessagesPerS
 	}
-	var all, first []plot.Series
 	for _, cv := range curves {
 		for _, r := range cv.Rows {
-			for i, rec := range r.Runs {
-				rates := rec.Rates()
-				if rates == nil {
-					continue
-				}
-				s := plot.Series{Name: joined(plain.Bytes(float64(r.Size)), cv.name) + plain.When(len(r.Runs) > 1, ", run %d", rec.Run), Shape: plot.Steps}
-				counts, each := rates.Bytes, 8.0
-				if op.kind == "latency" {
-					counts, each = rates.Messages, 1
-				}
-				for i, n := range counts {
-					s.X, s.Y = append(s.X, float64(i)*rates.IntervalS), append(s.Y, n*each/rates.IntervalS)
-				}
-				last := len(s.X) - 1
-				s.X, s.Y = append(s.X, s.X[last]+rates.IntervalS), append(s.Y, s.Y[last])
-				if all = append(all, s); i == 0 {
-					first = append(first, s)
-				}
+			rates := r.Runs[0].Rates()
+			if rates == nil {
+				continue
 			}
+			s := plot.Series{Name: joined(plain.Bytes(float64(r.Size)), cv.name), Shape: plot.Steps}
+			counts, each := rates.Bytes, 8.0
+			if op.kind == "latency" {
+				counts, each = rates.Messages, 1
+			}
+			for i, n := range counts {
+				s.X, s.Y = append(s.X, float64(i)*rates.IntervalS), append(s.Y, n*each/rates.IntervalS)
+			}
+			last := len(s.X) - 1
+			s.X, s.Y = append(s.X, s.X[last]+rates.IntervalS), append(s.Y, s.Y[last])
+			c.Series = append(c.Series, s)
 		}
 	}
-	if len(all) == 0 {
+	if len(c.Series) == 0 {
 		return nil
 	}
-	c.Series = all
-	if len(all) > mostCurves && len(first) > 1 {
-		c.Series = first
-	}
-	if c.Series = spread(c.Series, mostCurves); len(c.Series) < len(all) {
-		c.Subtitle = fmt.Sprintf("%d of %d curves · %s", len(c.Series), len(all), c.Subtitle)
-	}
+	c.Series, c.Subtitle = spread(c.Series, subtitleOf(curves))
 	return []Picture{{op.slug() + "-over-time", c}}
 }

@@ -25,7 +25,7 @@ func overlay(change func(*report.Document)) *report.Document {
 	return d
 }
 
-// Curves are named by what differs, and by nothing else; documents that do not differ by their time, or by their number.
+// Curves are named by the document, where there are several, and by what differs in the set-up.
 func TestOverlaysAreNamedByWhatDiffers(t *testing.T) {
 	set := func(f func(r *report.Record)) func(*report.Document) {
 		return func(d *report.Document) {
@@ -34,25 +34,28 @@ func TestOverlaysAreNamedByWhatDiffers(t *testing.T) {
 			}
 		}
 	}
-	plain := func(*report.Document) {}
 	for _, tt := range []struct {
 		name string
-		a, b func(*report.Document)
+		b    func(*report.Document)
 		want [2]string
 	}{
-		{"hosts", plain, func(d *report.Document) { d.Client.Host = "beta" }, [2]string{"alpha", "beta"}},
-		{"versions", plain, func(d *report.Document) { d.Version = "2" }, [2]string{"1", "2"}},
-		{"depths", plain, set(func(r *report.Record) { r.TxDepth = 16 }), [2]string{"tx depth 128", "tx depth 16"}},
-		{"threads", plain, set(func(r *report.Record) { r.Threads = 4 }), [2]string{"1 thread", "4 threads"}},
-		{"verification", plain, set(func(r *report.Record) { r.Verified = "all" }), [2]string{"not verified", "verified: all"}},
-		{"a usual value", plain, set(func(r *report.Record) { r.SL = 3 }), [2]string{"service level 0", "service level 3"}},
-		{"times", plain, func(d *report.Document) { d.Started = time.Unix(61, 0) }, [2]string{"1970-01-01 00:00:01", "1970-01-01 00:01:01"}},
-		{"nothing", plain, plain, [2]string{"1", "2"}},
+		{"nothing", func(*report.Document) {}, [2]string{"old.json", "new.json"}},
+		{"depths", set(func(r *report.Record) { r.TxDepth = 16 }), [2]string{"old.json, tx depth 128", "new.json, tx depth 16"}},
+		{"threads", set(func(r *report.Record) { r.Threads = 4 }), [2]string{"old.json, 1 thread", "new.json, 4 threads"}},
+		{"verification", set(func(r *report.Record) { r.Verified = "all" }), [2]string{"old.json, not verified", "new.json, verified: all"}},
+		{"a usual value", set(func(r *report.Record) { r.SL = 3 }), [2]string{"old.json, service level 0", "new.json, service level 3"}},
 	} {
-		pictures := Pictures([]*report.Document{overlay(tt.a), overlay(tt.b)})
-		c := pictures[0].Figure.(*plot.Chart)
+		older, newer := overlay(func(*report.Document) {}), overlay(tt.b)
+		older.Description, newer.Description = "old.json", "new.json"
+		c := Pictures([]*report.Document{older, newer})[0].Figure.(*plot.Chart)
 		if len(c.Series) != 2 || c.Series[0].Name != tt.want[0] || c.Series[1].Name != tt.want[1] {
 			t.Errorf("%s: %d curves, %q and %q; want %q", tt.name, len(c.Series), c.Series[0].Name, c.Series[len(c.Series)-1].Name, tt.want)
+		}
+		older.Records = append(older.Records, newer.Records...)
+		older.Description = ""
+		c = Pictures([]*report.Document{older})[0].Figure.(*plot.Chart)
+		if want := strings.TrimPrefix(strings.TrimPrefix(tt.want[0], "old.json"), ", "); c.Series[0].Name != want {
+			t.Errorf("%s within a document: %q, want %q", tt.name, c.Series[0].Name, want)
 		}
 	}
 }

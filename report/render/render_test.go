@@ -237,7 +237,7 @@ func TestPictures(t *testing.T) {
 		want []string
 	}{
 		{"sample", []*report.Document{saved("sample")}, []string{
-			"write-bandwidth", "write-message-rate", "write-bandwidth-over-time", "send-latency", "send-latency-histogram", "send-latency-percentiles",
+			"write-bandwidth", "write-message-rate", "write-bandwidth-over-time", "send-latency", "send-latency-percentiles",
 		}},
 		{"one size", []*report.Document{saved("repeated")}, nil},
 		{"none", nil, nil},

@@ -72,7 +72,7 @@ func trendTables(t *trend.Trend) []table {
 			if len(s.Points) < trend.LeastResults {
 				changed = fmt.Sprintf("needs %d results", trend.LeastResults)
 			}
-			g.Rows = append(g.Rows, append(row, changed, plain.Number(stats.Summarize(trend.Values(s.Points), t.Confidence).Median), "-", "-", "-"))
+			g.Rows = append(g.Rows, append(row, changed, plain.Number(stats.Median(trend.Values(s.Points))), "-", "-", "-"))
 		}
 		for _, c := range s.Changes {
 			g.Rows = append(g.Rows, append(slices.Clone(row), day(c.First), plain.Number(c.Before.Median), plain.Number(c.After.Median), percent(c.Change), c.String()))
@@ -135,21 +135,19 @@ func TrendPictures(t *trend.Trend, most int) []Picture {
 	return named(out)
 }
 
-// dated is the span from which on a picture's axis is in dates.
+// dated is the span from which on a picture's axis is in dates; below, it has the time of the day.
 const dated = 6 * 24 * time.Hour
 
 func trendChart(t *trend.Trend, s *trend.Series) plot.Figure {
-	first, last := s.Points[0].Time, s.Points[len(s.Points)-1].Time
-	x := func(at time.Time) float64 { return at.Sub(first).Seconds() }
-	axis := plot.Axis{Label: "time since " + first.Format("2006-01-02 15:04 UTC"), Units: append(plain.Seconds, plain.Unit{Of: 60, Name: "min"}, plain.Unit{Of: 3600, Name: "h"}, plain.Unit{Of: 86400, Name: "days"})}
-	if last.Sub(first) >= dated {
-		x = func(at time.Time) float64 { return float64(at.Unix()) / 86400 }
-		axis = plot.Axis{Label: "measured (UTC)", Format: func(v float64) string { return time.Unix(int64(v*86400), 0).UTC().Format("06-01-02") }}
+	const day = 86400
+	x := func(at time.Time) float64 { return float64(at.UnixMilli()) / 1000 / day }
+	layout := "06-01-02"
+	if s.Points[len(s.Points)-1].Time.Sub(s.Points[0].Time) < dated {
+		layout = "01-02 15:04"
 	}
-	unit := s.Figure
-	unit += plain.When(s.Unit != "", " (%s)", s.Unit)
 	c := &plot.Chart{
-		Title: title(s.Group), Subtitle: s.Row + " · " + s.Place, X: axis, Y: plot.Axis{Label: unit},
+		Title: title(s.Group), Subtitle: s.Row + " · " + s.Place, Y: plot.Axis{Label: s.Figure + plain.When(s.Unit != "", " (%s)", s.Unit)},
+		X: plot.Axis{Label: "measured (UTC)", Format: func(v float64) string { return time.UnixMilli(int64(v * day * 1000)).UTC().Format(layout) }},
 	}
 	quiet, disturbed := plot.Series{Name: "results", Shape: plot.Dots, Color: 1}, plot.Series{Name: "disturbed", Shape: plot.Dots, Color: 5}
 	for _, p := range s.Points {
@@ -159,19 +157,14 @@ func trendChart(t *trend.Trend, s *trend.Series) plot.Figure {
 		}
 		to.X, to.Y = append(to.X, x(p.Time)), append(to.Y, p.Value)
 	}
-	for _, part := range []plot.Series{quiet, disturbed} {
-		if len(part.X) > 0 {
-			c.Series = append(c.Series, part)
-		}
-	}
 	level, bounds := plot.Series{Name: "state (median)", Shape: plot.Steps, Color: 2}, s.Segments()
 	for i := range len(bounds) - 1 {
 		points := s.Points[bounds[i]:bounds[i+1]]
 		from, to := x(points[0].Time), x(points[len(points)-1].Time)
-		m := stats.Summarize(trend.Values(points), t.Confidence).Median
+		m := stats.Median(trend.Values(points))
 		level.X, level.Y = append(level.X, from, to, to), append(level.Y, m, m, math.NaN()) // a gap to the next
 	}
-	c.Series = append(c.Series, level)
+	c.Series = slices.DeleteFunc([]plot.Series{quiet, disturbed, level}, func(s plot.Series) bool { return len(s.X) == 0 })
 	for _, ch := range s.Changes {
 		c.Marks = append(c.Marks, plot.Mark{Label: percent(ch.Change), X: x(ch.First)})
 	}
