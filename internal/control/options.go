@@ -20,7 +20,7 @@ type Options struct {
 	Program  string // name and version of this program, for the peer's log: "gobw 1.0"
 	Token    []byte // a shared secret that both ends prove; nil: none
 	// RDMA makes the conversation one by RDMA CM on this device (perftest's -z and -R), in perftest's dialect; nil: TCP. The
-	// device outlives the sessions. A listener then has one client.
+	// device outlives the sessions. A listener then takes one client: set Once.
 	RDMA verbs.Device
 
 	// Of a client.
@@ -71,7 +71,6 @@ func (o Options) WithDefaults() Options {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	o.Once = o.Once || o.RDMA != nil
 	return o
 }
 

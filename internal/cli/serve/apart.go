@@ -7,8 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
-	"os/exec"
-	"strings"
+	"regexp"
 	"syscall"
 	"time"
 
@@ -84,28 +83,22 @@ func (p *process) wait() error {
 	return p.Wait()
 }
 
+// fault is a line in which a program of Go says what ends it.
+var fault = regexp.MustCompile(`(panic|fatal error|internal fault|runtime): .*|.*(SIGSEGV|SIGBUS|unexpected fault).*`)
+
 // death waits for a process that did not say why it ends, and says in one line what ended it.
 func (p *process) death() error {
-	err := p.wait()
-	var said string
-	for line := range strings.Lines(p.Said.String()) {
-		line = strings.TrimSpace(line)
-		for _, sign := range []string{"panic: ", "fatal error: ", "internal fault: ", "SIGSEGV", "SIGBUS", "runtime: ", "unexpected fault"} {
-			if strings.Contains(line, sign) && said == "" {
-				said = ": " + control.Bounded(line)
-			}
-		}
-	}
 	how := "it ended without a word"
-	if err != nil {
+	if err := p.wait(); err != nil {
 		how = err.Error()
 	}
-	if status, is := errors.AsType[*exec.ExitError](err); is {
-		if s, is := status.Sys().(syscall.WaitStatus); is && s.Signaled() && s.Signal() == syscall.SIGKILL {
-			how = "it was killed, perhaps for want of memory"
-		}
+	if p.ProcessState.String() == "signal: killed" {
+		how = "it was killed, perhaps for want of memory"
 	}
-	return fmt.Errorf("the test's process died (%s%s)", how, said)
+	if said := fault.FindString(p.Said.String()); said != "" {
+		how += ": " + control.Bounded(said)
+	}
+	return fmt.Errorf("the test's process died (%s)", how)
 }
 
 // serveOne runs a client's tests in a process of their own: this one reads no plan. It tells log and client where that process dies.

@@ -5,8 +5,10 @@ import (
 	"context"
 	"io"
 	"log/slog"
-	"sync"
+	"sync/atomic"
 	"time"
+
+	"golang.org/x/time/rate"
 )
 
 // Lines may come so many at once, and then one every so often: of what strangers cause, 0.1 KB/s in the long run, and of tests,
@@ -24,29 +26,29 @@ const maxLogText = 512
 // limited is a log in which every line is cut to size, and the lines to a rate.
 type limited struct {
 	slog.Handler
-	strangers, tests *lineBudget
+	strangers, tests *budget
 }
 
-type lineBudget struct {
-	most  time.Duration // lines at once, each the time until there may be another
-	every time.Duration
-
-	mu      sync.Mutex
-	due     time.Time // when all lines so far had their time
-	skipped int
+// budget is of lines.
+type budget struct {
+	*rate.Limiter
+	skipped atomic.Int64 // since the last line that was not
 }
 
 func newLimited(h slog.Handler) slog.Handler {
-	return &limited{h, &lineBudget{most: burstLines * lineEvery, every: lineEvery}, &lineBudget{most: testLines * testEvery, every: testEvery}}
+	of := func(every time.Duration, lines int) *budget {
+		return &budget{Limiter: rate.NewLimiter(rate.Every(every), lines)}
+	}
+	return &limited{h, of(lineEvery, burstLines), of(testEvery, testLines)}
 }
 
 // Handle writes a record, or counts it.
 func (l *limited) Handle(ctx context.Context, r slog.Record) error {
 	cut := slog.NewRecord(r.Time, r.Level, r.Message, r.PC)
-	budget := l.strangers
+	lines := l.strangers
 	r.Attrs(func(a slog.Attr) bool {
 		if a.Key == "test" {
-			budget = l.tests
+			lines = l.tests
 		}
 		if text := a.Value.Resolve().String(); len(text) > maxLogText {
 			a.Value = slog.StringValue(text[:maxLogText] + " ...")
@@ -54,40 +56,19 @@ func (l *limited) Handle(ctx context.Context, r slog.Record) error {
 		cut.AddAttrs(a)
 		return true
 	})
-	skipped, pass := budget.spend(r.Time)
-	if !pass {
+	if !lines.AllowN(r.Time, 1) {
+		lines.skipped.Add(1)
 		return nil
 	}
-	if skipped > 0 {
-		cut.AddAttrs(slog.Int("lines_left_out_before", skipped))
+	if n := lines.skipped.Swap(0); n > 0 {
+		cut.AddAttrs(slog.Int64("lines_left_out_before", n))
 	}
 	return l.Handler.Handle(ctx, cut)
 }
 
-// WithAttrs keeps the budget.
+// WithAttrs keeps the budgets.
 func (l *limited) WithAttrs(a []slog.Attr) slog.Handler {
 	return &limited{l.Handler.WithAttrs(a), l.strangers, l.tests}
-}
-
-// WithGroup keeps the budget.
-func (l *limited) WithGroup(name string) slog.Handler {
-	return &limited{l.Handler.WithGroup(name), l.strangers, l.tests}
-}
-
-// spend takes a line from the budget, and says how many were left out since the last one.
-func (b *lineBudget) spend(now time.Time) (skipped int, pass bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.due.Before(now) {
-		b.due = now
-	}
-	if b.due.Add(b.every).After(now.Add(b.most)) {
-		b.skipped++
-		return 0, false
-	}
-	b.due = b.due.Add(b.every)
-	skipped, b.skipped = b.skipped, 0
-	return skipped, true
 }
 
 // writer passes what is written on, and never waits for who reads it: a reader that has stopped loses lines.

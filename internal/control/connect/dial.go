@@ -2,7 +2,6 @@
 package connect
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -117,17 +116,6 @@ func (e *connectError) Remedy() string {
 	return ""
 }
 
-// strangerOf names what answers on the port in place of a server of ours.
-func strangerOf(b []byte) string {
-	switch {
-	case bytes.HasPrefix(b, []byte("HTTP/")):
-		return "a web server"
-	case bytes.HasPrefix(b, []byte("SSH-")):
-		return "an SSH server"
-	}
-	return "another program"
-}
-
 // greet exchanges the first messages and makes the session of the dialect that both ends speak.
 func greet(ctx context.Context, conn net.Conn, advertised perftest.Version, o control.Options) (control.Session, error) {
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
@@ -151,7 +139,7 @@ func greet(ctx context.Context, conn net.Conn, advertised perftest.Version, o co
 	}
 	theirs, err := perftest.ParseHello(b[:])
 	if err != nil {
-		return nil, fmt.Errorf("%s answers %q: %s, not gobw or perftest; check the port (-p)", conn.RemoteAddr(), b, strangerOf(b[:]))
+		return nil, fmt.Errorf("%s answers %q: it is another program, not gobw or perftest; check the port (-p)", conn.RemoteAddr(), b)
 	}
 	if !stop() {
 		return nil, context.Cause(ctx)
