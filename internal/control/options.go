@@ -20,7 +20,7 @@ type Options struct {
 	Program  string // name and version of this program, for the peer's log: "gobw 1.0"
 	Token    []byte // a shared secret that both ends prove; nil: none
 	// RDMA makes the conversation one by RDMA CM on this device (perftest's -z and -R), in perftest's dialect; nil: TCP. The
-	// device outlives the sessions. A listener then takes one client: set Once.
+	// device outlives the sessions.
 	RDMA verbs.Device
 
 	// Of a client.
@@ -34,8 +34,6 @@ type Options struct {
 	Allow   []netip.Prefix // clients admitted; empty: all
 	Clients int            // slots: clients served at once; 0: 1
 	Log     *slog.Logger   // nil: silent
-	// Once makes the listener close as soon as it has a client, as stock perftest servers do.
-	Once bool
 	// Plans gives clients of ours a slot only once they have sent a plan.
 	Plans bool
 	// Admit is told each client's plan, and refuses it by an error; nil: none is refused.

@@ -304,14 +304,14 @@ func (r *testRun) connect(ctx context.Context, d *opendevice.Device) (control.Se
 		host = r.v.Source.String()
 	}
 	l, err := connect.Listen(control.Options{
-		Address: net.JoinHostPort(host, strconv.Itoa(r.v.TCPPort)), Perftest: dial.Perftest, Program: dial.Program, Once: true, RDMA: dial.RDMA, Timeouts: dial.Timeouts,
+		Address: net.JoinHostPort(host, strconv.Itoa(r.v.TCPPort)), Perftest: dial.Perftest, Program: dial.Program, RDMA: dial.RDMA, Timeouts: dial.Timeouts,
 		Log:        slog.New(slog.NewTextHandler(r.out.Err, &slog.HandlerOptions{Level: slog.LevelWarn})),
 		LocalFacts: func() (control.Facts, error) { return endpoint.LocalFacts(d.Device, r.v.IBPort) },
 	})
 	if err != nil {
 		return nil, measure.PortTaken(err)
 	}
-	defer func() { _ = l.Close() }()
+	defer func() { _ = l.Close() }() // with -R the test's queue pairs want its port
 	r.text.Begin()
 	if err := r.text.Err(); err != nil {
 		return nil, err

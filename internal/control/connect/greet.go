@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"time"
 
 	"github.com/gobw/gobw/internal/control"
@@ -31,14 +30,8 @@ func (l *Listener) greet(v *admission.Visitor) {
 		return
 	}
 	l.visitors.Leave(v) // it has a slot: closing the listener leaves it alone
-	if l.o.Once {
-		_ = l.listener.Close() // first: with -R the test's queue pairs want its port
-	}
 	select {
 	case l.clients <- c:
-		if l.o.Once {
-			l.shut(net.ErrClosed)
-		}
 	case <-l.ctx.Done():
 		_ = c.Session().Close()
 	}

@@ -41,7 +41,7 @@ func TestRDMABothEnds(t *testing.T) {
 		for _, version := range []string{"6.27", "6.29"} {
 			t.Run(name+"/"+version, func(t *testing.T) {
 				spec.RDMACM = spec.Transport != verbs.UC && len(spec.Sizes) == 1
-				l := listen(t, control.Options{RDMA: at, Once: true})
+				l := listen(t, control.Options{RDMA: at})
 				ctx := testContext(t)
 				served := make(chan error, 1)
 				go func() {
@@ -80,7 +80,7 @@ func converse(ctx context.Context, session control.Session, plan plan.Spec) erro
 // the connections of -R.
 func TestRDMAMessages(t *testing.T) {
 	at, from := managedPair(t)
-	l := listen(t, control.Options{RDMA: at, Once: true})
+	l := listen(t, control.Options{RDMA: at})
 	ctx := testContext(t)
 	plan := bw(plan.Write, 65536)
 	plan.RDMACM = true
@@ -181,7 +181,7 @@ func TestRDMAPeerGone(t *testing.T) {
 func rdmaPairConversing(t *testing.T) (client, server control.Session) {
 	t.Helper()
 	at, from := managedPair(t)
-	l := listen(t, control.Options{RDMA: at, Once: true})
+	l := listen(t, control.Options{RDMA: at})
 	ctx := testContext(t)
 	plan := bw(plan.Write, 65536)
 	begin := func(s control.Session) error {

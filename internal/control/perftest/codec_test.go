@@ -32,7 +32,7 @@ func TestKeys(t *testing.T) {
 	if b := encodeKeys(got); string(b) != text {
 		t.Errorf("encodes to %q", b)
 	}
-	for _, bad := range []string{"", text[:58], text[:107] + "x", strings.Replace(text, "ff:ff", "ff:gg", 1), strings.Replace(text, "4d:01", "04d:1", 1), strings.Replace(text, ":\x00", "0\x00", 1)} {
+	for _, bad := range []string{"", text[:58], text[:107] + "x", strings.Replace(text, "ff:ff", "ff:gg", 1), strings.Replace(text, "4d:01", "04d:1", 1), strings.Replace(text, ":\x00", "0\x00", 1), strings.Repeat("0", 108), strings.Repeat("0", 59)} {
 		if a, err := ParseKeys([]byte(bad)); err == nil {
 			t.Errorf("parseKeys(%q) = %+v, want an error", bad, a)
 		}
@@ -42,6 +42,7 @@ func TestKeys(t *testing.T) {
 func FuzzKeys(f *testing.F) {
 	f.Add(encodeKeys(control.Address{QPN: 18, HasGID: true}))
 	f.Add(encodeKeys(control.Address{QPN: 18}))
+	f.Add(bytes.Repeat([]byte{'0'}, KeysBytes))
 	testrun.Fuzz(f, func(t *testing.T, b []byte) {
 		a, err := ParseKeys(b)
 		if err != nil {

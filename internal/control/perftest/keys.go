@@ -3,8 +3,8 @@ package perftest
 import (
 	"bytes"
 	"encoding/binary"
+	"encoding/hex"
 	"fmt"
-	"strconv"
 	"strings"
 
 	"github.com/gobw/gobw/internal/control"
@@ -34,38 +34,23 @@ func encodeKeys(a control.Address) []byte {
 
 // ParseKeys decodes a keys message of either form.
 func ParseKeys(b []byte) (control.Address, error) {
-	a := control.Address{HasGID: len(b) == KeysBytes}
-	text, terminated := bytes.CutSuffix(b, []byte{0})
-	fields := strings.Split(string(text), ":")
-	want := 7
-	if a.HasGID {
-		want = 6 + len(a.GID) + 2 // the last colon leaves an empty field
+	wrong := fmt.Errorf("keys %q: want %d bytes in 24 fields, or %d in 7", b, KeysBytes, KeysBytesNoGID)
+	m, err := hex.DecodeString(strings.ReplaceAll(strings.TrimSuffix(string(b), "\x00"), ":", ""))
+	if err != nil || len(m) < 26 {
+		return control.Address{}, wrong
 	}
-	if len(b) != KeysBytes && len(b) != KeysBytesNoGID || !terminated || len(fields) != want || a.HasGID && fields[want-1] != "" {
-		return control.Address{}, fmt.Errorf("keys %q: %d bytes in %d fields, want %d in 24 or %d in 7", b, len(b), len(fields), KeysBytes, KeysBytesNoGID)
+	a := control.Address{
+		LID: binary.BigEndian.Uint16(m), Outstanding: int(binary.BigEndian.Uint16(m[2:])),
+		QPN: binary.BigEndian.Uint32(m[3:]) & 0xff_ffff, PSN: binary.BigEndian.Uint32(m[6:]) & 0xff_ffff,
+		RKey: binary.BigEndian.Uint32(m[10:]), Addr: binary.BigEndian.Uint64(m[14:]), SRQN: binary.BigEndian.Uint32(m[len(m)-4:]),
 	}
-	var problem error
-	number := func(i, bits int) uint64 {
-		v, err := strconv.ParseUint(fields[i], 16, bits)
-		if err != nil && problem == nil {
-			problem = fmt.Errorf("keys %q: %w", b, err)
-		}
-		return v
+	if a.HasGID = len(b) == KeysBytes; a.HasGID {
+		copy(a.GID[:], m[22:])
 	}
-	a.LID, a.Outstanding = uint16(number(0, 16)), int(number(1, 16))
-	a.QPN, a.PSN = uint32(number(2, 24)), uint32(number(3, 24))
-	a.RKey, a.Addr = uint32(number(4, 32)), number(5, 64)
-	next := 6
-	if a.HasGID {
-		for i := range a.GID {
-			if a.GID[i] = byte(number(next, 8)); len(fields[next]) != 2 {
-				return control.Address{}, fmt.Errorf("keys %q: byte %d of the GID is %q", b, i, fields[next])
-			}
-			next++
-		}
+	if !bytes.Equal(encodeKeys(a), b) { // perftest writes them in no other way
+		return control.Address{}, wrong
 	}
-	a.SRQN = uint32(number(next, 32))
-	return a, problem
+	return a, nil
 }
 
 // Lengths of a keys message by RDMA CM: a struct, all fields big-endian. 6.29 put an address between the other two.

@@ -3,7 +3,6 @@ package rdmacm
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"net/netip"
 
@@ -42,16 +41,8 @@ func Listen(d verbs.Device, address string, timeouts control.Timeouts) (net.List
 	return l, nil
 }
 
-// clientError is a client that did not get as far as a connection: the listener goes on.
-type clientError struct{ error }
-
-func (clientError) Timeout() bool { return false }
-
-func (clientError) Temporary() bool { return true }
-
-func (e clientError) Unwrap() error { return e.error }
-
-// Accept waits for the next client, and connects a queue pair to it.
+// Accept waits for the next client, and connects a queue pair to it. A [net.OpError] is of a client that did not get as far as a
+// connection: the listener goes on.
 func (l *listener) Accept() (net.Conn, error) {
 	cm, err := l.CMListener.Accept(l.ctx)
 	switch {
@@ -61,7 +52,7 @@ func (l *listener) Accept() (net.Conn, error) {
 		}
 		return nil, net.ErrClosed
 	case errors.Is(err, verbs.ErrForeignRequest):
-		return nil, clientError{err}
+		return nil, &net.OpError{Op: "accept", Net: "rdma", Err: err}
 	case err != nil:
 		return nil, err
 	}
@@ -69,7 +60,7 @@ func (l *listener) Accept() (net.Conn, error) {
 	defer cancel()
 	c, err := newConn(ctx, l.d, cm, l.timeouts.Peer)
 	if err != nil {
-		return nil, clientError{fmt.Errorf("client %v: %w", cm.RemoteAddr(), err)}
+		return nil, &net.OpError{Op: "accept", Net: "rdma", Source: net.TCPAddrFromAddrPort(cm.RemoteAddr()), Err: err}
 	}
 	return c, nil
 }
