@@ -249,17 +249,16 @@ func (r *exchangeRun) drive(ctx context.Context, s Span) error {
 	if err != nil {
 		return err
 	}
-	t := drive.NewTrace(ticks(2*drive.Slice), r.whole.Record)
-	err = drive.New(drive.Task{
+	d := drive.New(drive.Task{
 		Plan: r.leads, Round: plan.Round{Local: true}, Job: r.whole, Runner: runner,
-		Devices: flowsTell{r.rails}, PerNs: perNs, Trace: t,
+		Devices: flowsTell{r.rails}, PerNs: perNs,
 		Limits: drive.Limits{
 			Duration: ticks(s.whole()), Lead: ticks(s.Lead), Tail: ticks(s.Tail), FirstWithin: ticks(firstWithin), Stall: ticks(2 * (s.whole() + firstWithin)),
 			Yields: dev.Info().Software && r.whole.Shape != job.PingPong,
 		},
-	}).Run(ctx)
-	if err = errors.Join(r.blame(err), runner.Close()); err == nil {
-		r.figures(t, begun)
+	})
+	if err = errors.Join(r.blame(d.Run(ctx)), runner.Close()); err == nil {
+		r.figures(d.Trace, begun)
 	}
 	return err
 }

@@ -17,7 +17,6 @@ import (
 	"github.com/gobw/gobw/internal/control"
 	"github.com/gobw/gobw/internal/plan"
 	"github.com/gobw/gobw/verbs"
-	"github.com/gobw/gobw/verbs/job"
 )
 
 // field is how a field of a spec can be seen to act: on a test in which it can.
@@ -322,7 +321,7 @@ func settledRun(spec plan.Spec, d *notingDevice, dialled bool) (*run, error) {
 		return nil, err
 	}
 	return &run{
-		plan: p, spec: p.Spec(), rails: d.rails(p.Spec()), perNs: 1, recorders: map[int]*job.Recorder{}, session: joining{dialled: dialled},
+		plan: p, spec: p.Spec(), rails: d.rails(p.Spec()), perNs: 1, session: joining{dialled: dialled},
 		quiet: &machine.Quiet{}, result: &Result{},
 	}, nil
 }

@@ -87,21 +87,12 @@ func (r *run) round(ctx context.Context, rd plan.Round) error {
 	return corrupt
 }
 
-// parts runs the parts of a round, and compares the data of each where that is asked for.
+// parts runs the parts of a round.
 func (r *run) parts(ctx context.Context, rd plan.Round, rec *job.Recorder) (*outcome, error) {
-	verifying := r.spec.Verify != plan.VerifyNothing && (rd.Kind == plan.Measured || rd.Kind == plan.Proof)
-	size, x := r.spec.Sizes[rd.Size], &outcome{}
+	x := &outcome{}
 	for i, n := range r.plan.Parts(rd) {
-		t, d, err := r.part(ctx, rd, n, i, rec, verifying)
-		x.trace.Join(t, i == 0)
-		x.hurt = x.hurt.Plus(d)
-		x.Sent, x.Received = x.Sent+t.Last.Completed, x.Received+t.Last.Received
-		if err != nil {
+		if err := r.part(ctx, rd, i, n, rec, x); err != nil {
 			return x, err
-		}
-		if verifying && x.corrupt == nil {
-			whole, err := r.end.Check(size, r.seed(rd, i))
-			x.Whole, x.corrupt = x.Whole+whole, err
 		}
 		r.quiet.Collect()
 	}
@@ -124,26 +115,25 @@ func (r *run) seed(rd plan.Round, part uint64) uint64 {
 	return uint64(rd.Size)<<40 | uint64(rd.Run)<<32 | uint64(rd.Kind)<<28 | part&(1<<28-1)
 }
 
+// recorder is that of all rounds, so that its memory is touched once, as this one needs it.
 func (r *run) recorder(rd plan.Round) *job.Recorder {
-	raw := 0
-	if rd.Kind == plan.Measured && r.spec.Noncontig == nil { // a grid keeps figures alone: its many short runs need not touch 8 MiB each
-		raw = job.RawSamples
-		if n := max(r.spec.Iterations, r.plan.Counted()) * uint64(r.spec.QPs); n > 0 && n < job.RawSamples {
-			raw = int(n)
+	if r.rec == nil {
+		raw := uint64(job.RawSamples)
+		switch n := max(r.spec.Iterations, r.plan.Counted()) * uint64(r.spec.QPs); {
+		case r.spec.Noncontig != nil: // a grid keeps figures alone: its many short runs need not touch 8 MiB each
+			raw = 0
+		case n > 0:
+			raw = min(raw, n)
 		}
+		r.rec = job.NewRecorder(int(raw))
 	}
-	// One recorder serves all rounds: its memory is touched once.
-	rec := r.recorders[raw]
-	if rec == nil {
-		rec = job.NewRecorder(raw)
-		r.recorders[raw] = rec
-	}
+	rec, measured := r.rec, rd.Kind == plan.Measured
 	rec.Reset()
 	// Without a peak (-N) a stream is not stamped at all: its loop then costs what posting and polling cost. Recorders of threads
 	// cannot be cut at margins while they run.
 	whole := r.spec.Margin == 0 || r.spec.Threads < 2
-	rec.Samples = rd.Kind == plan.Measured && whole && (r.spec.Kind == plan.Latency || !r.spec.NoPeak)
-	rec.Peak = rd.Kind == plan.Measured && !r.spec.NoPeak && r.spec.Kind == plan.Bandwidth
+	rec.Samples = measured && whole && (r.spec.Kind == plan.Latency || !r.spec.NoPeak)
+	rec.Peak = measured && !r.spec.NoPeak && r.spec.Kind == plan.Bandwidth
 	rec.CPU, rec.Clock = r.spec.CPU && whole, verbs.CompletionClock{}
 	if rec.Samples && r.plan.StampedByDevice() {
 		rec.Clock = r.rails[0].Device.Info().Clock
@@ -152,13 +142,12 @@ func (r *run) recorder(rd plan.Round) *job.Recorder {
 	return rec
 }
 
-// part runs one job of a round: compile, ready, run, done.
-func (r *run) part(ctx context.Context, rd plan.Round, count, n uint64, rec *job.Recorder, verifying bool) (t *drive.Trace, d figure.Disturbance, err error) {
-	size := r.spec.Sizes[rd.Size]
-	t = drive.NewTrace(r.ticks(2*max(r.sliceLength(), drive.Slice)), rec)
+// part runs one job of a round, its n-th: compile, ready, run, done. It compares the data where that is asked for.
+func (r *run) part(ctx context.Context, rd plan.Round, n, count uint64, rec *job.Recorder, x *outcome) (err error) {
+	size, verifying := r.spec.Sizes[rd.Size], r.spec.Verify != plan.VerifyNothing && (rd.Kind == plan.Measured || rd.Kind == plan.Proof)
 	j, err := r.end.Compile(size, count)
 	if err != nil {
-		return t, d, err
+		return err
 	}
 	if rd.Kind == plan.Steady {
 		for i := range j.Lanes {
@@ -172,39 +161,44 @@ func (r *run) part(ctx context.Context, rd plan.Round, count, n uint64, rec *job
 		r.end.Arm(size, r.seed(rd, n))
 	}
 	if err := r.end.Begin(j); err != nil {
-		return t, d, err
+		return err
 	}
 	runner, err := r.prepare(j)
 	if err != nil {
-		return t, d, err
+		return err
 	}
 	defer func() { err = errors.Join(err, runner.Close()) }()
 	before := r.counters(rd)
-	r.quiet.PrepareWatch()
-	if err := r.quiet.RaisePriority(); err != nil { // of threads that are new
-		return t, d, err
+	if err := r.quiet.PrepareWatch(); err != nil {
+		return err
 	}
 	if !rd.Local && (!r.endless() || rd.Run == 1) {
 		if err := r.session.Sync(ctx, control.PhaseReady, rd.Size, rd.Last); err != nil {
-			return t, d, err
+			return err
 		}
 	}
 	r.quiet.Watch()
-	dr := drive.New(drive.Task{
+	d := drive.New(drive.Task{
 		Plan: r.plan, Round: rd, Job: j, Runner: runner, Session: r.session, Devices: r.rails,
-		Limits: r.limit(rd, count), PerNs: r.perNs, Endless: r.endless(), Records: len(r.result.Records), Progress: r.o.Progress, Trace: t,
+		Limits: r.limit(rd, count), PerNs: r.perNs, Endless: r.endless(), Records: len(r.result.Records), Progress: r.o.Progress,
 	})
-	err = dr.Run(ctx)
-	r.peerLeft = r.endless() && dr.PeerLeft()
-	d = r.quiet.Counted()
-	t.Threads = dr.Threads()
-	*rec = *t.Recorder
-	t.Counters = difference(before, r.counters(rd))
+	err = d.Run(ctx)
+	x.hurt = x.hurt.Plus(r.quiet.Counted())
+	r.peerLeft = r.endless() && d.PeerLeft()
+	*rec = *d.Trace.Recorder
+	d.Trace.Counters = difference(before, r.counters(rd))
+	x.trace.Join(d.Trace, n == 0)
+	x.Sent, x.Received = x.Sent+d.Trace.Last.Completed, x.Received+d.Trace.Last.Received
 	if err != nil {
-		return t, d, err
+		return err
 	}
-	r.end.End(j, dr.Moved)
-	return t, d, nil
+	r.end.End(j, d.Moved)
+	if verifying && x.corrupt == nil {
+		var whole uint64
+		whole, x.corrupt = r.end.Check(size, r.seed(rd, n))
+		x.Whole += whole
+	}
+	return nil
 }
 
 // prepare makes the runner of a round: one for each thread where there are several. What only serves needs one for
@@ -215,7 +209,7 @@ func (r *run) prepare(j *job.Job) (job.Runner, error) {
 		return one(0, j)
 	}
 	return job.PrepareThreads(j, r.end.Queues(), job.ThreadOptions{
-		Slice: r.ticks(r.sliceLength()), First: r.ticks(drive.FirstSlice), Pin: r.quiet.Pin,
+		Slice: r.ticks(drive.Slice), First: r.ticks(drive.FirstSlice), Pin: r.quiet.Pin,
 	}, one)
 }
 
@@ -223,11 +217,6 @@ func (r *run) ticks(d time.Duration) job.Ticks { return job.Ticks(float64(d) * r
 
 // pace is the least time between two messages of a lane.
 func (r *run) pace(size int) job.Ticks { return job.Ticks(r.plan.PauseNs(size) * r.perNs) }
-
-// sliceLength is how long a runner works at a time.
-func (r *run) sliceLength() time.Duration {
-	return drive.SliceLength(r.plan, r.rails.ServeThemselves())
-}
 
 // limit is what ends the job of a round.
 func (r *run) limit(rd plan.Round, count uint64) drive.Limits {

@@ -64,7 +64,7 @@ type Result struct {
 // where the client has no further test, the result is nil. An error of this end is told to the peer and the session is
 // closed; the result then holds what was measured before.
 func Run(ctx context.Context, s control.Session, spec *plan.Spec, dev verbs.Device, o Options) (*Result, error) {
-	r := &run{session: s, o: o, recorders: map[int]*job.Recorder{}, clock: tick.Start()}
+	r := &run{session: s, o: o, clock: tick.Start()}
 	res, err := r.all(ctx, spec, dev)
 	switch {
 	case errors.Is(err, context.Canceled):
@@ -92,8 +92,8 @@ type run struct {
 	perNs       float64
 	clockCostNs float64
 	result      *Result
-	recorders   map[int]*job.Recorder // by raw samples kept
-	peerLeft    bool                  // the client of an endless test was stopped
+	rec         *job.Recorder // of all rounds
+	peerLeft    bool          // the client of an endless test was stopped
 }
 
 func (r *run) all(ctx context.Context, spec *plan.Spec, dev verbs.Device) (*Result, error) {

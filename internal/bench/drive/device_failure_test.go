@@ -55,7 +55,7 @@ func TestPortDownAfterTheJob(t *testing.T) {
 	defer cancel()
 	err := New(Task{
 		Plan: settled(t, plan.Spec{Operation: plan.Write, Kind: plan.Bandwidth}, true, plan.Peer{}), Job: &job.Job{Shape: job.Stream}, Runner: done{},
-		Session: silent{}, Devices: failing{events: []verbs.AsyncEvent{linkLost}}, PerNs: 1, Trace: &Trace{Series: newSeries(1)},
+		Session: silent{}, Devices: failing{events: []verbs.AsyncEvent{linkLost}}, PerNs: 1,
 	}).Run(ctx)
 	if err == nil || !strings.Contains(err.Error(), "PORT_ERR on port 1: the link went down") {
 		t.Errorf("got %v, want the device's event", err)
@@ -69,7 +69,7 @@ func (numbered) QPN() uint32 { return 0x12 }
 
 // driverOf is a driver whose device reports events.
 func driverOf(events ...verbs.AsyncEvent) *Driver {
-	return &Driver{Task: Task{Devices: failing{events: events}, PerNs: 1, Trace: &Trace{}}}
+	return &Driver{Task: Task{Devices: failing{events: events}, PerNs: 1}}
 }
 
 var (

@@ -19,9 +19,6 @@ const (
 	// undisturbed is the slice of a READ or atomic latency test on a device that needs no Go: where kernel and ping-pong share
 	// a CPU, each look around changes the rhythm of the messages after it.
 	undisturbed = 25 * time.Millisecond
-	// spanSlice is the slice of a point of the non-contiguous experiment: as long as the spans among which the best is sought
-	// have to be, so that one fits into the time for which a busy machine lets both ends run.
-	spanSlice = time.Millisecond / 2
 	// FirstSlice is the slice of an end that waits for the first message: it bounds the error of the first stamp.
 	FirstSlice = 20 * time.Microsecond
 	// yieldSlice and yieldTime are how long an end that yields works, and leaves the processor to others.
@@ -42,7 +39,6 @@ type Task struct {
 	Endless  bool           // the ends do not meet after the job
 	Records  int            // made before, for progress
 	Progress func(Progress) // told about ten times a second; nil: nobody wants to know
-	Trace    *Trace         // filled
 }
 
 // Devices are those of this end.
@@ -66,8 +62,9 @@ type Limits struct {
 // Driver drives one job in slices. It belongs to the goroutine that measures.
 type Driver struct {
 	Task
-	Spec plan.Spec // of Plan
-	Ours bool      // the peer is one of ours
+	Trace *Trace    // of what has been driven
+	Spec  plan.Spec // of Plan
+	Ours  bool      // the peer is one of ours
 
 	slice    job.Ticks
 	p        job.Progress
@@ -86,9 +83,15 @@ type Driver struct {
 // New makes the driver of a task.
 func New(t Task) *Driver {
 	d := &Driver{Task: t, Spec: t.Plan.Spec(), Ours: t.Plan.Ours(), peerDone: t.Round.Local}
-	if d.slice = d.ticks(SliceLength(t.Plan, t.Devices.ServeThemselves())); t.Limits.Yields {
-		d.slice = d.ticks(yieldSlice)
+	length := Slice
+	switch {
+	case t.Limits.Yields:
+		length = yieldSlice
+	case d.Spec.Kind == plan.Latency && !t.Plan.Answers() && t.Devices.ServeThemselves():
+		length = undisturbed
 	}
+	d.slice = d.ticks(length)
+	d.Trace = &Trace{Series: newSeries(2 * d.slice), Recorder: t.Job.Record}
 	return d
 }
 
@@ -107,6 +110,7 @@ func (d *Driver) Run(ctx context.Context) (err error) {
 	}
 	defer d.awaitSync(cancel)
 	defer func() {
+		d.Trace.Threads = d.threads()
 		if err != nil {
 			d.Trace.Last = d.p // what was measured before
 			err = d.explain(ctx, watch, err)
@@ -166,17 +170,6 @@ func (d *Driver) end() error {
 		return nil
 	}
 	return d.takeLeftovers()
-}
-
-// SliceLength is how long a runner works at a time.
-func SliceLength(p *plan.Settled, servesItself bool) time.Duration { //nolint:revive // what the device does
-	switch {
-	case p.Point() != nil:
-		return spanSlice
-	case p.Spec().Kind == plan.Latency && !p.Answers() && servesItself:
-		return undisturbed
-	}
-	return Slice
 }
 
 // work lets the runner work once, or waits for the peer where nobody is needed here.
@@ -289,7 +282,7 @@ func (d *Driver) account(began job.Ticks, p job.Progress) {
 	}
 	d.p = p
 	if start := d.start(); d.Limits.Lead > 0 && d.Limits.Duration > 0 && start > 0 {
-		m := &mark{at: now, p: p, threads: d.Threads()}
+		m := &mark{at: now, p: p, threads: d.threads()}
 		opens, closes := start+d.Limits.Lead, start+d.Limits.Duration-d.Limits.Tail
 		switch {
 		case d.Trace.From == nil && now >= opens && now < (opens+closes)/2: // later, a burst of completions would be the test: all of it counts
@@ -308,8 +301,8 @@ func (d *Driver) account(began job.Ticks, p job.Progress) {
 	}
 }
 
-// Threads is how far each thread has come, nil where there is one.
-func (d *Driver) Threads() []job.Progress {
+// threads is how far each thread has come, nil where there is one.
+func (d *Driver) threads() []job.Progress {
 	if t, several := d.Runner.(*job.Threads); several {
 		return t.Parts()
 	}

@@ -35,10 +35,11 @@ func TestWindowThatIsMissed(t *testing.T) {
 		sampled bool
 	}{{210 * ms, true}, {700 * ms, false}, {1200 * ms, false}} {
 		d := &Driver{
-			Ours: true,
+			Ours:  true,
+			Trace: &Trace{Series: newSeries(ms), Recorder: &job.Recorder{}},
 			Task: Task{
 				Plan: settled(t, plan.Spec{Operation: plan.Write, Kind: plan.Bandwidth}, true, plan.Peer{}), PerNs: 1, Job: &job.Job{Shape: job.Stream},
-				Limits: Limits{Duration: 1000 * ms, Lead: 200 * ms, Tail: 200 * ms}, Trace: NewTrace(ms, &job.Recorder{}),
+				Limits: Limits{Duration: 1000 * ms, Lead: 200 * ms, Tail: 200 * ms},
 			},
 		}
 		first := job.Now() - c.late

@@ -38,7 +38,7 @@ func TestStalled(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			c := &counting{counters: map[string]uint64{}}
-			d := &Driver{Task: Task{Devices: c, Trace: &Trace{}}}
+			d := &Driver{Task: Task{Devices: c}, Trace: &Trace{}}
 			for now := range job.Ticks(2000) {
 				if now >= tt.asleep[0] && now < tt.asleep[1] {
 					continue

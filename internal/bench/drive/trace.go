@@ -132,8 +132,3 @@ func follow(all, p job.Progress) job.Progress {
 	all.LastDone = took + p.LastDone - begin
 	return all
 }
-
-// NewTrace makes a trace with a time series of intervals so long, and what the job records.
-func NewTrace(interval job.Ticks, rec *job.Recorder) *Trace {
-	return &Trace{Series: newSeries(interval), Recorder: rec}
-}

@@ -68,7 +68,7 @@ func TestRealtimeIsTakenBack(t *testing.T) {
 		born <- realtimeThread()
 	}()
 	<-there
-	if err := q.RaisePriority(); err != nil {
+	if err := q.PrepareWatch(); err != nil {
 		t.Fatal(err)
 	}
 	close(look)

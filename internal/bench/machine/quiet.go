@@ -73,9 +73,6 @@ func BeQuiet(choice CPUChoice, nodes []int) (*Quiet, error) {
 	return q, nil
 }
 
-// RaisePriority puts what threads the process has by now before all others, where that was asked for.
-func (q *Quiet) RaisePriority() error { return q.realtime.raise() }
-
 // Priority is that of the calling thread, which may have been started with it.
 func (q *Quiet) Priority() string {
 	if realtimeThread() {
@@ -95,10 +92,14 @@ func (q *Quiet) Collect() {
 	debug.SetMemoryLimit(min(q.oldLimit, int64(m.Sys-m.HeapReleased)+garbageMost))
 }
 
-// PrepareWatch reads what takes a while to read, so that watch, between the ends' meeting and the first message, does not.
-func (q *Quiet) PrepareWatch() { q.losses = readCPULosses("/", q.cpus) }
+// PrepareWatch does what takes a while, so that Watch, between the ends' meeting and the first message, does not. Threads that are new
+// by now get the priority that was asked for.
+func (q *Quiet) PrepareWatch() error {
+	q.losses = readCPULosses("/", q.cpus)
+	return q.realtime.raise()
+}
 
-// Watch begins to count what disturbs the measuring thread; prepareWatch comes before.
+// Watch begins to count what disturbs the measuring thread; PrepareWatch comes before.
 func (q *Quiet) Watch() {
 	q.waited = q.waits()
 	q.process = processCPU()

@@ -53,7 +53,9 @@ func TestPinnedThreads(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	q.PrepareWatch()
+	if err := q.PrepareWatch(); err != nil {
+		t.Fatal(err)
+	}
 	q.Watch()
 	type seen struct {
 		during, after []int
