@@ -113,7 +113,7 @@ func (e *Endpoint) joinAt(ctx context.Context, s control.Session, server netip.A
 
 // joinOne connects a queue pair over the next connection. A stock server listens only after the barrier: while it
 // refuses, this end tries again.
-func (e *Endpoint) joinOne(ctx context.Context, qp verbs.QueuePair, next func() (verbs.CMConnection, error), o verbs.ConnectOptions) (verbs.ConnectOptions, error) {
+func (e *Endpoint) joinOne(ctx context.Context, qp verbs.QueuePair, next func() (verbs.CMConnection, error), o verbs.ConnectOptions) (joined verbs.ConnectOptions, err error) {
 	for {
 		began := time.Now()
 		c, err := next()
@@ -121,9 +121,10 @@ func (e *Endpoint) joinOne(ctx context.Context, qp verbs.QueuePair, next func() 
 			return o, err
 		}
 		e.onClose(c.Close)
-		var joined verbs.ConnectOptions
 		err = e.timed("connect", began, func() (err error) {
-			joined, err = e.join(ctx, qp, c, o)
+			if err = e.initBy(c, qp); err == nil {
+				joined, err = c.Join(ctx, qp, o)
+			}
 			return err
 		})
 		if !errors.Is(err, syscall.ECONNREFUSED) {
@@ -137,26 +138,24 @@ func (e *Endpoint) joinOne(ctx context.Context, qp verbs.QueuePair, next func() 
 	}
 }
 
-// join connects a queue pair, which is in RESET, or in INIT after a try that failed.
-func (e *Endpoint) join(ctx context.Context, qp verbs.QueuePair, c verbs.CMConnection, o verbs.ConnectOptions) (verbs.ConnectOptions, error) {
+// initBy brings a queue pair to INIT as its connection needs it, where no try before has.
+func (e *Endpoint) initBy(c verbs.CMConnection, qp verbs.QueuePair) error {
 	init, err := c.InitOptions()
 	if err != nil {
-		return o, err
+		return err
 	}
-	if init.Port != e.rails[0].Port.Number {
-		return o, &verbs.Error{
+	if own := e.rails[0].Port.Number; init.Port != own {
+		return &verbs.Error{
 			Verb: "connect by RDMA CM", Device: e.rails[0].Device.Info().Name, QP: qp.QPN(),
-			Err: fmt.Errorf("the route uses port %d, this end uses port %d", init.Port, e.rails[0].Port.Number),
+			Err: fmt.Errorf("the route uses port %d, this end uses port %d", init.Port, own),
 			Fix: fmt.Sprintf("use -i %d", init.Port),
 		}
 	}
-	if qp.State() == verbs.StateReset {
-		init.Access = verbs.AccessLocalWrite | e.plan.Access()
-		if err := verbs.InitQP(qp, init); err != nil {
-			return o, err
-		}
+	if qp.State() != verbs.StateReset {
+		return nil
 	}
-	return c.Join(ctx, qp, o)
+	init.Access = verbs.AccessLocalWrite | e.plan.Access()
+	return verbs.InitQP(qp, init)
 }
 
 // tellQPN sends perftest's server, where it must send too, the number of this end's queue pair: as the immediate of a

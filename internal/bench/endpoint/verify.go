@@ -147,11 +147,7 @@ func (e *Endpoint) compare(d destination, memory []byte, seed uint64, q int) (wh
 			copy(want[b.Offset:], got[b.Offset:b.End()])
 			copy(message[at:], got[b.Offset:b.End()])
 		}
-		if !bytes.Equal(got, want) { // nothing but blocks is written
-			i := 0
-			for got[i] == want[i] {
-				i++
-			}
+		if i := payload.Differ(got, want); i >= 0 { // nothing but blocks is written
 			return whole, payload.Corrupt("%s wrote %#02x at offset %d of place %d, outside the blocks", name, got[i], i, m)
 		}
 		number, known := numbers[head(message[:min(size, 8)])]

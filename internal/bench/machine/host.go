@@ -18,36 +18,24 @@ import (
 func Host() report.Environment {
 	e := report.Environment{
 		OS: osName(), Arch: runtime.GOARCH, CPU: cpuName(), CPUs: runtime.NumCPU(), NUMANodes: NUMANodes(),
-		Governor: firstLine("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"), LLCBytes: lastLevelCache(),
+		Governor:  firstLine("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
 		PinnedCPU: -1, GoVersion: runtime.Version(), Version: Version(), NUMANode: -1, GIDIndex: -1,
 		GOMAXPROCS: runtime.GOMAXPROCS(0),
+	}
+	if caches := pattern.HostCaches(); !caches.Guessed {
+		e.LLCBytes = caches.LastLevel
 	}
 	e.Host, _ = os.Hostname()
 	return e
 }
 
-// Version is the version of this program as the Go tool recorded it: a tag, or the commit it was built from.
+// Version is the version of this program as the Go tool recorded it: of a tag, or of the commit it was built from.
 func Version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "unknown"
+	info, known := debug.ReadBuildInfo()
+	if !known || info.Main.Version == "" {
+		return "(devel)"
 	}
-	v, modified := info.Main.Version, ""
-	if v != "" && v != "(devel)" {
-		return v
-	}
-	for _, s := range info.Settings {
-		switch {
-		case s.Key == "vcs.revision":
-			v = s.Value[:min(len(s.Value), 12)]
-		case s.Key == "vcs.modified" && s.Value == "true":
-			modified = "+"
-		}
-	}
-	if v == "" {
-		v = "(devel)"
-	}
-	return v + modified
+	return info.Main.Version
 }
 
 func osName() string {
@@ -104,15 +92,6 @@ func CheckNUMANode(node int) error {
 
 // NUMANodes is how many nodes this machine has, at least 1.
 func NUMANodes() int { return max(len(nodes()), 1) }
-
-// lastLevelCache is the size of CPU 0's last cache, 0 if unknown.
-func lastLevelCache() int {
-	c := pattern.HostCaches()
-	if c.Guessed {
-		return 0
-	}
-	return c.LastLevel
-}
 
 // CacheLine is the size of a cache line, 64 if unknown.
 func CacheLine() int {

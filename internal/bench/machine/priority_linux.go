@@ -12,72 +12,50 @@ import (
 // realtimeRemedy says how to be allowed it.
 const realtimeRemedy = "start it with sudo, or once: sudo setcap cap_sys_nice+ep PROGRAM (others: docs/results.md, 'On a busy machine')"
 
-// realtimePriority is what the threads of this process had before they got real-time priority.
-type realtimePriority struct{ before map[int]*unix.SchedAttr }
+// realtimePriority is what the threads of this process had before they got real-time priority; nil: nothing is to be given back.
+type realtimePriority struct{ before *unix.SchedAttr }
 
 // raiseProcess gives all threads of this process the lowest real-time priority, in turns of 100 ms (SCHED_RR). Not those alone
 // that measure: the two ends would then hear of each other too late to begin at once. And nobody above another: threads that
-// measure never sleep, and whoever waits in a loop for one below itself, waits for ever. Those that have real-time priority
-// already keep it.
+// measure never sleep, and whoever waits in a loop for one below itself, waits for ever. A process that was started with real-time
+// priority keeps it.
 func (p *realtimePriority) raiseProcess() error {
+	if p.before == nil {
+		before, err := unix.SchedGetAttr(0, 0)
+		if err != nil {
+			return fmt.Errorf("sched_getattr: %w", err)
+		}
+		if realtimePolicy(before.Policy) {
+			return nil
+		}
+		p.before = before
+	}
+	if err := schedule(unix.SchedAttr{Policy: unix.SCHED_RR, Priority: 1}); err != nil {
+		return fmt.Errorf("%w (limit of real-time priority, 'ulimit -r': %s)", err, realtimeLimit())
+	}
+	return nil
+}
+
+// lower gives all of them back what the first one had.
+func (p *realtimePriority) lower() error {
+	if p == nil || p.before == nil {
+		return nil
+	}
+	before := unix.SchedAttr{Policy: p.before.Policy, Nice: p.before.Nice} // kernels since 6.12 would take the time slice for a wish
+	p.before = nil
+	return schedule(before)
+}
+
+// schedule sets how all threads of this process are scheduled. Threads that they start inherit it.
+func schedule(a unix.SchedAttr) error {
 	tids, err := threadIDs()
 	if err != nil {
 		return err
 	}
 	for _, tid := range tids {
-		if err := p.raiseThread(tid); err != nil && !errors.Is(err, unix.ESRCH) { // it has ended
-			return err
+		if err := unix.SchedSetAttr(tid, &a, 0); err != nil && !errors.Is(err, unix.ESRCH) { // it has ended
+			return fmt.Errorf("sched_setattr: %w", err)
 		}
-	}
-	return nil
-}
-
-// raiseThread notes what a thread had. It is not inherited: a program that is started meanwhile is no part of the measurement.
-func (p *realtimePriority) raiseThread(tid int) error {
-	old, err := unix.SchedGetAttr(tid, 0)
-	if err != nil {
-		return fmt.Errorf("sched_getattr: %w", err)
-	}
-	if realtimePolicy(old.Policy) {
-		return nil
-	}
-	first := unix.SchedAttr{Policy: unix.SCHED_RR, Priority: 1, Flags: unix.SCHED_FLAG_RESET_ON_FORK}
-	if err := unix.SchedSetAttr(tid, &first, 0); err != nil {
-		return fmt.Errorf("sched_setattr: %w (limit of real-time priority, 'ulimit -r': %s)", err, realtimeLimit())
-	}
-	if p.before == nil {
-		p.before = map[int]*unix.SchedAttr{}
-	}
-	p.before[tid] = old
-	return nil
-}
-
-// lower gives all of them back what they had.
-func (p *realtimePriority) lower() error {
-	if p == nil || len(p.before) == 0 {
-		return nil
-	}
-	tids, err := threadIDs() // a number whose thread has ended may be another process's by now
-	errs := []error{err}
-	for _, tid := range tids {
-		if old := p.before[tid]; old != nil {
-			errs = append(errs, lowerThread(tid, old))
-		}
-	}
-	p.before = nil
-	return errors.Join(errs...)
-}
-
-func lowerThread(tid int, old *unix.SchedAttr) error {
-	// Of what sched_getattr tells, kernels since 6.12 would take the time slice for a wish.
-	before := unix.SchedAttr{Policy: old.Policy, Nice: old.Nice, Flags: old.Flags & unix.SCHED_FLAG_RESET_ON_FORK}
-	err := unix.SchedSetAttr(tid, &before, 0)
-	if errors.Is(err, unix.EPERM) { // only CAP_SYS_NICE takes that flag away; without real-time priority it does next to nothing
-		before.Flags |= unix.SCHED_FLAG_RESET_ON_FORK
-		err = unix.SchedSetAttr(tid, &before, 0)
-	}
-	if err != nil && !errors.Is(err, unix.ESRCH) {
-		return fmt.Errorf("take real-time priority back: sched_setattr: %w", err)
 	}
 	return nil
 }

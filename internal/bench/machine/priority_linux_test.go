@@ -53,8 +53,8 @@ func TestRealtimeIsTakenBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	for tid, s := range ofThreads(t) {
-		if _, known := before[tid]; known && (s.policy != unix.SCHED_RR || s.flags&unix.SCHED_FLAG_RESET_ON_FORK == 0) {
-			t.Errorf("thread %d: %+v while measuring, want SCHED_RR that is not inherited", tid, s)
+		if _, known := before[tid]; known && s.policy != unix.SCHED_RR {
+			t.Errorf("thread %d: %+v while measuring, want SCHED_RR", tid, s)
 		}
 	}
 	if got := q.Priority(); got != PriorityRealtime {

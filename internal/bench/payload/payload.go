@@ -2,6 +2,7 @@
 package payload
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -71,22 +72,26 @@ func Fill(b []byte, seed, message uint64, offset int) {
 
 // Check returns the offset of the first byte of b that differs from the pattern, or -1.
 func Check(b []byte, seed, message uint64) int {
-	at := 0
-	for ; len(b)-at >= 8; at += 8 {
-		if binary.LittleEndian.Uint64(b[at:]) != Word(seed, message, at) {
-			break
-		}
-	}
 	var w [8]byte
-	for ; at < len(b); at += 8 {
+	for at := 0; at < len(b); at += 8 {
 		binary.LittleEndian.PutUint64(w[:], Word(seed, message, at))
-		for i := range min(8, len(b)-at) {
-			if b[at+i] != w[i] {
-				return at + i
-			}
+		if i := Differ(b[at:min(at+8, len(b))], w[:]); i >= 0 {
+			return at + i
 		}
 	}
 	return -1
+}
+
+// Differ is where b first differs from the beginning of want, or -1.
+func Differ(b, want []byte) int {
+	if bytes.Equal(b, want[:len(b)]) {
+		return -1
+	}
+	i := 0
+	for b[i] == want[i] {
+		i++
+	}
+	return i
 }
 
 // Seed differs between queue pairs and between the two directions of one.
