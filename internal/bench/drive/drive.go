@@ -76,7 +76,7 @@ type Driver struct {
 	final    *job.Progress // this end's part was complete
 	lull     stillness     // since the peer is done
 	stall    stillness     // before that
-	told     telling
+	told     job.Ticks     // when progress was
 	gauge    steadiness
 }
 
@@ -118,7 +118,7 @@ func (d *Driver) Run(ctx context.Context) (err error) {
 	}()
 	d.begun = job.Now()
 	d.Trace.lastChange = d.begun
-	d.told = telling{at: d.begun, moved: d.begun}
+	d.told = d.begun
 	d.gauge = steadiness{window: d.ticks(steadyWindow)}
 	if d.Limits.Passive {
 		d.meet(ctx)
@@ -296,7 +296,7 @@ func (d *Driver) account(began job.Ticks, p job.Progress) {
 	if d.Round.Kind == plan.Steady {
 		d.gauge.add(now, messages)
 	}
-	if d.Progress != nil && now-d.told.at > d.ticks(progressEvery) {
+	if d.Progress != nil && now-d.told > d.ticks(progressEvery) {
 		d.tell(now)
 	}
 }

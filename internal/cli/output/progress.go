@@ -44,20 +44,16 @@ func (b *Progress) Show(p drive.Progress) {
 		b.started = time.Now()
 	}
 	line := plain.Bytes(float64(p.Size))
-	switch {
-	case p.Latency > 0:
-		line += "  p50 " + plain.WithUnit(p.Latency.Seconds(), plain.Seconds)
-	case p.BitsPerS > 0:
-		line += "  " + plain.WithUnit(p.BitsPerS, plain.BitsPerS) + "  " + plain.WithUnit(p.MessagesPerS, plain.MessagesPerS)
+	if p.BitsPerS > 0 {
+		line += "  " + plain.WithUnit(p.BitsPerS, plain.BitsPerS)
 	}
 	if p.Sizes > 1 {
 		line = fmt.Sprintf("[%d/%d] %s", p.SizeIndex+1, p.Sizes, line)
 	}
 	line += plain.When(p.Runs > 1 && !p.Warmup, "  run %d/%d", p.Run, p.Runs)
-	switch {
-	case p.Warmup:
+	if p.Warmup {
 		line += "  warming up"
-	case p.Share >= 0:
+	} else {
 		line += fmt.Sprintf("  %.0f %%", p.Of*100)
 	}
 	if left := timeLeft(time.Since(b.started), p.Of); left > 0 {
