@@ -19,44 +19,41 @@ type Ends struct {
 
 // ChooseGIDs picks the pair of addresses that can reach each other: of the same type and family; RoCE v2 before v1, IPv4
 // before IPv6, global before link-local, then the addresses of the control connection, then the longest common prefix.
-// Both ends call it with the same tables and come to the same pair. An end that wants one line passes only that one.
+// Both ends call it with the same tables and come to the same pair: of equal ones the first of the client's. An end that wants one
+// line passes only that one.
 func ChooseGIDs(mine, theirs []verbs.GIDEntry, ends Ends) (own, other verbs.GIDEntry, err error) {
-	client, server, at := mine, theirs, ends
-	if !ends.Dialled {
-		client, server, at.Local, at.Remote = theirs, mine, ends.Remote, ends.Local
-	}
-	type candidate struct {
-		c, s  verbs.GIDEntry
-		score [6]int
-	}
-	var all []candidate
-	for _, c := range client {
-		for _, s := range server {
-			if c.Type != s.Type || !reachable(c.GID, s.GID) {
+	var best []int
+	for _, m := range mine {
+		for _, t := range theirs {
+			if m.Type != t.Type || !reachable(m.GID, t.GID) {
 				continue
 			}
-			all = append(all, candidate{c, s, [6]int{
-				int(c.Type),
-				yes(c.GID.Addr().Is4()),
-				yes(!c.GID.IsLinkLocal()),
-				yes(c.GID.Addr() == at.Local.Unmap()) + yes(s.GID.Addr() == at.Remote.Unmap()),
-				commonPrefix(c.GID, s.GID),
-				-c.Index - s.Index,
-			}})
+			client := m.Index
+			if !ends.Dialled {
+				client = t.Index
+			}
+			score := []int{
+				int(m.Type),
+				yes(m.GID.Addr().Is4()),
+				yes(!m.GID.IsLinkLocal()),
+				yes(m.GID.Addr() == ends.Local.Unmap()) + yes(t.GID.Addr() == ends.Remote.Unmap()),
+				commonPrefix(m.GID, t.GID),
+				-m.Index - t.Index,
+				-client,
+			}
+			if best == nil || slices.Compare(score, best) > 0 {
+				own, other, best = m, t, score
+			}
 		}
 	}
-	if len(all) == 0 {
+	if best == nil {
 		return own, other, &verbs.Error{
-			Verb: "choose GIDs", Err: fmt.Errorf("no GID of one end reaches a GID of the other: client has %s; server has %s",
-				tableText(client), tableText(server)),
+			Verb: "choose GIDs", Err: fmt.Errorf("no GID of one end reaches a GID of the other: this end has %s; the peer has %s",
+				tableText(mine), tableText(theirs)),
 			Fix: "give both interfaces addresses of one family (IPv4 on both, or IPv6 on both), or choose with -x on each end",
 		}
 	}
-	best := slices.MaxFunc(all, func(a, b candidate) int { return slices.Compare(a.score[:], b.score[:]) })
-	if !ends.Dialled {
-		return best.s, best.c, nil
-	}
-	return best.c, best.s, nil
+	return own, other, nil
 }
 
 // ChooseGID picks this end's address where the peer does not tell its own (perftest's dialect): the control
