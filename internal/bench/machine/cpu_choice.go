@@ -79,7 +79,7 @@ func (c CPUChoice) pick(nodes []int) ([]int, error) {
 	if slices.Contains(nodes, -1) {
 		nodes = slices.Repeat([]int{-1}, len(nodes))
 	}
-	out, seen := make([]int, len(nodes)), map[int]int{} // threads so far, of each node
+	out := make([]int, len(nodes))
 	for i, node := range nodes {
 		threads := len(slices.DeleteFunc(slices.Clone(nodes), func(other int) bool { return other != node }))
 		cpus := nodeCPUs(node, allowed)
@@ -90,9 +90,12 @@ func (c CPUChoice) pick(nodes []int) ([]int, error) {
 		if len(nodes) == 1 && c.Last == n { // the second of two ends on a host of two CPUs: one is left to everybody else
 			return nil, nil
 		}
-		seen[node]++
-		from := (c.Last-1)*threads + seen[node] // two ends on this host take different ones, as long as there are
-		out[i] = cpus[(n-from%n)%n]
+		from := (c.Last-1)*threads + 1 // two ends on this host take different ones, as long as there are
+		for try := range n {
+			if out[i] = cpus[(n-(from+try)%n)%n]; !slices.Contains(out[:i], out[i]) {
+				break
+			}
+		}
 	}
 	return out, nil
 }

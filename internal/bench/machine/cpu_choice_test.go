@@ -45,6 +45,19 @@ func TestCPUChoice(t *testing.T) {
 	}
 }
 
+// TestCPUsOfSeveralNodes: where this process may not run on a device's node, its thread takes no CPU of another thread.
+func TestCPUsOfSeveralNodes(t *testing.T) {
+	allowed, err := AllowedCPUs()
+	if err != nil || len(allowed) < 2 {
+		t.Skipf("two CPUs are needed: %v, %v", allowed, err)
+	}
+	for _, last := range []int{1, 2} {
+		if cpus, err := (CPUChoice{Last: last}).pick([]int{0, 1 << 20}); err != nil || len(cpus) != 2 || cpus[0] == cpus[1] {
+			t.Errorf("the threads of two nodes, end %d, run on %v, %v", last, cpus, err)
+		}
+	}
+}
+
 // TestCrowded holds that a thread which has to wait for the CPU that it was given is not left there.
 func TestCrowded(t *testing.T) {
 	for _, c := range []struct {
