@@ -147,7 +147,7 @@ func TestExampleWorkflow(t *testing.T) {
 		}
 		cmd := exec.Command("bash", "-e", "-c", step)
 		cmd.Dir = dir
-		cmd.Env = append(os.Environ(), "GITHUB_ACTIONS=true", "GITHUB_STEP_SUMMARY="+filepath.Join(dir, "summary"))
+		cmd.Env = append(os.Environ(), "GITHUB_STEP_SUMMARY="+filepath.Join(dir, "summary"))
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Fatalf("%s: %v\n%s", step, err, out)
 		}

@@ -136,7 +136,7 @@ func listed(head string, lines []string, most int) []string {
 
 // ComparisonFormats are the formats of a comparison.
 func ComparisonFormats() []string {
-	return []string{"table", "markdown", "latex", "json", "openmetrics"}
+	return []string{"table", "markdown", "latex", "json"}
 }
 
 // Comparison writes a comparison in one of its formats.
@@ -148,7 +148,5 @@ func Comparison(w io.Writer, format string, c *compare.Comparison) error {
 		})
 	}
 	return result{
-		labels: c.Labels, tables: comparisonTables(c), closing: closing, json: c,
-		families: func() metrics { return metrics{}.comparison(c) },
-	}.write(w, format)
+		labels: c.Labels, tables: comparisonTables(c), closing: closing, json: c}.write(w, format)
 }

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/gobw/gobw/report"
 	"github.com/gobw/gobw/report/noncontig"
@@ -50,6 +51,27 @@ func documentsCSV(w io.Writer, docs []*report.Document) error {
 		return fmt.Errorf("csv: %w", errors.Join(err, out.Error()))
 	}
 	return nil
+}
+
+// origin is what a line needs of its document to stand alone.
+type origin struct {
+	Started      string `json:"started"`
+	Tool         string `json:"tool"`
+	Version      string `json:"version"`
+	Label        string `json:"label,omitempty"`
+	Complete     bool   `json:"complete"`
+	ClientHost   string `json:"client_host"`
+	ClientDevice string `json:"client_device"`
+	ServerHost   string `json:"server_host,omitempty"`
+	ServerDevice string `json:"server_device,omitempty"`
+}
+
+func originOf(d *report.Document) origin {
+	server := report.Environment{}
+	if d.Server != nil {
+		server = *d.Server
+	}
+	return origin{d.Started.UTC().Format(time.RFC3339), d.Tool, d.Version, d.Label, d.Complete, d.Client.Host, d.Client.Device, server.Host, server.Device}
 }
 
 // fields are those of several structs, one after the other.

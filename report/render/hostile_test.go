@@ -54,7 +54,7 @@ func TestHostileText(t *testing.T) {
 			if err := Documents(&b, f.Name, []*report.Document{d}); err != nil {
 				t.Fatal(err)
 			}
-			if f.Name != "json" && f.Name != "jsonl" && f.Name != "html" {
+			if f.Name != "json" && f.Name != "html" {
 				if at := control.FindStringIndex(b.String()); at != nil {
 					t.Errorf("a control character at %q", b.String()[max(0, at[0]-40):min(b.Len(), at[1]+10)])
 				}
@@ -104,25 +104,13 @@ func TestHostileText(t *testing.T) {
 	}
 	q := sampleQualification()
 	q.Tests[1].Name, q.Tests[1].Reason, q.Tests[1].Document = hostile, hostile, d
-	for _, name := range []string{"table", "markdown", "annotations"} {
+	for _, name := range []string{"table", "markdown"} {
 		var b bytes.Buffer
-		err := Qualification(&b, name, q)
-		if name == "annotations" {
-			b.Reset()
-			err = QualificationAnnotations(&b, q)
-		}
-		if err != nil {
+		if err := Qualification(&b, name, q); err != nil {
 			t.Fatal(err)
 		}
 		if at := control.FindStringIndex(b.String()); at != nil {
 			t.Errorf("%s: a control character at %q", name, b.String()[max(0, at[0]-40):at[1]])
-		}
-		if name == "annotations" {
-			for line := range strings.SplitSeq(strings.TrimSpace(b.String()), "\n") {
-				if !strings.HasPrefix(line, "::") {
-					t.Errorf("not a command: %q", line)
-				}
-			}
 		}
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"time"
 
 	"github.com/gobw/gobw/report"
 	"github.com/gobw/gobw/report/plain"
@@ -42,43 +41,4 @@ func writeJSON(w io.Writer, v any) error {
 		return fmt.Errorf("encode JSON: %w", err)
 	}
 	return write(w, plain.Terminal(string(b)+"\n"))
-}
-
-// origin is what a line needs of its document to stand alone.
-type origin struct {
-	Started      string `json:"started"`
-	Tool         string `json:"tool"`
-	Version      string `json:"version"`
-	Label        string `json:"label,omitempty"`
-	Complete     bool   `json:"complete"`
-	ClientHost   string `json:"client_host"`
-	ClientDevice string `json:"client_device"`
-	ServerHost   string `json:"server_host,omitempty"`
-	ServerDevice string `json:"server_device,omitempty"`
-}
-
-func originOf(d *report.Document) origin {
-	server := report.Environment{}
-	if d.Server != nil {
-		server = *d.Server
-	}
-	return origin{d.Started.UTC().Format(time.RFC3339), d.Tool, d.Version, d.Label, d.Complete, d.Client.Host, d.Client.Device, server.Host, server.Device}
-}
-
-// documentsJSONLines writes each record as one line of JSON.
-func documentsJSONLines(w io.Writer, docs []*report.Document) error {
-	out := json.NewEncoder(w)
-	for _, d := range docs {
-		for i, r := range d.Measured() {
-			err := out.Encode(struct {
-				Schema string `json:"schema"`
-				origin
-				*report.Record
-			}{d.Schema, originOf(d), &r})
-			if err != nil {
-				return fmt.Errorf("record %d: %w", i, err)
-			}
-		}
-	}
-	return nil
 }

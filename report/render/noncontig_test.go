@@ -52,7 +52,7 @@ func TestNoncontigPictures(t *testing.T) {
 func TestNoncontigTables(t *testing.T) {
 	d := saved("grid")
 	for _, f := range Formats() {
-		if f.Name == "junit" || f.Name == "jsonl" || f.Name == "svg" {
+		if f.Name == "junit" || f.Name == "svg" {
 			continue
 		}
 		var b bytes.Buffer

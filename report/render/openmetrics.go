@@ -8,12 +8,10 @@ import (
 	"strings"
 
 	"github.com/gobw/gobw/report"
-	"github.com/gobw/gobw/report/compare"
 	"github.com/gobw/gobw/report/figure"
 	"github.com/gobw/gobw/report/plain"
 	"github.com/gobw/gobw/report/qualify"
 	"github.com/gobw/gobw/report/stats"
-	"github.com/gobw/gobw/report/trend"
 )
 
 // everyFamily has the families of all kinds of results, in the order of the page. A sample of a result is a point: the median over its runs.
@@ -34,14 +32,6 @@ var everyFamily = []family{
 	{name: "gobw_runs", help: "Repetitions of the point."},
 	{name: "gobw_disturbed_runs", help: "Repetitions during which something else had the CPU."},
 	{name: "gobw_device_counter", help: "Change of a device counter during the test, the highest of the runs."},
-	{name: "gobw_comparison_change_ratio", unit: "ratio", help: "Change of the figure as a share of the old."},
-	{name: "gobw_comparison_change_low_ratio", unit: "ratio", help: "Lower end of the interval of the change."},
-	{name: "gobw_comparison_change_high_ratio", unit: "ratio", help: "Upper end of the interval of the change."},
-	{name: "gobw_comparison_verdict", help: "What can be told of the change: always 1."},
-	{name: "gobw_trend_results", help: "Results of the series."},
-	{name: "gobw_trend_changes", help: "Changes found in the series."},
-	{name: "gobw_trend_last_change_ratio", unit: "ratio", help: "Last change of the figure as a share of what it was before."},
-	{name: "gobw_trend_last_change_timestamp_seconds", unit: "seconds", help: "When the first result after the last change began, in seconds since 1970."},
 }
 
 // family is one metric: a gauge.
@@ -226,36 +216,6 @@ func qualificationFamilies(q *qualify.Qualification) metrics {
 	m.sample("gobw_qualification_exit_status", float64(q.ExitCode), tag("qualification", q.Plan))
 	for _, t := range q.Tests {
 		m.sample("gobw_qualification_test_passed", truth(t.Outcome == stats.Pass), tag("qualification", q.Plan), tag("test", t.Name), tag("outcome", string(t.Outcome)))
-	}
-	return m
-}
-
-// comparison adds the changes of a comparison with their intervals and verdicts.
-func (m metrics) comparison(c *compare.Comparison) metrics {
-	for _, p := range c.Points {
-		labels := []metricLabel{tag("setup", p.Group), tag("point", p.Row), tag("figure", p.Figure)}
-		m.sample("gobw_comparison_change_ratio", p.Change, labels...)
-		if p.Interval != nil {
-			m.sample("gobw_comparison_change_low_ratio", p.Interval.Low, labels...)
-			m.sample("gobw_comparison_change_high_ratio", p.Interval.High, labels...)
-		}
-		m.sample("gobw_comparison_verdict", 1, append(slices.Clone(labels), tag("verdict", string(p.Word)), tag("cause", string(p.Cause)))...)
-	}
-	return m
-}
-
-// trend adds, for each series, how often and when it last changed, and by how much.
-func (m metrics) trend(t *trend.Trend) metrics {
-	for i := range t.Series {
-		s := &t.Series[i]
-		labels := []metricLabel{tag("setup", s.Group), tag("place", s.Place), tag("point", s.Row), tag("figure", s.Figure)}
-		m.sample("gobw_trend_results", float64(len(s.Points)), labels...)
-		m.sample("gobw_trend_changes", float64(len(s.Changes)), labels...)
-		if n := len(s.Changes); n > 0 {
-			c := &s.Changes[n-1]
-			m.sample("gobw_trend_last_change_ratio", c.Change, labels...)
-			m.sample("gobw_trend_last_change_timestamp_seconds", float64(c.First.UnixMilli())/1000, labels...)
-		}
 	}
 	return m
 }

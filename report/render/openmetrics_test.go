@@ -12,7 +12,6 @@ import (
 
 	"github.com/gobw/gobw/internal/testrun"
 	"github.com/gobw/gobw/report"
-	"github.com/gobw/gobw/report/compare"
 	"github.com/gobw/gobw/report/qualify"
 	"github.com/gobw/gobw/report/render"
 	"github.com/gobw/gobw/report/stats"
@@ -150,18 +149,15 @@ func TestOtherResults(t *testing.T) {
 	if f["gobw_qualification_passed"] == nil || len(f["gobw_qualification_test_passed"].samples) != 2 || f["gobw_bandwidth_bytes_per_second"] == nil {
 		t.Errorf("a qualification has %v", names(f))
 	}
-	c := &compare.Comparison{Points: []compare.Point{{Group: hostile, Row: "64 B", Figure: "bw", Unit: "Gb/s"}}}
-	if f := parsed(t, func(w io.Writer) error { return render.Comparison(w, "openmetrics", c) }); f["gobw_comparison_change_ratio"] == nil {
-		t.Errorf("a comparison has %v", names(f))
-	}
 }
 
 func FuzzWrite(f *testing.F) {
 	f.Add(hostile, "a", 1.5)
 	testrun.Fuzz(f, func(t *testing.T, one, two string, v float64) {
 		var b bytes.Buffer
-		c := &compare.Comparison{Points: []compare.Point{{Group: one, Row: two, Effect: stats.Effect{Change: v}}, {Group: two, Row: one}, {Group: one, Row: two}}}
-		if err := render.Comparison(&b, "openmetrics", c); err != nil {
+		d := &report.Document{Description: one, Failure: two, Checks: []report.Check{{Expression: one, Point: two}, {Expression: two, Point: one}, {Expression: one, Point: two}}}
+		d.Records = []report.Record{{Plan: report.Plan{Operation: one, Layout: two, SizeBytes: 1}, Bandwidth: report.Bandwidth{AverageBitsPerS: v}}}
+		if err := render.Documents(&b, "openmetrics", []*report.Document{d}); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := parse(b.String()); err != nil {

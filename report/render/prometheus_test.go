@@ -10,18 +10,15 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/gobw/gobw/internal/testrun"
 	"github.com/gobw/gobw/report"
-	"github.com/gobw/gobw/report/compare"
 	"github.com/gobw/gobw/report/qualify"
 	"github.com/gobw/gobw/report/render"
 	"github.com/gobw/gobw/report/stats"
-	"github.com/gobw/gobw/report/trend"
 )
 
 // debianPython is the one for which Debian packages Prometheus's parser; another may be first in the path.
@@ -79,26 +76,6 @@ func prometheus(page string) (map[string]*family, error) {
 	return families, nil
 }
 
-// sequence is a document of the same test in several nights, the later ones slower.
-func sequence(t *testing.T) *trend.Trend {
-	t.Helper()
-	var docs []*report.Document
-	for i := range 24 {
-		d := saved("repeated")
-		if i >= 12 {
-			d = repeated(1.3)
-		}
-		d.Started = time.Unix(1_700_000_000+int64(i)*86_400, 0)
-		d.Client.Device = hostile
-		docs = append(docs, d)
-	}
-	tr, err := trend.Documents(docs, compare.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return tr
-}
-
 // pages are every kind of result, with the names that an attacker would choose, by what they are.
 func pages(t *testing.T) map[string]func(w io.Writer) error {
 	t.Helper()
@@ -133,12 +110,6 @@ func pages(t *testing.T) map[string]func(w io.Writer) error {
 	q := &qualify.Qualification{Plan: hostile, Outcome: stats.Fail, ExitCode: 1, Tests: []qualify.Result{
 		{Name: "a", Outcome: stats.Pass, Document: named(saved("sample"))}, {Name: hostile, Outcome: stats.Fail}, {Name: "grid", Outcome: stats.Pass, Document: named(saved("grid"))},
 	}}
-	c, err := compare.Documents([]*report.Document{saved("repeated")}, []*report.Document{repeated(1.1)}, compare.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	c.Points[0].Group = hostile
-	nights := sequence(t)
 	many := saved("sample") // hosts with the same names, which are no hosts' names
 	for i := range many.Records {
 		r := &many.Records[i]
@@ -160,12 +131,7 @@ func pages(t *testing.T) map[string]func(w io.Writer) error {
 			return render.Documents(w, "openmetrics", []*report.Document{named(saved("grid"))})
 		},
 		"qualification": func(w io.Writer) error { return render.Qualification(w, "openmetrics", q) },
-		"comparison":    func(w io.Writer) error { return render.Comparison(w, "openmetrics", c) },
-		"trend":         func(w io.Writer) error { return render.Trend(w, "openmetrics", nights, nil) },
-		"trend, since": func(w io.Writer) error {
-			return render.Trend(w, "openmetrics", nights, nights.Since(trend.Window{Span: 7 * 24 * time.Hour}))
-		},
-		"fabric": func(w io.Writer) error { return render.Documents(w, "openmetrics", []*report.Document{many}) },
+		"fabric":        func(w io.Writer) error { return render.Documents(w, "openmetrics", []*report.Document{many}) },
 	}
 }
 

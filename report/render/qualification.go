@@ -154,31 +154,6 @@ func Qualification(w io.Writer, format string, q *qualify.Qualification) error {
 	return r.write(w, format)
 }
 
-// QualificationAnnotations are workflow commands of GitHub Actions: an error for each test that did not pass.
-func QualificationAnnotations(w io.Writer, q *qualify.Qualification) error {
-	property := strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A", ":", "%3A", ",", "%2C")
-	message := strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A")
-	for i := range q.Tests {
-		t := &q.Tests[i]
-		level, text := "error", []string{shown(t.Outcome) + " " + t.Name}
-		switch {
-		case t.Outcome == qualify.Skipped, t.Outcome == stats.Pass && t.Disturbed():
-			level = "warning"
-		case t.Outcome == stats.Pass:
-			continue
-		}
-		text = append(text, reasons(&qualify.Qualification{Tests: q.Tests[i : i+1]})...)
-		if t.Disturbed() {
-			text = append(text, "disturbed")
-		}
-		said := plain.Terminal(plain.OneLine(strings.Join(text, "; ")))
-		if _, err := fmt.Fprintf(w, "::%s title=%s::%s\n", level, property.Replace(plain.Terminal(q.Plan+" "+t.Name)), message.Replace(said)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // qualificationSuites has a suite for each test: a case for each expectation. A test that did not complete is an error, one that
 // was not run is skipped.
 func qualificationSuites(q *qualify.Qualification) []suite {

@@ -27,7 +27,6 @@ func Formats() []Format {
 		{"table", "tables for a terminal", []string{".txt"}},
 		{"csv", "a line per record; read the columns by their names", []string{".csv"}},
 		{"json", "the whole result, which 'report', 'compare' and --resume read", []string{".json"}},
-		{"jsonl", "a JSON object per record, one on each line", []string{".jsonl"}},
 		{"markdown", "tables for a README or an issue", []string{".md"}},
 		{"latex", "tables for a paper (booktabs)", []string{".tex"}},
 		{"junit", "JUnit XML: a test case per expectation, or per record", []string{".xml"}},
@@ -88,8 +87,6 @@ func Documents(w io.Writer, format string, docs []*report.Document) error {
 		return documentsCSV(w, docs)
 	case "json":
 		return documentsJSON(w, docs)
-	case "jsonl":
-		return documentsJSONLines(w, docs)
 	case "table", "markdown", "latex":
 		for i, d := range docs {
 			if i > 0 {

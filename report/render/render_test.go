@@ -3,7 +3,6 @@ package render
 import (
 	"bytes"
 	"encoding/csv"
-	"encoding/json"
 	"encoding/xml"
 	"errors"
 	"flag"
@@ -94,7 +93,7 @@ func TestEveryFormatSaysTheLabelAndTheFailure(t *testing.T) {
 	d.Complete, d.Failure = false, "the peer was lost"
 	d.Label = "software device: not a NIC"
 	for _, f := range Formats() {
-		if slices.Contains([]string{"jsonl", "csv", "svg"}, f.Name) { // label and completeness have columns; a picture says them where there is room
+		if slices.Contains([]string{"csv", "svg"}, f.Name) { // label and completeness have columns; a picture says them where there is room
 			continue
 		}
 		var b bytes.Buffer
@@ -139,28 +138,6 @@ func TestCSVParses(t *testing.T) {
 	at := slices.Index(lines[0], "average_bits_per_s")
 	if want := strconv.FormatFloat(d.Records[0].Bandwidth.AverageBitsPerS, 'g', -1, 64); at < 0 || lines[1][at] != want {
 		t.Errorf("%v: no %s at column %d", lines[1], want, at)
-	}
-}
-
-func TestJSONLinesParse(t *testing.T) {
-	var b bytes.Buffer
-	d := saved("sample")
-	if err := Documents(&b, "jsonl", []*report.Document{d}); err != nil {
-		t.Fatal(err)
-	}
-	n := 0
-	for line := range strings.Lines(b.String()) {
-		var r report.Record
-		if err := json.Unmarshal([]byte(line), &r); err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(r, d.Records[n]); diff != "" {
-			t.Error(diff)
-		}
-		n++
-	}
-	if n != len(d.Records) {
-		t.Errorf("%d lines, want %d", n, len(d.Records))
 	}
 }
 
@@ -225,7 +202,7 @@ func TestFormatNamed(t *testing.T) {
 			t.Errorf("%s: %v", path, err)
 		}
 	}
-	if _, err := FormatOfFile(ComparisonFormats(), "a.csv"); err == nil || strings.Contains(err.Error(), ".jsonl") {
+	if _, err := FormatOfFile(ComparisonFormats(), "a.csv"); err == nil || strings.Contains(err.Error(), ".html") {
 		t.Errorf("a comparison as CSV: %v", err)
 	}
 }

@@ -18,12 +18,12 @@ import (
 
 // TrendFormats are the formats of a trend.
 func TrendFormats() []string {
-	return []string{"table", "markdown", "latex", "html", "json", "openmetrics", "svg"}
+	return []string{"table", "markdown", "latex", "html", "json", "svg"}
 }
 
 // Trend writes a trend, and below it the state since some time against the one before, where that is given.
 func Trend(w io.Writer, format string, t *trend.Trend, since *compare.Comparison) error {
-	all, changes := metrics{}.trend(t), 0
+	changes := 0
 	for i := range t.Series {
 		changes += len(t.Series[i].Changes)
 	}
@@ -35,14 +35,12 @@ func Trend(w io.Writer, format string, t *trend.Trend, since *compare.Comparison
 		}{t, since},
 	}
 	if since != nil {
-		all.comparison(since)
 		for _, changed := range comparisonTables(since) {
 			changed.Title = "since: " + changed.Title
 			r.tables = append(r.tables, changed)
 		}
 		r.closing = append(r.closing, comparisonClosing(since)...)
 	}
-	r.families = func() metrics { return all }
 	most := len(t.Series)
 	if format == "html" {
 		most = mostOnPage

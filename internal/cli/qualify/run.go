@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -237,9 +236,5 @@ func (q *qualification) exitCode(ctx context.Context) int {
 
 // deliver prints the verdicts and writes the files.
 func (q *qualification) deliver() error {
-	err := q.config.Output.Deliver(q.out, func(w io.Writer, format string) error { return render.Qualification(w, format, q.report) })
-	if os.Getenv("GITHUB_ACTIONS") == "true" {
-		err = errors.Join(err, render.QualificationAnnotations(q.out.Out, q.report))
-	}
-	return err
+	return q.config.Output.Deliver(q.out, func(w io.Writer, format string) error { return render.Qualification(w, format, q.report) })
 }
