@@ -34,8 +34,6 @@ type Options struct {
 	Allow   []netip.Prefix // clients admitted; empty: all
 	Clients int            // slots: clients served at once; 0: 1
 	Log     *slog.Logger   // nil: silent
-	// Plans gives clients of ours a slot only once they have sent a plan.
-	Plans bool
 	// Admit is told each client's plan, and refuses it by an error; nil: none is refused.
 	Admit func(*plan.Spec) error
 	// LocalFacts describes this end (page, cache line, MTU, outstanding reads) before a plan is known. It lets a client

@@ -117,7 +117,7 @@ func (c config) serveOne(ctx context.Context, client *connect.Client, othersWait
 		err = frame.Write(p.In, kindOrder, o)
 	}
 	if err != nil {
-		log.Warn("client gone before its test", "err", control.Bounded(err.Error()))
+		log.Info("client left without a test", "err", control.Bounded(err.Error()))
 		p.end()
 		return
 	}
@@ -128,6 +128,8 @@ func (c config) serveOne(ctx context.Context, client *connect.Client, othersWait
 		if o.Client.Ours != nil { // perftest's dialect has no words: there the connection closes
 			frame.Farewell(client.Conn, frame.Message{Kind: frame.KindError, Error: err.Error(), Lost: true}, time.Second)
 		}
+	case test == "" && (last.Left || last.Error == ""):
+		log.Info("client left without a test")
 	case last.Left:
 		log.Info("client left", "test", test, "while", last.Error)
 	case last.Error != "" && test == "":

@@ -136,7 +136,6 @@ func (f *flags) validated(tool string, out output.Streams) (config, error) {
 	if c.Child { // the client is the process that started this
 		c.Policy = plan.Policy{Bytes: c.Policy.Bytes}
 	}
-	c.Listen.Plans = true
 	wrong.Range("--clients", c.Listen.Clients, 1, 1024)
 	c.Listen.Program = tool + " " + machine.Version()
 	level := slog.LevelInfo

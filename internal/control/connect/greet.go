@@ -17,11 +17,8 @@ import (
 // greet lets a connection wait for a slot once it has said who it is, or tells the client why not.
 func (l *Listener) greet(v *admission.Visitor) {
 	c := &Client{From: v.From, Release: func() {}, Conn: v.Conn, o: &l.o}
-	comes, err := l.meet(v, c)
-	if err != nil {
+	if err := l.meet(v, c); err != nil {
 		l.o.Log.Warn("client dropped", "client", v.From, "err", control.Bounded(err.Error()))
-	}
-	if err != nil || !comes {
 		_ = v.Conn.Close()
 		return
 	}
@@ -37,57 +34,49 @@ func (l *Listener) greet(v *admission.Visitor) {
 	}
 }
 
-// meet reads perftest's first message, in which our dialect hides, and what a client of ours says next; false: it leaves without a test.
-func (l *Listener) meet(v *admission.Visitor, c *Client) (comes bool, err error) {
+// meet reads perftest's first message, in which our dialect hides, and greets a client of ours.
+func (l *Listener) meet(v *admission.Visitor, c *Client) (err error) {
 	_ = v.Conn.SetDeadline(time.Now().Add(l.o.Timeouts.Hello))
 	if l.ctx.Err() != nil { // shut may have missed this connection's deadline
-		return false, nil
+		return context.Cause(l.ctx)
 	}
 	var b [perftest.HelloBytes]byte
 	if n, err := io.ReadFull(v.Conn, b[:]); err != nil {
-		return false, fmt.Errorf("it sent %d of the first message's %d bytes: %w", n, perftest.HelloBytes, err)
+		return fmt.Errorf("it sent %d of the first message's %d bytes: %w", n, perftest.HelloBytes, err)
 	}
 	if c.hello, err = perftest.ParseHello(b[:]); err != nil {
-		return false, fmt.Errorf("it speaks neither perftest's protocol nor ours: %w", err)
+		return fmt.Errorf("it speaks neither perftest's protocol nor ours: %w", err)
 	}
 	l.visitors.Advance(v, admission.Greeted)
 	_ = v.Conn.SetDeadline(time.Time{})
 	if c.hello.Ours > 0 && !l.o.Perftest.NoMarker && l.o.RDMA == nil {
 		return l.meetOurs(c)
 	}
-	switch err := versions(c.hello, l.o).Check(); {
-	case err != nil:
-		return false, err
-	case l.o.Token != nil:
-		return false, errors.New("perftest cannot prove the token")
+	if l.o.Token != nil {
+		return errors.New("perftest cannot prove the token")
 	}
-	return true, nil
+	return versions(c.hello, l.o).Check()
 }
 
 // meetOurs begins a session in our dialect.
-func (l *Listener) meetOurs(c *Client) (comes bool, err error) {
+func (l *Listener) meetOurs(c *Client) error {
 	_ = c.Conn.SetWriteDeadline(time.Now().Add(l.o.Timeouts.Peer))
 	if _, err := c.Conn.Write(perftest.Hello{Version: perftest.VersionUsual, Ours: native.Version}.Encode()); err != nil {
-		return false, err
+		return err
 	}
 	if err := native.CheckVersion(native.Version, c.hello.Ours); err != nil {
 		frame.Farewell(c.Conn, frame.Message{Kind: frame.KindError, Error: err.Error()}, l.o.Timeouts.Peer)
-		return false, err
+		return err
 	}
-	s := native.NewSession(c.Conn, c.options())
-	if err = s.Introduce(l.ctx); err == nil && l.o.Plans {
-		comes, err = s.AwaitPlan(l.ctx)
-	}
-	switch c.ours = s; {
+	c.ours = native.NewSession(c.Conn, c.options())
+	err := c.ours.Introduce(l.ctx)
+	switch {
 	case errors.Is(err, control.ErrPeerLost):
-		s.Abandon()
+		c.ours.Abandon()
 	case err != nil:
-		s.Fail(err)
-	case l.o.Plans && !comes:
-		l.o.Log.Info("client left without a test", "client", c.From)
-		return false, s.Close()
+		c.ours.Fail(err)
 	}
-	return err == nil, err
+	return err
 }
 
 // waitForSlot waits as long as the client does. One that gets none is turned away.

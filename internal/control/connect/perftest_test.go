@@ -331,7 +331,7 @@ func hostile(t *testing.T, b []byte, peerIsClient bool) {
 	if peerIsClient {
 		l := &Listener{o: control.Options{Timeouts: timeouts, LocalFacts: func() (control.Facts, error) { return testFacts(), nil }}, ctx: ctx}
 		c := &Client{Conn: ours, o: &l.o, Release: func() {}}
-		if comes, err := l.meet(&admission.Visitor{Conn: ours}, c); err != nil || !comes {
+		if err := l.meet(&admission.Visitor{Conn: ours}, c); err != nil {
 			return
 		}
 		session = c.Session()

@@ -41,7 +41,6 @@ type Session struct {
 	silence silence
 
 	inbox  chan Message
-	early  []Message   // that go before those of the inbox
 	due    chan int    // to a reader that has paused: the longest message that Receive waits for
 	paused atomic.Bool // the reader waits for that, in front of a long message
 	beats  float64     // heartbeats that the peer has sent
@@ -66,11 +65,14 @@ const inboxMessages = 4
 // New starts a session on a connection, which it owns.
 func New(conn net.Conn, o Options) *Session {
 	s := &Session{
-		Ends: control.Ends{Conn: conn, Client: o.Dialled}, o: o, start: time.Now(), early: o.From.Messages, theirs: o.From.Hello,
+		Ends: control.Ends{Conn: conn, Client: o.Dialled}, o: o, start: time.Now(), theirs: o.From.Hello,
 		r:     bufio.NewReader(io.MultiReader(bytes.NewReader(o.From.Unread), conn)),
 		inbox: make(chan Message, inboxMessages), due: make(chan int), pace: make(chan time.Duration, 1), stop: make(chan struct{}),
 	}
 	s.life, s.die = context.WithCancelCause(context.Background())
+	for _, m := range o.From.Messages[:min(len(o.From.Messages), inboxMessages)] {
+		s.inbox <- m
+	}
 	s.Doing("greeting")
 	s.silence.bears = o.Bears
 	s.wg.Go(s.read)
@@ -191,11 +193,6 @@ func (s *Session) awaitReceiver(n int) error {
 // Receive waits for the next message, of at most so many bytes and no longer than the limit (0: for ever). Messages that came
 // before the end of the connection are delivered first.
 func (s *Session) Receive(ctx context.Context, most int, limit time.Duration) (Message, error) {
-	if len(s.early) > 0 {
-		m := s.early[0]
-		s.early = s.early[1:]
-		return m, nil
-	}
 	var over <-chan time.Time
 	if limit > 0 {
 		timer := time.NewTimer(limit)
@@ -227,15 +224,6 @@ func (s *Session) Receive(ctx context.Context, most int, limit time.Duration) (M
 			return Message{}, &control.LostError{Phase: *s.doing.Load(), Cause: fmt.Errorf("it answers, but made no progress for %v", limit)}
 		}
 	}
-}
-
-// Await waits, as Receive does, until there is a message, and leaves it to Receive or Handover.
-func (s *Session) Await(ctx context.Context, most int, limit time.Duration) (kind string, err error) {
-	m, err := s.Receive(ctx, most, limit)
-	if err == nil {
-		s.early = append(s.early, m)
-	}
-	return m.Kind, err
 }
 
 // Expect waits, as Receive does, for a message of a kind, and decodes it.
@@ -332,7 +320,7 @@ func (s *Session) Handover() (Handover, error) {
 		_ = s.Conn.SetReadDeadline(time.Unix(1, 0))
 	})
 	s.wg.Wait()
-	h := Handover{Messages: s.early, Hello: s.theirs}
+	h := Handover{Hello: s.theirs}
 	if err := context.Cause(s.life); !errors.Is(err, os.ErrDeadlineExceeded) {
 		_ = s.Conn.Close()
 		return h, err

@@ -67,27 +67,9 @@ func (s *Session) Introduce(ctx context.Context) error {
 	return err
 }
 
-// AwaitPlan waits at a server until the client has sent its first plan, or leaves. [Session.Propose] looks at it, perhaps in another
-// process.
-func (s *Session) AwaitPlan(ctx context.Context) (comes bool, err error) {
-	s.Doing("waiting for the client's plan")
-	kind, err := s.Await(ctx, MaxPlanBytes, s.o.Timeouts.Hello)
-	if err == nil && kind != KindPropose && kind != frame.KindBye {
-		err = s.noPlan(kind)
-	}
-	return kind == KindPropose, err
-}
-
-func (s *Session) noPlan(kind string) error {
-	return s.Protest("%.20q message where a plan was due", kind)
-}
-
 // Propose sends the client's plan, or waits for it at the server.
 func (s *Session) Propose(ctx context.Context, p *plan.Spec) (*plan.Spec, error) {
 	if s.o.Dialled {
-		if p == nil {
-			return nil, errors.New("propose: no plan")
-		}
 		s.Doing("proposing the plan")
 		if err := s.Send(KindPropose, p); err != nil {
 			return nil, err
@@ -104,7 +86,7 @@ func (s *Session) Propose(ctx context.Context, p *plan.Spec) (*plan.Spec, error)
 	case m.Kind == frame.KindBye:
 		return nil, nil
 	case m.Kind != KindPropose:
-		return nil, s.noPlan(m.Kind)
+		return nil, s.Protest("%.20q message where a plan was due", m.Kind)
 	}
 	asked, err := frame.Decode[plan.Spec](m)
 	if err == nil {
