@@ -3,6 +3,7 @@ package stats
 import (
 	"math"
 	"slices"
+	"sort"
 
 	"github.com/gobw/gobw/report/plain"
 )
@@ -29,20 +30,19 @@ type Effect struct {
 
 // Unpaired is the effect between two independent sets of values. The change is that of their medians, so that it can be computed
 // again from what is printed. The interval is that of the middle of all ratios of a new to an old value (Hodges and Lehmann's
-// estimate), exact by ranks, with the rank test that belongs to it. Values that are not all positive have no ratios; their
-// differences are taken as shares of the larger of the two medians. Without a value on each side, or with one that is not
-// finite, the change is NaN.
+// estimate), exact by ranks. P is that of Mann and Whitney's test, which belongs to the interval: one of a confidence up to 1 - P
+// does not hold zero. Values that are not all positive have no ratios; their differences are taken as shares of the larger of the
+// two medians. Without a value on each side, or with one that is not finite, the change is NaN.
 func Unpaired(old, new []float64, confidence float64, better Direction) Effect {
 	e := Effect{Change: math.NaN(), P: 1, N: min(len(old), len(new)), Better: better}
 	if e.N == 0 || !finite(old) || !finite(new) {
 		return e
 	}
-	e.P = mannWhitney(old, new)
 	a, b := slices.Sorted(slices.Values(old)), slices.Sorted(slices.Values(new))
 	back, change := math.Expm1, func(old, new float64) float64 { return new/old - 1 }
 	middles := [2]float64{median(a), median(b)}
 	if a[0] > 0 && b[0] > 0 {
-		a, b = logs(a), logs(b)
+		a, b = plain.Each(a, math.Log), plain.Each(b, math.Log)
 	} else {
 		scale := max(math.Abs(median(a)), math.Abs(median(b)))
 		if scale == 0 {
@@ -51,11 +51,48 @@ func Unpaired(old, new []float64, confidence float64, better Direction) Effect {
 		back = func(d float64) float64 { return d / scale }
 		change = func(old, new float64) float64 { return back(new - old) }
 	}
-	all := len(a) * len(b)
 	e.Change = change(middles[0], middles[1])
-	k, covered := choices(plain.UpTo(0, len(a)+len(b)), len(a)).order(confidence)
-	if k -= len(a) * (len(a) - 1) / 2; k > 0 { // beyond the least sum
-		e.Interval = &Interval{Low: back(kthDifference(a, b, k)), High: back(kthDifference(a, b, all+1-k)), Confidence: covered}
+	none := rankSum(len(a), len(b))
+	less, _ := atMost(a, b, 0)
+	more, _ := atMost(b, a, 0)
+	e.P = none.p(min(less, more)) // what is equal counts against either direction
+	if k, covered := none.order(confidence); k > 0 {
+		e.Interval = &Interval{Low: back(kthDifference(a, b, k)), High: back(kthDifference(a, b, len(a)*len(b)+1-k)), Confidence: covered}
+	}
+	return e
+}
+
+// Paired is the effect between values that were measured in pairs, back to back: what drifts, drifts in both and leaves their
+// ratio. The change is the Hodges-Lehmann estimate (the median of the means of all two ratios, on the scale of logarithms),
+// with the exact interval and test of Wilcoxon's signed ranks (Biometrics Bulletin 1:80, 1945). It takes the ratios to be
+// symmetric about their middle, as they are where the order within a pair is drawn by lot. Values must be positive; with one
+// that is not, or not finite, the change is NaN.
+func Paired(old, new []float64, confidence float64, better Direction) Effect {
+	e := Effect{Change: math.NaN(), P: 1, N: min(len(old), len(new)), Better: better, Pairs: true}
+	ratios := make([]float64, e.N)
+	for i := range ratios {
+		if !(old[i] > 0 && new[i] > 0) || math.IsInf(old[i], 0) || math.IsInf(new[i], 0) {
+			return e
+		}
+		ratios[i] = math.Log(new[i] / old[i])
+	}
+	if e.N == 0 {
+		return e
+	}
+	means := make([]float64, 0, e.N*(e.N+1)/2) // Walsh's
+	for i, a := range ratios {
+		for _, b := range ratios[i:] {
+			means = append(means, (a+b)/2)
+		}
+	}
+	slices.Sort(means)
+	e.Change = math.Expm1(median(means))
+	none := signs(plain.UpTo(1, e.N))
+	less := sort.Search(len(means), func(i int) bool { return means[i] > 0 })
+	more := len(means) - sort.SearchFloat64s(means, 0)
+	e.P = none.p(min(less, more)) // what is zero counts against either direction
+	if k, covered := none.order(confidence); k > 0 {
+		e.Interval = &Interval{Low: math.Expm1(means[k-1]), High: math.Expm1(means[len(means)-k]), Confidence: covered}
 	}
 	return e
 }
@@ -87,50 +124,39 @@ func finite(values []float64) bool {
 	return !slices.ContainsFunc(values, func(v float64) bool { return math.IsNaN(v) || math.IsInf(v, 0) })
 }
 
-func logs(values []float64) []float64 {
-	out := make([]float64, len(values))
-	for i, v := range values {
-		out[i] = math.Log(v)
+// atMost is how many of all b - a, both sorted, are at most d, and the largest of these.
+func atMost(a, b []float64, d float64) (count int, largest float64) {
+	largest = math.Inf(-1)
+	near := 0
+	for _, y := range b {
+		for near < len(a) && y-a[near] > d {
+			near++
+		}
+		if near < len(a) {
+			count, largest = count+len(a)-near, max(largest, y-a[near])
+		}
 	}
-	return out
-}
-
-// mannWhitney is the two-sided p value of Mann and Whitney's test: do x and y come from the same distribution, or does one lie above
-// the other?
-func mannWhitney(x, y []float64) float64 {
-	doubled := doubledRanks(slices.Concat(x, y))
-	sum, _ := sums(doubled[:len(x)])
-	return choices(doubled, len(x)).p(sum)
+	return count, largest
 }
 
 // kthDifference is the k-th smallest of all b - a, both sorted, k from 1: found by halving the values between which it
 // lies, so that many values need no table of all pairs.
 func kthDifference(a, b []float64, k int) float64 {
-	n := len(a)
-	below := func(d float64) int { // how many differences are at most d
-		count, near := 0, 0
-		for _, y := range b {
-			for near < n && y-a[near] > d {
-				near++
-			}
-			count += n - near
-		}
-		return count
-	}
-	low, high := b[0]-a[n-1], b[len(b)-1]-a[0]
+	low, high := b[0]-a[len(a)-1], b[len(b)-1]-a[0]
 	for range 200 {
 		middle := low + (high-low)/2
 		if middle <= low || middle >= high {
 			break
 		}
-		if below(middle) >= k {
+		if count, _ := atMost(a, b, middle); count >= k {
 			high = middle
 		} else {
 			low = middle
 		}
 	}
-	if below(low) >= k {
+	if count, _ := atMost(a, b, low); count >= k {
 		return low
 	}
-	return high
+	_, kth := atMost(a, b, high)
+	return kth
 }

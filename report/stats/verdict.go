@@ -226,7 +226,11 @@ func Level(confidence float64, together int) float64 {
 
 // settle says how many runs would likely tell, as an interval narrows with the root of their number.
 func (e Effect) settle(o Margins, together int) string {
-	need := max(e.N+1, least(e.Pairs, 1-Level(o.Confidence, together)/float64(together)))
+	leastOf := LeastRuns
+	if e.Pairs {
+		leastOf = LeastPairs
+	}
+	need := max(e.N+1, leastOf(1-Level(o.Confidence, together)/float64(together)))
 	half := (e.Interval.High - e.Interval.Low) / 2
 	middle := math.Abs(e.Interval.High+e.Interval.Low) / 2
 	need = max(need, narrowed(e.N, half, max(middle, o.Same-middle)))

@@ -21,9 +21,11 @@ func TestPairedByHand(t *testing.T) {
 	if e := Paired(old[:5], grown[:5], 0.95, HigherIsBetter); e.Interval != nil || math.Abs(e.P-2.0/32) > 1e-12 {
 		t.Errorf("five pairs: interval %+v, p %v; want none and 2/32", e.Interval, e.P)
 	}
-	// Differences 1, 1, -1, 2 (in ranks 2, 2, -2, 4): W+ = 8 of 10, P(W >= 8 or <= 2) = 2 * 4/16, by listing all 16 signs.
-	if p := signedRankP([]float64{1, 1, -1, 2}); math.Abs(p-0.5) > 1e-12 {
-		t.Errorf("with ties: p %v, want 0.5", p)
+	// Ratios in logarithms of 1, 1, -1, 2: of the ten means of two, one is below zero and two are zero. What is zero counts
+	// against: of the 16 choices of signs those with a sum of 1, 2 and 3 or less are 5, P = 2 * 5/16.
+	ones, exp := []float64{1, 1, 1, 1}, []float64{math.E, math.E, 1 / math.E, math.E * math.E}
+	if e := Paired(ones, exp, 0.95, HigherIsBetter); math.Abs(e.P-10.0/16) > 1e-12 {
+		t.Errorf("with ties: p %v, want 0.625", e.P)
 	}
 	if LeastPairs(0.95) != 6 || LeastPairs(0.99) != 8 {
 		t.Errorf("least pairs %d and %d, want 6 and 8", LeastPairs(0.95), LeastPairs(0.99))
