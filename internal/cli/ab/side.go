@@ -31,15 +31,14 @@ type side struct {
 	words   []string // its name, and what it is told
 	stock   bool     // it is a stock perftest
 	latency bool
-	beside  *side // runs at the same time; nil: nothing does
 }
 
 // errTimeUp ends the measuring when --time is over.
 var errTimeUp = errors.New("the time is up")
 
 // parseSide reads a command line: 'write HOST ...', 'golat send HOST ...', '/opt/gobw-0.9/gobw write HOST ...' or
-// 'perftest:ib_write_bw HOST ...'. It refuses the flags that this command gives itself: those of the result, and some more.
-func parseSide(tool, line string, more ...string) (side, error) {
+// 'perftest:ib_write_bw HOST ...'. It refuses the flags that this command gives itself.
+func parseSide(tool, line string) (side, error) {
 	words, err := plain.SplitWords(line)
 	if err != nil {
 		return side{}, fmt.Errorf("%q: %w", line, err)
@@ -66,7 +65,7 @@ func parseSide(tool, line string, more ...string) (side, error) {
 	if name := append(words, "")[1]; !slices.Contains(plan.Operations(), plan.Operation(name)) {
 		return s, fmt.Errorf("%q%s: want a test in quotes, such as 'write HOST -q 4', 'golat send HOST' or 'perftest:ib_write_bw HOST'", line, plain.Suggest(name, plan.Operations()))
 	}
-	ours := append([]string{"save", "format", "expect", "accept", "quiet"}, more...)
+	ours := []string{"save", "format", "expect", "accept", "quiet"}
 	refusal := func(name string) error {
 		return fmt.Errorf("%q: leave out --%s: ab sets it", line, name)
 	}
@@ -107,28 +106,42 @@ type outcome struct {
 	label     string // of a software device
 }
 
-// run runs the test once.
-func (s side) run(ctx context.Context, f figure.Figure) (_ outcome, err error) {
-	if s.beside != nil {
-		stop, failed := s.beside.start(ctx)
-		if failed != nil {
-			return outcome{}, failed
+// stopWithin is how long a process may take to end once it was told to; then it is killed.
+const stopWithin = 10 * time.Second
+
+// run runs the test once, as a process.
+func (s side) run(ctx context.Context, f figure.Figure) (o outcome, err error) {
+	program, words := s.program, s.words[1:]
+	if program == "" {
+		if program, err = child.Self(); err != nil {
+			return o, exit.SetupError{Err: err}
 		}
-		defer func() { err = errors.Join(err, stop()) }()
 	}
-	var more []string
 	if !s.stock {
-		more = []string{"--quiet", "--format", "json"}
+		words = append(slices.Clone(words), "--quiet", "--format", "json")
 	}
-	text, err := s.finish(ctx, more...)
-	if err != nil {
-		return outcome{}, err
-	}
-	var o outcome
-	if s.stock {
-		o.value, err = perftestFigure(text, s.latency, slices.Contains(s.words, "--report_gbits"), f.Name)
-	} else {
-		o, err = read(text, f)
+	c := exec.CommandContext(ctx, program, words...)
+	c.Args[0] = s.words[0]
+	c.SysProcAttr, c.WaitDelay = child.OwnGroup(), stopWithin
+	c.Cancel = func() error { return c.Process.Signal(syscall.SIGTERM) }
+	var out, said bytes.Buffer
+	c.Stdout, c.Stderr = &out, &said
+	err = c.Run()
+	ended, failed := errors.AsType[*exec.ExitError](err)
+	switch {
+	case ctx.Err() != nil:
+		return o, context.Cause(ctx)
+	case failed:
+		if code := ended.ExitCode(); code > 0 { // it is this one's
+			err = exit.CodeError(code)
+		}
+		return o, fmt.Errorf("%q: %w\n%s", s.line, err, strings.TrimSpace(said.String()))
+	case err != nil:
+		return o, exit.SetupError{Err: fmt.Errorf("%q: %w", s.line, err)}
+	case s.stock:
+		o.value, err = perftestFigure(out.String(), s.latency, slices.Contains(s.words, "--report_gbits"), f.Name)
+	default:
+		o, err = read(out.String(), f)
 	}
 	if err != nil {
 		err = exit.UsageError{Err: fmt.Errorf("%q: %w", s.line, err)}
@@ -155,69 +168,6 @@ func read(text string, f figure.Figure) (o outcome, err error) {
 		o.value, err = f.Over(rows[0])
 	}
 	return o, err
-}
-
-// stopWithin is how long a process may take to end once it was told to; then it is killed.
-const stopWithin = 10 * time.Second
-
-// command is the side's process, told some more, until the context ends.
-func (s side) command(ctx context.Context, more ...string) (*exec.Cmd, error) {
-	program := s.program
-	if program == "" {
-		var err error
-		if program, err = child.Self(); err != nil {
-			return nil, exit.SetupError{Err: err}
-		}
-	}
-	c := exec.CommandContext(ctx, program, append(s.words[1:len(s.words):len(s.words)], more...)...)
-	c.Args[0] = s.words[0]
-	c.SysProcAttr, c.WaitDelay = child.OwnGroup(), stopWithin
-	c.Cancel = func() error { return c.Process.Signal(syscall.SIGTERM) }
-	return c, nil
-}
-
-// finish runs the command to its end and gives what it printed; its failure is this command's, with its exit code.
-func (s side) finish(ctx context.Context, more ...string) (string, error) {
-	c, err := s.command(ctx, more...)
-	if err != nil {
-		return "", err
-	}
-	var out, errs bytes.Buffer
-	c.Stdout, c.Stderr = &out, &errs
-	err = c.Run()
-	if cause := context.Cause(ctx); cause != nil {
-		return "", cause
-	}
-	return out.String(), s.failure(err, errs.String())
-}
-
-// failure is why a command failed.
-func (s side) failure(err error, said string) error {
-	if err == nil {
-		return nil
-	}
-	if ended, is := errors.AsType[*exec.ExitError](err); is {
-		return &sideError{line: s.line, code: ended.ExitCode(), said: strings.TrimSpace(said)}
-	}
-	return exit.SetupError{Err: fmt.Errorf("%q: %w", s.line, err)}
-}
-
-// sideError is a command that failed: what it said, and its exit code.
-type sideError struct {
-	line, said string
-	code       int
-}
-
-func (e *sideError) Error() string {
-	return fmt.Sprintf("%q: exit status %d\n%s", e.line, e.code, e.said)
-}
-
-// Unwrap makes the command's exit code this one's.
-func (e *sideError) Unwrap() error {
-	if e.code > 0 {
-		return exit.CodeError(e.code)
-	}
-	return nil
 }
 
 // perftestFigure reads a figure, in base units, from what a stock perftest printed: from its only row.
