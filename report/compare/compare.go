@@ -40,7 +40,6 @@ type Comparison struct {
 	Unlike     []Difference      `json:"unlike,omitempty"`  // that make set-ups incomparable
 	Changed    []Difference      `json:"changed,omitempty"` // that a comparison may be about: versions, firmware
 	Points     []Point           `json:"points"`
-	Geomeans   []Geomean         `json:"geomeans,omitempty"`
 	OnlyOld    []string          `json:"only_old,omitempty"` // points that the other side does not have
 	OnlyNew    []string          `json:"only_new,omitempty"`
 	Otherwise  map[string]string `json:"otherwise,omitempty"` // of those: how the other side measured the same
@@ -76,19 +75,12 @@ type Point struct {
 	WorseBy float64       `json:"worse_by"` // the change in the bad direction, negative where it got better
 	stats.Effect
 	stats.Verdict
+
+	sides [2]Side
 }
 
 // Control is the row of A against itself: what it says is in the verdict of the other rows.
 const Control = "A against itself"
-
-// Geomean is the geometric mean of new over old of one figure, over all its points that have an interval.
-type Geomean struct {
-	Figure  string  `json:"figure"`
-	Points  int     `json:"points"`
-	Ratio   float64 `json:"ratio"`
-	WorseBy float64 `json:"worse_by"`
-	Effect  stats.Effect
-}
 
 // UnlikeError refuses to compare set-ups that differ in what decides the figures.
 type UnlikeError struct{ Differences []Difference }
@@ -116,8 +108,8 @@ func Documents(old, new []*report.Document, o Options) (*Comparison, error) {
 	}
 	c := &Comparison{Schema: Schema, Confidence: o.Confidence, Margin: o.Margin, Procedure: stats.Procedure, By: o.By, Otherwise: map[string]string{}}
 	old, c.LeftOut = Distinct(old)
-	new, more := Distinct(new)
-	c.LeftOut = append(c.LeftOut, more...)
+	new, again := Distinct(new)
+	c.LeftOut = append(c.LeftOut, again...)
 	c.Unlike, c.Changed = Differences(old, new)
 	c.Unlike = slices.DeleteFunc(c.Unlike, func(d Difference) bool { return d.is(o.By) })
 	if len(c.Unlike) > 0 && !o.Unlike {
@@ -183,44 +175,54 @@ func Distinct(docs []*report.Document) (kept []*report.Document, leftOut []strin
 
 // match makes a point of each series that both sides have, and judges them together.
 func (c *Comparison) match(before, after *series.Collection, o Options) {
-	var sides [][2]Side
 	for _, b := range before.Series {
 		a := after.Find(b.Key)
 		if a == nil {
 			c.OnlyOld = append(c.OnlyOld, b.String())
-			if o := otherwise(b, before, after); o != "" {
-				c.Otherwise[b.String()] = o
+			// how the other side measured the same row: of its series without a partner
+			if differ := nearest(b, after, func(a *series.Series) bool { return a.Row == b.Row && before.Find(a.Key) == nil }); differ != nil {
+				c.Otherwise[b.String()] = strings.Join(differ, "; ") + ": measure both with the same"
 			}
 			continue
 		}
 		group := b.Group + plain.When(b.By != a.By, ", %s %s → %s", o.By, cmp.Or(b.By, "none"), cmp.Or(a.By, "none"))
-		c.Points = append(c.Points, NewPoint(group, b.Row, b.Of, b.Values, a.Values, stats.Unpaired, o.Confidence))
-		sides = append(sides, [2]Side{sideOf("old", b), sideOf("new", a)})
+		c.Points = append(c.Points, NewPoint(group, b.Row, b.Of, sideOf("old", b), sideOf("new", a), stats.Unpaired, o.Confidence))
 	}
 	for _, a := range after.Series {
 		if before.Find(a.Key) == nil {
 			c.OnlyNew = append(c.OnlyNew, a.String())
 		}
 	}
-	c.Judge(sides, o.Accept)
+	c.Judge(o.Accept)
 }
 
-// otherwise says how the other side measured the same row: of its series without a partner, the one that differs in the fewest fields.
-func otherwise(s *series.Series, mine, other *series.Collection) string {
-	var differ []string
-	for _, o := range other.Series {
-		if o.Row != s.Row || o.Figure != s.Figure || mine.Find(o.Key) != nil {
-			continue
-		}
-		if d := s.Differences(o.Key); differ == nil || len(d) < len(differ) {
-			differ = d
+// nearest are the fields in which a series differs from that of the others that differs in the fewest; nil: none of them has its figure.
+func nearest(s *series.Series, others *series.Collection, among func(*series.Series) bool) (differ []string) {
+	for _, o := range others.Series {
+		if o.Figure == s.Figure && among(o) {
+			if d := s.Differences(o.Key); differ == nil || len(d) < len(differ) {
+				differ = d
+			}
 		}
 	}
-	return plain.When(differ != nil, "%s: measure both with the same", strings.Join(differ, "; "))
+	return differ
 }
 
-// NewPoint is what became of a figure, from its values on both sides in the figure's base unit; effect tells how they differ.
-func NewPoint(group, row string, f figure.Figure, old, new []float64, effect func(old, new []float64, confidence float64, better stats.Direction) stats.Effect, confidence float64) Point {
+// Side is one side of a point, and how it was measured.
+type Side struct {
+	Name, What string    // "old", "runs"
+	Values     []float64 // in the figure's base unit
+	Disturbed  int       // how many of them were
+	Incomplete string    // what was interrupted; empty: nothing
+}
+
+// sideOf is a series as a side.
+func sideOf(name string, s *series.Series) Side {
+	return Side{name, "runs", s.Values, s.Disturbed, plain.When(s.Incomplete, "the %s side", name)}
+}
+
+// NewPoint is what became of a figure between two sides; effect tells how they differ.
+func NewPoint(group, row string, f figure.Figure, old, new Side, effect func(old, new []float64, confidence float64, better stats.Direction) stats.Effect, confidence float64) Point {
 	shown := func(values []float64) stats.Summary { // the verdict tells of values that are not finite
 		values = plain.Each(values, func(v float64) float64 { return v * f.Scale })
 		if values = slices.DeleteFunc(values, func(v float64) bool { return math.IsNaN(v) || math.IsInf(v, 0) }); len(values) == 0 {
@@ -228,7 +230,10 @@ func NewPoint(group, row string, f figure.Figure, old, new []float64, effect fun
 		}
 		return stats.Summarize(values, confidence)
 	}
-	return Point{Group: group, Row: row, Figure: f.Name, Unit: f.Unit, Old: shown(old), New: shown(new), Effect: effect(old, new, confidence, f.Direction)}
+	return Point{
+		Group: group, Row: row, Figure: f.Name, Unit: f.Unit, Old: shown(old.Values), New: shown(new.Values),
+		Effect: effect(old.Values, new.Values, confidence, f.Direction), sides: [2]Side{old, new},
+	}
 }
 
 // Conclude judges points together, and makes them fit for JSON.
@@ -240,73 +245,29 @@ func Conclude(points []Point, margin, confidence float64) {
 }
 
 // Judge judges the points together, as far as their sides can be trusted.
-func (c *Comparison) Judge(sides [][2]Side, accept stats.Accepted) {
+func (c *Comparison) Judge(accept stats.Accepted) {
 	Conclude(c.Points, c.Margin, c.Confidence)
 	for i := range c.Points {
-		c.Points[i].Verdict = trusted(c.Points[i].Verdict, accept, sides[i])
+		c.Points[i].Verdict = c.Points[i].trusted(accept)
 	}
-	c.Geomeans = geomeans(c.Points)
-}
-
-// Side is how one side of a comparison was measured.
-type Side struct {
-	Name, What    string // "old", "runs"
-	Of, Disturbed int    // how many, and how many of them were disturbed
-	Incomplete    string // what was interrupted; empty: nothing
 }
 
 // trusted is the verdict where both sides can be trusted.
-func trusted(v stats.Verdict, accept stats.Accepted, sides [2]Side) stats.Verdict {
-	for _, s := range sides {
+func (p *Point) trusted(accept stats.Accepted) stats.Verdict {
+	for _, s := range p.sides {
 		if s.Incomplete != "" {
 			return stats.Unknown(stats.Incomplete, "--resume, or leave it out", "%s was interrupted", s.Incomplete)
 		}
 	}
-	if v.Word == stats.CannotTell && v.Cause != stats.Unclear {
-		return v
+	if p.Word == stats.CannotTell && p.Cause != stats.Unclear {
+		return p.Verdict
 	}
-	for _, s := range sides {
-		if 2*s.Disturbed > s.Of && !accept.Has(stats.Disturbed) {
-			return v.Disturbed("%.0f %% of the %s %s were disturbed", 100*float64(s.Disturbed)/float64(s.Of), s.Name, s.What)
+	for _, s := range p.sides {
+		if n := len(s.Values); 2*s.Disturbed > n && !accept.Has(stats.Disturbed) {
+			return p.Verdict.Disturbed("%.0f %% of the %s %s were disturbed", 100*float64(s.Disturbed)/float64(n), s.Name, s.What)
 		}
 	}
-	return v
-}
-
-// sideOf is how a series was measured.
-func sideOf(name string, s *series.Series) Side {
-	return Side{name, "runs", len(s.Values), s.Disturbed, plain.When(s.Incomplete, "the %s side", name)}
-}
-
-// geomeans are the means of each figure's changes, with intervals from those of the points, which are taken to be
-// independent: the standard error of a mean of k logarithms is the root of the sum of their squares over k.
-func geomeans(points []Point) []Geomean {
-	var out []Geomean
-	for _, p := range points {
-		if p.Interval == nil || p.Change <= -1 || p.Interval.Low <= -1 || p.Cause == stats.NotFinite {
-			continue
-		}
-		at := slices.IndexFunc(out, func(g Geomean) bool { return g.Figure == p.Figure })
-		if at < 0 {
-			at = len(out)
-			out = append(out, Geomean{Figure: p.Figure, Effect: stats.Effect{Better: p.Better, Interval: &stats.Interval{Confidence: p.Interval.Confidence}}})
-		}
-		g := &out[at]
-		g.Points++
-		g.Ratio += math.Log1p(p.Change)
-		half := (math.Log1p(p.Interval.High) - math.Log1p(p.Interval.Low)) / 2
-		g.Effect.Interval.High += half * half
-		g.Effect.Interval.Confidence = min(g.Effect.Interval.Confidence, p.Interval.Confidence)
-	}
-	for i := range out {
-		g := &out[i]
-		k := float64(g.Points)
-		mean, half := g.Ratio/k, math.Sqrt(g.Effect.Interval.High)/k
-		g.Ratio, g.Effect.Change = math.Exp(mean), math.Expm1(mean)
-		g.Effect.Interval.Low, g.Effect.Interval.High = math.Expm1(mean-half), math.Expm1(mean+half)
-		g.WorseBy, _, _ = g.Effect.Worse()
-	}
-	return out
+	return p.Verdict
 }
 
 // figuresOf are the figures of all series, such as "p50, p99", or none.
@@ -318,28 +279,21 @@ func figuresOf(c *series.Collection) string {
 	return cmp.Or(strings.Join(names, ", "), "none")
 }
 
-// noCommonPoint names the old series that differs from one of the new in the fewest fields, and those.
+// noCommonPoint says in which fields the first old series differs from the nearest of the new.
 func noCommonPoint(before, after *series.Collection, by string) error {
-	var old *series.Series
-	var differ []string
-	for _, b := range before.Series[:min(len(before.Series), 16)] {
-		for _, a := range after.Series {
-			if d := b.Differences(a.Key); a.Figure == b.Figure && (old == nil || len(d) < len(differ)) {
-				old, differ = b, d
-			}
+	for _, b := range before.Series {
+		differ := nearest(b, after, func(*series.Series) bool { return true })
+		if differ == nil {
+			continue
 		}
+		if by != "" {
+			return fmt.Errorf("the values of %s have no common point; the nearest to %s: they also differ in %s · measure with the same options", by, b, strings.Join(differ, "; "))
+		}
+		name, _, _ := strings.Cut(differ[0], ":")
+		return fmt.Errorf("OLD and NEW have no common point; the nearest to %s: they differ in %s · measure with the same options%s", b, strings.Join(differ, "; "),
+			plain.When(len(differ) == 1, ", or compare with --by %s", name))
 	}
-	if old == nil {
-		return fmt.Errorf("OLD and NEW have no common figure (OLD: %s; NEW: %s): measure the same test for both", figuresOf(before), figuresOf(after))
-	}
-	remedy := "measure with the same options"
-	if by != "" {
-		return fmt.Errorf("the values of %s have no common point; the nearest is %s: they also differ in %s · %s", by, old, strings.Join(differ, "; "), remedy)
-	}
-	if name, _, _ := strings.Cut(differ[0], ":"); len(differ) == 1 {
-		remedy += ", or compare with --by " + name
-	}
-	return fmt.Errorf("OLD and NEW have no common point; the nearest is %s: they differ in %s · %s", old, strings.Join(differ, "; "), remedy)
+	return fmt.Errorf("OLD and NEW have no common figure (OLD: %s; NEW: %s): measure the same test for both", figuresOf(before), figuresOf(after))
 }
 
 // Figures finds figures by their names; one without a better side cannot be judged.

@@ -21,9 +21,6 @@ type change struct {
 	docs   []*report.Document
 }
 
-// geomean in place of a figure stands for the geometric mean of each figure's changes.
-const geomean = "geomean"
-
 // Margin is the change up to which figures are to be called the same where these expectations judge: 5 %, or the least of theirs.
 func Margin(expectations []*Expectation) float64 {
 	margin := stats.DefaultMargin
@@ -39,7 +36,7 @@ func Margin(expectations []*Expectation) float64 {
 func Figures(expectations []*Expectation) []string {
 	var out []string
 	for _, e := range expectations {
-		if e.change != nil && e.change.figure != "" && e.change.figure != geomean {
+		if e.change != nil && e.change.figure != "" {
 			out = plain.AddNew(out, e.change.figure)
 		}
 	}
@@ -111,8 +108,7 @@ func (e *Expectation) compared(c *compare.Comparison, accept stats.Accepted) []r
 		if several {
 			point = p.Group + ", " + point
 		}
-		seen := p.Word != stats.CannotTell || p.Cause == stats.Unclear
-		if e.change.figure == geomean && seen || !slices.Contains([]string{"", geomean, p.Figure}, e.change.figure) {
+		if e.change.figure != "" && e.change.figure != p.Figure {
 			continue
 		}
 		check := report.Check{
@@ -120,30 +116,13 @@ func (e *Expectation) compared(c *compare.Comparison, accept stats.Accepted) []r
 			Actual:  fmt.Sprintf("%s, was %s", median(p.New, p.Unit), median(p.Old, p.Unit)),
 			Verdict: p.Verdict,
 		}
-		if seen { // of a mean of the others a point that was not seen would be left out
+		if p.Word != stats.CannotTell || p.Cause == stats.Unclear {
 			check.Verdict = judge(p.Effect, p.Verdict, e.change.limit, accept)
 		}
 		out = append(out, check)
 	}
-	if e.change.figure != geomean {
-		if len(out) == 0 { // what was not measured does not pass
-			out = append(out, report.Check{Expression: e.text, Point: "all", Actual: "none", Verdict: stats.Unknown(stats.Missing, "", "%s", cmp.Or(strings.Join(c.LeftOut, "; "), "no point has the figure"))})
-		}
-		return out
-	}
-	for _, m := range c.Geomeans {
-		_, low, high := m.Effect.Worse()
-		said := stats.Unknown(stats.Unclear, "more runs", "between %+.1f %% and %+.1f %% worse", 100*low, 100*high)
-		if low > 0 {
-			said.Word = stats.Worse
-		}
-		out = append(out, report.Check{
-			Expression: e.text, Point: fmt.Sprintf("geometric mean of %s over %s", m.Figure, plain.Plural(m.Points, "point")), Limit: stats.Percent(e.change.limit) + " worse",
-			Actual: fmt.Sprintf("%.1f %% worse", 100*m.WorseBy), Verdict: judge(m.Effect, said, e.change.limit, accept),
-		})
-	}
-	if len(c.Geomeans) == 0 {
-		out = append(out, report.Check{Expression: e.text, Point: "geometric mean", Actual: "none", Verdict: stats.Unknown(stats.TooFew, "", "no point has an interval")})
+	if len(out) == 0 { // what was not measured does not pass
+		out = append(out, report.Check{Expression: e.text, Point: "all", Actual: "none", Verdict: stats.Unknown(stats.Missing, "", "%s", cmp.Or(strings.Join(c.LeftOut, "; "), "no point has the figure"))})
 	}
 	return out
 }

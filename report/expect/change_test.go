@@ -118,8 +118,7 @@ func TestGate(t *testing.T) {
 			point("wide", stats.LowerIsBetter, 0, -0.09, 0.09),
 			{Group: "g", Row: "few", Figure: "bw", Verdict: stats.Unknown(stats.TooFew, "", "2 runs")},
 		},
-		Geomeans: []compare.Geomean{{Figure: "bw", WorseBy: 0.03, Effect: stats.Effect{Change: 0.03, Better: stats.LowerIsBetter, Interval: &stats.Interval{Low: 0.02, High: 0.04}}}},
-		OnlyOld:  []string{"gone"}, Documented: compare.Documented{Incomplete: []string{"half"}},
+		OnlyOld: []string{"gone"}, Documented: compare.Documented{Incomplete: []string{"half"}},
 	}
 	for _, tt := range []struct {
 		text, accept string
@@ -133,9 +132,7 @@ func TestGate(t *testing.T) {
 		{"worse<10%", "unclear", 0, 3},
 		{"worse<0%", "", 1, 5}, // and not "by no more than the margin"
 		{"bw worse<5%", "", 1, 4},
-		{"p99 worse<50%", "", 0, 3},    // and p99, which no point has
-		{"geomean worse<2%", "", 1, 3}, // few is not in the mean
-		{"geomean worse<5%", "", 0, 3},
+		{"p99 worse<50%", "", 0, 3}, // and p99, which no point has
 	} {
 		accepted, err := stats.ParseAccepted(tt.accept)
 		if err != nil {
@@ -174,8 +171,6 @@ func TestGate(t *testing.T) {
 		{"worse<5% of x.json", 10, "given already: write worse<5%"},
 		{"seconds worse<5%", 1, "cannot be better or worse"},
 		{"bww worse<5%", 1, `did you mean "bw"?`},
-		{"geomean", 1, "judged by their change"},
-		{"geomean worse", 14, "wants <"},
 		{"", 1, "judged by their change"},
 	} {
 		_, err := Parse(tt.text, Options{Comparison: true})

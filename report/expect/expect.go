@@ -19,7 +19,7 @@ import (
 // Expectation is what must hold: a limit to a figure, no change for the worse, or a condition of the whole result. docs/expect.md shows all of it.
 //
 //	expectation = FIGURE ( ">=" | "<=" | ">" | "<" | "==" | "!=" ) bound [ "where" "counted" ] [ "for" FIGURE OP bound ]
-//	            | [ FIGURE | "geomean" ] "worse" "<" NUMBER "%" [ "of" FILE ]
+//	            | [ FIGURE ] "worse" "<" NUMBER "%" [ "of" FILE ]
 //	            | CONDITION
 //	bound       = NUMBER [ UNIT ] | [ NUMBER "*" ] ( FIGURE | "line" )
 //
@@ -157,7 +157,7 @@ func (e *Expectation) CheckTest(kind, transport string) error {
 		if o.figure == nil || o.test != "" || o.figure.Absent == nil {
 			continue
 		}
-		never := kind == "latency" && o.dimension == figure.Dimension{Bits: 1, Seconds: -1} || o.figure.Name == "delivered" && (transport == "RC" || kind == "latency")
+		never := kind == "latency" && o.dimension == figure.Bandwidth || o.figure.Name == "delivered" && (transport == "RC" || kind == "latency")
 		if never {
 			return fmt.Errorf("%s: this %s %s test has no %q: %s", e.text, transport, kind, o.figure.Name, o.figure.Absent(&probe))
 		}

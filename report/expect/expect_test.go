@@ -42,8 +42,8 @@ func TestExpectation(t *testing.T) {
 	}{
 		{"bw >= 40 Gb/s", true},
 		{"bw>=40.1Gb/s", false},
-		{"bw => 40 Gb/s", true},
-		{"bw =< 39 Gb/s", false},
+		{"bw >= 40 Gb/s ", true},
+		{"bw <= 39 Gb/s", false},
 		{"bw >= 5000 MB/s", true},
 		{"bw >= 5001 MB/s", false},
 		{"bw > 4768 MiB/s", true}, // 40e9/8/2^20 = 4768.37
@@ -77,7 +77,7 @@ func TestExpectation(t *testing.T) {
 		{"bw >= 40 Gb/s for size == 0.0625M", true},
 		{"bw >= 0.8*write-64k.bw", true},
 		{"bw >= 0.81*write-64k.bw", false},
-		{"p50 ≤ 2µs", true},
+		{"p50 <= 2µs", true},
 		{"quiet", true},
 		{"p99.9 <= 1s", false}, // 5000 samples do not support it
 	} {
@@ -111,7 +111,6 @@ func TestExpectationMistakes(t *testing.T) {
 		{"bw = 1 Gb/s", 4, `"=="`},
 		{"bw", 3, "a comparison is missing: >= or <=, and a bandwidth (as 10 Gb/s)"},
 		{"p99", 4, "and a time (as 3 us)"},
-		{"geomean bw worse<5% of x", 9, "write geomean worse<5%"},
 		{"bw >=", 6, "a value is missing"},
 		{"peak >= mine.bw", 9, "mine is this test: write bw alone"},
 		{"1 Gb/s >= 2 Gb/s", 1, "begins with a figure"},

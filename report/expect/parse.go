@@ -39,7 +39,7 @@ type lexeme struct {
 var patterns = []*regexp.Regexp{ //nolint:gochecknoglobals // constants
 	regexp.MustCompile(`^(\d+(\.\d+)?|\.\d+)([eE][+-]?\d+)?`),
 	regexp.MustCompile(`^[\pL_]([\pL\pN_]|[.-][\pL\pN])*(/s\b)?`),
-	regexp.MustCompile(`^(>=|<=|==|!=|=>|=<|[<>*%≥≤])`),
+	regexp.MustCompile(`^(>=|<=|==|!=|[<>*%])`),
 }
 
 // parser reads one expectation.
@@ -60,28 +60,22 @@ type unit struct {
 }
 
 func units() []unit {
-	bandwidth, size, duration, rate := figure.Dimension{Bits: 1, Seconds: -1}, figure.Dimension{Bits: 1, Seconds: 0}, figure.Dimension{Bits: 0, Seconds: 1}, figure.Dimension{Bits: 0, Seconds: -1}
-	prefixes := map[string]float64{
-		"": 1, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30, "m": 1e-3, "u": 1e-6, "µ": 1e-6, "n": 1e-9, "p": 1e-12,
-	}
 	var out []unit
 	for _, of := range []struct {
 		prefixes string // each may stand before the unit
 		unit
 	}{
-		{"T G M k ", unit{"b/s", 1, bandwidth}},
-		{"G M", unit{"bit/s", 1, bandwidth}},
-		{"G M", unit{"bps", 1, bandwidth}},
-		{"G M k  Gi Mi Ki", unit{"B/s", 8, bandwidth}},
-		{"Gi Mi Ki G M k ", unit{"B", 8, size}},
-		{"p n u µ m ", unit{"s", 1, duration}},
-		{"G M k ", unit{"msg/s", 1, rate}},
-		{"M", unit{"pps", 1, rate}},
-		{"", unit{"%", 0.01, figure.Dimension{}}},
-		{"k K M G", unit{"", 1, figure.Dimension{}}},
+		{"T G M k ", unit{"b/s", 1, figure.Bandwidth}},
+		{"G M k  Gi Mi Ki", unit{"B/s", 8, figure.Bandwidth}},
+		{"Gi Mi Ki G M k ", unit{"B", 8, figure.Size}},
+		{"n u µ m ", unit{"s", 1, figure.Time}},
+		{"G M k ", unit{"msg/s", 1, figure.Rate}},
+		{"", unit{"%", 0.01, figure.Plain}},
+		{"k K M G", unit{"", 1, figure.Plain}},
 	} {
 		for prefix := range strings.SplitSeq(of.prefixes, " ") {
-			out = append(out, unit{prefix + of.name, prefixes[prefix] * of.factor, of.dimension})
+			power := map[string]float64{"k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30, "m": 1e-3, "u": 1e-6, "µ": 1e-6, "n": 1e-9}[prefix]
+			out = append(out, unit{prefix + of.name, cmp.Or(power, 1) * of.factor, of.dimension})
 		}
 	}
 	return out
@@ -127,7 +121,6 @@ func (p *parser) scan() error {
 			}
 			rest = rest[len(t.text):]
 		}
-		t.text = cmp.Or(map[string]string{"≥": ">=", "≤": "<=", "=>": ">=", "=<": "<="}[t.text], t.text)
 		p.tokens = append(p.tokens, t)
 		rest = strings.TrimLeft(rest, " \t\r\n")
 	}
@@ -165,7 +158,7 @@ func Parse(text string, o Options) (*Expectation, error) {
 	e := &Expectation{}
 	var err error
 	switch {
-	case p.peek().text == "worse" || p.peek().text == geomean && !o.Comparison || len(p.tokens) > 1 && p.tokens[1].text == "worse":
+	case p.peek().text == "worse" || len(p.tokens) > 1 && p.tokens[1].text == "worse":
 		e.change, err = p.change()
 	case o.Comparison:
 		err = p.fail(1, "two results are judged by their change, as in worse<5%%")
@@ -187,16 +180,8 @@ func Parse(text string, o Options) (*Expectation, error) {
 // change reads "worse<5%", with the figure before it and "of FILE" behind.
 func (p *parser) change() (*change, error) {
 	c := &change{}
-	first := p.next()
 	latency := false
-	switch first.text {
-	case "worse":
-	case geomean:
-		c.figure = geomean
-		if t := p.next(); t.text != "worse" {
-			return nil, p.fail(t.column, "geomean is of the figures that are compared, and takes none: write geomean worse<5%%")
-		}
-	default:
+	if first := p.next(); first.text != "worse" {
 		figures, err := compare.Figures([]string{first.text})
 		if err != nil {
 			return nil, p.fail(first.column, "%v", err)
@@ -277,12 +262,11 @@ func (p *parser) comparison() (c comparison, err error) {
 	if c.right, err = p.operand(); err != nil {
 		return c, err
 	}
-	rate, size := figure.Dimension{Bits: 0, Seconds: -1}, figure.Dimension{Bits: 1, Seconds: 0}
 	switch l, r := c.left.dimension, c.right.dimension; {
-	case l == r, l == rate && r == figure.Dimension{}: // a bare number may stand for a count a second
-	case l == size && c.right.bytes > 0:
+	case l == r, l == figure.Rate && r == figure.Plain: // a bare number may stand for a count a second
+	case l == figure.Size && c.right.bytes > 0:
 		c.right.factor = c.right.bytes * 8
-	case r == figure.Dimension{} && c.right.figure == nil:
+	case r == figure.Plain && c.right.figure == nil:
 		return c, p.fail(c.right.column, "the number needs a unit: the left of %s is %s", t.text, l)
 	default:
 		return c, p.fail(c.right.column, "the left of %s is %s, the right is %s", t.text, l, r)
@@ -308,7 +292,7 @@ func (p *parser) operand() (operand, error) {
 	if err != nil {
 		return operand{}, p.fail(t.column, "%q is not a number", t.text)
 	}
-	o := operand{factor: v, column: t.column}
+	o := operand{factor: v, dimension: figure.Plain, column: t.column}
 	if u := p.peek(); u.text == "%" || u.kind == tokenWord && !slices.Contains([]string{"for", "where"}, u.text) {
 		p.next()
 		at := slices.IndexFunc(units(), func(known unit) bool { return known.name == u.text })
@@ -316,11 +300,11 @@ func (p *parser) operand() (operand, error) {
 			return o, p.fail(u.column, "no unit %q%s; there are Gb/s MB/s MiB/s us ns %% k M G and others", u.text, plain.Suggest(u.text, plain.Each(units(), func(u unit) string { return u.name })))
 		}
 		o.factor, o.dimension = v*units()[at].factor, units()[at].dimension
-		if power := strings.Index("KMG", strings.ToUpper(u.text)); o.dimension == (figure.Dimension{}) && power >= 0 {
+		if power := strings.Index("KMG", strings.ToUpper(u.text)); o.dimension == figure.Plain && power >= 0 {
 			o.bytes = v * math.Pow(1024, float64(power+1)) // as everywhere on the command line
 		}
 	}
-	if o.dimension != (figure.Dimension{}) || !p.take("*") {
+	if o.dimension != figure.Plain || !p.take("*") {
 		return o, nil
 	}
 	t = p.next()
@@ -338,45 +322,40 @@ func (p *parser) word(t lexeme) (operand, error) {
 		return operand{figure: &f, test: test, dimension: f.Dimension}, nil
 	}
 	if t.text == "line" {
-		return operand{line: true, dimension: figure.Dimension{Bits: 1, Seconds: -1}}, nil
+		return operand{line: true, dimension: figure.Bandwidth}, nil
 	}
 	if f, ok := figure.Named(t.text); ok {
 		return of("", f)
 	}
-	if counter, ok := strings.CutPrefix(t.text, "counter."); ok || slices.Contains(figure.CounterNames(), t.text) {
-		return of("", figure.Counter(counter))
-	}
 	before, after, dotted := strings.Cut(t.text, ".")
-	afterColumn := t.column + utf8.RuneCountInString(before) + 1
-	if end := before; dotted && (end == "local" || end == "peer") && !slices.Contains(p.options.Tests, end) {
-		name, any := strings.CutPrefix(after, "counter.")
-		if !any && !slices.Contains(figure.CounterNames(), name) {
-			return operand{}, p.fail(afterColumn, "no counter %q%s; the device's own: %s.counter.%s", name, plain.Choices(name, figure.CounterNames()), end, name)
-		}
+	another := slices.Contains(p.options.Tests, before)
+	f, known := figure.Named(after)
+	switch {
+	case another && known:
+		return of(before, f)
+	case another:
+		return operand{}, p.fail(t.column+min(utf8.RuneCountInString(before)+1, utf8.RuneCountInString(t.text)), "%s is a test, and %q no figure%s", before, after, plain.Choices(after, figure.Words()))
+	case before == p.options.Test && dotted:
+		return operand{}, p.fail(t.column, "%s is this test: write %s alone", before, after)
+	}
+	end, name := "", t.text
+	if dotted && (before == "local" || before == "peer") {
+		end, name = before, after
+	}
+	name, any := strings.CutPrefix(name, "counter.")
+	if any || slices.Contains(figure.CounterNames(), name) {
 		return of("", figure.CounterOf(end, name))
 	}
-	if slices.Contains(p.options.Tests, before) {
-		if !dotted {
-			return operand{}, p.fail(t.column, "%s is a test: name its figure, as in %[1]s.bw", before)
-		}
-		f, known := figure.Named(after)
-		if !known {
-			return operand{}, p.fail(afterColumn, "no figure %q%s", after, plain.Choices(after, figure.Words()))
-		}
-		return of(before, f)
+	if end != "" {
+		return operand{}, p.fail(t.column+len(end)+1, "no counter %q%s; the device's own: %s.counter.%s", name, plain.Choices(name, figure.CounterNames()), end, name)
 	}
-	words := append(figure.Words(), "line", "quiet", "geomean")
-	for _, name := range p.options.Tests {
-		words = append(words, name+".bw", name+".p50")
+	words := append(figure.Words(), "line", "quiet")
+	for _, test := range p.options.Tests {
+		words = append(words, test+".bw", test+".p50")
 	}
 	hint := plain.Suggest(t.text, words)
-	switch {
-	case before == p.options.Test && after != "":
-		return operand{}, p.fail(t.column, "%s is this test: write %s alone", before, after)
-	case hint == "" && after != "" && len(p.options.Tests) == 0:
-		return operand{}, p.fail(t.column, "no test %q: there is no earlier test to refer to", before)
-	case hint == "" && after != "":
-		return operand{}, p.fail(t.column, "no earlier test %q%s", before, plain.Choices(before, p.options.Tests))
+	if dotted && hint == "" {
+		return operand{}, p.fail(t.column, "no earlier test %q%s", before, cmp.Or(plain.When(len(p.options.Tests) > 0, "%s", plain.Choices(before, p.options.Tests)), ": there is none"))
 	}
 	return operand{}, p.fail(t.column, "no figure %q%s", t.text, cmp.Or(hint, plain.Choices("", figure.Words())+", and counter.NAME for any device counter: docs/expect.md"))
 }

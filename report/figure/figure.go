@@ -1,6 +1,7 @@
 package figure
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -10,24 +11,19 @@ import (
 	"github.com/gobw/gobw/report/stats"
 )
 
-// Dimension is what a figure is measured in, as powers of bit and second.
-type Dimension struct{ Bits, Seconds int }
+// Dimension is what a figure is measured in, in words.
+type Dimension string
 
-func (d Dimension) String() string {
-	switch d {
-	case Dimension{}:
-		return "a plain number"
-	case Dimension{1, -1}:
-		return "a bandwidth (as 10 Gb/s)"
-	case Dimension{0, 1}:
-		return "a time (as 3 us)"
-	case Dimension{0, -1}:
-		return "a rate (as 2 Mmsg/s)"
-	case Dimension{1, 0}:
-		return "a size (as 64 KiB)"
-	}
-	return fmt.Sprintf("bits^%d s^%d", d.Bits, d.Seconds)
-}
+// Dimensions of figures.
+const (
+	Plain     Dimension = ""
+	Bandwidth Dimension = "a bandwidth (as 10 Gb/s)"
+	Time      Dimension = "a time (as 3 us)"
+	Rate      Dimension = "a rate (as 2 Mmsg/s)"
+	Size      Dimension = "a size (as 64 KiB)"
+)
+
+func (d Dimension) String() string { return cmp.Or(string(d), "a plain number") }
 
 // Figure is one figure of a record: how to name, read and judge it. Values are in bits, seconds and counts.
 type Figure struct {
@@ -44,7 +40,6 @@ type Figure struct {
 
 // All are the figures of a record that have a name of their own; counters are named by the device.
 func All() []Figure {
-	bandwidth, rate := Dimension{1, -1}, Dimension{0, -1}
 	onlyBandwidth := func(r *report.Record) string {
 		if r.IsLatency() {
 			return "a latency test has p50, p99, ...; gobw measures bandwidth"
@@ -60,17 +55,17 @@ func All() []Figure {
 		}
 	}
 	out := []Figure{
-		{Name: "bw", aliases: []string{"bandwidth"}, Dimension: bandwidth, Direction: stats.HigherIsBetter, Unit: "Gb/s", Scale: 1e-9, Get: inBandwidth(averageBits), Absent: onlyBandwidth},
-		{Name: "peak", Dimension: bandwidth, Direction: stats.HigherIsBetter, Unit: "Gb/s", Scale: 1e-9, Get: inBandwidth(peakBits), Absent: func(r *report.Record) string {
+		{Name: "bw", aliases: []string{"bandwidth"}, Dimension: Bandwidth, Direction: stats.HigherIsBetter, Unit: "Gb/s", Scale: 1e-9, Get: inBandwidth(averageBits), Absent: onlyBandwidth},
+		{Name: "peak", Dimension: Bandwidth, Direction: stats.HigherIsBetter, Unit: "Gb/s", Scale: 1e-9, Get: inBandwidth(peakBits), Absent: func(r *report.Record) string {
 			if r.IsLatency() {
 				return onlyBandwidth(r)
 			}
 			return "the peak was not measured (it is not with -N or -D)"
 		}},
-		{Name: "lowest", Dimension: bandwidth, Direction: stats.HigherIsBetter, Unit: "Gb/s", Scale: 1e-9, Get: lowestInterval, Absent: func(*report.Record) string {
+		{Name: "lowest", Dimension: Bandwidth, Direction: stats.HigherIsBetter, Unit: "Gb/s", Scale: 1e-9, Get: lowestInterval, Absent: func(*report.Record) string {
 			return "the test kept no time series, or was too short for one"
 		}},
-		{Name: "msgrate", aliases: []string{"rate"}, Dimension: rate, Direction: stats.HigherIsBetter, Unit: "Mmsg/s", Scale: 1e-6, Get: messageRate, Absent: onlyBandwidth},
+		{Name: "msgrate", aliases: []string{"rate"}, Dimension: Rate, Direction: stats.HigherIsBetter, Unit: "Mmsg/s", Scale: 1e-6, Get: messageRate, Absent: onlyBandwidth},
 	}
 	for _, f := range report.LatencyFigures() {
 		out = append(out, latency(f))
@@ -86,8 +81,8 @@ func All() []Figure {
 			}
 			return float64(r.Latency.Samples), true
 		}, Absent: func(*report.Record) string { return "the test took no time samples" }},
-		{Name: "seconds", Dimension: Dimension{0, 1}, Unit: "s", Scale: 1, Get: func(r *report.Record) (float64, bool) { return r.Seconds, true }},
-		{Name: "size", Dimension: Dimension{1, 0}, Unit: "B", Scale: 1.0 / 8, Get: func(r *report.Record) (float64, bool) { return 8 * float64(r.SizeBytes), true }},
+		{Name: "seconds", Dimension: Time, Unit: "s", Scale: 1, Get: func(r *report.Record) (float64, bool) { return r.Seconds, true }},
+		{Name: "size", Dimension: Size, Unit: "B", Scale: 1.0 / 8, Get: func(r *report.Record) (float64, bool) { return 8 * float64(r.SizeBytes), true }},
 		{Name: "qps", Unit: "", Scale: 1, Get: func(r *report.Record) (float64, bool) { return float64(r.QPs), true }},
 		{Name: "cpu", Direction: stats.LowerIsBetter, Unit: "%", Scale: 100, Get: func(r *report.Record) (float64, bool) {
 			if r.CPU == nil || r.CPU.SystemUtilization == 0 {
@@ -102,7 +97,7 @@ func All() []Figure {
 func latency(f report.LatencyFigure) Figure {
 	taken := func(r *report.Record) bool { return r.Latency != nil && r.Latency.Samples > 0 }
 	return Figure{
-		Name: f.Name, aliases: f.Aliases, Dimension: Dimension{0, 1}, Direction: stats.LowerIsBetter, Unit: "us", Scale: 1e6,
+		Name: f.Name, aliases: f.Aliases, Dimension: Time, Direction: stats.LowerIsBetter, Unit: "us", Scale: 1e6,
 		Get: func(r *report.Record) (float64, bool) {
 			if !taken(r) {
 				return 0, false
@@ -161,10 +156,8 @@ func Words() []string {
 
 // InUnit writes a value of the figure for people, with the unit that fits it.
 func (f Figure) InUnit(v float64) string {
-	for dimension, units := range map[Dimension][]plain.Unit{{1, -1}: plain.BitsPerS, {0, 1}: plain.Seconds, {0, -1}: plain.MessagesPerS} {
-		if f.Dimension == dimension {
-			return plain.WithUnit(v, units)
-		}
+	if units := map[Dimension][]plain.Unit{Bandwidth: plain.BitsPerS, Time: plain.Seconds, Rate: plain.MessagesPerS}[f.Dimension]; units != nil {
+		return plain.WithUnit(v, units)
 	}
 	s := plain.Number(v * f.Scale)
 	if f.Scale == 1 && v == float64(int64(v)) {
@@ -201,7 +194,7 @@ func delivered(r *report.Record) (float64, bool) {
 
 // WorstOf tells a figure of which the worst run counts, not the median: counters and shares.
 func (f Figure) WorstOf() bool {
-	return f.Dimension == (Dimension{}) && f.Direction != stats.Neither && f.Name != "cpu"
+	return f.Dimension == Plain && f.Direction != stats.Neither && f.Name != "cpu"
 }
 
 // Over is the figure over the runs of a row: the median, and for counters and shares the worst.

@@ -85,7 +85,7 @@ func pValue(p float64) string {
 // mostAlone is how many points that only one side has are named.
 const mostAlone = 3
 
-// comparisonClosing are the lines below the tables: how it was judged, what would settle what is open, means, what has no
+// comparisonClosing are the lines below the tables: how it was judged, what would settle what is open, what has no
 // partner, what changed around.
 func comparisonClosing(c *compare.Comparison) []string {
 	points := slices.DeleteFunc(slices.Clone(c.Points), func(p compare.Point) bool { return p.Row == compare.Control })
@@ -110,13 +110,6 @@ func comparisonClosing(c *compare.Comparison) []string {
 			}).Settle
 			out = append(out, line+plain.When(most != "", "; try %s", most))
 		}
-	}
-	for _, g := range c.Geomeans {
-		if g.Points < 2 { // it is the point
-			continue
-		}
-		out = append(out, fmt.Sprintf("geometric mean of %s over %s: %s (%s to %s)",
-			g.Figure, plain.Plural(g.Points, "point"), percent(g.Ratio-1), percent(g.Effect.Interval.Low), percent(g.Effect.Interval.High)))
 	}
 	return slices.Concat(out, listed("only in old", plain.Each(c.OnlyOld, func(point string) string {
 		return point + plain.When(c.Otherwise[point] != "", " (%s)", c.Otherwise[point])

@@ -17,7 +17,7 @@ type Window struct {
 	Span  time.Duration
 }
 
-// ParseWindow reads "14d", "36h", "2026-11-01" or a time as in RFC 3339.
+// ParseWindow reads "14d", "36h" or "2026-11-01".
 func ParseWindow(text string) (*Window, error) {
 	text = strings.TrimSpace(text)
 	if days, ok := strings.CutSuffix(text, "d"); ok {
@@ -28,10 +28,8 @@ func ParseWindow(text string) (*Window, error) {
 	if span, err := time.ParseDuration(text); err == nil && span > 0 {
 		return &Window{Span: span}, nil
 	}
-	for _, layout := range []string{time.DateOnly, time.RFC3339} {
-		if at, err := time.Parse(layout, text); err == nil {
-			return &Window{Since: at}, nil
-		}
+	if at, err := time.Parse(time.DateOnly, text); err == nil {
+		return &Window{Since: at}, nil
 	}
 	return nil, fmt.Errorf("%q: want a time before the newest result (7d, 36h) or a date (2026-11-01)", text)
 }
@@ -59,7 +57,6 @@ func (t *Trend) Since(w Window) *compare.Comparison {
 		Schema: compare.Schema, Old: []string{"before"}, New: []string{"since"}, Confidence: t.Confidence, Margin: t.Margin, Procedure: t.Procedure,
 		Documented: compare.Documented{Labels: t.Labels},
 	}
-	var sides [][2]compare.Side
 	for i := range t.Series {
 		s := &t.Series[i]
 		begin := w.begin(t, s)
@@ -70,26 +67,19 @@ func (t *Trend) Since(w Window) *compare.Comparison {
 		before, since := s.states(begin, stats.LeastRuns(t.Confidence))
 		inUnit := s.of
 		inUnit.Scale = 1
-		p := compare.NewPoint(s.Group, s.Row, inUnit, Values(before), Values(since), stats.Unpaired, t.Confidence)
+		p := compare.NewPoint(s.Group, s.Row, inUnit, sideOf("earlier", before), sideOf("new", since), stats.Unpaired, t.Confidence)
 		for _, ch := range s.Changes {
 			if ch.At > begin {
 				p.P = max(p.P, ch.P) // the place was chosen for its difference
 			}
 		}
 		c.Points = append(c.Points, p)
-		sides = append(sides, [2]compare.Side{sideOf("earlier", before), sideOf("new", since)})
 	}
-	c.Judge(sides, t.accept)
+	c.Judge(t.accept)
 	for i := range c.Points {
-		p, old, new := &c.Points[i], sides[i][0].Of, sides[i][1].Of
-		need := fmt.Sprintf("with %d results before the date of --since, and %[1]d after it", stats.LeastRuns(t.Confidence))
-		switch {
-		case p.Better == stats.Neither:
-			p.Verdict = stats.Unknown(stats.Missing, "", "%s cannot be better or worse", p.Figure)
-		case p.Cause == stats.NotFinite && old == 0:
-			p.Verdict = stats.Unknown(stats.TooFew, need, "no results before --since")
-		case p.Cause == stats.TooFew:
-			p.Verdict = stats.Unknown(stats.TooFew, need, "results before --since: %d, after it: %d", old, new)
+		if p := &c.Points[i]; p.Cause == stats.TooFew || p.Cause == stats.NotFinite && p.Old.N == 0 {
+			p.Verdict = stats.Unknown(stats.TooFew, fmt.Sprintf("with %d results before the date of --since, and %[1]d after it", stats.LeastRuns(t.Confidence)),
+				"results before --since: %d, after it: %d", p.Old.N, p.New.N)
 		}
 	}
 	return c
@@ -121,7 +111,7 @@ func Values(points []Point) []float64 {
 
 // sideOf is how results were measured.
 func sideOf(name string, points []Point) compare.Side {
-	s := compare.Side{Name: name, What: "results", Of: len(points)}
+	s := compare.Side{Name: name, What: "results", Values: Values(points)}
 	for _, p := range points {
 		if p.Incomplete && s.Incomplete == "" {
 			s.Incomplete = p.Name + " of " + p.Time.Format(time.DateOnly)

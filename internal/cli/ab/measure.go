@@ -109,5 +109,5 @@ func (m *measurement) comparison(c config) *compare.Comparison {
 // point is the effect of other runs against those of A. The lot makes the two exchangeable, so that without a difference their ratio
 // is symmetric whatever the noise; that of B to the mean of the round's two As would not be where the noise has a tail.
 func (m *measurement) point(c config, row string, other []float64) compare.Point {
-	return compare.NewPoint("pairs", row, c.Figure, m.a, other, stats.Paired, c.Confidence)
+	return compare.NewPoint("pairs", row, c.Figure, compare.Side{Values: m.a}, compare.Side{Values: other}, stats.Paired, c.Confidence)
 }

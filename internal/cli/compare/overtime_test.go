@@ -120,8 +120,6 @@ func TestGateOverTime(t *testing.T) {
 		{"steady", []string{good, "--expect", "worse<5%"}, exit.Passed, ""},
 		{"dropped", []string{bad, "--expect", "worse<5%"}, exit.Missed, "worse"},
 		{"dropped by less than asked", []string{bad, "--expect", "worse<20%"}, exit.Passed, ""},
-		{"dropped, all together", []string{bad, "--expect", "geomean worse<5%"}, exit.Missed, "at geometric mean of bw over 1 point: 10.9 % worse"},
-		{"steady, all together", []string{good, "--expect", "geomean worse<5%"}, exit.Passed, ""},
 		{"dropped before the window", []string{nights(t, 60, dropped), "--expect", "worse<5%", "--since", "14d"}, exit.Passed, ""},
 		{"too few", []string{nights(t, 5, steady), "--expect", "worse<5%"}, exit.Undecided, "too-few"},
 		{"the first night", []string{nights(t, 1, steady), "--expect", "worse<5%"}, exit.Undecided, "too-few"},
