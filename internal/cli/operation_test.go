@@ -6,10 +6,11 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/gobw/gobw/internal/cli/measure"
 	"github.com/gobw/gobw/internal/cli/operation"
 )
 
-func parsedWrite(args ...string) (operation.Config, error) {
+func parsedWrite(args ...string) (measure.Config, error) {
 	return operation.Parse(append([]string{"gobw", "write", "--loopback"}, args...), func(*pflag.FlagSet) error { return nil })
 }
 
