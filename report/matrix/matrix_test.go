@@ -2,7 +2,6 @@ package matrix
 
 import (
 	"encoding/json"
-	"strings"
 	"testing"
 
 	"github.com/gobw/gobw/internal/testrun"
@@ -25,23 +24,6 @@ func sample() *Matrix {
 	m.Cells.Add(1, 0, 0, 0, Measured, 5e10, 0.5)
 	m.Cells.Add(1, 0, 1, 0, Missing, 0, 0)
 	return m
-}
-
-// TestTestedSaysWhatWasJudged: a run says no power to find slow paths where it judged no speed.
-func TestTestedSaysWhatWasJudged(t *testing.T) {
-	for _, tt := range []struct {
-		untimed    int
-		want, lack string
-	}{
-		{0, "a host that is", "Speeds are judged"},
-		{4, "Speeds are judged for 2 of them", "speeds are not"},
-		{6, "connections and data are judged here, speeds are not", "a host that is"},
-	} {
-		m := &Matrix{Rounds: []Round{{}}, Judged: Judged{Sigma: 0.01, HostPower: 0.05, LinkPower: 0.05, Tested: 6, Pairs: 6, Untimed: tt.untimed}}
-		if got := m.Tested(); !strings.Contains(got, tt.want) || strings.Contains(got, tt.lack) {
-			t.Errorf("%d of 6 untimed: %s", tt.untimed, got)
-		}
-	}
 }
 
 // TestIncastSumsAReceiversFlows: and the knee is where it gets less.

@@ -19,17 +19,11 @@ func (m *Matrix) Tested() string {
 	}
 	s := fmt.Sprintf("Tested %d of %d ordered pairs (%s), pattern %s. Measurements of one path vary by %s.", j.Tested, j.Pairs,
 		Percent(float64(j.Tested)/float64(max(j.Pairs, 1))), m.Pattern, Percent(j.Sigma))
-	switch {
-	case j.HostPower == 0:
+	if j.HostPower == 0 {
 		return s + " No host is known to be good, so this run is undecided: give a longer --time, longer rounds (--round), or a quieter network."
-	case j.Untimed >= j.Tested:
-		return s + " Several senders met at each receiver: connections and data are judged here, speeds are not."
-	case j.Untimed > 0:
-		s += fmt.Sprintf(" Speeds are judged for %d of them, with one sender per receiver.", j.Tested-j.Untimed)
 	}
 	s += fmt.Sprintf(" With a probability of 95 %% this run detects a host that is %s slower, or a tested link that is %s slower.", Percent(j.HostPower), Percent(j.LinkPower))
 	s += plain.When(j.Tested < j.Pairs, " Links that were not tested are unknown.")
-	s += plain.When(j.NotReproduced > 0, " Slow once, but not when tested again: %s.", plain.Plural(j.NotReproduced, "link"))
 	s += plain.When(j.Untried > 0, " Slow once, not tested again because there were too many: %s.", plain.Plural(j.Untried, "link"))
 	return s
 }

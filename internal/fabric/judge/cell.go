@@ -12,23 +12,13 @@ type Cell struct {
 	State     matrix.State
 }
 
-// pairs counts the ordered pairs of hosts that were tested, and of these the ones whose speed was not judged.
-func (j *Judge) pairs() (tested, untimed int) {
-	const seen, timed = 1, 2
-	pairs := make([]uint8, j.cfg.Rails*j.cfg.Hosts*j.cfg.Hosts)
+// tested counts the ordered pairs of hosts, on all rails, whose speed was judged: that sent with no other to the same host.
+func (j *Judge) tested() int {
+	seen := map[subject]bool{}
 	for _, x := range j.cells {
-		p := &pairs[(int(x.Rail)*j.cfg.Hosts+int(x.From))*j.cfg.Hosts+int(x.To)]
-		switch {
-		case x.State == matrix.Void:
-		case j.cfg.rounds[x.Round].FanIn <= 1:
-			*p = timed
-		default:
-			*p = max(*p, seen)
+		if x.State != matrix.Void && j.cfg.rounds[x.Round].FanIn <= 1 {
+			seen[linkOf(x)] = true
 		}
 	}
-	for _, p := range pairs {
-		tested += int(min(p, 1))
-		untimed += int(p & seen)
-	}
-	return tested, untimed
+	return len(seen)
 }

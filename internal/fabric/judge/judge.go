@@ -23,13 +23,6 @@ type Config struct {
 	rounds []matrix.Round
 }
 
-func (c *Config) leaf(host uint16) int {
-	if c.Leaf == nil {
-		return 0
-	}
-	return c.Leaf[host]
-}
-
 const (
 	falseAlarm  = 0.01 // chance that any healthy host or link of the run is accused
 	missRate    = 0.01 // chance that one that is slower by Config.Slow is acquitted
@@ -66,6 +59,9 @@ func New(c Config) *Judge {
 	c.Rails = max(c.Rails, 1)
 	c.Slow = cmp.Or(c.Slow, 0.05)
 	c.Retests = cmp.Or(c.Retests, 40)
+	if c.Leaf == nil {
+		c.Leaf = make([]int, c.Hosts)
+	}
 	return &Judge{cfg: c, subjects: map[subject]*trial{}, lost: make([]bool, c.Hosts), effects: map[subject]float64{}, controls: map[bool][]float64{}}
 }
 
@@ -90,9 +86,10 @@ func (j *Judge) Round(r matrix.Round) uint16 {
 // Add takes the cells of one round.
 func (j *Judge) Add(cells []Cell) {
 	j.cells = append(j.cells, cells...)
-	if len(cells) > 0 && j.cfg.rounds[cells[0].Round].Retest {
-		for rail := range j.cfg.Rails {
-			j.try(slices.DeleteFunc(slices.Clone(cells), func(x Cell) bool { return int(x.Rail) != rail }))
+	for rail := range j.cfg.Rails {
+		on := slices.DeleteFunc(slices.Clone(cells), func(x Cell) bool { return int(x.Rail) != rail })
+		if len(on) > 0 && j.cfg.rounds[on[0].Round].Retest {
+			j.try(on, j.cfg.rounds[on[0].Round].Alone)
 		}
 	}
 }
@@ -157,8 +154,13 @@ func (j *Judge) another() (Retest, bool) {
 // AllRails is the Rail of a round that runs on all.
 const AllRails = -1
 
-// Share is a cell as a share of what is expected of its class; above 1 is better.
-func (j *Judge) Share(x Cell) float64 { return math.Exp(j.levels.above(x)) }
+// Share is a cell as a share of what is expected of its class; above 1 is better. Of a class that only re-tests had nothing is expected.
+func (j *Judge) Share(x Cell) float64 {
+	if r := j.levels.residual(x); !math.IsNaN(r) {
+		return math.Exp(r)
+	}
+	return 1
+}
 
 // bounds are Wald's: above accuse a subject is slow, below acquit it is not. The first falls with the number of subjects
 // that are tried, so that the chance to accuse any healthy one stays as it was asked for.

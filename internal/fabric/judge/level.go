@@ -37,7 +37,7 @@ const leastSigma = 0.002
 
 func (c *Config) classOf(x Cell) Class {
 	r := c.rounds[x.Round]
-	k := Class{Rail: x.Rail, Trunk: c.leaf(x.From) != c.leaf(x.To), FanIn: r.FanIn}
+	k := Class{Rail: x.Rail, Trunk: c.Leaf[x.From] != c.Leaf[x.To], FanIn: r.FanIn}
 	if k.FanIn == 1 { // as a re-test: one host alone sends to another
 		k.FanIn = 0
 	}
@@ -153,19 +153,9 @@ func (l *levels) learnRounds(cells []Cell) {
 
 // residual is by how much a cell is above (or below) its level; NaN where there is none for it, as only re-tests made such cells.
 func (l *levels) residual(x Cell) float64 {
-	if _, known := l.of[l.cfg.classOf(x)]; !known {
-		return math.NaN()
-	}
-	return l.above(x)
-}
-
-// above is by how much a cell is above its level. Where its class has none, it uses that of the other side of the trunk.
-func (l *levels) above(x Cell) float64 {
-	k := l.cfg.classOf(x)
-	level, known := l.of[k]
+	level, known := l.of[l.cfg.classOf(x)]
 	if !known {
-		k.Trunk = !k.Trunk
-		level = l.of[k]
+		return math.NaN()
 	}
 	return l.cfg.distance(l.cfg.curveOf(x), level) - l.round[roundRail{x.Round, x.Rail}]
 }

@@ -35,7 +35,7 @@ const anyLeaf = -1
 
 // trunksOf are the trunks that a cell crosses: between its two leaves, and those of each leaf to all others.
 func (j *Judge) trunksOf(x Cell) []subject {
-	a, b := int32(j.cfg.leaf(x.From)), int32(j.cfg.leaf(x.To))
+	a, b := int32(j.cfg.Leaf[x.From]), int32(j.cfg.Leaf[x.To])
 	if a == b {
 		return nil
 	}
@@ -71,15 +71,11 @@ func (j *Judge) groups(of func(Cell) []subject) map[subject]*group {
 		for _, s := range of(x) {
 			g := out[s]
 			if g == nil {
-				g = &group{}
+				g = &group{from: map[uint16]bool{}, to: map[uint16]bool{}}
 				out[s] = g
-				if s.kind == matrix.Trunk {
-					g.from, g.to = map[uint16]bool{}, map[uint16]bool{}
-				}
 			}
-			if g.x = append(g.x, j.levels.residual(x)); s.kind == matrix.Trunk {
-				g.from[x.From], g.to[x.To] = true, true
-			}
+			g.x = append(g.x, j.levels.residual(x))
+			g.from[x.From], g.to[x.To] = true, true
 		}
 	}
 	return out
@@ -126,7 +122,7 @@ func (j *Judge) suspectHosts() {
 	})
 	for s, g := range sides {
 		if m, err := j.screen(g); m < max(-d/2, quantile*err-d) && !j.lost[s.from] {
-			j.subjects[s] = &trial{order: -m, screen: m, screened: float64(len(g.x))}
+			j.subjects[s] = &trial{screen: m, screened: float64(len(g.x))}
 		}
 	}
 }
@@ -163,7 +159,7 @@ func (j *Judge) suspectLinks() {
 	})
 	j.links = max(0, len(all)-mostLinks)
 	for _, s := range all[:len(all)-j.links] {
-		j.subjects[s] = &trial{order: -worst[s], screen: worst[s], missing: math.IsInf(worst[s], -1)}
+		j.subjects[s] = &trial{screen: worst[s], missing: math.IsInf(worst[s], -1)}
 	}
 }
 

@@ -30,8 +30,7 @@ type evidence struct {
 
 // trial is a subject being tried: first with the network busy, then, if it was slow, alone.
 type trial struct {
-	order    float64 // the greater the sooner
-	screen   float64 // median residual of the scheduled rounds
+	screen   float64 // median residual of the scheduled rounds: the worst are tried first
 	screened float64 // how many cells that is of
 	missing  bool    // it did not connect
 	loaded   evidence
@@ -65,8 +64,6 @@ func (r *round) add(from, to int) bool {
 	return true
 }
 
-func (r *round) free(h int) bool { return !r.sends[h] && !r.receives[h] }
-
 // controlPairs is how many pairs of good hosts run beside suspects that are tried alone.
 const controlPairs = 8
 
@@ -95,7 +92,7 @@ func (j *Judge) composeOf(rail uint8, quiet bool) (Retest, bool) {
 		}
 	}
 	slices.SortFunc(wanted, func(a, b subject) int {
-		return cmp.Or(cmp.Compare(j.subjects[a].rounds, j.subjects[b].rounds), cmp.Compare(j.subjects[b].order, j.subjects[a].order),
+		return cmp.Or(cmp.Compare(j.subjects[a].rounds, j.subjects[b].rounds), cmp.Compare(j.subjects[a].screen, j.subjects[b].screen),
 			cmp.Compare(a.kind, b.kind), cmp.Compare(a.from, b.from), cmp.Compare(a.to, b.to))
 	})
 	r := round{sends: make([]bool, j.cfg.Hosts), receives: make([]bool, j.cfg.Hosts)}
@@ -114,8 +111,6 @@ func (j *Judge) composeOf(rail uint8, quiet bool) (Retest, bool) {
 		if j.place(&r, s, good) {
 			j.subjects[s].rounds++
 			tried++
-		} else if s.kind == matrix.Link && (j.lost[s.from] || j.lost[s.to]) || s.ofHost() && (j.lost[s.from] || len(good) == 0) {
-			j.subjects[s].rounds = 2 * mostPerTest // no host is left to test it with
 		}
 	}
 	if tried == 0 {
@@ -147,128 +142,90 @@ func (j *Judge) good(s subject) bool {
 	return t == nil || t.loaded.decision == fine
 }
 
-// goodPath tells whether a cell between two good hosts would be good.
-func (j *Judge) goodPath(rail uint8, from, to int) bool {
-	for _, s := range j.subjectsOf(Cell{Rail: rail, From: uint16(from), To: uint16(to)}) {
-		if !s.ofHost() && !j.good(s) {
-			return false
-		}
-	}
-	return true
-}
-
-// place finds flows for a subject in a round.
-func (j *Judge) place(r *round, s subject, good []int) bool {
-	switch s.kind {
-	case matrix.Link:
-		if j.lost[s.from] || j.lost[s.to] || !r.add(int(s.from), int(s.to)) {
-			return false
-		}
-		r.add(int(s.to), int(s.from)) // as it was in the scheduled round
-		return true
-	case matrix.Trunk:
-		return j.placeTrunk(r, s, good)
-	case matrix.Sender, matrix.Receiver, matrix.WholeOf:
-	}
-	if j.lost[s.from] {
-		return false
-	}
-	if s.kind == matrix.Sender && r.sends[s.from] || s.kind == matrix.Receiver && r.receives[s.from] {
-		return true // the other side's test was this one's, too
-	}
-	for i := range good {
-		g := good[(i+j.subjects[s].rounds*7+int(s.from))%len(good)]
-		if !r.free(g) || g == int(s.from) || !j.comparable(s.rail, int(s.from), g) || !j.goodPath(s.rail, int(s.from), g) || !j.goodPath(s.rail, g, int(s.from)) {
-			continue
-		}
-		r.add(int(s.from), g)
-		r.add(g, int(s.from))
-		return true
-	}
-	return false
-}
-
-// comparable tells whether the schedule had paths such as the one between two hosts.
-func (j *Judge) comparable(rail uint8, a, b int) bool {
-	_, known := j.levels.of[Class{Rail: rail, Trunk: j.cfg.leaf(uint16(a)) != j.cfg.leaf(uint16(b))}]
-	return known
-}
-
-// mostMissing is how often a re-test may bring nothing.
-const mostMissing = 4
-
 // trunkFlows is how many flows try a trunk at a time.
 const trunkFlows = 4
 
-func (j *Judge) placeTrunk(r *round, s subject, good []int) bool {
+// place finds flows for a subject in a round: those that a good host or path takes part in, but for the subject. As in a scheduled round
+// they run both ways, but over a trunk, whose other direction may be bad, too.
+func (j *Judge) place(r *round, s subject, good []int) bool {
+	from, to, most := []int{int(s.from)}, []int{int(s.to)}, 1
+	switch s.kind {
+	case matrix.Trunk:
+		from, to, most = j.below(good, s.from), j.below(good, s.to), trunkFlows
+	case matrix.Sender:
+		to = good
+	case matrix.Receiver:
+		from = good
+	case matrix.Link, matrix.WholeOf:
+	}
+	if s.kind == matrix.Sender && r.sends[s.from] || s.kind == matrix.Receiver && r.receives[s.to] {
+		return true // the other side's test was this one's, too
+	}
 	placed := 0
-	for _, from := range good {
-		if placed == trunkFlows {
-			break
-		}
-		if r.sends[from] || s.from != anyLeaf && int32(j.cfg.Leaf[from]) != s.from {
-			continue
-		}
-		for _, to := range good {
-			leaf := int32(j.cfg.Leaf[to])
-			if leaf != int32(j.cfg.Leaf[from]) && (s.to == anyLeaf || leaf == s.to) && (s.from != anyLeaf || int32(j.cfg.Leaf[from]) != s.to) && r.add(from, to) {
-				placed++
-				break
+	for _, a := range from {
+		for _, b := range to {
+			if placed == most || s.ofHost() && (r.sends[b] || r.receives[a]) || !j.tells(s, a, b) || !r.add(a, b) {
+				continue
+			}
+			if placed++; s.kind != matrix.Trunk {
+				r.add(b, a)
 			}
 		}
 	}
 	return placed > 0
 }
 
+// below are the hosts of a leaf.
+func (j *Judge) below(hosts []int, leaf int32) []int {
+	return slices.DeleteFunc(slices.Clone(hosts), func(h int) bool { return leaf != anyLeaf && int32(j.cfg.Leaf[h]) != leaf })
+}
+
+// tells whether a flow between two hosts tests a subject alone, and is of a class that the schedule had.
+func (j *Judge) tells(s subject, from, to int) bool {
+	if j.lost[from] || j.lost[to] || from == to || s.kind == matrix.Link {
+		return from != to && !j.lost[from] && !j.lost[to]
+	}
+	there, back := Cell{Rail: s.rail, From: uint16(from), To: uint16(to)}, Cell{Rail: s.rail, From: uint16(to), To: uint16(from)}
+	of := j.subjectsOf(there)
+	if !slices.Contains(of, s) {
+		return false
+	}
+	if s.ofHost() {
+		of = append(of, j.subjectsOf(back)...)
+	}
+	_, known := j.levels.of[Class{Rail: s.rail, Trunk: j.cfg.Leaf[from] != j.cfg.Leaf[to]}]
+	return known && !slices.ContainsFunc(of, func(o subject) bool { return o != s && !o.ofHost() && !j.good(o) })
+}
+
+// mostMissing is how often a re-test may bring nothing.
+const mostMissing = 4
+
 // fill lets the good hosts that are left work: all of them where the network is to be busy, else a few as controls.
 func (j *Judge) fill(r *round, good []int, quiet bool) {
-	var left []int
-	for _, h := range good {
-		if r.free(h) {
-			left = append(left, h)
-		}
-	}
-	pairs := len(left) / 2
-	if quiet {
-		pairs = min(pairs, controlPairs)
-	}
-	for i := range pairs {
-		a, b := left[2*i], left[2*i+1]
-		r.add(a, b)
-		r.add(b, a)
+	left := slices.DeleteFunc(slices.Clone(good), func(h int) bool { return r.sends[h] || r.receives[h] })
+	for i := 0; i+1 < len(left) && (!quiet || i < 2*controlPairs); i += 2 {
+		r.add(left[i], left[i+1])
+		r.add(left[i+1], left[i])
 	}
 }
 
 // try weighs the cells of a re-test on one rail.
-func (j *Judge) try(cells []Cell) {
-	if len(cells) == 0 {
-		return
-	}
-	hosts, links := 0, 0
+func (j *Judge) try(cells []Cell, quiet bool) {
+	tried := map[bool]int{} // links, and others
 	for s := range j.subjects {
-		if s.kind == matrix.Link {
-			links++
-		} else {
-			hosts++
-		}
+		tried[s.kind == matrix.Link]++
 	}
-	shift := j.controlLevel(cells)
-	quiet := j.cfg.rounds[cells[0].Round].Alone
+	shift := j.controlLevel(cells, quiet)
 	for _, x := range cells {
 		s, single := j.subjectOf(x)
 		if !single || x.State == matrix.Void || x.State == matrix.Corrupted {
 			continue
 		}
-		t := j.subjects[s]
+		t, link := j.subjects[s], s.kind == matrix.Link
 		e := t.current()
-		if e == nil || (e == &t.quiet) != j.cfg.rounds[x.Round].Alone {
+		if e == nil || (e == &t.quiet) != quiet {
 			continue
 		}
-		tried := hosts
-		if s.kind == matrix.Link {
-			tried = links
-		}
-		accuse, acquit := j.bounds(tried)
 		if x.State == matrix.Missing {
 			// One that was measured between two failures connects intermittently.
 			if e.missing++; e.missing >= 2 && len(e.x) == 0 || e.missing >= mostMissing {
@@ -277,21 +234,19 @@ func (j *Judge) try(cells []Cell) {
 			continue
 		}
 		r := j.levels.residual(x) - shift
-		if s.kind == matrix.Link {
+		if link {
 			r -= j.effectsOf(x)
 		}
 		if math.IsInf(r, 0) || math.IsNaN(r) {
 			continue
 		}
+		accuse, acquit := j.bounds(tried[link])
 		e.x = append(e.x, r)
 		e.sum += max(j.weight(r, accuse, acquit), 0.75*acquit)
-		switch {
-		case e.sum >= accuse:
-			if j.worse(e.x, j.controls[quiet], tried) {
-				e.decision = slow
-			}
-		case e.sum <= acquit:
+		if e.sum <= acquit {
 			e.decision = fine
+		} else if e.sum >= accuse && j.worse(e.x, j.controls[quiet], tried[link]) {
+			e.decision = slow
 		}
 	}
 }
@@ -313,7 +268,7 @@ func (j *Judge) subjectOf(x Cell) (subject, bool) {
 }
 
 // controlLevel is what a re-test as a whole was faster or slower by, seen from cells without a suspect.
-func (j *Judge) controlLevel(cells []Cell) float64 {
+func (j *Judge) controlLevel(cells []Cell, quiet bool) float64 {
 	var good []float64
 	for _, x := range cells {
 		r := j.levels.residual(x)
@@ -326,7 +281,6 @@ func (j *Judge) controlLevel(cells []Cell) float64 {
 	if len(good) >= 2 {
 		shift = stats.Median(good) * float64(len(good)) / float64(len(good)+1)
 	}
-	quiet := j.cfg.rounds[cells[0].Round].Alone
 	for _, r := range good {
 		j.controls[quiet] = append(j.controls[quiet], r-shift)
 	}

@@ -18,18 +18,15 @@ func (j *Judge) Conclude() ([]matrix.Finding, matrix.Judged) {
 	v := matrix.Judged{
 		Sigma: j.levels.sigma, Slow: j.cfg.Slow, Retests: j.retests, Untried: j.links, KnownGood: j.cfg.Hosts, Pairs: j.cfg.Rails * j.cfg.Hosts * (j.cfg.Hosts - 1),
 	}
-	v.Tested, v.Untimed = j.pairs()
+	v.Tested = j.tested()
 	for rail := range j.cfg.Rails {
 		v.KnownGood = min(v.KnownGood, len(j.goodHosts(uint8(rail))))
 	}
 	j.power(&v)
 	findings := slices.Clone(j.bad)
 	for s, t := range j.subjects {
-		switch {
-		case t.loaded.decision != fine:
+		if t.loaded.decision != fine {
 			findings = append(findings, j.finding(s, t))
-		case s.kind == matrix.Link:
-			v.NotReproduced++
 		}
 	}
 	findings = joinSides(findings)
@@ -64,10 +61,8 @@ func (j *Judge) finding(s subject, t *trial) matrix.Finding {
 		f.Verdict = stats.Failure(matrix.Slow, "", "")
 	case t.loaded.decision == slow && t.quiet.decision == fine:
 		f.Verdict = stats.Failure(matrix.SlowUnderLoad, "", "")
-	case len(t.loaded.x) == 0 && len(j.goodHosts(s.rail)) == 0:
-		f.Verdict = stats.Unknown(stats.Unclear, longer, "not tested again: no host is known to be good")
 	case len(t.loaded.x) == 0:
-		f.Verdict = stats.Unknown(stats.Unclear, longer, "not tested again: the run ended before")
+		f.Verdict = stats.Unknown(stats.Unclear, longer, "not tested again: the run ended before, or no host is known to be good")
 	case t.loaded.decision == slow && len(t.quiet.x) == 0:
 		f.Verdict = stats.Unknown(stats.Unclear, longer, "slow on a busy network, not tested alone: the run ended before")
 	default:
@@ -84,29 +79,24 @@ func (e *evidence) shares() stats.Summary {
 	return stats.Summarize(plain.Each(e.x, math.Exp), stats.DefaultConfidence)
 }
 
-// joinSides makes one finding of a host whose sending and receiving sides have the same verdict.
-func joinSides(all []matrix.Finding) []matrix.Finding {
-	type host struct {
-		cause    stats.Cause
-		rail, at int
-	}
-	first := map[host]int{}
-	var out []matrix.Finding
+// joinSides makes one finding, the worse, of a host whose sending and receiving sides have the same verdict.
+func joinSides(all []matrix.Finding) (out []matrix.Finding) {
 	for _, f := range all {
-		if f.Subject != matrix.Sender && f.Subject != matrix.Receiver {
+		twin := func(g matrix.Finding) bool {
+			return g.OfHost() && g.Cause == f.Cause && g.Rail == f.Rail && g.From == f.From
+		}
+		i := -1
+		if f.OfHost() {
+			i = slices.IndexFunc(out, twin)
+		}
+		if i < 0 {
 			out = append(out, f)
 			continue
 		}
-		k := host{f.Cause, f.Rail, f.From}
-		if i, both := first[k]; both {
-			if f.Share() < out[i].Share() {
-				out[i] = f
-			}
-			out[i].Subject = matrix.WholeOf
-			continue
+		if f.Share() < out[i].Share() {
+			out[i] = f
 		}
-		first[k] = len(out)
-		out = append(out, f)
+		out[i].Subject = matrix.WholeOf
 	}
 	return out
 }
