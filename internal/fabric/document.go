@@ -87,29 +87,17 @@ func Conclude(d *report.Document, j *judge.Judge, spec plan.Spec, measure time.D
 	d.Records = records(m, spec, measure)
 }
 
-// explain says why a finding has no figure, or what its sides tell, and how to see it alone.
+// explain says why a flow of a finding failed, and how to see it alone.
 func (c *coordinator) explain(m *matrix.Matrix, f *matrix.Finding) {
 	if f.Word != stats.Fail || f.Subject == matrix.Trunk {
 		return
 	}
-	why := ""
 	for pair, reason := range c.reasons {
-		if !f.OfHost() && pair == [2]int{f.From, f.To} || f.OfHost() && f.Cause == matrix.NotConnected && (pair[0] == f.From || pair[1] == f.From) {
-			why = reason
+		if pair == [2]int{f.From, f.To} || f.OfHost() && f.Cause == matrix.NotConnected && (pair[0] == f.From || pair[1] == f.From) {
+			f.Reason = strings.Trim(f.Reason+"; "+reason, "; ")
+			break
 		}
 	}
-	switch {
-	case why != "":
-	case f.Cause == matrix.Slow && f.Subject == matrix.WholeOf:
-		why = "both directions: PCIe, CPU or the port itself"
-	case f.Cause == matrix.Slow && f.OfHost():
-		why = "one direction: that half of its cable or port"
-	case f.Cause == matrix.SlowUnderLoad && len(m.Rails) > 1:
-		why = "good with this rail alone: congestion on the path, or the rails share a limit (PCIe, memory)"
-	case f.Cause == matrix.SlowUnderLoad:
-		why = "good alone: congestion on the path"
-	}
-	f.Reason = strings.Trim(f.Reason+"; "+why, "; ")
 	f.Settle = c.reproduce(m, *f)
 }
 
@@ -129,14 +117,18 @@ func (c *coordinator) reproduce(m *matrix.Matrix, f matrix.Finding) string {
 	if max(from, to) >= len(c.part) || !matrix.Pasteable(m.Hosts[from].Name) || !matrix.Pasteable(m.Hosts[to].Name) {
 		return ""
 	}
-	tool := "gobw"
+	tool, p := "gobw", c.cfg.Plan
 	if m.Latency {
 		tool = "golat"
 	}
-	command := fmt.Sprintf("%s %s %s -s %d -D 5", tool, c.cfg.Plan.Operation, m.Hosts[to].Name, c.cfg.Plan.Sizes[0])
-	command += plain.When(c.cfg.Plan.QPs > 1, " -q %d", c.cfg.Plan.QPs)
-	command += plain.When(m.Rails[f.Rail] != "", " -d %s", quoted(m.Rails[f.Rail]))
-	return fmt.Sprintf("test it alone with 'gobw serve' at %s, then at %s %s", m.Hosts[to].Name, m.Hosts[from].Name, command)
+	words := []string{tool, string(p.Operation), m.Hosts[to].Name, "-s", fmt.Sprint(p.Sizes[0]), "-D", "5"}
+	if p.QPs > 1 {
+		words = append(words, "-q", fmt.Sprint(p.QPs))
+	}
+	if rail := m.Rails[f.Rail]; rail != "" {
+		words = append(words, "-d", plain.Text(rail))
+	}
+	return fmt.Sprintf("test it alone with 'gobw serve' at %s, then at %s %s", m.Hosts[to].Name, m.Hosts[from].Name, plain.JoinWords(words))
 }
 
 // Checks are the verdicts on each host, on the paths that are not good, and on what the run could see.
@@ -176,14 +168,6 @@ func Checks(d *report.Document) []report.Check {
 	return append(out, seen)
 }
 
-// quoted is a word as a shell takes it, whatever is in it.
-func quoted(word string) string {
-	if matrix.Pasteable(strings.ReplaceAll(word, "@", ".")) {
-		return word
-	}
-	return "'" + strings.ReplaceAll(plain.Text(word), "'", `'\''`) + "'"
-}
-
 // Records of one run.
 const (
 	mostRuns      = 10      // of each series: the scheduled rounds are divided into so many blocks of time
@@ -191,21 +175,17 @@ const (
 	leastForALink = 4       // rounds in which a link must have been measured to be a series
 )
 
-// records are the figures that comparisons, gates and trends work on, as of any other test: the median of what each class of paths,
-// each host as a sender and as a receiver, and each link that was measured often has moved in a block of rounds. A block is a run:
-// rounds are repetitions in time, hosts are none.
+// series are cells whose figures belong together: of a class of paths, of a host as a sender or a receiver, or of a link.
+type series struct {
+	side       string // "", "sending", "receiving" or "link"
+	rail, fan  int
+	path, node string
+}
+
+// records are the figures that comparisons, gates and trends work on, as of any other test: the median of what each series has moved in
+// a block of rounds. A block is a run: rounds are repetitions in time, hosts are none.
 func records(m *matrix.Matrix, spec plan.Spec, measure time.Duration) []report.Record {
-	const whole, sending, receiving, link = 0, 1, 2, 3
-	type series struct {
-		side, rail, fan int
-		path, host      string
-	}
-	scheduled := 0
-	for _, r := range m.Rounds {
-		if !r.Retest {
-			scheduled++
-		}
-	}
+	scheduled := len(m.Rounds) - m.Retests()
 	runs := max(1, min(mostRuns, scheduled, mostSeries/max(2*len(m.Hosts)*len(m.Rails), 1)))
 	values := map[series][][]float64{}
 	c := &m.Cells
@@ -213,11 +193,11 @@ func records(m *matrix.Matrix, spec plan.Spec, measure time.Duration) []report.R
 		if !m.Scheduled(i) {
 			continue
 		}
-		fan := m.Rounds[c.Round[i]].FanIn
+		rail, fan := c.Rail[i], m.Rounds[c.Round[i]].FanIn
 		from, to := m.Hosts[c.From[i]].Called(), m.Hosts[c.To[i]].Called()
-		of := []series{{whole, c.Rail[i], fan, m.Path(c.From[i], c.To[i]), ""}}
+		of := []series{{rail: rail, fan: fan, path: m.Path(c.From[i], c.To[i])}}
 		if fan <= 1 {
-			of = append(of, series{sending, c.Rail[i], 0, "", from}, series{receiving, c.Rail[i], 0, "", to}, series{link, c.Rail[i], 0, "", from + " -> " + to})
+			of = append(of, series{side: "sending", rail: rail, node: from}, series{side: "receiving", rail: rail, node: to}, series{side: "link", rail: rail, node: from + " -> " + to})
 		}
 		for _, s := range of {
 			if values[s] == nil {
@@ -228,22 +208,14 @@ func records(m *matrix.Matrix, spec plan.Spec, measure time.Duration) []report.R
 		}
 	}
 	maps.DeleteFunc(values, func(s series, blocks [][]float64) bool {
-		return s.side == link && len(slices.Concat(blocks...)) < leastForALink
-	})
-	keys := slices.SortedFunc(maps.Keys(values), func(a, b series) int {
-		return cmp.Or(cmp.Compare(a.side, b.side), cmp.Compare(a.rail, b.rail), cmp.Compare(a.fan, b.fan), cmp.Compare(a.path, b.path), cmp.Compare(a.host, b.host))
+		return s.side == "link" && len(slices.Concat(blocks...)) < leastForALink
 	})
 	var out []report.Record
-	for _, s := range keys {
-		run := 0
-		for _, block := range values[s] {
-			if len(block) == 0 {
-				continue
-			}
-			run++
-			r := report.Record{DurationTest: true, Seconds: measure.Seconds(), Run: run, Plan: report.Plan{
+	for _, s := range slices.SortedFunc(maps.Keys(values), series.compare) {
+		for run, block := range slices.DeleteFunc(values[s], func(block []float64) bool { return len(block) == 0 }) {
+			r := report.Record{DurationTest: true, Seconds: measure.Seconds(), Run: run + 1, Plan: report.Plan{
 				Operation: string(spec.Operation), Kind: string(spec.Kind), Transport: spec.Transport.String(), Direction: "both", SizeBytes: uint64(spec.Sizes[0]),
-				QPs: max(spec.QPs, 1), Pattern: m.Pattern, Rail: m.Rail(s.rail), Path: s.path, Node: s.host, Side: []string{"", "sending", "receiving", "link"}[s.side], FanIn: s.fan,
+				QPs: max(spec.QPs, 1), Pattern: m.Pattern, Rail: m.Rail(s.rail), Path: s.path, Node: s.node, Side: s.side, FanIn: s.fan,
 			}}
 			v := stats.Median(block)
 			if m.Latency { // the median of the cells' medians, and no more
@@ -255,4 +227,11 @@ func records(m *matrix.Matrix, spec plan.Spec, measure time.Duration) []report.R
 		}
 	}
 	return out
+}
+
+// compare orders series: paths first, then hosts, then links.
+func (s series) compare(o series) int {
+	sides := []string{"", "sending", "receiving", "link"}
+	return cmp.Or(cmp.Compare(slices.Index(sides, s.side), slices.Index(sides, o.side)), cmp.Compare(s.rail, o.rail), cmp.Compare(s.fan, o.fan),
+		cmp.Compare(s.path, o.path), cmp.Compare(s.node, o.node))
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -227,6 +228,11 @@ func (m *Matrix) Scheduled(cell int) bool {
 	return m.Cells.State[cell] == int(Measured) && !m.Rounds[m.Cells.Round[cell]].Retest
 }
 
+// Retests is how many rounds tested suspects again.
+func (m *Matrix) Retests() int {
+	return len(slices.DeleteFunc(slices.Clone(m.Rounds), func(r Round) bool { return !r.Retest }))
+}
+
 // Took is how many hosts took part to the end.
 func (m *Matrix) Took() int {
 	return len(slices.DeleteFunc(slices.Clone(m.Hosts), func(h Host) bool { return h.Word != stats.Pass }))
@@ -236,75 +242,48 @@ func (m *Matrix) Took() int {
 type Incast struct {
 	FanIn, Receivers int
 	Receiver         float64 // median over receivers of the sum, bits/s
-	Least            float64 // of one sender
-	Failed           int     // flows
 }
 
-// Incast sums the flows of each receiver in the rounds whose point that is.
+// Incast sums the flows of each receiver in the rounds whose point that is. What failed has brought nothing.
 func (m *Matrix) Incast() []Incast {
 	type place struct{ round, rail, to int }
-	sums := map[place][]float64{}
-	failed := map[int]int{}
+	sums := map[place]float64{}
 	c := &m.Cells
 	for i := range c.Len() {
-		if r := m.Rounds[c.Round[i]]; r.FanIn == 0 || r.Retest {
-			continue
-		}
-		at := place{c.Round[i], c.Rail[i], c.To[i]}
-		if c.State[i] == int(Measured) {
-			sums[at] = append(sums[at], c.Value[i])
-		} else {
-			failed[m.Rounds[at.round].FanIn]++
-			sums[at] = append(sums[at], 0)
+		if r := m.Rounds[c.Round[i]]; r.FanIn > 0 && !r.Retest {
+			sums[place{c.Round[i], c.Rail[i], c.To[i]}] += c.Value[i]
 		}
 	}
-	totals, least := map[int][]float64{}, map[int]float64{}
-	for at, flows := range sums {
-		fan, sum := m.Rounds[at.round].FanIn, 0.0
-		for _, v := range flows {
-			sum += v
-			if before, seen := least[fan]; v > 0 && (!seen || v < before) {
-				least[fan] = v
-			}
-		}
+	totals := map[int][]float64{}
+	for at, sum := range sums {
+		fan := m.Rounds[at.round].FanIn
 		totals[fan] = append(totals[fan], sum)
 	}
 	var out []Incast
-	for fan, of := range totals {
-		out = append(out, Incast{FanIn: fan, Receivers: len(of), Receiver: stats.Median(of), Least: least[fan], Failed: failed[fan]})
+	for _, fan := range slices.Sorted(maps.Keys(totals)) {
+		out = append(out, Incast{FanIn: fan, Receivers: len(totals[fan]), Receiver: stats.Median(totals[fan])})
 	}
-	slices.SortFunc(out, func(a, b Incast) int { return cmp.Compare(a.FanIn, b.FanIn) })
 	return out
 }
 
-// Spread is the distribution of the scheduled cells of one rail and path.
-type Spread struct {
-	Rail                         int
-	Path                         string
-	N                            int
-	Least, P1, Median, P99, Most float64
-}
-
-// Spreads are those of all rails and paths in which a flow was measured alone.
-func (m *Matrix) Spreads() []Spread {
-	type class struct {
-		rail int
-		path string
-	}
-	values := map[class][]float64{}
+// Spreads are the scheduled cells in which a flow was measured alone, by rail and path, each in order.
+func (m *Matrix) Spreads() []map[string][]float64 {
+	out := make([]map[string][]float64, len(m.Rails))
 	c := &m.Cells
 	for i := range c.Len() {
-		if m.Scheduled(i) && m.Rounds[c.Round[i]].FanIn <= 1 {
-			k := class{c.Rail[i], m.Path(c.From[i], c.To[i])}
-			values[k] = append(values[k], c.Value[i])
+		if !m.Scheduled(i) || m.Rounds[c.Round[i]].FanIn > 1 {
+			continue
+		}
+		of, path := &out[c.Rail[i]], m.Path(c.From[i], c.To[i])
+		if *of == nil {
+			*of = map[string][]float64{}
+		}
+		(*of)[path] = append((*of)[path], c.Value[i])
+	}
+	for _, paths := range out {
+		for _, values := range paths {
+			slices.Sort(values)
 		}
 	}
-	var out []Spread
-	for k, v := range values {
-		slices.Sort(v)
-		at := func(share float64) float64 { return v[min(int(share*float64(len(v))), len(v)-1)] }
-		out = append(out, Spread{k.rail, k.path, len(v), v[0], at(0.01), at(0.5), at(0.99), v[len(v)-1]})
-	}
-	slices.SortFunc(out, func(a, b Spread) int { return cmp.Or(cmp.Compare(a.Rail, b.Rail), -cmp.Compare(a.Path, b.Path)) })
 	return out
 }

@@ -3,6 +3,7 @@ package render
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -91,13 +92,13 @@ func (m hostMatrix) line(checks []report.Check) string {
 	default:
 		parts = append(parts, "nothing bad found")
 	}
-	scheduled := len(slices.DeleteFunc(slices.Clone(m.Rounds), func(r matrix.Round) bool { return r.Retest }))
+	scheduled := len(m.Rounds) - m.Retests()
 	if scheduled < m.Planned {
 		parts = append(parts, fmt.Sprintf("after %d of %d rounds", scheduled, m.Planned))
 	}
 	word := stats.Gravest(plain.Each(checks, func(c report.Check) stats.Word { return c.Word })...)
 	return fmt.Sprintf("%s: %s. %d of %s, %s, %s and %s.", word.Headline(), strings.Join(parts, ", "), m.Took(),
-		plain.Plural(len(m.Hosts), "host"), plain.Plural(len(m.Rails), "rail"), plain.Plural(scheduled, "round"), plain.Plural(len(m.Rounds)-scheduled, "re-test"))
+		plain.Plural(len(m.Hosts), "host"), plain.Plural(len(m.Rails), "rail"), plain.Plural(scheduled, "round"), plain.Plural(m.Retests(), "re-test"))
 }
 
 // mostAdvice is how many things are advised, and of how many hosts each is told.
@@ -113,7 +114,7 @@ func (m hostMatrix) advice(d *report.Document) []string {
 	for _, c := range d.Checks {
 		blamed[c.Point] = blamed[c.Point] && c.Word != stats.Pass
 	}
-	var named, odd, order, out []string
+	var named, order, out []string
 	where := map[string][]string{}
 	for _, c := range d.Checks {
 		switch subject := matrix.SubjectOf(c.Expression); {
@@ -122,8 +123,6 @@ func (m hostMatrix) advice(d *report.Document) []string {
 		case subject != matrix.WholeOf || c.Word != stats.Fail || !blamed[c.Point]:
 		case matrix.Pasteable(c.Point):
 			named = plain.AddNew(named, c.Point)
-		default:
-			odd = plain.AddNew(odd, c.Point)
 		}
 		if c.Settle != "" {
 			order = plain.AddNew(order, c.Settle)
@@ -134,9 +133,6 @@ func (m hostMatrix) advice(d *report.Document) []string {
 		list := strings.Join(named, ",")
 		out = append(out, "For the next job:    --exclude="+list,
 			fmt.Sprintf("To drain (not run):  scontrol update nodename=%s state=drain reason=\"gobw fabric %s\"", list, d.Started.UTC().Format(time.DateOnly)))
-	}
-	if len(odd) > 0 {
-		out = append(out, fmt.Sprintf("Left out of these commands, because the names are not host names: %q", odd))
 	}
 	for _, what := range order[:min(len(order), mostAdvice)] {
 		who := where[what]
@@ -167,12 +163,10 @@ func (m hostMatrix) value(v float64) string {
 }
 
 func (m hostMatrix) incastGrid() table {
-	g := table{Title: "Incast (Gb/s)", Header: []string{"senders", "times", "receiver gets", "against one sender", "least sender", "failed flows"}, keys: 1}
+	g := table{Title: "Incast (Gb/s)", Header: []string{"senders", "times", "receiver gets", "against one sender"}, keys: 1}
 	all := m.Incast()
 	for _, i := range all {
-		g.Rows = append(g.Rows, []string{
-			strconv.Itoa(i.FanIn), strconv.Itoa(i.Receivers), m.value(i.Receiver), matrix.Percent(i.Receiver / max(all[0].Receiver, 1)), m.value(i.Least), strconv.Itoa(i.Failed),
-		})
+		g.Rows = append(g.Rows, []string{strconv.Itoa(i.FanIn), strconv.Itoa(i.Receivers), m.value(i.Receiver), matrix.Percent(i.Receiver / max(all[0].Receiver, 1))})
 	}
 	if k := matrix.Knee(all); k > 0 {
 		g.Notes = append(g.Notes, fmt.Sprintf("With %d senders or more, a receiver gets less than 90 %% of the best.", k))
@@ -185,8 +179,14 @@ func (m hostMatrix) spreads() table {
 	if m.Latency {
 		g.Title = "Median latency of a pair (us)"
 	}
-	for _, s := range m.Spreads() {
-		g.Rows = append(g.Rows, []string{s.Path, m.Rail(s.Rail), strconv.Itoa(s.N), m.value(s.Least), m.value(s.P1), m.value(s.Median), m.value(s.P99), m.value(s.Most)})
+	for rail, paths := range m.Spreads() {
+		for _, path := range slices.Sorted(maps.Keys(paths)) {
+			row := []string{path, m.Rail(rail), strconv.Itoa(len(paths[path]))}
+			for _, share := range []float64{0, 0.01, 0.5, 0.99, 1} {
+				row = append(row, m.value(paths[path][min(int(share*float64(len(paths[path]))), len(paths[path])-1)]))
+			}
+			g.Rows = append(g.Rows, row)
+		}
 	}
 	return g
 }

