@@ -34,7 +34,6 @@ type AgentConfig struct {
 	Note    func(string) // told what is waited for, and that rank 0 was found; nil: nobody
 	// Dial connects to a place; nil: over TCP.
 	Dial func(ctx context.Context, place string) (net.Conn, error)
-	skew time.Duration // of this host's clock, in tests
 }
 
 const (
@@ -120,9 +119,7 @@ func meetRankZero(ctx context.Context, cfg AgentConfig, place string) (*frame.Se
 		return nil, err
 	}
 	s := frame.New(conn, frame.Options{Dialled: true, Bears: orphanAfter, Token: cfg.Key})
-	h := cfg.Hello
-	h.Now = time.Now().Add(cfg.skew)
-	more, err := json.Marshal(h)
+	more, err := json.Marshal(cfg.Hello)
 	if err == nil {
 		_, err = s.Meet(ctx, frame.Hello{Program: cfg.Version, More: more}, 2*dialWithin)
 	}
@@ -156,8 +153,17 @@ func explain(place string, err error) error {
 	return fmt.Errorf("%s: %w", place, err)
 }
 
-func (a *agent) run(ctx context.Context) (string, error) {
+// partingTime is how long a rank that was told to stop waits for rank 0 to say so: a job that is cancelled signals all at
+// once, and rank 0 is to save a run that was stopped, not one whose hosts have gone.
+const partingTime = 2 * time.Second
+
+func (a *agent) run(stopped context.Context) (string, error) {
+	ctx, cancel := context.WithCancelCause(context.WithoutCancel(stopped))
+	defer context.AfterFunc(stopped, func() {
+		time.AfterFunc(partingTime, func() { cancel(context.Cause(stopped)) })
+	})()
 	defer func() {
+		cancel(nil)
 		a.session.Abandon()
 		for _, w := range a.workers {
 			_ = w.Close()

@@ -1,6 +1,7 @@
 package fabric
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
@@ -223,6 +224,7 @@ func (c *coordinator) each() time.Duration { return lead + c.cfg.Measure + tail 
 // plan chooses the rounds for the hosts that take part: seven tenths of the time are theirs, the rest is for re-tests.
 func (c *coordinator) plan() {
 	j := c.cfg.Judge
+	slices.SortStableFunc(c.part, func(a, b *host) int { return cmp.Compare(a.Leaf, b.Leaf) })
 	j.Leaf, c.leaves = numberLeaves(plain.Each(c.part, func(h *host) string { return h.Leaf }))
 	rounds := int(c.cfg.Time / c.each())
 	c.schedule = schedule.New(c.cfg.Pattern, len(c.part), rounds*7/10, j.Seed)

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"net/netip"
 	"slices"
 	"strings"
@@ -125,11 +124,8 @@ func (c *coordinator) comes(p *peer) {
 		c.refuse(p, fmt.Sprintf("it is %s, rank 0 is %s: run the same on all hosts", bounded(p.program), c.cfg.Version))
 		return
 	}
-	if off := time.Since(said.Now).Seconds(); math.Abs(off) > 2 {
-		h.note("its clock differs from rank 0's by %.1f s; only the times in logs are wrong", -off)
-	}
-	for _, w := range said.Warnings {
-		h.note("%s", w)
+	if said.CPUs == 1 {
+		h.note("this rank may run on one CPU only: give it more (srun -c 4, or --exclusive), or its own figures will suffer")
 	}
 	h.peer = p
 	p.start(func(o *Orders, a *Answer, gone error) {

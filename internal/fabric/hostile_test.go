@@ -128,7 +128,7 @@ func TestARunEnds(t *testing.T) {
 func TestHelloIsBounded(t *testing.T) {
 	o, err := run{ranks: 4, agent: func(rank int, c *AgentConfig) bool {
 		if rank == 3 {
-			c.Hello.Warnings = []string{strings.Repeat("x", frame.Short)}
+			c.Hello.Leaf = strings.Repeat("x", frame.Short)
 		}
 		return true
 	}}.run(t)

@@ -5,8 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"net"
-	"net/netip"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/gobw/gobw/internal/control"
@@ -25,12 +25,14 @@ type listener struct {
 	version string
 	note    func(string, ...any)
 
-	visitors admission.Visitors
-	mu       sync.Mutex
-	lastNote time.Time
+	visitors  admission.Visitors
+	strangers atomic.Uint32
 }
 
-const proveWithin = 5 * time.Second
+const (
+	proveWithin   = 5 * time.Second
+	mostStrangers = 100 // of whom the user is told
+)
 
 // sameSecret is what helps those who do not know this run's key.
 const sameSecret = "set the same GOBW_FABRIC_SECRET at all ranks"
@@ -65,7 +67,9 @@ func (s *listener) meet(v *admission.Visitor) {
 			if errors.Is(err, frame.ErrWrongToken) || errors.Is(err, frame.ErrNoToken) {
 				err = errors.New("another secret, or another job: " + sameSecret)
 			}
-			s.refused(v.From, err)
+			if s.strangers.Add(1) <= mostStrangers {
+				s.note("refused %s: %v", v.From, err)
+			}
 			session.End(frame.KindError, err.Error(), false)
 		}
 		session.Abandon()
@@ -75,19 +79,6 @@ func (s *listener) meet(v *admission.Visitor) {
 	case s.met <- p:
 	case <-s.ctx.Done():
 		session.Abandon()
-	}
-}
-
-// refused tells the user of a stranger, at most once a second.
-func (s *listener) refused(from netip.AddrPort, err error) {
-	s.mu.Lock()
-	quiet := time.Since(s.lastNote) < time.Second
-	if !quiet {
-		s.lastNote = time.Now()
-	}
-	s.mu.Unlock()
-	if !quiet {
-		s.note("refused %s: %v", from, err)
 	}
 }
 

@@ -37,14 +37,11 @@ const (
 
 // Hello is who an agent is.
 type Hello struct {
-	Rank  int       `json:"rank"` // -1: by its host's name
-	Host  string    `json:"host"`
-	Place string    `json:"place"` // the same for two processes that share a host's network
-	Leaf  string    `json:"leaf,omitempty"`
-	Now   time.Time `json:"now"`
-
-	CPUs     int      `json:"cpus,omitempty"` // that this process may run on
-	Warnings []string `json:"warnings,omitempty"`
+	Rank  int    `json:"rank"` // -1: by its host's name
+	Host  string `json:"host"`
+	Place string `json:"place"` // the same for two processes that share a host's network
+	Leaf  string `json:"leaf,omitempty"`
+	CPUs  int    `json:"cpus,omitempty"` // that this process may run on
 }
 
 // Orders are what the rails of an agent are to do next, all at once.

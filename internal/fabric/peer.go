@@ -81,12 +81,12 @@ func (p *peer) exchange(ctx context.Context, o *Orders) (*Answer, error) {
 	return &a, err
 }
 
-// partingTime is how long an agent may take to hear that the run is over: a stopped one must not hold anybody.
-const partingTime = time.Second
+// farewell is how long an agent may take to hear that the run is over: a stopped one must not hold anybody.
+const farewell = time.Second
 
 // end says why the conversation is over; it returns when nothing of it is left.
 func (p *peer) end(kind, why string) {
-	late := time.AfterFunc(partingTime, func() { _ = p.session.Conn.Close() })
+	late := time.AfterFunc(farewell, func() { _ = p.session.Conn.Close() })
 	defer late.Stop()
 	if p.stop != nil {
 		p.stop(errOver)

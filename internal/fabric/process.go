@@ -16,7 +16,7 @@ type Process struct {
 	Command []string
 
 	*child.Process
-	opened Order // which a process that is started anew is given again
+	ended string // why the process is no more
 }
 
 const (
@@ -59,7 +59,8 @@ func (p *Process) ask(ctx context.Context, o Order) (r Rail) {
 	if said, _, _ := strings.Cut(words.String(), "\n"); said != "" {
 		state += ": " + said
 	}
-	return Rail{Error: fmt.Sprintf("the measuring process ended (%s): %v", state, err)}
+	p.ended = fmt.Sprintf("the measuring process ended (%s): %v", state, err)
+	return Rail{Error: p.ended}
 }
 
 // reap waits for a process that has been told to end.
@@ -73,30 +74,19 @@ func (p *Process) reap() string {
 	return "exit status 0"
 }
 
-// Do implements [Worker]. A process that has ended since its device was opened is started anew for the next round.
-func (p *Process) Do(ctx context.Context, o Order) (r Rail) {
-	orders := []Order{o}
-	if o.Open != nil {
-		p.opened = o
-	}
-	if p.Process == nil {
-		if o.Go != nil {
-			return Rail{Error: "the measuring process has ended"}
-		}
+// Do implements [Worker]. The process is started by its first order, and not again.
+func (p *Process) Do(ctx context.Context, o Order) Rail {
+	if p.Process == nil && p.ended == "" {
 		process, err := child.Start(p.Command...)
 		if err != nil {
 			return Rail{Error: err.Error()}
 		}
-		if p.Process = process; o.Open == nil {
-			orders = []Order{p.opened, o}
-		}
+		p.Process = process
 	}
-	for _, o := range orders {
-		if r = p.ask(ctx, o); r.Error != "" {
-			break
-		}
+	if p.Process == nil {
+		return Rail{Error: p.ended}
 	}
-	return r
+	return p.ask(ctx, o)
 }
 
 // Close ends the process.

@@ -21,7 +21,7 @@ type Matrix struct {
 	Rounds   []Round   `json:"rounds"`
 	Rails    []string  `json:"rails"`            // devices; rail k of a host meets rail k of the others
 	Leaves   []string  `json:"leaves,omitempty"` // leaf switches; none: all hosts share one
-	Hosts    []Host    `json:"hosts"`            // those that took part first: cells and findings name them by their place
+	Hosts    []Host    `json:"hosts"`            // those that took part first, leaf by leaf: cells and findings name them by their place
 	Cells    Cells     `json:"cells"`
 	Findings []Finding `json:"findings"`
 	Judged   Judged    `json:"judged"`

@@ -107,21 +107,17 @@ const mostAdvice = 8
 // advice is what an operator does next. Nothing of it is run. Names that are none for a host do not come into a command; where no round
 // was run, and of a good host on which a rank too many was started, nothing is held against a host.
 func (m hostMatrix) advice(d *report.Document) []string {
-	blamed := map[string]bool{}
-	for _, h := range m.Hosts {
-		blamed[h.Name] = h.Name != "" && len(m.Rounds) > 0
-	}
-	for _, c := range d.Checks {
-		blamed[c.Point] = blamed[c.Point] && c.Word != stats.Pass
-	}
 	var named, order, out []string
-	where := map[string][]string{}
+	good, where := map[string]bool{}, map[string][]string{}
 	for _, c := range d.Checks {
-		switch subject := matrix.SubjectOf(c.Expression); {
-		case c.Word == stats.Pass || subject == "":
+		good[c.Point] = good[c.Point] || c.Word == stats.Pass
+	}
+	for _, c := range d.Checks {
+		subject := matrix.SubjectOf(c.Expression)
+		if c.Word == stats.Pass || subject == "" {
 			continue
-		case subject != matrix.WholeOf || c.Word != stats.Fail || !blamed[c.Point]:
-		case matrix.Pasteable(c.Point):
+		}
+		if subject == matrix.WholeOf && c.Word == stats.Fail && len(m.Rounds) > 0 && !good[c.Point] && matrix.Pasteable(c.Point) {
 			named = plain.AddNew(named, c.Point)
 		}
 		if c.Settle != "" {
@@ -222,7 +218,7 @@ const (
 	asExpected   = 0.03 // a share this near has none
 )
 
-// heatMap shows who sends (rows) to whom (columns), leaf by leaf: the share of what is expected, in the scheduled rounds. Where
+// heatMap shows who sends (rows) to whom (columns), in the order of the hosts: the share of what is expected, in the scheduled rounds. Where
 // hosts share a row, the worst of their cells is shown.
 func (m hostMatrix) heatMap(rail int) *plot.HeatMap {
 	order, place := m.rows()
@@ -279,27 +275,17 @@ func shareCell(share float64, where string, numbered bool) plot.Cell { //nolint:
 	return c
 }
 
-// rows are the names of the heat map's rows, leaf by leaf in the order of the leaves' first hosts, and the row of each host.
-func (m hostMatrix) rows() (names []string, place []int) {
-	first := map[string]int{}
-	var order []int
+// rows are the names of the heat map's rows, and the row of each host.
+func (m hostMatrix) rows() (names []string, row []int) {
+	each := (len(m.Hosts) + mostPlaces - 1) / mostPlaces
 	for i, h := range m.Hosts {
-		if _, known := first[h.Leaf]; !known {
-			first[h.Leaf] = i
-		}
-		order = append(order, i)
-	}
-	slices.SortStableFunc(order, func(a, b int) int { return first[m.Hosts[a].Leaf] - first[m.Hosts[b].Leaf] })
-	each := (len(order) + mostPlaces - 1) / mostPlaces
-	place = make([]int, len(order))
-	for k, i := range order {
-		if k%max(each, 1) == 0 {
-			names = append(names, m.Hosts[i].Called())
-			if last := min(k+each, len(order)) - 1; last > k {
-				names[len(names)-1] += " … " + m.Hosts[order[last]].Called()
+		if i%each == 0 {
+			names = append(names, h.Called())
+			if last := min(i+each, len(m.Hosts)) - 1; last > i {
+				names[len(names)-1] += " … " + m.Hosts[last].Called()
 			}
 		}
-		place[i] = len(names) - 1
+		row = append(row, len(names)-1)
 	}
-	return names, place
+	return names, row
 }

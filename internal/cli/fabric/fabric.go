@@ -9,7 +9,6 @@ import (
 	"net"
 	"os"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -69,9 +68,7 @@ func run(ctx context.Context, out output.Streams, c config) error {
 		return takePart(ctx, out, c, me, key, places(id.Rendezvous, port))
 	case id.Rank > 0:
 		// Rank 0 alone returns the verdict. A rank that fails is named in it, and must not end the others (srun -K).
-		patient, stop := outlive(ctx, partingTime)
-		defer stop()
-		if _, err := part(patient, c, me, key, places(id.Rendezvous, port), nil); err != nil && ctx.Err() == nil {
+		if _, err := part(ctx, c, me, key, places(id.Rendezvous, port), nil); err != nil && ctx.Err() == nil {
 			fmt.Fprintf(out.Err, "gobw fabric: rank %d on %s: %v\n", id.Rank, me.Host, err)
 		}
 		return nil
@@ -135,23 +132,6 @@ func (c *config) own(me fabric.Hello) *fabric.Hello {
 		me.Host = c.hosts[me.Rank]
 	}
 	return &me
-}
-
-// partingTime is how long a rank that was told to stop waits for rank 0 to say so: a job that is cancelled signals all at
-// once, and rank 0 is to save a run that was stopped, not one whose hosts have gone.
-const partingTime = 2 * time.Second
-
-// outlive is a context that ends so much later than another.
-func outlive(ctx context.Context, by time.Duration) (context.Context, context.CancelFunc) {
-	later, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
-	stop := context.AfterFunc(ctx, func() {
-		select {
-		case <-time.After(by):
-			cancel(context.Cause(ctx))
-		case <-later.Done():
-		}
-	})
-	return later, func() { stop(); cancel(nil) }
 }
 
 // defaultPort is where rank 0 listens unless it is told; with a launcher it is one of so many ports from there on, by the job, because

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"net/netip"
 	"os"
 	"runtime"
@@ -24,7 +23,7 @@ func hello(id fabric.Identity) fabric.Hello {
 	if err != nil {
 		host = "unknown"
 	}
-	h := fabric.Hello{Rank: id.Rank, Host: cmp.Or(id.Host, host), Leaf: cmp.Or(os.Getenv("GOBW_LEAF"), id.Leaf), CPUs: runtime.NumCPU(), Warnings: warnings()}
+	h := fabric.Hello{Rank: id.Rank, Host: cmp.Or(id.Host, host), Leaf: cmp.Or(os.Getenv("GOBW_LEAF"), id.Leaf), CPUs: runtime.NumCPU()}
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	network, err2 := os.Readlink("/proc/self/ns/net")
 	if err == nil && err2 == nil { // two ranks there would measure each other's noise
@@ -41,18 +40,6 @@ func part(ctx context.Context, c config, h fabric.Hello, key []byte, places []st
 			return &fabric.Process{Command: append([]string{"fabric", "--worker"}, c.deviceFlags.Words()...)}
 		},
 	})
-}
-
-// warnings are what of this host may keep its figures low.
-func warnings() (out []string) {
-	if runtime.NumCPU() == 1 {
-		out = append(out, "this rank may run on one CPU only: give it more (srun -c 4, or --exclusive), or its own figures will suffer")
-	}
-	const need = 64 << 20
-	if locked := machine.LockedLimit(); locked >= 0 && locked < need && os.Geteuid() != 0 {
-		out = append(out, fmt.Sprintf("the limit of locked memory is %d KiB: a NIC may refuse to register buffers; raise LimitMEMLOCK of slurmd, or ulimit -l", locked>>10))
-	}
-	return out
 }
 
 // work is the measuring process.
