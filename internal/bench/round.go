@@ -177,7 +177,7 @@ func (r *run) part(ctx context.Context, rd plan.Round, n, count uint64, rec *job
 	r.quiet.Watch()
 	d := drive.New(drive.Task{
 		Plan: r.plan, Round: rd, Job: j, Runner: runner, Session: r.session, Devices: r.rails,
-		Limits: r.limit(rd, count), PerNs: r.perNs, Endless: r.endless(), Records: len(r.result.Records), Progress: r.o.Progress,
+		Limits: r.limit(rd, count), PerNs: r.perNs, Progress: r.o.Progress,
 	})
 	err = d.Run(ctx)
 	x.hurt = x.hurt.Plus(r.quiet.Counted())

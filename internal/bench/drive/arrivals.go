@@ -1,6 +1,7 @@
 package drive
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/gobw/gobw/verbs"
@@ -66,6 +67,19 @@ func (d *Driver) stalled(now, limit job.Ticks) bool {
 	c := d.Devices.Counters() // names of the kernel's rxe and of roce; other devices are fast
 	packets, naks := c["sent_pkts"]+c["rcvd_pkts"], c["rnr_nak_retry_err"]+c["rcvd_rnr_err"]
 	return d.stall.lasts(now, d.Trace.lastChange, limit/2, mostExtensions*limit, packets, naks, true)
+}
+
+// stalledSince is a test in which nothing moves although both ends live.
+func (d *Driver) stalledSince(last, now job.Ticks) error {
+	fix := "the two ends may run different tests (size, operation, iterations, who sends): give both the same flags; or UDP port 4791 is blocked: run 'gobw doctor HOST'"
+	if d.Spec.Transport != verbs.RC {
+		fix = "a lost datagram ends a ping-pong, and receivers that are too slow lose many: use -c RC, or more receives (-r)"
+	}
+	waited := time.Duration(float64(now-last) / d.PerNs).Round(time.Second / 10)
+	return &verbs.Error{
+		Verb: "measure", Err: fmt.Errorf("nothing moved for %v: %d messages posted, %d complete, %d received", waited, d.p.Posted, d.p.Completed, d.p.Received),
+		Fix: fix,
+	}
 }
 
 // expected is how many messages will arrive in all; 0: nobody knows.

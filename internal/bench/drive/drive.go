@@ -36,8 +36,6 @@ type Task struct {
 	Devices  Devices
 	Limits   Limits
 	PerNs    float64        // ticks
-	Endless  bool           // the ends do not meet after the job
-	Records  int            // made before, for progress
 	Progress func(Progress) // told about ten times a second; nil: nobody wants to know
 }
 
@@ -126,7 +124,8 @@ func (d *Driver) Run(ctx context.Context) (err error) {
 	for {
 		done, err := d.work(watch)
 		if done && !d.ended && err == nil {
-			if err = d.end(); err == nil && (d.Session == nil || d.peerDone || d.Endless) {
+			endless := d.Spec.Infinite && !d.Ours // the ends do not meet after the job
+			if err = d.end(); err == nil && (d.peerDone || endless) {
 				return nil
 			}
 		}
@@ -326,7 +325,7 @@ func (d *Driver) lookAround(watch context.Context, now job.Ticks) error {
 		limit *= 3 // a stock peer measures its CPU's frequency first, and tells nobody
 	}
 	if !d.Limits.Passive && (d.final == nil || d.owed()) && d.stalled(now, limit) {
-		return &StallError{For: time.Duration(float64(now-d.Trace.lastChange) / d.PerNs), Transport: d.Spec.Transport, Progress: d.p}
+		return d.stalledSince(d.Trace.lastChange, now)
 	}
 	return nil
 }

@@ -39,10 +39,8 @@ func (d *Driver) meet(ctx context.Context) {
 	go func() { d.synced <- d.Session.Sync(ctx, control.PhaseDone, d.Round.Size, d.Round.Last) }()
 }
 
+// pollSync looks whether the peer is done.
 func (d *Driver) pollSync() error {
-	if d.synced == nil || d.peerDone {
-		return nil
-	}
 	select {
 	case err := <-d.synced:
 		d.peerDone = true
