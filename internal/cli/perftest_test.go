@@ -153,9 +153,9 @@ func TestPerftestAround(t *testing.T) {
 			[]string{`\thw_counters/sent_pkts=\d+\n`},
 		},
 		{
-			"ib_read_bw -s 4096 -n 100 -W rcvd_pkts --data_validation",
-			[]string{`\trcvd_pkts=\d{3}`, "VALIDATION: PASSED - 100 chunks, 409600 bytes\n"},
-			[]string{`\trcvd_pkts=\d`, "VALIDATION: PASSED"},
+			"ib_read_bw -s 4096 -n 100 -W rcvd_pkts",
+			[]string{`\trcvd_pkts=\d{3}`},
+			[]string{`\trcvd_pkts=\d`},
 		},
 		{
 			"ib_write_bw -s 4096 -n 100 --wait_destroy 1 --disable_numa",

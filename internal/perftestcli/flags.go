@@ -18,6 +18,7 @@ type perftestFlag struct {
 	short     byte // 0: none
 	long      string
 	value     bool      // takes a value
+	silent    bool      // where it is ignored, nothing is said: every script gives it
 	exact     bool      // known by its whole name only, so that older abbreviations stay unambiguous
 	group     string    // heading of the help; the flags behind it are below it, too
 	head      string    // as the help writes it
@@ -101,7 +102,9 @@ func (f perftestFlag) apply(v *Invocation, value string) error {
 		if why == "" {
 			why = "perftest takes it in this tool, and does nothing with it"
 		}
-		v.warn("%s is ignored: %s", f, why)
+		if !f.silent {
+			v.warn("%s is ignored: %s", f, why)
+		}
 		return nil
 	case Refused:
 	}
@@ -122,9 +125,9 @@ func flags(v *Invocation) []perftestFlag {
 		lat = plan.Latency
 	)
 	p, row := &v.Plan, plan.RowOf(v.Tool.Operation)
-	bytes, depth, inline := bandwidthBytes, 128, "0"
+	depth, inline := 128, "0"
 	if v.Tool.Kind == lat {
-		bytes, depth, inline = latencyBytes, 1, strconv.Itoa(row.Inline)
+		depth, inline = 1, strconv.Itoa(row.Inline)
 		if row.InlineUD > 0 {
 			inline += fmt.Sprintf(", UD %d", row.InlineUD)
 		}
@@ -139,7 +142,7 @@ func flags(v *Invocation) []perftestFlag {
 	}
 	const unit = "MiB/s, or Gb/s with --report_gbits"
 	list := []perftestFlag{
-		{group: "Messages", head: "-s, --size=BYTES", help: fmt.Sprintf("message size; K and M are powers of 1024 (%d)", bytes), noun: "Message Size", set: v.setSize},
+		{group: "Messages", head: "-s, --size=BYTES", help: fmt.Sprintf("message size; K and M are powers of 1024 (%d)", plan.DefaultBytes(row, v.Tool.Kind)), noun: "Message Size", set: v.setSize},
 		{
 			head: "-a, --all", help: "all powers of two from 2 bytes to 8 MiB, one row each; UD: to the MTU", verbs: "swr", set: on(&p.AllSizes),
 			stock: "Message size cannot be changed for Atomic tests ",
@@ -156,7 +159,6 @@ func flags(v *Invocation) []perftestFlag {
 			stock: " Bidirectional is only available in BW test",
 		},
 		{head: "--reversed", help: "the server sends to the client", kind: bw, elsewhere: Ignored, set: on(&p.Reversed)},
-		{head: "--data_validation", help: "check what arrived, byte by byte; needs gobw at both ends", kind: bw, verbs: "rw", set: on(&v.validate)},
 
 		{
 			group: "Length", head: "-n, --iters=N", help: fmt.Sprintf("messages per queue pair, at least 5 (%d)", plan.DefaultIterations(row, v.Tool.Kind)),
@@ -294,8 +296,8 @@ func flags(v *Invocation) []perftestFlag {
 		{head: "-V, --version", help: "print the version of perftest that is spoken", set: on(&v.Version)},
 		{head: "-h, --help", help: "this text", set: on(&v.Help)},
 
-		{group: "Other", head: "-F, --CPU-freq", help: "no warning where the CPUs differ in frequency", set: on(&v.AnyFrequency)},
-		{head: "--use_old_post_send", help: "post with ibv_post_send, also where ibv_wr_* is there", set: constant(&p.PostAPI, verbs.PostSend)},
+		{group: "Other", head: "--use_old_post_send", help: "post with ibv_post_send, also where ibv_wr_* is there", set: constant(&p.PostAPI, verbs.PostSend)},
+		{head: "-F, --CPU-freq", elsewhere: Ignored, silent: true, why: "the clock is calibrated, whatever frequency the CPUs have"},
 		{
 			head: "-L, --hop_limit=N", elsewhere: Ignored, only: "64", why: "only perftest's raw Ethernet tools have another than 64",
 			stock: " Hop limit only valid for RawEth QP ",
@@ -342,7 +344,7 @@ func absent() []perftestFlag {
 			"use_ooo no_enhanced_reorder unsolicited_write connectionless congest_type=N tph_mem=N cpu_id=N ph=N",
 			"extensions of some hardware are not there; use stock perftest",
 		},
-		{"data_validation_debug", "--data_validation alone says whether all data was right"},
+		{"data_validation data_validation_debug", "data is compared by gobw and golat: gobw write --verify=all"},
 	} {
 		for name := range strings.FieldsSeq(m.names) {
 			f := perftestFlag{head: "--" + name, exact: name == "connectionless", why: m.why}

@@ -34,8 +34,6 @@ type Invocation struct {
 	// ControlCM makes the control connection one by RDMA CM (-z; -R implies it).
 	ControlCM bool
 
-	AnyFrequency bool // -F: say nothing where the CPUs differ in frequency
-
 	Help    bool
 	Version bool
 
@@ -68,7 +66,6 @@ type Invocation struct {
 	rateUnit  string
 	rateType  string
 	warmUp    bool
-	validate  bool
 	burst     int
 	link      verbs.LinkLayer // --force-link; zero: the port's
 	polls     bool            // perftest would adapt the batch of its polls
@@ -79,9 +76,6 @@ func (v *Invocation) Server() bool { return v.Host == "" }
 
 // Default sizes and counts.
 const (
-	bandwidthBytes = 65536
-	latencyBytes   = 2
-	atomicBytes    = 8
 	impliedSeconds = 5
 	mostBurst      = 15000
 	moderatedBytes = 8192 // above, completions are asked for one by one
@@ -228,7 +222,13 @@ func (v *Invocation) settle() []error {
 	}
 	p.Outstanding = min(p.Outstanding, math.MaxUint8) // a queue pair has no more; Fit takes the device's
 	v.settlePorts()
-	v.settleSize()
+	p.Choose(row)
+	switch {
+	case p.AllSizes:
+		p.Sizes = plan.AllSizes()
+	case !v.sizeGiven:
+		p.Sizes = []int{plan.DefaultBytes(row, p.Kind)}
+	}
 	stock(p.Margin > 0 && p.Duration <= 2*p.Margin, "please check that DURATION > 2*MARGIN", "-D %v: want more than two margins (-f) of %v", p.Duration, p.Margin)
 	stock(p.Iterations > 0 && p.PostList > 1 && p.Iterations%uint64(p.PostList) != 0, "Number of iterations must be a multiple of post list size",
 		"-n %d is no multiple of -l %d", p.Iterations, p.PostList)
@@ -246,7 +246,6 @@ func (v *Invocation) settle() []error {
 		p.CPU = false
 	}
 	wrong.If(v.NUMANode != nil && len(v.Cores) > 0, "--numa_node and --pin_cores exclude each other")
-	v.settleValidation(wrong)
 	if v.ReportBoth && !p.Bidirectional {
 		v.warn("--report-both is ignored: it needs -b")
 		v.ReportBoth = false
@@ -302,47 +301,6 @@ func (v *Invocation) noteRemarks(row plan.Row) {
 	}
 }
 
-// settleValidation is --data_validation, with perftest's limits where they are ours, too: every message of a test by count,
-// the first and the last of one by duration.
-func (v *Invocation) settleValidation(wrong *plan.Faults) {
-	p := &v.Plan
-	switch {
-	case !v.validate:
-		return
-	case p.Infinite:
-		wrong.Add("--data_validation and --run_infinitely exclude each other")
-	case p.Transport != verbs.RC:
-		wrong.Add("--data_validation needs -c RC")
-	case v.ControlCM || p.RDMACM:
-		wrong.Add("--data_validation excludes -R and -z, by which the ends speak perftest's dialect: it works with gobw at the other end")
-	}
-	p.Verify = plan.VerifyAll
-	if p.Duration > 0 {
-		p.Verify = plan.VerifyEnds
-	}
-}
-
-// settleSize fills the sizes. What a datagram may carry depends on the port: see Fit.
-func (v *Invocation) settleSize() {
-	p := &v.Plan
-	switch row, _ := p.Row(); {
-	case row.Counter:
-		p.Choose(row)
-		p.Sizes = []int{atomicBytes}
-	case p.AllSizes:
-		limit := plan.AllSizesBytes
-		if p.Transport == verbs.UD {
-			limit = verbs.MTU4096.Bytes()
-		}
-		p.Sizes = plan.PowersOfTwo(2, limit)
-	case v.sizeGiven:
-	case p.Kind == plan.Bandwidth:
-		p.Sizes = []int{bandwidthBytes}
-	default:
-		p.Sizes = []int{latencyBytes}
-	}
-}
-
 // settlePorts is multicast, which runs over UD whatever -c says, and the second port, which has as many queue pairs as the first.
 func (v *Invocation) settlePorts() {
 	p := &v.Plan
@@ -394,7 +352,7 @@ func (v *Invocation) warn(format string, args ...any) {
 }
 
 // Fit adapts the plan to the device as perftest does before it connects: an MTU or a number of outstanding reads that
-// the device does not have gives way with a warning, UD's default size shrinks to the MTU, -a on UD stops there.
+// the device does not have gives way with a warning, UD's default size shrinks to the MTU.
 func (v *Invocation) Fit(info verbs.DeviceInfo, port verbs.PortInfo) error {
 	p := &v.Plan
 	if v.link != 0 && v.link != port.LinkLayer {
@@ -418,16 +376,11 @@ func (v *Invocation) Fit(info verbs.DeviceInfo, port verbs.PortInfo) error {
 		v.warn("-o %d: %s has %d, which is used", p.Outstanding, info.Name, most)
 		p.Outstanding = most
 	}
-	if p.Transport != verbs.UD {
-		return nil
-	}
 	switch limit := mtu.Bytes(); {
-	case limit == 0:
-	case p.AllSizes:
-		p.Sizes = plan.PowersOfTwo(2, limit)
-	case p.LargestSize() > limit && v.sizeGiven:
+	case p.Transport != verbs.UD || p.AllSizes || limit == 0 || p.LargestSize() <= limit:
+	case v.sizeGiven:
 		return fmt.Errorf("-s %d: a UD message is one packet, at most the MTU of %d bytes", p.LargestSize(), limit)
-	case p.LargestSize() > limit:
+	default:
 		v.Shrunk = fmt.Sprintf(" Max msg size in UD is MTU %d\n Changing to this MTU\n", limit)
 		p.Sizes = []int{limit}
 	}

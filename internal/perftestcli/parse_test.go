@@ -33,7 +33,7 @@ func TestFlags(t *testing.T) {
 		{"ib_write_bw -a", func(v *Invocation) { v.Plan.AllSizes, v.Plan.Sizes = true, powers(8<<20) }},
 		{"ib_write_bw --all -s 64", func(v *Invocation) { v.sizeGiven = true; v.Plan.AllSizes, v.Plan.Sizes = true, powers(8<<20) }},
 		{"ib_send_bw -a -c UD", func(v *Invocation) {
-			v.Plan.AllSizes, v.Plan.Sizes, v.Plan.Transport = true, powers(4096), verbs.UD
+			v.Plan.AllSizes, v.Plan.Sizes, v.Plan.Transport = true, powers(8<<20), verbs.UD
 		}},
 		{"ib_atomic_bw -A CMP_AND_SWAP", func(v *Invocation) { v.Plan.AtomicType = verbs.OpCompareSwap }},
 		{"ib_atomic_lat --atomic_type=FETCH_AND_ADD", func(*Invocation) {}},
@@ -53,8 +53,8 @@ func TestFlags(t *testing.T) {
 			v.Plan.Duration, v.Plan.Margin, v.Plan.Iterations = 5*time.Second, time.Second, 0
 		}},
 		{"ib_send_bw -e -X 1", func(v *Invocation) { v.Plan.Events, v.Plan.Vector = true, 1 }},
-		{"ib_write_bw -F", func(v *Invocation) { v.AnyFrequency = true }},
-		{"ib_write_bw --CPU-freq", func(v *Invocation) { v.AnyFrequency = true }},
+		{"ib_write_bw -F", func(*Invocation) {}},
+		{"ib_write_bw --CPU-freq", func(*Invocation) {}},
 		{"ib_send_lat -H", func(v *Invocation) { v.Histogram = true }},
 		{"ib_send_lat --report-hist", func(v *Invocation) { v.Histogram = true }},
 		{"ib_send_lat --report-histogrm", func(v *Invocation) { v.Histogram = true }},
@@ -154,10 +154,6 @@ func TestFlags(t *testing.T) {
 		}},
 		{"ib_read_bw --perform_warm_up -t 16", func(v *Invocation) { v.warmUp, v.Plan.TxDepth, v.Plan.Warmup = true, 16, 16 }},
 		{"ib_write_bw --perform_warm_up -l 8", func(v *Invocation) { v.warmUp, v.Plan.PostList, v.Plan.Warmup = true, 8, 8 }},
-		{"ib_write_bw --data_validation", func(v *Invocation) { v.validate, v.Plan.Verify = true, "all" }},
-		{"ib_read_bw --data_validation -D 3", func(v *Invocation) {
-			v.validate, v.Plan.Verify, v.Plan.Duration, v.Plan.Iterations, v.Plan.NoPeak = true, "ends", 3*time.Second, 0, true
-		}},
 		{"ib_send_lat --pin_cores 2-3,8", func(v *Invocation) { v.Cores = []int{2, 3, 8} }},
 		{"ib_send_lat --numa_node=1", func(v *Invocation) { v.NUMANode = index(1) }},
 		{"ib_send_lat --disable_numa", func(v *Invocation) { v.NoNUMA = true }},
@@ -167,10 +163,10 @@ func TestFlags(t *testing.T) {
 		{"ib_write_bw -V", func(v *Invocation) { v.Version = true }},
 		// getopt's ways
 		{"ib_write_bw 192.0.2.1 -s 64 -F", func(v *Invocation) {
-			v.Host, v.Plan.Sizes, v.sizeGiven, v.AnyFrequency = "192.0.2.1", []int{64}, true, true
+			v.Host, v.Plan.Sizes, v.sizeGiven = "192.0.2.1", []int{64}, true
 		}},
 		{"ib_write_bw -Fbq2 -- host", func(v *Invocation) {
-			v.Host, v.Plan.Bidirectional, v.Plan.QPs, v.AnyFrequency = "host", true, 2, true
+			v.Host, v.Plan.Bidirectional, v.Plan.QPs = "host", true, 2
 		}},
 		{"ib_write_bw --iters=7 --iter 9", func(v *Invocation) { v.Plan.Iterations = 9 }},
 	} {
@@ -274,10 +270,7 @@ func TestRefusals(t *testing.T) {
 		{"ib_write_bw --use_data_direct", "GPU and other device memory"},
 		{"ib_write_bw --typical_pkt_size 64", "packet pacing"},
 		{"ib_write_bw --burst_size 8", "it needs --rate_limit"},
-		{"ib_send_bw --data_validation", "this tool does not have it"},
-		{"ib_write_bw --data_validation -c UC", "needs -c RC"},
-		{"ib_write_bw --data_validation --run_infinitely", "exclude each other"},
-		{"ib_write_bw --data_validation -R", "gobw at the other end"},
+		{"ib_write_bw --data_validation", "gobw write --verify=all"},
 		{"ib_write_bw --pin_cores 3-1", "want CPUs such as"},
 		{"ib_write_bw --pin_cores 0-99999", "want CPUs such as"},
 		{"ib_write_bw --pin_cores 1 --numa_node 0", "exclude each other"},
@@ -363,7 +356,6 @@ func TestFit(t *testing.T) {
 	}{
 		{line: "ib_send_bw -c UD", size: 1024, warning: " Max msg size in UD is MTU 1024\n Changing to this MTU\n"},
 		{line: "ib_send_bw -c UD -s 2048", size: 2048, err: "at most the MTU of 1024"},
-		{line: "ib_send_bw -c UD -a", size: 1024},
 		{line: "ib_send_bw -c UD -m 512", size: 512, mtu: verbs.MTU512, warning: "UD is MTU 512"},
 		{line: "ib_write_bw -m 4096", size: 65536, warning: "has 1024, which is used"},
 		{line: "ib_write_bw -m 1000", size: 65536, warning: "is no MTU"},
@@ -464,7 +456,7 @@ func FuzzParse(f *testing.F) {
 		for _, tool := range Tools() {
 			v, err := Parse(tool, strings.Fields(line))
 			if err == nil && !v.Help && !v.Version {
-				if _, err := plan.Settle(v.Plan, plan.Limits{}, plan.Peer{Perftest: true}, plan.Policy{}); err != nil && v.Plan.Verify == plan.VerifyNothing {
+				if _, err := plan.Settle(v.Plan, plan.Limits{}, plan.Peer{Perftest: true}, plan.Policy{}); err != nil {
 					t.Errorf("%s %s: accepted, but the plan is refused: %v", tool.Name, line, err)
 				}
 			}

@@ -231,11 +231,6 @@ func (t *Text) counters(r report.Record) {
 	t.printf("\n")
 }
 
-// Validated says after the table that all data of --data_validation was right.
-func (t *Text) Validated(messages, bytes uint64) {
-	t.printf("VALIDATION: PASSED - %d chunks, %d bytes\n", messages, bytes)
-}
-
 // Waiting says that --wait_destroy has begun.
 func (t *Text) Waiting() {
 	if t.v.WaitDestroy > 0 {

@@ -33,7 +33,7 @@ func Usage(tool Tool) string {
 			ignored = append(ignored, "--"+f.long)
 		}
 	}
-	b.WriteString("\nTaken and ignored, as in perftest, with a line on stderr:\n")
+	b.WriteString("\nTaken and ignored, as in perftest, with a line on stderr (but for -F):\n")
 	for _, line := range plain.WrapWith(strings.Join(ignored, ", "), helpWidth-2, "") {
 		b.WriteString("  " + line + "\n")
 	}

@@ -139,10 +139,8 @@ func (v *Invocation) setSize(value string) error {
 		return err
 	}
 	v.Plan.Sizes, v.sizeGiven = []int{n}, true
-	if v.Tool.Operation == plan.Atomic && n != atomicBytes {
-		err = &StockError{"Message size cannot be changed for Atomic tests ", fmt.Errorf("%d: an atomic has %d bytes", n, atomicBytes)}
-	}
-	return err
+	fixed := plan.DefaultBytes(plan.RowOf(plan.Atomic), v.Tool.Kind)
+	return stockIf(v.Tool.Operation == plan.Atomic && n != fixed, "Message size cannot be changed for Atomic tests ", "%d: an atomic has %d bytes", n, fixed)
 }
 
 func (v *Invocation) setDuration(value string) error {

@@ -193,29 +193,31 @@ func (s *Settled) fill() {
 func (s *Settled) fillSizes() {
 	p := &s.spec
 	datagram := cmp.Or(s.mtu, verbs.MTU4096).Bytes()
-	s.openSizes = len(p.Sizes) == 0 && p.Transport == verbs.UD
-	switch {
-	case len(p.Sizes) > 0 && p.AllSizes && p.Transport == verbs.UD: // -a ends at the path's MTU
-		for len(p.Sizes) > 1 && p.Sizes[len(p.Sizes)-1] > datagram {
-			p.Sizes = p.Sizes[:len(p.Sizes)-1]
-		}
+	switch ud := p.Transport == verbs.UD; {
+	case p.AllSizes && ud:
+		p.Sizes, s.openSizes = PowersOfTwo(2, datagram), true
+	case p.AllSizes:
+		p.Sizes = AllSizes()
 	case len(p.Sizes) > 0:
 	case len(p.Mix) > 0:
 		largest, _, _ := p.Mix.largest()
-		p.Sizes, s.openSizes = []int{largest}, false
-	case s.row.Counter:
-		p.Sizes = []int{counterBytes}
-	case p.AllSizes && p.Transport == verbs.UD:
-		p.Sizes = PowersOfTwo(2, datagram)
-	case p.AllSizes:
-		p.Sizes = AllSizes()
-	case p.Kind == Latency:
-		p.Sizes, s.openSizes = []int{latencyBytes}, false
-	case p.Transport == verbs.UD:
-		p.Sizes = []int{datagram}
+		p.Sizes = []int{largest}
+	case ud && p.Kind == Bandwidth:
+		p.Sizes, s.openSizes = []int{datagram}, true
 	default:
-		p.Sizes = []int{bandwidthBytes}
+		p.Sizes = []int{DefaultBytes(s.row, p.Kind)}
 	}
+}
+
+// DefaultBytes is the size of a message where a test is not told; on UD a bandwidth test has the path's MTU.
+func DefaultBytes(r Row, k Kind) int {
+	switch {
+	case r.Counter:
+		return counterBytes
+	case k == Latency:
+		return latencyBytes
+	}
+	return bandwidthBytes
 }
 
 // AllSizes is the ladder of -a.

@@ -76,6 +76,7 @@ func TestDefaults(t *testing.T) {
 		{"latency sweep with a large size", Spec{Operation: Send, Kind: Latency, Sizes: []int{2, 1 << 17}}, Peer{}, []int{2, 1 << 17}, 0, 500 * time.Millisecond, 64, 512, 64, 16, 1 << 17},
 		{"large", Spec{Operation: Write, Kind: Bandwidth, Sizes: []int{1 << 20}}, Peer{}, []int{1 << 20}, 0, time.Second, 128, 1, 128, 1, 1 << 20},
 		{"UD", Spec{Operation: Send, Kind: Bandwidth, Transport: verbs.UD}, Peer{MTU: verbs.MTU1024}, []int{1024}, 5000, 0, 128, 5000, 128, 100, 1024},
+		{"UD, all sizes", Spec{Operation: Send, Kind: Latency, Transport: verbs.UD, AllSizes: true, Sizes: AllSizes()}, Peer{MTU: verbs.MTU256}, PowersOfTwo(2, 256), 10000, 0, 1, 10000, 1, 1, 256},
 		{"shared", Spec{Operation: Send, Kind: Bandwidth, SRQ: true, QPs: 3, RxDepth: 300}, Peer{}, []int{65536}, 5000, 0, 128, 100, 128, 1, 65536},
 		{"few shared", Spec{Operation: Send, Kind: Bandwidth, SRQ: true, QPs: 4, Iterations: 100}, Peer{}, []int{65536}, 100, 0, 128, 25, 100, 1, 65536},
 		{"few", Spec{Operation: Send, Kind: Bandwidth, Iterations: 5}, Peer{}, []int{65536}, 5, 0, 128, 6, 5, 1, 65536},
@@ -562,7 +563,6 @@ func TestWithPerftest(t *testing.T) {
 		"once per connection":   {Operation: Write, Kind: Bandwidth, Runs: 3},
 		"one queue pair":        {Operation: Write, Kind: Latency, QPs: 2},
 		"non-contiguous":        {Duration: time.Second, Noncontig: &Noncontig{Shape: "gather", Strategy: "pack", Layout: "vector:block=64,num=4,stride=128"}},
-		"2, 4, …":               {Operation: Write, Kind: Bandwidth, AllSizes: true, Sizes: []int{64}},
 		"perftest sends random": {Operation: Write, Kind: Bandwidth, Verify: VerifyEnds},
 	} {
 		if _, err := Settle(spec, device(), Peer{Perftest: true}, Policy{}); err == nil || !strings.Contains(err.Error(), want) {

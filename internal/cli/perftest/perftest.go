@@ -19,7 +19,6 @@ import (
 	"github.com/gobw/gobw/internal/bench"
 	"github.com/gobw/gobw/internal/bench/endpoint"
 	"github.com/gobw/gobw/internal/bench/machine"
-	"github.com/gobw/gobw/internal/bench/payload"
 	"github.com/gobw/gobw/internal/cli/exit"
 	"github.com/gobw/gobw/internal/cli/measure"
 	"github.com/gobw/gobw/internal/cli/opendevice"
@@ -110,9 +109,8 @@ type testRun struct {
 	row       plan.Row
 	peersView bool // records are the other end's view: the target's, with gobw there
 
-	missed   []string                         // what -w and -y say of the rows
-	verified struct{ messages, bytes uint64 } // of --data_validation
-	failed   error                            // of a file or stream, noticed while a row was written
+	missed []string // what -w and -y say of the rows
+	failed error    // of a file or stream, noticed while a row was written
 }
 
 func (r *testRun) run(ctx context.Context) (err error) {
@@ -134,7 +132,6 @@ func (r *testRun) run(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, d.Close()) }()
-	r.warnOfFrequency("/proc/cpuinfo")
 	r.text = perftestcli.NewText(r.out.Out, r.v, r.clock.PerNanosecond())
 	s, err := r.connect(ctx, d)
 	if err != nil {
@@ -229,9 +226,6 @@ func (r *testRun) finishText() {
 		r.text.Stopped()
 	}
 	r.text.Finish()
-	if r.verified.messages > 0 {
-		r.text.Validated(r.verified.messages, r.verified.bytes)
-	}
 	r.text.Waiting()
 }
 
@@ -320,10 +314,10 @@ func (r *testRun) connect(ctx context.Context, d *opendevice.Device) (control.Se
 }
 
 // dialOptions are how a client reaches its server, and what it says of itself. A server speaks perftest's dialect with every
-// client, so that each end's options are its own: two ends of ours then do what two of perftest's do. Data is compared in ours alone.
+// client, so that each end's options are its own: two ends of ours then do what two of perftest's do.
 func (r *testRun) dialOptions() control.Options {
 	return control.Options{
-		Perftest: control.PerftestOptions{Version: r.v.PerftestVersion, Gbits: r.v.Gbits, NoMarker: r.v.Server() && r.v.Plan.Verify == plan.VerifyNothing},
+		Perftest: control.PerftestOptions{Version: r.v.PerftestVersion, Gbits: r.v.Gbits, NoMarker: r.v.Server()},
 		Program:  r.v.Tool.Name + " (gobw " + machine.Version() + ")", Source: r.v.Source, Network: r.v.Network, Timeouts: r.timeouts(),
 	}
 }
@@ -373,10 +367,6 @@ func (r *testRun) measured(rec report.Record, samples report.Samples) {
 	}
 	if r.peersView { // CPU time and counters are printed as this end's own
 		rec.CPU, rec.Counters = rec.PeerCPU, rec.PeerCounters
-	}
-	if rec.Verified != "" {
-		r.verified.messages += rec.Messages
-		r.verified.bytes += rec.Messages * rec.SizeBytes
 	}
 	r.text.Measured(rec, samples)
 	row := r.text.RowOf(rec, samples)
@@ -432,9 +422,6 @@ func (r *testRun) explain(err error) {
 	var setup exit.SetupError
 	var port *endpoint.PortError
 	var mismatch *perftest.MismatchError
-	if errors.Is(err, payload.ErrCorrupt) {
-		fmt.Fprintf(r.out.Err, "VALIDATION: FAILED\n")
-	}
 	switch {
 	case errors.As(err, &completion):
 		c := completion.Completion
