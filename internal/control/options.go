@@ -74,8 +74,8 @@ func (o Options) WithDefaults() Options {
 type Timeouts struct {
 	// Peer is how long silence is borne: 3 s. In our dialect heartbeats show life; in perftest's, TCP keep-alives do.
 	Peer time.Duration
-	// Hello is how long the first message may take, and from there the first plan, in perftest's dialect each message until
-	// then: 10 s. ib_write_bw sleeps a second before its own.
+	// Hello is how long the first message may take, and at 'serve' once more all that comes before the first test: 10 s.
+	// ib_write_bw sleeps a second before its own.
 	Hello time.Duration
 	// Phase is how long a peer that lives may take to reach the next phase: 30 s (it allocates and registers memory).
 	Phase time.Duration

@@ -68,11 +68,8 @@ func openFor(s control.Session, c opendevice.Config) (*opendevice.Device, error)
 	return opendevice.Open(c)
 }
 
-// perftestPlan is the test that clients of perftest before 6.28 expect here, as this device runs it; nil where no line tells it.
+// perftestPlan is the test that clients of perftest before 6.28 expect here, as this device runs it.
 func perftestPlan(line string, d verbs.Device, port int) (*plan.Spec, error) {
-	if line == "" {
-		return nil, nil //nolint:nilnil // no plan was given
-	}
 	v, err := perftestcli.ParseLine(line)
 	if err != nil {
 		return nil, err
@@ -101,7 +98,9 @@ func probe(device opendevice.Config, line string) (p probed, err error) {
 	if facts, err := endpoint.LocalFacts(d, device.Port); err == nil { // else such clients hear why when they come
 		p.Facts = &facts
 	}
-	p.Told, err = perftestPlan(line, d, device.Port)
+	if line != "" {
+		p.Told, err = perftestPlan(line, d, device.Port)
+	}
 	return p, errors.Join(err, d.Close())
 }
 

@@ -32,7 +32,7 @@ func (c *Client) Session() control.Session {
 	if c.ours != nil {
 		return c.ours
 	}
-	return speakPerftest(c.Conn, c.hello, c.options())
+	return Resume(c.Conn, Handover{Hello: c.hello}, c.options())
 }
 
 // Handover gives the client to another process, which goes on with [Resume]. The connection stays open here, too, and the slot is kept.
@@ -51,11 +51,7 @@ func Resume(conn net.Conn, h Handover, o control.Options) control.Session {
 	if h.Ours != nil {
 		return native.Resume(conn, *h.Ours, o)
 	}
-	return speakPerftest(conn, h.Hello, o)
-}
-
-func speakPerftest(conn net.Conn, theirs perftest.Hello, o control.Options) control.Session {
-	return perftest.NewSession(conn, versions(theirs, o), o)
+	return perftest.NewSession(conn, versions(h.Hello, o), o)
 }
 
 // versions are those of perftest that both ends name.

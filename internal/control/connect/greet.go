@@ -9,7 +9,6 @@ import (
 
 	"github.com/gobw/gobw/internal/control"
 	"github.com/gobw/gobw/internal/control/admission"
-	"github.com/gobw/gobw/internal/control/frame"
 	"github.com/gobw/gobw/internal/control/native"
 	"github.com/gobw/gobw/internal/control/perftest"
 )
@@ -64,12 +63,11 @@ func (l *Listener) meetOurs(c *Client) error {
 	if _, err := c.Conn.Write(perftest.Hello{Version: perftest.VersionUsual, Ours: native.Version}.Encode()); err != nil {
 		return err
 	}
-	if err := native.CheckVersion(native.Version, c.hello.Ours); err != nil {
-		frame.Farewell(c.Conn, frame.Message{Kind: frame.KindError, Error: err.Error()}, l.o.Timeouts.Peer)
-		return err
-	}
 	c.ours = native.NewSession(c.Conn, c.options())
-	err := c.ours.Introduce(l.ctx)
+	err := native.CheckVersion(native.Version, c.hello.Ours)
+	if err == nil {
+		err = c.ours.Introduce(l.ctx)
+	}
 	switch {
 	case errors.Is(err, control.ErrPeerLost):
 		c.ours.Abandon()

@@ -100,11 +100,7 @@ func (s *Session) takeKeys(ctx context.Context, doing string, want int, limit ti
 
 // swap is one exchange of equal lengths.
 func (s *Session) swap(ctx context.Context, doing string, mine []byte) (theirs []byte, err error) {
-	limit := s.o.Timeouts.Phase
-	if !s.o.Dialled && s.settled == nil { // a client that says what it knows already
-		limit = s.o.Timeouts.Hello
-	}
-	return s.exchange(doing, mine, func() ([]byte, error) { return s.take(ctx, doing, len(mine), limit) })
+	return s.exchange(doing, mine, func() ([]byte, error) { return s.take(ctx, doing, len(mine), s.o.Timeouts.Phase) })
 }
 
 // exchange is one exchange: the client speaks first, and the server answers once it has taken that.

@@ -170,7 +170,7 @@ func (s *Session) negotiate(ctx context.Context, local control.Facts, mtu verbs.
 
 // answerParameters takes those of a client and answers with this end's.
 func (s *Session) answerParameters(ctx context.Context, local control.Facts, mtu verbs.MTU) (outstanding int, err error) {
-	b, err := s.take(ctx, negotiatingPhase, NegotiationBytesNoMLX5, s.o.Timeouts.Hello)
+	b, err := s.take(ctx, negotiatingPhase, NegotiationBytesNoMLX5, s.o.Timeouts.Phase)
 	if err != nil {
 		return 0, err
 	}
