@@ -102,7 +102,7 @@ func (p *process) death() error {
 }
 
 // serveOne runs a client's tests in a process of their own: this one reads no plan. It tells log and client where that process dies.
-func (c config) serveOne(ctx context.Context, client *connect.Client, othersWait func() bool) {
+func (c *config) serveOne(ctx context.Context, client *connect.Client, othersWait func() bool) {
 	defer client.Release()
 	defer func() { _ = client.Conn.Close() }()
 	log := c.Listen.Log.With("client", client.From)

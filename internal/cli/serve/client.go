@@ -3,11 +3,9 @@ package serve
 import (
 	"context"
 	"errors"
-	"net/netip"
 
 	"github.com/gobw/gobw/internal/bench"
 	"github.com/gobw/gobw/internal/bench/endpoint"
-	"github.com/gobw/gobw/internal/bench/machine"
 	"github.com/gobw/gobw/internal/cli/measure"
 	"github.com/gobw/gobw/internal/cli/opendevice"
 	"github.com/gobw/gobw/internal/control"
@@ -17,13 +15,6 @@ import (
 	"github.com/gobw/gobw/verbs"
 )
 
-// place is where a client's tests run at this end, and where their traffic may go.
-type place struct {
-	Device    opendevice.Config `json:"device"`
-	CPU       machine.CPUChoice `json:"cpu"`
-	DataAllow []netip.Prefix    `json:"data_allow,omitempty"`
-}
-
 // serve runs a client's tests, one plan after another, on a device of their own.
 func (o *order) serve(ctx context.Context, s control.Session, begins func(*plan.Settled, *endpoint.Endpoint), measured func(report.Record)) (err error) {
 	d, err := openFor(s, o.Device)
@@ -32,6 +23,7 @@ func (o *order) serve(ctx context.Context, s control.Session, begins func(*plan.
 		return err
 	}
 	defer func() { err = errors.Join(err, d.Close()) }()
+	o.opened = d
 	if _, err := d.Bind(s.LocalAddr()); err != nil {
 		s.Fail(err)
 		return err
@@ -81,33 +73,19 @@ func perftestPlan(line string, d verbs.Device, port int) (*plan.Spec, error) {
 	return &v.Plan, err
 }
 
-// probed is what the server knows of its device without holding it.
-type probed struct {
-	Note  string         `json:"note,omitempty"`
-	Facts *control.Facts `json:"facts,omitempty"` // for clients that negotiate before a plan is known
-	Told  *plan.Spec     `json:"told,omitempty"`  // what clients of perftest before 6.28 expect here; nil: they are refused
-}
-
-// probe finds out before the first client whether there is a device, and what it is.
-func probe(device opendevice.Config, line string) (p probed, err error) {
-	d, err := opendevice.Open(device.ToLookAt())
+// probe finds out before the first client whether there is a device, and what it stands in for.
+func (o *order) probe(line string) (note string, err error) {
+	d, err := opendevice.Open(o.Device.ToLookAt())
 	if err != nil {
-		return p, err
-	}
-	p.Note = d.Note
-	if facts, err := endpoint.LocalFacts(d, device.Port); err == nil { // else such clients hear why when they come
-		p.Facts = &facts
+		return "", err
 	}
 	if line != "" {
-		p.Told, err = perftestPlan(line, d, device.Port)
+		o.Told, err = perftestPlan(line, d, o.Device.Port)
 	}
-	return p, errors.Join(err, d.Close())
+	return d.Note, errors.Join(err, d.Close())
 }
 
-// localFacts are those of the device when the server was started.
-func (p *probed) localFacts() (control.Facts, error) {
-	if p.Facts == nil {
-		return control.Facts{}, errors.New("the device had no ACTIVE port when the server was started: start it again")
-	}
-	return *p.Facts, nil
+// localFacts are those of the device that is open, for a client that negotiates before a plan is known.
+func (o *order) localFacts() (control.Facts, error) {
+	return endpoint.LocalFacts(o.opened, o.Device.Port)
 }

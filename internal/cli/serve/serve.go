@@ -77,7 +77,7 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 			if err != nil {
 				return exit.UsageError{Err: err}
 			}
-			return run(cmd.Context(), out, c)
+			return run(cmd.Context(), out, &c)
 		},
 	}
 	fs := cmd.Flags()
@@ -184,12 +184,12 @@ func listenAddress(s string, port int) string {
 }
 
 // run serves until a signal, or one client with --once.
-func run(ctx context.Context, out output.Streams, c config) error {
+func run(ctx context.Context, out output.Streams, c *config) error {
 	if err := c.CPU.CheckPriority(); err != nil {
 		return exit.SetupError{Err: err}
 	}
-	var err error
-	if c.probed, err = probe(c.Device, c.Perftest); err != nil {
+	note, err := c.probe(c.Perftest)
+	if err != nil {
 		return err
 	}
 	c.Timeouts, c.Listen.LocalFacts = c.Listen.Timeouts.WithDefaults(), c.localFacts
@@ -202,7 +202,7 @@ func run(ctx context.Context, out output.Streams, c config) error {
 		return exit.SetupError{Err: measure.PortTaken(err)}
 	}
 	defer func() { _ = l.Close() }()
-	if err := c.announce(out, l.Addr()); err != nil {
+	if err := c.announce(out, l.Addr(), note); err != nil {
 		return err
 	}
 	if apart {
@@ -224,7 +224,7 @@ func run(ctx context.Context, out output.Streams, c config) error {
 }
 
 // tellStatus logs, on a signal, who is served since when, and how large the server is.
-func (c config) tellStatus(ctx context.Context, asked <-chan os.Signal, l *connect.Listener) {
+func (c *config) tellStatus(ctx context.Context, asked <-chan os.Signal, l *connect.Listener) {
 	for {
 		select {
 		case <-asked:
@@ -236,7 +236,7 @@ func (c config) tellStatus(ctx context.Context, asked <-chan os.Signal, l *conne
 }
 
 // announce says where the server listens, and once what it means that everybody may come.
-func (c config) announce(out output.Streams, at netip.AddrPort) error {
+func (c *config) announce(out output.Streams, at netip.AddrPort, note string) error {
 	switch {
 	case c.Child:
 		_, err := fmt.Fprintln(out.Out, at)
@@ -245,8 +245,8 @@ func (c config) announce(out output.Streams, at netip.AddrPort) error {
 		return nil
 	}
 	fmt.Fprintf(out.Err, "%s: serving on %v\n", c.Tool, at)
-	if c.Note != "" {
-		fmt.Fprintf(out.Err, "%s: %s\n", c.Tool, c.Note)
+	if note != "" {
+		fmt.Fprintf(out.Err, "%s: %s\n", c.Tool, note)
 	}
 	if c.Listen.Token == nil && len(c.Listen.Allow) == 0 && !at.Addr().IsLoopback() {
 		fmt.Fprintf(out.Err, "%s: all who reach this port may run tests here: --allow CLIENTS or --token-file FILE keeps strangers out\n", c.Tool)
@@ -255,7 +255,7 @@ func (c config) announce(out output.Streams, at netip.AddrPort) error {
 }
 
 // serveHere serves in this process, one client after another: it was started for one client, or cannot start others.
-func (c config) serveHere(ctx context.Context, l *connect.Listener) error {
+func (c *config) serveHere(ctx context.Context, l *connect.Listener) error {
 	if c.Child {
 		ctx, _ = endWithInput(ctx, "the starting process has ended")
 	}

@@ -6,12 +6,15 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/netip"
 	"os"
 	"runtime/debug"
 	"sync"
 	"time"
 
+	"github.com/gobw/gobw/internal/bench/machine"
 	"github.com/gobw/gobw/internal/cli/exit"
+	"github.com/gobw/gobw/internal/cli/opendevice"
 	"github.com/gobw/gobw/internal/control"
 	"github.com/gobw/gobw/internal/control/connect"
 	"github.com/gobw/gobw/internal/control/frame"
@@ -32,12 +35,16 @@ const maxOrderBytes = 4 << 20
 
 // order is what a test's process is told: how clients are served, and whom it serves.
 type order struct {
-	place
-	probed
-	Timeouts control.Timeouts `json:"timeouts"`
-	Policy   plan.Policy      `json:"policy"`
-	Gbits    bool             `json:"gbits"`
-	Client   connect.Handover `json:"client"`
+	Device    opendevice.Config `json:"device"`
+	CPU       machine.CPUChoice `json:"cpu"`
+	DataAllow []netip.Prefix    `json:"data_allow,omitempty"` // where traffic may go, beside the client's address
+	Timeouts  control.Timeouts  `json:"timeouts"`
+	Policy    plan.Policy       `json:"policy"`
+	Told      *plan.Spec        `json:"told,omitempty"` // what clients of perftest before 6.28 expect here; nil: they are refused
+	Gbits     bool              `json:"gbits"`
+	Client    connect.Handover  `json:"client"`
+
+	opened *opendevice.Device // for the client that is being served
 }
 
 // event is what a test's process tells.

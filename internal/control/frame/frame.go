@@ -48,11 +48,8 @@ func Decode[T any](m Message) (T, error) {
 	return v, nil
 }
 
-// Of makes a message of a kind; a nil body is none.
+// Of makes a message of a kind.
 func Of(kind string, body any) (Message, error) {
-	if body == nil {
-		return Message{Kind: kind}, nil
-	}
 	b, err := json.Marshal(body)
 	if err != nil {
 		return Message{}, fmt.Errorf("%s message: %w", kind, err)

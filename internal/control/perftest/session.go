@@ -119,22 +119,21 @@ func (s *Session) Facts(ctx context.Context, local control.Facts) (control.Facts
 
 // preamble swaps three numbers.
 func (s *Session) preamble(ctx context.Context, local control.Facts) (remote control.Facts, err error) {
-	number := func(what string, v int) (int, error) {
-		b, err := s.swap(ctx, what, binary.BigEndian.AppendUint32(nil, uint32(v)))
+	for _, n := range []struct {
+		doing  string
+		mine   int
+		theirs *int
+	}{
+		{"exchanging page sizes", local.PageBytes, &remote.PageBytes},
+		{"exchanging cache lines", local.CacheLineBytes, &remote.CacheLineBytes},
+	} {
+		b, err := s.swap(ctx, n.doing, binary.BigEndian.AppendUint32(nil, uint32(n.mine)))
 		if err != nil {
-			return 0, err
+			return remote, err
 		}
-		n := int(int32(binary.BigEndian.Uint32(b)))
-		if n < 1 || n > 1<<30 {
-			return 0, &control.FormatError{Err: fmt.Errorf("%s: %d bytes", what, n)}
+		if *n.theirs = int(int32(binary.BigEndian.Uint32(b))); *n.theirs < 1 || *n.theirs > 1<<30 {
+			return remote, &control.FormatError{Err: fmt.Errorf("%s: %d bytes", n.doing, *n.theirs)}
 		}
-		return n, nil
-	}
-	if remote.PageBytes, err = number("exchanging page sizes", local.PageBytes); err != nil {
-		return remote, err
-	}
-	if remote.CacheLineBytes, err = number("exchanging cache lines", local.CacheLineBytes); err != nil {
-		return remote, err
 	}
 	b, err := s.swap(ctx, "exchanging MTUs", []byte{'0' + byte(local.MTU), 0})
 	if err != nil {
