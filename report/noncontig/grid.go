@@ -99,11 +99,10 @@ type Cell struct {
 	Bytes      int64    `json:"bytes"` // of a message
 	Layout     string   `json:"layout"`
 	Strategies []Figure `json:"strategies"`
-	// Winner is better than every other strategy by the verdicts. Contiguous and the control do not take part.
+	// Winner is better than every other strategy by the verdicts. Contiguous does not take part.
 	Winner string `json:"winner,omitempty"`
 	// Question is the device's own way against the pack kernel; nil where one of them is missing.
 	Question *Judgement `json:"question,omitempty"`
-	Control  *Judgement `json:"control,omitempty"` // the device's own way against itself
 }
 
 // Figure is one strategy within a cell: medians over the runs.
@@ -123,11 +122,8 @@ type Figure struct {
 // AsGiven is the stride of layouts that were given one by one: they are no series of block sizes.
 const AsGiven = "as given"
 
-// Strategies that do not compete.
-const (
-	Contiguous = "contiguous" // the bound of every shape: the same bytes without gaps
-	Control    = "control"    // the device's own way once more: what is told of it is what the machine and the statistics add
-)
+// Contiguous is the bound of every shape: the same bytes without gaps. It does not compete.
+const Contiguous = "contiguous"
 
 // Pipelined packs and sends a message in segments.
 const Pipelined = "pack-pipelined"
@@ -255,7 +251,7 @@ func StrategyRank(s string) int {
 			return 1
 		}
 	}
-	others := []string{Pipelined, "multi-wr", Contiguous, Control}
+	others := []string{Pipelined, "multi-wr", Contiguous}
 	if i := slices.Index(others, s); i >= 0 {
 		return 2 + i
 	}

@@ -114,62 +114,45 @@ func TestNoncontigCrossoverLiesBetweenVerdicts(t *testing.T) {
 	}
 }
 
-// TestNoncontigUnderDrift: on a machine whose speed wanders by 30 % from round to round, with a run in ten disturbed, a planted
-// cost of 10 % is found in nine tenths of cells, a strategy against itself is hardly ever called faster or slower, and
-// mostly the same.
+// TestNoncontigUnderDrift: on a machine whose speed wanders by 30 % from round to round, with a run in ten disturbed, a strategy
+// that is 10 % slower is found in nine tenths of cells; two equal ones are hardly ever called faster or slower, and mostly the same.
 func TestNoncontigUnderDrift(t *testing.T) {
-	grid := func(seed uint64, planted float64) *noncontig.Grid {
-		r := rand.New(rand.NewPCG(seed, 3))
-		n := &noncontig.Grid{}
-		for _, block := range []int64{64, 128, 256, 512, 1024, 2048, 4096} {
-			speed := 1.0
-			points := map[string]*noncontig.Point{}
-			for run := range 20 {
-				speed *= math.Exp(0.3 * r.NormFloat64())
-				for _, s := range []string{"gather-write", "pack", noncontig.Control} {
-					if points[s] == nil {
-						points[s] = &noncontig.Point{Shape: "gather", Strategy: s, Layout: plain.Bytes(float64(block)), BlockBytes: block, Stride: "2x", SizeBytes: 1 << 16}
-					}
-					g := speed * math.Exp(0.025*r.NormFloat64())
-					switch s {
-					case "pack":
-						g *= 0.9
-					case noncontig.Control:
-						g *= 1 - planted
-					}
-					if r.IntN(10) == 0 {
-						g *= 1 - 0.3*r.Float64() // the processor was away
-					}
-					points[s].Runs = append(points[s].Runs, noncontig.Run{Round: run + 1, GoodputBitsPerS: 1e9 * g})
-				}
-			}
-			for _, s := range []string{"gather-write", "pack", noncontig.Control} {
-				n.Points = append(n.Points, *points[s])
-			}
-		}
-		n.Analyze()
-		return n
-	}
-	count := func(planted float64) (pack, control map[stats.Word]int, all int) {
-		pack, control = map[stats.Word]int{}, map[stats.Word]int{}
+	count := func(slower float64) (words map[stats.Word]int, all int) {
+		words = map[stats.Word]int{}
 		for seed := range uint64(40) {
-			for _, c := range grid(seed, planted).Cells {
-				pack[c.Question.Word]++
-				control[c.Control.Word]++
+			r := rand.New(rand.NewPCG(seed, 3))
+			n := &noncontig.Grid{}
+			for _, block := range []int64{64, 128, 256, 512, 1024, 2048, 4096} {
+				place := noncontig.Point{Shape: "gather", Layout: plain.Bytes(float64(block)), BlockBytes: block, Stride: "2x", SizeBytes: 1 << 16}
+				ours, theirs := place, place
+				ours.Strategy, theirs.Strategy = "gather-write", "pack"
+				speed := 1.0
+				for run := range 20 {
+					speed *= math.Exp(0.3 * r.NormFloat64())
+					measured := func(g float64) noncontig.Run {
+						g *= speed * math.Exp(0.025*r.NormFloat64())
+						if r.IntN(10) == 0 {
+							g *= 1 - 0.3*r.Float64() // the processor was away
+						}
+						return noncontig.Run{Round: run + 1, GoodputBitsPerS: 1e9 * g}
+					}
+					ours.Runs, theirs.Runs = append(ours.Runs, measured(1)), append(theirs.Runs, measured(1-slower))
+				}
+				n.Points = append(n.Points, ours, theirs)
+			}
+			n.Analyze()
+			for _, c := range n.Cells {
+				words[c.Question.Word]++
 				all++
 			}
 		}
-		return pack, control, all
+		return words, all
 	}
-	pack, control, all := count(0)
-	if got := control[stats.Better] + control[stats.Worse]; got > all*4/100 || control[stats.Same] < all*3/4 {
-		t.Errorf("a strategy against itself: %v of %d, want 96 %% without an alarm, three quarters the same", control, all)
+	if words, all := count(0); words[stats.Better]+words[stats.Worse] > all*4/100 || words[stats.Same] < all*7/10 {
+		t.Errorf("a strategy against its equal: %v of %d, want 96 %% without an alarm, 70 %% the same", words, all)
 	}
-	if pack[stats.Better] < all*9/10 || pack[stats.Worse] > 0 {
-		t.Errorf("a strategy that is 10 %% slower: %v of %d, want 90 %% found", pack, all)
-	}
-	if _, control, _ = count(0.1); control[stats.Worse] < all*9/10 {
-		t.Errorf("a planted cost of 10 %%: %v of %d, want 90 %% found", control, all)
+	if words, all := count(0.1); words[stats.Better] < all*9/10 || words[stats.Worse] > 0 {
+		t.Errorf("a strategy that is 10 %% slower: %v of %d, want 90 %% found", words, all)
 	}
 }
 

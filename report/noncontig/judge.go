@@ -2,6 +2,7 @@ package noncontig
 
 import (
 	"cmp"
+	"slices"
 
 	"github.com/gobw/gobw/report/stats"
 )
@@ -40,7 +41,7 @@ func judge(a, b *Point) *Judgement {
 // round is the number of a run's round, of a document without rounds its place among the runs.
 func (r *Run) round(place int) int { return cmp.Or(r.Round, place+1) }
 
-// verdicts judges every cell: each two of its strategies, and the control. All of them are judged together.
+// verdicts judges each two strategies of every cell. All of them are judged together.
 func (n *Grid) verdicts() {
 	var all []*Judgement
 	byCell := make([][]*Judgement, len(n.Cells))
@@ -64,51 +65,41 @@ func (n *Grid) verdicts() {
 }
 
 // weigh lists what there is to judge in a cell: each two of the strategies that compete, the device's own way against the copy
-// among them, and the control against what it repeats.
+// among them.
 func (c *Cell) weigh() []*Judgement {
 	device, cpu := Sides(c.Shape)
 	var out []*Judgement
-	figures := c.Strategies[:min(len(c.Strategies), mostStrategies)]
-	for i, a := range figures {
-		for _, b := range figures[i+1:] {
-			switch {
-			case competes(a.Strategy) && competes(b.Strategy):
-				out = append(out, judge(a.point, b.point))
-				if a.Strategy == device && b.Strategy == cpu {
-					c.Question = out[len(out)-1]
-				}
-			case a.Strategy == device && b.Strategy == Control:
-				c.Control = judge(b.point, a.point)
-				out = append(out, c.Control)
+	rivals := c.rivals()
+	for i, a := range rivals {
+		for _, b := range rivals[i+1:] {
+			out = append(out, judge(a.point, b.point))
+			if a.Strategy == device && b.Strategy == cpu {
+				c.Question = out[len(out)-1]
 			}
 		}
 	}
 	return out
 }
 
-// competes tells whether a strategy can win.
-func competes(strategy string) bool { return strategy != Contiguous && strategy != Control }
+// rivals are the strategies of the cell that can win.
+func (c *Cell) rivals() []Figure {
+	all := slices.DeleteFunc(slices.Clone(c.Strategies), func(f Figure) bool { return f.Strategy == Contiguous })
+	return all[:min(len(all), mostStrategies)]
+}
 
 // decide names the winner: the strategy that is better than each other by the verdicts.
 func (c *Cell) decide(judged []*Judgement) {
 	better := map[string]int{} // than how many others
 	for _, j := range judged {
-		switch {
-		case j == c.Control:
-		case j.Word == stats.Better:
+		switch j.Word {
+		case stats.Better:
 			better[j.Strategy]++
-		case j.Word == stats.Worse:
+		case stats.Worse:
 			better[j.Against]++
 		}
 	}
-	others := -1
-	for i := range c.Strategies {
-		if competes(c.Strategies[i].Strategy) {
-			others++
-		}
-	}
 	for name, n := range better {
-		if n == others {
+		if n == len(c.rivals())-1 {
 			c.Winner = name
 		}
 	}

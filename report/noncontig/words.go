@@ -40,16 +40,6 @@ func (n *Grid) summary() []string {
 		middle := settle[len(settle)/2]
 		out = append(out, fmt.Sprintf("cannot tell: %d of %s", len(settle), plain.Plural(rows, "row"))+plain.When(middle != "", "; for half of them try %s", middle))
 	}
-	same := 0
-	controls := slices.DeleteFunc(slices.Clone(n.Cells), func(c Cell) bool { return c.Control == nil })
-	for _, c := range controls {
-		if c.Control.Word == stats.Same {
-			same++
-		}
-	}
-	if len(controls) > 0 {
-		out = append(out, fmt.Sprintf("control: the same strategy twice: %q in %d of %d rows", stats.Same, same, len(controls)))
-	}
 	if text := n.disturbed(); text != "" {
 		out = append(out, text)
 	}

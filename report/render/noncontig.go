@@ -131,13 +131,9 @@ func (n experiment) grid(t noncontigTable, what string) table {
 
 func (n experiment) goodputGrid(t noncontigTable) table {
 	g := n.grid(t, "goodput in Gb/s")
-	strategies := slices.DeleteFunc(t.strategies(), func(s string) bool { return s == noncontig.Control })
+	strategies := t.strategies()
 	device, cpu := noncontig.Sides(t.Shape)
 	g.Header = append(append(g.Header, strategies...), "ratio")
-	controlled := slices.ContainsFunc(t.cells, func(c noncontig.Cell) bool { return c.Control != nil })
-	if controlled {
-		g.Header = append(g.Header, noncontig.Control)
-	}
 	for i := range t.cells {
 		c := &t.cells[i]
 		_, row := t.place(c)
@@ -155,13 +151,7 @@ func (n experiment) goodputGrid(t noncontigTable) table {
 		if c.Question != nil {
 			ratio = strings.TrimSpace(fmt.Sprintf("%.2f %s", c.Question.Speedup, verdictMark(c.Question)))
 		}
-		row = append(row, ratio)
-		if controlled && c.Control != nil {
-			row = append(row, string(c.Control.Word))
-		} else if controlled {
-			row = append(row, "-")
-		}
-		g.Rows = append(g.Rows, row)
+		g.Rows = append(g.Rows, append(row, ratio))
 	}
 	if g.dropEmpty(g.keys); slices.Contains(g.Header, "ratio") {
 		g.Notes = append(g.Notes, fmt.Sprintf("ratio: goodput of %s / goodput of %s (median of all rounds); above 1: %[1]s is faster", device, cpu))
@@ -245,31 +235,20 @@ func (n experiment) pictures(d *report.Document) []Picture {
 	var out []Picture
 	for _, t := range n.parts() {
 		if f := n.heatMap(d, t); f != nil {
-			out = append(out, Picture{Name: "noncontig-" + slug(t.Key) + "-speedup", Figure: f})
+			out = append(out, Picture{Name: n.name(t.Key, "speedup"), Figure: f})
 		}
 	}
 	for _, k := range n.Keys() {
 		if f := n.chart(d, k); f != nil {
-			out = append(out, Picture{Name: "noncontig-" + slug(k) + "-goodput", Figure: f})
+			out = append(out, Picture{Name: n.name(k, "goodput"), Figure: f})
 		}
 	}
 	return out
 }
 
-func slug(k noncontig.Key) string {
-	s := k.Shape + "-" + strings.ReplaceAll(strings.ToLower(plain.Bytes(float64(k.SizeBytes))), " ", "")
-	if k.Count > 0 {
-		s = fmt.Sprintf("%s-%dblocks", k.Shape, k.Count)
-	}
-	if k.Stride != "" {
-		s += "-stride" + strings.Map(func(r rune) rune {
-			if strings.ContainsRune("0123456789abcdefghijklmnopqrstuvwxyz.", r) {
-				return r
-			}
-			return -1
-		}, strings.ToLower(k.Stride))
-	}
-	return s
+// name of a picture: "noncontig-gather-64kib-messages-2x-goodput".
+func (n experiment) name(k noncontig.Key, what string) string {
+	return strings.Join(strings.Fields(fmt.Sprintf("noncontig %s %s %s %s", k.Shape, strings.Replace(k.What(), " ", "", 1), k.Stride, what)), "-")
 }
 
 const fullStrength = 4 // a speed-up of this much has the strongest colour
@@ -366,9 +345,6 @@ func (n experiment) chart(d *report.Document, k noncontig.Key) plot.Figure {
 		return nil
 	}
 	for _, strategy := range (noncontigTable{cells: cells}).strategies() {
-		if strategy == noncontig.Control {
-			continue
-		}
 		s := medians(len(cells), func(i int) (x float64, values []float64) {
 			if f := cells[i].Find(strategy); f != nil {
 				values = f.Goodputs

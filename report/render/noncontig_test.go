@@ -30,9 +30,9 @@ func TestNoncontigPictures(t *testing.T) {
 		}
 	}
 	want := []string{
-		"noncontig-gather-16kib-speedup", "noncontig-gather-64kib-speedup",
-		"noncontig-gather-16kib-stride2x-goodput", "noncontig-gather-16kib-stride16x-goodput",
-		"noncontig-gather-64kib-stride2x-goodput", "noncontig-gather-64kib-stride16x-goodput",
+		"noncontig-gather-16kib-messages-speedup", "noncontig-gather-64kib-messages-speedup",
+		"noncontig-gather-16kib-messages-2x-goodput", "noncontig-gather-16kib-messages-16x-goodput",
+		"noncontig-gather-64kib-messages-2x-goodput", "noncontig-gather-64kib-messages-16x-goodput",
 	}
 	if !slices.Equal(names, want) {
 		t.Errorf("got pictures %v, want %v", names, want)

@@ -51,7 +51,6 @@ type Config struct {
 	Verify     string
 	Seed       uint64
 	Events     bool
-	Control    bool
 }
 
 // gridLayout is a layout and its place in the grid.
@@ -111,7 +110,6 @@ func (f *Flags) Bind(fs *pflag.FlagSet) {
 	fs.BoolVarP(&f.typed.Events, "events", "e", false, "sleep on events instead of polling; the CPU columns then show the CPU time of the processes")
 	cmdline.Parsed(fs, &f.wrong, &f.typed.Segment, "segment", "", "16K", "pack `BYTES` at a time in pack-pipelined", plan.ParseBytes)
 	fs.StringVar(&f.verify, "verify", "ends", "check the data of `WHICH` messages: ends (first and last), all, none")
-	fs.BoolVar(&f.typed.Control, "control", false, "measure gather-write twice; the column 'control' must say same")
 	fs.Uint64Var(&f.typed.Seed, "seed", 1, "seed of the random order")
 	cmdline.Group(fs, "Measuring")
 	f.Flags.Bind(fs, render.DocumentFormats())
@@ -141,10 +139,6 @@ func (f *Flags) Config(tool string, args []string) (Config, error) {
 	wrong.If(c.Cache != "cold" && c.Cache != "hot", "--cache %q: want hot or cold", c.Cache)
 	wrong.If(!slices.Contains([]string{"ends", "all", "none", ""}, f.verify), "--verify %q: want ends, all or none", f.verify)
 	c.Verify = plain.When(f.verify != "none", "%s", f.verify)
-	for _, shape := range c.Shapes {
-		device, _ := noncontig.Sides(shape)
-		wrong.If(c.Control && c.Strategies != nil && !slices.Contains(c.Strategies, device), "--control: it repeats %s, which --only leaves out", device)
-	}
 	wrong.If(c.MinTime > 0 && c.MinTime < time.Millisecond, "--duration (-D) %v: want at least 1ms", c.MinTime)
 	wrong.Range("--tx-depth (-t)", c.Window, 1, maxWindow)
 	wrong.Range("--runs", c.Runs, 1, maxGridRuns)

@@ -123,10 +123,7 @@ func (e *experiment) prepare(m *measure.Measurer) error {
 					continue
 				}
 				largest = max(largest, int64(settled.Memory().Buffers))
-				cell = e.addPoint(cell, g, settled, s.Name)
-				if device, _ := noncontig.Sides(shape); c.Control && s.Name == device {
-					cell = e.addPoint(cell, g, settled, noncontig.Control)
-				}
+				cell = e.addPoint(cell, g, settled)
 			}
 			if cell != nil {
 				e.cells = append(e.cells, cell)
@@ -211,10 +208,10 @@ func (e *experiment) listBytesText() string {
 }
 
 // addPoint adds a point to the result, and its arm to a cell; one that the grid has twice is measured once.
-func (e *experiment) addPoint(cell []arm, g gridLayout, settled *plan.Settled, name string) []arm {
+func (e *experiment) addPoint(cell []arm, g gridLayout, settled *plan.Settled) []arm {
 	s, load := settled.Point().Strategy, settled.Point().Load
 	p := noncontig.Point{
-		Shape: s.Shape, Strategy: name, Layout: g.Layout.String(), BlockBytes: int64(g.Layout.MeanBlockBytes() + 0.5), Blocks: g.Layout.Blocks(),
+		Shape: s.Shape, Strategy: s.Name, Layout: g.Layout.String(), BlockBytes: int64(g.Layout.MeanBlockBytes() + 0.5), Blocks: g.Layout.Blocks(),
 		StrideBytes: g.Layout.Stride(), Stride: g.Stride, SizeBytes: g.Layout.Size(), Held: g.Held, WRs: load.WRs, SGEs: load.SGEs + load.RecvSGEs,
 		Verified: e.config.Verify,
 	}
