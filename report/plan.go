@@ -62,7 +62,7 @@ type Plan struct {
 	Layout       string `json:"layout,omitempty" words:"%s"`
 	Cache        string `json:"cache,omitempty" words:"%s cache"`
 	MaxSGE       int    `json:"max_sge,omitempty" words:"lists of %s entries,title"`
-	MaxSGERead   int    `json:"max_sge_read,omitempty" words:"of a read %s,title"`
+	MaxSGERead   int    `json:"max_sge_read,omitempty" words:"of READs %s entries,title"`
 	ListBytes    string `json:"list_bytes,omitempty" words:"lists cut at %s,title"`
 	SegmentBytes int    `json:"segment_bytes,omitempty" words:"segments of %s B"` // pack-pipelined's
 	Kernel       string `json:"kernel,omitempty" words:"packed by %s,title"`

@@ -21,7 +21,7 @@ func comparisonTables(c *compare.Comparison) []table {
 	for _, p := range c.Points {
 		title, changed := fmt.Sprintf("%s: medians of %s in %s", p.Group, p.Figure, p.Unit), "change"
 		if p.Pairs {
-			changed = "in pairs" // the middle of the pairs' ratios, which the medians do not give
+			changed = "change in pairs" // the middle of the pairs' ratios, which the medians do not give
 		}
 		out, t = titled(out, title, "point", "old", "new", changed, "interval", "p", "runs", "verdict")
 		between := "-"

@@ -57,7 +57,7 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 			"order. If the two runs of A differ over all rounds, the verdict on B is\n" +
 			"'cannot tell'.\n\n" +
 			"A command is a command line of gobw or golat (also with a path), or\n" +
-			"perftest:PROGRAM ... for a stock perftest. Start the servers before.",
+			"perftest:PROGRAM ... for a stock perftest. First start 'gobw serve' on HOST.",
 		Example: "  " + tool + " ab 'gobw write alpha -q 1' 'gobw write alpha -q 8'\n" +
 			"  " + tool + " ab 'golat send alpha' 'golat send alpha --events' --pairs 41\n" +
 			"  " + tool + " ab 'gobw write alpha -Q 1' 'gobw write alpha -Q 100' --expect 'worse<5%'\n" +

@@ -70,7 +70,7 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 	fs, o := cmd.Flags(), &f.read.Options
 	fs.SortFlags = false
 	f.gate.Bind(fs, "'worse<5%', 'p99 worse<10%'")
-	fs.StringSliceVar(&o.Figures, "figures", nil, "compare these `FIGURES`: bw, msgrate, p50, p99.9 (default: bw, of latency p50 and p99)")
+	fs.StringSliceVar(&o.Figures, "figures", nil, "compare these `FIGURES`: bw, msgrate, p50, p99.9 (default: bw; in latency tests p50 and p99)")
 	fs.StringVar(&o.By, "by", "", "compare the values of this `SETTING`: qps, tx_depth, device")
 	fs.BoolVar(&o.Unlike, "unlike", false, "compare although device, CPU or link differ")
 	fs.Float64Var(&o.Confidence, "confidence", stats.DefaultConfidence, "`CONFIDENCE` of verdicts and intervals")

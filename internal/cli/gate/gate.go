@@ -31,7 +31,7 @@ type Config struct {
 }
 
 // AcceptText is the help of --accept.
-const AcceptText = "judge by the figures even if they are `KIND`: unclear, disturbed"
+const AcceptText = "pass or miss, in place of undecided, what is `KIND`: unclear (the interval is too wide), disturbed"
 
 // Bind adds the flags to a command; an example shows what it judges.
 func (f *Flags) Bind(fs *pflag.FlagSet, example string) {

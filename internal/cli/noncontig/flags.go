@@ -95,7 +95,7 @@ func (f *Flags) Bind(fs *pflag.FlagSet) {
 	fs.SortFlags = false
 	f.set = fs
 	cmdline.Parsed(fs, &f.wrong, &f.typed.Shapes, "shape", "", "gather", "compare strategies of this `SHAPE`: gather (G-WR), scatter (S-RD), both (GSSR), all", parseShapes)
-	cmdline.Parsed(fs, &f.wrong, &f.blocks, "blocks", "", "64:4K", "use blocks of these `SIZES`: 64:4K (powers of two), 64,100,1K", parseByteList)
+	cmdline.Parsed(fs, &f.wrong, &f.blocks, "blocks", "", "64:4K", "use blocks of these `SIZES`: 64:4K (each twice the one before), 64,100,1K", parseByteList)
 	cmdline.Parsed(fs, &f.wrong, &f.sizes, "size", "s", "64K", "use messages of these `SIZES`: 16K,64K", parseByteList)
 	cmdline.Parsed(fs, &f.wrong, &f.nums, "nums", "", "", "use these `NUMBERS` of blocks, instead of --size: 64,256", parseByteList)
 	fs.StringVar(&f.strides, "strides", "2x", "`DISTANCE` between the starts of two blocks: 4K; 2x: twice the block size")

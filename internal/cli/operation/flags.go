@@ -36,7 +36,7 @@ func (f *flags) bind(fs *pflag.FlagSet, op plan.Operation, kind plan.Kind) {
 	f.set, *p = fs, plan.Spec{Operation: op, Kind: kind, InlineBytes: -1}
 	bandwidth, receives := kind == plan.Bandwidth, ""
 	if !row.Counter {
-		cmdline.Parsed(fs, wrong, &p.Sizes, "size", "s", "", "message `SIZE` in bytes: 4K, or 64,1000,4K, or 64:1M (powers of two) (default: "+defaultSizeText(kind)+")", plan.ParseSizes)
+		cmdline.Parsed(fs, wrong, &p.Sizes, "size", "s", "", "message `SIZE` in bytes: 4K, or 64,1000,4K, or 64:1M (each twice the one before) (default: "+defaultSizeText(kind)+")", plan.ParseSizes)
 		fs.BoolVarP(&p.AllSizes, "all", "a", false, "all sizes from 2 B to 8 MiB"+plain.When(row.Supports(verbs.UD), " (UD: to the MTU)"))
 		mix := "messages of these `SIZES` in turn: 64,4K; 64x4 is 64 bytes in 4 scatter/gather entries"
 		if kind == plan.Latency {

@@ -30,7 +30,7 @@ type Flags struct {
 func (f *Flags) Bind(fs *pflag.FlagSet, formats []string) {
 	f.formats = formats
 	fs.StringVar(&f.format, "format", formats[0], "print as `FORMAT`: "+strings.Join(formats, ", "))
-	fs.StringArrayVar(&f.save, "save", nil, "write the result to `FILE`; its ending (default .json) is the format: "+strings.Join(render.Endings(formats), " ")+"; may be repeated")
+	fs.StringArrayVar(&f.save, "save", nil, "write the result to `FILE`; its ending chooses the format (none: JSON): "+strings.Join(render.Endings(formats), " ")+"; may be repeated")
 	fs.BoolVar(&f.quiet, "quiet", false, "print only tables and failures")
 }
 

@@ -59,7 +59,7 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 		),
 	}
 	fs := cmd.Flags()
-	fs.StringVarP(&size, "size", "s", "4K:64M", "register `BYTES`: 1M, 4K:1G (powers of two), 4K,1M")
+	fs.StringVarP(&size, "size", "s", "4K:64M", "register `BYTES`: 1M, 4K:1G (each twice the one before), 4K,1M")
 	fs.StringVarP(&iters, "iters", "n", "", "register each size `N` times in each thread (default: as many as fit in 0.5 s, at least 10, at most 1000)")
 	fs.IntVar(&c.Threads, "threads", 1, "threads that register at the same time")
 	fs.BoolVar(&c.HugePages, "huge-pages", false, "take memory from reserved huge pages")
