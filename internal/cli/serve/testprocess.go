@@ -93,10 +93,8 @@ func runTestProcess(ctx context.Context) error {
 	s := connect.Resume(conn, o.Client, control.Options{
 		Timeouts: o.Timeouts, Perftest: control.PerftestOptions{Gbits: o.Gbits}, Admit: admit, LocalFacts: o.localFacts,
 	})
-	done := make(chan struct{})
-	go leaveWithClient(ctx, s, out, done)
+	defer leaveWithClient(ctx, s, out)()
 	err = o.serve(ctx, s, nil, func(r report.Record) { out.write(event{Measured: r.String(), Figure: figureText(r)}) })
-	close(done)
 	last := event{Ended: true}
 	if lost, is := errors.AsType[*control.LostError](err); is {
 		last.Left, last.Error = true, fmt.Sprintf("%s: %v", lost.Phase, lost.Cause)
@@ -125,25 +123,16 @@ func (o *order) admit(p *plan.Spec) error {
 
 // leaveWithClient ends the process of a test whose client has left, whatever the test is doing: memory may take its time to
 // be registered, and a call into a driver need not return.
-func leaveWithClient(ctx context.Context, s control.Session, out *events, done <-chan struct{}) {
-	watched, stop := s.Watch(ctx)
-	defer stop()
-	select {
-	case <-watched.Done():
-	case <-done:
-		return
-	}
-	select {
-	case <-time.After(leaveGrace):
-		if ctx.Err() != nil { // the user's signal: the client is being told
-			<-done
-			return
+func leaveWithClient(ctx context.Context, s control.Session, out *events) (stop func()) {
+	watched, unwatch := s.Watch(ctx)
+	context.AfterFunc(watched, func() {
+		time.Sleep(leaveGrace)
+		if cause := context.Cause(watched); ctx.Err() == nil && !errors.Is(cause, context.Canceled) { // no signal, and no end by itself
+			out.write(event{Ended: true, Left: true, Error: cause.Error()})
+			os.Exit(exit.PeerLost) //nolint:forbidigo // a thread may be where nothing else reaches it
 		}
-	case <-done:
-		return
-	}
-	out.write(event{Ended: true, Left: true, Error: context.Cause(watched).Error()})
-	os.Exit(exit.PeerLost) //nolint:forbidigo // a thread may be where nothing else reaches it
+	})
+	return unwatch
 }
 
 // events writes what the server is to know.

@@ -88,7 +88,7 @@ func scriptOf(t *testing.T, plan plan.Spec, sent [][]byte) script {
 		CacheLineBytes: int(binary.BigEndian.Uint32(sent[2])),
 		MTU:            verbs.MTU(sent[3][0] - '0'),
 	}
-	var items [perftest.ReportItems][8]byte
+	var items [perftest.ReportItems]uint64
 	item := 0
 	for _, b := range sent[4:] {
 		switch {
@@ -108,7 +108,7 @@ func scriptOf(t *testing.T, plan plan.Spec, sent [][]byte) script {
 				s.addresses = append(s.addresses, a)
 			}
 		case len(b) == 8:
-			copy(items[item][:], b)
+			items[item] = binary.BigEndian.Uint64(b)
 			if item++; item == perftest.ReportItems {
 				s.figures, item = append(s.figures, perftest.DecodeReport(items, false)), 0
 			}

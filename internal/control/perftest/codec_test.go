@@ -2,6 +2,7 @@ package perftest
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/hex"
 	"math"
 	"net/netip"
@@ -77,10 +78,10 @@ func FuzzNegotiation(f *testing.F) {
 func FuzzReport(f *testing.F) {
 	f.Add(make([]byte, 40))
 	testrun.Fuzz(f, func(t *testing.T, b []byte) {
-		var items [ReportItems][8]byte
+		var items [ReportItems]uint64
 		for i := range items {
 			if len(b) >= 8 {
-				copy(items[i][:], b)
+				items[i] = binary.BigEndian.Uint64(b)
 				b = b[8:]
 			}
 		}

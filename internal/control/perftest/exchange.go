@@ -36,7 +36,7 @@ func (s *Session) keysAgain(ctx context.Context, limit time.Duration) error {
 		}
 		if a.QPN != first.QPN {
 			return &control.FormatError{Err: fmt.Errorf("the second keys of queue pair %d name QP %#x, the first %#x: the ends have different numbers of queue pairs or run different tools; %s",
-				i, a.QPN, first.QPN, s.agree("the tool and -q"))}
+				i, a.QPN, first.QPN, agree("the tool and -q"))}
 		}
 	}
 	return nil
@@ -58,7 +58,7 @@ func (s *Session) keys(ctx context.Context, doing string, i int, limit time.Dura
 		a, err = ParseKeys(theirs)
 	}
 	if err != nil {
-		return a, &control.FormatError{Err: fmt.Errorf("%s: %w; the ends are out of step, %s", doing, err, s.agree("the tool, -q, -a and -b"))}
+		return a, &control.FormatError{Err: fmt.Errorf("%s: %w; the ends are out of step, %s", doing, err, agree("the tool, -q, -a and -b"))}
 	}
 	return a, nil
 }
@@ -144,18 +144,13 @@ func (s *Session) explain(ctx context.Context, doing string, err error) error {
 		case doing == negotiatingPhase, s.local == nil:
 			l.Hint = "a perftest that finds a difference prints it and exits: see the peer's output"
 		case len(s.remote) < len(s.local):
-			l.Hint = s.agree("the tool, -q, -c, -a, -b, and have GIDs (-x) of one family or none")
+			l.Hint = agree("the tool, -q, -c, -a, -b, and have GIDs (-x) of one family or none")
 		default:
-			l.Hint = s.agree("the tool, -c, -s, -n, -D, -q, -a and -b")
+			l.Hint = agree("the tool, -c, -s, -n, -D, -q, -a and -b")
 		}
 	}
 	return e
 }
 
 // agree tells which flags must be the same; before 6.28 no perftest checks them.
-func (s *Session) agree(flags string) string {
-	if s.v.negotiate() {
-		return "make sure both ends agree on " + flags
-	}
-	return fmt.Sprintf("perftest %s does not tell its parameters: make sure both ends agree on %s", s.v.Peer, flags)
-}
+func agree(flags string) string { return "make sure both ends agree on " + flags }

@@ -1,7 +1,6 @@
 package perftest
 
 import (
-	"encoding/binary"
 	"math"
 
 	"github.com/gobw/gobw/internal/control"
@@ -18,27 +17,21 @@ func unitBits(gbits bool) float64 { //nolint:revive // a flag of perftest's
 	return 8 * (1 << 20)
 }
 
-// encodeReport makes the five items.
-func encodeReport(f control.Figures, gbits bool) [ReportItems][8]byte {
-	var b [ReportItems][8]byte
+// encodeReport makes the items, each as the big-endian number that it is sent as.
+func encodeReport(f control.Figures, gbits bool) [ReportItems]uint64 {
 	unit := unitBits(gbits)
-	binary.BigEndian.PutUint64(b[0][:], f.Size)
-	binary.BigEndian.PutUint64(b[1][:], f.Iterations)
-	for i, v := range []float64{f.PeakBits / unit, f.AverageBits / unit, f.MessagesPerS / 1e6} {
-		binary.BigEndian.PutUint64(b[2+i][:], math.Float64bits(v))
+	return [...]uint64{
+		f.Size, f.Iterations,
+		math.Float64bits(f.PeakBits / unit), math.Float64bits(f.AverageBits / unit), math.Float64bits(f.MessagesPerS / 1e6),
 	}
-	return b
 }
 
-// DecodeReport reads the five items.
-func DecodeReport(b [ReportItems][8]byte, gbits bool) control.Figures {
-	float := func(i int) float64 { return math.Float64frombits(binary.BigEndian.Uint64(b[i][:])) }
+// DecodeReport reads the items.
+func DecodeReport(m [ReportItems]uint64, gbits bool) control.Figures {
+	unit := unitBits(gbits)
 	return control.Figures{
-		Size:         binary.BigEndian.Uint64(b[0][:]),
-		Iterations:   binary.BigEndian.Uint64(b[1][:]),
-		PeakBits:     float(2) * unitBits(gbits),
-		AverageBits:  float(3) * unitBits(gbits),
-		MessagesPerS: float(4) * 1e6,
+		Size: m[0], Iterations: m[1],
+		PeakBits: math.Float64frombits(m[2]) * unit, AverageBits: math.Float64frombits(m[3]) * unit, MessagesPerS: math.Float64frombits(m[4]) * 1e6,
 	}
 }
 

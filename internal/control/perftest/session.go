@@ -273,14 +273,13 @@ func (s *Session) Report(ctx context.Context, local control.Figures) (remote con
 
 // report is one exchange of figures. In a test of one direction only the initiator's figures mean anything: the target's are dropped.
 func (s *Session) report(ctx context.Context, local control.Figures) (remote control.Figures, err error) {
-	mine := encodeReport(local, s.gbits)
-	var theirs [ReportItems][8]byte
-	for i := range mine {
-		b, err := s.swap(ctx, "exchanging reports", mine[i][:])
+	var theirs [ReportItems]uint64
+	for i, mine := range encodeReport(local, s.gbits) {
+		b, err := s.swap(ctx, "exchanging reports", binary.BigEndian.AppendUint64(nil, mine))
 		if err != nil {
 			return remote, err
 		}
-		copy(theirs[i][:], b)
+		theirs[i] = binary.BigEndian.Uint64(b)
 	}
 	initiator := s.o.Dialled != s.plan.Reversed
 	if s.plan.Infinite || !s.plan.Bidirectional && initiator {
@@ -288,7 +287,7 @@ func (s *Session) report(ctx context.Context, local control.Figures) (remote con
 	}
 	if remote = DecodeReport(theirs, s.gbits); !plausible(remote) {
 		return control.Figures{}, &control.FormatError{Err: fmt.Errorf("its report is no report (size %d, average %g bit/s): the ends are out of step; %s",
-			remote.Size, remote.AverageBits, s.agree("-q, -a and -b"))}
+			remote.Size, remote.AverageBits, agree("-q, -a and -b"))}
 	}
 	return remote, nil
 }
