@@ -26,13 +26,13 @@ import (
 
 // flags are the flags of 'ab' as they were typed.
 type flags struct {
-	gate       gate.Flags
-	confidence float64
-	pairs      int
-	figure     string
-	limit      time.Duration
-	wrong      cmdline.Faults // of what was typed
-	output     output.Flags
+	gate           gate.Flags
+	confidence     float64
+	pairs          int
+	figure, beside string
+	limit          time.Duration
+	wrong          cmdline.Faults // of what was typed
+	output         output.Flags
 }
 
 // config is what to measure, and how to judge.
@@ -50,20 +50,22 @@ type config struct {
 func NewCommand(tool string, out output.Streams) *cobra.Command {
 	f := &flags{}
 	cmd := &cobra.Command{
-		Use:   "ab 'COMMAND A' 'COMMAND B'",
+		Use:   "ab 'COMMAND A' {'COMMAND B' | --beside 'COMMAND B'}",
 		Short: "Run two tests in rounds, and compare them",
 		Long: "Run two tests in rounds, and compare them in pairs. If the machine gets slower,\n" +
 			"both tests of a pair get slower. Each round runs A twice and B once, in random\n" +
 			"order. If the two runs of A differ over all rounds, the verdict on B is\n" +
 			"'cannot tell'.\n\n" +
 			"A command is a command line of gobw or golat (also with a path), or\n" +
-			"perftest:PROGRAM ... for a stock perftest. First start 'gobw serve' on HOST.",
+			"perftest:PROGRAM ... for a stock perftest. First start 'gobw serve' on HOST.\n\n" +
+			"--beside measures A alone, and A while B runs. B needs a second server.",
 		Example: "  " + tool + " ab 'gobw write alpha -q 1' 'gobw write alpha -q 8'\n" +
 			"  " + tool + " ab 'golat send alpha' 'golat send alpha --events' --pairs 41\n" +
 			"  " + tool + " ab 'gobw write alpha -Q 1' 'gobw write alpha -Q 100' --expect 'worse<5%'\n" +
 			"  " + tool + " ab '/opt/gobw-0.9/gobw write alpha' 'gobw write alpha'\n" +
-			"  " + tool + " ab 'perftest:ib_write_bw alpha -F' 'gobw write alpha' --pairs 41",
-		Args: cmdline.ArgumentCount(2, 2, "two command lines, each in quotes"),
+			"  " + tool + " ab 'perftest:ib_write_bw alpha -F' 'gobw write alpha' --pairs 41\n" +
+			"  " + tool + " ab 'golat send alpha' --beside 'gobw write alpha -p 18516'",
+		Args: cmdline.ArgumentCount(1, 2, "two command lines, each in quotes"),
 		RunE: cmdline.Run(
 			func(args []string) (config, error) { return f.config(tool, args) },
 			func(ctx context.Context, c config) error { return run(ctx, out, c) },
@@ -71,6 +73,7 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 	}
 	fs := cmd.Flags()
 	fs.SortFlags = false
+	fs.StringVar(&f.beside, "beside", "", "measure A alone, and A while this `TEST` runs")
 	fs.IntVar(&f.pairs, "pairs", 21, "measure `N` pairs")
 	cmdline.Parsed(fs, &f.wrong, &f.limit, "time", "", "", "end after this `TIME`: 10m", plan.ParseTime)
 	fs.StringVar(&f.figure, "figure", "", "judge `FIGURE`: bw, msgrate, min, p50, p99 (default: bw, with golat p50)")
@@ -83,15 +86,30 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 // config checks the flags and names all mistakes at once.
 func (f *flags) config(tool string, args []string) (config, error) {
 	c := config{Pairs: f.pairs, Confidence: f.confidence, Limit: f.limit}
-	if !strings.Contains(args[0]+args[1], " ") {
+	if len(args) == 2 && !strings.Contains(args[0]+args[1], " ") {
 		return c, fmt.Errorf("put each test in quotes: %s ab 'write HOST' 'write HOST -q 4'", tool)
 	}
 	wrong := slices.Clone(f.wrong)
 	var err error
 	c.A, err = parseSide(tool, args[0])
 	wrong.Note(cmdline.Prefixed("A", err))
-	c.B, err = parseSide(tool, args[1])
-	wrong.Note(cmdline.Prefixed("B", err))
+	switch {
+	case f.beside != "":
+		wrong.If(len(args) == 2, "two commands and --beside: give one command, and the other with --beside")
+		var neighbour side
+		neighbour, err = parseSide(tool, f.beside, "iters", "duration")
+		c.B = c.A
+		c.B.beside, c.B.line = &neighbour, c.A.line+" beside "+f.beside
+		if neighbour.stock {
+			err = fmt.Errorf("%q: want a test of gobw or golat, because it must run as long as A", f.beside)
+		}
+		wrong.Note(cmdline.Prefixed("--beside", err))
+	case len(args) == 2:
+		c.B, err = parseSide(tool, args[1])
+		wrong.Note(cmdline.Prefixed("B", err))
+	default:
+		wrong.Add("one command: give a second, or --beside 'COMMAND B'")
+	}
 	wrong.If(c.A.latency != c.B.latency && wrong == nil,
 		"one command measures bandwidth and the other latency: they have no figure to compare")
 	c.Gate, err = f.gate.Config(expect.Options{Comparison: true}, nil)

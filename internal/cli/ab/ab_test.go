@@ -3,6 +3,8 @@ package ab
 import (
 	"io"
 	"math"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -170,12 +172,25 @@ func TestZeroFigure(t *testing.T) {
 	}
 }
 
-// TestFailedSide hands on what a test that failed said, and its exit code.
-func TestFailedSide(t *testing.T) {
-	for script, want := range map[string]int{"echo no device >&2; exit 3": exit.Setup, "echo no device >&2; kill -9 $$": exit.Failed} {
-		_, err := side{line: "write host", program: "/bin/sh", words: []string{"sh", "-c", script}}.run(t.Context(), figure.Of("bw"))
-		if exit.Code(err) != want || !strings.Contains(err.Error(), "no device") {
-			t.Errorf("%s: exit code %d of %v", script, exit.Code(err), err)
-		}
+// TestNeighbourFlows: what runs beside a test has more than begun when that is measured; one that ends is told of.
+func TestNeighbourFlows(t *testing.T) {
+	flows := filepath.Join(t.TempDir(), "flows")
+	shell := func(script string) side {
+		return side{line: script, program: "/bin/sh", words: []string{"sh", "-c", script}}
+	}
+	const warming = `printf '\r4 KiB  warming up' >&2; sleep 0.2; `
+	stop, err := shell(warming + `: >` + flows + `; printf '\r4 KiB  1 Gb/s' >&2; exec sleep 60`).start(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(flows); err != nil {
+		t.Error("it was taken for running while it warmed up")
+	}
+	if err := stop(); err != nil {
+		t.Error(err)
+	}
+	_, err = shell(warming + `printf '\r         \rno route' >&2; exit 3`).start(t.Context())
+	if exit.Code(err) != exit.Setup || !strings.HasSuffix(err.Error(), "before the test beside it: no route") {
+		t.Errorf("exit code %d of %v", exit.Code(err), err)
 	}
 }

@@ -31,14 +31,15 @@ type side struct {
 	words   []string // its name, and what it is told
 	stock   bool     // it is a stock perftest
 	latency bool
+	beside  *side // runs at the same time; nil: nothing does
 }
 
 // errTimeUp ends the measuring when --time is over.
 var errTimeUp = errors.New("the time is up")
 
 // parseSide reads a command line: 'write HOST ...', 'golat send HOST ...', '/opt/gobw-0.9/gobw write HOST ...' or
-// 'perftest:ib_write_bw HOST ...'. It refuses the flags that this command gives itself.
-func parseSide(tool, line string) (side, error) {
+// 'perftest:ib_write_bw HOST ...'. It refuses the flags that this command gives itself: those of the result, and some more.
+func parseSide(tool, line string, more ...string) (side, error) {
 	words, err := plain.SplitWords(line)
 	if err != nil {
 		return side{}, fmt.Errorf("%q: %w", line, err)
@@ -65,7 +66,7 @@ func parseSide(tool, line string) (side, error) {
 	if name := append(words, "")[1]; !slices.Contains(plan.Operations(), plan.Operation(name)) {
 		return s, fmt.Errorf("%q%s: want a test in quotes, such as 'write HOST -q 4', 'golat send HOST' or 'perftest:ib_write_bw HOST'", line, plain.Suggest(name, plan.Operations()))
 	}
-	ours := []string{"save", "format", "expect", "accept", "quiet"}
+	ours := append([]string{"save", "format", "expect", "accept", "quiet"}, more...)
 	refusal := func(name string) error {
 		return fmt.Errorf("%q: leave out --%s: ab sets it", line, name)
 	}
@@ -111,33 +112,28 @@ const stopWithin = 10 * time.Second
 
 // run runs the test once, as a process.
 func (s side) run(ctx context.Context, f figure.Figure) (o outcome, err error) {
-	program, words := s.program, s.words[1:]
-	if program == "" {
-		if program, err = child.Self(); err != nil {
-			return o, exit.SetupError{Err: err}
+	if s.beside != nil {
+		stop, err := s.beside.start(ctx)
+		if err != nil {
+			return o, err
 		}
+		defer func() { err = errors.Join(err, stop()) }()
 	}
+	var more []string
 	if !s.stock {
-		words = append(slices.Clone(words), "--quiet", "--format", "json")
+		more = []string{"--quiet", "--format", "json"}
 	}
-	c := exec.CommandContext(ctx, program, words...)
-	c.Args[0] = s.words[0]
-	c.SysProcAttr, c.WaitDelay = child.OwnGroup(), stopWithin
-	c.Cancel = func() error { return c.Process.Signal(syscall.SIGTERM) }
+	c, err := s.command(ctx, more...)
+	if err != nil {
+		return o, err
+	}
 	var out, said bytes.Buffer
 	c.Stdout, c.Stderr = &out, &said
-	err = c.Run()
-	ended, failed := errors.AsType[*exec.ExitError](err)
-	switch {
+	switch err = c.Run(); {
 	case ctx.Err() != nil:
 		return o, context.Cause(ctx)
-	case failed:
-		if code := ended.ExitCode(); code > 0 { // it is this one's
-			err = exit.CodeError(code)
-		}
-		return o, fmt.Errorf("%q: %w\n%s", s.line, err, strings.TrimSpace(said.String()))
 	case err != nil:
-		return o, exit.SetupError{Err: fmt.Errorf("%q: %w", s.line, err)}
+		return o, s.failure(err, said.String())
 	case s.stock:
 		o.value, err = perftestFigure(out.String(), s.latency, slices.Contains(s.words, "--report_gbits"), f.Name)
 	default:
@@ -147,6 +143,34 @@ func (s side) run(ctx context.Context, f figure.Figure) (o outcome, err error) {
 		err = exit.UsageError{Err: fmt.Errorf("%q: %w", s.line, err)}
 	}
 	return o, err
+}
+
+// command is the side's process, told some more, until the context ends.
+func (s side) command(ctx context.Context, more ...string) (*exec.Cmd, error) {
+	program := s.program
+	if program == "" {
+		var err error
+		if program, err = child.Self(); err != nil {
+			return nil, exit.SetupError{Err: err}
+		}
+	}
+	c := exec.CommandContext(ctx, program, slices.Concat(s.words[1:], more)...)
+	c.Args[0] = s.words[0]
+	c.SysProcAttr, c.WaitDelay = child.OwnGroup(), stopWithin
+	c.Cancel = func() error { return c.Process.Signal(syscall.SIGTERM) }
+	return c, nil
+}
+
+// failure is why the process failed, with its exit code, which is this one's.
+func (s side) failure(err error, said string) error {
+	ended, is := errors.AsType[*exec.ExitError](err)
+	if !is {
+		return exit.SetupError{Err: fmt.Errorf("%q: %w", s.line, err)}
+	}
+	if code := ended.ExitCode(); code > 0 {
+		err = exit.CodeError(code)
+	}
+	return fmt.Errorf("%q: %w\n%s", s.line, err, strings.TrimSpace(said))
 }
 
 // read takes the figure out of a test's document: of its only point, the median of its runs.

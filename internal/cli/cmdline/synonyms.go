@@ -59,7 +59,6 @@ var gone = map[string]string{ //nolint:gochecknoglobals // a constant table
 	"fabric one-way":     "it is gone: 'gobw write HOST' measures one direction of two hosts",
 	"fabric topology":    "set GOBW_LEAF in the environment of each rank, where Slurm does not name its leaf",
 	"fabric token-file":  "set GOBW_FABRIC_SECRET at all ranks",
-	"ab beside":          "it is gone: start the other test by hand, with a long -D and its own server, and measure without it and with it",
 	"ab width":           "it is gone: give --pairs or --time",
 	"ab seed":            "it is gone: each run draws another order",
 	"fabric baseline":    "'gobw compare OLD.json NEW.json --expect worse<5%' tells what has changed",

@@ -14,9 +14,12 @@ type Streams struct {
 	ErrTerminal bool
 }
 
+// ProgressVariable is the environment variable by which another program asks for the line of progress where no terminal is.
+const ProgressVariable = "GOBW_PROGRESS"
+
 // StandardStreams are the process's own.
 func StandardStreams() Streams {
-	return Streams{Out: sized{os.Stdout, columnsOf(os.Stdout)}, Err: sized{os.Stderr, terminalColumns(os.Stderr)}, ErrTerminal: isTerminal(os.Stderr)}
+	return Streams{Out: sized{os.Stdout, columnsOf(os.Stdout)}, Err: sized{os.Stderr, terminalColumns(os.Stderr)}, ErrTerminal: isTerminal(os.Stderr) || os.Getenv(ProgressVariable) != ""}
 }
 
 // isTerminal tells whether f is a character device that is not /dev/null.

@@ -1,0 +1,78 @@
+package ab
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+
+	"github.com/gobw/gobw/internal/child"
+	"github.com/gobw/gobw/internal/cli/output"
+)
+
+// neighbourLimit is how long a neighbour runs at most, in seconds: it is stopped when the test beside it has ended.
+const neighbourLimit = "3600"
+
+// start starts the test as a neighbour, which runs as long as another is measured beside it, and waits until its messages flow. stop
+// ends it, and tells if it had ended before.
+func (s side) start(ctx context.Context) (stop func() error, err error) {
+	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	c, err := s.command(running, "--duration", neighbourLimit)
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	said := &progressed{flows: make(chan struct{})}
+	c.Stderr, c.Env = said, append(os.Environ(), output.ProgressVariable+"=1")
+	ended := make(chan struct{})
+	var status error
+	go func() {
+		status = c.Run()
+		close(ended)
+	}()
+	early := func() error {
+		cancel()
+		text := said.String() // an error follows the line of progress, which is cleared before it
+		text = "it ended before the test beside it: " + strings.TrimSpace(text[strings.LastIndexByte(text, '\r')+1:])
+		if status == nil {
+			return fmt.Errorf("%q: %s", s.line, text)
+		}
+		return s.failure(status, text)
+	}
+	select {
+	case <-ended:
+		return nil, early()
+	case <-ctx.Done():
+		cancel()
+		<-ended
+		return nil, context.Cause(ctx)
+	case <-said.flows:
+	}
+	return func() error {
+		select {
+		case <-ended:
+			return early()
+		default:
+		}
+		cancel()
+		<-ended
+		return nil
+	}, nil
+}
+
+// progressed keeps what a test writes, and tells when its line of progress shows that it measures.
+type progressed struct {
+	child.Words
+	once  sync.Once
+	flows chan struct{}
+}
+
+func (p *progressed) Write(b []byte) (int, error) {
+	has := func(text string) bool { return bytes.Contains(b, []byte(text)) }
+	if has("\r") && (has("b/s") || has("p50")) && !has("warming up") {
+		p.once.Do(func() { close(p.flows) })
+	}
+	return p.Words.Write(b)
+}
