@@ -215,7 +215,7 @@ func (r *exchangeRun) join() error {
 			continue
 		}
 		if r.leads != nil && (r.whole.Shape == job.PingPong || f.job.Shape == job.PingPong) {
-			return errors.New("a latency test has one partner a round: use pairs, leaves or random")
+			return errors.New("a latency test has one partner a round: use --pattern pairs")
 		}
 		if r.leads == nil || f.plan.Sends() {
 			r.leads = f.plan

@@ -20,9 +20,8 @@ func (r *run) measure(ctx context.Context) (err error) {
 	}
 	defer func() { err = errors.Join(err, r.quiet.Restore()) }()
 	r.perNs = r.clock.PerNanosecond()
-	r.clockCostNs = machine.ClockCost() / r.perNs
 	l := &r.result.Here
-	l.PinnedCPU, l.GOMAXPROCS, l.ClockCostNs = r.quiet.CPU, r.quiet.MaxProcs, r.clockCostNs
+	l.PinnedCPU, l.GOMAXPROCS, l.ClockCostNs = r.quiet.CPU, r.quiet.MaxProcs, machine.ClockCost()/r.perNs
 	l.Priority, l.TicksPerNs, l.PreemptSignal = r.quiet.Priority(), r.perNs, !r.quiet.Blocked
 	for rd := range r.plan.Rounds() { // those of an endless test go on until an end leaves
 		err := r.round(ctx, rd)

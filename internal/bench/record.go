@@ -141,7 +141,7 @@ func (r *run) conditions(rec *report.Record, t *drive.Trace, d figure.Disturbanc
 	}
 	c.Realtime = r.quiet.Priority() == machine.PriorityRealtime
 	if rec.Kind == string(plan.Latency) {
-		c.ClockCostNs = r.clockCostNs
+		c.ClockCostNs = r.result.Here.ClockCostNs
 		if rec.Latency != nil {
 			c.MedianNs = rec.Latency.P50Ns
 		}

@@ -82,16 +82,15 @@ type run struct {
 	rails   endpoint.Rails // this end's devices; once the test is agreed on, those that it runs on
 	o       Options
 
-	plan        *plan.Settled
-	spec        plan.Spec // of plan
-	end         *endpoint.Endpoint
-	quiet       *machine.Quiet
-	clock       tick.Clock
-	perNs       float64
-	clockCostNs float64
-	result      *Result
-	rec         *job.Recorder // of all rounds
-	peerLeft    bool          // the client of an endless test was stopped
+	plan     *plan.Settled
+	spec     plan.Spec // of plan
+	end      *endpoint.Endpoint
+	quiet    *machine.Quiet
+	clock    tick.Clock
+	perNs    float64
+	result   *Result
+	rec      *job.Recorder // of all rounds
+	peerLeft bool          // the client of an endless test was stopped
 }
 
 func (r *run) all(ctx context.Context, spec *plan.Spec, dev verbs.Device) (*Result, error) {

@@ -54,7 +54,7 @@ func (p *Process) ask(ctx context.Context, o Order) (r Rail) {
 		err = context.Cause(ctx)
 	}
 	_ = process.Kill()
-	words := p.Said
+	words := &p.Said
 	state := p.reap()
 	if said, _, _ := strings.Cut(words.String(), "\n"); said != "" {
 		state += ": " + said
@@ -77,7 +77,7 @@ func (p *Process) reap() string {
 // Do implements [Worker]. The process is started by its first order, and not again.
 func (p *Process) Do(ctx context.Context, o Order) Rail {
 	if p.Process == nil && p.ended == "" {
-		process, err := child.Start(p.Command...)
+		process, err := child.Start(nil, p.Command...)
 		if err != nil {
 			return Rail{Error: err.Error()}
 		}

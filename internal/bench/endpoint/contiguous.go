@@ -85,14 +85,19 @@ func (c contiguous) receives(e *Endpoint, size int, qp *pair) []verbs.ReceiveReq
 	steps, length := e.plan.ReceiveSteps(size)
 	ring := make([]verbs.ReceiveRequest, steps.Places)
 	for k := range ring {
-		sge := verbs.SGE{Addr: qp.recv.addr + uint64(steps.At(uint64(k))), Length: uint32(length), LKey: qp.region.LKey()}
-		if e.spec.Transport == verbs.UD {
-			sge.Addr -= verbs.GRHBytes
-			sge.Length += verbs.GRHBytes
-		}
-		ring[k] = verbs.ReceiveRequest{SGEs: []verbs.SGE{sge}}
+		ring[k] = e.receive(qp, steps.At(uint64(k)), length)
 	}
 	return ring
+}
+
+// receive is of one message into one piece of memory. A datagram's header comes before it.
+func (e *Endpoint) receive(qp *pair, at, length int) verbs.ReceiveRequest {
+	entry := verbs.SGE{Addr: qp.recv.addr + uint64(at), Length: uint32(length), LKey: qp.region.LKey()}
+	if e.spec.Transport == verbs.UD {
+		entry.Addr -= verbs.GRHBytes
+		entry.Length += verbs.GRHBytes
+	}
+	return verbs.ReceiveRequest{SGEs: []verbs.SGE{entry}}
 }
 
 func (contiguous) source(e *Endpoint, size int) image {

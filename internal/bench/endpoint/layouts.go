@@ -102,9 +102,8 @@ func (w *layouts) stridedRequests(e *Endpoint, qp *pair, addr, remote uint64) ([
 // makeReceives prepares the target's receives: one or more per place, in the order of the SENDs.
 func (w *layouts) makeReceives(e *Endpoint, qp *pair) error {
 	base, mem, lkey := qp.recv.addr, qp.recv.bytes, qp.region.LKey()
-	datagram := e.plan.Spec().Transport == verbs.UD
 	header := func(k uint64) []verbs.SGE {
-		if !datagram {
+		if e.spec.Transport != verbs.UD {
 			return nil
 		}
 		return []verbs.SGE{{Addr: base + uint64(w.RecvSlotAt(k)) - verbs.GRHBytes, Length: verbs.GRHBytes, LKey: lkey}}
@@ -115,12 +114,7 @@ func (w *layouts) makeReceives(e *Endpoint, qp *pair) error {
 	}
 	for k := range uint64(n) {
 		if w.Strategy.Remote == plan.Packed {
-			entry := verbs.SGE{Addr: base + uint64(w.RecvSlotAt(k)), Length: uint32(w.Layout.Size()), LKey: lkey}
-			if datagram {
-				entry.Addr -= verbs.GRHBytes
-				entry.Length += verbs.GRHBytes
-			}
-			w.recvs = append(w.recvs, verbs.ReceiveRequest{SGEs: []verbs.SGE{entry}})
+			w.recvs = append(w.recvs, e.receive(qp, w.RecvSlotAt(k), int(w.Layout.Size())))
 			if w.Strategy.Unpack {
 				work, err := w.kernels.Unpack(w.Layout, mem[w.PlaceAt(k):], mem[w.RecvSlotAt(k):])
 				if err != nil {

@@ -36,7 +36,7 @@ func start(ctx context.Context, conn net.Conn) (*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := child.StartWith([]*os.File{inherited}, "serve", "--test-process")
+	c, err := child.Start([]*os.File{inherited}, "serve", "--test-process")
 	_ = inherited.Close()
 	if err != nil {
 		return nil, fmt.Errorf("start the test's process: %w", err)
