@@ -45,13 +45,11 @@ func (r *run) remoteReport(f control.Figures, local report.Record) (endReport, e
 		r.result.Peer = e.Environment
 		return e, nil
 	}
-	e.Record = local
-	e.Record.Latency, e.Record.Histogram, e.Record.Series, e.Record.CPU, e.Record.Counters, e.Record.Warnings = nil, nil, nil, nil, nil, nil
-	e.Record.PerThread, e.Record.PerRail = nil, nil
-	e.Record.Iterations, e.Record.Messages = f.Iterations, f.Iterations
-	e.Record.SizeBytes, e.Record.Bytes = f.Size, f.Iterations*f.Size // which may be less than this end was told
-	e.Record.Bandwidth = report.Bandwidth{AverageBitsPerS: f.AverageBits, PeakBitsPerS: f.PeakBits}
-	e.Record.MessagesPerS = f.MessagesPerS
+	e.Record = report.Record{
+		Plan: local.Plan, Run: local.Run, DurationTest: local.DurationTest, Iterations: f.Iterations, Messages: f.Iterations, Bytes: f.Iterations * f.Size,
+		Bandwidth: report.Bandwidth{AverageBitsPerS: f.AverageBits, PeakBitsPerS: f.PeakBits}, MessagesPerS: f.MessagesPerS,
+	}
+	e.Record.SizeBytes = f.Size // which may be less than this end was told
 	if f.MessagesPerS > 0 {
 		e.Record.Seconds = float64(f.Iterations) / f.MessagesPerS
 	}

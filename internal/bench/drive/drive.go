@@ -224,11 +224,15 @@ func (d *Driver) deadline() job.Ticks {
 	if d.Limits.Duration == 0 || d.Limits.Passive {
 		return 0
 	}
-	start := d.start()
-	if start == 0 {
-		return 0
+	return d.sinceStart(d.Limits.Duration)
+}
+
+// sinceStart is so long after the start of a test by duration; 0: it has not started yet.
+func (d *Driver) sinceStart(t job.Ticks) job.Ticks {
+	if start := d.start(); start > 0 {
+		return start + t
 	}
-	return start + d.Limits.Duration
+	return 0
 }
 
 // start is when the clock of a test by duration starts: with the first message. A perftest end in whose test both ends
@@ -255,11 +259,7 @@ func (d *Driver) sampleStart() job.Ticks {
 	if d.Limits.Lead == 0 || d.Trace.From != nil {
 		return 0
 	}
-	start := d.start()
-	if start == 0 {
-		return 0
-	}
-	return start + d.Limits.Lead
+	return d.sinceStart(d.Limits.Lead)
 }
 
 // account notes what a slice brought.
