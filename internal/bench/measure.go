@@ -31,7 +31,6 @@ func (r *run) measure(ctx context.Context) (err error) {
 		if err != nil {
 			return err
 		}
-		r.quiet.Collect()
 	}
 	return r.session.Sync(ctx, control.PhaseFinished, max(len(r.spec.Sizes)-1, 0), true)
 }

@@ -34,19 +34,12 @@ func (p *pausing) Sync(ctx context.Context, phase control.Phase, size int, last 
 // TestUnreliablePeerPauses: where nothing in perftest's dialect says that the peer is done, an end that has sent all of its
 // own waits for datagrams of a peer that begins late, and one that has given up waiting still knows what it has posted.
 func TestUnreliablePeerPauses(t *testing.T) {
-	for name, c := range map[string]struct {
-		transport verbs.Transport
-		sizes     []int
-		qps       int
-	}{
-		"UD":        {verbs.UD, []int{2, 4, 8, 16}, 1},
-		"two of UD": {verbs.UD, []int{2, 4, 8, 16}, 2},
-	} {
+	for name, qps := range map[string]int{"UD": 1, "two of UD": 2} {
 		t.Run(name, func(t *testing.T) {
 			m := &meeting.Manager{}
 			devices := [2]verbs.Device{m.Open(t, openOurs), m.Open(t, openOurs)}
 			spec := plan.Spec{
-				Operation: plan.Send, Kind: plan.Bandwidth, Transport: c.transport, Sizes: c.sizes, AllSizes: true, QPs: c.qps,
+				Operation: plan.Send, Kind: plan.Bandwidth, Transport: verbs.UD, AllSizes: true, QPs: qps,
 				Iterations: 10, RxDepth: 10, Bidirectional: true,
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
@@ -78,8 +71,8 @@ func TestUnreliablePeerPauses(t *testing.T) {
 			if err := errors.Join(err, <-served); err != nil {
 				t.Fatal(err)
 			}
-			if len(result.Records) != len(c.sizes) {
-				t.Errorf("%d records of %d sizes", len(result.Records), len(c.sizes))
+			if n := len(result.Records); n != 12 { // 2 bytes to the MTU, 4096
+				t.Errorf("%d records of 12 sizes", n)
 			}
 		})
 	}

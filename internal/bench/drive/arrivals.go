@@ -83,12 +83,7 @@ func (d *Driver) stalledSince(last, now job.Ticks) error {
 }
 
 // expected is how many messages will arrive in all; 0: nobody knows.
-func (d *Driver) expected() uint64 {
-	if d.Limits.Count == 0 {
-		return 0
-	}
-	return d.Limits.Count * d.Plan.ReceivesPerMessage()
-}
+func (d *Driver) expected() uint64 { return d.Limits.Count * d.Plan.ReceivesPerMessage() }
 
 // allArrived tells whether all that the peer has sent is here, the peer being done. What is acknowledged has arrived when
 // its sender is done; of the rest nobody knows, and it is over when nothing has come for a while.

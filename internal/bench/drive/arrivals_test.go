@@ -76,7 +76,7 @@ func testStarvedThread(t *testing.T, before int64) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := &Driver{Ours: true, Spec: plan.Spec{Transport: verbs.RC}, Trace: &Trace{}, Task: Task{PerNs: 1, Job: whole, Runner: threads}}
+	d := &Driver{Ours: true, Spec: plan.Spec{Transport: verbs.RC}, Trace: &Trace{}, Task: Task{Plan: settled(t, plan.Spec{Operation: plan.Send, Kind: plan.Bandwidth}, false, plan.Peer{}), PerNs: 1, Job: whole, Runner: threads}}
 	look := func() bool {
 		d.p, err = threads.Run(job.Now() + 1)
 		return d.allArrived(job.Now())
