@@ -2,6 +2,7 @@
 package meeting
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -61,13 +62,6 @@ func (d *device) DefaultGID() (verbs.GIDEntry, error) {
 // Prepare has the device run the job as it would without the RDMA CM.
 func (d *device) Prepare(j *job.Job) (job.Runner, error) { return job.Prepare(d.Device, j) }
 
-func transportOf(o verbs.CMOptions) verbs.Transport {
-	if o.Transport == 0 {
-		return verbs.RC
-	}
-	return o.Transport
-}
-
 // ListenCM takes requests for a port.
 func (d *device) ListenCM(at netip.AddrPort, o verbs.CMOptions) (verbs.CMListener, error) {
 	m := d.manager
@@ -77,13 +71,12 @@ func (d *device) ListenCM(at netip.AddrPort, o verbs.CMOptions) (verbs.CMListene
 		m.lastPort++
 		at = netip.AddrPortFrom(at.Addr(), 20000+m.lastPort)
 	}
-	where := place{transportOf(o), at.Port()}
+	where := place{cmp.Or(o.Transport, verbs.RC), at.Port()}
 	if m.listeners[where] != nil {
 		return nil, &verbs.Error{Verb: "listen by RDMA CM", Device: d.Info().Name, Err: syscall.EADDRINUSE}
 	}
-	l := &listener{
-		d: d, addr: netip.AddrPortFrom(d.addr, at.Port()), place: where, requests: make(chan *connection, 64), closed: make(chan struct{}),
-	}
+	l := &listener{d: d, addr: netip.AddrPortFrom(d.addr, at.Port()), place: where, requests: make(chan *connection, 64)}
+	l.open, l.close = context.WithCancel(context.Background())
 	if m.listeners == nil {
 		m.listeners = map[place]*listener{}
 	}
@@ -93,9 +86,7 @@ func (d *device) ListenCM(at netip.AddrPort, o verbs.CMOptions) (verbs.CMListene
 
 // DialCM finds the way to any address: the other device is in this process.
 func (d *device) DialCM(_ context.Context, to netip.AddrPort, o verbs.CMOptions) (verbs.CMConnection, error) {
-	return &connection{
-		d: d, transport: transportOf(o), local: netip.AddrPortFrom(d.addr, 0), remote: to, in: make(chan verbs.ConnectOptions, 1), gone: make(chan struct{}),
-	}, nil
+	return newConnection(d, cmp.Or(o.Transport, verbs.RC), netip.AddrPortFrom(d.addr, 0), to), nil
 }
 
 type listener struct {
@@ -103,8 +94,8 @@ type listener struct {
 	addr     netip.AddrPort
 	place    place
 	requests chan *connection
-	closed   chan struct{}
-	once     sync.Once
+	open     context.Context //nolint:containedctx // until it is closed
+	close    context.CancelFunc
 }
 
 // Addr is where the listener listens.
@@ -115,7 +106,7 @@ func (l *listener) Accept(ctx context.Context) (verbs.CMConnection, error) {
 	select {
 	case c := <-l.requests:
 		return c, nil
-	case <-l.closed:
+	case <-l.open.Done():
 		return nil, verbs.ErrClosed
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
@@ -124,12 +115,12 @@ func (l *listener) Accept(ctx context.Context) (verbs.CMConnection, error) {
 
 // Close stops listening.
 func (l *listener) Close() error {
-	l.once.Do(func() {
-		close(l.closed)
-		l.d.manager.mu.Lock()
-		defer l.d.manager.mu.Unlock()
+	l.d.manager.mu.Lock()
+	defer l.d.manager.mu.Unlock()
+	if l.open.Err() == nil {
 		delete(l.d.manager.listeners, l.place)
-	})
+	}
+	l.close()
 	return nil
 }
 
@@ -139,11 +130,17 @@ type connection struct {
 	transport     verbs.Transport
 	local, remote netip.AddrPort
 	in            chan verbs.ConnectOptions // from the peer
-	gone          chan struct{}
-	leave         sync.Once
+	there         context.Context           //nolint:containedctx // until either end disconnects
+	leave         context.CancelFunc
 
 	peer    *connection
 	passive bool
+}
+
+func newConnection(d *device, transport verbs.Transport, local, remote netip.AddrPort) *connection {
+	c := &connection{d: d, transport: transport, local: local, remote: remote, in: make(chan verbs.ConnectOptions, 1)}
+	c.there, c.leave = context.WithCancel(context.Background())
+	return c
 }
 
 // LocalAddr is this end's address.
@@ -175,7 +172,7 @@ func (c *connection) Join(ctx context.Context, qp verbs.QueuePair, o verbs.Conne
 	var theirs verbs.ConnectOptions
 	select {
 	case theirs = <-c.in:
-	case <-c.gone:
+	case <-c.there.Done():
 		return o, errors.New("the peer disconnected")
 	case <-ctx.Done():
 		return o, context.Cause(ctx)
@@ -205,27 +202,23 @@ func (c *connection) request() error {
 	if l == nil {
 		return &verbs.Error{Verb: fmt.Sprintf("connect to %v", c.remote), Device: c.d.Info().Name, Err: syscall.ECONNREFUSED}
 	}
-	c.peer = &connection{
-		d: l.d, transport: c.transport, local: c.remote, remote: c.local, in: make(chan verbs.ConnectOptions, 1), gone: make(chan struct{}),
-		peer: c, passive: true,
-	}
+	c.peer = newConnection(l.d, c.transport, c.remote, c.local)
+	c.peer.peer, c.peer.passive = c, true
 	l.requests <- c.peer
 	return nil
 }
 
 // Disconnect ends the connection at both ends.
 func (c *connection) Disconnect() error {
-	c.depart()
+	c.leave()
 	if c.peer != nil {
-		c.peer.depart()
+		c.peer.leave()
 	}
 	return nil
 }
 
-func (c *connection) depart() { c.leave.Do(func() { close(c.gone) }) }
-
 // Gone is closed when the peer has disconnected.
-func (c *connection) Gone() <-chan struct{} { return c.gone }
+func (c *connection) Gone() <-chan struct{} { return c.there.Done() }
 
 // Close ends the connection.
 func (c *connection) Close() error { return c.Disconnect() }
