@@ -157,90 +157,44 @@ func explain(place string, err error) error {
 // once, and rank 0 is to save a run that was stopped, not one whose hosts have gone.
 const partingTime = 2 * time.Second
 
+// run does what rank 0 asks, one thing after another, until it says that the run is over; its end also ends what is under way.
 func (a *agent) run(stopped context.Context) (string, error) {
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(stopped))
 	defer context.AfterFunc(stopped, func() {
 		time.AfterFunc(partingTime, func() { cancel(context.Cause(stopped)) })
 	})()
+	here, done := a.session.Watch(ctx)
 	defer func() {
+		done()
 		cancel(nil)
 		a.session.Abandon()
 		for _, w := range a.workers {
 			_ = w.Close()
 		}
 	}()
-	err := follow(ctx, a.receive, func(ctx context.Context, o Orders) error {
-		answer := a.do(ctx, o)
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		if err := a.session.Send(kindAnswer, answer); err != nil {
-			return &OrphanError{err}
-		}
-		return nil
-	})
-	if bye, over := errors.AsType[errBye](err); over {
-		return string(bye), nil
-	}
-	return "", err
-}
-
-// receive is the next that rank 0 asks for.
-func (a *agent) receive(ctx context.Context) (Orders, error) {
-	m, err := a.session.Receive(ctx, mostOrder, 0)
-	said, refused := errors.AsType[*control.PeerError](err)
-	switch {
-	case refused:
-		return Orders{}, fmt.Errorf("rank 0 refuses this rank: %s", control.Bounded(said.Message))
-	case err == nil && m.Kind == frame.KindBye:
-		return Orders{}, errBye(control.Bounded(m.Error))
-	}
-	var o Orders
-	if err == nil {
-		o, err = frame.Decode[Orders](m)
-	}
-	if err != nil {
-		err = &OrphanError{err}
-	}
-	return o, err
-}
-
-// follow does what is asked, one thing after another, until nothing is asked any more, or something cannot be done. That who asks has
-// ended also ends what is under way.
-func follow[T any](ctx context.Context, receive func(context.Context) (T, error), do func(context.Context, T) error) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	orders := make(chan T)
-	go func() {
-		for {
-			o, err := receive(ctx)
-			if err != nil {
-				cancel(err)
-				return
-			}
-			select {
-			case orders <- o:
-			case <-ctx.Done():
-				return
-			}
-		}
-	}()
 	for {
-		select {
-		case o := <-orders:
-			if err := do(ctx, o); err != nil {
-				cancel(err)
-			}
-		case <-ctx.Done():
-			return context.Cause(ctx)
+		m, err := a.session.Receive(ctx, mostOrder, 0)
+		said, refused := errors.AsType[*control.PeerError](err)
+		switch {
+		case refused:
+			return "", fmt.Errorf("rank 0 refuses this rank: %s", control.Bounded(said.Message))
+		case ctx.Err() != nil:
+			return "", context.Cause(ctx)
+		case err == nil && m.Kind == frame.KindBye:
+			return control.Bounded(m.Error), nil
+		}
+		var o Orders
+		if err == nil {
+			o, err = frame.Decode[Orders](m)
+		}
+		if err != nil {
+			return "", &OrphanError{err}
+		}
+		if answer := a.do(here, o); here.Err() == nil {
+			_ = a.session.Send(kindAnswer, answer) // if that fails, the next Receive says why
 		}
 	}
 }
-
-// errBye is the end of a run, as rank 0 told it.
-type errBye string
-
-func (e errBye) Error() string { return string(e) }
 
 // do does what rank 0 asks, on all rails at once.
 func (a *agent) do(ctx context.Context, o Orders) (out Answer) {

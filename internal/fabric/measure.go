@@ -37,15 +37,37 @@ func Operations() []plan.Operation { return []plan.Operation{plan.Write, plan.Re
 // Measure opens a device and runs rounds as it is told, until its input ends. Who gives the orders may end in the middle of a round.
 func Measure(ctx context.Context, cfg MeasureConfig, in io.Reader, out io.Writer) error {
 	m := &measurer{cfg: cfg}
-	err := follow(ctx, func(context.Context) (Order, error) {
-		return frame.Read[Order](in, kindOrder, mostOrder)
-	}, func(ctx context.Context, o Order) error {
-		return frame.Write(out, kindAnswer, m.Do(ctx, o))
-	})
-	if errors.Is(err, io.EOF) {
-		err = nil
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	orders := make(chan Order)
+	go func() {
+		for {
+			o, err := frame.Read[Order](in, kindOrder, mostOrder)
+			if err != nil {
+				cancel(err)
+				return
+			}
+			select {
+			case orders <- o:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	for {
+		select {
+		case o := <-orders:
+			if err := frame.Write(out, kindAnswer, m.Do(ctx, o)); err != nil {
+				cancel(err)
+			}
+		case <-ctx.Done():
+			err := context.Cause(ctx)
+			if errors.Is(err, io.EOF) {
+				err = nil
+			}
+			return errors.Join(err, m.Close())
+		}
 	}
-	return errors.Join(err, m.Close())
 }
 
 // measurer is a [Worker] in the process that it runs in.
