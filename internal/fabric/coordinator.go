@@ -53,20 +53,11 @@ type Config struct {
 	Time    time.Duration // of all rounds
 	Measure time.Duration // of one
 
-	// Progress is told while ranks are waited for, and before each round; Note whatever the user should read at once.
-	Progress  func(Progress)
+	// Progress is told how far the run has come, while ranks are waited for and before each round; Note what should be read at once.
+	Progress  func(string)
 	Note      func(string)
 	Snapshots <-chan os.Signal
 	Snapshot  func(*report.Document)
-}
-
-// Progress is how far a run has come.
-type Progress struct {
-	Waiting       []string // for these hosts, or ranks; nobody once the rounds have begun
-	Round, Rounds int      // Rounds is what is scheduled; re-tests come on top
-	Label         string
-	Retest        bool
-	Left          time.Duration // of the scheduled rounds, or of the time to wait
 }
 
 // host is one rank's part in a run. Its verdict says nothing as long as it may still come.
@@ -173,7 +164,8 @@ func (c *coordinator) run(ctx context.Context) error {
 		if c.done > 0 {
 			each = time.Since(began) / time.Duration(c.done)
 		}
-		c.tell(Progress{Round: c.done + 1, Rounds: c.schedule.Rounds, Label: r.Label, Left: time.Duration(c.schedule.Rounds-c.done) * each})
+		left := time.Duration(c.schedule.Rounds-c.done) * each
+		c.tell("round %d of %d (%s), %v left", c.done+1, c.schedule.Rounds, r.Label, left.Round(time.Second))
 		if err := c.round(ctx, r, judge.AllRails); err != nil {
 			return err
 		}
@@ -183,7 +175,7 @@ func (c *coordinator) run(ctx context.Context) error {
 		}
 	}
 	for r, more := c.judge.Next(); more; r, more = c.judge.Next() {
-		c.tell(Progress{Round: c.rounds() + 1, Rounds: c.schedule.Rounds, Label: r.Label, Retest: true})
+		c.tell("round %d (%s)", c.rounds()+1, r.Label)
 		if err := c.round(ctx, r.Round, r.Rail); err != nil {
 			return err
 		}
@@ -198,9 +190,9 @@ func (c *coordinator) settle(ctx context.Context) {
 	_ = c.await(context.WithoutCancel(ctx), within, func() bool { return false })
 }
 
-func (c *coordinator) tell(p Progress) {
+func (c *coordinator) tell(format string, args ...any) {
 	if c.cfg.Progress != nil {
-		c.cfg.Progress(p)
+		c.cfg.Progress(fmt.Sprintf(format, args...))
 	}
 }
 

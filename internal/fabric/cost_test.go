@@ -83,7 +83,7 @@ func TestCost(t *testing.T) {
 		Plan:    plan.Spec{Operation: plan.Write, Kind: plan.Bandwidth, Transport: verbs.RC, Sizes: []int{65536}},
 		Pattern: schedule.Pairs, Time: 19 * time.Second, Measure: time.Second,
 		Note: func(s string) { t.Log(s) },
-		Progress: func(Progress) { // before each round
+		Progress: func(string) { // before each round
 			if n++; n == 1 {
 				met = time.Since(begun)
 				first, cpu = time.Now(), testrun.ProcessTime()

@@ -27,7 +27,7 @@ func (c *coordinator) gather(ctx context.Context) error {
 		absent := which(c.hosts, missing)
 		if now := time.Now(); len(absent) > 0 && now.After(next) {
 			next = now.Add(time.Second)
-			c.tell(Progress{Waiting: c.called(absent), Left: c.cfg.Wait - now.Sub(c.begun)})
+			c.tell("waiting for %s, %v left", plain.Few(c.called(absent), 8, ", "), (c.cfg.Wait - now.Sub(c.begun)).Round(time.Second))
 		}
 		return len(absent) == 0
 	}

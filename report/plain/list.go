@@ -3,6 +3,7 @@ package plain
 import (
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // When is text where it applies, else nothing.
@@ -19,6 +20,12 @@ func AddNew[T comparable](list []T, item T) []T {
 		return list
 	}
 	return append(list, item)
+}
+
+// Few lists the first of some items in words, and says how many more there are.
+func Few(items []string, most int, separator string) string {
+	left := max(len(items)-most, 0)
+	return strings.Join(items[:len(items)-left], separator) + When(left > 0, " and %d more", left)
 }
 
 // Each is a list of what something is of each item.

@@ -15,9 +15,7 @@ func Suggest[S ~string](word string, words []S) string {
 
 // Choices says what there is in place of an unknown word: the nearest, then the words, twenty at most.
 func Choices[S ~string](word string, words []S) string {
-	shown := Each(words[:min(len(words), 20)], func(s S) string { return string(s) })
-	more := len(words) - len(shown)
-	return Suggest(word, words) + "; there are " + strings.Join(shown, ", ") + When(more > 0, " and %d more", more)
+	return Suggest(word, words) + "; there are " + Few(Each(words, func(s S) string { return string(s) }), 20, ", ")
 }
 
 // Nearest is the word that takes the fewest edits (insert, delete, change, swap of neighbours) from word, or "" where

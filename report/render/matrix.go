@@ -131,9 +131,7 @@ func (m hostMatrix) advice(d *report.Document) []string {
 			fmt.Sprintf("To drain (not run):  scontrol update nodename=%s state=drain reason=\"gobw fabric %s\"", list, d.Started.UTC().Format(time.DateOnly)))
 	}
 	for _, what := range order[:min(len(order), mostAdvice)] {
-		who := where[what]
-		more := plain.When(len(who) > mostAdvice, " and %d more", len(who)-mostAdvice)
-		out = append(out, strings.Join(who[:min(len(who), mostAdvice)], "; ")+more+": "+what)
+		out = append(out, plain.Few(where[what], mostAdvice, "; ")+": "+what)
 	}
 	return out
 }

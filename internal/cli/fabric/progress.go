@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/gobw/gobw/internal/cli/output"
-	"github.com/gobw/gobw/internal/fabric"
 )
 
 // progress tells a person how far a run has come: a line that changes on a terminal, else a line now and then.
@@ -27,14 +26,7 @@ func newProgress(out output.Streams, quiet bool) *progress {
 // between is the least time between two lines where there is no terminal.
 const between = 10 * time.Second
 
-func (p *progress) round(r fabric.Progress) {
-	text := fmt.Sprintf("round %d of %d (%s), %v left", r.Round, r.Rounds, r.Label, r.Left.Round(time.Second))
-	switch {
-	case len(r.Waiting) > 0:
-		text = fmt.Sprintf("waiting for %s, %v left", few(r.Waiting), r.Left.Round(time.Second))
-	case r.Retest:
-		text = fmt.Sprintf("round %d (%s)", r.Round, r.Label)
-	}
+func (p *progress) show(text string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.line.Write(text)
@@ -42,15 +34,6 @@ func (p *progress) round(r fabric.Progress) {
 		p.last = time.Now()
 		fmt.Fprintln(p.out.Err, text)
 	}
-}
-
-// few names hosts, or the first of many.
-func few(names []string) string {
-	const most = 8
-	if len(names) > most {
-		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
-	}
-	return strings.Join(names, ", ")
 }
 
 // note says what should be read at once.

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/gobw/gobw/internal/cli/output"
-	"github.com/gobw/gobw/internal/fabric"
 )
 
 // TestProgress: a line that changes on a terminal, one every ten seconds elsewhere, none where quiet; notes are always told.
@@ -25,13 +24,13 @@ func TestProgress(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			var said bytes.Buffer
 			p := newProgress(output.Streams{Err: &said, ErrTerminal: tt.terminal}, tt.quiet)
-			p.round(fabric.Progress{Waiting: []string{"node1", "node2"}, Left: 9 * time.Second})
+			p.show("waiting for node1, node2, 9s left")
 			p.note("lost")
 			for range 2 {
-				p.round(fabric.Progress{Round: 20, Rounds: 63, Label: "pairs 20", Left: 43 * time.Second})
+				p.show("round 20 of 63 (pairs 20), 43s left")
 				time.Sleep(10 * time.Second)
 			}
-			p.round(fabric.Progress{Round: 64, Label: "re-test", Retest: true})
+			p.show("round 64 (re-test)")
 			p.end()
 			if got := said.String(); !strings.HasPrefix(got, tt.want) || tt.quiet && got != tt.want {
 				t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
@@ -40,13 +39,9 @@ func TestProgress(t *testing.T) {
 	}
 	var said bytes.Buffer
 	p := newProgress(output.Streams{Err: &said, ErrTerminal: true}, false)
-	p.round(fabric.Progress{Round: 64, Label: "re-test", Retest: true})
+	p.show("round 64 (re-test)")
 	p.note("lost")
 	if want := "\rround 64 (re-test)\r" + strings.Repeat(" ", 18) + "\rgobw fabric: lost\n"; said.String() != want {
 		t.Errorf("on a terminal %q, want %q", said.String(), want)
-	}
-	many := strings.Fields(strings.Repeat("a ", 11))
-	if got := few(many); got != "a, a, a, a, a, a, a, a and 3 more" {
-		t.Error(got)
 	}
 }

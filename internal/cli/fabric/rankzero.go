@@ -46,7 +46,7 @@ func coordinate(ctx context.Context, out output.Streams, c config, l net.Listene
 		})
 	}
 	run := c.run
-	run.Version, run.Progress, run.Note, run.Snapshots = machine.Version(), p.round, p.note, snapshots
+	run.Version, run.Progress, run.Note, run.Snapshots = machine.Version(), p.show, p.note, snapshots
 	run.Snapshot = func(d *report.Document) {
 		p.end()
 		_ = render.Documents(out.Err, c.output.Format, []*report.Document{d})
