@@ -52,15 +52,12 @@ func (s Span) whole() time.Duration { return s.Lead + s.Measure + s.Tail }
 // Movement is what one flow moved in the measured time.
 type Movement struct {
 	BitsPerS  float64
-	LatencyNs []float64 // at each of the [LatencyShares]; nil: no sample
+	LatencyNs []float64 // 5th, 25th, 50th, 75th, 95th percentile; nil: no sample
 	Err       error
 	// Unmeasured is a flow that had moved nothing when another one of this device failed and ended the run: nobody knows
 	// whether it would have.
 	Unmeasured bool
 }
-
-// LatencyShares are the shares of all samples that are at most as long as the latencies told.
-func LatencyShares() [5]float64 { return [...]float64{0.05, 0.25, 0.50, 0.75, 0.95} }
 
 // OpenExchange settles a test against a device. Its duration only has to be there: each round brings its own.
 func OpenExchange(dev verbs.Device, spec plan.Spec, o ExchangeOptions) (*Exchange, error) {
@@ -298,7 +295,7 @@ func (r *exchangeRun) figures(t *drive.Trace, begun job.Ticks) {
 	}
 }
 
-// latency is that of the measured time, at each of the shares.
+// latency is that of the measured time, at some percentiles.
 func (r *exchangeRun) latency(rec *job.Recorder, perNs float64) (ns []float64) {
 	if r.leads.Answers() {
 		perNs *= 2
@@ -306,7 +303,7 @@ func (r *exchangeRun) latency(rec *job.Recorder, perNs float64) (ns []float64) {
 	if rec.N == 0 { // so slow that what came later has to tell
 		rec = r.whole.Record
 	}
-	for _, share := range LatencyShares() {
+	for _, share := range [...]float64{0.05, 0.25, 0.50, 0.75, 0.95} {
 		if rec.N > 0 {
 			ns = append(ns, float64(rec.Quantile(share))/perNs)
 		}

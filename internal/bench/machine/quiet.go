@@ -16,21 +16,22 @@ import (
 // Quiet is the calm that a measurement needs of the process: a locked and pinned thread, no garbage collection, and
 // processors left over for the goroutines that watch. It belongs to the goroutine that measures.
 type Quiet struct {
-	CPU      int   // pinned to, -1: not pinned
-	Pins     []int // the CPU of each thread; nil: not pinned
-	tids     []int // of the threads that measure, or did last
-	waited   time.Duration
-	realtime *realtimePriority // nil: normal
-	Blocked  bool              // Go's preemption signals cannot reach the threads that measure
-	MaxProcs int               // in force
-	oldProcs int
-	oldGC    int
-	oldLimit int64
-	undo     func() error // leaves the first thread as it was
-	cpus     []int        // that the measuring thread may run on
-	losses   cpuLosses
-	process  time.Duration // CPU time of the process before
-	started  time.Time
+	CPU       int   // pinned to, -1: not pinned
+	Pins      []int // the CPU of each thread; nil: not pinned
+	tids      []int // of the threads that measure, or did last
+	waited    time.Duration
+	realtime  *realtimePriority // nil: normal
+	Blocked   bool              // Go's preemption signals cannot reach the threads that measure
+	MaxProcs  int               // in force
+	oldProcs  int
+	oldGC     int
+	oldLimit  int64
+	collectAt uint64       // bytes in the heap from which on there is much garbage
+	undo      func() error // leaves the first thread as it was
+	cpus      []int        // that the measuring thread may run on
+	losses    cpuLosses
+	process   time.Duration // CPU time of the process before
+	started   time.Time
 }
 
 // BeQuiet prepares the calling goroutine's thread, the first of those that measure: one for each of
@@ -81,14 +82,19 @@ func (q *Quiet) Priority() string {
 	return PriorityNormal
 }
 
-// garbageMost is how much garbage a job may make before it is collected.
+// garbageMost is how much garbage a job may make before it is collected while it runs; half of it is collected between two jobs.
 const garbageMost = 64 << 20
 
-// Collect takes away the garbage of the jobs so far; nothing is measured now. A test of any length holds no more than one of its jobs does.
+// Collect takes away the garbage of the jobs so far, if there is much; nothing is measured now. A test of any length holds no more
+// than one of its jobs does.
 func (q *Quiet) Collect() {
-	runtime.GC()
 	var m runtime.MemStats
+	if runtime.ReadMemStats(&m); m.HeapAlloc < q.collectAt {
+		return
+	}
+	runtime.GC()
 	runtime.ReadMemStats(&m)
+	q.collectAt = m.HeapAlloc + garbageMost/2
 	debug.SetMemoryLimit(min(q.oldLimit, int64(m.Sys-m.HeapReleased)+garbageMost))
 }
 
