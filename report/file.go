@@ -34,9 +34,8 @@ func (e *FileError) Error() string {
 
 func (e *FileError) Unwrap() error { return e.Err }
 
-// Save writes the document to path: into a file beside it that has no name until it is whole and synced, then renamed. On any
-// error, a full disk too, what was at path stays as it was, and a process that is killed leaves nothing. The umask decides who may
-// read a new file; one that was there keeps its mode.
+// Save writes the document to path: into a hidden file beside it until it is whole and synced, then renamed. On any error, a full
+// disk too, what was at path stays as it was. The umask decides who may read a new file; one that was there keeps its mode.
 func Save(path string, d *Document) error {
 	b, err := Marshal(d)
 	if err != nil {
@@ -48,63 +47,60 @@ func Save(path string, d *Document) error {
 	})
 }
 
+// Marshal encodes a document with indents.
+func Marshal(d *Document) ([]byte, error) {
+	c := *d
+	c.Schema = cmp.Or(c.Schema, SchemaVersion)
+	b, err := json.MarshalIndent(c, "", "  ")
+	if err != nil {
+		return nil, fmt.Errorf("encode document: %w", err)
+	}
+	return append(b, '\n'), nil
+}
+
 // WriteFile writes a file as [Save] does, whatever its content.
-func WriteFile(path string, write func(w io.Writer) error) (err error) {
-	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() { // a pipe, /dev/stdout: nothing to keep
+func WriteFile(path string, write func(w io.Writer) error) error {
+	info, err := os.Stat(path)
+	if err == nil && !info.Mode().IsRegular() { // a pipe, /dev/stdout: nothing to keep
 		f, err := os.OpenFile(path, os.O_WRONLY, 0)
-		if err != nil {
-			return saveError(path, err)
+		if err == nil {
+			err = errors.Join(buffered(f, write), f.Close())
 		}
-		if err := errors.Join(buffered(f, write), f.Close()); err != nil {
-			return saveError(path, err)
-		}
-		return nil
+		return saveError(path, err)
 	}
-	if target, err := filepath.EvalSymlinks(path); err == nil {
-		path = target
-	}
-	dir := filepath.Dir(path)
-	temporary := filepath.Join(dir, fmt.Sprintf(".%s.%d", filepath.Base(path), rand.Uint64()))
-	f, name, err := unnamed(dir)
-	if err != nil { // not on every system and file system
-		f, err = os.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
-		name = func(string) error { return nil }
-	}
+	f, to, err := beside(path)
 	if err != nil {
 		return saveError(path, err)
 	}
-	defer func() {
-		if err != nil {
-			_ = f.Close() // closed already unless the write failed
-			_ = os.Remove(temporary)
-			err = saveError(path, err)
-		}
-	}()
-	if err := buffered(f, write); err != nil {
-		return err
+	err = buffered(f, write)
+	if err == nil && info != nil {
+		err = f.Chmod(info.Mode().Perm())
 	}
-	if before, err := os.Stat(path); err == nil {
-		if err := f.Chmod(before.Mode().Perm()); err != nil {
-			return err
-		}
+	if err == nil {
+		err = f.Sync()
 	}
-	if err := f.Sync(); err != nil {
-		return err
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = os.Rename(f.Name(), to)
 	}
-	if err := name(temporary); err != nil {
-		return err
+	if err != nil {
+		_ = os.Remove(f.Name())
+		return saveError(path, err)
 	}
-	if err := f.Close(); err != nil {
-		return err
-	}
-	if err := os.Rename(temporary, path); err != nil {
-		return err
-	}
-	if d, err := os.Open(dir); err == nil { // the rename itself; not every file system can
+	if d, err := os.Open(filepath.Dir(to)); err == nil { // the rename itself; not every file system can
 		_ = d.Sync()
 		_ = d.Close()
 	}
 	return nil
+}
+
+// beside makes a hidden file beside the one at path, or beside the one to which a link there leads: what it is to replace.
+func beside(path string) (f *os.File, to string, err error) {
+	if target, err := filepath.EvalSymlinks(path); err == nil {
+		path = target
+	}
+	name := fmt.Sprintf(".%s.%d", filepath.Base(path), rand.Uint64())
+	f, err = os.OpenFile(filepath.Join(filepath.Dir(path), name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+	return f, path, err
 }
 
 func buffered(f *os.File, write func(w io.Writer) error) error {
@@ -117,30 +113,24 @@ func buffered(f *os.File, write func(w io.Writer) error) error {
 
 // CheckWritable tells whether [WriteFile] can begin: a long measurement should not end in front of a missing directory.
 func CheckWritable(path string) error {
-	info, err := os.Stat(path)
-	switch {
-	case err == nil && info.IsDir():
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		return &FileError{File: path, Err: errors.New("cannot save: is a directory"), Remedy: "name a file in it"}
-	case err == nil && !info.Mode().IsRegular():
+	} else if err == nil && !info.Mode().IsRegular() {
 		return nil
 	}
-	if target, err := filepath.EvalSymlinks(path); err == nil {
-		path = target
-	}
-	dir := filepath.Dir(path)
-	if _, err := os.Stat(dir); errors.Is(err, os.ErrNotExist) {
-		return &FileError{File: path, Err: errors.New("cannot save: no such directory"), Remedy: "mkdir -p " + dir}
-	}
-	f, err := os.CreateTemp(dir, "."+filepath.Base(path)+".*")
-	if err != nil {
+	f, to, err := beside(path)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return &FileError{File: path, Err: errors.New("cannot save: no such directory"), Remedy: "mkdir -p " + filepath.Dir(to)}
+	case err != nil:
 		return saveError(path, err)
 	}
 	return errors.Join(f.Close(), os.Remove(f.Name()))
 }
 
 func saveError(path string, err error) error {
-	if _, ok := errors.AsType[*FileError](err); ok {
-		return err
+	if err == nil {
+		return nil
 	}
 	return &FileError{File: path, Err: fmt.Errorf("cannot save: %w", err), Remedy: "the previous file, if any, is unchanged"}
 }

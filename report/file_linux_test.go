@@ -1,10 +1,8 @@
 package report_test
 
 import (
-	"bufio"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"syscall"
 	"testing"
@@ -29,42 +27,5 @@ func TestModeOfSavedFiles(t *testing.T) {
 		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != want {
 			t.Errorf("mode %v (%v), want %v", info.Mode(), err, want)
 		}
-	}
-}
-
-// A process that is killed while it saves leaves what was there, and nothing else.
-func TestKilledSaveLeavesNothing(t *testing.T) {
-	if path := os.Getenv("GOBW_SAVE"); path != "" {
-		_ = report.WriteFile(path, func(w io.Writer) error {
-			if _, err := w.Write(make([]byte, 1<<20)); err != nil { // more than a buffer
-				return err
-			}
-			_, _ = os.Stdout.WriteString("writing\n")
-			_, err := io.Copy(io.Discard, os.Stdin) // until it is killed
-			return err
-		})
-	}
-	dir := t.TempDir()
-	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestKilledSaveLeavesNothing$")
-	cmd.Env = append(os.Environ(), "GOBW_SAVE="+filepath.Join(dir, "x.json"))
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := cmd.StdinPipe(); err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil || line != "writing\n" {
-		t.Fatalf("%q, %v", line, err)
-	}
-	if err := cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	_ = cmd.Wait() // it was killed
-	if left, err := os.ReadDir(dir); err != nil || len(left) != 0 {
-		t.Errorf("%v is left (%v)", left, err)
 	}
 }
