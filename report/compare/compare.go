@@ -303,7 +303,7 @@ func Figures(names []string) ([]figure.Figure, error) {
 		f, ok := figure.Named(name)
 		switch {
 		case !ok && slices.Contains(figure.CounterNames(), name):
-			f = figure.Counter(name)
+			f = figure.CounterOf("", name)
 		case !ok:
 			return nil, fmt.Errorf("no figure %q%s", name, plain.Choices(name, figure.Words()))
 		case f.Direction == stats.Neither:

@@ -339,8 +339,8 @@ func (e *Expectation) uncertain(sc *scope, left, right float64) stats.Verdict {
 		return stats.Verdict{}
 	}
 	show := e.left.figure.InUnit
-	need := stats.Needed(len(values), (in.High-in.Low)/2, math.Abs(left-right))
-	return stats.Unknown(stats.Unclear, need+" or a quieter machine", "the limit %s lies within the %s interval of the runs, %s to %s",
+	need := stats.Needed("runs", len(values), 0, (in.High-in.Low)/2, math.Abs(left-right))
+	return stats.Unknown(stats.Unclear, need, "the limit %s lies within the %s interval of the runs, %s to %s",
 		show(right), stats.Percent(in.Confidence), show(in.Low), show(in.High))
 }
 

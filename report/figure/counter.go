@@ -9,22 +9,55 @@ import (
 	"github.com/gobw/gobw/report/stats"
 )
 
-// CounterNames are words for device error counters that expectations may use before any device is asked.
-func CounterNames() []string {
-	return []string{
-		"retransmits", "out_of_sequence", "rnr_naks", "timeouts", "cnps", "ecn_marked", "discards", "symbol_errors",
-		"local_ack_timeout_err", "packet_seq_err", "out_of_buffer", "rnr_nak_retry_err", "np_cnp_sent", "rp_cnp_handled",
-		"duplicate_request", "implied_nak_seq_err", "icrc_errors", "lost",
+// event is what devices count. The names are those of the kernel's drivers (mlx5, bnxt_re, irdma, efa, rxe) and of the software device.
+type event struct {
+	word    string // of expectations, which any device understands; empty: none
+	meaning string
+	// sets are what devices call it: the first set of which a device has any is summed. (mlx5, rxe and irdma count causes of
+	// retransmission; bnxt_re, efa and our own device count what was sent again.)
+	sets [][]string
+}
+
+// events are those of errors; of two that count the same name the first has its meaning.
+func events() []event {
+	return []event{
+		{"", "the other end missed packets", [][]string{{"packet_seq_err", "seq_err_naks_rcvd", "rcvd_seq_err"}}},
+		{"", "answers were missed", [][]string{{"implied_nak_seq_err"}}},
+		{"", "requests arrived again: their acknowledgement was lost or late", [][]string{{"duplicate_request"}}},
+		{"", "messages arrived and no receive was posted", [][]string{{"send_rnr_err", "out_of_buffer"}}},
+		{"", "retries were used up", [][]string{{"retry_exceeded_err", "retry_rnr_exceeded_err"}}},
+		{"", "requests completed with an error", [][]string{{"req_cqe_error", "resp_cqe_error"}}},
+		{"", "the link is bad: look at cable and transceiver", [][]string{{"link_downed", "link_error_recovery"}}},
+		{"lost", "packets were dropped", [][]string{{"dropped"}}},
+		{"timeouts", "no acknowledgement came in time", [][]string{{"local_ack_timeout_err"}, {"retrans_timeout_events"}, {"to_retransmits"}}},
+		{"retransmits", "packets were sent again", [][]string{
+			{"resent_pkts"},
+			{"retrans_pkts"},
+			{"to_retransmits", "seq_err_naks_rcvd"},
+			{"tcpRetransSegs", "RetransSegs"},
+			{"local_ack_timeout_err", "packet_seq_err", "implied_nak_seq_err"},
+			{"completer_retry_err"},
+		}},
+		{"out_of_sequence", "packets arrived out of order, or one before them was lost", [][]string{{"out_of_seq_request"}, {"rx_out_of_order"}, {"rcvd_seq_err"}}},
+		{"rnr_naks", "the other end had no receive posted", [][]string{{"rnr_nak_retry_err"}, {"rcvd_rnr_err"}, {"rnr_naks_rcvd"}}},
+		{"cnps", "notifications of congestion", [][]string{{"np_cnp_sent", "rp_cnp_handled"}, {"cnpSent", "cnpHandled"}, {"rx_cnp_pkts", "tx_cnp_pkts"}}},
+		{"ecn_marked", "switches marked packets for congestion", [][]string{{"np_ecn_marked_roce_packets"}, {"RxECNMrkd"}, {"rx_ecn_marked_pkts"}}},
+		{"discards", "packets were dropped", [][]string{{"port_rcv_discards", "port_xmit_discards"}, {"rx_roce_discards"}, {"out_of_buffer"}}},
+		{"symbol_errors", "the link is bad: look at cable and transceiver", [][]string{{"symbol_error"}}},
+		{"icrc_errors", "packets arrived damaged", [][]string{{"icrc_err"}, {"rx_icrc_encapsulated"}}},
 	}
 }
 
-// Counter reads a device counter, the sum over both ends, or an extra figure by name.
-func Counter(name string) Figure { return CounterOf("", name) }
+// CounterNames are words for device error counters that expectations may use before any device is asked.
+func CounterNames() []string {
+	words := plain.Each(events(), func(e event) string { return e.word })
+	return slices.DeleteFunc(words, func(word string) bool { return word == "" })
+}
 
 // Any stands for the ends that count, in [CounterOf].
 const Any = "any"
 
-// CounterOf reads a device counter of one end, "local" or "peer", or of both: "". An end that reports no counters at all was
+// CounterOf reads a device counter of one end, "local" or "peer", or of both: "", which may be an extra figure, too. An end that reports no counters at all was
 // not seen, so that there is no sum.
 func CounterOf(end, name string) Figure {
 	said := name
@@ -56,10 +89,8 @@ func CounterOf(end, name string) Figure {
 			switch {
 			case len(have) == 0:
 				return "the device reported no counters"
-			case here && end != "peer":
-				return "the other end reported no counters: use local." + name + " alone, or counters of both ends"
-			case there && end != "local":
-				return "this end reported no counters: use peer." + name + " alone, or counters of both ends"
+			case end == "" && here != there:
+				return "one end reported no counters: use local." + name + " or peer." + name + " alone, or counters of both ends"
 			}
 			return "the device has no such counter" + plain.When(!slices.Contains(CounterNames(), name), "%s; it has %v", plain.Suggest(name, have), have)
 		},
@@ -71,78 +102,27 @@ func counted(name string, counters map[string]int64) (float64, bool) {
 	if v, ok := counters[name]; ok {
 		return float64(v), true
 	}
-	return sameCounter(name, counters)
-}
-
-// sameCounter finds what devices call a thing otherwise: the first set of which the device has any is summed. (mlx5, rxe
-// and irdma count causes of retransmission; bnxt_re, efa and our own device count what was sent again.)
-func sameCounter(name string, counters map[string]int64) (float64, bool) {
-	sets := map[string][][]string{
-		"retransmits": {
-			{"resent_pkts"},
-			{"retrans_pkts"},
-			{"to_retransmits", "seq_err_naks_rcvd"},
-			{"tcpRetransSegs", "RetransSegs"},
-			{"local_ack_timeout_err", "packet_seq_err", "implied_nak_seq_err"},
-			{"completer_retry_err"},
-		},
-		"out_of_sequence": {{"out_of_seq_request"}, {"rx_out_of_order"}, {"rcvd_seq_err"}},
-		"rnr_naks":        {{"rnr_nak_retry_err"}, {"rcvd_rnr_err"}, {"rnr_naks_rcvd"}},
-		"timeouts":        {{"local_ack_timeout_err"}, {"retrans_timeout_events"}, {"to_retransmits"}},
-		"cnps":            {{"np_cnp_sent", "rp_cnp_handled"}, {"cnpSent", "cnpHandled"}, {"rx_cnp_pkts", "tx_cnp_pkts"}},
-		"ecn_marked":      {{"np_ecn_marked_roce_packets"}, {"RxECNMrkd"}, {"rx_ecn_marked_pkts"}},
-		"discards":        {{"port_rcv_discards", "port_xmit_discards"}, {"rx_roce_discards"}, {"out_of_buffer"}},
-		"symbol_errors":   {{"symbol_error"}},
-		"icrc_errors":     {{"icrc_err"}, {"rx_icrc_encapsulated"}},
-	}
-	for _, set := range sets[name] {
-		sum, found := 0.0, false
-		for _, c := range set {
-			if v, ok := counters[c]; ok {
-				sum, found = sum+float64(v), true
+	for _, e := range events() {
+		for _, set := range e.sets {
+			sum, found := 0.0, false
+			for _, c := range set {
+				v, ok := counters[c]
+				sum, found = sum+float64(v), found || ok
 			}
-		}
-		if found {
-			return sum, true
+			if e.word == name && found {
+				return sum, true
+			}
 		}
 	}
 	return 0, false
 }
 
-// counterMeaning says what a device's error counter counts; "" for counters of traffic and for unknown ones. The names are
-// those of the kernel's drivers (mlx5, bnxt_re, irdma, efa, rxe) and of the software device.
+// counterMeaning says what a device's error counter counts; "" for counters of traffic and for unknown ones.
 func counterMeaning(name string) string {
-	switch name {
-	case "retransmits", "resent_pkts", "retrans_pkts", "to_retransmits", "RetransSegs", "tcpRetransSegs", "completer_retry_err":
-		return "packets were sent again"
-	case "out_of_sequence", "out_of_seq_request", "rx_out_of_order":
-		return "packets arrived out of order, or one before them was lost"
-	case "packet_seq_err", "seq_err_naks_rcvd", "rcvd_seq_err":
-		return "the other end missed packets"
-	case "implied_nak_seq_err":
-		return "answers were missed"
-	case "duplicate_request":
-		return "requests arrived again: their acknowledgement was lost or late"
-	case "local_ack_timeout_err", "retrans_timeout_events":
-		return "no acknowledgement came in time"
-	case "rnr_nak_retry_err", "rcvd_rnr_err", "rnr_naks_rcvd":
-		return "the other end had no receive posted"
-	case "send_rnr_err", "out_of_buffer":
-		return "messages arrived and no receive was posted"
-	case "retry_exceeded_err", "retry_rnr_exceeded_err":
-		return "retries were used up"
-	case "np_cnp_sent", "rp_cnp_handled", "cnpSent", "cnpHandled", "rx_cnp_pkts", "tx_cnp_pkts":
-		return "notifications of congestion"
-	case "np_ecn_marked_roce_packets", "RxECNMrkd", "rx_ecn_marked_pkts":
-		return "switches marked packets for congestion"
-	case "rx_icrc_encapsulated", "icrc_err", "icrc_errors":
-		return "packets arrived damaged"
-	case "req_cqe_error", "resp_cqe_error":
-		return "requests completed with an error"
-	case "dropped", "lost", "rx_roce_discards", "port_rcv_discards", "port_xmit_discards":
-		return "packets were dropped"
-	case "symbol_error", "link_downed", "link_error_recovery":
-		return "the link is bad: look at cable and transceiver"
+	for _, e := range events() {
+		if e.word == name || slices.Contains(slices.Concat(e.sets...), name) {
+			return e.meaning
+		}
 	}
 	return ""
 }

@@ -224,44 +224,28 @@ func Level(confidence float64, together int) float64 {
 	return 1 - confidence
 }
 
-// settle says how many runs would likely tell, as an interval narrows with the root of their number.
+// settle says how many runs or pairs would likely tell.
 func (e Effect) settle(o Margins, together int) string {
-	leastOf := LeastRuns
+	what, least := "runs", LeastRuns
 	if e.Pairs {
-		leastOf = LeastPairs
+		what, least = "pairs", LeastPairs
 	}
-	need := max(e.N+1, leastOf(1-Level(o.Confidence, together)/float64(together)))
 	half := (e.Interval.High - e.Interval.Low) / 2
 	middle := math.Abs(e.Interval.High+e.Interval.Low) / 2
-	need = max(need, narrowed(e.N, half, max(middle, o.Same-middle)))
-	switch {
-	case need > mostNeeded && e.Pairs:
-		return "a quieter machine, or longer tests (1000 pairs are not enough)"
-	case need > mostNeeded:
-		return "a quieter machine, or gobw ab (1000 runs are not enough)"
-	case e.Pairs:
-		return fmt.Sprintf("--pairs %d", need)
-	}
-	return fmt.Sprintf("--runs %d on each side", need)
+	return Needed(what, e.N, least(1-Level(o.Confidence, together)/float64(together)), half, max(middle, o.Same-middle))
 }
 
 // mostNeeded is how many runs or pairs are worth advising.
 const mostNeeded = 1000
 
-// Needed says how many runs would likely narrow an interval of this half width so much that a limit at this distance lies outside.
-func Needed(runs int, half, distance float64) string {
-	if need := narrowed(runs, half, distance); need <= mostNeeded {
-		return fmt.Sprintf("--runs %d,", need)
+// Needed says how many runs (or pairs), at least so many, would likely narrow an interval of this half width so much that what is at
+// this distance lies outside: it narrows with the root of their number.
+func Needed(what string, n, least int, half, distance float64) string {
+	need := math.Ceil(float64(n) * (half / distance) * (half / distance))
+	if !(need <= mostNeeded) {
+		return fmt.Sprintf("a quieter machine, or longer tests (%d %s are not enough)", mostNeeded, what)
 	}
-	return "longer runs,"
-}
-
-// narrowed is how many values make an interval as narrow as wanted, as it narrows with the root of their number.
-func narrowed(n int, half, wanted float64) int {
-	if !(wanted > 0) {
-		return mostNeeded + 1
-	}
-	return max(n+1, int(min(math.Ceil(float64(n)*(half/wanted)*(half/wanted)), mostNeeded+1)))
+	return fmt.Sprintf("--%s %d", what, max(n+1, least, int(need)))
 }
 
 // NotWorse tells whether the interval shows that the figure is worse by no more than the limit.
