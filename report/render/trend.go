@@ -46,7 +46,7 @@ func Trend(w io.Writer, format string, t *trend.Trend, since *compare.Comparison
 		most = mostOnPage
 		r.verdict, r.good = fmt.Sprintf("%s in %d series.", plain.Plural(changes, "change"), len(t.Series)), changes == 0
 	}
-	r.pictures = func() []Picture { return TrendPictures(t, most) }
+	r.pictures = func() []Picture { return trendPictures(t, most) }
 	return r.write(w, format)
 }
 
@@ -112,9 +112,9 @@ func trendClosing(t *trend.Trend) []string {
 	return slices.Concat(out, listed("INCOMPLETE", t.Incomplete, math.MaxInt), listed("left out", t.LeftOut, mostTold))
 }
 
-// TrendPictures draws at most so many series over time, those that changed most recently first: the results as dots, the
+// trendPictures draws at most so many series over time, those that changed most recently first: the results as dots, the
 // states as levels, and a line at each change.
-func TrendPictures(t *trend.Trend, most int) []Picture {
+func trendPictures(t *trend.Trend, most int) []Picture {
 	order := make([]*trend.Series, len(t.Series))
 	for i := range t.Series {
 		order[i] = &t.Series[i]

@@ -39,7 +39,6 @@ type config struct {
 	Window   *trend.Window // what is new over time; nil: that is not judged
 	Gate     gate.Config
 	Output   output.Config
-	Pictures string // a directory; empty: none
 	Options  compare.Options
 }
 
@@ -76,7 +75,6 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 	fs.Float64Var(&o.Confidence, "confidence", stats.DefaultConfidence, "`CONFIDENCE` of verdicts and intervals")
 	cmdline.Parsed(fs, &f.wrong, &f.read.Window, "since", "", "", "with DIR: only changes since `TIME`: 14d, 36h, or a date (default with --expect: 7d)", trend.ParseWindow)
 	f.output.Bind(fs, render.TrendFormats())
-	fs.StringVar(&f.read.Pictures, "pictures", "", "with DIR: write an SVG of each series into directory `OUT`")
 	return cmd
 }
 
@@ -115,32 +113,44 @@ func (f *flags) config(args []string) (config, error) {
 	if other := c.Output.Refuse(render.ComparisonFormats()); err == nil && !c.overTime() && other != nil {
 		wrong.Note(fmt.Errorf("%w; 'gobw report OLD NEW --save FILE.html' draws both", other))
 	}
-	wrong.If(c.Pictures != "" && !c.overTime(), "--pictures needs a directory of results; 'gobw report OLD NEW --pictures %s' draws two", c.Pictures)
 	return c, errors.Join(wrong...)
 }
 
 // run compares, prints, and judges.
 func run(out output.Streams, c config) error {
-	sides, lost, err := load(c)
+	old, lost, err := output.Load(c.Old)
 	if c.overTime() && errors.Is(err, fs.ErrNotExist) {
 		return errors.Join(err, errors.New("give OLD and NEW, or a directory of results"))
+	}
+	var now []*report.Document
+	if len(c.New) > 0 {
+		var more output.Lost
+		var errNew error
+		now, more, errNew = output.Load(c.New)
+		lost, err = append(lost, more...), errors.Join(err, errNew)
 	}
 	if err != nil {
 		return err
 	}
 	lost.Note(out)
-	var comparisons []*compare.Comparison
+	var judged []*compare.Comparison
 	var write func(w io.Writer, format string) error
-	if c.overTime() {
-		comparisons, write, err = overTime(out, c, sides[0], lost)
-	} else {
-		comparisons, write, err = twoSides(c, sides)
+	switch {
+	case c.overTime():
+		judged, write, err = overTime(c, old, lost)
+	case len(c.New) > 0:
+		judged, write, err = against(c, old, [][]*report.Document{now})
+	default:
+		var sides [][]*report.Document
+		if sides, err = compare.Split(old, c.Options.By); err == nil {
+			judged, write, err = against(c, sides[0], sides[1:])
+		}
 	}
 	if err != nil {
-		return err
+		return exit.UsageError{Err: err}
 	}
 	var checks []report.Check
-	for _, one := range comparisons {
+	for _, one := range judged {
 		one.Checks = expect.JudgeComparison(one, c.Gate.Expect, c.Gate.Accept)
 		checks = append(checks, one.Checks...)
 	}
@@ -150,30 +160,15 @@ func run(out output.Streams, c config) error {
 	return errors.Join(append(lost.Undecided(), gate.Verdict(checks))...)
 }
 
-// load reads the results of one or both sides.
-func load(c config) ([][]*report.Document, output.Lost, error) {
-	old, lost, err := output.Load(c.Old)
-	if len(c.New) == 0 {
-		return [][]*report.Document{old}, lost, err
-	}
-	now, more, errNew := output.Load(c.New)
-	return [][]*report.Document{old, now}, append(lost, more...), errors.Join(err, errNew)
-}
-
-// twoSides compares the two sides, or within one side each value of a field with the first.
-func twoSides(c config, sides [][]*report.Document) (out []*compare.Comparison, write func(w io.Writer, format string) error, err error) {
-	if len(sides) == 1 {
-		if sides, err = compare.Split(sides[0], c.Options.By); err != nil {
-			return nil, nil, exit.UsageError{Err: err}
-		}
-	}
-	for _, side := range sides[1:] {
-		one, err := compare.Documents(sides[0], side, c.Options)
+// against compares each of some sides with the old one.
+func against(c config, old []*report.Document, sides [][]*report.Document) (out []*compare.Comparison, write func(w io.Writer, format string) error, err error) {
+	for _, side := range sides {
+		one, err := compare.Documents(old, side, c.Options)
 		if err != nil {
-			return nil, nil, exit.UsageError{Err: err}
+			return nil, nil, err
 		}
 		if len(one.Points) == 0 && len(c.Gate.Expect) == 0 {
-			return nil, nil, exit.UsageError{Err: fmt.Errorf("nothing to compare: %s", strings.Join(one.LeftOut, "; "))}
+			return nil, nil, fmt.Errorf("nothing to compare: %s", strings.Join(one.LeftOut, "; "))
 		}
 		out = append(out, one)
 	}
@@ -188,27 +183,21 @@ func twoSides(c config, sides [][]*report.Document) (out []*compare.Comparison, 
 }
 
 // overTime finds when figures changed, and sets what is new against what was before.
-func overTime(out output.Streams, c config, docs []*report.Document, lost output.Lost) ([]*compare.Comparison, func(w io.Writer, format string) error, error) {
+func overTime(c config, docs []*report.Document, lost output.Lost) (judged []*compare.Comparison, write func(w io.Writer, format string) error, err error) {
 	if len(docs) == 1 && c.Window == nil { // a window is judged from the first night on: undecided
-		return nil, nil, exit.UsageError{Err: errors.New("one result: give OLD and NEW, a directory of several results, or --by SETTING")}
+		return nil, nil, errors.New("one result: give OLD and NEW, a directory of several results, or --by SETTING")
 	}
 	t, err := trend.Documents(docs, c.Options)
 	if err != nil {
-		return nil, nil, exit.UsageError{Err: err}
+		return nil, nil, err
 	}
 	for _, e := range lost {
 		t.LeftOut = append(t.LeftOut, e.Error())
 	}
-	var judged []*compare.Comparison
 	var since *compare.Comparison
 	if c.Window != nil {
 		since = t.Since(*c.Window)
 		judged = append(judged, since)
-	}
-	if c.Pictures != "" {
-		if err := output.WritePictures(out, c.Pictures, render.TrendPictures(t, len(t.Series))); err != nil {
-			return nil, nil, err
-		}
 	}
 	return judged, func(w io.Writer, format string) error { return render.Trend(w, format, t, since) }, nil
 }

@@ -66,28 +66,18 @@ const mostTold = 5
 // Verdict is an error that names each expectation that is missed or undecided; nil if there is none.
 func Verdict(checks []report.Check) error {
 	var errs []error
-	told := map[stats.Word]int{}
-	for _, c := range checks {
-		if c.Word == stats.Pass {
-			continue
+	for _, word := range []stats.Word{stats.Fail, stats.CannotTell} {
+		told := func(what string) error { return exit.MissedError{What: "missed: " + what} }
+		if word == stats.CannotTell {
+			told = func(what string) error { return exit.UndecidedError{What: "undecided: " + what} }
 		}
-		if told[c.Word]++; told[c.Word] > mostTold {
-			continue
+		open := slices.DeleteFunc(slices.Clone(checks), func(c report.Check) bool { return c.Word != word })
+		for _, c := range open[:min(len(open), mostTold)] {
+			why := strings.TrimPrefix(c.Why(), string(word)+": ")
+			errs = append(errs, told(c.Expression+plain.When(c.Point != "all", " at %s", c.Point)+": "+c.Actual+plain.When(why != "", " (%s)", why)))
 		}
-		text := c.Expression + plain.When(c.Point != "all", " at %s", c.Point) + ": " + c.Actual
-		if c.Word == stats.Fail {
-			errs = append(errs, exit.MissedError{What: "missed: " + text + plain.When(c.Reason != "", " (%s)", c.Reason)})
-		} else {
-			errs = append(errs, exit.UndecidedError{What: fmt.Sprintf("undecided: %s (%s)", text, strings.TrimPrefix(c.InWords(), string(stats.CannotTell)+": "))})
-		}
-	}
-	for word, n := range told {
-		switch more := n - mostTold; {
-		case more <= 0:
-		case word == stats.Fail:
-			errs = append(errs, exit.MissedError{What: fmt.Sprintf("missed: %d more", more)})
-		default:
-			errs = append(errs, exit.UndecidedError{What: fmt.Sprintf("undecided: %d more", more)})
+		if more := len(open) - mostTold; more > 0 {
+			errs = append(errs, told(fmt.Sprintf("%d more", more)))
 		}
 	}
 	return errors.Join(errs...)
