@@ -73,7 +73,7 @@ func trendTables(t *trend.Trend) []table {
 			g.Rows = append(g.Rows, append(row, changed, plain.Number(stats.Median(trend.Values(s.Points))), "-", "-", "-"))
 		}
 		for _, c := range s.Changes {
-			g.Rows = append(g.Rows, append(slices.Clone(row), day(c.First), plain.Number(c.Before.Median), plain.Number(c.After.Median), percent(c.Change), c.String()))
+			g.Rows = append(g.Rows, append(slices.Clone(row), day(c.First), plain.Number(c.Old.Median), plain.Number(c.New.Median), percent(c.Change), c.String()))
 		}
 	}
 	return plain.Each(out, func(t *table) table { return *t })

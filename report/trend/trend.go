@@ -48,7 +48,7 @@ type Series struct {
 	Points  []Point         `json:"points"` // by time
 	Changes []Change        `json:"changes,omitempty"`
 
-	of figure.Figure
+	of figure.Figure // in its unit
 }
 
 // Name of the series in a few words.
@@ -66,18 +66,14 @@ type Point struct {
 	doc *report.Document
 }
 
-// Change is where a series goes over from one state to another.
+// Change is where a series goes over from one state to another: Old are the results since the change before it, New those up to the
+// next, and P is that of the permutation test.
 type Change struct {
 	At      int                  `json:"at"`    // index of the first result after it
 	First   time.Time            `json:"first"` // when that was measured
 	Name    string               `json:"name"`
-	Before  stats.Summary        `json:"before"` // the results since the change before it
-	After   stats.Summary        `json:"after"`  // and up to the next
-	P       float64              `json:"p"`      // of the permutation test
-	WorseBy float64              `json:"worse_by"`
 	Changed []compare.Difference `json:"changed,omitempty"` // versions, firmware, host: between the results beside it
-	stats.Effect
-	stats.Verdict
+	compare.Point
 }
 
 // Documents orders results by the time they hold and finds where their figures changed. Of the options, each set-up has its own
@@ -147,9 +143,9 @@ func (t *Trend) gather(docs []*report.Document, figures []figure.Figure) error {
 			if !ok {
 				i = len(t.Series)
 				at[k] = i
-				t.Series = append(t.Series, Series{
-					Group: s.Group, Row: s.Row, Place: setUp, Figure: s.Of.Name, Unit: s.Of.Unit, Better: s.Of.Direction, of: s.Of,
-				})
+				inUnit := s.Of
+				inUnit.Scale = 1
+				t.Series = append(t.Series, Series{Group: s.Group, Row: s.Row, Place: setUp, Figure: s.Of.Name, Unit: s.Of.Unit, Better: s.Of.Direction, of: inUnit})
 			}
 			t.Series[i].Points = append(t.Series[i].Points, Point{
 				Time: d.Started.UTC(), Name: d.Name(), Value: v, Runs: len(s.Values), Incomplete: s.Incomplete,
@@ -205,32 +201,24 @@ func (s *Series) hash() uint64 {
 
 // settle describes the changes: each between the states beside it.
 func (s *Series) settle(splits []split, o compare.Options) {
-	values := Values(s.Points)
-	var effects []stats.Effect
+	bounds := slices.Concat([]int{0}, plain.Each(splits, func(s split) int { return s.at }), []int{len(s.Points)})
+	var states []compare.Point
 	for i, sp := range splits {
-		from, to := 0, len(values)
-		if i > 0 {
-			from = splits[i-1].at
-		}
-		if i+1 < len(splits) {
-			to = splits[i+1].at
-		}
-		before, after := values[from:sp.at], values[sp.at:to]
-		c := Change{
-			At: sp.at, First: s.Points[sp.at].Time, Name: s.Points[sp.at].Name, P: sp.p,
-			Before: stats.Summarize(before, o.Confidence), After: stats.Summarize(after, o.Confidence),
-			Effect: stats.Unpaired(before, after, o.Confidence, s.Better),
-		}
-		c.Effect.P = sp.p // the place was chosen for its difference, which the permutation test knows and a rank test does not
-		effects = append(effects, c.Effect)
-		_, c.Changed = compare.Differences([]*report.Document{s.Points[sp.at-1].doc}, []*report.Document{s.Points[sp.at].doc})
-		s.Changes = append(s.Changes, c)
+		p := s.between(s.Points[bounds[i]:sp.at], s.Points[sp.at:bounds[i+2]], o.Confidence)
+		p.P = sp.p // the place was chosen for its difference, which the permutation test knows and a rank test does not
+		states = append(states, p)
 	}
-	for i, v := range stats.Conclude(effects, stats.Margins{Same: o.Margin, Confidence: o.Confidence}) {
-		c := &s.Changes[i]
-		c.Verdict = v
-		c.WorseBy = c.Finite()
+	compare.Conclude(states, o.Margin, o.Confidence)
+	for i, state := range states {
+		last, first := s.Points[splits[i].at-1], s.Points[splits[i].at]
+		_, changed := compare.Differences([]*report.Document{last.doc}, []*report.Document{first.doc})
+		s.Changes = append(s.Changes, Change{At: splits[i].at, First: first.Time, Name: first.Name, Changed: changed, Point: state})
 	}
+}
+
+// between is what became of the series from some results to others.
+func (s *Series) between(before, after []Point, confidence float64) compare.Point {
+	return compare.NewPoint(s.Group, s.Row, s.of, sideOf("earlier", before), sideOf("new", after), stats.Unpaired, confidence)
 }
 
 // Segments are the bounds of the states: indices of points, from each to before the next; the last is their number.

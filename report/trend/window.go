@@ -65,9 +65,7 @@ func (t *Trend) Since(w Window) *compare.Comparison {
 			continue
 		}
 		before, since := s.states(begin, stats.LeastRuns(t.Confidence))
-		inUnit := s.of
-		inUnit.Scale = 1
-		p := compare.NewPoint(s.Group, s.Row, inUnit, sideOf("earlier", before), sideOf("new", since), stats.Unpaired, t.Confidence)
+		p := s.between(before, since, t.Confidence)
 		for _, ch := range s.Changes {
 			if ch.At > begin {
 				p.P = max(p.P, ch.P) // the place was chosen for its difference
