@@ -125,7 +125,7 @@ func TestExpectationMistakes(t *testing.T) {
 		{"bw >= 0.9*write-64k.bww", 21, `"bw"`},
 		{"bw >= 1 Gb/s for sise > 2 B", 18, `"size"`},
 		{"bw >= $5", 7, "means nothing"},
-		{"worse<5% of \"x", 13, "does not end"},
+		{"worse<5% of a file.json for size > 2 B", 13, "a file.json for size > 2 B: no such file"},
 		{"worse<5%", 9, "write worse<5% of FILE"},
 		{"worse<5% of", 12, "no such file"},
 		{"", 1, "a value is missing"},

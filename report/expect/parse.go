@@ -26,7 +26,7 @@ const (
 	tokenNumber
 	tokenWord // a figure, a key word, a unit after a number
 	tokenSign
-	tokenFile // what follows "of"
+	tokenFile // what follows "of", to the end
 )
 
 type lexeme struct {
@@ -93,33 +93,18 @@ func (p *parser) scan() error {
 	rest := strings.TrimLeft(p.text, " \t\r\n")
 	for rest != "" {
 		t := lexeme{column: utf8.RuneCountInString(p.text) - utf8.RuneCountInString(rest) + 1}
-		if n := len(p.tokens); n > 0 && p.tokens[n-1].text == "of" {
-			t.kind = tokenFile
-			if quote := rest[:1]; quote == `"` || quote == "'" {
-				end := strings.Index(rest[1:], quote)
-				if end < 0 {
-					return p.fail(t.column, "the quotation does not end")
-				}
-				t.text, rest = rest[1:1+end], rest[end+2:]
-			} else {
-				t.text, _, _ = strings.Cut(rest, " ")
-				rest = rest[len(t.text):]
+		if n := len(p.tokens); n > 0 && p.tokens[n-1].text == "of" { // a file, up to the end
+			t.kind, t.text, rest = tokenFile, strings.Trim(strings.TrimSpace(rest), `"'`), ""
+		}
+		for i, pattern := range patterns {
+			if text := pattern.FindString(rest); text != "" {
+				t.kind, t.text, rest = tokenNumber+tokenKind(i), text, rest[len(text):]
+				break
 			}
-		} else {
-			for i, pattern := range patterns {
-				if t.text = pattern.FindString(rest); t.text != "" {
-					t.kind = tokenKind(i) + tokenNumber
-					break
-				}
-			}
-			if t.kind == tokenEnd {
-				if rest[0] == '=' {
-					return p.fail(t.column, `"=" is no comparison; equality is "=="`)
-				}
-				r, _ := utf8.DecodeRuneInString(rest)
-				return p.fail(t.column, "%q means nothing here", r)
-			}
-			rest = rest[len(t.text):]
+		}
+		if t.kind == tokenEnd {
+			r, _ := utf8.DecodeRuneInString(rest)
+			return p.fail(t.column, "%q means nothing here%s", r, plain.When(r == '=', `; equality is "=="`))
 		}
 		p.tokens = append(p.tokens, t)
 		rest = strings.TrimLeft(rest, " \t\r\n")
@@ -209,7 +194,7 @@ func (p *parser) change() (*change, error) {
 	case named:
 		t := p.next()
 		if c.docs, err = p.load(t.text); err != nil && (!p.options.Unread || !errors.Is(err, fs.ErrNotExist)) {
-			return nil, &report.ExpressionError{Text: p.text, Column: t.column, Problem: err.Error() + plain.When(p.peek().kind != tokenEnd, "; put a file name with spaces in quotes"), Err: err}
+			return nil, &report.ExpressionError{Text: p.text, Column: t.column, Problem: err.Error(), Err: err}
 		}
 		c.file = t.text
 	}
