@@ -42,6 +42,7 @@ type Result struct {
 	Command  string           `json:"command"` // as one would type it
 	Outcome  Outcome          `json:"outcome"`
 	Reason   string           `json:"reason,omitempty"`
+	ExitCode int              `json:"exit_code"` // as if it ran alone; 0 of one that was skipped
 	Seconds  float64          `json:"seconds"`
 	LeftOut  []string         `json:"left_out,omitempty"` // expectations of the plan that were not judged (--leave-out)
 	Document *report.Document `json:"document,omitempty"`

@@ -1,6 +1,7 @@
 package qualify
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"github.com/gobw/gobw/internal/bench/endpoint"
 	"github.com/gobw/gobw/internal/bench/machine"
 	"github.com/gobw/gobw/internal/cli/exit"
+	"github.com/gobw/gobw/internal/cli/gate"
 	"github.com/gobw/gobw/internal/cli/opendevice"
 	"github.com/gobw/gobw/internal/cli/output"
 	"github.com/gobw/gobw/report"
@@ -29,7 +31,6 @@ type qualification struct {
 	report  *qualify.Qualification
 	device  string // its name
 	earlier map[string]*report.Document
-	codes   []int // of each test, as if it ran alone
 	keeper  output.Keeper
 }
 
@@ -41,39 +42,41 @@ func run(ctx context.Context, out output.Streams, c config) error {
 	if err := errors.Join(c.Output.CheckWritable(), q.check()); err != nil {
 		return err
 	}
-	if err := q.checkResumed(); err != nil {
-		return err
-	}
 	for i := range c.Tests {
 		t := &c.Tests[i]
-		if done := q.finished(t); done != nil {
-			q.judge(t, done.Document, nil, done.Seconds)
-			continue
+		progress := func(format string, args ...any) {
+			if !c.Output.Quiet {
+				fmt.Fprintf(out.Err, "[%d/%d] %s: %s\n", i+1, len(c.Tests), t.Name, fmt.Sprintf(format, args...))
+			}
 		}
-		if reason := q.stopped(ctx); reason != "" {
-			q.add(qualify.Result{Name: t.Name, Command: t.command(), Outcome: qualify.Skipped, Reason: reason}, exit.Passed)
-			continue
+		done, stopped := q.finished(t), q.stopped(ctx)
+		switch {
+		case done != nil:
+			result := q.judge(t, done.Document, nil, done.Seconds)
+			progress("%s, %.1f s (measured before, not run again)", result.Outcome, result.Seconds)
+		case stopped != "":
+			q.add(qualify.Result{Name: t.Name, Command: t.command(), Outcome: qualify.Skipped, Reason: stopped})
+		case out.ErrTerminal:
+			progress("%s", t.command())
+			q.run(ctx, t)
+		default:
+			result := q.run(ctx, t)
+			progress("%s, %.1f s", result.Outcome, result.Seconds)
 		}
-		if out.ErrTerminal && !c.Output.Quiet {
-			fmt.Fprintf(out.Err, "[%d/%d] %s: %s\n", i+1, len(c.Tests), t.Name, t.command())
-		}
-		q.run(ctx, t)
-		q.checkpoint()
 	}
 	q.report.Finished = time.Now().UTC()
-	code := q.exitCode(ctx)
-	q.report.ExitCode = code
+	q.report.ExitCode = q.exitCode(ctx)
 	q.report.Outcome = qualify.Broken
-	if word := map[int]stats.Word{exit.Passed: stats.Pass, exit.Missed: stats.Fail, exit.Undecided: stats.CannotTell}[code]; word != "" {
+	if word := map[int]stats.Word{exit.Passed: stats.Pass, exit.Missed: stats.Fail, exit.Undecided: stats.CannotTell}[q.report.ExitCode]; word != "" {
 		q.report.Outcome = word
 	}
 	if err := q.deliver(); err != nil {
 		return err
 	}
-	if code == exit.Passed {
+	if q.report.ExitCode == exit.Passed {
 		return nil
 	}
-	return exit.SilentError{Code: code}
+	return exit.SilentError{Code: q.report.ExitCode}
 }
 
 // check opens the device once before anything runs: a missing one is a set-up error, the line rate of one that has none
@@ -88,6 +91,9 @@ func (q *qualification) check() error {
 	}
 	info := d.Info()
 	q.device = info.Name
+	if err := q.checkResumed(); err != nil {
+		return errors.Join(err, d.Close())
+	}
 	if q.config.Line > 0 {
 		return d.Close()
 	}
@@ -119,8 +125,8 @@ func (q *qualification) stopped(ctx context.Context) string {
 	if q.config.Peer.Loopback {
 		return ""
 	}
-	for i, t := range q.report.Tests {
-		if code := q.codes[i]; t.Outcome == qualify.Broken && (code == exit.PeerLost || code == exit.Setup && t.Document == nil) {
+	for _, t := range q.report.Tests {
+		if t.ExitCode == exit.PeerLost || t.ExitCode == exit.Setup && t.Document == nil {
 			return "not run after " + t.Name
 		}
 	}
@@ -128,7 +134,7 @@ func (q *qualification) stopped(ctx context.Context) string {
 }
 
 // run measures and judges one test.
-func (q *qualification) run(ctx context.Context, t *planned) {
+func (q *qualification) run(ctx context.Context, t *planned) qualify.Result {
 	started := time.Now()
 	if t.Timeout > 0 {
 		var cancel context.CancelFunc
@@ -139,42 +145,37 @@ func (q *qualification) run(ctx context.Context, t *planned) {
 	if cause := context.Cause(ctx); err != nil && cause != nil && !errors.Is(err, cause) {
 		err = fmt.Errorf("%w: %w", cause, err)
 	}
-	q.judge(t, doc, err, time.Since(started).Seconds())
+	result := q.judge(t, doc, err, time.Since(started).Seconds())
+	q.checkpoint()
+	return result
+}
+
+// add takes a result into the report.
+func (q *qualification) add(r qualify.Result) qualify.Result {
+	q.report.Tests = append(q.report.Tests, r)
+	return r
 }
 
 // judge sets what a test gave against what is expected of it.
-func (q *qualification) judge(t *planned, doc *report.Document, err error, seconds float64) {
-	result := qualify.Result{Name: t.Name, Command: t.command(), Outcome: stats.Pass, LeftOut: t.leftOut, Seconds: seconds, Document: doc}
+func (q *qualification) judge(t *planned, doc *report.Document, err error, seconds float64) qualify.Result {
+	result := qualify.Result{Name: t.Name, Command: t.command(), Outcome: stats.Pass, LeftOut: t.leftOut, Seconds: seconds, Document: doc, ExitCode: exit.Code(err)}
 	if doc != nil {
 		doc.Description, doc.Command = t.Name, t.Words
 		q.earlier[t.Name] = doc
-		if doc.Label != "" {
-			q.report.Label = doc.Label
-		}
+		q.report.Label = cmp.Or(doc.Label, q.report.Label)
 	}
-	code := exit.Code(err)
 	switch {
 	case err != nil:
 		if errors.Is(err, errTimeout) {
-			code = exit.Failed
+			result.ExitCode = exit.Failed
 		}
 		result.Outcome, result.Reason = qualify.Broken, strings.Join(append(strings.Split(err.Error(), "\n"), exit.Remedies(err)...), "; ")
 	case doc != nil && len(t.Expect) > 0:
 		doc.Checks = expect.Judge(doc, t.Expect, expect.Judgement{LineBitsPerS: q.config.Line, Tests: q.earlier, Accept: q.config.Accept})
 		result.Outcome = stats.Gravest(plain.Each(doc.Checks, func(c report.Check) stats.Word { return c.Word })...)
-		code = map[stats.Word]int{stats.Pass: exit.Passed, stats.Fail: exit.Missed, stats.CannotTell: exit.Undecided}[result.Outcome]
+		result.ExitCode = exit.Code(gate.Verdict(doc.Checks))
 	}
-	q.add(result, code)
-}
-
-// add takes a result, and says how far the plan is: on a terminal only of one that is not run again.
-func (q *qualification) add(r qualify.Result, code int) {
-	q.report.Tests, q.codes = append(q.report.Tests, r), append(q.codes, code)
-	earlier := q.finished(&q.config.Tests[len(q.codes)-1]) != nil
-	if !q.config.Output.Quiet && (earlier || !q.out.ErrTerminal) && r.Outcome != qualify.Skipped {
-		fmt.Fprintf(q.out.Err, "[%d/%d] %s: %s, %.1f s%s\n", len(q.report.Tests), len(q.config.Tests), r.Name, r.Outcome, r.Seconds,
-			plain.When(earlier, " (measured before, not run again)"))
-	}
+	return q.add(result)
 }
 
 // finished is the earlier run's result of a test that it measured to the end with the same command; nil where there is none.
@@ -182,25 +183,22 @@ func (q *qualification) finished(t *planned) *qualify.Result {
 	if q.config.Resume == nil {
 		return nil
 	}
-	for i := range q.config.Resume.Tests {
-		r := &q.config.Resume.Tests[i]
-		done := r.Outcome != qualify.Broken && r.Outcome != qualify.Skipped && r.Document != nil && r.Document.Complete
-		if r.Name == t.Name && r.Command == t.command() && done {
-			return r
-		}
+	at := slices.IndexFunc(q.config.Resume.Tests, func(r qualify.Result) bool {
+		return r.Name == t.Name && r.Command == t.command() && r.Outcome != qualify.Broken && r.Document != nil && r.Document.Complete
+	})
+	if at < 0 {
+		return nil
 	}
-	return nil
+	return &q.config.Resume.Tests[at]
 }
 
-// checkResumed refuses to put the results of two devices or peers into one qualification.
+// checkResumed refuses to put the results of two devices or hosts into one qualification.
 func (q *qualification) checkResumed() error {
 	for i := range q.config.Tests {
-		done := q.finished(&q.config.Tests[i])
-		if done == nil {
-			continue
-		}
-		if end, host := done.Document.Client, machine.Host().Host; end.Device != q.device || end.Host != host {
-			return exit.UsageError{Err: fmt.Errorf("--resume: the tests ran with --device %s on host %s, now it is %s on %s: go on there, or leave --resume out", end.Device, end.Host, q.device, host)}
+		if done := q.finished(&q.config.Tests[i]); done != nil {
+			if end, host := done.Document.Client, machine.Host().Host; end.Device != q.device || end.Host != host {
+				return exit.UsageError{Err: fmt.Errorf("--resume: the tests ran with --device %s on host %s, now it is %s on %s: go on there, or leave --resume out", end.Device, end.Host, q.device, host)}
+			}
 		}
 	}
 	return nil
@@ -226,9 +224,9 @@ func (q *qualification) exitCode(ctx context.Context) int {
 	}
 	worst := exit.Passed
 	gravity := []int{exit.Passed, exit.Undecided, exit.Missed, exit.Failed, exit.Usage, exit.Setup, exit.PeerLost, exit.Corrupt}
-	for _, code := range q.codes {
-		if slices.Index(gravity, code) > slices.Index(gravity, worst) {
-			worst = code
+	for _, t := range q.report.Tests {
+		if slices.Index(gravity, t.ExitCode) > slices.Index(gravity, worst) {
+			worst = t.ExitCode
 		}
 	}
 	return worst
