@@ -81,6 +81,9 @@ func (r *run) round(ctx context.Context, rd plan.Round) error {
 	if r.o.Measured != nil {
 		r.o.Measured(record, r.samples(rec, clock))
 	}
+	if r.o.Kept != nil && corrupt == nil {
+		r.o.Kept(r.result)
+	}
 	return corrupt
 }
 

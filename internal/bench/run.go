@@ -41,6 +41,8 @@ type Options struct {
 	Step func(name string, took time.Duration)
 	// Measured is told each record as it is made, with this end's samples.
 	Measured func(report.Record, report.Samples)
+	// Kept is told, after each record, all that was measured so far: what a kill may not take away. It is called between two rounds.
+	Kept func(*Result)
 	// Progress is told about ten times a second how far a round has come. It is called between two slices of the
 	// measurement: it must return at once.
 	Progress func(drive.Progress)

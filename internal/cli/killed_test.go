@@ -126,3 +126,50 @@ func TestKilledGridResumes(t *testing.T) {
 		}
 	}
 }
+
+// A sweep that was killed goes on after its last finished run, and another sweep is refused by the flag that differs.
+func TestKilledSweepResumes(t *testing.T) {
+	if testing.Short() {
+		t.Skip("short: it measures for seconds")
+	}
+	dir := t.TempDir()
+	path := filepath.Join(dir, "s.json")
+	line := []string{"write", "--loopback", "-d", "roce0", "--peer-timeout", "60s", "-s", "64,4K,64K", "--runs", "3", "--save", "s.json"}
+	load := func() *report.Document {
+		d, err := report.Load(path)
+		if err != nil {
+			return &report.Document{}
+		}
+		return d
+	}
+	killed(t, dir, func() bool { return len(load().Records) >= 2 }, append(line, "-D", "300ms")...)
+	before := load()
+	if before.Complete || before.Failure == "" || len(before.Records) >= 9 {
+		t.Fatalf("killed with %d records, complete: %v, %q", len(before.Records), before.Complete, before.Failure)
+	}
+	cmd := exec.CommandContext(t.Context(), "gobw", append(line, "-D", "301ms", "-q", "2", "--resume")...)
+	cmd.Dir = dir
+	if out, err := cmd.CombinedOutput(); statusOf(err) != 2 || !strings.Contains(string(out), "--duration was 300ms, is 301ms; --qp was not given, is 2") {
+		t.Errorf("another sweep: %v\n%s", err, out)
+	}
+	finish(t, dir, append(line, "--resume", "-D", "300ms")...)
+	after := load()
+	if !after.Complete || len(after.Records) != 9 || !after.Started.Equal(before.Started) {
+		t.Fatalf("%d records, complete: %v %q, started %v, before %v", len(after.Records), after.Complete, after.Failure, after.Started, before.Started)
+	}
+	for i, r := range after.Records {
+		if want := []uint64{64, 4096, 65536}[i/3]; r.SizeBytes != want || r.Run != i%3+1 {
+			t.Errorf("record %d is of %d bytes, run %d", i, r.SizeBytes, r.Run)
+		}
+		if i < len(before.Records) && r.Messages != before.Records[i].Messages {
+			t.Errorf("record %d was measured again", i)
+		}
+		if i > 0 && r.Setup() != after.Records[0].Setup() {
+			t.Errorf("record %d has another plan: %v, %v", i, r.Plan, after.Records[0].Plan)
+		}
+	}
+	finish(t, dir, append(line, "--resume", "-D", "300ms")...)
+	if again := load(); len(again.Records) != 9 || !again.Complete {
+		t.Errorf("a finished sweep went on: %d records", len(again.Records))
+	}
+}

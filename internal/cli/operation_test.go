@@ -6,11 +6,10 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/gobw/gobw/internal/cli/measure"
 	"github.com/gobw/gobw/internal/cli/operation"
 )
 
-func parsedWrite(args ...string) (measure.Config, error) {
+func parsedWrite(args ...string) (operation.Config, error) {
 	return operation.Parse(append([]string{"gobw", "write", "--loopback"}, args...), func(*pflag.FlagSet) error { return nil })
 }
 

@@ -256,7 +256,7 @@ func (c *Comparison) Judge(accept stats.Accepted) {
 func (p *Point) trusted(accept stats.Accepted) stats.Verdict {
 	for _, s := range p.sides {
 		if s.Incomplete != "" {
-			return stats.Unknown(stats.Incomplete, "measuring it again", "%s was interrupted", s.Incomplete)
+			return stats.Unknown(stats.Incomplete, "--resume, or leave it out", "%s was interrupted", s.Incomplete)
 		}
 	}
 	if p.Word == stats.CannotTell && p.Cause != stats.Unclear {

@@ -13,6 +13,7 @@ import (
 	"github.com/gobw/gobw/internal/cli/measure"
 	"github.com/gobw/gobw/internal/cli/opendevice"
 	"github.com/gobw/gobw/internal/plan"
+	"github.com/gobw/gobw/report"
 	"github.com/gobw/gobw/report/plain"
 	"github.com/gobw/gobw/report/render"
 	"github.com/gobw/gobw/verbs"
@@ -120,6 +121,7 @@ func (f *flags) bind(fs *pflag.FlagSet, op plan.Operation, kind plan.Kind) {
 	if bandwidth {
 		f.Device.Several(fs)
 	}
+	f.Output.Resumable(fs, "continue the sweep in the --save file")
 	example := "'bw >= 90Gb/s', 'worse<5% of FILE'"
 	if !bandwidth {
 		example = "'p50 <= 3us', 'p99 <= 5us', 'worse<5% of FILE'"
@@ -155,14 +157,19 @@ func defaultSizeText(kind plan.Kind) string {
 	return "64K"
 }
 
-// config checks everything that needs no device and names all mistakes at once. The plan is without sizes and length where they were
-// left open.
-func (f *flags) config(tool string, args []string) (measure.Config, error) {
+// Config is a validated test. Its plan is without sizes and length where they were left open.
+type Config struct {
+	measure.Config
+	before *report.Document // of --resume; nil: from the start
+}
+
+// config checks everything that needs no device and names all mistakes at once.
+func (f *flags) config(tool string, args []string) (Config, error) {
 	wrong := slices.Clone(f.wrong)
 	args = cmdline.MeantAsValue(&wrong, f.set.Lookup("verify"), args, func(word string) bool { return word == "all" || word == "ends" })
-	c, err := f.Config(tool, args)
+	common, err := f.Config(tool, args)
 	wrong.Note(err)
-	p := f.spec
+	c, p := Config{Config: common}, f.spec
 	if p.Timestamps == "host" {
 		p.Timestamps = plan.HostClock
 	}
@@ -179,7 +186,7 @@ func (f *flags) config(tool string, args []string) (measure.Config, error) {
 	_, err = plan.Settle(p, plan.Limits{Dialled: true}, plan.Peer{}, plan.Policy{})
 	wrong.Note(err)
 	c.Plan = p
-	wrong.Note(f.Judge(&c, p.Kind, p.Transport.String()))
+	wrong.Note(f.Judge(&c.Config, p.Kind, p.Transport.String()))
 	wrong.If(len(c.Gate.Accept) > 0 && !f.Gate.Given(), "--accept needs --expect: without it nothing is judged")
 	return c, errors.Join(wrong...)
 }

@@ -2,6 +2,7 @@
 package operation
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -34,7 +35,15 @@ func NewCommand(tool string, op plan.Operation, kind plan.Kind, out output.Strea
 			if err != nil {
 				return exit.UsageError{Err: err}
 			}
-			return c.Deliver(out, func() (*report.Document, error) { return measure.Run(cmd.Context(), out, c) })
+			if c.before, err = output.Previous(c.Output, report.Load); err != nil {
+				return err
+			}
+			if c.before != nil {
+				if err := checkBefore(c.before, cmd.Flags(), op, kind, c.Output.ToResume()); err != nil {
+					return exit.UsageError{Err: err}
+				}
+			}
+			return run(cmd.Context(), out, c)
 		},
 	}
 	flags.bind(cmd.Flags(), op, kind)
@@ -62,24 +71,34 @@ func testExamples(tool string, op plan.Operation, kind plan.Kind) string {
 	return strings.Join(lines, "\n")
 }
 
+// run measures, prints and saves, and judges.
+func run(ctx context.Context, out output.Streams, c Config) error {
+	return c.Deliver(out, func() (*report.Document, error) { return sweep(ctx, out, c) })
+}
+
 // Parse reads the command line of a test that another command runs: the program, the operation, the flags. What was typed is
 // checked before it is read.
-func Parse(words []string, check func(typed *pflag.FlagSet) error) (measure.Config, error) {
+func Parse(words []string, check func(typed *pflag.FlagSet) error) (Config, error) {
 	kind := map[string]plan.Kind{"gobw": plan.Bandwidth, "golat": plan.Latency}[words[0]]
 	if len(words) < 2 || kind == "" || !slices.Contains(plan.Operations(), plan.Operation(words[1])) {
-		return measure.Config{}, fmt.Errorf("%q: want a test, such as 'gobw write' or 'golat send'", strings.Join(words, " "))
+		return Config{}, fmt.Errorf("%q: want a test, such as 'gobw write' or 'golat send'", strings.Join(words, " "))
 	}
 	f, cmd := &flags{}, &cobra.Command{Use: words[1]}
 	(&cobra.Command{Use: words[0]}).AddCommand(cmd) // by whose name its errors call it
 	cmd.SetGlobalNormalizationFunc(cmdline.NormalizeFlag)
 	f.bind(cmd.Flags(), plan.Operation(words[1]), kind)
 	if err := cmd.ParseFlags(words[2:]); err != nil {
-		return measure.Config{}, cmdline.FlagError(cmd, err)
+		return Config{}, cmdline.FlagError(cmd, err)
 	}
 	if err := check(cmd.Flags()); err != nil {
-		return measure.Config{}, err
+		return Config{}, err
 	}
 	c, err := f.config(words[0], cmd.Flags().Args())
 	c.Command = words
 	return c, err
+}
+
+// Measure runs the test, and prints and judges nothing.
+func (c Config) Measure(ctx context.Context, out output.Streams) (*report.Document, error) {
+	return measure.Run(ctx, out, c.Config)
 }

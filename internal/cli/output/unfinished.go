@@ -67,20 +67,21 @@ func (k *Keeper) Keep(c Config, save func(path string) error) error {
 	return err
 }
 
-// DeliverPart delivers a result that may be unfinished: then it says where it is kept and, if the command has --resume, how to go on.
-// Without a Format there is nothing to print, and nothing is lost without a file.
+// DeliverPart delivers a result that may be unfinished: then a command that has --resume names the file, and how to go on. Without
+// a Format there is nothing to print, and nothing is lost without a file.
 func (c Config) DeliverPart(out Streams, complete bool, command []string, write func(w io.Writer, format string) error) error { //nolint:revive // a fact of the result
-	if complete {
+	if complete || !c.kept {
 		return c.Deliver(out, write)
 	}
 	to := c.unfinished()
 	err := to.Deliver(out, write)
-	switch path := to.Document(); {
-	case path != "":
-		again := plain.JoinWords(slices.DeleteFunc(slices.Clone(command), func(a string) bool { return a == "--resume" }))
-		fmt.Fprintf(out.Err, "kept in %s%s%s\n", path, plain.When(path != c.Document(), "; %s is as it was", c.Document()),
-			plain.When(c.kept, "; to go on: %s --resume", again))
-	case c.kept && c.Format != "":
+	if kept, path := c.Document(), to.Document(); path != "" {
+		fmt.Fprintf(out.Err, "kept in %s", path)
+		if path != kept {
+			fmt.Fprintf(out.Err, "; %s is as it was", kept)
+		}
+		fmt.Fprintf(out.Err, "; to go on: %s --resume\n", plain.JoinWords(slices.DeleteFunc(slices.Clone(command), func(a string) bool { return a == "--resume" })))
+	} else if c.Format != "" {
 		fmt.Fprintf(out.Err, "%s; start with --save FILE.json: then --resume measures the rest\n",
 			cmp.Or(plain.When(len(to.Saves) > 0, "--resume needs a .json file"), "nothing is saved"))
 	}

@@ -26,7 +26,7 @@ import (
 
 // test is the parsed command line of a test: of one operation, or of a grid.
 type test struct {
-	operation measure.Config
+	operation operation.Config
 	grid      *noncontig.Config
 }
 
@@ -96,7 +96,7 @@ func misplaced(typed *pflag.FlagSet) error {
 	typed.Visit(func(f *pflag.Flag) {
 		among := func(names ...string) bool { return slices.Contains(names, f.Name) }
 		wrong.If(place.Lookup(f.Name) != nil, "--%s: give it to qualify, not in the plan", f.Name)
-		wrong.If(among("format", "save", "quiet"), "--%s cannot be in a plan: qualify writes the results (--save)", f.Name)
+		wrong.If(among("format", "save", "quiet", "resume"), "--%s cannot be in a plan: qualify writes the results (--save)", f.Name)
 		wrong.If(among("expect", "accept"), "--%s: in a plan, use the key expect", f.Name)
 	})
 	if rest := typed.Args(); len(rest) > 0 {
@@ -151,7 +151,7 @@ func (t *test) setting() *measure.Config {
 	if t.grid != nil {
 		return &t.grid.Config
 	}
-	return &t.operation
+	return &t.operation.Config
 }
 
 // measure runs the test as its own command would, and prints nothing.
@@ -161,5 +161,5 @@ func (t *test) measure(ctx context.Context, out output.Streams, quiet bool) (*re
 		return noncontig.Measure(ctx, out, *t.grid)
 	}
 	t.operation.Output.Quiet = quiet
-	return measure.Run(ctx, out, t.operation)
+	return t.operation.Measure(ctx, out)
 }

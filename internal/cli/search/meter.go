@@ -46,7 +46,7 @@ func (m *meter) open(ctx context.Context) error {
 	if m.session != nil {
 		return nil
 	}
-	c := m.config.Test
+	c := m.config.Test.Config
 	c.Command, c.Output.Quiet = m.config.Args, m.config.Output.Quiet
 	if m.failed {
 		c.Peer.Wait, c.Output.Quiet = max(c.Peer.Wait, returns), true

@@ -53,7 +53,7 @@ type commandFlags struct {
 type config struct {
 	Tool, Question string
 	Words          []string // of the test
-	Test           measure.Config
+	Test           operation.Config
 	Args           []string // the command line, for the document
 	By             string
 	Sizes          [2]int // of dips: the smallest and the largest
@@ -212,7 +212,7 @@ func (c *config) parseTest(line string) error {
 	c.Words = slices.Insert(words, 0, c.Tool)
 	c.Test, err = operation.Parse(c.Words, func(typed *pflag.FlagSet) error {
 		c.typed = typed
-		for _, name := range []string{"save", "format", "expect", "accept", "quiet", "all", "runs", "iters", "duration", "warmup"} {
+		for _, name := range []string{"save", "format", "expect", "accept", "quiet", "resume", "all", "runs", "iters", "duration", "warmup"} {
 			if typed.Changed(name) {
 				return fmt.Errorf("%q: leave out --%s: the search sets it", line, name)
 			}

@@ -26,7 +26,7 @@ import (
 
 // TestAPeerThatDoesNotComeBackIsLost: it ends the search with the peer's exit code, and is no failure of a point.
 func TestAPeerThatDoesNotComeBackIsLost(t *testing.T) {
-	c := &config{Tool: "gobw", Test: measure.Config{Device: opendevice.Config{Name: "roce0"}, Peer: measure.PeerConfig{Host: "127.0.0.1", Port: 1}}}
+	c := &config{Tool: "gobw", Test: operation.Config{Config: measure.Config{Device: opendevice.Config{Name: "roce0"}, Peer: measure.PeerConfig{Host: "127.0.0.1", Port: 1}}}}
 	m := &meter{config: c, out: output.Streams{Out: io.Discard, Err: io.Discard}}
 	_, err := m.measure(t.Context(), nil)
 	if _, point := errors.AsType[*engine.PointError](err); point || exit.Code(err) != exit.PeerLost || !strings.Contains(err.Error(), "does not answer") {

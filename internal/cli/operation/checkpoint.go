@@ -1,0 +1,170 @@
+package operation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/gobw/gobw/internal/bench"
+	"github.com/gobw/gobw/internal/cli/cmdline"
+	"github.com/gobw/gobw/internal/cli/exit"
+	"github.com/gobw/gobw/internal/cli/measure"
+	"github.com/gobw/gobw/internal/cli/output"
+	"github.com/gobw/gobw/internal/control"
+	"github.com/gobw/gobw/internal/plan"
+	"github.com/gobw/gobw/report"
+)
+
+// part is what one run of the plan is to measure: of a sweep that goes on, what is left.
+type part struct {
+	plan  plan.Spec
+	after int // runs of these sizes that were measured before
+}
+
+// sweep measures all points, and saves what there is after each: whatever ends this process, --resume goes on from there.
+func sweep(ctx context.Context, out output.Streams, c Config) (*report.Document, error) {
+	return measure.With(ctx, out, c.Config, func(m *measure.Measurer, doc measure.Document) error {
+		parts := []part{{plan: c.Plan}}
+		if c.before != nil {
+			var err error
+			if parts, err = left(m, c.Plan, c.before, doc); err != nil {
+				return err
+			}
+		}
+		keep := checkpoint{config: c, doc: doc.Document}
+		for _, p := range parts {
+			res, err := m.Run(ctx, p.plan, bench.Options{Kept: func(r *bench.Result) { keep.save(r, p.after) }})
+			number(res, p.after)
+			doc.Add(res)
+			if err = errors.Join(err, keep.err); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// number counts the runs of a result from those that were measured before.
+func number(res *bench.Result, after int) {
+	if res == nil {
+		return
+	}
+	for i := range res.Records {
+		res.Records[i].Run += after
+	}
+}
+
+// checkpoint saves an unfinished document in its place.
+type checkpoint struct {
+	config Config
+	doc    *report.Document
+	keeper output.Keeper
+	err    error // of the first save that failed
+}
+
+// unfinished is why a checkpoint is not complete.
+const unfinished = "not finished: --resume goes on after the last point"
+
+func (k *checkpoint) save(r *bench.Result, after int) {
+	several := k.config.Plan.AllSizes || len(k.config.Plan.Sizes) > 1 || k.config.Plan.Runs > 1
+	if !several || k.err != nil {
+		return
+	}
+	k.err = k.keeper.Keep(k.config.Output, func(path string) error {
+		so := *r
+		so.Records = slices.Clone(r.Records)
+		number(&so, after)
+		doc := *k.doc
+		doc.Records = slices.Clone(doc.Records)
+		measure.Document{Document: &doc}.Add(&so)
+		doc.Finished, doc.Failure = time.Now().UTC(), unfinished
+		return report.Save(path, &doc)
+	})
+}
+
+// checkBefore refuses to go on with another test, by the flags that differ.
+func checkBefore(doc *report.Document, now *pflag.FlagSet, op plan.Operation, kind plan.Kind, path string) error {
+	cmd := &cobra.Command{}
+	cmd.SetGlobalNormalizationFunc(cmdline.NormalizeFlag)
+	(&flags{}).bind(cmd.Flags(), op, kind)
+	if len(doc.Command) < 2 || doc.Command[1] != string(op) || doc.Tool != "" && len(doc.Records) > 0 && doc.Records[0].Kind != string(kind) {
+		return fmt.Errorf("--resume: %s is of another test: %s", path, strings.Join(doc.Command, " "))
+	}
+	if err := cmd.ParseFlags(doc.Command[2:]); err != nil {
+		return fmt.Errorf("--resume: the command in %s is not valid: %w", path, err)
+	}
+	var differ []string
+	if a, b := strings.Join(cmd.Flags().Args(), " "), strings.Join(now.Args(), " "); a != b {
+		differ = append(differ, fmt.Sprintf("the host was %q, is %q", a, b))
+	}
+	told := []string{"save", "resume", "format", "quiet", "expect", "accept", "wait", "help"}
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if is := now.Lookup(f.Name); is != nil && !slices.Contains(told, f.Name) && is.Value.String() != f.Value.String() {
+			differ = append(differ, fmt.Sprintf("--%s was %s, is %s", f.Name, given(f), given(is)))
+		}
+	})
+	if differ != nil {
+		return fmt.Errorf("--resume: %s was measured otherwise: %s", filepath.Clean(path), strings.Join(differ, "; "))
+	}
+	return nil
+}
+
+func given(f *pflag.Flag) string {
+	if f.Changed {
+		return f.Value.String()
+	}
+	return "not given"
+}
+
+// left takes over what was measured before, and tells what is left: the runs that the last size lacks, and the sizes after it.
+func left(m *measure.Measurer, spec plan.Spec, before *report.Document, doc measure.Document) ([]part, error) {
+	info := m.Device.Info()
+	switch {
+	case m.Session.Dialect() != control.Ours:
+		return nil, exit.UsageError{Err: errors.New("--resume: perftest cannot continue a test: leave --resume out, or run gobw at both ends")}
+	case before.Client.Device != info.Name:
+		return nil, exit.UsageError{Err: fmt.Errorf("--resume: --device was %s, is %s", before.Client.Device, info.Name)}
+	case before.Client.Host != doc.Client.Host:
+		return nil, exit.UsageError{Err: fmt.Errorf("--resume: the file is of host %s, this is host %s", before.Client.Host, doc.Client.Host)}
+	}
+	settled, err := plan.Settle(spec, plan.Limits{Device: info, Port: m.Port, Dialled: true}, plan.Peer{}, plan.Policy{})
+	if err != nil {
+		return nil, err
+	}
+	whole := settled.Spec() // with the length that all sizes together have
+	doc.Started, doc.Client, doc.Server, doc.Label, doc.Warnings = before.Started, before.Client, before.Server, before.Label, before.Warnings
+	var parts []part
+	for i, size := range whole.Sizes {
+		have := 0
+		for k := range before.Records {
+			r := &before.Records[k]
+			if r.SizeBytes == uint64(math.Round(whole.MeanBytes(size))) && r.Run == have+1 && !slices.ContainsFunc(r.Warnings, isIncomplete) {
+				have++
+				doc.Records = append(doc.Records, *r)
+			}
+		}
+		if have >= whole.Runs {
+			continue
+		}
+		rest := whole
+		if rest.Sizes = whole.Sizes[i:]; have > 0 {
+			rest.Sizes, rest.Runs = whole.Sizes[i:i+1], whole.Runs-have
+		}
+		parts = append(parts, part{plan: rest, after: have})
+		if have == 0 {
+			break
+		}
+	}
+	return parts, nil
+}
+
+// isIncomplete finds the warning of a run that was interrupted.
+func isIncomplete(warning string) bool { return strings.HasPrefix(warning, "incomplete: ") }
