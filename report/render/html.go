@@ -42,8 +42,12 @@ func (r result) page(w io.Writer) error {
 		Title: title(r.title), Verdict: r.verdict, Good: r.good, Notices: slices.Clone(r.labels), Tables: r.tables, Closing: r.closing,
 		Style: template.CSS(plot.Style()), //nolint:gosec // our own style sheet
 	}
-	for _, d := range r.docs {
-		p.Sections = append(p.Sections, sectionOf(d, r.docs[0]))
+	for i, d := range r.docs {
+		of := sectionOf(d)
+		if i == 0 || d.Device() != r.docs[i-1].Device() {
+			of.Tables = append(of.Tables, facts(d))
+		}
+		p.Sections = append(p.Sections, of)
 		for _, h := range heading(d) {
 			p.Notices = plain.AddNew(p.Notices, h)
 		}
@@ -79,23 +83,8 @@ func class(cell string, figure bool) string { //nolint:revive // figure: a fact,
 	return ""
 }
 
-// kinds of tests in a document, each once.
-func kinds(d *report.Document) string {
-	var out []string
-	for i := range d.Records {
-		out = plain.AddNew(out, d.Records[i].Operation+" "+d.Records[i].Kind)
-	}
-	if d.Noncontig != nil {
-		out = append(out, "non-contiguous transfers")
-	}
-	if len(out) == 0 {
-		out = append(out, d.Tool)
-	}
-	return strings.Join(out, ", ")
-}
-
-func sectionOf(d, first *report.Document) section {
-	out := section{Name: d.Name(), Command: strings.Join(d.Command, " "), Warnings: d.Warnings, Tables: append(tables(d), facts(d, first))}
+func sectionOf(d *report.Document) section {
+	out := section{Name: d.Name(), Command: strings.Join(d.Command, " "), Warnings: d.Warnings, Tables: tables(d)}
 	if !d.Started.IsZero() {
 		out.When = d.Started.UTC().Format("2006-01-02 15:04:05 UTC")
 		if s := d.Finished.Sub(d.Started).Seconds(); s > 0 {
@@ -105,26 +94,20 @@ func sectionOf(d, first *report.Document) section {
 	return out
 }
 
-// facts lists what is known of each end; of a later document what differs from the first one's.
-func facts(d, first *report.Document) table {
-	ends := func(d *report.Document) []*report.Environment {
-		if d.Server == nil {
-			return []*report.Environment{&d.Client}
-		}
-		return []*report.Environment{&d.Client, d.Server}
+// facts lists what is known of each end.
+func facts(d *report.Document) table {
+	ends := []*report.Environment{&d.Client}
+	if d.Server != nil {
+		ends = append(ends, d.Server)
 	}
-	here, there := ends(d), ends(first)
-	t := table{Title: "Environment", Header: []string{"", "client", "server"}[:1+len(here)]}
-	later := d != first && len(here) == len(there)
-	t.Title += plain.When(later, ", where it differs from that of %s", first.Name())
+	t := table{Title: "Environment", Header: []string{"", "client", "server"}[:1+len(ends)]}
 	for i, f := range d.Client.Facts() {
-		row, known, same := []string{f.Name}, false, later
-		for k, end := range here {
+		row, known := []string{f.Name}, false
+		for _, end := range ends {
 			of := end.Facts()[i]
 			row, known = append(row, of.Value), known || of.Known
-			same = same && (f.Means == "anew" || of.Value == there[k].Facts()[i].Value)
 		}
-		if known && !same {
+		if known {
 			t.Rows = append(t.Rows, row)
 		}
 	}

@@ -105,21 +105,13 @@ func Documents(w io.Writer, format string, docs []*report.Document) error {
 		suites: func() []suite { return plain.Each(docs, suiteOf) },
 	}
 	if format == "html" {
-		r.title = pageTitle(docs)
+		r.title = plain.Plural(len(docs), "result")
+		if len(docs) == 1 {
+			r.title = cmp.Or(docs[0].Description, strings.Join(docs[0].Command, " "), docs[0].Name())
+		}
 		r.verdict, r.good = checked(docs)
 	}
 	return r.write(w, format)
-}
-
-// pageTitle says what a page is of.
-func pageTitle(docs []*report.Document) string {
-	switch len(docs) {
-	case 0:
-		return "No results"
-	case 1:
-		return cmp.Or(docs[0].Description, kinds(docs[0])+" on "+docs[0].Device())
-	}
-	return fmt.Sprintf("%d results", len(docs))
 }
 
 // checked is the verdict on all expectations; nothing where there were none.
