@@ -22,7 +22,7 @@ func (e *Environment) Facts() []Fact {
 	for i := range v.NumField() {
 		f := v.Type().Field(i)
 		if name, means, _ := strings.Cut(f.Tag.Get("fact"), ","); name != "" {
-			value, unusual := fields.Text(f, v.Field(i))
+			value, unusual := fields.Text(strings.TrimSuffix(f.Tag.Get("json"), ",omitempty"), f, v.Field(i))
 			if value == "" {
 				value = f.Tag.Get("usual")
 			}

@@ -36,7 +36,6 @@ type Setup struct {
 	MinSeconds     float64 `json:"min_seconds"` // per point, strategy and run
 	Kernel         string  `json:"kernel"`      // what packs: "go/avx512"
 	Verify         string  `json:"verify"`
-	Seed           uint64  `json:"seed"`               // of the order of points
 	Priority       string  `json:"priority,omitempty"` // "realtime": both ends ran before all others
 	Events         bool    `json:"events,omitempty"`   // both ends sleep on completion events; CPU is then that of the processes
 }

@@ -17,17 +17,15 @@ import (
 func comparisonTables(c *compare.Comparison) []table {
 	var out []*table
 	var t *table
-	covered := map[*table][]float64{}
 	for _, p := range c.Points {
 		title, changed := fmt.Sprintf("%s: medians of %s in %s", p.Group, p.Figure, p.Unit), "change"
 		if p.Pairs {
 			changed = "change in pairs" // the middle of the pairs' ratios, which the medians do not give
 		}
-		out, t = titled(out, title, "point", "old", "new", changed, "interval", "p", "runs", "verdict")
+		out, t = titled(out, title, "point", "old", "new", changed, stats.Percent(c.Confidence)+" interval", "p", "runs", "verdict")
 		between := "-"
 		if in := p.Interval; in != nil {
 			between = percent(in.Low) + "…" + percent(in.High)
-			covered[t] = append(covered[t], in.Confidence)
 		}
 		row := []string{p.Row, middle(p.Old), middle(p.New), change(p), between, pValue(p.P), fmt.Sprintf("%d+%d", p.Old.N, p.New.N), p.String()}
 		if p.Pairs {
@@ -37,13 +35,6 @@ func comparisonTables(c *compare.Comparison) []table {
 			row[7] = cmp.Or(map[stats.Word]string{stats.Same: "same", stats.Better: "differs", stats.Worse: "differs"}[p.Word], "-")
 		}
 		t.Rows = append(t.Rows, row)
-	}
-	for t, all := range covered {
-		low, high := stats.Percent(slices.Min(all)), stats.Percent(slices.Max(all))
-		t.Header[4] = low + " interval"
-		if low != high {
-			t.Header[4] = strings.TrimSuffix(low, " %") + "…" + high + " interval"
-		}
 	}
 	tables := plain.Each(out, func(t *table) table { t.dropEmpty(1); return *t })
 	if len(c.Checks) > 0 {

@@ -28,7 +28,7 @@ func outcomes(q *qualify.Qualification) table {
 		for j, c := range checks {
 			row := []string{t.Name, took, c.Shown(), c.Expression, c.Actual, "-"}
 			if c.Margin != nil && c.Word == stats.Pass {
-				row[5] = marginInWords(*c.Margin)
+				row[5] = cmp.Or(plain.When(*c.Margin > 10, ">10×"), percent(*c.Margin)) // beyond, the share says nothing more
 			}
 			if j > 0 {
 				row[0], row[1] = "", ""
@@ -117,14 +117,6 @@ func reasons(q *qualify.Qualification) []string {
 		out = append(out, fmt.Sprintf("%d of the plan's expectations left out on request (--leave-out)", n))
 	}
 	return out
-}
-
-// marginInWords is how far a figure is from its limit, in shares of the limit; beyond ten times it the share says nothing more.
-func marginInWords(share float64) string {
-	if share > 10 {
-		return ">10×"
-	}
-	return percent(share)
 }
 
 // QualificationFormats are the formats of a qualification.

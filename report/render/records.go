@@ -222,60 +222,51 @@ func latencyGrid(g figure.Group) table {
 	return noted(title, g, figure.Of("p50"), columns)
 }
 
-// notes gathers what must be known with the rows of a table: a row names the kinds, and below the table is a line for each kind, of
-// both ends together, that quotes the worst.
-type notes struct {
-	all  []note
-	rows [][]string // the kinds of each row
-}
-
+// note is what must be known with rows of a table: the worst that was said of one kind.
 type note struct {
-	kind, text string
-	rows       int
+	kind, text string // of no kind: the text alone
+	rows, last int    // how many rows have it, and the last of them
 }
 
-// lead is 1 for a note that says what to do against disturbed runs.
-func (n note) lead() int {
-	if n.kind == figure.Others && strings.Contains(n.text, "; try ") {
-		return 1
-	}
-	return 0
-}
-
-// noted is a table with a last column that names the kinds of a row's notes; of says of which figure the runs may differ.
+// noted is a table with a last column that names the kinds of a row's notes, and below it a line for each kind, of both ends
+// together, that quotes the worst; of says of which figure the runs may differ.
 func noted(title string, g figure.Group, of figure.Figure, columns []column) table {
-	m := &notes{}
-	t := build(title, g.Rows, append(columns, loopColumn(), column{noteHeader, func(r figure.Row) string { return m.cell(r, of) }}))
-	m.finish(&t)
-	return t
-}
-
-// cell keeps the warnings of a row's runs, and what is to be said of the figure over all of them.
-func (m *notes) cell(r figure.Row, of figure.Figure) string {
-	warnings := figure.Conditions{RunValues: r.Values(of.Get)}.Warnings()
-	for _, rec := range r.Runs {
-		warnings = append(warnings, rec.Warnings...)
-	}
-	var seen []int
-	var kinds []string
-	for _, w := range warnings {
-		kind, text := figure.NoteOf(w)
-		at := slices.IndexFunc(m.all, func(n note) bool { return n.kind == kind && (kind != "" || n.text == text) })
-		if at < 0 {
-			at = len(m.all)
-			m.all = append(m.all, note{kind: kind, text: text})
+	var all []note
+	row := 0
+	t := build(title, g.Rows, append(columns, loopColumn(), column{noteHeader, func(r figure.Row) string {
+		row++
+		warnings := figure.Conditions{RunValues: r.Values(of.Get)}.Warnings()
+		for _, rec := range r.Runs {
+			warnings = append(warnings, rec.Warnings...)
 		}
-		if n := &m.all[at]; severity(text) > severity(n.text) {
-			n.text = text
-		}
-		if !slices.Contains(seen, at) {
-			seen = append(seen, at)
-			m.all[at].rows++
+		var kinds []string
+		for _, w := range warnings {
+			kind, text := figure.NoteOf(w)
+			at := slices.IndexFunc(all, func(n note) bool { return n.kind == kind && (kind != "" || n.text == text) })
+			if at < 0 {
+				at = len(all)
+				all = append(all, note{kind: kind, text: text})
+			}
+			n := &all[at]
+			if severity(text) > severity(n.text) {
+				n.text = text
+			}
+			if n.last != row {
+				n.rows, n.last = n.rows+1, row
+			}
 			kinds = plain.AddNew(kinds, cmp.Or(kind, plain.When(strings.HasPrefix(text, incomplete), "incomplete"), "see below"))
 		}
+		return strings.Join(kinds, ", ")
+	}}))
+	for _, n := range all {
+		rows := plain.When(row > 1, " (%d of %d rows)", n.rows, row)
+		line := n.text + rows
+		if n.kind != "" {
+			line = n.kind + rows + ": " + n.text
+		}
+		t.Notes = append(t.Notes, line)
 	}
-	m.rows = append(m.rows, kinds)
-	return strings.Join(kinds, ", ")
+	return t
 }
 
 // incomplete begins the warning of a run that ended early.
@@ -296,32 +287,6 @@ func severity(text string) float64 {
 		return length
 	}
 	return math.Inf(-1)
-}
-
-// finish writes the lines below the table. A column that says the same of every row is left out. What to do against disturbed
-// runs is said first and alone: the other remedies do not help before, and longer runs exclude realtime priority.
-func (m *notes) finish(g *table) {
-	slices.SortStableFunc(m.all, func(a, b note) int { return cmp.Compare(b.lead(), a.lead()) })
-	for _, n := range m.all {
-		rows := plain.When(n.rows < len(m.rows), " (%d of %d rows)", n.rows, len(m.rows)) +
-			plain.When(n.rows == len(m.rows) && n.rows > 1, " (all rows)")
-		text := plain.When(n.kind == figure.Short && n.rows > 1, "at worst, ") + n.text
-		if m.all[0].lead() == 1 && n.lead() == 0 && n.kind != "" {
-			text, _, _ = strings.Cut(text, "; try ")
-		}
-		line := text + rows
-		if n.kind != "" {
-			line = n.kind + rows + ": " + text
-		}
-		g.Notes = append(g.Notes, line)
-	}
-	same := !slices.ContainsFunc(m.rows, func(kinds []string) bool { return !slices.Equal(kinds, m.rows[0]) })
-	if last := len(g.Header) - 1; same && len(m.rows) > 1 && last >= 0 && g.Header[last] == noteHeader {
-		g.Header = g.Header[:last]
-		for i := range g.Rows {
-			g.Rows[i] = g.Rows[i][:last]
-		}
-	}
 }
 
 func checkGrid(checks []report.Check) table {

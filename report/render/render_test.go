@@ -286,7 +286,7 @@ func TestOneLineForEachKindOfNote(t *testing.T) {
 		t.Errorf("what failed is said not once, above:\n%s", text)
 	}
 	for _, want := range []string{
-		"disturbed (all rows): other programs took 25 % of the measuring CPU", "noisy (2 of 6 rows): the rate moved", "realtime (needs root, or 'ulimit -r 1')\nshort (all rows): at worst, measured for 3 ms, but a test needs 10 ms\nnoisy (2 of 6 rows): the rate moved\n", "short, disturbed, noisy\n",
+		"disturbed (6 of 6 rows): other programs took 25 % of the measuring CPU", "noisy (2 of 6 rows): the rate moved", "short (6 of 6 rows): measured for 3 ms, but a test needs 10 ms; try -D 10\n", "short, disturbed, noisy\n",
 	} {
 		if strings.Count(text, want) < 1 {
 			t.Errorf("no %q in\n%s", want, text)
@@ -297,7 +297,7 @@ func TestOneLineForEachKindOfNote(t *testing.T) {
 		t.Errorf("--quiet: %v\n%s", err, &quiet)
 	}
 	_, below, _ := strings.Cut(text, "1048576")
-	if n := strings.Count(below, "disturbed (all rows): "); n != 1 {
+	if n := strings.Count(below, "disturbed (6 of 6 rows): "); n != 1 {
 		t.Errorf("disturbed is said %d times below the figures:\n%s", n, text)
 	}
 	if n := strings.Count(strings.TrimSpace(below), "\n"); n > 6 {

@@ -23,7 +23,7 @@ func TestThreadTable(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := b.String()
-	for _, want := range []string{"3 QPs, 2 threads", "   64       2    6    1  1.00  119.2    1.00\n", "by thread of the other end", "   64       2    -    1  1.00"} {
+	for _, want := range []string{"3 QPs, 2 threads", "   64       2    6    1  1.00  119.2    1.00\n", "by thread of the other end", "   64       2    1  1.00"} {
 		if strings.Count(text, want) != 1 {
 			t.Errorf("want %q once in\n%s", want, text)
 		}

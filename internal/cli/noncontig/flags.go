@@ -49,7 +49,6 @@ type Config struct {
 	MinTime    time.Duration
 	Transport  verbs.Transport
 	Verify     string
-	Seed       uint64
 	Events     bool
 }
 
@@ -110,7 +109,6 @@ func (f *Flags) Bind(fs *pflag.FlagSet) {
 	fs.BoolVarP(&f.typed.Events, "events", "e", false, "sleep on events instead of polling; the CPU columns then show the CPU time of the processes")
 	cmdline.Parsed(fs, &f.wrong, &f.typed.Segment, "segment", "", "16K", "pack `BYTES` at a time in pack-pipelined", plan.ParseBytes)
 	fs.StringVar(&f.verify, "verify", "ends", "check the data of `WHICH` messages: ends (first and last), all, none")
-	fs.Uint64Var(&f.typed.Seed, "seed", 1, "seed of the random order")
 	cmdline.Group(fs, "Measuring")
 	f.Flags.Bind(fs, render.DocumentFormats())
 	f.Output.Resumable(fs, "measure the rest of the grid in the --save file")
@@ -161,16 +159,12 @@ func parseLayout(text string) (pattern.Layout, error) {
 
 // exclusive refuses flags of which one would have no effect.
 func (f *Flags) exclusive() error {
-	var idle []string
 	for _, name := range []string{"blocks", "size", "nums", "strides"} {
 		if len(f.layouts) > 0 && f.set.Changed(name) {
-			idle = append(idle, "--"+name)
+			return fmt.Errorf("--layout replaces the grid: leave out --%s", name)
 		}
 	}
-	switch {
-	case len(idle) > 0:
-		return fmt.Errorf("--layout replaces the grid: leave out %s", strings.Join(idle, " and "))
-	case f.set.Changed("nums") && f.set.Changed("size"):
+	if f.set.Changed("nums") && f.set.Changed("size") {
 		return errors.New("--nums and --size (-s) exclude each other: give one")
 	}
 	return nil
@@ -267,19 +261,14 @@ func parseShapes(text string) ([]string, error) {
 	if text == "all" {
 		return plan.Shapes(), nil
 	}
-	var out []string
-	for s := range strings.SplitSeq(text, ",") {
-		for name, shape := range noncontig.CourseNames() {
-			if strings.EqualFold(s, name) {
-				s = shape
-			}
-		}
-		if !slices.Contains(plan.Shapes(), s) {
-			return nil, fmt.Errorf("%q: want %s (or G-WR, S-RD, GSSR), or all", s, strings.Join(plan.Shapes(), ", "))
-		}
-		out = append(out, s)
+	for name, shape := range noncontig.CourseNames() {
+		text = strings.ReplaceAll(strings.ToUpper(text), name, strings.ToUpper(shape))
 	}
-	return out, nil
+	out, err := chosen(strings.ToLower(text), plan.Shapes())
+	if err != nil {
+		err = fmt.Errorf("%w (or G-WR, S-RD, GSSR), or all", err)
+	}
+	return out, err
 }
 
 func parseStrategies(text string, shapes []string) ([]string, error) {
@@ -292,11 +281,17 @@ func parseStrategies(text string, shapes []string) ([]string, error) {
 			known = plain.AddNew(known, s.Name)
 		}
 	}
-	names := strings.Split(text, ",")
-	for _, n := range names {
-		if !slices.Contains(known, n) {
-			return nil, fmt.Errorf("--only %q: want some of %s", n, strings.Join(known, ", "))
+	out, err := chosen(text, known)
+	return out, cmdline.Prefixed("--only", err)
+}
+
+// chosen reads a list of words that are known.
+func chosen(text string, known []string) ([]string, error) {
+	words := strings.Split(text, ",")
+	for _, w := range words {
+		if !slices.Contains(known, w) {
+			return nil, fmt.Errorf("%q: want some of %s", w, strings.Join(known, ", "))
 		}
 	}
-	return names, nil
+	return words, nil
 }

@@ -84,7 +84,7 @@ func (e *experiment) prepare(m *measure.Measurer) error {
 	e.device, e.mtu = m.Device, m.Port.ActiveMTU
 	n := &noncontig.Grid{Setup: noncontig.Setup{
 		Device: info.Name, Transport: c.Transport.String(), Cache: c.Cache, LLCBytes: int64(e.caches.LastLevel), Window: c.Window,
-		MaxSGE: info.Limits.MaxSGE, MaxSGERead: info.Limits.MaxSGERead, Runs: c.Runs, MinSeconds: c.MinTime.Seconds(), Verify: c.Verify, Seed: c.Seed,
+		MaxSGE: info.Limits.MaxSGE, MaxSGERead: info.Limits.MaxSGERead, Runs: c.Runs, MinSeconds: c.MinTime.Seconds(), Verify: c.Verify,
 		Events: c.Events, ListBytes: e.listBytesText(), SegmentBytes: c.Segment,
 		Kernel: pattern.KernelName(), Priority: plain.When(c.CPU.Realtime, machine.PriorityRealtime),
 	}}
@@ -143,15 +143,14 @@ func (e *experiment) prepare(m *measure.Measurer) error {
 // shuffle draws the order: of the rounds within each run, and within each round. Runs stay in order, so that an interrupted grid
 // has whole ones.
 func (e *experiment) shuffle() {
-	random := rand.New(rand.NewPCG(e.config.Seed, 0x676f6277))
 	first := 0
 	if e.config.Verify == string(plan.VerifyAll) {
 		first = -1
 	}
 	for run := first; run < e.config.Runs; run++ {
-		for _, cell := range random.Perm(len(e.cells)) {
+		for _, cell := range rand.Perm(len(e.cells)) {
 			r := round{run: run, arms: slices.Clone(e.cells[cell])}
-			random.Shuffle(len(r.arms), func(i, j int) { r.arms[i], r.arms[j] = r.arms[j], r.arms[i] })
+			rand.Shuffle(len(r.arms), func(i, j int) { r.arms[i], r.arms[j] = r.arms[j], r.arms[i] })
 			e.todo = append(e.todo, r)
 		}
 	}

@@ -87,7 +87,7 @@ func TestNoncontigRefusesFlags(t *testing.T) {
 		{"--blocks 4K:64", "the smaller first"},
 		{"--cache warm", "want hot or cold"},
 		{"--verify some", "want ends, all or none"},
-		{"--shape round", "want gather, scatter, both (or G-WR, S-RD, GSSR), or all"},
+		{"--shape round", "want some of gather, scatter, both (or G-WR, S-RD, GSSR), or all"},
 		{"--only magic", "want some of gather-write, pack"},
 		{"-t 0", "--tx-depth (-t) 0: want 1 to 4096"},
 		{"--runs 1001", "--runs 1001: want 1 to 1000"},
@@ -185,7 +185,7 @@ func TestNoncontigResumeTakesOver(t *testing.T) {
 // TestNoncontigRounds: each layout's strategies are measured back to back, whole runs one after another; a round of which a
 // strategy is missing is measured anew as a whole.
 func TestNoncontigRounds(t *testing.T) {
-	e := &experiment{config: Config{Runs: 5, Seed: 3}, doc: measure.NewDocument("gobw", nil)}
+	e := &experiment{config: Config{Runs: 5}, doc: measure.NewDocument("gobw", nil)}
 	n := &noncontig.Grid{}
 	e.doc.Noncontig = n
 	for cell := range 4 {

@@ -16,61 +16,46 @@ import (
 	"github.com/gobw/gobw/report/plain"
 )
 
-// Names are the names of a plan's fields.
-func Names[T any]() []string {
-	var out []string
-	for _, f := range reflect.VisibleFields(reflect.TypeFor[T]()) {
-		out = append(out, nameOf(f))
-	}
-	return out
-}
-
-func nameOf(f reflect.StructField) string {
-	name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-	return name
-}
-
-// find is the field of a name.
-func find[T any](p *T, name string) (v reflect.Value, f reflect.StructField, ok bool) {
-	v = reflect.ValueOf(p).Elem()
+// walk visits the fields of a struct, those of embedded ones too.
+func walk(v reflect.Value, visit func(name string, f reflect.StructField, v reflect.Value)) {
 	for _, f := range reflect.VisibleFields(v.Type()) {
-		if name != "" && nameOf(f) == name {
-			return v.FieldByIndex(f.Index), f, true
-		}
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		visit(name, f, v.FieldByIndex(f.Index))
 	}
-	return v, f, false
+}
+
+// Names are the names of a plan's fields.
+func Names[T any]() (out []string) {
+	walk(reflect.ValueOf(*new(T)), func(name string, _ reflect.StructField, _ reflect.Value) { out = append(out, name) })
+	return out
 }
 
 // Values are the fields as text, by name.
 func Values[T any](p T) map[string]string {
 	out := map[string]string{}
-	v := reflect.ValueOf(p)
-	for _, f := range reflect.VisibleFields(v.Type()) {
-		if name := nameOf(f); name != "" {
-			out[name] = fmt.Sprint(v.FieldByIndex(f.Index).Interface())
-		}
-	}
+	walk(reflect.ValueOf(p), func(name string, _ reflect.StructField, v reflect.Value) { out[name] = fmt.Sprint(v.Interface()) })
+	delete(out, "")
 	return out
 }
 
 // Clear sets the field of that name to zero and gives what it was.
 func Clear[T any](p *T, name string) (value string, ok bool) {
-	v, _, ok := find(p, name)
-	if ok {
-		value = fmt.Sprint(v.Interface())
-		v.SetZero()
-	}
+	walk(reflect.ValueOf(p).Elem(), func(of string, _ reflect.StructField, v reflect.Value) {
+		if of == name && name != "" {
+			value, ok = fmt.Sprint(v.Interface()), true
+			v.SetZero()
+		}
+	})
 	return value, ok
 }
 
 // Without is the plan without the fields that are "of" something.
 func Without[T any](p T, of string) T {
-	v := reflect.ValueOf(&p).Elem()
-	for _, f := range reflect.VisibleFields(v.Type()) {
+	walk(reflect.ValueOf(&p).Elem(), func(_ string, f reflect.StructField, v reflect.Value) {
 		if f.Tag.Get("of") == of {
-			v.FieldByIndex(f.Index).SetZero()
+			v.SetZero()
 		}
-	}
+	})
 	return p
 }
 
@@ -84,41 +69,38 @@ const (
 )
 
 // Words says a plan, but for the fields that are "of" something else.
-func Words[T any](p T, s Style, but string) []string {
-	var out []string
-	v := reflect.ValueOf(p)
-	for _, f := range reflect.VisibleFields(v.Type()) {
+func Words[T any](p T, s Style, but string) (out []string) {
+	walk(reflect.ValueOf(p), func(name string, f reflect.StructField, v reflect.Value) {
 		words, option, _ := strings.Cut(f.Tag.Get("words"), ",")
 		of := f.Tag.Get("of")
 		if words == "" || of != "" && of == but || s == Short && option == "title" {
-			continue
+			return
 		}
-		value := v.FieldByIndex(f.Index)
-		if said, unusual := say(f, value); unusual || s == Title && option == "always" && !value.IsZero() {
+		if said, unusual := say(name, f, v); unusual || s == Title && option == "always" && !v.IsZero() {
 			out = append(out, said)
 		}
-	}
+	})
 	return out
 }
 
 // Say says one field, its usual value too.
-func Say[T any](p T, name string) string {
-	v, f, ok := find(&p, name)
-	if !ok {
-		return ""
-	}
-	said, _ := say(f, v)
+func Say[T any](p T, name string) (said string) {
+	walk(reflect.ValueOf(p), func(of string, f reflect.StructField, v reflect.Value) {
+		if of == name && name != "" {
+			said, _ = say(name, f, v)
+		}
+	})
 	return said
 }
 
 // say is a field in words, and whether its value is not the usual one.
-func say(f reflect.StructField, v reflect.Value) (said string, unusual bool) {
+func say(name string, f reflect.StructField, v reflect.Value) (said string, unusual bool) {
 	words, _, _ := strings.Cut(f.Tag.Get("words"), ",")
 	words, otherwise, _ := strings.Cut(words, "|")
-	value, unusual := Text(f, v)
+	value, unusual := Text(name, f, v)
 	switch {
 	case words == "":
-		words = strings.ReplaceAll(nameOf(f), "_", " ") + " %s"
+		words = strings.ReplaceAll(name, "_", " ") + " %s"
 	case !unusual && otherwise != "":
 		words = otherwise
 	}
@@ -127,8 +109,8 @@ func say(f reflect.StructField, v reflect.Value) (said string, unusual bool) {
 }
 
 // Text is a value in the unit that the field's name ends in, and whether it is not the usual one.
-func Text(f reflect.StructField, v reflect.Value) (value string, unusual bool) {
-	value = text(nameOf(f), v)
+func Text(name string, f reflect.StructField, v reflect.Value) (value string, unusual bool) {
+	value = text(name, v)
 	return value, !v.IsZero() && value != f.Tag.Get("usual")
 }
 
