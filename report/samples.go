@@ -52,31 +52,31 @@ func NewLatency(s Samples) Latency {
 		MeanNs:  mean * s.Scale,
 		StdevNs: math.Sqrt(max(0, s.SumSq/n-shifted*shifted)) * s.Scale,
 	}
-	at := s.quantiles()
+	at := s.QuantilesNs()
 	for _, f := range LatencyFigures() {
 		if p, is := f.Percentile(); is && f.Supported(s.N) {
-			f.set(&l, at(p)*s.Scale)
+			f.set(&l, at(p))
 		}
 	}
 	return l
 }
 
-// quantiles returns a function from a share to a value in the samples' unit.
-func (s Samples) quantiles() func(p float64) float64 {
+// QuantilesNs returns a function from a share to the value that so many samples reach at most. There must be a sample.
+func (s Samples) QuantilesNs() func(p float64) float64 {
 	if uint64(len(s.Raw)) >= s.N {
 		sorted := slices.Sorted(slices.Values(s.Raw[:s.N]))
-		return func(p float64) float64 { return float64(sorted[rank(p, s.N)-1]) }
+		return func(p float64) float64 { return float64(sorted[rank(p, s.N)-1]) * s.Scale }
 	}
 	return func(p float64) float64 {
 		left := rank(p, s.N)
 		for i, c := range s.Counts {
 			if uint64(c) >= left {
 				_, high := bucket(i)
-				return float64(min(max(high, s.Min), s.Max))
+				return float64(min(max(high, s.Min), s.Max)) * s.Scale
 			}
 			left -= uint64(c)
 		}
-		return float64(s.Max)
+		return float64(s.Max) * s.Scale
 	}
 }
 

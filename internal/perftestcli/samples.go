@@ -1,7 +1,6 @@
 package perftestcli
 
 import (
-	"math"
 	"slices"
 	"strconv"
 
@@ -35,30 +34,4 @@ func (t *Text) samples(s report.Samples) {
 	if n := s.N - uint64(len(s.Raw)); n > 0 {
 		t.printf("# %d more samples were counted but not kept one by one\n", n)
 	}
-}
-
-// tails are the 99th and 99.9th percentile in nanoseconds: of the samples if all were kept, else of the histogram.
-// perftest prints them however few samples there are.
-func tails(r report.Record, s report.Samples) (p99, p999 float64) {
-	if s.N > 0 && uint64(len(s.Raw)) == s.N {
-		sorted := slices.Clone(s.Raw)
-		slices.Sort(sorted)
-		at := func(p float64) float64 {
-			k := int(math.Ceil(p*float64(len(sorted)) - 1e-9))
-			return float64(sorted[min(max(k, 1), len(sorted))-1]) * s.Scale
-		}
-		return at(0.99), at(0.999)
-	}
-	if r.Histogram != nil {
-		if d, err := r.Histogram.Decode(); err == nil && d.N() > 0 {
-			return d.QuantileNs(0.99), d.QuantileNs(0.999)
-		}
-	}
-	value := func(p *float64) float64 {
-		if p == nil {
-			return r.Latency.MaxNs
-		}
-		return *p
-	}
-	return value(r.Latency.P99Ns), value(r.Latency.P999Ns)
 }

@@ -148,8 +148,7 @@ type Row struct {
 	TPS                                      float64
 }
 
-// RowOf turns a record into the row that perftest would print. samples may be empty; then percentiles come from the
-// record's histogram.
+// RowOf turns a record into the row that perftest would print.
 func (t *Text) RowOf(r report.Record, samples report.Samples) Row {
 	row := Row{Size: r.SizeBytes, Iterations: r.Iterations}
 	if r.Local != nil && r.Remote != nil { // -b: each end's own
@@ -167,9 +166,11 @@ func (t *Text) RowOf(r report.Record, samples report.Samples) Row {
 		if t.v.Cycles && t.perUs > 0 {
 			scale *= t.perUs
 		}
-		p99, p999 := tails(r, samples)
 		row.Min, row.Max, row.Typical, row.Avg, row.Stdev = l.MinNs*scale, l.MaxNs*scale, l.P50Ns*scale, l.MeanNs*scale, l.StdevNs*scale
-		row.P99, row.P999 = p99*scale, p999*scale
+		if samples.N > 0 { // perftest prints them however few samples there are
+			at := samples.QuantilesNs()
+			row.P99, row.P999 = at(0.99)*scale, at(0.999)*scale
+		}
 		row.TPS = r.MessagesPerS
 	}
 	return row

@@ -70,65 +70,52 @@ func (s *Settled) checkTimestamps(wrong *Faults) {
 	}
 }
 
-// against is what a part of a test cannot be together with, or do without.
-type against struct {
-	is  bool
-	why string
-}
-
-// against refuses a part of a test for all that stands against it.
-func (f *Faults) against(part string, list ...against) {
-	for _, a := range list {
-		f.If(a.is, "%s: %s", part, a.why)
-	}
-}
-
 // checkParts refuses what parts of a test exclude. The limits of multicast and of two ports are perftest's.
 func (s *Settled) checkParts(wrong *Faults) {
 	p, l := &s.spec, &s.limits
-	noncontig, latency := p.Noncontig != nil, p.Kind == Latency
+	latency := p.Kind == Latency
+	var no func(is bool, why string, args ...any)
 	if p.Multicast {
-		wrong.against("--mcg (-g)",
-			against{s.row.Operation != Send || p.Transport != verbs.UD, "only send over UD has multicast"},
-			against{p.Bidirectional, "it and --bidirectional (-b) exclude each other"},
-			against{p.QPs != 1, "it and --qp (-q) above 1 exclude each other"},
-			against{p.RDMACM, "it and --rdma-cm (-R) exclude each other"},
-			against{p.DualPort, "it and --dualport (-O) exclude each other"},
-			against{l.known() && l.Port.LinkLayer == verbs.LinkInfiniBand, "on InfiniBand the subnet manager must be asked for the group, by libibumad, which is not there: use stock perftest, or a RoCE port"})
+		no = wrong.Of("--mcg (-g)")
+		no(s.row.Operation != Send || p.Transport != verbs.UD, "only send over UD has multicast")
+		no(p.Bidirectional, "it and --bidirectional (-b) exclude each other")
+		no(p.QPs != 1, "it and --qp (-q) above 1 exclude each other")
+		no(p.RDMACM, "it and --rdma-cm (-R) exclude each other")
+		no(p.DualPort, "it and --dualport (-O) exclude each other")
+		no(l.known() && l.Port.LinkLayer == verbs.LinkInfiniBand, "on InfiniBand the subnet manager must be asked for the group, by libibumad, which is not there: use stock perftest, or a RoCE port")
 	}
 	if p.MGID != nil {
 		wrong.If(!p.Multicast, "--MGID (-M): it names the group of --mcg (-g)")
 		wrong.If(p.Multicast && !p.MGID.IsMulticast(), "--MGID (-M) %v: that is no multicast address: want ff00::/8, or 224.0.0.0/4", p.MGID.Addr())
 	}
 	if p.DualPort {
-		wrong.against("--dualport (-O)",
-			against{latency || noncontig, "only bandwidth tests have queue pairs on two ports"},
-			against{p.QPs%2 != 0, fmt.Sprintf("%d queue pairs (-q): want an even number, half of them for each port", p.QPs)},
-			against{p.RDMACM, "it and --rdma-cm (-R) exclude each other"},
-			against{p.Rails > 1, "it and several devices (-d) exclude each other"},
-			against{l.known() && l.Device.Ports < 2, l.Device.Name + " has one port; two devices at once are gobw's --device A,B"})
+		no = wrong.Of("--dualport (-O)")
+		no(latency, "only bandwidth tests have queue pairs on two ports")
+		no(p.QPs%2 != 0, "%d queue pairs (-q): want an even number, half of them for each port", p.QPs)
+		no(p.RDMACM, "it and --rdma-cm (-R) exclude each other")
+		no(p.Rails > 1, "it and several devices (-d) exclude each other")
+		no(l.known() && l.Device.Ports < 2, "%s has one port; two devices at once are gobw's --device A,B", l.Device.Name)
 	}
 	wrong.If(l.Rails > 0 && p.Rails > l.Rails,
 		"the test runs on %d devices at once, this end has %d: name as many with -d here, as in -d mlx5_0,mlx5_1", p.Rails, l.Rails)
 	if p.Rails > 1 {
-		wrong.against(fmt.Sprintf("%d devices (-d) at once", p.Rails),
-			against{latency, "a latency test has one queue pair, on one device"},
-			against{noncontig, "the non-contiguous experiment has one queue pair, on one device"},
-			against{!latency && !noncontig && p.QPs < p.Rails, fmt.Sprintf("each needs its own queue pair: give --qp (-q) %d or more", p.Rails)},
-			against{p.Threads%p.Rails != 0, fmt.Sprintf("--threads %d is not a multiple of the number of devices", p.Threads)},
-			against{p.SRQ, "--srq is one receive queue on one device"},
-			against{p.RDMACM, "--rdma-cm (-R) finds one path, which leads through one device"},
-			against{s.peer.Perftest, "a perftest at the other end has one; run gobw at both ends, or a test for each device"})
+		no = wrong.Of(fmt.Sprintf("%d devices (-d) at once", p.Rails))
+		no(latency, "a latency test has one queue pair, on one device")
+		no(!latency && p.QPs < p.Rails, "each needs its own queue pair: give --qp (-q) %d or more", p.Rails)
+		no(p.Threads%p.Rails != 0, "--threads %d is not a multiple of the number of devices", p.Threads)
+		no(p.SRQ, "--srq is one receive queue on one device")
+		no(p.RDMACM, "--rdma-cm (-R) finds one path, which leads through one device")
+		no(s.peer.Perftest, "a perftest at the other end has one; run gobw at both ends, or a test for each device")
 	}
 	if p.Threads > 1 {
 		s.checkThreads(wrong)
 	}
 	if p.Verify != VerifyNothing {
-		wrong.against("--verify "+string(p.Verify),
-			against{s.row.Traceless, s.row.Opcode.String() + " leaves nothing to compare; use FETCH_AND_ADD"},
-			against{p.Verify == VerifyAll && (p.Duration > 0 || latency), "works for bandwidth tests with --iters (-n); --verify ends works for all"},
-			against{p.QPs > 1 && (p.Duration > 0 || p.SRQ || p.Transport != verbs.RC), "several queue pairs need RC, --iters (-n) and no --srq: else nobody knows which message is where"},
-			against{s.peer.Perftest, "data verification needs gobw at the other end: perftest sends random bytes"})
+		no = wrong.Of("--verify " + string(p.Verify))
+		no(s.row.Traceless, "%v leaves nothing to compare; use FETCH_AND_ADD", s.row.Opcode)
+		no(p.Verify == VerifyAll && (p.Duration > 0 || latency), "works for bandwidth tests with --iters (-n); --verify ends works for all")
+		no(p.QPs > 1 && (p.Duration > 0 || p.SRQ || p.Transport != verbs.RC), "several queue pairs need RC, --iters (-n) and no --srq: else nobody knows which message is where")
+		no(s.peer.Perftest, "data verification needs gobw at the other end: perftest sends random bytes")
 	}
 }
 
@@ -143,10 +130,6 @@ func (s *Settled) checkThreads(wrong *Faults) {
 		wrong.Add("%s: %s works for one thread at a time; name it once for each thread: -d %s", name, l.Device.Name, strings.Join(names, ","))
 	case p.Threads == p.Rails: // one a device, which has been looked at
 		name = fmt.Sprintf("%d devices (-d) at once", p.Rails)
-	case p.Kind == Latency:
-		wrong.Add("%s: a latency test has one queue pair, and one thread", name)
-	case p.Noncontig != nil:
-		wrong.Add("%s: the non-contiguous experiment has one queue pair, and one thread", name)
 	case p.SRQ:
 		wrong.Add("%s with --srq: all threads would wait for one receive queue", name)
 	case p.Threads > p.QPs && l.Device.Name != "": // what the device takes is told first
@@ -242,16 +225,13 @@ func (s *Settled) checkIWARP(wrong *Faults) {
 		"%s: over iWARP a SEND that finds no receive ends the connection (RFC 5041, 7.1), and %s is an iWARP device: measure write or read, or send with golat", s.row.Text, name)
 }
 
-// hintOfMTU says which network interface bounds a RoCE port's MTU, and what it would need: room for every header, as the
-// kernel and roce0 count it.
+// hintOfMTU says which network interface bounds a RoCE port's MTU, and what it would need, as the kernel and roce0 count it.
 func hintOfMTU(want verbs.MTU, port verbs.PortInfo) string {
 	if port.LinkLayer != verbs.LinkEthernet || port.NetInterface == "" {
 		return ""
 	}
-	needed := (want.Bytes()/100 + 2) * 100
-	if want.Bytes()%100+96 <= 100 {
-		needed -= 100
-	}
+	const headers = 104 // at most 96; 4200 is what everybody sets for 4096
+	needed := want.Bytes() + headers
 	return fmt.Sprintf(", the most that interface %s carries: with an MTU of %d there (ip link set %s mtu %d), at the other end and on the way it is %v",
 		port.NetInterface, needed, port.NetInterface, needed, want)
 }

@@ -121,42 +121,34 @@ func (s *Settled) moderation(size int) int {
 // receiveDepth is the number of receives kept posted per queue pair; it does not depend on the size. What queue pairs
 // share, each fills its part of.
 func (s *Settled) receiveDepth() int {
-	if !s.row.NeedsReceive() {
+	switch d := s.printedReceives(); {
+	case !s.row.NeedsReceive():
 		return 1
+	case s.spec.SRQ:
+		return max(d/s.spec.QPs, 1)
+	default:
+		return d
 	}
-	d := s.askedReceives()
-	if n := s.spec.Iterations; n > 0 && uint64(d) > n && len(s.spec.Sizes) == 1 {
-		d = int(n + n%2)
-	}
-	if s.spec.SRQ {
-		d = max(d/s.spec.QPs, 1)
-	}
-	return d
 }
 
-// printedReceives is the number that perftest prints, also where nothing is received.
+// printedReceives is the number asked for or perftest's default, no more than messages come and a completion queue holds. perftest
+// prints it also where nothing is received.
 func (s *Settled) printedReceives() int {
-	d := s.askedReceives()
-	if n := s.spec.Iterations; n > 0 && uint64(d) > n {
+	p, d := &s.spec, s.spec.RxDepth
+	switch {
+	case d != 0:
+	case p.Transport != verbs.RC && p.Iterations > 0:
+		d = min(int(min(max(p.Iterations, defaultRxDepth), maxDatagramDepth)), s.mostCompletions())
+	default:
+		d = min(defaultRxDepth, s.mostCompletions())
+	}
+	if n := p.Iterations; n > 0 && uint64(d) > n {
 		d = int(n)
-		if !s.spec.AllSizes {
+		if !p.AllSizes {
 			d += d % 2
 		}
 	}
 	return d
-}
-
-// askedReceives is the number asked for, or perftest's default, as far as a completion queue holds so many.
-func (s *Settled) askedReceives() int {
-	p := &s.spec
-	switch {
-	case p.RxDepth != 0:
-		return p.RxDepth
-	case p.Transport != verbs.RC && p.Iterations > 0:
-		return min(int(min(max(p.Iterations, defaultRxDepth), maxDatagramDepth)), s.mostCompletions())
-	default:
-		return min(defaultRxDepth, s.mostCompletions())
-	}
 }
 
 // mostCompletions is how many entries each queue pair may have in a completion queue of this end: those of a thread share one.

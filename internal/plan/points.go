@@ -28,7 +28,6 @@ type Point struct {
 }
 
 const (
-	maxWindow    = 4096
 	maxPlaces    = 1 << 15
 	maxRingSGEs  = 1 << 22
 	noncontigPad = 64 // after the last place and slot: a guard
@@ -82,10 +81,7 @@ func (s *Settled) choosePoint(wrong *Faults) {
 		return
 	}
 	before := len(*wrong)
-	wrong.Range("footprint", n.Footprint, 0, mostBytes)
-	wrong.Range("segment", n.Segment, 0, mostBytes)
-	wrong.Range("list bytes", n.ListBytes, 0, mostBytes)
-	wrong.Range("--tx-depth (-t)", n.Window, 0, maxWindow)
+	checkNumbers(*n, wrong)
 	if len(*wrong) > before {
 		return
 	}

@@ -2,7 +2,10 @@ package plan
 
 import (
 	"cmp"
+	"math"
+	"reflect"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/gobw/gobw/verbs"
@@ -33,17 +36,9 @@ const RNRRetries = 7
 // AllSizesBytes is the largest size of -a.
 const AllSizesBytes = 8 << 20
 
-// Bounds of a test on any device. They are perftest's where it has some.
+// Bounds of a test on any device that no field of [Spec] names.
 const (
 	maxQueuePairs  = 16384
-	maxThreads     = 1024
-	maxRails       = 64
-	maxTxDepth     = 15000
-	maxRxDepth     = 16384
-	maxCQMod       = 1024
-	maxRuns        = 1 << 20
-	maxIterations  = 1 << 40
-	maxInline      = 4096
 	maxOutstanding = 255     // a queue pair's attribute has eight bits
 	maxPageBytes   = 1 << 16 // the largest that Linux has on any architecture
 	maxLineBytes   = 1 << 12
@@ -55,7 +50,8 @@ func Settle(spec Spec, limits Limits, peer Peer, policy Policy) (*Settled, error
 	s := &Settled{spec: spec, limits: limits, peer: peer}
 	s.spec.Sizes = slices.Clone(spec.Sizes)
 	wrong := &Faults{}
-	s.checkNumbers(wrong)
+	checkNumbers(s.spec, wrong)
+	s.checkLengths(wrong)
 	s.checkLength(wrong)
 	if s.spec.Noncontig != nil {
 		s.choosePoint(wrong)
@@ -91,31 +87,24 @@ func Settle(spec Spec, limits Limits, peer Peer, policy Policy) (*Settled, error
 	return s, nil
 }
 
-// checkNumbers refuses numbers that no test has, so that what follows can count with them.
-func (s *Settled) checkNumbers(wrong *Faults) {
-	p := &s.spec
-	inRange := func(name string, v, low, high int) {
-		wrong.If(v != 0 && (v < low || v > high), "%s %d: want %d to %d", name, v, low, high)
+// checkNumbers refuses numbers beyond the bounds that the fields of a spec name, so that what follows can count with them.
+func checkNumbers(spec any, wrong *Faults) {
+	v := reflect.ValueOf(spec)
+	for i := range v.NumField() {
+		tag := v.Type().Field(i).Tag
+		high, err := strconv.ParseInt(tag.Get("most"), 10, 64)
+		if err != nil || v.Field(i).IsZero() {
+			continue
+		}
+		n := int64(0)
+		if x := v.Field(i); x.CanInt() {
+			n = x.Int()
+		} else {
+			n = int64(min(x.Uint(), math.MaxInt64))
+		}
+		low, _ := strconv.ParseInt(cmp.Or(tag.Get("least"), "1"), 10, 64)
+		wrong.If(n < low || n > high, "%s %d: want %d to %d", tag.Get("flag"), n, low, high)
 	}
-	inRange("--runs", p.Runs, 1, maxRuns)
-	inRange("--qp (-q)", p.QPs, 1, maxQueuePairs)
-	inRange("--threads", p.Threads, 1, maxThreads)
-	inRange("devices (-d)", p.Rails, 1, maxRails)
-	inRange("--tx-depth (-t)", p.TxDepth, 1, maxTxDepth)
-	inRange("--rx-depth (-r)", p.RxDepth, 1, maxRxDepth)
-	inRange("--cq-mod (-Q)", p.CQMod, 1, maxCQMod)
-	inRange("--post-list (-l)", p.PostList, 1, maxTxDepth)
-	inRange("--recv_post_list", p.RecvList, 1, maxRxDepth)
-	inRange("--inline (-I)", p.InlineBytes, -1, maxInline)
-	inRange("--outs (-o)", p.Outstanding, 1, maxOutstanding)
-	inRange("--vector (-X)", p.Vector, 1, 2048)
-	inRange("--pkey", p.PKeyIndex, 1, 1<<16-1)
-	inRange("--mtu (-m) code", int(p.MTU), int(verbs.MTU256), int(verbs.MTU4096))
-	inRange("--qp-timeout (-u)", int(p.Timeout), 1, 31)
-	inRange("retries", int(p.Retries), 1, 7)
-	inRange("--sl (-S)", int(p.SL), 1, 15)
-	inRange("--burst_size", p.Burst, 1, maxTxDepth)
-	s.checkLengths(wrong)
 }
 
 // checkLengths refuses sizes, counts and times that no test has, and words that mean nothing.
@@ -135,7 +124,6 @@ func (s *Settled) checkLengths(wrong *Faults) {
 			break
 		}
 	}
-	wrong.If(p.Iterations > maxIterations, "--iters (-n) %d: want at most %d", p.Iterations, uint64(maxIterations))
 	seconds := func(name string, d time.Duration) {
 		wrong.If(d < 0 || d > maxSeconds*time.Second, "%s %v: want 0 to %d seconds", name, d, maxSeconds)
 	}
@@ -143,7 +131,6 @@ func (s *Settled) checkLengths(wrong *Faults) {
 	seconds("--margin (-f)", p.Margin)
 	seconds("--gap", p.Gap)
 	wrong.If(!(p.RateBits >= 0) || p.RateBits > 1e18, "--rate %g: want a positive number of bits per second", p.RateBits)
-	wrong.If(p.Warmup > maxIterations, "--warmup %d: want at most %d", p.Warmup, uint64(maxIterations))
 	wrong.If(!slices.Contains([]verbs.Transport{0, verbs.RC, verbs.UC, verbs.UD}, p.Transport), "transport %v: want RC, UC or UD", p.Transport)
 	wrong.If(!slices.Contains([]Verify{VerifyNothing, VerifyEnds, VerifyAll}, p.Verify), "--verify %q: want ends or all", p.Verify)
 	wrong.If(p.Timestamps != HostClock && p.Timestamps != DeviceClock, "--timestamps %q: want host or device", p.Timestamps)
