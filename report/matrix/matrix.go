@@ -192,24 +192,20 @@ func (m *Matrix) Rail(i int) string {
 
 // Where is the finding's subject in words.
 func (m *Matrix) Where(f Finding) string {
-	leaf := func(i int) string {
-		if i < 0 {
-			return "all leaves"
-		}
-		return m.Leaves[i]
+	of := func(i int) string { return m.Hosts[i].Called() }
+	if f.Subject == Trunk {
+		of = func(i int) string { return append([]string{"all leaves"}, m.Leaves...)[i+1] }
 	}
 	switch f.Subject {
-	case Trunk:
-		return leaf(f.From) + " -> " + leaf(f.To)
-	case Link:
-		return m.Hosts[f.From].Called() + " -> " + m.Hosts[f.To].Called()
+	case Trunk, Link:
+		return of(f.From) + " -> " + of(f.To)
 	case Sender:
-		return m.Hosts[f.From].Called() + ", sending"
+		return of(f.From) + ", sending"
 	case Receiver:
-		return m.Hosts[f.From].Called() + ", receiving"
+		return of(f.From) + ", receiving"
 	case WholeOf:
 	}
-	return m.Hosts[f.From].Called()
+	return of(f.From)
 }
 
 // Path says how far two hosts are apart, as far as the leaves are known.

@@ -37,14 +37,7 @@ func (m hostMatrix) tables(d *report.Document) []table {
 		if slices.ContainsFunc(bad, func(c report.Check) bool { return strings.Contains(c.Actual, "%") }) {
 			g.Notes = append(g.Notes, "actual is the share of what was expected: busy, while other hosts measure; alone, while no other host measures. In brackets: how many re-tests")
 		}
-		good := 0
-		for _, c := range d.Checks {
-			if c.Expression == matrix.WholeOf.Good() && c.Word == stats.Pass {
-				good++
-			}
-		}
-		g.Title += plain.When(len(m.Rounds) > 0, " (%d of %s are good)", good, plain.Plural(len(m.Hosts), "host")) +
-			plain.When(len(bad) > mostBad, "; the saved result has all %d", len(bad))
+		g.Title += plain.When(len(bad) > mostBad, "; the saved result has all %d", len(bad))
 		out = append(out, g)
 	}
 	for _, g := range []table{m.notes(), m.incastGrid(), m.spreads()} {

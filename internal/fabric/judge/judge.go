@@ -7,6 +7,7 @@ import (
 
 	"github.com/gobw/gobw/internal/fabric/schedule"
 	"github.com/gobw/gobw/report/matrix"
+	"github.com/gobw/gobw/report/plain"
 	"github.com/gobw/gobw/report/stats"
 )
 
@@ -132,12 +133,7 @@ func (j *Judge) suspect() {
 // another is one more round of the scheduled kind, where the noise has left too few hosts without suspicion to test the
 // others with.
 func (j *Judge) another() (Retest, bool) {
-	var living []int
-	for h, lost := range j.lost {
-		if !lost {
-			living = append(living, h)
-		}
-	}
+	living := slices.DeleteFunc(plain.UpTo(0, j.cfg.Hosts), func(h int) bool { return j.lost[h] })
 	enough := true
 	for rail := range j.cfg.Rails {
 		enough = enough && len(j.goodHosts(uint8(rail))) >= max(2, (len(living)+1)/2)
@@ -181,19 +177,17 @@ func (j *Judge) weight(residual, accuse, acquit float64) float64 {
 func (j *Judge) findMissing() {
 	for state, why := range map[matrix.State]stats.Cause{matrix.Missing: matrix.NotConnected, matrix.Corrupted: matrix.WrongData} {
 		failed, all := make([]int, j.cfg.Hosts), make([]int, j.cfg.Hosts)
-		links := map[[2]uint16]int{}
+		links := map[[2]int]int{}
 		for _, x := range j.cells {
 			if x.State == matrix.Void {
 				continue
 			}
-			for _, h := range []uint16{x.From, x.To} {
-				all[h]++
-				if x.State == state {
-					failed[h]++
-				}
-			}
+			all[x.From]++
+			all[x.To]++
 			if x.State == state {
-				links[[2]uint16{x.From, x.To}]++
+				failed[x.From]++
+				failed[x.To]++
+				links[[2]int{int(x.From), int(x.To)}]++
 			}
 		}
 		accused := func(h int) bool { return j.cfg.Hosts > 2 && failed[h] >= 2 && 2*failed[h] > all[h] }
@@ -204,8 +198,8 @@ func (j *Judge) findMissing() {
 			}
 		}
 		for pair, n := range links {
-			if from, to := int(pair[0]), int(pair[1]); state == matrix.Corrupted && !accused(from) && !accused(to) { // what does not connect is tried
-				j.bad = append(j.bad, found(matrix.Link, from, to, why, n, n))
+			if state == matrix.Corrupted && !accused(pair[0]) && !accused(pair[1]) { // what does not connect is tried
+				j.bad = append(j.bad, found(matrix.Link, pair[0], pair[1], why, n, n))
 			}
 		}
 	}

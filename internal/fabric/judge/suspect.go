@@ -2,6 +2,7 @@ package judge
 
 import (
 	"cmp"
+	"maps"
 	"math"
 	"slices"
 
@@ -100,7 +101,7 @@ func (j *Judge) suspectTrunks() {
 		_, up := low[subject{matrix.Trunk, s.rail, s.from, anyLeaf}]
 		_, down := low[subject{matrix.Trunk, s.rail, anyLeaf, s.to}]
 		if s.from == anyLeaf || s.to == anyLeaf || !up && !down {
-			j.subjects[s] = &trial{screen: m}
+			j.subjects[s] = &trial{screen: m, seen: groups[s].x}
 		}
 	}
 }
@@ -122,7 +123,7 @@ func (j *Judge) suspectHosts() {
 	})
 	for s, g := range sides {
 		if m, err := j.screen(g); m < max(-d/2, quantile*err-d) && !j.lost[s.from] {
-			j.subjects[s] = &trial{screen: m, screened: float64(len(g.x))}
+			j.subjects[s] = &trial{screen: m, seen: g.x}
 		}
 	}
 }
@@ -132,29 +133,20 @@ const mostLinks = 4096
 
 // suspectLinks suspects links whose own cell is slow beyond what their ends explain, and those that did not connect.
 func (j *Judge) suspectLinks() {
+	least := min(-screenSigma*j.levels.sigma, math.Log(1-j.cfg.Slow)/2)
 	worst := map[subject]float64{}
 	for _, x := range j.cells {
-		s := linkOf(x)
-		if j.lost[x.From] || j.lost[x.To] || j.cfg.rounds[x.Round].Alone {
+		s, r, round := linkOf(x), math.Inf(-1), j.cfg.rounds[x.Round]
+		if x.State == matrix.Measured && round.FanIn <= 1 {
+			r = j.levels.residual(x) - j.effectsOf(x)
+		} else if x.State != matrix.Missing {
 			continue
 		}
-		if x.State == matrix.Missing {
-			worst[s] = math.Inf(-1)
-			continue
-		}
-		if x.State != matrix.Measured || j.cfg.rounds[x.Round].FanIn > 1 {
-			continue
-		}
-		r := j.levels.residual(x) - j.effectsOf(x)
-		if r < min(-screenSigma*j.levels.sigma, math.Log(1-j.cfg.Slow)/2) && r < worst[s] {
+		if r < min(least, worst[s]) && !round.Alone && !j.lost[x.From] && !j.lost[x.To] {
 			worst[s] = r
 		}
 	}
-	all := make([]subject, 0, len(worst))
-	for s := range worst {
-		all = append(all, s)
-	}
-	slices.SortFunc(all, func(a, b subject) int {
+	all := slices.SortedFunc(maps.Keys(worst), func(a, b subject) int {
 		return cmp.Or(cmp.Compare(worst[a], worst[b]), cmp.Compare(a.from, b.from), cmp.Compare(a.to, b.to), cmp.Compare(a.rail, b.rail))
 	})
 	j.links = max(0, len(all)-mostLinks)
@@ -167,15 +159,8 @@ func (j *Judge) suspectLinks() {
 // count: an error here would be blamed on its links.
 func (j *Judge) learnEffects() {
 	for s, t := range j.subjects {
-		if t.loaded.decision != slow {
-			continue
-		}
-		sum, n := t.screen*t.screened, t.screened
-		if busy := t.loaded.x; len(busy) > 0 {
-			sum, n = sum+stats.Median(busy)*float64(len(busy)), n+float64(len(busy))
-		}
-		if n > 0 {
-			j.effects[s] = sum / n
+		if all := slices.Concat(t.seen, t.loaded.x); t.loaded.decision == slow && len(all) > 0 {
+			j.effects[s] = stats.Median(all)
 		}
 	}
 }

@@ -30,12 +30,12 @@ type evidence struct {
 
 // trial is a subject being tried: first with the network busy, then, if it was slow, alone.
 type trial struct {
-	screen   float64 // median residual of the scheduled rounds: the worst are tried first
-	screened float64 // how many cells that is of
-	missing  bool    // it did not connect
-	loaded   evidence
-	quiet    evidence
-	rounds   int
+	screen  float64   // median residual of the scheduled rounds: the worst are tried first
+	seen    []float64 // of what, but for a link
+	missing bool      // it did not connect
+	loaded  evidence
+	quiet   evidence
+	rounds  int
 }
 
 // current is the evidence that is still wanted; nil: none.
@@ -253,18 +253,13 @@ func (j *Judge) try(cells []Cell, quiet bool) {
 
 // subjectOf is the one subject that a cell tells of; false where there is none, or where two could be the cause.
 func (j *Judge) subjectOf(x Cell) (subject, bool) {
-	var found subject
-	n := 0
-	for _, s := range j.subjectsOf(x) {
-		if !j.good(s) {
-			if s.kind != matrix.Link && j.stage == tryingLinks { // decided: its effect is taken off
-				continue
-			}
-			found = s
-			n++
-		}
+	bad := slices.DeleteFunc(j.subjectsOf(x), func(s subject) bool {
+		return j.good(s) || s.kind != matrix.Link && j.stage == tryingLinks // decided: its effect is taken off
+	})
+	if len(bad) != 1 {
+		return subject{}, false
 	}
-	return found, n == 1
+	return bad[0], true
 }
 
 // controlLevel is what a re-test as a whole was faster or slower by, seen from cells without a suspect.
