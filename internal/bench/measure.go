@@ -20,9 +20,9 @@ func (r *run) measure(ctx context.Context) (err error) {
 	}
 	defer func() { err = errors.Join(err, r.quiet.Restore()) }()
 	r.perNs = r.clock.PerNanosecond()
-	l := &r.result.Here
-	l.PinnedCPU, l.GOMAXPROCS, l.ClockCostNs = r.quiet.CPU, r.quiet.MaxProcs, machine.ClockCost()/r.perNs
-	l.Priority, l.TicksPerNs, l.PreemptSignal = r.quiet.Priority(), r.perNs, !r.quiet.Blocked
+	here := &r.result.Here
+	here.TicksPerNs, here.ClockCostNs = r.perNs, machine.ClockCost()/r.perNs
+	r.quiet.Describe(here)
 	for rd := range r.plan.Rounds() { // those of an endless test go on until an end leaves
 		err := r.round(ctx, rd)
 		if r.endless() && r.plan.OneSided() && (r.peerLeft || ctx.Err() != nil) {

@@ -46,8 +46,9 @@ func (r *run) remoteReport(f control.Figures, local report.Record) (endReport, e
 		return e, nil
 	}
 	e.Record = report.Record{
-		Plan: local.Plan, Run: local.Run, DurationTest: local.DurationTest, Iterations: f.Iterations, Messages: f.Iterations, Bytes: f.Iterations * f.Size,
-		Bandwidth: report.Bandwidth{AverageBitsPerS: f.AverageBits, PeakBitsPerS: f.PeakBits}, MessagesPerS: f.MessagesPerS,
+		Plan: local.Plan, Run: local.Run, DurationTest: local.DurationTest,
+		Iterations: f.Iterations, Messages: f.Iterations, Bytes: f.Iterations * f.Size, MessagesPerS: f.MessagesPerS,
+		Bandwidth: report.Bandwidth{AverageBitsPerS: f.AverageBits, PeakBitsPerS: f.PeakBits},
 	}
 	e.Record.SizeBytes = f.Size // which may be less than this end was told
 	if f.MessagesPerS > 0 {

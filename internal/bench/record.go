@@ -139,7 +139,7 @@ func (r *run) conditions(rec *report.Record, t *drive.Trace, d figure.Disturbanc
 		c.Counters = maps.Clone(t.Counters)
 		delete(c.Counters, "duplicate_request")
 	}
-	c.Realtime = r.quiet.Priority() == machine.PriorityRealtime
+	c.Realtime = r.result.Here.Priority == machine.PriorityRealtime
 	if rec.Kind == string(plan.Latency) {
 		c.ClockCostNs = r.result.Here.ClockCostNs
 		if rec.Latency != nil {

@@ -144,7 +144,8 @@ func (r *run) recorder(rd plan.Round) *job.Recorder {
 
 // part runs one job of a round, its n-th: compile, ready, run, done. It compares the data where that is asked for.
 func (r *run) part(ctx context.Context, rd plan.Round, n, count uint64, rec *job.Recorder, x *outcome) (err error) {
-	size, verifying := r.spec.Sizes[rd.Size], r.spec.Verify != plan.VerifyNothing && (rd.Kind == plan.Measured || rd.Kind == plan.Proof)
+	size := r.spec.Sizes[rd.Size]
+	verifying := r.spec.Verify != plan.VerifyNothing && (rd.Kind == plan.Measured || rd.Kind == plan.Proof)
 	j, err := r.end.Compile(size, count)
 	if err != nil {
 		return err

@@ -98,7 +98,10 @@ func New(rails Rails, p *plan.Settled, o Options) (_ *Endpoint, err error) {
 		}
 	}
 	for q := range e.spec.QPs { // they are dealt out to the threads, as the threads are to the rails
-		qp := &pair{number: q, rail: rails.Of(q), pd: pds[q%len(pds)], cqs: e.threads[q%len(e.threads)].CQs, psn: rand.Uint32() & 0xff_ffff}
+		qp := &pair{
+			number: q, rail: rails.Of(q), pd: pds[q%len(pds)], cqs: e.threads[q%len(e.threads)].CQs,
+			psn: rand.Uint32() & 0xff_ffff,
+		}
 		if e.spec.DualPort { // the first half is on the first port, as in perftest
 			qp.rail = &rails[2*q/e.spec.QPs]
 		}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gobw/gobw/report"
 	"github.com/gobw/gobw/report/figure"
 	"github.com/gobw/gobw/verbs/job"
 )
@@ -16,13 +17,11 @@ import (
 // Quiet is the calm that a measurement needs of the process: a locked and pinned thread, no garbage collection, and
 // processors left over for the goroutines that watch. It belongs to the goroutine that measures.
 type Quiet struct {
-	CPU       int   // pinned to, -1: not pinned
 	Pins      []int // the CPU of each thread; nil: not pinned
 	tids      []int // of the threads that measure, or did last
 	waited    time.Duration
 	realtime  *realtimePriority // nil: normal
-	Blocked   bool              // Go's preemption signals cannot reach the threads that measure
-	MaxProcs  int               // in force
+	blocked   bool              // Go's preemption signals cannot reach the threads that measure
 	oldProcs  int
 	oldGC     int
 	oldLimit  int64
@@ -38,7 +37,7 @@ type Quiet struct {
 // the nodes, which is its device's, -1 if unknown.
 func BeQuiet(choice CPUChoice, nodes []int) (*Quiet, error) {
 	runtime.LockOSThread()
-	q := &Quiet{CPU: -1, tids: make([]int, len(nodes))}
+	q := &Quiet{tids: make([]int, len(nodes))}
 	if choice.Realtime {
 		q.realtime = &realtimePriority{}
 	}
@@ -60,26 +59,26 @@ func BeQuiet(choice CPUChoice, nodes []int) (*Quiet, error) {
 		runtime.UnlockOSThread()
 		return nil, err
 	}
-	if q.cpus = q.Pins; q.Pins != nil {
-		q.CPU = q.Pins[0]
-	} else if q.cpus, err = AllowedCPUs(); err != nil {
-		q.cpus = nil // whose steal nobody knows
+	if q.cpus = q.Pins; q.cpus == nil {
+		q.cpus, _ = AllowedCPUs() // none are known on other systems, nor is what is stolen
 	}
 	// The spinners keep their processors; heartbeats and signals need others, however few CPUs there are.
 	q.oldProcs = runtime.GOMAXPROCS(max(runtime.GOMAXPROCS(0), len(nodes)+2))
-	q.MaxProcs = runtime.GOMAXPROCS(0)
 	q.oldLimit = debug.SetMemoryLimit(-1)
 	q.Collect()
 	q.oldGC = debug.SetGCPercent(-1)
 	return q, nil
 }
 
-// Priority is that of the calling thread, which may have been started with it.
-func (q *Quiet) Priority() string {
-	if realtimeThread() {
-		return PriorityRealtime
+// Describe adds what is in force to what a result says of this end.
+func (q *Quiet) Describe(e *report.Environment) {
+	e.GOMAXPROCS, e.PreemptSignal, e.Priority = runtime.GOMAXPROCS(0), !q.blocked, PriorityNormal
+	if q.Pins != nil {
+		e.PinnedCPU = q.Pins[0]
 	}
-	return PriorityNormal
+	if realtimeThread() {
+		e.Priority = PriorityRealtime
+	}
 }
 
 // garbageMost is how much garbage a job may make before it is collected while it runs; half of it is collected between two jobs.
@@ -123,7 +122,7 @@ func (q *Quiet) calm(n int) (undo func() error, err error) {
 	}
 	if restore, err := blockPreemption(); err == nil {
 		if restoreSignals = restore; n == 0 {
-			q.Blocked = true
+			q.blocked = true
 		}
 	}
 	q.tids[n] = threadID()

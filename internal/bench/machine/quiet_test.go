@@ -75,8 +75,8 @@ func TestPinnedThreads(t *testing.T) {
 		found <- s
 	}()
 	s := <-found
-	if s.err != nil || len(s.during) != 1 || s.during[0] == q.CPU || !slices.Equal(s.after, allowed) {
-		t.Errorf("the second thread ran on %v beside %d, and then on %v of %v (%v)", s.during, q.CPU, s.after, allowed, s.err)
+	if s.err != nil || len(s.during) != 1 || s.during[0] == q.Pins[0] || !slices.Equal(s.after, allowed) {
+		t.Errorf("the second thread ran on %v beside %v, and then on %v of %v (%v)", s.during, q.Pins, s.after, allowed, s.err)
 	}
 	if c := q.Counted().Waited; c < 0 || q.tids[0] == q.tids[1] || slices.Contains(q.tids, 0) {
 		t.Errorf("%v waited in the threads %v, want two", c, q.tids)

@@ -43,8 +43,8 @@ func TestQuietBlocksSignals(t *testing.T) {
 	if err := unix.Tgkill(os.Getpid(), unix.Gettid(), unix.SIGURG); err != nil {
 		t.Fatal(err)
 	}
-	if !q.Blocked || !urgentPending(t) {
-		t.Errorf("deaf %t, and SIGURG waits for the measuring thread %t, want both", q.Blocked, urgentPending(t))
+	if !q.blocked || !urgentPending(t) {
+		t.Errorf("deaf %t, and SIGURG waits for the measuring thread %t, want both", q.blocked, urgentPending(t))
 	}
 	if err := q.Restore(); err != nil {
 		t.Fatal(err)
