@@ -72,6 +72,7 @@ func (r Rails) Common() (verbs.DeviceInfo, verbs.PortInfo) {
 			{&l.MaxQP, i.Limits.MaxQP},
 			{&l.MaxQPWR, i.Limits.MaxQPWR},
 			{&l.MaxSGE, i.Limits.MaxSGE},
+			{&l.MaxSGERead, i.Limits.MaxSGERead},
 			{&l.MaxCQE, i.Limits.MaxCQE},
 			{&l.MaxInline, i.Limits.MaxInline},
 			{&l.MaxRDAtomic, i.Limits.MaxRDAtomic},
@@ -82,7 +83,7 @@ func (r Rails) Common() (verbs.DeviceInfo, verbs.PortInfo) {
 		if n := i.Limits.Threads; n > 0 && (l.Threads == 0 || n < l.Threads) {
 			l.Threads = n
 		}
-		l.Atomic = l.Atomic && i.Limits.Atomic
+		l.Atomic, l.MaxMessageBytes = l.Atomic && i.Limits.Atomic, min(l.MaxMessageBytes, i.Limits.MaxMessageBytes)
 		port.ActiveMTU, port.MaxMessage = min(port.ActiveMTU, on.Port.ActiveMTU), min(port.MaxMessage, on.Port.MaxMessage)
 	}
 	return info, port
