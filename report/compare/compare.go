@@ -143,8 +143,8 @@ func Documents(old, new []*report.Document, o Options) (*Comparison, error) {
 func absent(f figure.Figure, sides ...[]*report.Document) string {
 	for _, d := range slices.Concat(sides...) {
 		for _, r := range d.Measured() {
-			if _, ok := f.Get(&r); !ok && f.Absent != nil {
-				return ": " + f.Absent(&r)
+			if _, missing := f.Get(&r); missing != "" {
+				return ": " + missing
 			}
 		}
 	}

@@ -154,12 +154,13 @@ func (e *Expectation) CheckDevice(env report.Environment) error {
 func (e *Expectation) CheckTest(kind, transport string) error {
 	probe := report.Record{Plan: report.Plan{Kind: kind, Transport: transport}}
 	for _, o := range []operand{e.left, e.right} {
-		if o.figure == nil || o.test != "" || o.figure.Absent == nil {
+		if o.figure == nil || o.test != "" {
 			continue
 		}
 		never := kind == "latency" && o.dimension == figure.Bandwidth || o.figure.Name == "delivered" && (transport == "RC" || kind == "latency")
 		if never {
-			return fmt.Errorf("%s: this %s %s test has no %q: %s", e.text, transport, kind, o.figure.Name, o.figure.Absent(&probe))
+			_, missing := o.figure.Get(&probe)
+			return fmt.Errorf("%s: this %s %s test has no %q: %s", e.text, transport, kind, o.figure.Name, missing)
 		}
 	}
 	return nil
@@ -269,7 +270,7 @@ func scopes(d *report.Document, j Judgement) []*scope {
 				out = append(out, sc)
 			}
 			sc.tests[p.Strategy] = &report.Document{Records: plain.Each(row.Runs, func(r *report.Record) report.Record { return *r })}
-			if v := stats.Median(row.Values(figure.Of("bw").Get)); v > best[key] && p.Strategy != noncontig.Contiguous {
+			if v := stats.Median(row.Values(figure.Of("bw"))); v > best[key] && p.Strategy != noncontig.Contiguous {
 				best[key], sc.row = v, row
 			}
 		}
@@ -324,9 +325,9 @@ func (e *Expectation) uncertain(sc *scope, left, right float64) stats.Verdict {
 	if err != nil || e.left.figure.WorstOf() || e.operator == "==" || e.operator == "!=" {
 		return stats.Verdict{}
 	}
-	values := row.Values(e.left.figure.Get)
+	values := row.Values(*e.left.figure)
 	if f := e.right.figure; f != nil && e.right.test == e.left.test {
-		limits := row.Values(f.Get)
+		limits := row.Values(*f)
 		for i := range values {
 			if len(limits) != len(values) || limits[i] == 0 {
 				return stats.Verdict{}

@@ -66,33 +66,29 @@ func CounterOf(end, name string) Figure {
 	}
 	return Figure{
 		Name: said, Direction: stats.LowerIsBetter, Scale: 1,
-		Get: func(r *report.Record) (float64, bool) {
+		Get: func(r *report.Record) (float64, string) {
 			if v, ok := r.Extra[name]; ok && (end == "" || end == Any) {
-				return v, true
+				return v, ""
 			}
-			local, has := counted(name, r.Counters)
-			peer, peerHas := counted(name, r.PeerCounters)
-			switch end {
-			case "local":
-				return local, has
-			case "peer":
-				return peer, peerHas
+			local, here := counted(name, r.Counters)
+			peer, there := counted(name, r.PeerCounters)
+			switch {
+			case here && end == "local":
+				return local, ""
+			case there && end == "peer":
+				return peer, ""
+			case (here || there) && (end == Any || end == "" && r.Counters != nil && r.PeerCounters != nil):
+				return local + peer, ""
+			case end == "" && here != there:
+				return 0, "one end reported no counters: use local." + name + " or peer." + name + " alone, or counters of both ends"
 			}
-			return local + peer, (has || peerHas) && (end == Any || r.Counters != nil && r.PeerCounters != nil)
-		},
-		Absent: func(r *report.Record) string {
-			have := slices.Concat(slices.Sorted(maps.Keys(r.Counters)), slices.Sorted(maps.Keys(r.PeerCounters)), slices.Sorted(maps.Keys(r.Extra)))
+			have := slices.Concat(slices.Collect(maps.Keys(r.Counters)), slices.Collect(maps.Keys(r.PeerCounters)), slices.Collect(maps.Keys(r.Extra)))
+			if len(have) == 0 {
+				return 0, "the device reported no counters"
+			}
 			slices.Sort(have)
 			have = slices.Compact(have)
-			_, here := counted(name, r.Counters)
-			_, there := counted(name, r.PeerCounters)
-			switch {
-			case len(have) == 0:
-				return "the device reported no counters"
-			case end == "" && here != there:
-				return "one end reported no counters: use local." + name + " or peer." + name + " alone, or counters of both ends"
-			}
-			return "the device has no such counter" + plain.When(!slices.Contains(CounterNames(), name), "%s; it has %v", plain.Suggest(name, have), have)
+			return 0, "the device has no such counter" + plain.When(!slices.Contains(CounterNames(), name), "%s; it has %v", plain.Suggest(name, have), have)
 		},
 	}
 }

@@ -33,86 +33,88 @@ type Figure struct {
 	Direction stats.Direction
 	Unit      string  // for tables
 	Scale     float64 // from base units to unit
-	Get       func(r *report.Record) (float64, bool)
-	// Absent says why a record has no such figure.
-	Absent func(r *report.Record) string
+	// Get reads it; where a record has no such figure, missing says why.
+	Get func(r *report.Record) (v float64, missing string)
+}
+
+// known is a value that is there, or why it is not.
+func known(there bool, v float64, missing string) (float64, string) {
+	if there {
+		return v, ""
+	}
+	return 0, missing
 }
 
 // All are the figures of a record that have a name of their own; counters are named by the device.
 func All() []Figure {
-	onlyBandwidth := func(r *report.Record) string {
-		if r.IsLatency() {
-			return "a latency test has p50, p99, ...; gobw measures bandwidth"
-		}
-		return "nobody counted what arrived; try --verify=all or --imm"
-	}
-	inBandwidth := func(f func(*report.Record) (float64, bool)) func(*report.Record) (float64, bool) {
-		return func(r *report.Record) (float64, bool) {
+	ofBandwidth := func(name string, get func(*report.Record) (float64, string), aliases ...string) Figure {
+		return Figure{Name: name, aliases: aliases, Dimension: Bandwidth, Direction: stats.HigherIsBetter, Unit: "Gb/s", Scale: 1e-9, Get: func(r *report.Record) (float64, string) {
 			if r.IsLatency() {
-				return 0, false
+				return 0, "a latency test has p50, p99, ...; gobw measures bandwidth"
 			}
-			return f(r)
-		}
+			return get(r)
+		}}
 	}
+	// Missing is not 0: only where the share that arrived was counted can a rate be nothing.
+	counted := func(r *report.Record, v float64) (float64, string) {
+		return known(v != 0 || r.Delivered != nil, v, "nobody counted what arrived; try --verify=all or --imm")
+	}
+	rate := ofBandwidth("msgrate", func(r *report.Record) (float64, string) { return counted(r, r.MessagesPerS) }, "rate")
+	rate.Dimension, rate.Unit, rate.Scale = Rate, "Mmsg/s", 1e-6
 	out := []Figure{
-		{Name: "bw", aliases: []string{"bandwidth"}, Dimension: Bandwidth, Direction: stats.HigherIsBetter, Unit: "Gb/s", Scale: 1e-9, Get: inBandwidth(averageBits), Absent: onlyBandwidth},
-		{Name: "peak", Dimension: Bandwidth, Direction: stats.HigherIsBetter, Unit: "Gb/s", Scale: 1e-9, Get: inBandwidth(peakBits), Absent: func(r *report.Record) string {
-			if r.IsLatency() {
-				return onlyBandwidth(r)
-			}
-			return "the peak was not measured (it is not with -N or -D)"
-		}},
-		{Name: "lowest", Dimension: Bandwidth, Direction: stats.HigherIsBetter, Unit: "Gb/s", Scale: 1e-9, Get: lowestInterval, Absent: func(*report.Record) string {
-			return "the test kept no time series, or was too short for one"
-		}},
-		{Name: "msgrate", aliases: []string{"rate"}, Dimension: Rate, Direction: stats.HigherIsBetter, Unit: "Mmsg/s", Scale: 1e-6, Get: messageRate, Absent: onlyBandwidth},
+		ofBandwidth("bw", func(r *report.Record) (float64, string) { return counted(r, r.Bandwidth.AverageBitsPerS) }, "bandwidth"),
+		ofBandwidth("peak", func(r *report.Record) (float64, string) {
+			return known(r.Bandwidth.PeakBitsPerS > 0, r.Bandwidth.PeakBitsPerS, "the peak was not measured (it is not with -N or -D)")
+		}),
+		ofBandwidth("lowest", lowestInterval),
+		rate,
 	}
 	for _, f := range report.LatencyFigures() {
 		out = append(out, latency(f))
 	}
 	return append(out, []Figure{
-		{Name: "delivered", Direction: stats.HigherIsBetter, Unit: "%", Scale: 100, Get: delivered, Absent: func(r *report.Record) string {
-			return r.Transport + " delivers every message or fails; the share is counted for UC and UD"
+		{Name: "delivered", Direction: stats.HigherIsBetter, Unit: "%", Scale: 100, Get: func(r *report.Record) (float64, string) {
+			if r.Delivered == nil {
+				return 0, r.Transport + " delivers every message or fails; the share is counted for UC and UD"
+			}
+			return *r.Delivered, ""
 		}},
-		{Name: "messages", Unit: "", Scale: 1, Get: func(r *report.Record) (float64, bool) { return float64(r.Messages), true }},
-		{Name: "samples", Unit: "", Scale: 1, Get: func(r *report.Record) (float64, bool) {
+		{Name: "messages", Scale: 1, Get: func(r *report.Record) (float64, string) { return float64(r.Messages), "" }},
+		{Name: "samples", Scale: 1, Get: func(r *report.Record) (float64, string) {
 			if r.Latency == nil {
-				return 0, false
+				return 0, noSamples
 			}
-			return float64(r.Latency.Samples), true
-		}, Absent: func(*report.Record) string { return "the test took no time samples" }},
-		{Name: "seconds", Dimension: Time, Unit: "s", Scale: 1, Get: func(r *report.Record) (float64, bool) { return r.Seconds, true }},
-		{Name: "size", Dimension: Size, Unit: "B", Scale: 1.0 / 8, Get: func(r *report.Record) (float64, bool) { return 8 * float64(r.SizeBytes), true }},
-		{Name: "qps", Unit: "", Scale: 1, Get: func(r *report.Record) (float64, bool) { return float64(r.QPs), true }},
-		{Name: "cpu", Direction: stats.LowerIsBetter, Unit: "%", Scale: 100, Get: func(r *report.Record) (float64, bool) {
+			return float64(r.Latency.Samples), ""
+		}},
+		{Name: "seconds", Dimension: Time, Unit: "s", Scale: 1, Get: func(r *report.Record) (float64, string) { return r.Seconds, "" }},
+		{Name: "size", Dimension: Size, Unit: "B", Scale: 1.0 / 8, Get: func(r *report.Record) (float64, string) { return 8 * float64(r.SizeBytes), "" }},
+		{Name: "qps", Scale: 1, Get: func(r *report.Record) (float64, string) { return float64(r.QPs), "" }},
+		{Name: "cpu", Direction: stats.LowerIsBetter, Unit: "%", Scale: 100, Get: func(r *report.Record) (float64, string) {
 			if r.CPU == nil || r.CPU.SystemUtilization == 0 {
-				return 0, false
+				return 0, "CPU use was not measured (--cpu-time)"
 			}
-			return r.CPU.SystemUtilization, true
-		}, Absent: func(*report.Record) string { return "CPU use was not measured (--cpu-time)" }},
+			return r.CPU.SystemUtilization, ""
+		}},
 	}...)
 }
 
+const noSamples = "the test took no time samples"
+
 // latency is a figure of the time samples.
 func latency(f report.LatencyFigure) Figure {
-	taken := func(r *report.Record) bool { return r.Latency != nil && r.Latency.Samples > 0 }
 	return Figure{
 		Name: f.Name, aliases: f.Aliases, Dimension: Time, Direction: stats.LowerIsBetter, Unit: "us", Scale: 1e6,
-		Get: func(r *report.Record) (float64, bool) {
-			if !taken(r) {
-				return 0, false
+		Get: func(r *report.Record) (float64, string) {
+			if r.Latency == nil || r.Latency.Samples == 0 {
+				return 0, noSamples
 			}
-			ns, has := f.Ns(r.Latency)
-			return ns / 1e9, has
-		},
-		Absent: func(r *report.Record) string {
-			switch p, _ := f.Percentile(); {
-			case !taken(r):
-				return "the test took no time samples"
-			case !f.Supported(r.Latency.Samples):
-				return fmt.Sprintf("%d samples, %.0f needed (raise -n or -D)", r.Latency.Samples, 10/(1-p))
+			if ns, has := f.Ns(r.Latency); has {
+				return ns / 1e9, ""
 			}
-			return "the record holds no " + f.Name
+			if p, _ := f.Percentile(); !f.Supported(r.Latency.Samples) {
+				return 0, fmt.Sprintf("%d samples, %.0f needed (raise -n or -D)", r.Latency.Samples, 10/(1-p))
+			}
+			return 0, "the record holds no " + f.Name
 		},
 	}
 }
@@ -127,12 +129,12 @@ func Of(name string) Figure {
 }
 
 // lowestInterval is the lowest rate of a time series, its first and last interval left out, which are partial.
-func lowestInterval(r *report.Record) (float64, bool) {
+func lowestInterval(r *report.Record) (float64, string) {
 	s := r.Rates()
 	if s == nil || len(s.Bytes) < 3 {
-		return 0, false
+		return 0, "the test kept no time series, or was too short for one"
 	}
-	return 8 * slices.Min(s.Bytes[1:len(s.Bytes)-1]) / s.IntervalS, true
+	return 8 * slices.Min(s.Bytes[1:len(s.Bytes)-1]) / s.IntervalS, ""
 }
 
 // Named finds a figure; a word that is none may be a counter or an extra figure of the record.
@@ -169,29 +171,6 @@ func (f Figure) InUnit(v float64) string {
 	return s + " " + f.Unit
 }
 
-// averageBits is the bandwidth in bits/s. Missing is not 0: only where the share that arrived was counted can it be nothing.
-func averageBits(r *report.Record) (float64, bool) {
-	return r.Bandwidth.AverageBitsPerS, r.Bandwidth.AverageBitsPerS != 0 || r.Delivered != nil
-}
-
-// peakBits is the highest bandwidth, in bits/s, where it was measured.
-func peakBits(r *report.Record) (float64, bool) {
-	return r.Bandwidth.PeakBitsPerS, r.Bandwidth.PeakBitsPerS > 0
-}
-
-// messageRate is messages a second, missing as the bandwidth is.
-func messageRate(r *report.Record) (float64, bool) {
-	return r.MessagesPerS, r.MessagesPerS != 0 || r.Delivered != nil
-}
-
-// delivered is the share of messages that arrived, where it was counted.
-func delivered(r *report.Record) (float64, bool) {
-	if r.Delivered == nil {
-		return 0, false
-	}
-	return *r.Delivered, true
-}
-
 // WorstOf tells a figure of which the worst run counts, not the median: counters and shares.
 func (f Figure) WorstOf() bool {
 	return f.Dimension == Plain && f.Direction != stats.Neither && f.Name != "cpu"
@@ -199,11 +178,11 @@ func (f Figure) WorstOf() bool {
 
 // Over is the figure over the runs of a row: the median, and for counters and shares the worst.
 func (f Figure) Over(r Row) (float64, error) {
-	vs := r.Values(f.Get)
+	vs := r.Values(f)
 	if len(vs) == 0 {
 		reason := "it was not measured"
-		if f.Absent != nil && len(r.Runs) > 0 {
-			reason = f.Absent(r.Runs[0])
+		if len(r.Runs) > 0 {
+			_, reason = f.Get(r.Runs[0])
 		}
 		return 0, &MissingError{f.Name, reason}
 	}

@@ -73,10 +73,10 @@ func Groups(records []report.Record) []Group {
 }
 
 // Values of one figure over the runs that have it.
-func (r Row) Values(f func(*report.Record) (float64, bool)) []float64 {
+func (r Row) Values(f Figure) []float64 {
 	var out []float64
 	for _, rec := range r.Runs {
-		if v, ok := f(rec); ok {
+		if v, missing := f.Get(rec); missing == "" {
 			out = append(out, v)
 		}
 	}

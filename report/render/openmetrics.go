@@ -161,7 +161,7 @@ func pointLabels(p report.Plan) []metricLabel {
 func (m metrics) addRow(row figure.Row, labels []metricLabel) {
 	with := func(more ...metricLabel) []metricLabel { return append(slices.Clone(labels), more...) }
 	median := func(family, name string, scale float64) {
-		if vs := row.Values(figure.Of(name).Get); len(vs) > 0 {
+		if vs := row.Values(figure.Of(name)); len(vs) > 0 {
 			m.sample(family, stats.Median(vs)*scale, labels...)
 		}
 	}

@@ -161,7 +161,7 @@ func overSize(op operation, curves []curve) []Picture {
 		for _, cv := range curves {
 			for _, name := range figures {
 				s := medians(len(cv.Rows), func(i int) (x float64, values []float64) {
-					return float64(cv.Rows[i].Size), cv.Rows[i].Values(figure.Of(name).Get)
+					return float64(cv.Rows[i].Size), cv.Rows[i].Values(figure.Of(name))
 				})
 				if s.Name = cv.name; len(figures) > 1 {
 					s.Name = joined(name, cv.name)

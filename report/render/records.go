@@ -61,7 +61,7 @@ func medianOf(f figure.Figure) func(figure.Row) string { return medianIn(f, f.Sc
 func inUnit(f figure.Figure, rows []figure.Row, units []plain.Unit) figure.Figure {
 	least := math.Inf(1)
 	for _, r := range rows {
-		if vs := r.Values(f.Get); len(vs) > 0 && stats.Median(vs) > 0 {
+		if vs := r.Values(f); len(vs) > 0 && stats.Median(vs) > 0 {
 			least = min(least, stats.Median(vs))
 		}
 	}
@@ -72,7 +72,7 @@ func inUnit(f figure.Figure, rows []figure.Row, units []plain.Unit) figure.Figur
 
 func medianIn(f figure.Figure, scale float64) func(figure.Row) string {
 	return func(r figure.Row) string {
-		if vs := r.Values(f.Get); len(vs) > 0 {
+		if vs := r.Values(f); len(vs) > 0 {
 			return plain.Number(stats.Median(vs) * scale)
 		}
 		return ""
@@ -82,7 +82,7 @@ func medianIn(f figure.Figure, scale float64) func(figure.Row) string {
 // intervalOf shows the interval of that median, where there is one.
 func intervalOf(f figure.Figure) func(figure.Row) string {
 	return func(r figure.Row) string {
-		s := stats.Summarize(r.Values(f.Get), stats.DefaultConfidence)
+		s := stats.Summarize(r.Values(f), stats.DefaultConfidence)
 		if s.Interval == nil {
 			return ""
 		}
@@ -92,12 +92,11 @@ func intervalOf(f figure.Figure) func(figure.Row) string {
 
 // loopColumn is what the measuring loop spent on a message at this end, where --cpu-time counted it.
 func loopColumn() column {
-	return column{"cpu ns/msg", medianOf(figure.Figure{Scale: 1, Get: func(r *report.Record) (float64, bool) {
-		if r.CPU == nil {
-			return 0, false
+	return column{"cpu ns/msg", medianOf(figure.Figure{Scale: 1, Get: func(r *report.Record) (float64, string) {
+		if c := r.CPU; c != nil && c.PackNsPerMessage+c.UnpackNsPerMessage+c.PostNsPerMessage+c.PollNsPerMessage > 0 {
+			return c.PackNsPerMessage + c.UnpackNsPerMessage + c.PostNsPerMessage + c.PollNsPerMessage, ""
 		}
-		ns := r.CPU.PackNsPerMessage + r.CPU.UnpackNsPerMessage + r.CPU.PostNsPerMessage + r.CPU.PollNsPerMessage
-		return ns, ns > 0
+		return 0, "not measured"
 	}})}
 }
 
@@ -235,7 +234,7 @@ func noted(title string, g figure.Group, of figure.Figure, columns []column) tab
 	row := 0
 	t := build(title, g.Rows, append(columns, loopColumn(), column{noteHeader, func(r figure.Row) string {
 		row++
-		warnings := figure.Conditions{RunValues: r.Values(of.Get)}.Warnings()
+		warnings := figure.Conditions{RunValues: r.Values(of)}.Warnings()
 		for _, rec := range r.Runs {
 			warnings = append(warnings, rec.Warnings...)
 		}

@@ -18,11 +18,11 @@ func shareGrids(g figure.Group) []table {
 		for _, row := range g.Rows {
 			for n, share := range of(row.Runs[0]) {
 				median := func(f func(report.Share) float64, scale float64) string {
-					return medianIn(figure.Figure{Get: func(r *report.Record) (float64, bool) {
+					return medianIn(figure.Figure{Get: func(r *report.Record) (float64, string) {
 						if shares := of(r); n < len(shares) {
-							return f(shares[n]), true
+							return f(shares[n]), ""
 						}
-						return 0, false
+						return 0, "not measured"
 					}}, scale)(row)
 				}
 				bits := func(s report.Share) float64 { return s.AverageBitsPerS }

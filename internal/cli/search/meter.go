@@ -131,7 +131,7 @@ func goals() map[string]goal {
 func (m *meter) figures(r *report.Record) engine.Figures {
 	f := engine.Figures{Value: goals()[m.config.By].value(r), Counters: map[string]float64{}, Disturbed: figure.Disturbed(r.Warnings)}
 	for _, name := range []string{"retransmits", "out_of_sequence", "rnr_naks", "timeouts", "cnps", "ecn_marked", "discards", "out_of_buffer", "icrc_errors"} {
-		if n, has := figure.CounterOf(figure.Any, name).Get(r); has {
+		if n, missing := figure.CounterOf(figure.Any, name).Get(r); missing == "" {
 			f.Counters[name] = n / max(float64(r.Messages), 1)
 		}
 	}

@@ -72,8 +72,8 @@ func Collect(docs []*report.Document, figures []figure.Figure, by string) (*Coll
 			}
 			rest, value, _ := r.Without(by)
 			for _, f := range chosen {
-				v, ok := f.Get(r)
-				if !ok {
+				v, missing := f.Get(r)
+				if missing != "" {
 					continue
 				}
 				s, err := c.add(Key{Point: rest, Figure: f.Name}, value, by, f, func() (string, string) {
