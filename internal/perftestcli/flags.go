@@ -31,6 +31,7 @@ type perftestFlag struct {
 	why       string      // it is ignored or refused
 	classic   bool        // 4.5 has it, and 6.29 does not know it
 	noun      string      // stock's, of a range
+	fault     string      // stock's first line where it refuses the value
 	stock     string      // stock's first line where it refuses the option
 }
 
@@ -45,12 +46,14 @@ func (e *StockError) Error() string { return e.Err.Error() }
 // Unwrap returns the fault in our words.
 func (e *StockError) Unwrap() error { return e.Err }
 
-// stockIf is a fault, if it is one, in stock's words and in ours.
-func stockIf(is bool, line, format string, args ...any) error { //nolint:revive // whether it stands against the test
-	if !is {
-		return nil
+// faults are the mistakes of a command line.
+type faults struct{ plan.Faults }
+
+// stock keeps a mistake where there is one, in stock's words and in ours.
+func (f *faults) stock(is bool, line, format string, args ...any) {
+	if is {
+		f.Note(&StockError{line, fmt.Errorf(format, args...)})
 	}
-	return &StockError{line, fmt.Errorf(format, args...)}
 }
 
 // inStockWords adds stock's line, if there is one.
@@ -89,11 +92,11 @@ func (f perftestFlag) in(tool Tool) Disposition {
 func (f perftestFlag) apply(v *Invocation, value string) error {
 	switch f.in(v.Tool) {
 	case Acts:
-		err := f.set(value)
+		line, err := f.fault, f.set(value)
 		if bounds, is := errors.AsType[*rangeError](err); is && f.noun != "" {
-			return inStockWords(fmt.Sprintf(" %s should be between %d and %d", f.noun, bounds.low, bounds.high), err)
+			line = fmt.Sprintf(" %s should be between %d and %d", f.noun, bounds.low, bounds.high)
 		}
-		return err
+		return inStockWords(line, err)
 	case Ignored:
 		if f.only != "" && value != f.only && (f.kind == "" || f.kind != v.Tool.Kind) {
 			return inStockWords(f.stock, fmt.Errorf("%s: this tool has %s and nothing else, as in perftest", value, f.only))
@@ -164,7 +167,7 @@ func flags(v *Invocation) []perftestFlag {
 			group: "Length", head: "-n, --iters=N", help: fmt.Sprintf("messages per queue pair, at least 5 (%d)", plan.DefaultIterations(row, v.Tool.Kind)),
 			noun: "Iteration num", set: integer(&p.Iterations, 5, 1<<32),
 		},
-		{head: "-D, --duration=SECONDS", help: "run for so long; -n is then ignored", set: v.setDuration},
+		{head: "-D, --duration=SECONDS", help: "run for so long; -n is then ignored", fault: " Duration period must be positive", set: v.setDuration},
 		{
 			head: "-f, --margin=SECONDS", help: "with -D: leave out so much at the beginning and at the end (a quarter of -D, whole seconds)",
 			set: optional(&v.margin, 0, 1<<30),
@@ -234,7 +237,7 @@ func flags(v *Invocation) []perftestFlag {
 			set: text(&v.Device),
 		},
 		{head: "--force-link=LINK", help: "IB or Ethernet: refuse the port if it is not that", set: parsed(&v.link, parseLink)},
-		{head: "-i, --ib-port=N", help: "port of the device (1)", set: worded("IB Port can't be less than 1", integer(&v.IBPort, 1, 255))},
+		{head: "-i, --ib-port=N", help: "port of the device (1)", fault: "IB Port can't be less than 1", set: integer(&v.IBPort, 1, 255)},
 		{head: "-O, --dualport", help: "-q queue pairs on port 1 and as many on port 2", kind: bw, set: on(&p.DualPort)},
 		{
 			head: "-x, --gid-index=N", help: "line of the GID table, see gobw devices (chosen: RoCE v2, IPv4 first; none on InfiniBand)", noun: "Gid index",
@@ -242,7 +245,7 @@ func flags(v *Invocation) []perftestFlag {
 		},
 		{head: "--ipv6", help: "choose an IPv6 GID", set: on(&v.IPv6GID)},
 		{head: "-m, --mtu=BYTES", help: "path MTU, 256 to 4096 (the port's)", set: integer(&v.MTUBytes, 0, 1<<20)},
-		{head: "-S, --sl=N", help: "service level, 0 to 15 (0)", set: worded(" Only 15 Service levels", integer(&p.SL, 0, 15))},
+		{head: "-S, --sl=N", help: "service level, 0 to 15 (0)", fault: " Only 15 Service levels", set: integer(&p.SL, 0, 15)},
 		{head: "--tclass=N", help: "traffic class of the packets, 0 to 255 (0)", set: integer(&p.TrafficClass, 0, 255)},
 		{head: "--flow_label=LIST", help: "flow labels, separated by commas, for the queue pairs in turn (0)", set: parsed(&p.FlowLabels, parseFlowLabels)},
 		{head: "--dlid=LID", help: "LID to send to, on InfiniBand (the one that the peer tells)", set: integer(&v.DLID, 0, 1<<16-1)},

@@ -19,12 +19,10 @@ type Facts struct {
 	MTU            verbs.MTU
 	GID, SecondGID *verbs.GIDEntry // the second is of the second port; nil: none in use
 	Inline         int
-	PostAPI        verbs.PostAPI
 	Outstanding    int
-	NUMANode       int  // of the measuring CPU; -1: unknown
-	AdaptsPolls    bool // the batch of a poll would adapt in perftest
+	PostAPI        verbs.PostAPI
+	NUMANode       int // of the measuring CPU; -1: unknown
 	Local, Remote  []control.Address
-	ControlCM      bool          // the control connection is one by RDMA CM
 	Plan           *plan.Settled // in force
 }
 
@@ -105,10 +103,10 @@ func (x *line) json() string {
 }
 
 // lines is the header between title and addresses.
-func (f *Facts) lines(style Style) []line {
+func (f *Facts) lines(v *Invocation) []line {
 	p, d, row := f.Plan.Spec(), f.Plan.Depths(), f.Plan.Row()
 	tx, rx := f.Plan.Shown()
-	bandwidth, modern := p.Kind == plan.Bandwidth, style == Modern
+	bandwidth, modern := p.Kind == plan.Bandwidth, v.Style() == Modern
 	channel := fmt.Sprintf("%s_comp%d", f.Device.Name, p.Vector)
 	return []line{
 		{is: p.Events, asText: "Test with events. Using " + channel, key: "Test with events", value: "Using_" + channel},
@@ -128,7 +126,7 @@ func (f *Facts) lines(style Style) []line {
 		{is: p.RecvList > 1, label: "Recv Post List", value: p.RecvList},
 		{is: rx, label: "RX depth", value: d.Rx},
 		{is: bandwidth, label: "CQ Moderation", value: d.CQMod},
-		{is: bandwidth && modern, label: "CQE Poll Batch", key: noKey, value: either(f.AdaptsPolls, "Dynamic", "16")},
+		{is: bandwidth && modern, label: "CQE Poll Batch", key: noKey, value: either(v.polls, "Dynamic", "16")},
 		{is: true, label: "Mtu", value: f.MTU.Bytes(), unit: "[B]"},
 		{is: true, label: "Link type", value: either(f.Port.LinkLayer == verbs.LinkEthernet, "Ethernet", "IB")},
 		{is: f.GID != nil, label: "GID index", value: orZero(f.GID).Index},
@@ -138,7 +136,7 @@ func (f *Facts) lines(style Style) []line {
 		{is: true, asText: "rdma_cm QPs\t : " + onOff(p.RDMACM), key: "rdma_cm_QPs", value: onOff(p.RDMACM)},
 		{is: modern, key: "Use_ROCm_memory", value: "OFF"},
 		{is: modern, key: "Use_MUSA_memory", value: "OFF"},
-		{is: true, label: "Data ex. method", value: either(f.ControlCM, "rdma_cm", "Ethernet")},
+		{is: true, label: "Data ex. method", value: either(v.ControlCM, "rdma_cm", "Ethernet")},
 		{is: p.TOS != nil, asText: fmt.Sprintf(" \tTOS    : %d", orZero(p.TOS)), key: "TOS", value: orZero(p.TOS), beside: true},
 		{is: modern && f.NUMANode >= 0, label: "NUMA node", key: noKey, value: f.NUMANode},
 	}

@@ -176,14 +176,13 @@ func ParseLine(line string) (Invocation, error) {
 
 // settle fills the defaults that depend on other flags, and checks what must fit together.
 func (v *Invocation) settle() []error {
-	wrong := &plan.Faults{}
-	p := &v.Plan
+	wrong := &faults{}
+	p, stock := &v.Plan, wrong.stock
 	bandwidth := p.Kind == plan.Bandwidth
 	row, err := p.Row()
 	if err != nil {
 		return []error{err}
 	}
-	stock := func(is bool, line, format string, args ...any) { wrong.Note(stockIf(is, line, format, args...)) }
 	stock((p.Events || p.Vector > 0) && !row.NeedsReceive() && !row.Responded, " Events feature not available on WRITE verb", "-e: a WRITE makes no event at the peer; add --write_with_imm")
 	stock(v.Style() == Classic && p.RxDepth > 1 && p.Operation == plan.Write && !p.WriteImm, " On RDMA verbs rx depth can be only 1", "-r %d: a WRITE takes no receive", p.RxDepth)
 	stock(p.TOS != nil && !p.RDMACM, " TOS only valid for rdma_cm based QP and RawEth QP ", "--tos (-T): it needs -R; --tclass works without")
@@ -192,8 +191,8 @@ func (v *Invocation) settle() []error {
 	stock(p.Transport == verbs.UD && p.Operation != plan.Send, " UD connection only possible in SEND verb", "UD has no %s: use RC", row.Text)
 	stock(p.Duration > 0 && p.AllSizes, "Duration mode currently doesn't support running on all sizes.", "-D and -a exclude each other")
 	stock(p.Duration > 0 && p.Events, "Duration mode doesn't work with events.", "-D and -e exclude each other")
-	if len(*wrong) > 0 {
-		return *wrong
+	if len(wrong.Faults) > 0 {
+		return wrong.Faults
 	}
 	if p.Duration > 0 && p.Iterations > 0 && !p.Infinite {
 		v.warn("-n %d is ignored: -D decides", p.Iterations)
@@ -234,8 +233,8 @@ func (v *Invocation) settle() []error {
 		"-n %d is no multiple of -l %d", p.Iterations, p.PostList)
 	stock(p.Iterations > 0 && p.RecvList > 1 && row.NeedsReceive() && p.Iterations%uint64(p.RecvList) != 0, "Number of iterations must be a multiple of receive post list size",
 		"-n %d is no multiple of --recv_post_list %d", p.Iterations, p.RecvList)
-	if len(*wrong) > 0 {
-		return *wrong
+	if len(wrong.Faults) > 0 {
+		return wrong.Faults
 	}
 	v.noteRemarks(row)
 	if bandwidth && (p.Iterations > peakIterations || p.Duration > 0 || p.Infinite) {
@@ -265,7 +264,7 @@ func (v *Invocation) settle() []error {
 	}
 	settled, err := plan.Settle(*p, plan.Limits{}, plan.Peer{}, plan.Policy{})
 	if err != nil {
-		return append(*wrong, err)
+		return append(wrong.Faults, err)
 	}
 	if v.rateType == "SW" && p.RateBits > 0 && p.Burst == 0 {
 		p.Burst = settled.Depths().Tx // as in perftest
@@ -276,7 +275,7 @@ func (v *Invocation) settle() []error {
 			p.Warmup = uint64(p.PostList)
 		}
 	}
-	return *wrong
+	return wrong.Faults
 }
 
 // noteRemarks collects what perftest says of its own choices, on stdout before anything else.
@@ -320,8 +319,8 @@ func (v *Invocation) settlePorts() {
 var hardwareRates = []float64{2.5, 5, 10, 14, 20, 25, 28, 30, 40, 50, 56, 60, 80, 100, 112, 120, 168, 200, 300, 400, 600} //nolint:gochecknoglobals // a table
 
 // settleRate turns --rate_limit and its unit into bits per second.
-func (v *Invocation) settleRate(wrong *plan.Faults) {
-	stock := func(is bool, line, format string, args ...any) { wrong.Note(stockIf(is, line, format, args...)) }
+func (v *Invocation) settleRate(wrong *faults) {
+	stock := wrong.stock
 	if v.rate == 0 {
 		stock(v.burst > 0, " Can't enable burst mode when rate limiter is off", "--burst_size %d: it needs --rate_limit", v.burst)
 		return

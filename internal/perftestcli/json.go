@@ -18,7 +18,7 @@ type Document struct {
 func NewDocument(f Facts, v Invocation) *Document {
 	name := line{is: true, key: "test", value: strings.ReplaceAll(strings.Join(append(title(f.Plan), "Test"), "_"), " ", "_")}
 	doc := &Document{v: v, info: []string{name.json()}}
-	for _, x := range f.lines(v.Style()) {
+	for _, x := range f.lines(&v) {
 		if text := x.json(); text != "" {
 			doc.info = append(doc.info, text)
 		}

@@ -97,7 +97,7 @@ var alone = []string{"connection", "size"}
 // proofs are the tests that show what becomes of a field of [Invocation] that is no field of the plan; those of the plan are
 // walked by TestEveryFieldActs of internal/bench.
 var proofs = map[string]string{
-	"Help": "../cli/perftest_test.go TestPerftestErrors",
+	"Help":    "../cli/perftest_test.go TestPerftestErrors",
 	"Version": "../cli/perftest_test.go TestPerftestErrors", "Device": "../cli/perftest_test.go TestPerftestErrors", "TCPPort": "../cli/perftest_test.go TestPerftestErrors",
 	"Gbits": "text_test.go TestMeasuredRows", "ReportBoth": "text_test.go TestMeasuredRows", "Cycles": "text_test.go TestMeasuredRows",
 	"Histogram": "text_test.go TestMeasuredRows", "Unsorted": "text_test.go TestMeasuredRows", "Output": "text_test.go TestMeasuredRows",

@@ -68,10 +68,10 @@ func (t *Text) Begin() {
 
 // Header writes the block of parameters, the addresses and the heading of the table.
 func (t *Text) Header(f Facts) {
-	t.plan, f.AdaptsPolls = f.Plan.Spec(), t.v.polls
+	t.plan = f.Plan.Spec()
 	t.printf("%s", dashes)
 	t.printf("%20s%s Test", "", strings.Join(title(f.Plan), " "))
-	for _, x := range f.lines(t.v.Style()) {
+	for _, x := range f.lines(&t.v) {
 		t.printf("%s", x.text())
 	}
 	t.printf("\n")
@@ -108,7 +108,7 @@ func hexadecimal(v uint64, width int) string {
 
 func (t *Text) address(whose string, a control.Address, f Facts) {
 	row := f.Plan.Row()
-	if f.ControlCM { // perftest then knows no more than for a SEND
+	if t.v.ControlCM { // perftest then knows no more than for a SEND
 		row = plan.RowOf(plan.Send)
 	}
 	t.printf(" %s address: LID %s QPN %s PSN %s", whose, hexadecimal(uint64(a.LID), 4), hexadecimal(uint64(a.QPN), 6), hexadecimal(uint64(a.PSN), 6))

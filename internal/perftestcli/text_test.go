@@ -240,7 +240,7 @@ func render(t *testing.T, v Invocation, want output) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.Plan, f.ControlCM = settledPlan, v.ControlCM
+	f.Plan = settledPlan
 	var got bytes.Buffer
 	text := NewText(&got, v, 0)
 	text.printf("%s", v.Remarks)

@@ -99,11 +99,6 @@ func span(field *time.Duration, unit time.Duration, high int64) func(string) err
 	}
 }
 
-// worded has stock's line for every fault.
-func worded(line string, set func(string) error) func(string) error {
-	return func(value string) error { return inStockWords(line, set(value)) }
-}
-
 var numberAtFront = regexp.MustCompile(`^\+?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?`)
 
 // number reads a number. Where it has a name it is read as strtof does, which perftest reads -w and -y with: what follows the number
@@ -140,13 +135,16 @@ func (v *Invocation) setSize(value string) error {
 	}
 	v.Plan.Sizes, v.sizeGiven = []int{n}, true
 	fixed := plan.DefaultBytes(plan.RowOf(plan.Atomic), v.Tool.Kind)
-	return stockIf(v.Tool.Operation == plan.Atomic && n != fixed, "Message size cannot be changed for Atomic tests ", "%d: an atomic has %d bytes", n, fixed)
+	if v.Tool.Operation == plan.Atomic && n != fixed {
+		err = &StockError{"Message size cannot be changed for Atomic tests ", fmt.Errorf("%d: an atomic has %d bytes", n, fixed)}
+	}
+	return err
 }
 
 func (v *Invocation) setDuration(value string) error {
 	n, err := number(value, 1, 1<<30)
 	v.Plan.Duration = time.Duration(n) * time.Second
-	return inStockWords(" Duration period must be positive", err)
+	return err
 }
 
 func (v *Invocation) setTimeout(value string) error {

@@ -18,7 +18,6 @@ func TestParseSizes(t *testing.T) {
 		{"64,1000,4K", []int{64, 1000, 4096}},
 		{"64:256", []int{64, 128, 256}},
 		{"64:1M:4", []int{64, 256, 1024, 4096, 16384, 65536, 262144, 1048576}},
-		{"0x40", []int{64}},
 		{"4KiB,4kB", []int{4096, 4096}},
 		{"100:250", []int{100, 200}},
 		{"1G", []int{1 << 30}},
@@ -81,7 +80,7 @@ func TestParseNumbers(t *testing.T) {
 
 // FuzzParse: the grammars end, refuse or keep to their bounds.
 func FuzzParse(f *testing.F) {
-	for _, s := range []string{"64:1M:4,3", "0-3,8", "10Gb/s", "500ms", "vector:block=64,num=4,stride=128", "1:9223372036854775807", "0x7fffffffffffffff:0x7fffffffffffffff:2147483647"} {
+	for _, s := range []string{"64:1M:4,3", "0-3,8", "10Gb/s", "500ms", "vector:block=64,num=4,stride=128", "1:9223372036854775807", "9223372036854775807:9223372036854775807:2147483647"} {
 		f.Add(s)
 	}
 	f.Add(strings.Repeat("0-8191,", 1000))

@@ -95,13 +95,9 @@ func (c *otherEnd) wait() error {
 		if _ = c.In.Close(); ended(10 * time.Second) {
 			return
 		}
-		if _ = c.Process.Process.Signal(syscall.SIGQUIT); ended(time.Second) { // it says where it hangs
-			c.err = fmt.Errorf("--loopback: the other end hung and was ended: %s", c.Said.String())
-			return
-		}
-		killed := c.Process.Process.Kill()
-		<-c.done //nolint:errcheck // it was killed
-		c.err = errors.Join(errors.New("--loopback: the other end hung and had to be killed"), killed)
+		_ = c.Process.Process.Signal(syscall.SIGQUIT) // it says where it hangs
+		<-c.done                                      //nolint:errcheck // it was ended
+		c.err = fmt.Errorf("--loopback: the other end hung and was ended: %s", c.Said.String())
 	})
 	if _, is := errors.AsType[*exec.ExitError](c.err); is {
 		return nil

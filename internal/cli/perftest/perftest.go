@@ -330,7 +330,7 @@ func (r *testRun) connected(s control.Session, p *plan.Settled, end *endpoint.En
 	device := rails[0].Device.Info()
 	f := perftestcli.Facts{
 		Device: device, Port: rails[0].Port, MTU: end.MTU(), Inline: end.Inline(), Outstanding: p.Outstanding(),
-		NUMANode: r.node(device), Local: end.Addresses(), Remote: end.Peer(), Plan: p, ControlCM: r.v.ControlCM, PostAPI: end.PostAPI(),
+		NUMANode: r.node(device), Local: end.Addresses(), Remote: end.Peer(), Plan: p, PostAPI: end.PostAPI(),
 	}
 	if rails[0].UseGID {
 		f.GID = &rails[0].GID
