@@ -37,7 +37,7 @@ func (r *run) samples(rec *job.Recorder, clock *report.Clock) report.Samples {
 func (r *run) record(rd plan.Round, t *drive.Trace, rec *job.Recorder, clock *report.Clock, d figure.Disturbance) report.Record {
 	p, size := &r.spec, r.spec.Sizes[rd.Size]
 	lane := r.plan.Lane(size, 0)
-	out := report.Record{Plan: r.recordedPlan(size, lane), Run: rd.Run, DurationTest: lane.Count == 0, Clock: clock}
+	out := report.Record{Plan: r.recordedPlan(size, lane), Run: rd.Run + r.o.After, DurationTest: lane.Count == 0, Clock: clock}
 	if t.Threads != nil && (r.plan.Sends() || r.plan.Receives()) { // an end that only serves counts nothing
 		out.PerThread = r.shares(t, p.Threads)
 		if p.Rails > 1 {

@@ -31,6 +31,7 @@ type Options struct {
 	Policy   plan.Policy   // what this end grants
 	NUMANode *int          // where thread and buffers are to be; nil: at the device, -1: wherever the kernel wants
 	Linger   time.Duration // how long the queue pairs outlive a test that went well
+	After    int           // runs that were measured before: the records' runs are counted from there
 	WhatLeft bool          // where nobody counts what arrived, the figures are of what left, as perftest's
 	// Lingering is told when that time begins.
 	Lingering func()

@@ -12,23 +12,9 @@ import (
 func (s *Settled) checkOperation(wrong *Faults) {
 	p, r := &s.spec, s.row
 	wrong.If(!r.Supports(p.Transport), "%v has no %s: use %s", p.Transport, r.Text, r.TransportText())
-	if p.RxDepth != 0 && !r.NeedsReceive() {
-		hint := map[Operation]string{Write: "; it does with --imm"}[p.Operation]
-		wrong.Add("--rx-depth (-r): %s takes no receive%s", r.Text, hint)
-	}
-	if p.RecvList > 1 && !r.NeedsReceive() {
-		wrong.Add("--recv_post_list: only operations that consume receives have it, %v does not", r.Opcode)
-	} else if n := s.receiveDepth(); p.RecvList > n {
-		wrong.Add("--recv_post_list %d: want 1 to %d, the receives that each queue pair has posted (--rx-depth, -r)", p.RecvList, n)
-	}
 	wrong.If(p.InlineBytes > 0 && !r.MayInline(), "--inline (-I) %d: %v cannot be inline", p.InlineBytes, r.Opcode)
 	wrong.If(p.Outstanding > 0 && !r.Responded,
 		"--outs (-o) %d: only READs and atomics are limited by it, %s is not", p.Outstanding, r.Text)
-	if p.SRQ && (!r.NeedsReceive() || r.Addressed()) {
-		wrong.Add("--srq: only send uses receives")
-	} else if n := s.printedReceives(); p.SRQ && n < p.QPs {
-		wrong.Add("--rx-depth (-r) %d: %d queue pairs share the receives (--srq): want at least one each", n, p.QPs)
-	}
 	if p.Kind == Latency {
 		s.checkLatency(wrong)
 	} else if p.Gap > 0 {
@@ -41,9 +27,6 @@ func (s *Settled) checkOperation(wrong *Faults) {
 	wrong.If(p.Vector > 0 && !p.Events, "--vector (-X) %d: it needs --events (-e)", p.Vector)
 	wrong.If(p.RDMACM && p.Transport == verbs.UC, "--rdma-cm (-R): RDMA CM connects RC and UD, not UC")
 	wrong.If(p.TOS != nil && !p.RDMACM, "--tos (-T): it needs --rdma-cm (-R); --tclass works without")
-	wrong.If(p.PostList > p.TxDepth, "--post-list (-l) %d: want 1 to %d, the tx depth", p.PostList, p.TxDepth)
-	wrong.If(p.Iterations != p.WholePosts(p.Iterations), "--iters (-n) %d is not a multiple of --post-list (-l) %d", p.Iterations, p.PostList)
-	wrong.If(p.PostList > 1 && p.Kind == Latency, "--post-list (-l) %d: a latency test posts message by message", p.PostList)
 }
 
 func (s *Settled) checkLatency(wrong *Faults) {

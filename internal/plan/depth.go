@@ -36,6 +36,28 @@ func (s *Settled) fillDepths() {
 	p.TxDepth = max(p.TxDepth, p.PostList)
 }
 
+// checkDepths refuses depths and lists that do not fit each other, or the operation.
+func (s *Settled) checkDepths(wrong *Faults) {
+	p, r := &s.spec, s.row
+	if p.RxDepth != 0 && !r.NeedsReceive() {
+		hint := map[Operation]string{Write: "; it does with --imm"}[p.Operation]
+		wrong.Add("--rx-depth (-r): %s takes no receive%s", r.Text, hint)
+	}
+	if p.RecvList > 1 && !r.NeedsReceive() {
+		wrong.Add("--recv_post_list: only operations that consume receives have it, %v does not", r.Opcode)
+	} else if n := s.receiveDepth(); p.RecvList > n {
+		wrong.Add("--recv_post_list %d: want 1 to %d, the receives that each queue pair has posted (--rx-depth, -r)", p.RecvList, n)
+	}
+	if p.SRQ && (!r.NeedsReceive() || r.Addressed()) {
+		wrong.Add("--srq: only send uses receives")
+	} else if n := s.printedReceives(); p.SRQ && n < p.QPs {
+		wrong.Add("--rx-depth (-r) %d: %d queue pairs share the receives (--srq): want at least one each", n, p.QPs)
+	}
+	wrong.If(p.PostList > p.TxDepth, "--post-list (-l) %d: want 1 to %d, the tx depth", p.PostList, p.TxDepth)
+	wrong.If(p.Iterations != p.WholePosts(p.Iterations), "--iters (-n) %d is not a multiple of --post-list (-l) %d", p.Iterations, p.PostList)
+	wrong.If(p.PostList > 1 && p.Kind == Latency, "--post-list (-l) %d: a latency test posts message by message", p.PostList)
+}
+
 // WholePosts is the least number of messages from n on that is handed over in whole posts.
 func (s *Spec) WholePosts(n uint64) uint64 { return align(n, uint64(max(s.PostList, 1))) }
 

@@ -67,25 +67,19 @@ const mostBytes = 1 << 46
 // receive into (perftest's order, so that peers find the addresses they are told). With a region for each queue pair every
 // region holds one slot of each.
 type Buffers struct {
-	qps   int
-	perQP bool
-	send  int // slot to send from, per queue pair
-	recv  int // slot that the peer writes, or receives land in
-	lead  int // bytes before the first receive slot (UD: the header ends on a cache line)
+	SendBytes int // slot to send from, per queue pair
+	RecvBytes int // slot that the peer writes, or receives land in
+	qps       int
+	perQP     bool
+	lead      int // bytes before the first receive slot (UD: the header ends on a cache line)
 }
-
-// SendBytes and RecvBytes are the sizes of a queue pair's slots.
-func (b Buffers) SendBytes() int { return b.send }
-
-// RecvBytes is the size of the slot that the peer writes or receives land in.
-func (b Buffers) RecvBytes() int { return b.recv }
 
 // Regions is how many memory regions there are, and how large each is.
 func (b Buffers) Regions() (count, bytes int) {
 	if b.perQP {
-		return b.qps, b.send + b.lead + b.recv
+		return b.qps, b.SendBytes + b.lead + b.RecvBytes
 	}
-	return 1, b.qps*(b.send+b.recv) + b.lead
+	return 1, b.qps*(b.SendBytes+b.RecvBytes) + b.lead
 }
 
 // SendAt is the region of queue pair q's slot to send from, and the offset in it.
@@ -93,15 +87,15 @@ func (b Buffers) SendAt(q int) (region, offset int) {
 	if b.perQP {
 		return q, 0
 	}
-	return 0, q * b.send
+	return 0, q * b.SendBytes
 }
 
 // RecvAt is the region of the slot that queue pair q's peer writes, and the offset in it.
 func (b Buffers) RecvAt(q int) (region, offset int) {
 	if b.perQP {
-		return q, b.send + b.lead
+		return q, b.SendBytes + b.lead
 	}
-	return 0, b.qps*b.send + b.lead + q*b.recv
+	return 0, b.qps*b.SendBytes + b.lead + q*b.RecvBytes
 }
 
 // Queues is what a queue pair and its completion queues hold.

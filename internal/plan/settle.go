@@ -65,6 +65,7 @@ func Settle(spec Spec, limits Limits, peer Peer, policy Policy) (*Settled, error
 	}
 	s.fill()
 	s.checkOperation(wrong)
+	s.checkDepths(wrong)
 	s.checkMix(wrong)
 	s.checkSizes(wrong)
 	s.checkParts(wrong)
@@ -268,7 +269,7 @@ func (s *Settled) layOut(wrong *Faults) {
 		wrong.Add("the test needs %d bytes of buffers: no memory holds that", total)
 		return
 	}
-	s.buffers = Buffers{qps: p.QPs, perQP: p.MRPerQP, send: int(send), recv: int(recv), lead: int(lead)}
+	s.buffers = Buffers{qps: p.QPs, perQP: p.MRPerQP, SendBytes: int(send), RecvBytes: int(recv), lead: int(lead)}
 	s.countMemory(total)
 }
 

@@ -442,9 +442,9 @@ func checkGeometry(t *testing.T, s *Settled) {
 	}
 	for _, q := range []int{0, s.Spec().QPs - 1} {
 		_, at := b.SendAt(q)
-		within("send slot", at, b.SendBytes(), bytes)
+		within("send slot", at, b.SendBytes, bytes)
 		_, at = b.RecvAt(q)
-		within("receive slot", at, b.RecvBytes(), bytes)
+		within("receive slot", at, b.RecvBytes, bytes)
 		if s.Spec().Transport == verbs.UD && at < verbs.GRHBytes {
 			t.Fatalf("receive slot at %d: no room for the header", at)
 		}
@@ -452,22 +452,22 @@ func checkGeometry(t *testing.T, s *Settled) {
 	if p := s.Point(); p != nil {
 		lastPlace, lastSlot := uint64(p.Places-1), uint64(p.RecvSlots-1)
 		if !p.Strategy.Bound {
-			within("place", p.PlaceAt(lastPlace), int(p.Layout.Extent()), b.SendBytes())
+			within("place", p.PlaceAt(lastPlace), int(p.Layout.Extent()), b.SendBytes)
 		}
-		within("send slot", p.SendSlotAt(uint64(p.SendSlots-1)), int(p.Layout.Size()), b.SendBytes())
-		within("receive slot", p.RecvSlotAt(lastSlot), int(p.Layout.Size()), b.RecvBytes())
+		within("send slot", p.SendSlotAt(uint64(p.SendSlots-1)), int(p.Layout.Size()), b.SendBytes)
+		within("receive slot", p.RecvSlotAt(lastSlot), int(p.Layout.Size()), b.RecvBytes)
 		if p.Strategy.Remote == Strided && !p.Strategy.Bound {
-			within("remote place", p.PlaceAt(lastPlace), int(p.Layout.Extent()), b.RecvBytes())
+			within("remote place", p.PlaceAt(lastPlace), int(p.Layout.Extent()), b.RecvBytes)
 		}
 		return
 	}
 	for _, size := range s.Spec().Sizes {
 		steps := s.SendSteps(size)
-		within("message", steps.At(uint64(steps.Places-1)), size, b.SendBytes())
-		within("message there", steps.At(uint64(steps.Places-1)), size, b.RecvBytes())
+		within("message", steps.At(uint64(steps.Places-1)), size, b.SendBytes)
+		within("message there", steps.At(uint64(steps.Places-1)), size, b.RecvBytes)
 		steps, length := s.ReceiveSteps(size)
 		at := steps.At(uint64(steps.Places - 1))
-		within("receive", at, length, b.RecvBytes())
+		within("receive", at, length, b.RecvBytes)
 		if lane := s.Lane(size, 0); lane.Window < 1 || lane.Signal < 1 || lane.Batch < 1 || lane.Signal+lane.Batch-job.GCD(lane.Signal, lane.Batch) > lane.Window {
 			t.Fatalf("size %d: lane %+v gets stuck", size, lane)
 		}

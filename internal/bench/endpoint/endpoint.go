@@ -213,9 +213,9 @@ func (e *Endpoint) allocate() error {
 			return slot{buffers[n].Bytes()[at:][:bytes], buffers[n].Addr() + uint64(at)}
 		}
 		n, at := slots.SendAt(q)
-		qp.region, qp.send = regions[n], part(n, at, slots.SendBytes())
+		qp.region, qp.send = regions[n], part(n, at, slots.SendBytes)
 		n, at = slots.RecvAt(q)
-		qp.recv = part(n, at, slots.RecvBytes())
+		qp.recv = part(n, at, slots.RecvBytes)
 	}
 	return nil
 }
@@ -325,7 +325,7 @@ func (e *Endpoint) checkPeer(peer []control.Address, policy plan.DataPolicy) err
 	if len(peer) != len(e.qps) {
 		return fmt.Errorf("the peer sent %d addresses for %d queue pairs", len(peer), len(e.qps))
 	}
-	need := uint64(e.plan.Buffers().RecvBytes())
+	need := uint64(e.plan.Buffers().RecvBytes)
 	for q, a := range peer {
 		if a.HasGID || !a.GID.IsZero() { // else a LID: the subnet manager's partition bounds it
 			if err := e.plan.CheckAddress(a.GID.Addr(), policy); err != nil {

@@ -39,12 +39,17 @@ func sweep(ctx context.Context, out output.Streams, c Config) (*report.Document,
 				return err
 			}
 		}
-		keep := checkpoint{config: c, doc: doc.Document}
+		several := c.Plan.AllSizes || len(c.Plan.Sizes) > 1 || c.Plan.Runs > 1
+		var keeper output.Keeper
+		var unsaved error // why the first checkpoint that failed did
 		for _, p := range parts {
-			res, err := m.Run(ctx, p.plan, bench.Options{Kept: func(r *bench.Result) { keep.save(r, p.after) }})
-			number(res, p.after)
+			res, err := m.Run(ctx, p.plan, bench.Options{After: p.after, Kept: func(r *bench.Result) {
+				if several && unsaved == nil {
+					unsaved = keeper.Keep(c.Output, func(path string) error { return saveSoFar(path, *doc.Document, r) })
+				}
+			}})
 			doc.Add(res)
-			if err = errors.Join(err, keep.err); err != nil {
+			if err = errors.Join(err, unsaved); err != nil {
 				return err
 			}
 		}
@@ -52,42 +57,12 @@ func sweep(ctx context.Context, out output.Streams, c Config) (*report.Document,
 	})
 }
 
-// number counts the runs of a result from those that were measured before.
-func number(res *bench.Result, after int) {
-	if res == nil {
-		return
-	}
-	for i := range res.Records {
-		res.Records[i].Run += after
-	}
-}
-
-// checkpoint saves an unfinished document in its place.
-type checkpoint struct {
-	config Config
-	doc    *report.Document
-	keeper output.Keeper
-	err    error // of the first save that failed
-}
-
-// unfinished is why a checkpoint is not complete.
-const unfinished = "not finished: --resume goes on after the last point"
-
-func (k *checkpoint) save(r *bench.Result, after int) {
-	several := k.config.Plan.AllSizes || len(k.config.Plan.Sizes) > 1 || k.config.Plan.Runs > 1
-	if !several || k.err != nil {
-		return
-	}
-	k.err = k.keeper.Keep(k.config.Output, func(path string) error {
-		so := *r
-		so.Records = slices.Clone(r.Records)
-		number(&so, after)
-		doc := *k.doc
-		doc.Records = slices.Clone(doc.Records)
-		measure.Document{Document: &doc}.Add(&so)
-		doc.Finished, doc.Failure = time.Now().UTC(), unfinished
-		return report.Save(path, &doc)
-	})
+// saveSoFar saves a document with what a run has measured so far.
+func saveSoFar(path string, doc report.Document, res *bench.Result) error {
+	doc.Records, doc.Warnings = slices.Clip(doc.Records), slices.Clip(doc.Warnings) // those of the caller stay as they are
+	measure.Document{Document: &doc}.Add(res)
+	doc.Finished, doc.Failure = time.Now().UTC(), "not finished: --resume goes on after the last point"
+	return report.Save(path, &doc)
 }
 
 // checkBefore refuses to go on with another test, by the flags that differ.
