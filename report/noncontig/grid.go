@@ -189,19 +189,21 @@ func (n *Grid) Keys() []Key {
 	return out
 }
 
-// cells groups the points by layout, in the order shape, message size, stride, block size.
+// cells groups the points by layout, in the order shape, message size, stride as asked, block size.
 func (n *Grid) cells() []Cell {
 	type place struct {
 		Key
 		layout string
 	}
 	var out []Cell
+	var strides []string
 	places := map[place]int{}
 	for i := range n.Points {
 		p := &n.Points[i]
 		if len(p.Runs) == 0 {
 			continue
 		}
+		strides = plain.AddNew(strides, p.Stride)
 		of := place{p.key(), p.Layout}
 		at, known := places[of]
 		if !known {
@@ -217,27 +219,13 @@ func (n *Grid) cells() []Cell {
 	slices.SortStableFunc(out, func(a, b Cell) int {
 		return cmp.Or(
 			cmp.Compare(shapeRank(a.Shape), shapeRank(b.Shape)), cmp.Compare(a.SizeBytes, b.SizeBytes), cmp.Compare(a.Count, b.Count),
-			CompareStrides(a.Stride, b.Stride), cmp.Compare(a.BlockBytes, b.BlockBytes))
+			cmp.Compare(slices.Index(strides, a.Stride), slices.Index(strides, b.Stride)), cmp.Compare(a.BlockBytes, b.BlockBytes))
 	})
 	return out
 }
 
 func shapeRank(s string) int {
 	return slices.IndexFunc(shapes(), func(of shape) bool { return of.name == s })
-}
-
-// CompareStrides orders "2x" before "4x" before "16x", and those before absolute ones.
-func CompareStrides(a, b string) int {
-	return cmp.Or(cmp.Compare(strideRank(a), strideRank(b)), cmp.Compare(a, b))
-}
-
-func strideRank(s string) float64 {
-	v, unit := 0.0, ""
-	_, _ = fmt.Sscanf(s, "%f%s", &v, &unit) // what does not parse ranks first, then by its text
-	if unit != "x" {
-		v += 1e6
-	}
-	return v
 }
 
 // StrategyRank is the order of columns and colours, from 0: the device's way, the CPU's ways, one work request per block, the bound.

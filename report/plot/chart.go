@@ -13,7 +13,7 @@ type Shape uint8
 // Shapes.
 const (
 	Line  Shape = iota // points joined by lines, with markers where there are few
-	Steps              // a level from each X to the next: histograms, rates per interval; shaded on an axis from nothing
+	Steps              // a level from each X to the next: rates per interval, states
 	Dots               // points alone
 )
 
@@ -216,9 +216,6 @@ func (f frame) series(cv *svg, s Series, place int) {
 	f.runs(s, s.Y, func(run []point) {
 		if s.Shape == Dots || len(run) < 2 {
 			return
-		}
-		if s.Shape == Steps && f.y.Zero {
-			cv.area(append(slices.Clone(run), point{run[len(run)-1].x, f.bottom}, point{run[0].x, f.bottom}), color{c.role, 0.12}, "")
 		}
 		cv.line(run, stroke{c, 2, false})
 	})

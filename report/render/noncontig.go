@@ -265,7 +265,6 @@ func (n experiment) heatMap(d *report.Document, t noncontigTable) plot.Figure {
 		return nil
 	}
 	slices.Sort(blocks)
-	slices.SortStableFunc(strides, noncontig.CompareStrides)
 	gather, copying := noncontig.Sides(t.Shape)
 	h := &plot.HeatMap{
 		Title: fmt.Sprintf("Speed-up of %s over %s, %s", gather, copying, n.title(t.Key)), Subtitle: n.subtitle(d),

@@ -28,7 +28,6 @@ var everyFamily = []family{
 	{name: "gobw_messages_per_second", unit: "per_second", help: "Message rate."},
 	{name: "gobw_delivered_ratio", unit: "ratio", help: "Share of the messages that arrived."},
 	{name: "gobw_latency_seconds", unit: "seconds", help: "Latency, of bandwidth tests the time to completion; quantiles 0 and 1 are the least and the greatest sample."},
-	{name: "gobw_latency_mean_seconds", unit: "seconds", help: "Mean of the latency."},
 	{name: "gobw_runs", help: "Repetitions of the point."},
 	{name: "gobw_disturbed_runs", help: "Repetitions during which something else had the CPU."},
 	{name: "gobw_device_counter", help: "Change of a device counter during the test, the highest of the runs."},
@@ -178,9 +177,6 @@ func (m metrics) addRow(row figure.Row, labels []metricLabel) {
 				p, is = at, true
 			}
 			ns, has := f.Ns(l)
-			if has && f.Name == "mean" {
-				m.sample("gobw_latency_mean_seconds", ns/1e9, labels...)
-			}
 			if has && is {
 				m.sample("gobw_latency_seconds", ns/1e9, with(tag("quantile", strconv.FormatFloat(p, 'g', -1, 64)))...)
 			}

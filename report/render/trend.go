@@ -41,17 +41,15 @@ func Trend(w io.Writer, format string, t *trend.Trend, since *compare.Comparison
 		}
 		r.closing = append(r.closing, comparisonClosing(since)...)
 	}
-	most := len(t.Series)
 	if format == "html" {
-		most = mostOnPage
 		r.verdict, r.good = fmt.Sprintf("%s in %d series.", plain.Plural(changes, "change"), len(t.Series)), changes == 0
 	}
-	r.pictures = func() []Picture { return trendPictures(t, most) }
+	r.pictures = func() []Picture { return trendPictures(t) }
 	return r.write(w, format)
 }
 
-// mostOnPage is how many pictures a page of a trend holds: those of series that changed come first.
-const mostOnPage = 48
+// mostPictures is how many pictures a trend has: those of series that changed come first.
+const mostPictures = 48
 
 func day(t time.Time) string { return t.UTC().Format(time.DateOnly) }
 
@@ -112,9 +110,9 @@ func trendClosing(t *trend.Trend) []string {
 	return slices.Concat(out, listed("INCOMPLETE", t.Incomplete, math.MaxInt), listed("left out", t.LeftOut, mostTold))
 }
 
-// trendPictures draws at most so many series over time, those that changed most recently first: the results as dots, the
+// trendPictures draws series over time, those that changed most recently first: the results as dots, the
 // states as levels, and a line at each change.
-func trendPictures(t *trend.Trend, most int) []Picture {
+func trendPictures(t *trend.Trend) []Picture {
 	order := make([]*trend.Series, len(t.Series))
 	for i := range t.Series {
 		order[i] = &t.Series[i]
@@ -127,7 +125,7 @@ func trendPictures(t *trend.Trend, most int) []Picture {
 	}
 	slices.SortStableFunc(order, func(a, b *trend.Series) int { return newest(b).Compare(newest(a)) })
 	var out []Picture
-	for _, s := range order[:min(most, len(order))] {
+	for _, s := range order[:min(mostPictures, len(order))] {
 		out = append(out, Picture{s.Row + "-" + s.Figure + "-" + s.Group, trendChart(t, s)})
 	}
 	return named(out)

@@ -146,17 +146,6 @@ func (f *Flags) Config(tool string, args []string) (Config, error) {
 	return c, errors.Join(wrong...)
 }
 
-// parseLayout reads a layout; an unknown word is answered with the nearest that the grammar has.
-func parseLayout(text string) (pattern.Layout, error) {
-	l, err := plan.ParseLayout(text)
-	if unknown, ok := errors.AsType[*pattern.UnknownWordError](err); ok {
-		if near := plain.Nearest(unknown.Word, unknown.Known); near != "" {
-			err = fmt.Errorf("%w; did you mean %q?", err, near)
-		}
-	}
-	return l, err
-}
-
 // exclusive refuses flags of which one would have no effect.
 func (f *Flags) exclusive() error {
 	for _, name := range []string{"blocks", "size", "nums", "strides"} {
@@ -179,7 +168,7 @@ func (f *Flags) grid() ([]gridLayout, error) {
 	}
 	if len(f.layouts) > 0 {
 		for _, text := range f.layouts {
-			l, err := parseLayout(text)
+			l, err := plan.ParseLayout(text)
 			wrong.Note(cmdline.Prefixed("--layout", err))
 			out = append(out, gridLayout{Layout: l, Stride: noncontig.AsGiven, Held: "total"})
 		}

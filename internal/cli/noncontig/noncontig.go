@@ -100,9 +100,6 @@ func (e *experiment) prepare(m *measure.Measurer) error {
 	for _, g := range c.Layouts {
 		if g.Layout.Extent() == g.Layout.Size() {
 			text := fmt.Sprintf("layout %s: its blocks touch, so this is contiguous data; give a stride larger than the block", g.Layout)
-			if g.Stride != noncontig.AsGiven && g.Layout.Blocks() > 1 {
-				text = fmt.Sprintf("--strides %s: no gaps between the blocks, so this is contiguous data; try --strides 2x", g.Stride)
-			}
 			if !c.Output.Quiet && !slices.Contains(e.doc.Warnings, text) {
 				fmt.Fprintf(e.out.Err, "%s: %s\n", c.Tool, text)
 			}
@@ -275,7 +272,7 @@ func (e *experiment) one(ctx context.Context, m *measure.Measurer, run int, a ar
 
 // note keeps one measurement.
 func (e *experiment) note(round int, a arm, res *bench.Result) {
-	e.doc.Client, e.doc.Server, e.doc.Label = res.Here, res.Peer, labelOf(res)
+	e.doc.Client, e.doc.Server, e.doc.Label = res.Here, res.Peer, res.Label
 	if round < 0 || len(res.Records) == 0 {
 		return
 	}
@@ -307,14 +304,6 @@ func (e *experiment) note(round int, a arm, res *bench.Result) {
 	p.Runs = append(p.Runs, run)
 }
 
-// labelOf is the device's label and, where the processor is emulated in software, that no time here is a machine's.
-func labelOf(res *bench.Result) string {
-	if strings.Contains(res.Here.CPU, "QEMU TCG") {
-		return strings.TrimPrefix(res.Label+"; emulated time", "; ")
-	}
-	return res.Label
-}
-
 // conclude analyses what was measured.
 func (e *experiment) conclude() {
 	n := e.doc.Noncontig
@@ -322,8 +311,5 @@ func (e *experiment) conclude() {
 	if n.Setup.Cache == "hot" && n.Setup.FootprintBytes > n.Setup.LLCBytes {
 		e.doc.Warnings = append(e.doc.Warnings, fmt.Sprintf("the layouts in flight take %s, more than the last-level cache of %s: the cache is not hot",
 			plain.Bytes(float64(n.Setup.FootprintBytes)), plain.Bytes(float64(n.Setup.LLCBytes))))
-	}
-	if e.config.Runs < 6 {
-		e.doc.Warnings = append(e.doc.Warnings, fmt.Sprintf("no verdicts with --runs %d: use 6 or more", e.config.Runs))
 	}
 }
