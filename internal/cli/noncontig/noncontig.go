@@ -100,6 +100,9 @@ func (e *experiment) prepare(m *measure.Measurer) error {
 	for _, g := range c.Layouts {
 		if g.Layout.Extent() == g.Layout.Size() {
 			text := fmt.Sprintf("layout %s: its blocks touch, so this is contiguous data; give a stride larger than the block", g.Layout)
+			if g.Stride != noncontig.AsGiven && g.Layout.Blocks() > 1 {
+				text = fmt.Sprintf("--strides %s: no gaps between the blocks, so this is contiguous data; try --strides 2x", g.Stride)
+			}
 			if !c.Output.Quiet && !slices.Contains(e.doc.Warnings, text) {
 				fmt.Fprintf(e.out.Err, "%s: %s\n", c.Tool, text)
 			}
