@@ -37,37 +37,39 @@ type Figure struct {
 	Get func(r *report.Record) (v float64, missing string)
 }
 
-// known is a value that is there, or why it is not.
-func known(there bool, v float64, missing string) (float64, string) {
-	if there {
-		return v, ""
-	}
-	return 0, missing
-}
-
 // All are the figures of a record that have a name of their own; counters are named by the device.
 func All() []Figure {
+	const ofLatency = "a latency test has p50, p99, ...; gobw measures bandwidth"
 	ofBandwidth := func(name string, get func(*report.Record) (float64, string), aliases ...string) Figure {
 		return Figure{Name: name, aliases: aliases, Dimension: Bandwidth, Direction: stats.HigherIsBetter, Unit: "Gb/s", Scale: 1e-9, Get: func(r *report.Record) (float64, string) {
 			if r.IsLatency() {
-				return 0, "a latency test has p50, p99, ...; gobw measures bandwidth"
+				return 0, ofLatency
 			}
 			return get(r)
 		}}
 	}
 	// Missing is not 0: only where the share that arrived was counted can a rate be nothing.
 	counted := func(r *report.Record, v float64) (float64, string) {
-		return known(v != 0 || r.Delivered != nil, v, "nobody counted what arrived; try --verify=all or --imm")
+		switch {
+		case v != 0 || r.Delivered != nil:
+			return v, ""
+		case r.IsLatency():
+			return 0, ofLatency
+		}
+		return 0, "nobody counted what arrived; try --verify=all or --imm"
 	}
-	rate := ofBandwidth("msgrate", func(r *report.Record) (float64, string) { return counted(r, r.MessagesPerS) }, "rate")
-	rate.Dimension, rate.Unit, rate.Scale = Rate, "Mmsg/s", 1e-6
 	out := []Figure{
 		ofBandwidth("bw", func(r *report.Record) (float64, string) { return counted(r, r.Bandwidth.AverageBitsPerS) }, "bandwidth"),
 		ofBandwidth("peak", func(r *report.Record) (float64, string) {
-			return known(r.Bandwidth.PeakBitsPerS > 0, r.Bandwidth.PeakBitsPerS, "the peak was not measured (it is not with -N or -D)")
+			if r.Bandwidth.PeakBitsPerS > 0 {
+				return r.Bandwidth.PeakBitsPerS, ""
+			}
+			return 0, "the peak was not measured (it is not with -N or -D)"
 		}),
-		ofBandwidth("lowest", lowestInterval),
-		rate,
+		{Name: "lowest", Dimension: Bandwidth, Direction: stats.HigherIsBetter, Unit: "Gb/s", Scale: 1e-9, Get: lowestInterval},
+		{Name: "msgrate", aliases: []string{"rate"}, Dimension: Rate, Direction: stats.HigherIsBetter, Unit: "Mmsg/s", Scale: 1e-6, Get: func(r *report.Record) (float64, string) {
+			return counted(r, r.MessagesPerS) // of a test of calls, too: how many a second
+		}},
 	}
 	for _, f := range report.LatencyFigures() {
 		out = append(out, latency(f))

@@ -44,6 +44,14 @@ func TestMissingIsNotZero(t *testing.T) {
 	}
 }
 
+// A test of calls has a rate, though it is one of latency.
+func TestRateOfCalls(t *testing.T) {
+	r := &report.Record{Plan: report.Plan{Operation: "connect", Kind: "latency"}, MessagesPerS: 700}
+	if v, missing := Of("msgrate").Get(r); v != 700 || missing != "" {
+		t.Errorf("got %g, %q", v, missing)
+	}
+}
+
 // How often a completion comes is said by the rule for sizes, in whatever order, and not by the sizes that were measured.
 func TestSignaled(t *testing.T) {
 	for want, rows := range map[string][]Row{
