@@ -71,6 +71,9 @@ func ladder[N int | int64](s string) ([]N, error) {
 		if len(fields) > 1 && ends[1] < low {
 			return nil, fmt.Errorf("%q ends below its start: want the smaller first", shorten(part))
 		}
+		if len(fields) == 2 && low < high && high < 2*low {
+			return nil, fmt.Errorf("%q: the next size after %d is %d: want a larger end", shorten(part), low, 2*low)
+		}
 		if len(fields) > 2 {
 			f, err := strconv.ParseInt(fields[2], 10, 32)
 			if err != nil || f < 2 {
