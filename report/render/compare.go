@@ -132,5 +132,6 @@ func Comparison(w io.Writer, format string, c *compare.Comparison) error {
 		})
 	}
 	return result{
-		labels: c.Labels, tables: comparisonTables(c), closing: closing, json: c}.write(w, format)
+		labels: c.Labels, tables: comparisonTables(c), closing: closing, json: c,
+	}.write(w, format)
 }

@@ -124,8 +124,17 @@ func TestRoundsFitTheTime(t *testing.T) {
 		p                   Pattern
 		hosts, rounds, want int
 	}{
-		{Pairs, 16, 100, 15}, {Pairs, 1024, 1023, 1023}, {Pairs, 1024, 100, 100}, {Pairs, 10000, 8, 8}, {Pairs, 10000, 0, 3},
-		{Pairs, 4, 100, 9}, {Pairs, 4, 7, 6}, {Pairs, 2, 5, 5}, {Incast, 16, 0, 5}, {Incast, 16, 100, 10}, {Incast, 16, 9, 5},
+		{Pairs, 16, 100, 15},
+		{Pairs, 1024, 1023, 1023},
+		{Pairs, 1024, 100, 100},
+		{Pairs, 10000, 8, 8},
+		{Pairs, 10000, 0, 3},
+		{Pairs, 4, 100, 9},
+		{Pairs, 4, 7, 6},
+		{Pairs, 2, 5, 5},
+		{Incast, 16, 0, 5},
+		{Incast, 16, 100, 10},
+		{Incast, 16, 9, 5},
 	} {
 		if s := New(tt.p, tt.hosts, tt.rounds, 1); s.Pattern != tt.p || s.Rounds != tt.want {
 			t.Errorf("%s, %d hosts in %d rounds: %s, %d rounds; want %d", tt.p, tt.hosts, tt.rounds, s.Pattern, s.Rounds, tt.want)
