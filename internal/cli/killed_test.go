@@ -93,7 +93,7 @@ func TestKilledGridResumes(t *testing.T) {
 	}
 	dir := t.TempDir()
 	path := filepath.Join(dir, "grid.json")
-	line := []string{"noncontig", "--loopback", "-d", "roce0", "--peer-timeout", "60s", "--blocks", "64,4K", "--runs", "2", "--seed", "7", "--save", "grid.json"}
+	line := []string{"noncontig", "--loopback", "-d", "roce0", "--peer-timeout", "60s", "--blocks", "64,4K", "--runs", "2", "--save", "grid.json"}
 	runs := func() map[string][]float64 {
 		d, err := report.Load(path)
 		if err != nil || d.Noncontig == nil {
