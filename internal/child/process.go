@@ -37,5 +37,5 @@ func Start(files []*os.File, args ...string) (p *Process, err error) {
 	if p.Out, err = p.StdoutPipe(); err != nil {
 		return nil, err
 	}
-	return p, p.Cmd.Start()
+	return p, p.Start()
 }

@@ -264,7 +264,7 @@ func (p *Point) trusted(accept stats.Accepted) stats.Verdict {
 	}
 	for _, s := range p.sides {
 		if n := len(s.Values); 2*s.Disturbed > n && !accept.Has(stats.Disturbed) {
-			return p.Verdict.Disturbed("%.0f %% of the %s %s were disturbed", 100*float64(s.Disturbed)/float64(n), s.Name, s.What)
+			return p.Disturbed("%.0f %% of the %s %s were disturbed", 100*float64(s.Disturbed)/float64(n), s.Name, s.What)
 		}
 	}
 	return p.Verdict

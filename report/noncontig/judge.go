@@ -96,6 +96,7 @@ func (c *Cell) decide(judged []*Judgement) {
 			better[j.Strategy]++
 		case stats.Worse:
 			better[j.Against]++
+		case stats.Same, stats.CannotTell, stats.Pass, stats.Fail: // none of the two wins
 		}
 	}
 	for name, n := range better {

@@ -26,15 +26,6 @@ func saved(name string) *report.Document {
 	return d
 }
 
-// repeated is six runs of two tests at a share of their rate.
-func repeated(share float64) *report.Document {
-	d := saved("repeated")
-	for i := range d.Records {
-		d.Records[i].Bandwidth.AverageBitsPerS *= share
-	}
-	return d
-}
-
 func parsed(t *testing.T, write func(w io.Writer) error) map[string]*family {
 	t.Helper()
 	var b bytes.Buffer

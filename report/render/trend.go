@@ -126,7 +126,7 @@ func trendPictures(t *trend.Trend) []Picture {
 	slices.SortStableFunc(order, func(a, b *trend.Series) int { return newest(b).Compare(newest(a)) })
 	var out []Picture
 	for _, s := range order[:min(mostPictures, len(order))] {
-		out = append(out, Picture{s.Row + "-" + s.Figure + "-" + s.Group, trendChart(t, s)})
+		out = append(out, Picture{s.Row + "-" + s.Figure + "-" + s.Group, trendChart(s)})
 	}
 	return named(out)
 }
@@ -134,7 +134,7 @@ func trendPictures(t *trend.Trend) []Picture {
 // dated is the span from which on a picture's axis is in dates; below, it has the time of the day.
 const dated = 6 * 24 * time.Hour
 
-func trendChart(t *trend.Trend, s *trend.Series) plot.Figure {
+func trendChart(s *trend.Series) plot.Figure {
 	const day = 86400
 	x := func(at time.Time) float64 { return float64(at.UnixMilli()) / 1000 / day }
 	layout := "06-01-02"
