@@ -1,10 +1,12 @@
 package drive
 
 import (
+	"math"
 	"testing"
 	"time"
 
 	"github.com/gobw/gobw/internal/plan"
+	"github.com/gobw/gobw/verbs"
 	"github.com/gobw/gobw/verbs/job"
 )
 
@@ -48,6 +50,34 @@ func TestWindowThatIsMissed(t *testing.T) {
 		d.Trace.Last = d.p
 		if m := d.Trace.Measured(1, true); (d.Trace.From != nil) != c.sampled || !c.sampled && m.Messages != 1100 {
 			t.Errorf("first look after %v: sampled %v, %+v", time.Duration(c.late), d.Trace.From != nil, m)
+		}
+	}
+}
+
+// TestProgressHasTheMedian holds that a latency test tells its median so far, of a ping-pong half a round trip, in the time of the clock
+// that stamped the samples.
+func TestProgressHasTheMedian(t *testing.T) {
+	for _, c := range []struct {
+		op    plan.Operation
+		clock verbs.CompletionClock
+		want  float64
+	}{{plan.Send, verbs.CompletionClock{}, 1000}, {plan.Read, verbs.CompletionClock{}, 2000}, {plan.Read, verbs.CompletionClock{Hz: 5e8, Mask: 1<<48 - 1}, 8000}} {
+		rec := job.NewRecorder(0)
+		for range 9 {
+			rec.Add(4000)
+		}
+		rec.Clock = c.clock
+		var got Progress
+		d := &Driver{
+			Spec:  plan.Spec{Kind: plan.Latency, Sizes: []int{8}, Runs: 1},
+			Trace: &Trace{Recorder: rec},
+			Task: Task{
+				Plan: settled(t, plan.Spec{Operation: c.op, Kind: plan.Latency}, true, plan.Peer{}), PerNs: 2,
+				Progress: func(p Progress) { got = p },
+			},
+		}
+		if d.tell(1); math.Abs(got.MedianNs/c.want-1) > 0.02 || got.BitsPerS != 0 {
+			t.Errorf("%s with %+v: got %+v, want a median of %v ns", c.op, c.clock, got, c.want)
 		}
 	}
 }

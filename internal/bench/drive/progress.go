@@ -19,6 +19,7 @@ type Progress struct {
 	Warmup    bool
 	Of        float64 // of all rounds, 0…1
 	BitsPerS  float64 // of a bandwidth test: on average in this round so far
+	MedianNs  float64 // of a latency test: of this round so far; 0: no sample yet
 	Messages  uint64
 }
 
@@ -40,6 +41,20 @@ func (d *Driver) tell(now job.Ticks) {
 	p.Of = min(done/float64(p.Sizes*p.Runs), 1)
 	if d.Spec.Kind == plan.Bandwidth {
 		p.BitsPerS = 8e9 * float64(max(d.p.BytesOut, d.p.BytesIn)) / (float64(now-d.begun) / d.PerNs)
+	} else {
+		p.MedianNs = d.median()
 	}
 	d.Progress(p)
+}
+
+// median is that of the samples so far, in the time of the clock that they are of; 0: there is none.
+func (d *Driver) median() float64 {
+	rec, perNs := d.Trace.Recorder, d.PerNs
+	if !rec.Clock.IsZero() {
+		perNs = rec.Clock.Hz / 1e9
+	}
+	if d.Plan.Answers() { // half of what was stamped
+		perNs *= 2
+	}
+	return float64(rec.Quantile(0.5)) / perNs
 }

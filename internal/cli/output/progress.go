@@ -44,7 +44,10 @@ func (b *Progress) Show(p drive.Progress) {
 		b.started = time.Now()
 	}
 	line := plain.Bytes(float64(p.Size))
-	if p.BitsPerS > 0 {
+	switch {
+	case p.MedianNs > 0:
+		line += "  p50 " + plain.WithUnit(p.MedianNs/1e9, plain.Seconds)
+	case p.BitsPerS > 0:
 		line += "  " + plain.WithUnit(p.BitsPerS, plain.BitsPerS)
 	}
 	if p.Sizes > 1 {
