@@ -46,18 +46,28 @@ func (p *realtimePriority) lower() error {
 	return schedule(before)
 }
 
-// schedule sets how all threads of this process are scheduled. Threads that they start inherit it.
+// schedule sets how all threads of this process are scheduled. Threads that they start inherit it: one that was started meanwhile by a
+// thread whose turn had not come is set in a further pass.
 func schedule(a unix.SchedAttr) error {
-	tids, err := threadIDs()
-	if err != nil {
-		return err
-	}
-	for _, tid := range tids {
-		if err := unix.SchedSetAttr(tid, &a, 0); err != nil && !errors.Is(err, unix.ESRCH) { // it has ended
-			return fmt.Errorf("sched_setattr: %w", err)
+	for set := map[int]bool{}; ; {
+		tids, err := threadIDs()
+		if err != nil {
+			return err
+		}
+		before := len(set)
+		for _, tid := range tids {
+			if set[tid] {
+				continue
+			}
+			if err := unix.SchedSetAttr(tid, &a, 0); err != nil && !errors.Is(err, unix.ESRCH) { // it has ended
+				return fmt.Errorf("sched_setattr: %w", err)
+			}
+			set[tid] = true
+		}
+		if len(set) == before {
+			return nil
 		}
 	}
-	return nil
 }
 
 // threadIDs are the threads of this process.

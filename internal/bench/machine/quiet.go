@@ -81,7 +81,8 @@ func (q *Quiet) Describe(e *report.Environment) {
 	}
 }
 
-// garbageMost is how much garbage a job may make before it is collected while it runs; half of it is collected between two jobs.
+// garbageMost is how much garbage a job may make before it is collected while it runs. An eighth of it is collected between two jobs, so
+// that each may make nearly all of it.
 const garbageMost = 64 << 20
 
 // Collect takes away the garbage of the jobs so far, if there is much; nothing is measured now. A test of any length holds no more
@@ -93,7 +94,7 @@ func (q *Quiet) Collect() {
 	}
 	runtime.GC()
 	runtime.ReadMemStats(&m)
-	q.collectAt = m.HeapAlloc + garbageMost/2
+	q.collectAt = m.HeapAlloc + garbageMost/8
 	debug.SetMemoryLimit(min(q.oldLimit, int64(m.Sys-m.HeapReleased)+garbageMost))
 }
 
