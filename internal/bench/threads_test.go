@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/gobw/gobw/internal/bench/machine"
-
 	"github.com/gobw/gobw/internal/control"
 	"github.com/gobw/gobw/internal/plan"
 	"github.com/gobw/gobw/internal/testrun/meeting"
@@ -231,14 +230,14 @@ func TestEndless(t *testing.T) {
 						Operation: plan.Send, Kind: plan.Bandwidth, Bidirectional: both, Duration: 20 * time.Millisecond, Infinite: true,
 						Sizes: []int{64}, RDMACM: true, QPs: 4, Threads: threads, RxDepth: 8, RecvList: 3, NoPeak: true,
 					}, dialect, Options{Kept: func(*Result) {
-						if rows++; rows == 3 {
+						if rows++; rows == 5 {
 							cancel()
 						}
 					}})
 					if !errors.Is(err, context.Canceled) {
 						t.Errorf("ended with %v after %d rows, want its user's word", err, rows)
 					}
-					if r := results[1]; r == nil || len(r.Records) != 1 || rows < 3 {
+					if r := results[1]; r == nil || len(r.Records) != 1 || rows < 5 {
 						t.Errorf("%d rows, result %+v; want the last", rows, r)
 					}
 				})
