@@ -71,3 +71,33 @@ func TestPairedUnderDrift(t *testing.T) {
 		t.Errorf("of %d: %d found, %d false alarms, %d called the same; want 95 %%, at most 5 %%, 90 %%", trials, found, alarms, same)
 	}
 }
+
+// TestPairedCovers: with and without values that were disturbed, the change lies in the intervals as often as they say.
+func TestPairedCovers(t *testing.T) {
+	r := rand.New(rand.NewPCG(4, 4))
+	const trials = 4000
+	for _, disturbed := range []float64{0, 0.1} {
+		side := func(n int, level float64) []float64 {
+			out := noisy(r, n, 0.03, level)
+			for i := range out {
+				if r.Float64() < disturbed {
+					out[i] *= 1 - 0.3*r.Float64()
+				}
+			}
+			return out
+		}
+		for _, n := range []int{6, 10, 20} {
+			inside, told := 0, 0.0
+			for range trials {
+				e := Paired(side(n, 1), side(n, 1.2), 0.95, HigherIsBetter)
+				if e.Interval.Low <= 0.2 && 0.2 <= e.Interval.High {
+					inside++
+				}
+				told += e.Interval.Confidence / trials
+			}
+			if share := float64(inside) / trials; math.Abs(share-told) > 0.015 {
+				t.Errorf("%d pairs, %g disturbed: %.3f of the intervals hold the change, they say %.3f", n, disturbed, share, told)
+			}
+		}
+	}
+}
