@@ -22,6 +22,8 @@ const (
 	settleTime = 2 * time.Minute
 	// afterSignal is how long a test's process may take to tell its client that the server ends.
 	afterSignal = 3 * time.Second
+	// lookEvery is how often the server looks whether others wait for what takes long.
+	lookEvery = 500 * time.Millisecond
 )
 
 // process is a test's process as the server sees it.
@@ -141,8 +143,8 @@ func (c *config) serveOne(ctx context.Context, client *connect.Client, othersWai
 	}
 }
 
-// follow logs what a process does until it has ended. It ends one that takes longer than is granted, or whose server is to end. Without a
-// last event of the process the error says why.
+// follow logs what a process does until it has ended. It ends one that takes longer than is granted, or long while others wait, or whose
+// server is to end. Without a last event of the process the error says why.
 func (p *process) follow(ctx context.Context, o order, log *slog.Logger, othersWait func() bool) (test string, last *event, err error) {
 	kill := func(why error) {
 		err = why
@@ -152,9 +154,12 @@ func (p *process) follow(ctx context.Context, o order, log *slog.Logger, othersW
 	late, tooLate := time.NewTimer(o.Timeouts.Hello), fmt.Errorf("no test was agreed on within %v", o.Timeouts.Hello)
 	defer late.Stop()
 	stop := ctx.Done()
+	var look <-chan time.Time
+	var slow string
 	for {
 		select {
 		case e, more := <-p.events:
+			look, slow = nil, e.Slow
 			switch {
 			case !more && err == nil:
 				return test, last, p.death()
@@ -175,8 +180,14 @@ func (p *process) follow(ctx context.Context, o order, log *slog.Logger, othersW
 				if served := time.Since(came); served > granted && othersWait() {
 					kill(fmt.Errorf("others wait, and this client has been served for %v: --max-duration grants %v", served.Round(time.Second), granted))
 				}
+			case slow != "":
+				look = time.After(0)
 			case e.Measured != "":
 				log.Info("measured", "test", e.Measured, "figure", e.Figure)
+			}
+		case <-look:
+			if look = time.After(lookEvery); othersWait() {
+				kill(fmt.Errorf("others wait, and %s", slow))
 			}
 		case <-late.C:
 			kill(tooLate)

@@ -31,6 +31,12 @@ func TestMain(m *testing.M) {
 	switch os.Getenv("JUDGING") {
 	case "hangs":
 		select {}
+	case "is slow":
+		over := out.slow(time.Millisecond, "it was slow")
+		time.Sleep(10 * time.Millisecond)
+		over()
+		out.slow(time.Second/2, "it is slow")
+		select {}
 	case "plans":
 		out.write(event{Planned: "a test"})
 		out.write(event{Planned: "the next"})
@@ -43,7 +49,7 @@ func TestMain(m *testing.M) {
 }
 
 // followed is what the server says of a process that does, in place of a test, what JUDGING says.
-func followed(t *testing.T, ctx context.Context, o order, others bool) error { //nolint:revive // the test first
+func followed(t *testing.T, ctx context.Context, o order, others func() bool) error { //nolint:revive // the test first
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -59,25 +65,33 @@ func followed(t *testing.T, ctx context.Context, o order, others bool) error { /
 	if err != nil {
 		return err
 	}
-	_, last, err := p.follow(ctx, o, slog.New(slog.DiscardHandler), func() bool { return others })
+	_, last, err := p.follow(ctx, o, slog.New(slog.DiscardHandler), others)
 	if last != nil {
 		t.Errorf("it ended by itself: %+v", last)
 	}
 	return err
 }
 
+func always() bool { return true }
+
+func never() bool { return false }
+
 // TestTooLate: a process ends whose client does not get as far as a test in the time of a first message, that begins a second test after
-// its time while others wait, or whose server ends.
+// its time while others wait or lets a step take long meanwhile, or whose server ends.
 func TestTooLate(t *testing.T) {
 	const soon = 200 * time.Millisecond
+	looks := 0
+	later := func() bool { looks++; return looks > 1 }
 	for _, tt := range []struct {
 		does   string
 		o      order
-		others bool
+		others func() bool
 		want   string
 	}{
-		{"hangs", order{Timeouts: control.Timeouts{Hello: soon}}, false, "no test was agreed on within 200ms"},
-		{"plans", order{Timeouts: control.Timeouts{Hello: time.Hour}, Policy: plan.Policy{Duration: time.Nanosecond}}, true, "others wait, and this client has been served for"},
+		{"hangs", order{Timeouts: control.Timeouts{Hello: soon}}, never, "no test was agreed on within 200ms"},
+		{"is slow", order{Timeouts: control.Timeouts{Hello: time.Hour}}, later, "others wait, and it is slow"},
+		{"is slow", order{Timeouts: control.Timeouts{Hello: 2 * time.Second}}, never, "no test was agreed on within 2s"},
+		{"plans", order{Timeouts: control.Timeouts{Hello: time.Hour}, Policy: plan.Policy{Duration: time.Nanosecond}}, always, "others wait, and this client has been served for"},
 	} {
 		t.Setenv("JUDGING", tt.does)
 		if err := followed(t, t.Context(), tt.o, tt.others); err == nil || !strings.Contains(err.Error(), tt.want) {
@@ -86,7 +100,7 @@ func TestTooLate(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(control.ErrClosed)
-	if err := followed(t, ctx, order{Timeouts: control.Timeouts{Hello: time.Hour}}, false); err == nil {
+	if err := followed(t, ctx, order{Timeouts: control.Timeouts{Hello: time.Hour}}, never); err == nil {
 		t.Error("the server has ended, and the process has not")
 	}
 }

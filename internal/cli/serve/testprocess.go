@@ -44,7 +44,8 @@ type order struct {
 	Gbits     bool              `json:"gbits"`
 	Client    connect.Handover  `json:"client"`
 
-	opened *opendevice.Device // for the client that is being served
+	opened  *opendevice.Device // for the client that is being served
+	granted *plan.Settled      // its test
 }
 
 // event is what a test's process tells.
@@ -52,6 +53,7 @@ type event struct {
 	Planned  string `json:"planned,omitempty"`  // a test begins
 	Measured string `json:"measured,omitempty"` // a record of it
 	Figure   string `json:"figure,omitempty"`
+	Slow     string `json:"slow,omitempty"` // what takes long; any other event ends that
 	Ended    bool   `json:"ended,omitempty"`
 	Left     bool   `json:"left,omitempty"`  // the client went away
 	Error    string `json:"error,omitempty"` // how it ended, empty: well
@@ -84,6 +86,7 @@ func runTestProcess(ctx context.Context) error {
 	ctx, cancel := endWithInput(ctx, "the server has ended")
 	defer cancel(nil)
 	admit := func(p *plan.Spec) error {
+		defer out.slow(judgeTime, fmt.Sprintf("this client's test is not understood after %v", judgeTime))()
 		if err := o.admit(p); err != nil {
 			return err
 		}
@@ -91,7 +94,7 @@ func runTestProcess(ctx context.Context) error {
 		return grantMemory()
 	}
 	s := connect.Resume(conn, o.Client, control.Options{
-		Timeouts: o.Timeouts, Perftest: control.PerftestOptions{Gbits: o.Gbits}, Admit: admit, LocalFacts: o.localFacts,
+		Timeouts: o.Timeouts, Perftest: control.PerftestOptions{Gbits: o.Gbits}, Admit: admit, Waiting: o.waiting(out), LocalFacts: o.localFacts,
 	})
 	defer leaveWithClient(ctx, s, out)()
 	err = o.serve(ctx, s, nil, func(r report.Record) { out.write(event{Measured: r.String(), Figure: figureText(r)}) })
@@ -116,9 +119,34 @@ func endWithInput(ctx context.Context, why string) (context.Context, context.Can
 }
 
 // admit refuses a plan that no test is, or that this end does not grant.
-func (o *order) admit(p *plan.Spec) error {
-	_, err := plan.Settle(*p, plan.Limits{}, plan.Peer{}, o.Policy)
+func (o *order) admit(p *plan.Spec) (err error) {
+	o.granted, err = plan.Settle(*p, plan.Limits{}, plan.Peer{}, o.Policy)
 	return err
+}
+
+// What may take so long while others wait: until a plan is judged, and a step of a client that lives. It may have as much memory to
+// register as this end, which takes the more the more there is.
+const (
+	judgeTime  = time.Second
+	stepTime   = 5 * time.Second
+	stepPerMiB = time.Millisecond
+)
+
+// waiting tells the server of steps that take long. What is measured takes its time; where messages are counted nobody knows which.
+func (o *order) waiting(out *events) func(measuring bool) (over func()) {
+	return func(measuring bool) (over func()) {
+		most := stepTime
+		if o.granted != nil {
+			most += time.Duration(o.granted.Memory().Total()>>20) * stepPerMiB
+		}
+		if measuring {
+			runs := o.granted.Spec().Duration
+			if most += runs; runs == 0 {
+				return func() {}
+			}
+		}
+		return out.slow(most, fmt.Sprintf("this client did nothing for %v", most.Round(time.Second)))
+	}
 }
 
 // leaveWithClient ends the process of a test whose client has left, whatever the test is doing: memory may take its time to
@@ -146,6 +174,21 @@ func (e *events) write(v event) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	_ = frame.Write(e.w, kindEvent, v) // a server that has gone is noticed by its orders
+}
+
+// slow tells of what takes longer than so, until it is over.
+func (e *events) slow(most time.Duration, what string) (over func()) {
+	done := make(chan struct{})
+	go func() {
+		select {
+		case <-done:
+		case <-time.After(most):
+			e.write(event{Slow: what})
+			<-done
+			e.write(event{})
+		}
+	}()
+	return func() { close(done) }
 }
 
 // figureText is the figure that the test is about.

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"time"
 
 	"github.com/gobw/gobw/internal/control"
 	"github.com/gobw/gobw/internal/control/frame"
@@ -79,7 +78,9 @@ func (s *Session) Propose(ctx context.Context, p *plan.Spec) (*plan.Spec, error)
 		return s.plan, err
 	}
 	s.Doing("waiting for the client's plan")
+	over := s.o.Waiting(false)
 	m, err := s.Receive(ctx, MaxPlanBytes, s.o.Timeouts.Phase)
+	over()
 	switch {
 	case err != nil:
 		return nil, err
@@ -102,24 +103,25 @@ func (s *Session) Propose(ctx context.Context, p *plan.Spec) (*plan.Spec, error)
 	return s.plan, nil
 }
 
-// swap sends a message and waits for the peer's of the same kind, of at most so many bytes.
-func swap[T any](ctx context.Context, s *Session, kind string, local T, most int, limit time.Duration) (remote T, err error) {
+// swap sends a message and waits at a phase for the peer's of the same kind, of at most so many bytes.
+func swap[T any](ctx context.Context, s *Session, kind string, local T, most int, phase control.Phase) (remote T, err error) {
 	if err := s.Send(kind, local); err != nil {
 		return remote, err
 	}
-	return frame.Expect[T](ctx, s.Session, kind, most, limit)
+	defer s.o.Waiting(phase == control.PhaseDone)()
+	return frame.Expect[T](ctx, s.Session, kind, most, s.o.Timeouts.ForPhase(phase, s.plan))
 }
 
 // Facts exchanges what the two systems are.
 func (s *Session) Facts(ctx context.Context, local control.Facts) (control.Facts, error) {
 	s.Doing("exchanging facts")
-	return swap(ctx, s, kindFacts, local, maxFactsBytes, s.o.Timeouts.Phase)
+	return swap(ctx, s, kindFacts, local, maxFactsBytes, control.PhaseListening)
 }
 
 // Exchange swaps addresses.
 func (s *Session) Exchange(ctx context.Context, local []control.Address) ([]control.Address, error) {
 	s.Doing("exchanging addresses")
-	remote, err := swap(ctx, s, KindAddresses, local, frame.Short+maxAddressBytes*len(local), s.o.Timeouts.Phase)
+	remote, err := swap(ctx, s, KindAddresses, local, frame.Short+maxAddressBytes*len(local), control.PhaseJoined)
 	if err != nil {
 		return nil, err
 	}
@@ -145,7 +147,7 @@ type meeting struct {
 func (s *Session) Sync(ctx context.Context, phase control.Phase, size int, last bool) error {
 	here := meeting{phase.String(), size, last}
 	s.Doing("waiting for the peer to be " + here.Phase)
-	there, err := swap(ctx, s, kindSync, here, frame.Short, s.o.Timeouts.ForPhase(phase, s.plan))
+	there, err := swap(ctx, s, kindSync, here, frame.Short, phase)
 	if err != nil {
 		return err
 	}
@@ -161,7 +163,7 @@ func (s *Session) Sync(ctx context.Context, phase control.Phase, size int, last 
 // Report swaps figures.
 func (s *Session) Report(ctx context.Context, local control.Figures) (control.Figures, error) {
 	s.Doing("exchanging figures")
-	return swap(ctx, s, kindReport, local, maxReportBytes, s.o.Timeouts.Phase)
+	return swap(ctx, s, kindReport, local, maxReportBytes, control.PhaseReady)
 }
 
 // Fail tells the peer why this end gives up, and closes.
