@@ -370,13 +370,31 @@ func TestDuplicateRankIsRefused(t *testing.T) {
 // TestHostsWithOneNameAreDifferentRanks: names with a domain in the list, and hosts that say theirs without.
 func TestHostsWithOneNameAreDifferentRanks(t *testing.T) {
 	c := &coordinator{cfg: Config{Hosts: []string{"n1.a", "n1.b"}}, hosts: []*host{{}, {}}}
-	first := c.rankOf("n1")
+	first := c.rankOf("n1", "10.0.0.9")
 	c.hosts[first].peer = &peer{}
-	if second := c.rankOf("n1"); first != 0 || second != 1 {
+	if second := c.rankOf("n1", "10.0.0.9"); first != 0 || second != 1 {
 		t.Errorf("ranks %d and %d", first, second)
 	}
-	if c.rankOf("n1.a") != 0 || c.rankOf("n2") != -1 {
-		t.Errorf("a second n1.a is rank %d, a stranger %d", c.rankOf("n1.a"), c.rankOf("n2"))
+	if c.rankOf("n1.a", "10.0.0.9") != 0 || c.rankOf("n2", "10.0.0.9") != -1 {
+		t.Errorf("a second n1.a is rank %d, a stranger %d", c.rankOf("n1.a", "10.0.0.9"), c.rankOf("n2", "10.0.0.9"))
+	}
+}
+
+// TestHostsByAddress: a list may have addresses; a host that is in it by neither name nor address is told so at once, on both screens.
+func TestHostsByAddress(t *testing.T) {
+	const want = "host vm (10.0.0.3) is not in --hosts: add its name or its address there"
+	o, err := run{
+		ranks: 4, cfg: func(c *Config) { c.Hosts, c.Ranks = []string{"10.0.0.0", "10.0.0.1", "10.0.0.2"}, 3 },
+		agent: func(_ int, c *AgentConfig) bool {
+			c.Hello.Rank, c.Hello.Host = -1, "vm"
+			return true
+		},
+	}.run(t)
+	if err != nil || o.Fabric.Took() != 3 || o.host(1).Name != "10.0.0.1" || o.host(1).Address != "10.0.0.1" {
+		t.Errorf("%v: %+v", err, o.Fabric.Hosts)
+	}
+	if told := strings.Join(o.notes, "; "); !strings.Contains(told, "refused a process on vm: "+want) || !strings.Contains(fmt.Sprint(o.agents[3]), want) {
+		t.Errorf("rank 0 says %q, the agent %v", told, o.agents[3])
 	}
 }
 

@@ -102,7 +102,7 @@ func (c *coordinator) explain(m *matrix.Matrix, f *matrix.Finding) {
 }
 
 // reproduce is the test of two hosts that shows a finding; for a host, with one that is known to be good. It is to be pasted: a host
-// whose name is none has no command.
+// whose name is none has no command, and each has a line, indented.
 func (c *coordinator) reproduce(m *matrix.Matrix, f matrix.Finding) string {
 	from, to := f.From, f.To
 	if from == to {
@@ -128,7 +128,7 @@ func (c *coordinator) reproduce(m *matrix.Matrix, f matrix.Finding) string {
 	if rail := m.Rails[f.Rail]; rail != "" {
 		words = append(words, "-d", plain.Text(rail))
 	}
-	return fmt.Sprintf("test it alone with 'gobw serve' at %s, then at %s %s", m.Hosts[to].Name, m.Hosts[from].Name, plain.JoinWords(words))
+	return fmt.Sprintf("test it alone. Type at %s:\n  gobw serve\nthen at %s:\n  %s", m.Hosts[to].Name, m.Hosts[from].Name, plain.JoinWords(words))
 }
 
 // Checks are the verdicts on each host, on the paths that are not good, and on what the run could see.
@@ -159,11 +159,11 @@ func Checks(d *report.Document) []report.Check {
 	seen := report.Check{Expression: matrix.RunSees, Point: "run", Actual: "-", Verdict: stats.Verdict{Word: stats.Pass}}
 	switch p := m.Judged.HostPower; {
 	case !d.Complete:
-		seen.Verdict = stats.Unknown(stats.Incomplete, "a longer run", "the run is incomplete: %s", plain.Text(d.Failure))
+		seen.Verdict = stats.Unknown(stats.Incomplete, "", "the run is incomplete: %s", plain.Text(d.Failure))
 	case p > 0 && m.Cells.Len() > 0:
 		seen.Actual = "slower by " + matrix.Percent(p)
 	default:
-		seen.Verdict = stats.Unknown(stats.Unclear, "a longer --time, longer rounds (--round), or more hosts", "too noisy: no host is known to be good")
+		seen.Verdict = stats.Unknown(stats.Unclear, m.Judged.Settle, "too noisy: no host is known to be good")
 	}
 	return append(out, seen)
 }

@@ -79,18 +79,18 @@ func (c *coordinator) enough(verb string) error {
 	return fmt.Errorf("%d of %d ranks %s: a fabric test needs two%s", n, c.cfg.Ranks, verb, strings.Join(why, ""))
 }
 
-// rankOf is the rank of a host that says none. Of hosts that call themselves alike each gets one.
-func (c *coordinator) rankOf(host string) int {
+// rankOf is the rank of a host that says none, by its name or its address. Of hosts that call themselves alike each gets one.
+func (c *coordinator) rankOf(host, address string) int {
 	open := slices.Clone(c.cfg.Hosts)
 	for i := range open {
 		if c.hosts[i].here() {
 			open[i] = ""
 		}
 	}
-	if rank := RankOf(open, host); rank >= 0 {
+	if rank := RankOf(open, host, address); rank >= 0 {
 		return rank
 	}
-	return RankOf(c.cfg.Hosts, host)
+	return RankOf(c.cfg.Hosts, host, address)
 }
 
 // comes gives an agent its rank, or sends it away. Once the rounds are planned it is too late.
@@ -98,12 +98,14 @@ func (c *coordinator) comes(p *peer) {
 	said := p.hello
 	said.Host, said.Leaf = bounded(said.Host), bounded(said.Leaf)
 	if said.Rank < 0 {
-		if said.Rank = c.rankOf(said.Host); said.Rank >= 0 {
-			said.Host = c.cfg.Hosts[said.Rank]
+		if said.Rank = c.rankOf(said.Host, p.remote().String()); said.Rank < 0 {
+			c.refuse(p, fmt.Sprintf("host %s (%s) is not in --hosts: add its name or its address there, and start the run again", said.Host, p.remote()))
+			return
 		}
+		said.Host = c.cfg.Hosts[said.Rank]
 	}
-	if said.Rank < 0 || said.Rank >= c.cfg.Ranks {
-		c.refuse(p, fmt.Sprintf("there is no rank %d among %d ranks, or its host is not in the host list", said.Rank, c.cfg.Ranks))
+	if said.Rank >= c.cfg.Ranks {
+		c.refuse(p, fmt.Sprintf("there is no rank %d among %d ranks", said.Rank, c.cfg.Ranks))
 		return
 	}
 	h := c.hosts[said.Rank]
@@ -138,7 +140,7 @@ func (c *coordinator) comes(p *peer) {
 
 // refuse sends a process away that has proven itself.
 func (c *coordinator) refuse(p *peer, why string) {
-	c.note("refused a process on %s (rank %d): %s", bounded(p.hello.Host), p.hello.Rank, why)
+	c.note("refused a process on %s%s: %s", bounded(p.hello.Host), plain.When(p.hello.Rank >= 0, " (rank %d)", p.hello.Rank), why)
 	c.listener.wg.Go(func() { p.end(frame.KindError, why) })
 }
 

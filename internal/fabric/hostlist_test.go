@@ -78,4 +78,7 @@ func TestRankOf(t *testing.T) {
 			t.Errorf("%s: %d, want %d", host, got, want)
 		}
 	}
+	if got := RankOf([]string{"10.0.0.1", "node3"}, "node2", "10.0.0.2", "10.0.0.1"); got != 0 {
+		t.Errorf("a host in the list by one of its addresses: %d", got)
+	}
 }

@@ -144,12 +144,13 @@ func (f Finding) Share() float64 {
 
 // Judged says how far the findings can be trusted.
 type Judged struct {
-	Sigma     float64 `json:"sigma"`        // noise of one cell
-	Slow      float64 `json:"slow"`         // the drop that was looked for
-	HostPower float64 `json:"host_power"`   // the least drop of a host that is found with 95 %; 0: none is
-	LinkPower float64 `json:"link_power"`   // of a tested link
-	Tested    int     `json:"tested_pairs"` // ordered, on all rails, with one sender to a receiver
-	Pairs     int     `json:"pairs"`        // that there are
+	Sigma     float64 `json:"sigma"`            // noise of one cell
+	Slow      float64 `json:"slow"`             // the drop that was looked for
+	HostPower float64 `json:"host_power"`       // the least drop of a host that is found with 95 %; 0: none is
+	LinkPower float64 `json:"link_power"`       // of a tested link
+	Settle    string  `json:"settle,omitempty"` // what lets the run find a host, where it finds none
+	Tested    int     `json:"tested_pairs"`     // ordered, on all rails, with one sender to a receiver
+	Pairs     int     `json:"pairs"`            // that there are
 	Retests   int     `json:"retest_rounds"`
 	Untried   int     `json:"untried_links"`    // suspected, beyond the most that are tried
 	KnownGood int     `json:"known_good_hosts"` // that could serve as partners, on the rail with fewest

@@ -20,7 +20,7 @@ func (m *Matrix) Tested() string {
 	s := fmt.Sprintf("Tested %d of %d ordered pairs (%s), pattern %s. Measurements of one path vary by %s.", j.Tested, j.Pairs,
 		Percent(float64(j.Tested)/float64(max(j.Pairs, 1))), m.Pattern, Percent(j.Sigma))
 	if j.HostPower == 0 {
-		return s + " No host is known to be good, so this run is undecided: give a longer --time, longer rounds (--round), or a quieter network."
+		return s + " No host is known to be good."
 	}
 	s += fmt.Sprintf(" With a probability of 95 %% this run detects a host that is %s slower, or a tested link that is %s slower.", Percent(j.HostPower), Percent(j.LinkPower))
 	s += plain.When(j.Tested < j.Pairs, " Links that were not tested are unknown.")

@@ -1,7 +1,6 @@
 package render
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"math"
@@ -66,9 +65,10 @@ func (m hostMatrix) line(checks []report.Check) string {
 			switch {
 			case c.Word != word || c.Expression == matrix.RunSees:
 				continue
+			case subject != "":
 			case word == stats.CannotTell:
-				kind = "undecided " + cmp.Or(subject, "expectation")
-			case subject == "":
+				kind += "expectation"
+			default:
 				kind = "missed expectation"
 			}
 			kinds = plain.AddNew(kinds, kind)
@@ -97,7 +97,7 @@ func (m hostMatrix) line(checks []report.Check) string {
 // mostAdvice is how many things are advised, and of how many hosts each is told.
 const mostAdvice = 8
 
-// advice is what an operator does next. Nothing of it is run. Names that are none for a host do not come into a command; where no round
+// advice is what an operator does next: sentences, and commands to paste, which are indented. Nothing of it is run. Names that are none for a host do not come into a command; where no round
 // was run, and of a good host on which a rank too many was started, nothing is held against a host.
 func (m hostMatrix) advice(d *report.Document) []string {
 	var named, order, out []string
@@ -107,24 +107,25 @@ func (m hostMatrix) advice(d *report.Document) []string {
 	}
 	for _, c := range d.Checks {
 		subject := matrix.SubjectOf(c.Expression)
-		if c.Word == stats.Pass || subject == "" {
+		if c.Word == stats.Pass || subject == "" && c.Expression != matrix.RunSees {
 			continue
 		}
 		if subject == matrix.WholeOf && c.Word == stats.Fail && len(m.Rounds) > 0 && !good[c.Point] && matrix.Pasteable(c.Point) {
 			named = plain.AddNew(named, c.Point)
 		}
 		if c.Settle != "" {
-			order = plain.AddNew(order, c.Settle)
-			where[c.Settle] = append(where[c.Settle], c.Point)
+			what := plain.When(c.Word == stats.CannotTell, "try ") + c.Settle
+			order = plain.AddNew(order, what)
+			where[what] = append(where[what], c.Point)
 		}
 	}
 	if slices.Sort(named); len(named) > 0 {
 		list := strings.Join(named, ",")
-		out = append(out, "For the next job:    --exclude="+list,
-			fmt.Sprintf("To drain (not run):  scontrol update nodename=%s state=drain reason=\"gobw fabric %s\"", list, d.Started.UTC().Format(time.DateOnly)))
+		out = append(out, "For the next job:", "  --exclude="+list, "To drain (not run):",
+			fmt.Sprintf("  scontrol update nodename=%s state=drain reason=\"gobw fabric %s\"", list, d.Started.UTC().Format(time.DateOnly)))
 	}
 	for _, what := range order[:min(len(order), mostAdvice)] {
-		out = append(out, plain.Few(where[what], mostAdvice, "; ")+": "+what)
+		out = append(out, strings.Split(plain.Few(where[what], mostAdvice, "; ")+": "+what, "\n")...)
 	}
 	return out
 }

@@ -159,7 +159,11 @@ func (r result) latex(out *strings.Builder) {
 
 // writeWrapped writes text in lines of at most so many runes.
 func writeWrapped(out *strings.Builder, text string, most int) {
-	for _, line := range plain.Wrap(text, most) {
+	lines := []string{text}
+	if !strings.HasPrefix(text, " ") { // a command to paste stays whole
+		lines = plain.Wrap(text, most)
+	}
+	for _, line := range lines {
 		fmt.Fprintln(out, line)
 	}
 }

@@ -31,7 +31,7 @@ func NewCommand(tool string, kind plan.Kind, out output.Streams) *cobra.Command 
 			"Rank 0 prints the verdict. Its exit codes: 0 pass; 1 something is slow, or an\n" +
 			"--expect is missed; 2 bad usage; 3 no run: a file cannot be written, or fewer\n" +
 			"than two hosts came; 4 a host was absent, unfit or lost; 5 wrong data; 6 after\n" +
-			"the run a file could not be written, or the program failed; 7 undecided; 130,\n" +
+			"the run a file could not be written, or the program failed; 7 cannot tell; 130,\n" +
 			"143 interrupted. All other ranks exit with 0.",
 		Example: "  srun -K " + tool + " fabric --save fabric.html\n" +
 			"  " + tool + " fabric --hosts hosts.txt        # on node1, without a launcher\n" +
@@ -81,10 +81,14 @@ func run(ctx context.Context, out output.Streams, c config) error {
 		return exit.SetupError{Err: fmt.Errorf("%w: choose another port with --coordinator :PORT, at all hosts", err)}
 	}
 	c.run.Ranks, c.run.Hosts, c.run.Key = id.Size, id.Hosts, key
-	mine := c.own(me)
+	mine := c.own(me, addresses())
 	if len(c.hosts) > 0 && !c.output.Quiet {
-		fmt.Fprintf(out.Err, "gobw fabric: %son each other host type: %s fabric --coordinator %s\n",
-			plain.When(mine == nil, "this host (%s) is not in --hosts and only coordinates; ", me.Host), c.command[0], me.Host+plain.When(c.port > 0, ":%d", c.port))
+		if mine == nil {
+			fmt.Fprintf(out.Err, "gobw fabric: host %s (this one) is not in --hosts: it coordinates and is not tested\n", me.Host)
+		} else {
+			me.Host = mine.Host
+		}
+		fmt.Fprintf(out.Err, "gobw fabric: on each other host type:\n  %s fabric --coordinator %s%s\n", c.command[0], me.Host, plain.When(c.port > 0, ":%d", c.port))
 	}
 	return coordinate(ctx, out, c, l, mine)
 }
@@ -123,15 +127,25 @@ func takePart(ctx context.Context, out output.Streams, c config, me fabric.Hello
 	return nil
 }
 
-// own is rank 0's own part beside coordinating; nil: its host is not in the list of those to test.
-func (c *config) own(me fabric.Hello) *fabric.Hello {
+// own is rank 0's own part beside coordinating; nil: its host is not in the list of those to test, by its name or one of its addresses.
+func (c *config) own(me fabric.Hello, addresses []string) *fabric.Hello {
 	if len(c.hosts) > 0 {
-		if me.Rank = fabric.RankOf(c.hosts, me.Host); me.Rank < 0 {
+		if me.Rank = fabric.RankOf(c.hosts, append([]string{me.Host}, addresses...)...); me.Rank < 0 {
 			return nil
 		}
 		me.Host = c.hosts[me.Rank]
 	}
 	return &me
+}
+
+// addresses are this host's.
+func addresses() (out []string) {
+	all, _ := net.InterfaceAddrs() // without them it is known by its name
+	for _, a := range all {
+		at, _, _ := strings.Cut(a.String(), "/")
+		out = append(out, at)
+	}
+	return out
 }
 
 // defaultPort is where rank 0 listens unless it is told; with a launcher it is one of so many ports from there on, by the job, because

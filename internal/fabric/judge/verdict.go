@@ -43,8 +43,18 @@ func gravity(f matrix.Finding) int {
 	return 10*cause + slices.Index([]matrix.Subject{matrix.Trunk, matrix.WholeOf, matrix.Sender, matrix.Receiver, matrix.Link}, f.Subject)
 }
 
-// longer is what lets a run that could not tell do so.
-const longer = "a longer --time, or longer rounds (--round)"
+// remedy is what lets a run tell that could not. More time helps where re-tests were still wanted when the most of them had run.
+func (j *Judge) remedy(wanted bool, most int) string {
+	switch {
+	case j.stage != decided:
+		return "a run to its end"
+	case j.cfg.Hosts < 3:
+		return "longer rounds (--round), a quieter network, or a third host"
+	case wanted && j.retests >= most:
+		return "a longer --time, or longer rounds (--round)"
+	}
+	return "longer rounds (--round), or a quieter network"
+}
 
 func (j *Judge) finding(s subject, t *trial) matrix.Finding {
 	f := matrix.Finding{
@@ -54,6 +64,9 @@ func (j *Judge) finding(s subject, t *trial) matrix.Finding {
 	if !math.IsInf(t.screen, 0) && !math.IsNaN(t.screen) {
 		f.Screened = math.Exp(t.screen)
 	}
+	unclear := func(why string) stats.Verdict {
+		return stats.Unknown(stats.Unclear, j.remedy(t.current() != nil, j.cfg.Retests), "%s", why)
+	}
 	switch {
 	case t.missing && t.loaded.decision == slow:
 		f.Verdict = stats.Failure(matrix.NotConnected, "", "")
@@ -61,12 +74,14 @@ func (j *Judge) finding(s subject, t *trial) matrix.Finding {
 		f.Verdict = stats.Failure(matrix.Slow, "", "")
 	case t.loaded.decision == slow && t.quiet.decision == fine:
 		f.Verdict = stats.Failure(matrix.SlowUnderLoad, "", "")
+	case len(t.loaded.x) == 0 && len(j.goodHosts(s.rail)) == 0:
+		f.Verdict = unclear("not tested again: no host is known to be good to test it with")
 	case len(t.loaded.x) == 0:
-		f.Verdict = stats.Unknown(stats.Unclear, longer, "not tested again: the run ended before, or no host is known to be good")
+		f.Verdict = unclear("not tested again: the run ended before")
 	case t.loaded.decision == slow && len(t.quiet.x) == 0:
-		f.Verdict = stats.Unknown(stats.Unclear, longer, "slow on a busy network, not tested alone: the run ended before")
+		f.Verdict = unclear("slow on a busy network, not tested alone: the run ended before")
 	default:
-		f.Verdict = stats.Unknown(stats.Unclear, longer, "its re-tests do not yet differ enough from the others")
+		f.Verdict = unclear("its re-tests do not yet differ enough from the others")
 	}
 	return f
 }
@@ -114,5 +129,6 @@ func (j *Judge) power(v *matrix.Judged) {
 	v.HostPower = 1 - math.Exp(-max(x, d))
 	if v.KnownGood == 0 {
 		v.HostPower, v.LinkPower = 0, 0
+		v.Settle = j.remedy(true, j.cfg.Retests/2)
 	}
 }

