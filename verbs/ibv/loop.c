@@ -263,7 +263,9 @@ INLINE int ends(struct cl_job *j) {
 INLINE int stream(struct cl_job *j, int64_t until, const int logs) {
 	uint32_t look = LOOK;
 	int64_t at = now();
-	if (!ends(j) && j->sends && !j->first_post)
+	if (!ends(j) && at >= until) /* a device that fills the log before the first look would never come to one */
+		return CL_RUNNING;
+	if (!j->ended && j->sends && !j->first_post)
 		j->first_post = at;
 	for (uint32_t i = 0; i < j->lane_count; i++)
 		if ((j->end = refill(j, &j->lanes[i], logs)))

@@ -313,6 +313,35 @@ func TestQuickStop(t *testing.T) {
 	}
 }
 
+// TestStampedLoopLooksAtTheClock: a stamped stream on a device that completes at once comes back when its slice is over, also where
+// its log is full before it looks at the clock for the first time.
+func TestStampedLoopLooksAtTheClock(t *testing.T) {
+	d := anyDevice(t)
+	x, y := newEndpoint(t, d, 1, verbs.QueuePairOptions{}), newEndpoint(t, d, 1, verbs.QueuePairOptions{})
+	connect(t, x, y)
+	for _, signal := range []int{1, 16, 100} {
+		j := &job.Job{CQs: []verbs.CompletionQueue{x.cq}, Stop: new(atomic.Uint32), Record: job.NewRecorder(0)}
+		j.Record.Samples, j.Record.Peak = true, true
+		j.Lanes = []job.Lane{{QP: x.qps[0], Ring: x.ring(verbs.OpWrite, 128, 32, y, 0), Window: 128, Signal: signal, Batch: 1}}
+		stop := time.AfterFunc(20*time.Second, func() { j.Stop.Store(1) }) // else one that does not come back would hang
+		r, err := job.Prepare(d, j)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := r.Run(job.Now() + 10_000_000)
+		if err != nil || p.Done || !stop.Stop() {
+			t.Errorf("signal %d: %+v, %v: want to come back before it is stopped", signal, p, err)
+		}
+		j.Stop.Store(1)
+		for !p.Done && err == nil {
+			p, err = r.Run(job.Now() + 1<<40)
+		}
+		if err = errors.Join(err, r.Close()); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // TestStampedLoop records a stream in the quick loop: as many samples as completions, also where they wait for more
 // messages than the rings hold, and a peak that is no slower than the whole.
 // waiting is how many messages' events wait in the ring of a logged job.
