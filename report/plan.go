@@ -24,12 +24,12 @@ type Plan struct {
 	MTU       int    `json:"mtu" words:"MTU %s,title"`                        // bytes
 	TxDepth   int    `json:"tx_depth" words:"tx depth %s,title" usual:"1"`
 	CQMod     int    `json:"cq_mod" of:"size"` // every how many messages one is signaled
-	PostList  int    `json:"post_list" words:"lists of %s" usual:"1"`
+	PostList  int    `json:"post_list" words:"post list %s" usual:"1"`
 
 	InlineBytes       int     `json:"inline_bytes,omitempty" words:"inline %s B,title"`
-	Immediate         bool    `json:"immediate,omitempty" words:"with immediate|without immediate"`
+	Immediate         bool    `json:"immediate,omitempty" words:"immediate data|no immediate data"`
 	Atomic            string  `json:"atomic,omitempty" words:"%s" usual:"fetch-and-add"`
-	Outstanding       int     `json:"outstanding,omitempty" words:"%s outstanding,title"` // read, atomic: requests in flight per queue pair
+	Outstanding       int     `json:"outstanding,omitempty" words:"%s outstanding,title" of:"bandwidth"` // read, atomic: requests in flight per queue pair
 	SRQ               bool    `json:"srq,omitempty" words:"shared receive queue|a receive queue each"`
 	RateLimitBitsPerS float64 `json:"rate_limit_bits_per_s,omitempty" words:"at most %s|no rate limit"`
 	GapNs             float64 `json:"gap_ns,omitempty" words:"%s pause before each message|no pause"`
@@ -54,7 +54,7 @@ type Plan struct {
 	Path    string `json:"path,omitempty" words:"%s"`
 	Node    string `json:"node,omitempty" words:"%s"` // a host, or the link between two
 	Side    string `json:"side,omitempty" words:"%s"` // "sending", "receiving", "link"
-	FanIn   int    `json:"fan_in,omitempty" words:"%s senders each"`
+	FanIn   int    `json:"fan_in,omitempty" words:"%s senders to one receiver"`
 
 	// Of the non-contiguous experiment. The bytes that the layouts in flight take follow from the cache, the layouts and the window.
 	Shape        string `json:"shape,omitempty" words:"%s"` // "gather", "scatter", "both"
@@ -62,7 +62,7 @@ type Plan struct {
 	Layout       string `json:"layout,omitempty" words:"%s"`
 	Cache        string `json:"cache,omitempty" words:"%s cache"`
 	MaxSGE       int    `json:"max_sge,omitempty" words:"lists of %s entries,title"`
-	MaxSGERead   int    `json:"max_sge_read,omitempty" words:"of READs %s entries,title"`
+	MaxSGERead   int    `json:"max_sge_read,omitempty" words:"READ lists of %s entries,title"`
 	ListBytes    string `json:"list_bytes,omitempty" words:"lists cut at %s,title"`
 	SegmentBytes int    `json:"segment_bytes,omitempty" words:"segments of %s B"` // pack-pipelined's
 	Kernel       string `json:"kernel,omitempty" words:"packed by %s,title"`
@@ -118,7 +118,7 @@ func (p Plan) Row() (table Plan, row string) {
 		row = p.Layout + plain.When(p.Strategy != "", ", %s", p.Strategy)
 		var block, blocks, stride float64
 		if n, _ := fmt.Sscanf(p.Layout, "vector:block=%g,num=%g,stride=%g", &block, &blocks, &stride); n == 3 {
-			row = fmt.Sprintf("%s x %g, stride %s, %s", plain.Bytes(block), blocks, plain.Bytes(stride), p.Strategy)
+			row = fmt.Sprintf("%g blocks of %s, stride %s, %s", blocks, plain.Bytes(block), plain.Bytes(stride), p.Strategy)
 		}
 		p.Layout, p.Strategy, p.SegmentBytes = "", "", 0
 	default:

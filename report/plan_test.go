@@ -71,10 +71,10 @@ func TestPlanInWords(t *testing.T) {
 	p := report.Plan{
 		Operation: "write", Kind: "bandwidth", Transport: "RC", Direction: "both", SizeBytes: 65536, QPs: 4, MTU: 4096, TxDepth: 128, PostList: 16, RateLimitBitsPerS: 2.5e9, Events: true,
 	}
-	if got, want := p.Title(), "write bandwidth, RC, direction both, 4 QPs, MTU 4096, tx depth 128, lists of 16, at most 2.50 Gb/s, events"; got != want {
+	if got, want := p.Title(), "write bandwidth, RC, direction both, 4 QPs, MTU 4096, tx depth 128, post list 16, at most 2.50 Gb/s, events"; got != want {
 		t.Errorf("title %q, want %q", got, want)
 	}
-	if got, want := p.String(), "write bandwidth RC 65536 B, direction both, 4 QPs, lists of 16, at most 2.50 Gb/s, events"; got != want {
+	if got, want := p.String(), "write bandwidth RC 65536 B, direction both, 4 QPs, post list 16, at most 2.50 Gb/s, events"; got != want {
 		t.Errorf("in short %q, want %q", got, want)
 	}
 	p = report.Plan{Operation: "send", Kind: "latency", Transport: "UD", Direction: "both", SizeBytes: 2, QPs: 1, MTU: 1024, TxDepth: 1, PostList: 1, GapNs: 5e6, Timestamps: "device"}

@@ -67,6 +67,9 @@ func run(ctx context.Context, tool string, args []string, out output.Streams) in
 	if err != nil && cmdline.IsCobraUsage(err) {
 		err = exit.UsageError{Err: cmdline.CommandError(err)}
 	}
+	if line := cmdline.WithoutCommand(root, args); line != "" && command == root && exit.Code(err) == exit.Usage {
+		err = exit.UsageError{Err: errors.New(line)}
+	}
 	if meant, code := cmdline.SingleDash(command, args), exit.Code(err); meant != "" && (code == exit.Usage || code == exit.Setup) {
 		err = exit.UsageError{Err: errors.New(meant)}
 	}

@@ -59,6 +59,9 @@ func (d Disturbance) Plus(e Disturbance) Disturbance {
 	}
 }
 
+// RealtimeSeconds is the longest run with realtime priority that the kernel does not pause: it keeps 5 % of each second for others.
+const RealtimeSeconds = 0.9
+
 // Thresholds of the verdicts, in the units their names say.
 const (
 	shortSeconds     = 0.010 // below, one scheduling slice decides the figure
@@ -68,7 +71,6 @@ const (
 	stealRelative    = 0.01
 	waitedRelative   = 0.02 // below, it is this process's own housekeeping: some hundred times a second for a few us
 	waitedLeast      = time.Millisecond
-	realtimeSeconds  = 0.9 // a longer run with realtime priority is paused by the kernel, which keeps 5 % of each second for others
 	clockRelative    = 0.05
 )
 
@@ -124,7 +126,7 @@ func (c Conditions) Warnings() []string {
 		}
 		if disturbed {
 			length := " -D 500ms" + plain.When(c.Count > 0, " in place of -n") + " --runs 21"
-			remedy := plain.When(c.Realtime || c.Seconds > realtimeSeconds, "%s", length) + plain.When(!c.Realtime, " "+plain.Realtime)
+			remedy := plain.When(c.Realtime || c.Seconds > RealtimeSeconds, "%s", length) + plain.When(!c.Realtime, " "+plain.Realtime)
 			add(Others, "other programs took %.0f %% of the measuring CPU; try%s", 100*waited/watched, remedy)
 		}
 	}

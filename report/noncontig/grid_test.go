@@ -194,7 +194,7 @@ func TestNoncontigNoDifference(t *testing.T) {
 		return n
 	}
 	for spread, want := range map[float64]string{
-		0.005: "gather (G-WR), 4 KiB messages, stride 2x: no crossover seen; gather-write and pack are the same at 64 B, 128 B", 0.3: "cannot tell: 2 of 2 rows; for half of them try --runs 177",
+		0.005: "gather (G-WR), 4 KiB messages, stride 2x: no crossover seen; gather-write and pack are the same at 64 B, 128 B", 0.3: "cannot tell: 2 of 2 rows; try --runs 177 (enough for about half of them)",
 	} {
 		n := grid(spread)
 		for _, c := range n.Cells {
@@ -213,7 +213,7 @@ func TestNoncontigFewRounds(t *testing.T) {
 	for _, rounds := range []int{1, 4} {
 		n := knownCosts(0.01, rounds)
 		n.Analyze()
-		want := "cannot tell: 14 of 14 rows; for half of them try --runs 20"
+		want := "cannot tell: 14 of 14 rows; try --runs 20 (enough for about half of them)"
 		if n.Summary[0] != want {
 			t.Errorf("%d rounds: %q, want %q", rounds, n.Summary[0], want)
 		}

@@ -3,6 +3,7 @@ package noncontig
 import (
 	"cmp"
 	"slices"
+	"strings"
 
 	"github.com/gobw/gobw/report/stats"
 )
@@ -54,6 +55,7 @@ func (n *Grid) verdicts() {
 		effects[i] = j.Goodput
 	}
 	for i, v := range stats.Conclude(effects, stats.Margins{}) {
+		v.Settle = strings.Replace(v.Settle, "--pairs", "--runs", 1) // a run is a pair of each two strategies
 		all[i].Verdict = v
 		if all[i].Goodput.Finite(); v.Cause != stats.NotFinite {
 			all[i].Speedup = 1 + all[i].Goodput.Change

@@ -22,7 +22,7 @@ func (n *Grid) summary() []string {
 			by[c.Question.Word] = append(by[c.Question.Word], c)
 		}
 		for _, c := range by[stats.CannotTell] {
-			remedy := strings.ReplaceAll(c.Question.Settle, "--pairs", "--runs")
+			remedy := c.Question.Settle
 			switch {
 			case c.Question.Goodput.N < n.Setup.Runs: // interrupted
 				remedy = ""
@@ -38,7 +38,7 @@ func (n *Grid) summary() []string {
 	if len(settle) > 0 { // "--runs 420" behind "--runs 8"
 		slices.SortFunc(settle, func(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), strings.Compare(a, b)) })
 		middle := settle[len(settle)/2]
-		out = append(out, fmt.Sprintf("cannot tell: %d of %s", len(settle), plain.Plural(rows, "row"))+plain.When(middle != "", "; for half of them try %s", middle))
+		out = append(out, fmt.Sprintf("cannot tell: %d of %s", len(settle), plain.Plural(rows, "row"))+plain.When(middle != "", "; try %s", middle)+plain.When(strings.HasPrefix(middle, "--"), " (enough for about half of them)"))
 	}
 	if text := n.disturbed(); text != "" {
 		out = append(out, text)
@@ -92,11 +92,15 @@ func at(cells []Cell) string {
 	return "at " + strings.Join(plain.Each(cells, func(c Cell) string { return c.name() }), ", ")
 }
 
-// mostInWords is the largest ratio and, of several cells, where it is: "2.1× at 64 B".
+// mostInWords is the largest ratio and, of several cells, where it is: "by up to 2.1× (at 64 B)".
 func mostInWords(cells []Cell) string {
 	best := slices.MaxFunc(cells, func(a, b Cell) int {
 		return cmp.Compare(math.Abs(math.Log(a.Question.Speedup)), math.Abs(math.Log(b.Question.Speedup)))
 	})
 	times := best.Question.Speedup
-	return fmt.Sprintf("%.2g×", max(times, 1/times)) + plain.When(len(cells) > 1, " at %s", best.name())
+	by := fmt.Sprintf("%.2g×", max(times, 1/times))
+	if len(cells) == 1 {
+		return "by " + by
+	}
+	return fmt.Sprintf("by up to %s (at %s)", by, best.name())
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/gobw/gobw/report"
+	"github.com/gobw/gobw/report/figure"
 	"github.com/gobw/gobw/report/plain"
 	"github.com/gobw/gobw/report/qualify"
 	"github.com/gobw/gobw/report/stats"
@@ -47,9 +48,31 @@ func outcomes(q *qualify.Qualification) table {
 		if len(g.Notes) == len(q.Tests) {
 			names = "all tests"
 		}
-		g.Notes = []string{"disturbed: " + names + "; try " + plain.Realtime}
+		g.Notes = []string{"disturbed: " + names + plain.When(calmer(q) != "", "; try %s", calmer(q))}
 	}
 	return g
+}
+
+// calmer is what to try about tests that were disturbed; with real-time priority it is runs so short that the kernel does not pause
+// them; empty where nothing is left.
+func calmer(q *qualify.Qualification) string {
+	longest, here, there := 0.0, true, true
+	for i := range q.Tests {
+		if t := &q.Tests[i]; t.Disturbed() {
+			for _, r := range t.Document.Measured() {
+				longest = max(longest, r.Seconds)
+			}
+			here = here && t.Document.Client.Priority == "realtime"
+			there = there && (t.Document.Server == nil || t.Document.Server.Priority == "realtime")
+		}
+	}
+	switch {
+	case !here:
+		return plain.Realtime
+	case !there:
+		return "'gobw serve --priority realtime' at the other end"
+	}
+	return plain.When(longest > figure.RealtimeSeconds, "--scale %.1g (the kernel pauses longer tests once a second)", 0.5/longest)
 }
 
 // shown is an outcome as people read it: what is not well in capitals.

@@ -247,9 +247,14 @@ func noted(title string, g figure.Group, of figure.Figure, columns []column) tab
 				all = append(all, note{kind: kind, text: text})
 			}
 			n := &all[at]
-			if severity(text) > severity(n.text) {
-				n.text = text
+			worst, less := n.text, text
+			if severity(less) > severity(worst) {
+				worst, less = less, worst
 			}
+			if _, remedy, has := strings.Cut(less, "; try "); has && !strings.Contains(worst, "; ") { // of a row that has no better one
+				worst += "; try " + remedy
+			}
+			n.text = worst
 			if n.last != row {
 				n.rows, n.last = n.rows+1, row
 			}

@@ -30,7 +30,7 @@ func FlagError(c *cobra.Command, err error) error {
 	text := err.Error()
 	unknown := func(flag string) string {
 		if strings.Contains(c.Use, " '") && testWith(c, strings.TrimLeft(flag, "-"), plan.Operations()...) != nil {
-			test := append([]string{"write HOST"}, c.Flags().Args()...) // those before the flag
+			test := append([]string{"write" + plain.When(flag != "--loopback", " HOST")}, c.Flags().Args()...) // those before the flag
 			if len(test) > 1 && !strings.Contains(test[len(test)-1], " ") {
 				test = []string{strings.Join(test[1:], " ")}
 			}

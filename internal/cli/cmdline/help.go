@@ -101,8 +101,8 @@ func briefHelp(c *cobra.Command) string {
 		text += strings.Join(examples[:min(len(examples), briefExamples)], "\n") + "\n\n"
 	}
 	if c.HasAvailableSubCommands() {
-		groups := plain.Each(c.Groups(), func(g *cobra.Group) string {
-			return fmt.Sprintf("%-9s %s\n", g.Title, strings.Join(namesIn(c, g.ID), " "))
+		groups := plain.Each(append(c.Groups(), &cobra.Group{Title: "Commands:"}), func(g *cobra.Group) string {
+			return plain.When(len(namesIn(c, g.ID)) > 0, "%-9s %s\n", g.Title, strings.Join(namesIn(c, g.ID), " "))
 		})
 		return text + strings.Join(groups, "") + fmt.Sprintf("\n'%s COMMAND -h' shows the flags of a command, --help all flags.\n", c.CommandPath())
 	}
@@ -113,8 +113,8 @@ func briefHelp(c *cobra.Command) string {
 			flags = append(flags, f)
 		}
 	})
-	last := fmt.Sprintf("\n'%s --help' shows all flags.\n", c.CommandPath())
-	for ; ; flags = flags[:len(flags)-1] { // as many as there is room for
+	for all := len(flags); ; flags = flags[:len(flags)-1] { // as many as there is room for
+		last := fmt.Sprintf("\n'%s --help' %s.\n", c.CommandPath(), map[bool]string{true: "says more", false: "shows all flags"}[len(flags) == all && len(wanted) == 0])
 		fs := pflag.NewFlagSet("", pflag.ContinueOnError)
 		fs.SortFlags = false
 		for _, f := range flags {

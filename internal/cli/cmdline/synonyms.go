@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/gobw/gobw/internal/plan"
 	"github.com/gobw/gobw/report/plain"
 )
 
@@ -29,6 +30,7 @@ var synonyms = map[string]string{ //nolint:gochecknoglobals // a constant table
 	"junit": "--save FILE.xml", "markdown": "--save FILE.md", "export-markdown": "--save FILE.md", "openmetrics": "--save FILE.prom", "plot": "--save FILE.html",
 	"latex": "--save FILE.tex", "pictures": "--save FILE.html", "interval": "--save FILE.html", "percentiles": "--save FILE.json", "histogram": "--save FILE.html",
 	"threshold": "--expect", "fail-on": "--expect", "min-bw": "--expect", "within": "--expect", "baseline": "--expect", "host": "HOST", "client": "HOST", "peer": "HOST", "server": "HOST",
+	"bs": "--size --blocks", "blocksize": "--size --blocks", "runtime": "--duration --time", "iodepth": "--tx-depth", "numjobs": "--threads", "filename": "--device", "loops": "--runs --pairs",
 	"plan": "PLAN", "config": "PLAN", "verbose": "--save FILE.json", "v": "--save FILE.json",
 }
 
@@ -49,6 +51,9 @@ var gone = map[string]string{ //nolint:gochecknoglobals // a constant table
 	"dips fix":           "dips changes the size only; 'gobw search best' has it",
 	"gobw v":             "type 'gobw version'",
 	"golat v":            "type 'golat version'",
+	"rw":                 "the command is the operation: gobw write HOST, or gobw read HOST",
+	"readwrite":          "the command is the operation: gobw write HOST, or gobw read HOST",
+	"ioengine":           "leave it out",
 	"custom":             "give --hosts with the hosts to test; --pattern pairs them",
 	"fabric rank":        "set RANK and WORLD_SIZE, or give --coordinator",
 	"fabric ranks":       "set WORLD_SIZE, for a Kubernetes Job or PMIx GOBW_RANKS",
@@ -107,6 +112,9 @@ func synonym(c *cobra.Command, name string) string {
 			}
 			return "; type " + flag
 		}
+		if advice := gone[flag[2:]]; advice != "" {
+			return "; " + advice
+		}
 	}
 	return ""
 }
@@ -129,4 +137,53 @@ func otherWord(program, word string) string {
 		line = program + " " + line
 	}
 	return line
+}
+
+// iperf are the flags of iperf3 in our words, with "=" where a value follows; alone: they have no place here.
+var iperf = map[string]string{ //nolint:gochecknoglobals // a constant table
+	"t": "-D=", "time": "-D=", "P": "-q=", "parallel": "-q=", "l": "-s=", "length": "-s=", "b": "--rate=", "bitrate": "--rate=", "p": "-p=", "port": "-p=", "B": "--source=", "bind": "--source=",
+	"R": "--reversed", "reverse": "--reversed", "bidir": "-b", "J": "--format json", "json": "--format json", "i": "=", "interval": "=", "w": "=", "window": "=", "O": "=", "omit": "=",
+	"C": "=", "M": "=", "n": "=", "f": "=", "u": "", "udp": "", "V": "", "verbose": "", "4": "", "6": "", "Z": "", "N": "",
+}
+
+// WithoutCommand says what to type for a line that begins with a flag: iperf3's "-c HOST -t 10" and "-s", or flags of a test before
+// any command; empty where it is neither.
+func WithoutCommand(root *cobra.Command, args []string) string {
+	if len(args) == 0 || !strings.HasPrefix(args[0], "-") || slices.ContainsFunc(args, func(word string) bool { return strings.Contains(word, " ") }) {
+		return ""
+	}
+	tool, host, line, serves := root.Name(), "", "", false
+	value := func(i int) string {
+		if i+1 < len(args) && !strings.HasPrefix(args[i+1], "-") {
+			return args[i+1]
+		}
+		return ""
+	}
+	for i := 0; i < len(args); i++ {
+		name, given, has := strings.Cut(strings.TrimLeft(args[i], "-"), "=")
+		flag, wants := strings.CutSuffix(iperf[name], "=")
+		client := name == "c" || name == "client"
+		if (wants || client) && !has && value(i) != "" {
+			given = value(i)
+			i++
+		}
+		switch {
+		case client && !slices.Contains([]string{"", "RC", "UC", "UD"}, given):
+			host = given
+		case name == "server" || name == "s" && value(i) == "":
+			serves = true
+		case flag != "" && (tool == "gobw" || !slices.Contains([]string{"-q", "--rate", "--reversed", "-b"}, flag)):
+			line += strings.TrimSuffix(" "+flag+" "+given, " ")
+		}
+	}
+	first, _, _ := strings.Cut(strings.TrimLeft(args[0], "-"), "=")
+	switch {
+	case host != "":
+		return fmt.Sprintf("the command comes first; type '%s %s %s%s'", tool, map[string]string{"gobw": "write", "golat": "send"}[tool], host, line)
+	case serves:
+		return fmt.Sprintf("the command comes first; type '%s serve%s'", tool, line)
+	case testWith(root, first, plan.Write) != nil:
+		return fmt.Sprintf("the command comes first; type '%s write %s'", tool, plain.JoinWords(args))
+	}
+	return ""
 }

@@ -76,10 +76,11 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 			return run(cmd.Context(), out, tool, d, host, format)
 		},
 	}
-	cmd.Flags().StringVar(&format, "format", "text", "print as `FORMAT`: text or json")
-	cmdline.Group(cmd.Flags(), "Output")
+	cmd.Flags().SortFlags = false
 	device.Bind(cmd.Flags())
 	peer.Bind(cmd.Flags())
+	cmd.Flags().StringVar(&format, "format", "text", "print as `FORMAT`: text or json")
+	cmdline.Group(cmd.Flags(), "Output")
 	cmdline.GroupFlags(cmd)
 	cmdline.Brief(cmd, "format", "device", "ib-port", "gid-index", "loopback", "port", "token-file")
 	return cmd

@@ -85,7 +85,11 @@ func (r *Result) finish(s *engine.Search, m *meter, failed error) {
 			how = fmt.Sprintf("%.3g %s a message", f.Events, f.Counter)
 		}
 		how += fmt.Sprintf(" compared with %s, in %d pairs", s.Space.Text(f.Good, f.Bad), f.Pairs.N) + plain.When(f.Until > 0, "; at %d bytes the bandwidth is normal again", f.Until)
-		r.Findings = append(r.Findings, finding{What: f.Rule.String(), How: how, Command: m.command(f.Bad), Beside: m.command(f.Good), Perftest: m.perftest(f.Bad), program: m.program(f.Bad)})
+		what := f.Rule.String()
+		if f.Until > 0 { // of dips
+			what = fmt.Sprintf("sizes %d to %d", f.Bad[0], f.Until-1)
+		}
+		r.Findings = append(r.Findings, finding{What: what, How: how, Command: m.command(f.Bad), Beside: m.command(f.Good), Perftest: m.perftest(f.Bad), program: m.program(f.Bad)})
 	}
 	failures := map[string]int{}
 	for _, step := range r.Steps {
@@ -110,7 +114,7 @@ func (r *Result) best(b *engine.BestSettings, m *meter) {
 	r.Commands = slices.DeleteFunc([]string{m.command(b.At), m.perftest(b.At)}, func(c string) bool { return c == "" })
 	r.Gives, r.Settings = "", nil
 	if b.Value > 0 {
-		against := "; no other setting is significantly better"
+		against := plain.When(r.Complete, "; no other setting is significantly better")
 		if b.Gain.N > 0 {
 			against = fmt.Sprintf(", %s against the defaults in %s", change(b.Gain), plain.Plural(b.Gain.N, "pair"))
 		}

@@ -83,7 +83,7 @@ func NewCommand(tool string, kind plan.Kind, out output.Streams) *cobra.Command 
 	}
 	const group = "questions"
 	root.AddGroup(&cobra.Group{ID: group, Title: "Questions:"})
-	root.AddCommand(newQuestion(tool, best, "Find the fastest settings; of equally fast values the smallest", kind, out))
+	root.AddCommand(newQuestion(tool, best, "Find the fastest settings, and prefer small values", kind, out))
 	root.AddCommand(newQuestion(tool, dips, "Find sizes that are slower than their neighbours", kind, out))
 	if kind == plan.Bandwidth {
 		root.AddCommand(newQuestion(tool, anomalies, "Find combinations of settings that are slow", kind, out))
@@ -111,8 +111,12 @@ func newQuestion(tool, question, short string, kind plan.Kind, out output.Stream
 			func(ctx context.Context, c config) error { return run(ctx, out, c) },
 		),
 	}
+	some, one := "qp,tx-depth", "qp=4"
+	if kind == plan.Latency {
+		some, one = "inline,tx-depth", "inline=0"
+	}
 	cmd.Example = map[string]string{
-		best:      "  " + tool + " search best 'write alpha -s 4K'\n  " + tool + " search best 'write --loopback' --only qp,tx-depth",
+		best:      "  " + tool + " search best 'send alpha -s 4K'\n  " + tool + " search best 'send --loopback' --only " + some,
 		dips:      "  " + tool + " search dips 'read alpha' --size 2:8M",
 		anomalies: "  " + tool + " search anomalies alpha --time 30m --save nic.json\n  " + tool + " search anomalies 'write --loopback' --time 2m --fix connection=RC",
 	}[question]
@@ -124,15 +128,15 @@ func newQuestion(tool, question, short string, kind plan.Kind, out output.Stream
 	cmdline.Parsed(fs, &f.wrong, &f.testTime, "test-time", "", "100ms", "measure each test for `TIME`", plan.ParseTime)
 	switch question {
 	case dips:
-		cmdline.Parsed(fs, &f.wrong, &f.Sizes, "size", "s", "2:8M", "smallest and largest `SIZE`", parseSizes)
+		cmdline.Parsed(fs, &f.wrong, &f.Sizes, "size", "s", "2:8M", "smallest and largest size: `FROM:TO`", parseSizes)
 	default:
-		fs.StringSliceVar(&f.Only, "only", nil, "try only these `SETTINGS`: qp,tx-depth")
-		fs.StringArrayVar(&f.fix, "fix", nil, "keep this `SETTING`: qp=4; may be repeated")
+		fs.StringSliceVar(&f.Only, "only", nil, "try only these `SETTINGS`: "+some)
+		fs.StringArrayVar(&f.fix, "fix", nil, "keep this `SETTING`: "+one+"; may be repeated")
 	}
 	if question == best && kind == plan.Bandwidth {
 		fs.StringVar(&f.By, "by", byRate, "search for `GOAL`: rate (most messages a second), cpu (least CPU time per message)")
 	}
-	cmdline.Parsed(fs, &f.wrong, &f.Seed, "seed", "", "", "choose the random points of this `SEED` again", parseSeed)
+	cmdline.Parsed(fs, &f.wrong, &f.Seed, "seed", "", "", "repeat the random choices of an earlier search: it printed its `SEED`", parseSeed)
 	f.output.Bind(fs, formats())
 	f.output.Resumable(fs, "continue the search in the --save file")
 	if question != best {

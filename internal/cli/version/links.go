@@ -23,8 +23,12 @@ func installLinks(out output.Streams, dir string) error {
 
 // link makes or renews one link per tool.
 func link(out output.Streams, self, dir string) error {
+	_, before := os.Stat(dir)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return exit.SetupError{Err: err}
+	}
+	if before != nil {
+		fmt.Fprintf(out.Err, "made the directory %s\n", dir)
 	}
 	var errs []error
 	for _, t := range perftestcli.Tools() {
