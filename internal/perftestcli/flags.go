@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -33,6 +34,15 @@ type perftestFlag struct {
 	noun      string      // stock's, of a range
 	fault     string      // stock's first line where it refuses the value
 	stock     string      // stock's first line where it refuses the option
+	list      *list       // how many of something are posted at once
+}
+
+// list is an option that posts several requests at once, as both ends know it.
+type list struct {
+	number *int
+	label  string // of the header
+	noun   string // stock's, where -n is no multiple of it
+	sends  bool   // the title names it, too, and without -Q it decides how often a completion is asked for
 }
 
 // StockError is a fault that stock perftest words, too: scripts look for its line.
@@ -208,9 +218,12 @@ func flags(v *Invocation) []perftestFlag {
 		},
 		{
 			head: "-l, --post_list=N", help: "messages per post, a divisor of -n (1)", kind: bw, elsewhere: Ignored, only: "1", set: integer(&p.PostList, 1, 15000),
-			stock: "Post list is supported in BW tests only",
+			stock: "Post list is supported in BW tests only", list: &list{&p.PostList, "Post List", "post list", true},
 		},
-		{head: "--recv_post_list=N", help: "receives per post (1)", kind: bw, verbs: "sw", elsewhere: Ignored, only: "1", set: integer(&p.RecvList, 1, 16384)},
+		{
+			head: "--recv_post_list=N", help: "receives per post (1)", kind: bw, verbs: "sw", elsewhere: Ignored, only: "1", set: integer(&p.RecvList, 1, 16384),
+			list: &list{&p.RecvList, "Recv Post List", "receive post list", false},
+		},
 		{
 			head: "-I, --inline_size=BYTES", help: "messages up to this size travel in the request itself (" + inline + ")", verbs: "sw",
 			set: integer(&p.InlineBytes, 0, 1024), noun: "Max inline", stock: " Inline feature not available on READ/Atomic verbs",
@@ -322,6 +335,11 @@ func flags(v *Invocation) []perftestFlag {
 		f.long, f.value = name[2:], takes != ""
 	}
 	return list
+}
+
+// lists are the options that are given and post several requests at once.
+func (v *Invocation) lists() []perftestFlag {
+	return slices.DeleteFunc(flags(v), func(f perftestFlag) bool { return f.list == nil || *f.list.number < 2 })
 }
 
 // absent are the options that are refused by name, and those of perftest's raw Ethernet tools, which stock takes in every tool.

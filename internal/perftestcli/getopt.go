@@ -15,6 +15,14 @@ func (f perftestFlag) String() string {
 	return fmt.Sprintf("-%c (--%s)", f.short, f.long)
 }
 
+// briefly is the letter, or the name where there is none.
+func (f perftestFlag) briefly() string {
+	if f.short == 0 {
+		return "--" + f.long
+	}
+	return "-" + string(f.short)
+}
+
 // given is one option on a command line.
 type given struct {
 	*perftestFlag

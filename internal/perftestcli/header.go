@@ -28,12 +28,15 @@ type Facts struct {
 
 // title is the words before "Test".
 func title(p *plan.Settled) []string {
-	words, s := slices.Clone(p.Row().Perftest.Title), p.Spec()
+	s := p.Spec()
+	words, v := slices.Clone(p.Row().Perftest.Title), Invocation{Plan: s}
 	if s.Bidirectional {
 		words = append(words, "Bidirectional")
 	}
-	if s.PostList > 1 {
-		words = append(words, "Post List")
+	for _, f := range v.lists() {
+		if f.list.sends {
+			words = append(words, f.list.label)
+		}
 	}
 	measure := "BW"
 	if s.Kind == plan.Latency {
@@ -108,7 +111,7 @@ func (f *Facts) lines(v *Invocation) []line {
 	tx, rx := f.Plan.Shown()
 	bandwidth, modern := p.Kind == plan.Bandwidth, v.Style() == Modern
 	channel := fmt.Sprintf("%s_comp%d", f.Device.Name, p.Vector)
-	return []line{
+	head := []line{
 		{is: p.Events, asText: "Test with events. Using " + channel, key: "Test with events", value: "Using_" + channel},
 		{is: p.Multicast, asText: "MultiCast runs on UD!", key: "MultiCast_runs", value: "on_UD"},
 		{is: true, label: "Dual-port", value: onOff(p.DualPort)},
@@ -122,8 +125,11 @@ func (f *Facts) lines(v *Invocation) []line {
 		{is: true, label: "ibv_wr* API", value: onOff(f.PostAPI == verbs.PostWR)},
 		{is: modern, label: "Using Enhanced Reorder      ", key: noKey, value: "OFF", beside: true},
 		{is: tx, label: "TX depth", value: d.Tx},
-		{is: p.PostList > 1, label: "Post List", value: p.PostList},
-		{is: p.RecvList > 1, label: "Recv Post List", value: p.RecvList},
+	}
+	for _, f := range (&Invocation{Plan: p}).lists() {
+		head = append(head, line{is: true, label: f.list.label, value: *f.list.number})
+	}
+	return append(head, []line{
 		{is: rx, label: "RX depth", value: d.Rx},
 		{is: bandwidth, label: "CQ Moderation", value: d.CQMod},
 		{is: bandwidth && modern, label: "CQE Poll Batch", key: noKey, value: either(v.polls, "Dynamic", "16")},
@@ -139,5 +145,5 @@ func (f *Facts) lines(v *Invocation) []line {
 		{is: true, label: "Data ex. method", value: either(v.ControlCM, "rdma_cm", "Ethernet")},
 		{is: p.TOS != nil, asText: fmt.Sprintf(" \tTOS    : %d", orZero(p.TOS)), key: "TOS", value: orZero(p.TOS), beside: true},
 		{is: modern && f.NUMANode >= 0, label: "NUMA node", key: noKey, value: f.NUMANode},
-	}
+	}...)
 }

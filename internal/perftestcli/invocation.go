@@ -108,9 +108,7 @@ func Parse(tool Tool, args []string) (Invocation, error) {
 			errs = append(errs, fmt.Errorf("%s: %w", g, err))
 		}
 		if repeated == "" && slices.ContainsFunc(found[:i], func(other given) bool { return other.perftestFlag == g.perftestFlag }) {
-			if repeated = g.long; g.short != 0 {
-				repeated = "-" + string(g.short)
-			}
+			repeated = strings.TrimPrefix(g.briefly(), "--")
 		}
 		if g.classic {
 			classic = cmp.Or(classic, g.long)
@@ -229,10 +227,11 @@ func (v *Invocation) settle() []error {
 		p.Sizes = []int{plan.DefaultBytes(row, p.Kind)}
 	}
 	stock(p.Margin > 0 && p.Duration <= 2*p.Margin, "please check that DURATION > 2*MARGIN", "-D %v: want more than two margins (-f) of %v", p.Duration, p.Margin)
-	stock(p.Iterations > 0 && p.PostList > 1 && p.Iterations%uint64(p.PostList) != 0, "Number of iterations must be a multiple of post list size",
-		"-n %d is no multiple of -l %d", p.Iterations, p.PostList)
-	stock(p.Iterations > 0 && p.RecvList > 1 && row.NeedsReceive() && p.Iterations%uint64(p.RecvList) != 0, "Number of iterations must be a multiple of receive post list size",
-		"-n %d is no multiple of --recv_post_list %d", p.Iterations, p.RecvList)
+	for _, f := range v.lists() {
+		n := *f.list.number
+		applies := f.verbs == "" || row.NeedsReceive()
+		stock(applies && p.Iterations%uint64(n) != 0, "Number of iterations must be a multiple of "+f.list.noun+" size", "-n %d is no multiple of %s %d", p.Iterations, f.briefly(), n)
+	}
 	if len(wrong.Faults) > 0 {
 		return wrong.Faults
 	}
@@ -271,8 +270,8 @@ func (v *Invocation) settle() []error {
 	}
 	if v.warmUp {
 		p.Warmup = uint64(settled.Depths().Tx)
-		if p.PostList > 1 {
-			p.Warmup = uint64(p.PostList)
+		if list := p.WholeBatches(1); list > 1 {
+			p.Warmup = list
 		}
 	}
 	return wrong.Faults
@@ -285,8 +284,10 @@ func (v *Invocation) noteRemarks(row plan.Row) {
 	if p.CQMod > 1 && p.LargestSize() > moderatedBytes && p.Transport != verbs.UD && !p.AllSizes && !p.Events {
 		v.Remarks += dashes + "Warning: Large message requested and CQ moderation enabled\nWarning: It can lead to inaccurate results\n"
 	}
-	if p.PostList > 1 && p.CQMod == 0 {
-		v.Remarks += dashes + "Post List requested - CQ moderation will be the size of the post list\n"
+	for _, f := range v.lists() {
+		if f.list.sends && p.CQMod == 0 {
+			v.Remarks += dashes + f.list.label + " requested - CQ moderation will be the size of the " + f.list.noun + "\n"
+		}
 	}
 	if v.Style() == Classic {
 		return

@@ -22,7 +22,7 @@ const (
 // fillDepths chooses what the spec left open of its send queues.
 func (s *Settled) fillDepths() {
 	p := &s.spec
-	p.PostList = max(p.PostList, 1)
+	p.PostList = p.batch()
 	if s.point != nil { // its rings hold one message after the other
 		p.PostList = 1
 	}
@@ -33,7 +33,7 @@ func (s *Settled) fillDepths() {
 	if p.Kind == Latency {
 		p.TxDepth = s.latencyDepth()
 	}
-	p.TxDepth = max(p.TxDepth, p.PostList)
+	p.TxDepth = max(p.TxDepth, p.batch())
 }
 
 // checkDepths refuses depths and lists that do not fit each other, or the operation.
@@ -54,12 +54,15 @@ func (s *Settled) checkDepths(wrong *Faults) {
 		wrong.Add("--rx-depth (-r) %d: %d queue pairs share the receives (--srq): want at least one each", n, p.QPs)
 	}
 	wrong.If(p.PostList > p.TxDepth, "--post-list (-l) %d: want 1 to %d, the tx depth", p.PostList, p.TxDepth)
-	wrong.If(p.Iterations != p.WholePosts(p.Iterations), "--iters (-n) %d is not a multiple of --post-list (-l) %d", p.Iterations, p.PostList)
+	wrong.If(p.Iterations != p.WholeBatches(p.Iterations), "--iters (-n) %d is not a multiple of --post-list (-l) %d", p.Iterations, p.PostList)
 	wrong.If(p.PostList > 1 && p.Kind == Latency, "--post-list (-l) %d: a latency test posts message by message", p.PostList)
 }
 
-// WholePosts is the least number of messages from n on that is handed over in whole posts.
-func (s *Spec) WholePosts(n uint64) uint64 { return align(n, uint64(max(s.PostList, 1))) }
+// batch is how many messages are posted at once.
+func (s *Spec) batch() int { return max(s.PostList, 1) }
+
+// WholeBatches is the least number of messages from n on that is posted in whole batches.
+func (s *Spec) WholeBatches(n uint64) uint64 { return align(n, uint64(s.batch())) }
 
 // Depths are what a row of perftest's header shows: the rules' values for a test, before they are fitted to a window.
 type Depths struct{ Tx, Rx, CQMod int }
@@ -98,7 +101,7 @@ type Lane struct {
 
 // Lane is what a round of a size does on each queue pair. count is the round's own, as of a warm-up; 0: the test's.
 func (s *Settled) Lane(size int, count uint64) Lane {
-	l := Lane{Window: s.window(count), Batch: max(s.spec.PostList, 1), Count: count}
+	l := Lane{Window: s.window(count), Batch: s.spec.batch(), Count: count}
 	if count == 0 {
 		l.Count, l.Duration = s.spec.Iterations, s.spec.Duration
 	}
@@ -131,8 +134,8 @@ func (s *Settled) moderation(size int) int {
 	switch {
 	case p.CQMod != 0:
 		return p.CQMod
-	case p.PostList > 1:
-		return p.PostList
+	case p.batch() > 1:
+		return p.batch()
 	case size > smallForModeration && p.Transport != verbs.UD && !p.AllSizes && !p.Events:
 		return 1
 	default:

@@ -230,7 +230,7 @@ func (s *Settled) fillLength() {
 	case largest <= 1<<16:
 		p.Iterations = 10000 // enough for p99.9
 	}
-	p.Iterations = p.WholePosts(p.Iterations)
+	p.Iterations = p.WholeBatches(p.Iterations)
 }
 
 // DefaultIterations is how many messages perftest sends where it is not told.

@@ -8,9 +8,12 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/gobw/gobw/internal/plan"
 )
 
 // stranger is a row of the table of costs: what a connection does, and how many do it at once.
@@ -195,7 +198,11 @@ func plans() map[string]string {
 			}
 		}
 	}
-	for _, field := range []string{"iterations", "duration_ns", "margin_ns", "warmup", "runs", "qps", "threads", "rails", "tx_depth", "rx_depth", "cq_mod", "post_list", "burst", "gap_ns", "pkey_index"} {
+	for spec, i := reflect.TypeFor[plan.Spec](), 0; i < spec.NumField(); i++ {
+		field, _, _ := strings.Cut(spec.Field(i).Tag.Get("json"), ",")
+		if kind := spec.Field(i).Type.Kind(); kind < reflect.Int || kind > reflect.Uint64 { // no number
+			continue
+		}
 		for _, v := range []string{"-9223372036854775808", "0", "1048576", "9223372036854775807", "1e400"} {
 			all[field+" "+v] = fmt.Sprintf(`"operation":"write",%q:%s`, field, v)
 		}

@@ -21,10 +21,8 @@ var ours = map[string]string{ //nolint:gochecknoglobals // a constant table
 	"rate_limit": "give --rate 10G", "rate_units": "--rate names its unit", "output": "give --save FILE.json, or --format json",
 	"report-both": "--format json has both directions", "perform_warm_up": "give --warmup N", "data_validation": "give --verify=all",
 	"pin_cores": "give --cpu N", "margin": "not needed: --warmup steady (the default) does not count the start", "report-counters": "--format json has the counters of both ends",
-	"limit_bw": "give --expect 'bw >= 10 Gb/s'", "limit_msgrate": "give --expect 'msgrate >= 2M'", "report_gbits": "leave it out: the table is in Gb/s", "qp": "a latency test has one queue pair; for more: gobw write HOST -q 4",
+	"limit_bw": "give --expect 'bw >= 10 Gb/s'", "limit_msgrate": "give --expect 'msgrate >= 2M'", "report_gbits": "leave it out: the table is in Gb/s",
 	"size": "an atomic always has 8 bytes", "mcg": "gobw has no multicast", "MGID": "gobw has no multicast",
-	"bidirectional":  "a latency test is not bidirectional; for bandwidth: gobw write HOST -b",
-	"post_list":      "a latency test posts one message at a time; for more: gobw write HOST -l 4",
 	"run_infinitely": "give --duration (-D)", "noPeak": "leave it out: only perftest's text needs it", "dualport": "give --device (-d) A,B", "comm_rdma_cm": "leave it out: gobw and golat connect by TCP first",
 	"com_rdma_cm": "leave it out: gobw and golat connect by TCP first", "tos": "give --tclass N: -T 3 is --tclass 3", "mr_per_qp": "leave it out: the buffers are one region",
 	"use_old_post_send": "give --post-api post_send", "CPU-freq": "nothing is to do: leave it out",
@@ -42,7 +40,11 @@ func perftestFlag(c *cobra.Command, name string) string {
 	if tool == "" || command != "" && !slices.Contains(plan.Operations(), plan.Operation(command)) { // it measures nothing that perftest does
 		return ""
 	}
-	if program == "golat" && (long == "dualport" || len(name) == 1 && strings.HasSuffix(tool, "_bw") && long != "bidirectional") {
+	own := func(f plan.Field) bool { return f.Name == strings.ReplaceAll(long, "_", "-") && f.Of == plan.Bandwidth }
+	if i := slices.IndexFunc(plan.Fields(), own); i >= 0 && program == "golat" {
+		return "; a latency test does not have it, but a bandwidth test: gobw write HOST -" + plan.Fields()[i].Letter
+	}
+	if program == "golat" && (long == "dualport" || len(name) == 1 && strings.HasSuffix(tool, "_bw")) {
 		return "; it is of bandwidth tests: leave it out"
 	}
 	if t, _ := perftestcli.ToolNamed(tool); t.Operation != plan.Operation(command) {
@@ -53,7 +55,7 @@ func perftestFlag(c *cobra.Command, name string) string {
 	links := fmt.Sprintf("; 'gobw version --install-links DIR' makes %s, which takes perftest's flags", tool)
 	text := fmt.Sprintf("; '%s' has no such flag", c.CommandPath()) + links
 	switch {
-	case long == "qp" || long == "post_list" || long == "size" || long == "bidirectional": // the links have no more of it
+	case long == "size": // the links have no more of it
 		links = ""
 	case !acts:
 		return fmt.Sprintf("; leave it out: %s ignores it", tool)

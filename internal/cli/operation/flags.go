@@ -97,7 +97,6 @@ func (f *flags) bind(fs *pflag.FlagSet, op plan.Operation, kind plan.Kind) {
 	}
 	if bandwidth {
 		fs.IntVarP(&p.CQMod, "cq-mod", "Q", 0, "messages per completion (default: 100"+plain.When(!row.Counter, "; 1 above 8 KiB, but 100 with -a or -e")+plain.When(row.Supports(verbs.UD), " or UD")+"; N with -l N)")
-		fs.IntVarP(&p.PostList, "post-list", "l", 1, "messages per post call")
 	}
 	if row.Responded {
 		fs.IntVarP(&p.Outstanding, "outs", "o", 0, "READs and atomics in flight (default: device maximum)")
@@ -108,9 +107,7 @@ func (f *flags) bind(fs *pflag.FlagSet, op plan.Operation, kind plan.Kind) {
 	if op == plan.Send {
 		fs.BoolVar(&p.SRQ, "srq", false, "one shared receive queue for all queue pairs")
 	}
-	fs.BoolVarP(&p.Events, "events", "e", false, "sleep until a completion comes, instead of polling")
-	fs.BoolVar(&p.CPU, "cpu-time", false, "measure the CPU time per message")
-	fs.BoolVar(&p.HugePages, "huge-pages", false, "use reserved huge pages for the buffers")
+	f.bindFields()
 	cmdline.Parsed(fs, wrong, &p.PostAPI, "post-api", "", "auto", "post sends with `API`: post_send, wr (ibv_wr_*), auto (as perftest does)", cmdline.Text[verbs.PostAPI])
 	if !bandwidth {
 		fs.StringVar((*string)(&p.Timestamps), "timestamps", "host", "use `CLOCK` for the samples: host; device: the NIC's")
@@ -136,6 +133,21 @@ func (f *flags) bind(fs *pflag.FlagSet, op plan.Operation, kind plan.Kind) {
 	fs.BoolVarP(&p.RDMACM, "rdma-cm", "R", false, "connect by RDMA CM (not roce0, not UC)")
 	cmdline.Group(fs, opendevice.Heading)
 	fs.BoolVarP(&f.cpuFreq, "cpu-freq", "F", false, "ignored: time stamps need no CPU frequency")
+}
+
+// bindFields registers the flags that the fields of a plan tell by themselves.
+func (f *flags) bindFields() {
+	for _, x := range plan.Fields() {
+		if x.Help == "" || x.Of != "" && x.Of != f.spec.Kind {
+			continue
+		}
+		switch at := x.At(&f.spec).(type) {
+		case *int:
+			f.set.IntVarP(at, x.Name, x.Letter, 0, x.Help)
+		case *bool:
+			f.set.BoolVarP(at, x.Name, x.Letter, false, x.Help)
+		}
+	}
 }
 
 func defaultLengthText(kind plan.Kind, oneSize bool) string {

@@ -129,7 +129,7 @@ func (t *test) stretch(scale float64, runs int) (flags []string, err error) {
 			return nil, err
 		}
 		if planned := settled.Spec(); planned.Iterations > 0 {
-			p.Iterations = p.WholePosts(max(uint64(float64(planned.Iterations)*scale), min(planned.Iterations, leastMessages)))
+			p.Iterations = p.WholeBatches(max(uint64(float64(planned.Iterations)*scale), min(planned.Iterations, leastMessages)))
 			flags = append(flags, "-n", strconv.FormatUint(p.Iterations, 10))
 		} else {
 			p.Duration = scaled(planned.Duration, leastTime)

@@ -63,19 +63,20 @@ func settings() []setting {
 		{dimension{Name: "mtu", Values: []int{256, 512, 1024, 2048, 4096}}, "-m", false, field{
 			func(p *plan.Spec) int { return p.MTU.Bytes() }, func(p *plan.Spec, v int) { p.MTU, _ = verbs.ParseMTU(v) },
 		}},
-		{dimension{Name: "threads", Values: []int{1, 2, 4, 8, 16}, AnyCost: true}, "", true, number(func(p *plan.Spec) *int { return &p.Threads })},
-		{dimension{Name: "qp", Values: []int{1, 2, 4, 8, 16, 64}}, "-q", true, number(func(p *plan.Spec) *int { return &p.QPs })},
-		{dimension{Name: "tx-depth", Values: []int{1, 2, 4, 8, 16, 32, 64, 128, 256, 512}}, "-t", true, number(func(p *plan.Spec) *int { return &p.TxDepth })},
-		{dimension{Name: "outs", Values: []int{1, 2, 4, 8, 16, 32, 64, 128}}, "-o", true, number(func(p *plan.Spec) *int { return &p.Outstanding })},
-		{dimension{Name: "rx-depth", Values: []int{16, 64, 128, 256, 512, 1024}}, "-r", false, number(func(p *plan.Spec) *int { return &p.RxDepth })},
-		{dimension{Name: "post-list", Values: []int{1, 2, 4, 8, 16, 32, 64}}, "-l", true, number(func(p *plan.Spec) *int { return &p.PostList })},
-		{dimension{Name: "cq-mod", Values: []int{1, 4, 16, 64, 100}}, "-Q", true, number(func(p *plan.Spec) *int { return &p.CQMod })},
+	}
+	for _, f := range plan.Fields() {
+		if f.Tries != nil {
+			d := dimension{Name: f.Name, Values: f.Tries, AnyCost: f.Name == "threads"}
+			all = append(all, setting{d, plain.When(f.Letter != "", "-%s", f.Letter), f.Name != "rx-depth", number(func(p *plan.Spec) *int { return f.At(p).(*int) })})
+		}
+	}
+	all = append(all, []setting{
 		{dimension{Name: "inline", Values: []int{0, 64, 128, 220}, AnyCost: true}, "-I", true, number(func(p *plan.Spec) *int { return &p.InlineBytes })},
 		{dimension{Name: "bidirectional", Words: onOff, AnyCost: true}, "-b", false, oneOf(offOn, func(p *plan.Spec) *bool { return &p.Bidirectional })},
 		{dimension{Name: "events", Words: onOff, AnyCost: true}, "-e", false, oneOf(offOn, func(p *plan.Spec) *bool { return &p.Events })},
 		{dimension{Name: "srq", Words: onOff, AnyCost: true}, "--use-srq", false, oneOf(offOn, func(p *plan.Spec) *bool { return &p.SRQ })},
 		{dimension{Name: "post-api", Words: []string{"auto", "post_send", "wr"}, AnyCost: true}, "", false, oneOf(apis, func(p *plan.Spec) *verbs.PostAPI { return &p.PostAPI })},
-	}
+	}...)
 	for i := range all {
 		for v := range all[i].Words {
 			all[i].Values = append(all[i].Values, v)
