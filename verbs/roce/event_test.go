@@ -54,3 +54,32 @@ func TestEventMode(t *testing.T) {
 		})
 	}
 }
+
+// TestLastReceiveTaken: a queue pair in ERR takes no more of a shared receive queue, and says so once. One with receives of its own does
+// not: it flushes them.
+func TestLastReceiveTaken(t *testing.T) {
+	for _, shared := range []bool{true, false} {
+		a, b := newPair(t, pairOptions{})
+		o := verbs.QueuePairOptions{SendCQ: a.cq}
+		if shared {
+			srq, err := a.pd.CreateSRQ(verbs.SharedReceiveQueueOptions{})
+			check(t, err)
+			defer func() { check(t, srq.Close()) }()
+			o.SRQ = srq
+		}
+		qp, err := a.pd.CreateQP(o)
+		check(t, err)
+		connect(t, a.device, qp, b.device, b.qp, pairOptions{transport: verbs.RC, mtu: verbs.MTU1024})
+		for range 2 {
+			check(t, qp.Modify(verbs.QueuePairAttributes{Mask: verbs.AttrState, State: verbs.StateError}))
+		}
+		var events []verbs.AsyncEvent
+		for len(a.device.e.events) > 0 {
+			events = append(events, <-a.device.e.events)
+		}
+		if shared && (len(events) != 1 || events[0].Type != verbs.EventQPLastWQEReached || events[0].QP != qp) || !shared && len(events) > 0 {
+			t.Errorf("shared receives %v: events %v, want one that it was the last, of shared receives alone", shared, events)
+		}
+		check(t, qp.Close())
+	}
+}
