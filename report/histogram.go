@@ -16,8 +16,8 @@ const (
 
 // Distribution is a decoded histogram of latencies.
 type Distribution struct {
-	hdr     *hdrhistogram.Histogram // picoseconds
-	max     int64
+	n       uint64
+	max     int64              // picoseconds
 	buckets []hdrhistogram.Bar // those that have samples: the library walks tens of thousands each time that it is asked
 }
 
@@ -62,8 +62,28 @@ func encode(h *hdrhistogram.Histogram) (*Histogram, error) {
 	return &Histogram{Unit: histogramUnit, Encoded: string(b)}, nil
 }
 
-// Decode reads the histogram. A unit other than picoseconds is an error.
-func (h *Histogram) Decode() (d *Distribution, err error) {
+// Decode reads histograms and adds them up. A unit other than picoseconds is an error.
+func Decode(hs ...*Histogram) (*Distribution, error) {
+	sum := newHDR()
+	for _, h := range hs {
+		hdr, err := h.decode()
+		if err != nil {
+			return nil, err
+		}
+		if dropped := sum.Merge(hdr); dropped != 0 {
+			return nil, fmt.Errorf("merge histograms: %d samples are above %d ps", dropped, int64(histogramHighestPs))
+		}
+	}
+	d := &Distribution{n: uint64(sum.TotalCount()), max: sum.Max()}
+	for _, b := range sum.Distribution() {
+		if b.Count != 0 {
+			d.buckets = append(d.buckets, b)
+		}
+	}
+	return d, nil
+}
+
+func (h *Histogram) decode() (hdr *hdrhistogram.Histogram, err error) {
 	if h.Unit != histogramUnit {
 		return nil, fmt.Errorf("histogram is in %q, this version reads %q", h.Unit, histogramUnit)
 	}
@@ -75,42 +95,17 @@ func (h *Histogram) Decode() (d *Distribution, err error) {
 	}
 	defer func() { // the library indexes what it decodes
 		if p := recover(); p != nil {
-			d, err = nil, fmt.Errorf("histogram does not decode: %v", p)
+			hdr, err = nil, fmt.Errorf("histogram does not decode: %v", p)
 		}
 	}()
-	hdr, err := hdrhistogram.Decode([]byte(h.Encoded))
-	if err != nil {
+	if hdr, err = hdrhistogram.Decode([]byte(h.Encoded)); err != nil {
 		return nil, fmt.Errorf("histogram does not decode: %w", err)
 	}
-	d = &Distribution{hdr: hdr, max: hdr.Max()}
-	for _, b := range hdr.Distribution() {
-		if b.Count != 0 {
-			d.buckets = append(d.buckets, b)
-		}
-	}
-	return d, nil
-}
-
-// MergeHistograms adds histograms up; none gives nil.
-func MergeHistograms(hs ...*Histogram) (*Histogram, error) {
-	sum := newHDR()
-	for _, h := range hs {
-		d, err := h.Decode()
-		if err != nil {
-			return nil, err
-		}
-		if dropped := sum.Merge(d.hdr); dropped != 0 {
-			return nil, fmt.Errorf("merge histograms: %d samples are above %d ps", dropped, int64(histogramHighestPs))
-		}
-	}
-	if sum.TotalCount() == 0 {
-		return nil, nil //nolint:nilnil // no samples, no histogram
-	}
-	return encode(sum)
+	return hdr, nil
 }
 
 // N is the number of samples.
-func (d *Distribution) N() uint64 { return uint64(d.hdr.TotalCount()) }
+func (d *Distribution) N() uint64 { return d.n }
 
 // QuantileNs is the smallest recorded value such that at least the share p of the samples is not above it, in
 // nanoseconds, within 1/1024.
@@ -122,4 +117,22 @@ func (d *Distribution) QuantileNs(p float64) float64 {
 		}
 	}
 	return float64(d.max) / 1000
+}
+
+// barsPerOctave is how many bars a histogram has from a latency to its double: each is 4.4 % wide.
+const barsPerOctave = 16
+
+// Bars are the shares of the samples in ranges of equal ratio, the same for every histogram: the edges in nanoseconds, one more than
+// there are shares. There must be a sample.
+func (d *Distribution) Bars() (edgesNs, shares []float64) {
+	place := func(ps int64) int { return int(math.Floor(math.Log2(float64(max(ps, 1))) * barsPerOctave)) }
+	first := place(d.buckets[0].From)
+	shares = make([]float64, place(d.max)-first+1)
+	for i := range len(shares) + 1 {
+		edgesNs = append(edgesNs, math.Exp2(float64(first+i)/barsPerOctave)/1000)
+	}
+	for _, b := range d.buckets {
+		shares[place(min((b.From+b.To)/2, d.max))-first] += float64(b.Count) / float64(d.n)
+	}
+	return edgesNs, shares
 }

@@ -16,7 +16,7 @@ func TestHistogram(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		d, err := h.Decode()
+		d, err := Decode(h)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -25,16 +25,20 @@ func TestHistogram(t *testing.T) {
 				t.Errorf("raw %d: p%g is %v, want %v", raw, 100*p, got, want)
 			}
 		}
-		both, err := MergeHistograms(h, h)
-		if err != nil {
-			t.Fatal(err)
+		if both, err := Decode(h, h); err != nil || both.N() != 40000 {
+			t.Errorf("merged: %v, %v", both.N(), err)
 		}
-		if d, err := both.Decode(); err != nil || d.N() != 40000 {
-			t.Errorf("merged: %v, %v", d.N(), err)
+		edges, shares := d.Bars()
+		sum := 0.0
+		for _, s := range shares {
+			sum += s
+		}
+		if len(edges) != len(shares)+1 || math.Abs(sum-1) > 1e-9 || edges[0] > exact.MinNs || edges[1] < exact.MinNs || edges[len(shares)] < exact.MaxNs {
+			t.Errorf("%d bars from %v to %v have %v of all samples", len(shares), edges[0], edges[len(edges)-1], sum)
 		}
 	}
 	for _, bad := range []Histogram{{Unit: "us", Encoded: "HISTFAAAAA=="}, {Unit: "ps"}, {Unit: "ps", Encoded: "HISTFAAAAAAAAAAAAAAAAA=="}} {
-		if _, err := bad.Decode(); err == nil {
+		if _, err := Decode(&bad); err == nil {
 			t.Errorf("%+v decodes", bad)
 		}
 	}
@@ -51,7 +55,7 @@ func TestHistogramRank(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d, err := h.Decode()
+	d, err := Decode(h)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -110,6 +110,11 @@ func Documents(old, new []*report.Document, o Options) (*Comparison, error) {
 	old, c.LeftOut = Distinct(old)
 	new, again := Distinct(new)
 	c.LeftOut = append(c.LeftOut, again...)
+	ofHosts := func(d *report.Document) bool { return d.Fabric != nil }
+	if many := slices.ContainsFunc(old, ofHosts); many != slices.ContainsFunc(new, ofHosts) {
+		kinds := map[bool]string{false: "a test between two ends", true: "a test of many hosts (gobw fabric)"}
+		return nil, fmt.Errorf("OLD is %s and NEW is %s: they have no row in common; measure the same test for both", kinds[many], kinds[!many])
+	}
 	c.Unlike, c.Changed = Differences(old, new)
 	c.Unlike = slices.DeleteFunc(c.Unlike, func(d Difference) bool { return d.is(o.By) })
 	if len(c.Unlike) > 0 && !o.Unlike {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/gobw/gobw/internal/testrun"
 	"github.com/gobw/gobw/report"
+	"github.com/gobw/gobw/report/matrix"
 	"github.com/gobw/gobw/report/noncontig"
 	"github.com/gobw/gobw/report/stats"
 )
@@ -58,6 +59,16 @@ func TestCompareRefusesUnlike(t *testing.T) {
 }
 
 // Grids that were measured otherwise have no point in common: nothing compares silently.
+// A test of many hosts has no row in common with one between two ends: that is said, and not how the machines differ.
+func TestCompareRefusesHostsWithEnds(t *testing.T) {
+	one, many := saved("repeated"), saved("repeated")
+	many.Fabric, many.Client.CPUs = &matrix.Matrix{}, 0
+	_, err := Documents([]*report.Document{one}, []*report.Document{many}, Options{Unlike: true})
+	if err == nil || !strings.Contains(err.Error(), "OLD is a test between two ends and NEW is a test of many hosts") {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestCompareRefusesUnlikeGrids(t *testing.T) {
 	old := saved("grid")
 	if c, err := Documents([]*report.Document{old}, []*report.Document{old}, Options{}); err != nil || len(c.Points) == 0 {

@@ -3,6 +3,7 @@ package noncontig_test
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -194,7 +195,7 @@ func TestNoncontigNoDifference(t *testing.T) {
 		return n
 	}
 	for spread, want := range map[float64]string{
-		0.005: "gather (G-WR), 4 KiB messages, stride 2x: no crossover seen; gather-write and pack are the same at 64 B, 128 B", 0.3: "cannot tell: 2 of 2 rows; try --runs 177 (enough for about half of them)",
+		0.005: "gather (G-WR), 4 KiB messages, stride 2x: no crossover seen; gather-write and pack are the same at 64 B, 128 B", 0.3: "cannot tell: 2 of 2 rows; try --runs 26 (enough for about half of them)",
 	} {
 		n := grid(spread)
 		for _, c := range n.Cells {
@@ -205,6 +206,16 @@ func TestNoncontigNoDifference(t *testing.T) {
 		if got := n.Summary[0]; got != want {
 			t.Errorf("got  %s\nwant %s", got, want)
 		}
+	}
+}
+
+// TestNoncontigOneSide: a grid that lacks one side of the question says so.
+func TestNoncontigOneSide(t *testing.T) {
+	n := knownCosts(0.01, 6)
+	n.Points = slices.DeleteFunc(n.Points, func(p noncontig.Point) bool { return p.Strategy != "pack" })
+	n.Analyze()
+	if want := "no verdict: it takes both gather-write and pack"; len(n.Summary) != 1 || n.Summary[0] != want {
+		t.Errorf("%q, want %q", n.Summary, want)
 	}
 }
 

@@ -40,6 +40,10 @@ func (n *Grid) summary() []string {
 		middle := settle[len(settle)/2]
 		out = append(out, fmt.Sprintf("cannot tell: %d of %s", len(settle), plain.Plural(rows, "row"))+plain.When(middle != "", "; try %s", middle)+plain.When(strings.HasPrefix(middle, "--"), " (enough for about half of them)"))
 	}
+	if rows == 0 && len(n.Cells) > 0 {
+		device, cpu := Sides(n.Cells[0].Shape)
+		out = append(out, fmt.Sprintf("no verdict: it takes both %s and %s", device, cpu))
+	}
 	if text := n.disturbed(); text != "" {
 		out = append(out, text)
 	}

@@ -108,7 +108,7 @@ func (q *Qualification) Summary() string {
 	for _, o := range []struct {
 		outcome Outcome
 		said    string
-	}{{stats.Pass, "passed"}, {stats.Fail, "failed"}, {stats.CannotTell, "undecided"}, {Broken, "did not complete"}, {Skipped, "skipped"}} {
+	}{{stats.Pass, "passed"}, {stats.Fail, "failed"}, {stats.CannotTell, "cannot tell"}, {Broken, "did not complete"}, {Skipped, "skipped"}} {
 		if n[o.outcome] > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", n[o.outcome], o.said))
 		}

@@ -90,7 +90,7 @@ document.getElementById("theme").click(); document.body.dataset.themes=first===g
 })</script></body>`
 	write(bytes.Replace(b.Bytes(), []byte("</body>"), []byte(probe), 1))
 	dom := browse(t, page, "--dump-dom", "--window-size=1200,1000")
-	for _, want := range []string{`data-pictures="5"`, `data-outside=""`, `data-themes="differ"`, `software device, not a NIC`} {
+	for _, want := range []string{`data-pictures="6"`, `data-outside=""`, `data-themes="differ"`, `software device, not a NIC`} {
 		if !strings.Contains(dom, want) {
 			at := strings.Index(dom, "data-pictures")
 			t.Errorf("the page in the browser lacks %s: %.300s", want, dom[max(at, 0):])

@@ -254,7 +254,7 @@ func spread[T any](all []T, subtitle string) ([]T, string) {
 // leastSamples are those that have a distribution.
 const leastSamples = 30
 
-// distributions draws the percentiles of what has histograms; a histogram that does not decode is left out here, as Load has no
+// distributions draws the histogram and the percentiles of what has histograms; a histogram that does not decode is left out here, as Load has no
 // business failing for a picture.
 func distributions(op operation, curves []curve) []Picture {
 	type row struct {
@@ -278,22 +278,28 @@ func distributions(op operation, curves []curve) []Picture {
 	}
 	rows, said := spread(rows, subtitleOf(curves))
 	axis := latencyAxis(curves[0])
-	c := &plot.Chart{
-		Title: title(op.operation + " " + axis.Label + " by percentile"), Subtitle: said, X: plot.Axis{Label: "share of samples not above", Scale: plot.Nines}, Y: axis,
-	}
+	what := title(op.operation + " " + axis.Label)
+	bars := &plot.Chart{Title: what + ": histogram", Subtitle: said, X: axis, Y: plot.Axis{Label: "samples (%)"}}
+	shares := &plot.Chart{Title: what + " by percentile", Subtitle: said, X: plot.Axis{Label: "share of samples not above", Scale: plot.Nines}, Y: axis}
 	for _, r := range rows {
-		h, err := report.MergeHistograms(r.runs...)
-		if err != nil || h == nil {
-			continue
-		}
-		if d, err := h.Decode(); err == nil {
-			c.Series = append(c.Series, percentiles(r.name, d))
+		if d, err := report.Decode(r.runs...); err == nil && d.N() > 0 {
+			bars.Series, shares.Series = append(bars.Series, histogram(r.name, d)), append(shares.Series, percentiles(r.name, d))
 		}
 	}
-	if len(c.Series) == 0 {
+	if len(bars.Series) == 0 {
 		return nil
 	}
-	return []Picture{{op.slug() + "-percentiles", c}}
+	return []Picture{{op.slug() + "-histogram", bars}, {op.slug() + "-percentiles", shares}}
+}
+
+// histogram has a step for each bar.
+func histogram(name string, d *report.Distribution) plot.Series {
+	edges, shares := d.Bars()
+	out := plot.Series{Name: name, Shape: plot.Steps, X: []float64{edges[0] / 1e9}, Y: []float64{0}}
+	for i, share := range append(shares, 0) {
+		out.X, out.Y = append(out.X, edges[i]/1e9), append(out.Y, 100*share)
+	}
+	return out
 }
 
 // percentiles as far as the samples support them: 10/(1-p) samples for p.

@@ -214,7 +214,7 @@ func TestPictures(t *testing.T) {
 		want []string
 	}{
 		{"sample", []*report.Document{saved("sample")}, []string{
-			"write-bandwidth", "write-message-rate", "write-bandwidth-over-time", "send-latency", "send-latency-percentiles",
+			"write-bandwidth", "write-message-rate", "write-bandwidth-over-time", "send-latency", "send-latency-histogram", "send-latency-percentiles",
 		}},
 		{"one size", []*report.Document{saved("repeated")}, nil},
 		{"none", nil, nil},
@@ -329,7 +329,7 @@ func TestPageVerdict(t *testing.T) {
 	d := saved("sample")
 	d.Checks = []report.Check{{Verdict: stats.Verdict{Word: stats.Pass}}, {Verdict: stats.Unknown(stats.Unclear, "", "noise")}}
 	var b bytes.Buffer
-	if err := Documents(&b, "html", []*report.Document{d}); err != nil || !strings.Contains(b.String(), "UNDECIDED: 1 of 2 expectations met.") {
+	if err := Documents(&b, "html", []*report.Document{d}); err != nil || !strings.Contains(b.String(), "CANNOT TELL: 1 of 2 expectations met.") {
 		t.Errorf("%v in %.200s", err, &b)
 	}
 }

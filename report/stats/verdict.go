@@ -28,9 +28,6 @@ const (
 
 // Headline is the word of a gate as the first of a result.
 func (w Word) Headline() string {
-	if w == CannotTell {
-		return "UNDECIDED"
-	}
 	return strings.ToUpper(string(w))
 }
 
@@ -230,9 +227,8 @@ func (e Effect) settle(o Margins, together int) string {
 	if e.Pairs {
 		what, least = "pairs", LeastPairs
 	}
-	half := (e.Interval.High - e.Interval.Low) / 2
-	middle := math.Abs(e.Interval.High+e.Interval.Low) / 2
-	return Needed(what, e.N, least(1-Level(o.Confidence, together)/float64(together)), half, max(middle, o.Same-middle))
+	half, change := (e.Interval.High-e.Interval.Low)/2, math.Abs(e.Change)
+	return Needed(what, e.N, least(1-Level(o.Confidence, together)/float64(together)), half, max(change, o.Same-change))
 }
 
 // mostNeeded is how many runs or pairs are worth advising.

@@ -52,7 +52,7 @@ const defaultSince = 7 * 24 * time.Hour
 func NewCommand(tool string, out output.Streams) *cobra.Command {
 	f := &flags{}
 	cmd := &cobra.Command{
-		Use:   "compare OLD NEW | compare DIR",
+		Use:   "compare OLD NEW | compare FILE --by SETTING | compare DIR",
 		Short: "Compare two results, or find changes in many results",
 		Long: "Compare two results. The verdict of each figure is better, worse, same, or\n" +
 			"cannot tell. 'same': the whole interval of the change is within 5 %.\n\n" +
@@ -184,7 +184,7 @@ func against(c config, old []*report.Document, sides [][]*report.Document) (out 
 
 // overTime finds when figures changed, and sets what is new against what was before.
 func overTime(c config, docs []*report.Document, lost output.Lost) (judged []*compare.Comparison, write func(w io.Writer, format string) error, err error) {
-	if len(docs) == 1 && c.Window == nil { // a window is judged from the first night on: undecided
+	if len(docs) == 1 && c.Window == nil { // a window is judged from the first night on: cannot tell
 		return nil, nil, errors.New("one result: give OLD and NEW, a directory of several results, or --by SETTING")
 	}
 	t, err := trend.Documents(docs, c.Options)

@@ -31,11 +31,11 @@ type Config struct {
 }
 
 // AcceptText is the help of --accept.
-const AcceptText = "pass or miss, in place of undecided, what is `KIND`: unclear (the interval is too wide), disturbed"
+const AcceptText = "pass or miss, in place of 'cannot tell', what is `KIND`: unclear (the interval is too wide), disturbed"
 
 // Bind adds the flags to a command; an example shows what it judges.
 func (f *Flags) Bind(fs *pflag.FlagSet, example string) {
-	fs.StringArrayVar(&f.expect, "expect", nil, "exit 1 if this `RULE` is missed, 7 if it is undecided: "+example)
+	fs.StringArrayVar(&f.expect, "expect", nil, "exit 1 if this `RULE` is missed, 7 if gobw cannot tell: "+example)
 	cmdline.Parsed(fs, &f.wrong, &f.accept, "accept", "", "", AcceptText, stats.ParseAccepted)
 }
 
@@ -60,16 +60,16 @@ func (f *Flags) Config(o expect.Options, check func(e *expect.Expectation) error
 	return c, errors.Join(wrong...)
 }
 
-// mostTold is how many missed and how many undecided expectations are told one by one: the tables have them all.
+// mostTold is how many missed expectations, and how many of which nothing can be told, are told one by one: the tables have them all.
 const mostTold = 5
 
-// Verdict is an error that names each expectation that is missed or undecided; nil if there is none.
+// Verdict is an error that names each expectation that is missed or of which nothing can be told; nil if there is none.
 func Verdict(checks []report.Check) error {
 	var errs []error
 	for _, word := range []stats.Word{stats.Fail, stats.CannotTell} {
 		told := func(what string) error { return exit.MissedError{What: "missed: " + what} }
 		if word == stats.CannotTell {
-			told = func(what string) error { return exit.UndecidedError{What: "undecided: " + what} }
+			told = func(what string) error { return exit.UndecidedError{What: "cannot tell: " + what} }
 		}
 		open := slices.DeleteFunc(slices.Clone(checks), func(c report.Check) bool { return c.Word != word })
 		for _, c := range open[:min(len(open), mostTold)] {

@@ -29,7 +29,7 @@ func (l Lost) Undecided() []error {
 	var out []error
 	for _, e := range l {
 		if !e.Foreign {
-			out = append(out, exit.UndecidedError{What: fmt.Sprintf("undecided: %s cannot be read: mend or remove it", e.File)})
+			out = append(out, exit.UndecidedError{What: fmt.Sprintf("cannot tell: %s cannot be read: mend or remove it", e.File)})
 		}
 	}
 	return out

@@ -32,6 +32,7 @@ type qualification struct {
 	device  string // its name
 	earlier map[string]*report.Document
 	keeper  output.Keeper
+	unfit   error // why no test can run here: the device is missing
 }
 
 // run runs the tests, prints the verdicts and writes the files. What was run before an error or a signal is kept.
@@ -39,8 +40,11 @@ func run(ctx context.Context, out output.Streams, c config) error {
 	q := &qualification{config: c, out: out, earlier: map[string]*report.Document{}, report: &qualify.Qualification{
 		Plan: c.Plan.Name, File: c.Plan.File, Version: machine.Version(), Command: c.Command, Started: time.Now().UTC(),
 	}}
-	if err := errors.Join(c.Output.CheckWritable(), q.check()); err != nil {
+	if err := c.Output.CheckWritable(); err != nil {
 		return err
+	}
+	if q.unfit = q.check(); q.unfit != nil && exit.Code(q.unfit) != exit.Setup {
+		return q.unfit
 	}
 	for i := range c.Tests {
 		t := &c.Tests[i]
@@ -56,6 +60,8 @@ func run(ctx context.Context, out output.Streams, c config) error {
 			progress("%s, %.1f s (measured before, not run again)", result.Outcome, result.Seconds)
 		case stopped != "":
 			q.add(qualify.Result{Name: t.Name, Command: t.command(), Outcome: qualify.Skipped, Reason: stopped})
+		case q.unfit != nil:
+			q.judge(t, nil, q.unfit, 0)
 		case out.ErrTerminal:
 			progress("%s", t.command())
 			q.run(ctx, t)
@@ -70,7 +76,7 @@ func run(ctx context.Context, out output.Streams, c config) error {
 	if word := map[int]stats.Word{exit.Passed: stats.Pass, exit.Missed: stats.Fail, exit.Undecided: stats.CannotTell}[q.report.ExitCode]; word != "" {
 		q.report.Outcome = word
 	}
-	if err := q.deliver(); err != nil {
+	if err := errors.Join(q.deliver(), q.unfit); err != nil {
 		return err
 	}
 	if q.report.ExitCode == exit.Passed {
@@ -117,12 +123,12 @@ func (q *qualification) check() error {
 	return err
 }
 
-// stopped says why no further test is run: a signal, or a peer on another host that is gone.
+// stopped says why no further test is run: a signal, a missing device, or a peer on another host that is gone.
 func (q *qualification) stopped(ctx context.Context) string {
 	if ctx.Err() != nil {
 		return "interrupted"
 	}
-	if q.config.Peer.Loopback {
+	if q.config.Peer.Loopback && q.unfit == nil {
 		return ""
 	}
 	for _, t := range q.report.Tests {
@@ -217,7 +223,7 @@ func (q *qualification) checkpoint() {
 // errTimeout ends a test that takes longer than its plan allows.
 var errTimeout = errors.New("the test did not end within its timeout")
 
-// exitCode is the gravest of all tests: interrupted, corrupt, peer lost, set-up, failed, missed, undecided.
+// exitCode is the gravest of all tests: interrupted, corrupt, peer lost, set-up, failed, missed, cannot tell.
 func (q *qualification) exitCode(ctx context.Context) int {
 	if cause := context.Cause(ctx); cause != nil {
 		return exit.Code(cause)
