@@ -24,6 +24,7 @@ type Plan struct {
 	MTU       int    `json:"mtu" words:"MTU %s,title"`                        // bytes
 	TxDepth   int    `json:"tx_depth" words:"tx depth %s,title" usual:"1"`
 	CQMod     int    `json:"cq_mod" of:"size"` // every how many messages one is signaled
+	PostList  int    `json:"post_list" words:"post list %s" usual:"1"`
 
 	InlineBytes       int     `json:"inline_bytes,omitempty" words:"inline %s B,title"`
 	Immediate         bool    `json:"immediate,omitempty" words:"immediate data|no immediate data"`

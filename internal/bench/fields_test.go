@@ -74,6 +74,7 @@ func fields() []field {
 		{"TxDepth", "--tx-depth", aWrite, func(s *plan.Spec) { s.TxDepth = 64 }, false},
 		{"RxDepth", "--rx-depth", aSend, func(s *plan.Spec) { s.RxDepth = 64 }, false},
 		{"CQMod", "--cq-mod", aWrite, func(s *plan.Spec) { s.CQMod = 7 }, false},
+		{"PostList", "--post-list", aWrite, func(s *plan.Spec) { s.PostList = 4 }, false},
 		{"RecvList", "", aSend, func(s *plan.Spec) { s.RecvList = 4 }, false},
 		{"InlineBytes", "--inline", aWrite, func(s *plan.Spec) { s.InlineBytes = 64 }, false},
 		{"Outstanding", "--outs", aRead, func(s *plan.Spec) { s.Outstanding = 2 }, false},

@@ -13,7 +13,7 @@ func TestFlushed(t *testing.T) {
 	for name, s := range map[string]plan.Spec{
 		"bandwidth":       {Kind: plan.Bandwidth, Verify: plan.VerifyAll, QPs: 2},
 		"both directions": {Kind: plan.Bandwidth, Verify: plan.VerifyAll, Bidirectional: true},
-		"reversed":        {Kind: plan.Bandwidth, Verify: plan.VerifyAll, Reversed: true, CQMod: 7},
+		"reversed":        {Kind: plan.Bandwidth, Verify: plan.VerifyAll, Reversed: true, PostList: 4, CQMod: 7},
 		"one at a time":   {Kind: plan.Bandwidth, Verify: plan.VerifyAll, Outstanding: 1},
 		"latency":         {Kind: plan.Latency, Verify: plan.VerifyEnds},
 		"events":          {Kind: plan.Latency, Verify: plan.VerifyEnds, Events: true},

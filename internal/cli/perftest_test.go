@@ -185,10 +185,10 @@ func TestPerftestAround(t *testing.T) {
 // TestOptionsOfOneEnd gives options to one end only, at each in turn: what it means for that end stays there.
 func TestOptionsOfOneEnd(t *testing.T) {
 	for tool, options := range map[string]string{
-		"ib_write_bw": "-N|-m 1024|-t 64|-Q 10|-I 16|-u 15|-S 1|--mr_per_qp|--tclass 8|--flow_label 3|--retry_count 5|--use_old_post_send|" +
+		"ib_write_bw": "-N|-m 1024|-t 64|-Q 10|-l 5|-I 16|-u 15|-S 1|--mr_per_qp|--tclass 8|--flow_label 3|--retry_count 5|--use_old_post_send|" +
 			"--disable_pcie_relaxed|--perform_warm_up|--rate_limit 50 --rate_limit_type SW|-n 200|-D 1|-b",
 		"ib_read_bw":  "-o 4|-n 200|-D 1 --cpu_util|--cpu_util",
-		"ib_send_bw":  "-r 1000|--use-srq|--recv_post_list 5|-e|-N|-Q 10",
+		"ib_send_bw":  "-r 1000|--use-srq|--recv_post_list 5|-e|-N|-Q 10|-l 5",
 		"ib_send_lat": "-I 0|-e|-r 600|-S 1",
 	} {
 		for i, option := range strings.Split(options, "|") {

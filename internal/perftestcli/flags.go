@@ -217,6 +217,10 @@ func flags(v *Invocation) []perftestFlag {
 			set: integer(&p.CQMod, 1, 1024),
 		},
 		{
+			head: "-l, --post_list=N", help: "messages per post, a divisor of -n (1)", kind: bw, elsewhere: Ignored, only: "1", set: integer(&p.PostList, 1, 15000),
+			stock: "Post list is supported in BW tests only", list: &list{&p.PostList, "Post List", "post list", true},
+		},
+		{
 			head: "--recv_post_list=N", help: "receives per post (1)", kind: bw, verbs: "sw", elsewhere: Ignored, only: "1", set: integer(&p.RecvList, 1, 16384),
 			list: &list{&p.RecvList, "Recv Post List", "receive post list", false},
 		},
@@ -348,7 +352,6 @@ func absent() []perftestFlag {
 		{"use_cuda=N use_cuda_dmabuf use_cuda_pcie_mapping use_cuda_pcie_relax use_cuda_bus_id=N use_data_direct cuda_mem_type=N", gpu},
 		{"use_rocm=N use_rocm_dmabuf use_musa=N use_musa_bus_id=N use_musa_dmabuf use_musa_pcie_mapping use_neuron=N use_neuron_dmabuf", gpu},
 		{"use_hl=N use_mlu=N use_mlu_dmabuf use_opencl=N opencl_platform_id=N gpu_touch=N use_ib_dm_dmabuf=N", gpu},
-		{"post_list=N", "a call posts one message; use stock perftest"},
 		{"report-per-port", "the figures of a test on two ports (-O) are of both together; run one process per port"},
 		{"dont_xchg_versions", "it cannot work in any perftest: the check of the version fails without one"},
 		{"log_dci_streams=N log_active_dci_streams=N", "DC is not there; use -c RC, UC or UD"},

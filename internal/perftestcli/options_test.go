@@ -81,7 +81,7 @@ func TestStockTakes(t *testing.T) {
 // samples are values for options that take one, with what else they need. The first that a tool takes counts.
 var samples = map[string][]string{
 	"atomic_type": {"=CMP_AND_SWAP"}, "connection": {"=UC", "=UD"}, "ib-dev": {"=x"}, "duration": {"=4"}, "margin": {"=1 -D 8"},
-	"ib-port": {"=2"}, "inline_size": {"=64"}, "mtu": {"=1024"}, "iters": {"=500"}, "outs": {"=4"}, "port": {"=7"},
+	"ib-port": {"=2"}, "inline_size": {"=64"}, "post_list": {"=4"}, "mtu": {"=1024"}, "iters": {"=500"}, "outs": {"=4"}, "port": {"=7"},
 	"qp": {"=4"}, "cq-mod": {"=10"}, "rx-depth": {"=300", "=300 --write_with_imm"}, "size": {"=4K", "=8"}, "sl": {"=1"}, "tx-depth": {"=64"},
 	"tos": {"=8 -R"}, "qp-timeout": {"=16"}, "limit_bw": {"=1"}, "report-counters": {"=counters/a"}, "gid-index": {"=1"},
 	"vector": {"=1 -e", "=1 -e --write_with_imm"}, "limit_msgrate": {"=1"}, "out_json_file": {"=x"}, "output": {"=bandwidth", "=latency"},

@@ -22,6 +22,10 @@ const (
 // fillDepths chooses what the spec left open of its send queues.
 func (s *Settled) fillDepths() {
 	p := &s.spec
+	p.PostList = p.batch()
+	if s.point != nil { // its rings hold one message after the other
+		p.PostList = 1
+	}
 	if p.TxDepth != 0 {
 		return
 	}
@@ -49,10 +53,13 @@ func (s *Settled) checkDepths(wrong *Faults) {
 	} else if n := s.printedReceives(); p.SRQ && n < p.QPs {
 		wrong.Add("--rx-depth (-r) %d: %d queue pairs share the receives (--srq): want at least one each", n, p.QPs)
 	}
+	wrong.If(p.PostList > p.TxDepth, "--post-list (-l) %d: want 1 to %d, the tx depth", p.PostList, p.TxDepth)
+	wrong.If(p.Iterations != p.WholeBatches(p.Iterations), "--iters (-n) %d is not a multiple of --post-list (-l) %d", p.Iterations, p.PostList)
+	wrong.If(p.PostList > 1 && p.Kind == Latency, "--post-list (-l) %d: a latency test posts message by message", p.PostList)
 }
 
 // batch is how many messages are posted at once.
-func (s *Spec) batch() int { return 1 }
+func (s *Spec) batch() int { return max(s.PostList, 1) }
 
 // WholeBatches is the least number of messages from n on that is posted in whole batches.
 func (s *Spec) WholeBatches(n uint64) uint64 { return align(n, uint64(s.batch())) }
@@ -87,7 +94,7 @@ func (s *Settled) latencyDepth() int {
 type Lane struct {
 	Window   int           `json:"tx_depth"`
 	Signal   int           `json:"cq_mod"`
-	Batch    int           `json:"-"`
+	Batch    int           `json:"post_list"`
 	Count    uint64        `json:"-"` // messages per queue pair; 0: by duration
 	Duration time.Duration `json:"-"` // of the posting, margins included
 }

@@ -81,6 +81,7 @@ func TestDefaults(t *testing.T) {
 		{"few shared", Spec{Operation: Send, Kind: Bandwidth, SRQ: true, QPs: 4, Iterations: 100}, Peer{}, []int{65536}, 100, 0, 128, 25, 100, 1, 65536},
 		{"few", Spec{Operation: Send, Kind: Bandwidth, Iterations: 5}, Peer{}, []int{65536}, 5, 0, 128, 6, 5, 1, 65536},
 		{"atomic", Spec{Operation: Atomic, Kind: Bandwidth}, Peer{}, []int{8}, 5000, 0, 128, 1, 128, 100, 8},
+		{"list", Spec{Operation: Write, Kind: Bandwidth, PostList: 7, Sizes: []int{2}}, Peer{}, []int{2}, 5005, 0, 128, 1, 128, 7, 2},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			x, err := Settle(c.spec, device(), c.peer, Policy{})
@@ -153,6 +154,7 @@ func TestRefusals(t *testing.T) {
 		{"UC READ", Spec{Operation: Read, Kind: Bandwidth, Transport: verbs.UC}, []string{"UC has no RDMA READ: use RC"}},
 		{"UC flush", Spec{Operation: Flush, Kind: Bandwidth, Transport: verbs.UC}, []string{"UC has no RDMA WRITE with a READ that flushes it: use RC"}},
 		{"UD WRITE", with(func(s *Spec) { s.Transport = verbs.UD }), []string{"use RC or UC"}},
+		{"list", with(func(s *Spec) { s.PostList, s.Iterations = 7, 8 }), []string{"not a multiple"}},
 		{"mix of entries without a byte", with(func(s *Spec) { s.Mix = mixOf("64,2x3") }), []string{"--mix 64,2x3: each of 3 entries needs a byte"}},
 		{"mix and sizes", with(func(s *Spec) { s.Mix, s.Sizes = mixOf("64,4K"), []int{64} }), []string{"--mix 64,4K: it names the sizes"}},
 		{"mix of all sizes", with(func(s *Spec) { s.Mix, s.AllSizes = mixOf("64,4K"), true }), []string{"--mix 64,4K: it names the sizes"}},
@@ -583,6 +585,8 @@ func TestLanes(t *testing.T) {
 		{"all sizes keep moderation", func(p *Spec) { p.AllSizes = true }, 65536, 128, 100, 1, 1},
 		{"explicit moderation", func(p *Spec) { p.CQMod = 10 }, 65536, 128, 10, 1, 1},
 		{"few iterations lower tx depth", func(p *Spec) { p.Iterations = 20 }, 64, 20, 20, 1, 1},
+		{"post list sets moderation", func(p *Spec) { p.PostList = 4 }, 65536, 128, 4, 4, 1},
+		{"moderation leaves room for a batch", func(p *Spec) { p.PostList, p.CQMod, p.TxDepth = 4, 15, 16 }, 64, 16, 14, 4, 1},
 		{"latency", func(p *Spec) { p.Kind = Latency }, 2, 64, 16, 1, 1},
 		{"send receives", func(p *Spec) { p.Operation = Send }, 64, 128, 100, 1, 512},
 		{"few sends, even receives", func(p *Spec) { p.Operation, p.Iterations = Send, 21 }, 64, 21, 21, 1, 22},

@@ -69,10 +69,11 @@ type Spec struct {
 	TxDepth        int           `json:"tx_depth,omitempty" flag:"--tx-depth (-t)" most:"15000" tries:"1:512"`      // window, messages per QP; 0: 128, latency 1
 	Outstanding    int           `json:"outstanding,omitempty" flag:"--outs (-o)" most:"255" tries:"1:128"`         // READs and atomics; 0: as many as both devices have
 	RxDepth        int           `json:"rx_depth,omitempty" flag:"--rx-depth (-r)" most:"16384" tries:"16,64:1024"` // receives per QP; 0: 512
-	CQMod          int           `json:"cq_mod,omitempty" flag:"--cq-mod (-Q)" most:"1024" tries:"1,4,16,64,100"`   // signal every n-th; 0: 100, and 1 above 8 KiB
-	RecvList       int           `json:"recv_post_list,omitempty" flag:"--recv_post_list" most:"16384"`             // receives per post; 0: 1
-	InlineBytes    int           `json:"inline,omitempty" flag:"--inline (-I)" most:"4096" least:"-1"`              // -1: as perftest chooses
-	MTU            verbs.MTU     `json:"mtu,omitempty" flag:"--mtu (-m) code" most:"5"`                             // 0: the smaller active MTU
+	PostList       int           `json:"post_list,omitempty" flag:"--post-list (-l)" most:"15000" of:"bandwidth" tries:"1:64" help:"messages per post call (default: 1)"`
+	CQMod          int           `json:"cq_mod,omitempty" flag:"--cq-mod (-Q)" most:"1024" tries:"1,4,16,64,100"` // signal every n-th; 0: 100, and 1 above 8 KiB
+	RecvList       int           `json:"recv_post_list,omitempty" flag:"--recv_post_list" most:"16384"`           // receives per post; 0: 1
+	InlineBytes    int           `json:"inline,omitempty" flag:"--inline (-I)" most:"4096" least:"-1"`            // -1: as perftest chooses
+	MTU            verbs.MTU     `json:"mtu,omitempty" flag:"--mtu (-m) code" most:"5"`                           // 0: the smaller active MTU
 	SRQ            bool          `json:"srq,omitempty"`
 	Multicast      bool          `json:"multicast,omitempty"` // -g: who receives joins a multicast group, to which the other end sends
 	MGID           *verbs.GID    `json:"mgid,omitempty"`      // the group; nil: one that is drawn

@@ -56,13 +56,14 @@ func openLive(t *testing.T, question string, only ...string) (*meter, engine.Spa
 // TestPlantedRulesAreFoundLive: rules of one to three settings, among the noise of a device that is there. It counts and does not
 // judge. All rules have their turn with one seed, then with the next, until -most is over.
 func TestPlantedRulesAreFoundLive(t *testing.T) {
-	m, space := openLive(t, anomalies, "operation", "size", "qp", "tx-depth", "bidirectional", "events")
+	m, space := openLive(t, anomalies, "operation", "size", "qp", "tx-depth", "post-list", "bidirectional", "events")
 	type of = func(string) int
 	plants := []struct {
 		rule string
 		is   func(v of) bool
 	}{
 		{"qp >= 16", func(v of) bool { return v("qp") >= 16 }},
+		{"post-list >= 16 and bidirectional yes", func(v of) bool { return v("post-list") >= 16 && v("bidirectional") == 1 }},
 		{"operation send and size >= 4097 and qp >= 4", func(v of) bool { return v("operation") == 2 && v("size") >= 4097 && v("qp") >= 4 }},
 	}
 	type count struct {
@@ -123,7 +124,7 @@ func TestPlantedRulesAreFoundLive(t *testing.T) {
 
 // TestBestBesideTheWholeGrid lets 'best' search a grid, and then measures each of its points, as far as -most allows.
 func TestBestBesideTheWholeGrid(t *testing.T) {
-	m, space := openLive(t, best, "qp", "tx-depth", "cq-mod")
+	m, space := openLive(t, best, "qp", "tx-depth", "post-list", "cq-mod")
 	ctx, cancel := context.WithTimeoutCause(t.Context(), *most/4, errTimeUp)
 	defer cancel()
 	s := &engine.Search{Space: space, Measure: m.measure, Seed: 1}

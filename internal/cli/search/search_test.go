@@ -58,7 +58,7 @@ func TestProgramsCompile(t *testing.T) {
 	for operation, o := range operations() {
 		for connection, over := range transports() {
 			point := space.Base()
-			for name, v := range map[string]int{"operation": operation, "connection": connection, "sge": 4, "mix": 1, "size": 2048, "bidirectional": 1} {
+			for name, v := range map[string]int{"operation": operation, "connection": connection, "sge": 4, "mix": 1, "size": 2048, "post-list": 8, "bidirectional": 1} {
 				point[space.Index(name)] = v
 			}
 			text := m.program(point)
