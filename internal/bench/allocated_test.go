@@ -17,6 +17,7 @@ func FuzzAllocated(f *testing.F) {
 	for _, x := range fields() {
 		specs = append(specs, x.base, with(x.base, x.change))
 	}
+	specs = append(specs, aFlush, with(aFlush, func(s *plan.Spec) { s.PostList, s.Bidirectional = 4, true }))
 	for _, s := range specs {
 		b, err := json.Marshal(s)
 		if err != nil {

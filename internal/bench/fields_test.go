@@ -33,6 +33,7 @@ var (
 	aSend   = plan.Spec{Operation: plan.Send, Kind: plan.Bandwidth, Sizes: []int{64}, Iterations: 1000}
 	aRead   = plan.Spec{Operation: plan.Read, Kind: plan.Bandwidth, Sizes: []int{64}, Iterations: 1000}
 	anAdd   = plan.Spec{Operation: plan.Atomic, Kind: plan.Bandwidth, Iterations: 1000}
+	aFlush  = plan.Spec{Operation: plan.Flush, Kind: plan.Bandwidth, Sizes: []int{64}, Iterations: 1000}
 	aUDSend = plan.Spec{Operation: plan.Send, Kind: plan.Bandwidth, Transport: verbs.UD, Sizes: []int{64}, Iterations: 1000}
 	aTimed  = plan.Spec{Operation: plan.Write, Kind: plan.Bandwidth, Sizes: []int{64}, Duration: time.Second}
 	aPoint  = plan.Spec{Kind: plan.Bandwidth, Iterations: 100, Noncontig: &plan.Noncontig{

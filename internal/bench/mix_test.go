@@ -26,6 +26,7 @@ func TestMix(t *testing.T) {
 		{"write", plan.Spec{Operation: plan.Write, Iterations: 100, QPs: 3}, 3 * each},
 		{"send, both directions", plan.Spec{Operation: plan.Send, Iterations: 100, QPs: 2, Bidirectional: true, Runs: 2}, 4 * each},
 		{"read", plan.Spec{Operation: plan.Read, Iterations: 100}, each},
+		{"flush", plan.Spec{Operation: plan.Flush, Iterations: 100}, each},
 		{"reversed, in lists, with immediate", plan.Spec{Operation: plan.Write, Iterations: 100, PostList: 4, WriteImm: true, Reversed: true}, each},
 		{"datagrams", plan.Spec{Operation: plan.Send, Transport: verbs.UD, Iterations: 100, TxDepth: 8}, each},
 		{"inline in part", plan.Spec{Operation: plan.Write, Iterations: 100, InlineBytes: 64}, each},

@@ -100,6 +100,7 @@ func TestThreads(t *testing.T) {
 	p := newPair(t, func(d verbs.Device) verbs.Device { return threadable{d} })
 	for _, tt := range append(
 		partTests(),
+		partTest{"flush", plan.Spec{Operation: plan.Flush, Iterations: 300, Verify: plan.VerifyAll}, false},
 		partTest{"lists", plan.Spec{Operation: plan.Write, Iterations: 320, PostList: 16, CQMod: 16}, false},
 		partTest{"warm-up by rate", plan.Spec{Operation: plan.Send, Duration: 30 * time.Millisecond, WarmupSteady: true}, true},
 	) {

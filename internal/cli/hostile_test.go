@@ -240,6 +240,8 @@ func TestHostileClients(t *testing.T) {
 		{"2^64 - 1 messages", open + proposal(`"iterations":18446744073709551615`), "--iters"},
 		{"a warm-up of 2^64 - 1", open + proposal(`"warmup":18446744073709551615`), "--warmup"},
 		{"a margin without a time", open + proposal(`"margin_ns":9223372036854775807`), "--margin"},
+		{"flushes of a quiet gigabyte", open + proposal(`"operation":"flush","reversed":true,"sizes":[1073741824]`), "error"},
+		{"flushes over datagrams", open + proposal(`"operation":"flush","transport":"UD"`), "use RC"},
 		{"outstanding READs without end", open + proposal(`"operation":"read","outstanding":1073741824`), "--outs"},
 		{"a plan, and gone", open + proposal(""), ""},
 		{"a plan of 200 MB, and gone", open + proposal(`"sizes":[67108864]`), ""},

@@ -17,6 +17,7 @@ const (
 	Read   Operation = "read"
 	Send   Operation = "send"
 	Atomic Operation = "atomic"
+	Flush  Operation = "flush"
 )
 
 // Row is one operation as data. Nothing outside this table and the runners asks which operation a test has.
@@ -36,6 +37,9 @@ type Row struct {
 	ByLastByte bool
 	// Counter operations change a counter of the peer's instead of moving a message; the size is always 8.
 	Counter bool
+	// Flushed messages end with a READ of their last byte: its answer tells that they have reached the peer's memory, where
+	// a WRITE's acknowledgement tells only that the peer's device has them (IBTA annex A19.2; SNIA's "appliance" method).
+	Flushed bool
 	// Traceless operations leave nothing behind that tells how often they ran: there is nothing to compare.
 	Traceless bool
 
@@ -95,6 +99,10 @@ func Rows() []Row {
 			Responded: true, Counter: true, Traceless: true, Iterations: 1000,
 			Perftest: Perftest{Tool: "atomic", Code: 5, Atomic: 0, Title: []string{"Atomic", "CMP_AND_SWAP"}, Name: "CMP_AND_SWAP"},
 		},
+		{
+			Operation: Flush, Opcode: verbs.OpWrite, Flushed: true, Text: "RDMA WRITE with a READ that flushes it", Transports: reliable,
+			Access: verbs.AccessRemoteWrite | verbs.AccessRemoteRead, Responded: true, Inline: 220, Iterations: 5000,
+		},
 	}
 }
 
@@ -113,7 +121,12 @@ func Operations() []Operation {
 func OperationNames() string { return alternatives(Operations()) }
 
 // Requests are those that make up a message, in order. The completion of the last is the message's.
-func (r Row) Requests() []verbs.Opcode { return []verbs.Opcode{r.Opcode} }
+func (r Row) Requests() []verbs.Opcode {
+	if r.Flushed {
+		return []verbs.Opcode{r.Opcode, verbs.OpRead}
+	}
+	return []verbs.Opcode{r.Opcode}
+}
 
 // Fetches tells whether what moves comes to the initiator.
 func (r Row) Fetches() bool { return r.Opcode == verbs.OpRead || r.Counter }

@@ -152,6 +152,7 @@ func TestRefusals(t *testing.T) {
 		{"verify and time", with(func(s *Spec) { s.Verify, s.Duration = VerifyAll, time.Second }), []string{"--verify all"}},
 		{"verified CMP_AND_SWAP", Spec{Operation: Atomic, Kind: Bandwidth, AtomicType: verbs.OpCompareSwap, Verify: VerifyEnds, Iterations: 10}, []string{"leaves nothing to compare; use FETCH_AND_ADD"}},
 		{"UC READ", Spec{Operation: Read, Kind: Bandwidth, Transport: verbs.UC}, []string{"UC has no RDMA READ: use RC"}},
+		{"UC flush", Spec{Operation: Flush, Kind: Bandwidth, Transport: verbs.UC}, []string{"UC has no RDMA WRITE with a READ that flushes it: use RC"}},
 		{"UD WRITE", with(func(s *Spec) { s.Transport = verbs.UD }), []string{"use RC or UC"}},
 		{"list", with(func(s *Spec) { s.PostList, s.Iterations = 7, 8 }), []string{"not a multiple"}},
 		{"mix of entries without a byte", with(func(s *Spec) { s.Mix = mixOf("64,2x3") }), []string{"--mix 64,2x3: each of 3 entries needs a byte"}},
@@ -686,6 +687,41 @@ func TestRowsAreFound(t *testing.T) {
 	}
 }
 
+// TestFlush settles a test whose messages are two requests: queues and rings are made for both, and a stock perftest is
+// refused.
+func TestFlush(t *testing.T) {
+	spec := Spec{Operation: Flush, Kind: Bandwidth, Sizes: []int{64}, Iterations: 100, TxDepth: 8}
+	s, err := Settle(spec, Limits{Dialled: true}, Peer{}, Policy{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain := spec
+	plain.Operation = Write
+	w, err := Settle(plain, Limits{Dialled: true}, Peer{}, Policy{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := s.Queues().SendWRs; got != 16 {
+		t.Errorf("a send queue of %d requests for 8 messages, want 16", got)
+	}
+	if got, want := s.Memory().Requests, 2*w.Memory().Requests; got != want {
+		t.Errorf("rings of %d bytes, want %d: twice those of a WRITE", got, want)
+	}
+	if got := s.Lane(64, 0).Window; got != 8 {
+		t.Errorf("a window of %d messages, want 8", got)
+	}
+	if want := verbs.AccessRemoteWrite | verbs.AccessRemoteRead; s.Access() != want {
+		t.Errorf("access %v, want %v", s.Access(), want)
+	}
+	if _, err := Settle(spec, Limits{Dialled: true}, Peer{Perftest: true}, Policy{}); err == nil || !strings.Contains(err.Error(), "perftest has no flush: run gobw at both ends") {
+		t.Errorf("with perftest at the other end: %v", err)
+	}
+	d := verbs.DeviceInfo{Name: "small0", Limits: verbs.Limits{MaxQPWR: 12}}
+	if _, err := Settle(spec, Limits{Dialled: true, Device: d}, Peer{}, Policy{}); err == nil || !strings.Contains(err.Error(), "--tx-depth (-t) 8: want 1 to 6") {
+		t.Errorf("with a send queue of 12 requests: %v", err)
+	}
+}
+
 // TestCompletionQueues: what was asked for fits a completion queue of the device or is refused; what nobody asked for is made
 // to fit, and the result says so.
 func TestCompletionQueues(t *testing.T) {
@@ -704,8 +740,10 @@ func TestCompletionQueues(t *testing.T) {
 		{"receives fit", server, Spec{Operation: Send, QPs: 63}, "", 63 * 128, 63 * 512, ""},
 		{"default receives", server, Spec{Operation: Send, QPs: 64}, "", 64 * 128, 64 * 511, "511 receives per queue pair in place of 512: a completion queue of rxe0 holds no more"},
 		{"by threads", server, Spec{Operation: Send, QPs: 64, Threads: 2}, "", 64 * 128, 64 * 512, ""},
+		{"default depth", limits, Spec{Operation: Flush, QPs: 200}, "", 200 * 162, 1, ""},
 		{"asked receives", server, Spec{Operation: Send, QPs: 64, RxDepth: 600}, "--rx-depth (-r): 600 on each of 64 queue pairs are more than a completion queue of rxe0 holds, 32767: at most 511", 0, 0, ""},
 		{"asked depth", limits, Spec{Operation: Write, QPs: 300, TxDepth: 128}, "--tx-depth (-t): 128 on each of 300 queue pairs are more than a completion queue of rxe0 holds, 32767: at most 109", 0, 0, ""},
+		{"asked depth of two requests", limits, Spec{Operation: Flush, QPs: 300, TxDepth: 128}, "at most 54", 0, 0, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			tt.spec.Kind = Bandwidth

@@ -22,6 +22,7 @@ func TestTimestamps(t *testing.T) {
 	}{
 		{name: "read", spec: stamped(Read), clock: clock},
 		{name: "atomic", spec: stamped(Atomic), clock: clock},
+		{name: "flush", spec: stamped(Flush), clock: clock},
 		{name: "send", spec: stamped(Send), clock: clock},
 		{name: "send to perftest", spec: stamped(Send), clock: clock, peer: Peer{Perftest: true}},
 		{name: "datagrams", spec: change(stamped(Send), func(s *Spec) { s.Transport = verbs.UD }), clock: clock},

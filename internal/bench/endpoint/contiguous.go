@@ -47,9 +47,24 @@ func (c contiguous) ring(e *Endpoint, size int, qp *pair) []job.Message {
 		if row.Opcode.HasImmediate() {
 			r.Immediate = uint32(k)
 		}
-		ring[k] = job.Message{Steps: []job.Step{{Requests: []verbs.SendRequest{r}}}, Bytes: uint64(size)}
+		requests := []verbs.SendRequest{r}
+		if row.Flushed {
+			requests = append(requests, flush(r, size))
+		}
+		ring[k] = job.Message{Steps: []job.Step{{Requests: requests}}, Bytes: uint64(size)}
 	}
 	return ring
+}
+
+// flush reads the last byte of a WRITE back to where it came from, which it does not change: no other message has that
+// place at either end.
+func flush(write verbs.SendRequest, size int) verbs.SendRequest {
+	last := write.SGEs[0]
+	last.Addr += uint64(size - 1)
+	last.Length = 1
+	return verbs.SendRequest{
+		Opcode: verbs.OpRead, SGEs: []verbs.SGE{last}, RemoteAddr: write.RemoteAddr + uint64(size-1), RKey: write.RKey,
+	}
 }
 
 // pieces name a message in as many entries as it has, the first of which take what is left of the division.
