@@ -244,7 +244,7 @@ func NewPoint(group, row string, f figure.Figure, old, new Side, effect func(old
 // Conclude judges points together, and makes them fit for JSON.
 func Conclude(points []Point, margin, confidence float64) {
 	effects := plain.Each(points, func(p Point) stats.Effect { return p.Effect })
-	for i, v := range stats.Conclude(effects, stats.Margins{Same: margin, Confidence: confidence}) {
+	for i, v := range stats.Conclude(effects, margin, confidence) {
 		points[i].Verdict, points[i].WorseBy = v, points[i].Finite()
 	}
 }

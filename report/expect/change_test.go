@@ -105,7 +105,7 @@ func TestCompareTellsASlowdownFromNoise(t *testing.T) {
 func TestGate(t *testing.T) {
 	point := func(row string, better stats.Direction, change, low, high float64) compare.Point {
 		e := stats.Effect{Change: change, Interval: &stats.Interval{Low: low, High: high, Confidence: 0.96}, P: 1e-6, N: 9, Better: better}
-		p := compare.Point{Group: "g", Row: row, Figure: "bw", Effect: e, Verdict: stats.Conclude([]stats.Effect{e}, stats.Margins{})[0]}
+		p := compare.Point{Group: "g", Row: row, Figure: "bw", Effect: e, Verdict: stats.Conclude([]stats.Effect{e}, stats.DefaultMargin, stats.DefaultConfidence)[0]}
 		p.WorseBy, _, _ = e.Worse()
 		return p
 	}

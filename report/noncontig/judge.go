@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gobw/gobw/report/plain"
 	"github.com/gobw/gobw/report/stats"
 )
 
@@ -50,11 +51,8 @@ func (n *Grid) verdicts() {
 		byCell[i] = n.Cells[i].weigh()
 		all = append(all, byCell[i]...)
 	}
-	effects := make([]stats.Effect, len(all))
-	for i, j := range all {
-		effects[i] = j.Goodput
-	}
-	for i, v := range stats.Conclude(effects, stats.Margins{}) {
+	effects := plain.Each(all, func(j *Judgement) stats.Effect { return j.Goodput })
+	for i, v := range stats.Conclude(effects, stats.DefaultMargin, stats.DefaultConfidence) {
 		v.Settle = strings.Replace(v.Settle, "--pairs", "--runs", 1) // a run is a pair of each two strategies
 		all[i].Verdict = v
 		if all[i].Goodput.Finite(); v.Cause != stats.NotFinite {

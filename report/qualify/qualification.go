@@ -83,15 +83,6 @@ func Load(path string) (*Qualification, error) {
 	return q, nil
 }
 
-// counts of the tests by outcome.
-func (q *Qualification) counts() map[Outcome]int {
-	out := map[Outcome]int{}
-	for _, t := range q.Tests {
-		out[t.Outcome]++
-	}
-	return out
-}
-
 // LeftOut counts the expectations that were not judged.
 func (q *Qualification) LeftOut() int {
 	n := 0
@@ -103,25 +94,21 @@ func (q *Qualification) LeftOut() int {
 
 // Summary is the verdict in one line.
 func (q *Qualification) Summary() string {
-	n := q.counts()
+	counts, busy := map[Outcome]int{}, 0
+	for i := range q.Tests {
+		if counts[q.Tests[i].Outcome]++; q.Tests[i].Disturbed() {
+			busy++
+		}
+	}
 	var parts []string
 	for _, o := range []struct {
 		outcome Outcome
 		said    string
 	}{{stats.Pass, "passed"}, {stats.Fail, "failed"}, {stats.CannotTell, "cannot tell"}, {Broken, "did not complete"}, {Skipped, "skipped"}} {
-		if n[o.outcome] > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", n[o.outcome], o.said))
+		if n := counts[o.outcome]; n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, o.said))
 		}
 	}
 	text := fmt.Sprintf("%s: plan %s: %s", q.Outcome.Headline(), q.Plan, strings.Join(parts, ", "))
-	busy := 0
-	for i := range q.Tests {
-		if q.Tests[i].Disturbed() {
-			busy++
-		}
-	}
-	if busy > 0 {
-		text += fmt.Sprintf(" (%d disturbed)", busy)
-	}
-	return text + plain.When(q.ExitCode != 0, "; exit status %d", q.ExitCode)
+	return text + plain.When(busy > 0, " (%d disturbed)", busy) + plain.When(q.ExitCode != 0, "; exit status %d", q.ExitCode)
 }

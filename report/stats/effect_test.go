@@ -51,7 +51,7 @@ func TestPairedUnderDrift(t *testing.T) {
 			a = append(a, speed*math.Exp(0.04*r.NormFloat64()))
 			b = append(b, planted*speed*math.Exp(0.04*r.NormFloat64()))
 		}
-		return Conclude([]Effect{Paired(a, b, 0.95, HigherIsBetter)}, Margins{})[0].Word
+		return Conclude([]Effect{Paired(a, b, 0.95, HigherIsBetter)}, DefaultMargin, DefaultConfidence)[0].Word
 	}
 	r := rand.New(rand.NewPCG(1, 2))
 	found, alarms, same := 0, 0, 0

@@ -151,65 +151,50 @@ func (v Verdict) Disturbed(format string, args ...any) Verdict {
 // DefaultMargin is the change up to which two figures count as the same.
 const DefaultMargin = 0.05
 
-// Margins are how to conclude. The zero value takes the defaults.
-type Margins struct {
-	Same       float64 // the change up to which two figures are the same: 5 %
-	Confidence float64 // of the claims: 95 %
-}
-
-func (m Margins) withDefaults() Margins {
-	return Margins{Same: cmp.Or(m.Same, DefaultMargin), Confidence: cmp.Or(m.Confidence, DefaultConfidence)}
-}
-
 // Procedure names the correction for many figures judged together, for outputs to say.
 const Procedure = "Benjamini-Hochberg"
 
-// Conclude judges effects together. Same: the interval lies within the margin. Better and worse: the interval does not hold
+// Conclude judges effects together. Same: the interval lies within the margin same. Better and worse: the interval does not hold
 // zero, and the difference stands among all (Benjamini-Hochberg at [Level], so that equal figures, however many,
 // raise an alarm in less than 1 - confidence of comparisons). A claim that all are the same needs no correction, as all
 // must hold.
-func Conclude(effects []Effect, o Margins) []Verdict {
-	o = o.withDefaults()
-	ps := make([]float64, len(effects))
-	for i, e := range effects {
-		ps[i] = e.P
-	}
-	adjusted := BenjaminiHochberg(ps)
+func Conclude(effects []Effect, same, confidence float64) []Verdict {
+	adjusted := BenjaminiHochberg(plain.Each(effects, func(e Effect) float64 { return e.P }))
 	out := make([]Verdict, len(effects))
 	for i, e := range effects {
-		out[i] = e.conclude(o, adjusted[i], len(effects))
+		out[i] = e.conclude(same, confidence, adjusted[i], len(effects))
 	}
 	return out
 }
 
 // conclude one of several effects; p is adjusted for them.
-func (e Effect) conclude(o Margins, p float64, together int) Verdict {
+func (e Effect) conclude(same, confidence, p float64, together int) Verdict {
 	if math.IsNaN(e.Change) || math.IsInf(e.Change, 0) {
 		return Unknown(NotFinite, "", "a figure is missing, infinite or not a number")
 	}
 	if e.Interval == nil {
-		if least := LeastPairs(o.Confidence); e.Pairs {
+		if least := LeastPairs(confidence); e.Pairs {
 			return Unknown(TooFew, fmt.Sprintf("--pairs %d", least), "pairs: %d, needed: %d", e.N, least)
 		}
-		least := LeastRuns(o.Confidence)
+		least := LeastRuns(confidence)
 		return Unknown(TooFew, fmt.Sprintf("measuring each side with --runs %d, or joining results: a.json,b.json,...", least), "runs on a side: %d, needed: %d", e.N, least)
 	}
 	by, low, high := e.Worse()
 	said := inWords(e.Change) + ", " + e.Interval.changes()
 	switch {
 	case low > 0 && by <= 0 || high < 0 && by >= 0:
-		return Unknown(Unclear, e.settle(o, together), "%s: the medians disagree, so the runs fall into two groups", said)
-	case low >= -o.Same && high <= o.Same:
+		return Unknown(Unclear, e.settle(same, confidence, together), "%s: the medians disagree, so the runs fall into two groups", said)
+	case low >= -same && high <= same:
 		return Verdict{Word: Same, Reason: said}
-	case low > 0 && p <= Level(o.Confidence, together):
+	case low > 0 && p <= Level(confidence, together):
 		return Verdict{Word: Worse, Reason: said}
-	case high < 0 && p <= Level(o.Confidence, together):
+	case high < 0 && p <= Level(confidence, together):
 		return Verdict{Word: Better, Reason: said}
 	}
 	if together > 1 && (low > 0 || high < 0) {
-		return Unknown(Unclear, e.settle(o, together), "%s; with %d figures, some differ by chance (%s: p = %.2g)", said, together, Procedure, p)
+		return Unknown(Unclear, e.settle(same, confidence, together), "%s; with %d figures, some differ by chance (%s: p = %.2g)", said, together, Procedure, p)
 	}
-	return Unknown(Unclear, e.settle(o, together), "%s", said)
+	return Unknown(Unclear, e.settle(same, confidence, together), "%s", said)
 }
 
 // Level is the level at which one of several differences is told. Of figures that are all equal the procedure uses the whole level,
@@ -222,13 +207,13 @@ func Level(confidence float64, together int) float64 {
 }
 
 // settle says how many runs or pairs would likely tell.
-func (e Effect) settle(o Margins, together int) string {
+func (e Effect) settle(same, confidence float64, together int) string {
 	what, least := "runs", LeastRuns
 	if e.Pairs {
 		what, least = "pairs", LeastPairs
 	}
 	half, change := (e.Interval.High-e.Interval.Low)/2, math.Abs(e.Change)
-	return Needed(what, e.N, least(1-Level(o.Confidence, together)/float64(together)), half, max(change, o.Same-change))
+	return Needed(what, e.N, least(1-Level(confidence, together)/float64(together)), half, max(change, same-change))
 }
 
 // mostNeeded is how many runs or pairs are worth advising.

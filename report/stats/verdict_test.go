@@ -1,6 +1,7 @@
 package stats
 
 import (
+	"cmp"
 	"flag"
 	"fmt"
 	"math"
@@ -103,33 +104,34 @@ func TestConclude(t *testing.T) {
 		}
 		return out
 	}
+	type margins struct{ same, confidence float64 } // 0: the default
 	inf := []float64{1, math.Inf(1), 1, 1, 1}
 	for _, tt := range []struct {
 		name     string
 		old, new []float64
 		better   Direction
-		margins  Margins
+		margins  margins
 		want     string
 	}{
-		{"slower", level(100, 6), level(80, 6), HigherIsBetter, Margins{}, "worse"},
-		{"faster", level(100, 6), level(120, 6), HigherIsBetter, Margins{}, "better"},
-		{"longer", level(100, 6), level(120, 6), LowerIsBetter, Margins{}, "worse"},
-		{"equal", level(100, 6), level(100, 6), HigherIsBetter, Margins{}, "same"},
-		{"within the margin", level(100, 6), level(97, 6), HigherIsBetter, Margins{}, "same"},
-		{"beyond a narrow margin", level(100, 6), level(97, 6), HigherIsBetter, Margins{Same: 0.01}, "worse"},
-		{"three runs", level(100, 3), level(50, 3), HigherIsBetter, Margins{}, "cannot tell: too-few"},
-		{"three runs, less confidence", level(100, 3), level(50, 3), HigherIsBetter, Margins{Confidence: 0.8}, "worse"},
-		{"one run", level(100, 1), level(1, 1), HigherIsBetter, Margins{}, "cannot tell: too-few"},
-		{"wide", []float64{100, 60, 140, 90, 80, 120}, []float64{310, 50, 150, 70, 60, 320}, HigherIsBetter, Margins{}, "cannot tell: unclear"},
-		{"infinite", inf, inf, LowerIsBetter, Margins{}, "cannot tell: not-finite"},
-		{"not a number", level(1, 5), []float64{1, 1, math.NaN(), 1, 1}, LowerIsBetter, Margins{}, "cannot tell: not-finite"},
-		{"none", nil, level(1, 5), LowerIsBetter, Margins{}, "cannot tell: not-finite"},
-		{"zeros", []float64{0, 0, 0, 0}, []float64{0, 0, 0, 0}, LowerIsBetter, Margins{}, "same"},
-		{"from zero", []float64{0, 0, 0, 0}, []float64{5, 6, 7, 5}, LowerIsBetter, Margins{}, "worse"},
+		{"slower", level(100, 6), level(80, 6), HigherIsBetter, margins{}, "worse"},
+		{"faster", level(100, 6), level(120, 6), HigherIsBetter, margins{}, "better"},
+		{"longer", level(100, 6), level(120, 6), LowerIsBetter, margins{}, "worse"},
+		{"equal", level(100, 6), level(100, 6), HigherIsBetter, margins{}, "same"},
+		{"within the margin", level(100, 6), level(97, 6), HigherIsBetter, margins{}, "same"},
+		{"beyond a narrow margin", level(100, 6), level(97, 6), HigherIsBetter, margins{same: 0.01}, "worse"},
+		{"three runs", level(100, 3), level(50, 3), HigherIsBetter, margins{}, "cannot tell: too-few"},
+		{"three runs, less confidence", level(100, 3), level(50, 3), HigherIsBetter, margins{confidence: 0.8}, "worse"},
+		{"one run", level(100, 1), level(1, 1), HigherIsBetter, margins{}, "cannot tell: too-few"},
+		{"wide", []float64{100, 60, 140, 90, 80, 120}, []float64{310, 50, 150, 70, 60, 320}, HigherIsBetter, margins{}, "cannot tell: unclear"},
+		{"infinite", inf, inf, LowerIsBetter, margins{}, "cannot tell: not-finite"},
+		{"not a number", level(1, 5), []float64{1, 1, math.NaN(), 1, 1}, LowerIsBetter, margins{}, "cannot tell: not-finite"},
+		{"none", nil, level(1, 5), LowerIsBetter, margins{}, "cannot tell: not-finite"},
+		{"zeros", []float64{0, 0, 0, 0}, []float64{0, 0, 0, 0}, LowerIsBetter, margins{}, "same"},
+		{"from zero", []float64{0, 0, 0, 0}, []float64{5, 6, 7, 5}, LowerIsBetter, margins{}, "worse"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			confidence := tt.margins.withDefaults().Confidence
-			v := Conclude([]Effect{Unpaired(tt.old, tt.new, confidence, tt.better)}, tt.margins)[0]
+			same, confidence := cmp.Or(tt.margins.same, DefaultMargin), cmp.Or(tt.margins.confidence, DefaultConfidence)
+			v := Conclude([]Effect{Unpaired(tt.old, tt.new, confidence, tt.better)}, same, confidence)[0]
 			if v.String() != tt.want {
 				t.Errorf("got %q (%s), want %q", v, v.Reason, tt.want)
 			}
@@ -144,7 +146,7 @@ func TestConclude(t *testing.T) {
 func TestVerdictSaysItsCoverage(t *testing.T) {
 	old, new := []float64{1, 1.1, 1.2, 1.3, 1.4}, []float64{2, 2.1, 2.2, 2.3, 2.4}
 	for confidence, want := range map[float64]string{0.95: "96.8 % interval", 0.8: "84.9 % interval"} {
-		v := Conclude([]Effect{Unpaired(old, new, confidence, LowerIsBetter)}, Margins{Confidence: confidence})[0]
+		v := Conclude([]Effect{Unpaired(old, new, confidence, LowerIsBetter)}, DefaultMargin, confidence)[0]
 		if !strings.Contains(v.Reason, want) {
 			t.Errorf("at %v: %q lacks %q", confidence, v.Reason, want)
 		}
@@ -194,7 +196,7 @@ func TestManyEqualPoints(t *testing.T) {
 					}
 					effects[i] = Unpaired(noisy(r, runs, noise, 1), noisy(r, runs, noise, level), DefaultConfidence, HigherIsBetter)
 				}
-				return Conclude(effects, Margins{})
+				return Conclude(effects, DefaultMargin, DefaultConfidence)
 			}
 			count := func(vs []Verdict, w Word) (n int) {
 				for _, v := range vs {

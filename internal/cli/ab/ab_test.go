@@ -172,6 +172,16 @@ func TestZeroFigure(t *testing.T) {
 	}
 }
 
+// TestFailedSide hands on what a test that failed said, and its exit code.
+func TestFailedSide(t *testing.T) {
+	for script, want := range map[string]int{"echo no device >&2; exit 3": exit.Setup, "echo no device >&2; kill -9 $$": exit.Failed} {
+		_, err := side{line: "write host", program: "/bin/sh", words: []string{"sh", "-c", script}}.run(t.Context(), figure.Of("bw"))
+		if exit.Code(err) != want || !strings.Contains(err.Error(), "no device") {
+			t.Errorf("%s: exit code %d of %v", script, exit.Code(err), err)
+		}
+	}
+}
+
 // TestNeighbourFlows: what runs beside a test has more than begun when that is measured; one that ends is told of.
 func TestNeighbourFlows(t *testing.T) {
 	flows := filepath.Join(t.TempDir(), "flows")

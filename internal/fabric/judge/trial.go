@@ -291,5 +291,5 @@ const mostControls = 512
 func (j *Judge) worse(suspect, controls []float64, tried int) bool {
 	confidence := 1 - falseAlarm/float64(max(tried, 1))
 	effect := stats.Unpaired(plain.Each(controls, math.Exp), plain.Each(suspect, math.Exp), confidence, stats.HigherIsBetter)
-	return stats.Conclude([]stats.Effect{effect}, stats.Margins{Same: j.cfg.Slow / 2, Confidence: confidence})[0].Word == stats.Worse
+	return stats.Conclude([]stats.Effect{effect}, j.cfg.Slow/2, confidence)[0].Word == stats.Worse
 }
