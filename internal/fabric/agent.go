@@ -40,13 +40,14 @@ const (
 	orphanAfter = 20 * time.Second // without a word of the other end a connection is given up
 	dialWithin  = 2 * time.Second
 	again       = 50 * time.Millisecond // between attempts
+	againLater  = time.Second           // where somebody answered who is not this run's rank 0
 	tellEvery   = 10 * time.Second
 )
 
 // OrphanError is an agent that has lost rank 0.
 type OrphanError struct{ Err error }
 
-func (e *OrphanError) Error() string { return fmt.Sprintf("rank 0 is lost: %v", e.Err) }
+func (e *OrphanError) Error() string { return fmt.Sprintf("rank 0 is lost: %v", ended(e.Err)) }
 func (e *OrphanError) Unwrap() error { return e.Err }
 
 // Join takes part in a run until rank 0 says that it is over, and returns its parting words.
@@ -76,16 +77,21 @@ func find(ctx context.Context, cfg AgentConfig) (*frame.Session, error) {
 	var last error
 	told := time.Now().Add(tellAfter - tellEvery)
 	for {
+		pause := again
 		for i, place := range cfg.Places {
 			s, err := meetRankZero(ctx, cfg, place)
 			if err == nil {
-				cfg.note("taking part in the run of %s", place)
+				cfg.note("found rank 0 at %s", place)
 				return s, nil
 			}
 			if ctx.Err() != nil && last != nil { // an attempt that was cut short says nothing
 				break
 			}
-			if _, answered := errors.AsType[*strangerError](err); i == 0 || answered {
+			_, answered := errors.AsType[*strangerError](err)
+			if answered {
+				pause = againLater
+			}
+			if i == 0 || answered {
 				last = explain(place, err)
 			}
 		}
@@ -94,7 +100,7 @@ func find(ctx context.Context, cfg AgentConfig) (*frame.Session, error) {
 			cfg.note("waiting for rank 0: %v", last)
 		}
 		select {
-		case <-time.After(again):
+		case <-time.After(pause):
 		case <-ctx.Done():
 			return nil, fmt.Errorf("%w: %w", context.Cause(ctx), last)
 		}
@@ -146,6 +152,9 @@ func explain(place string, err error) error {
 		case errors.Is(err, syscall.ECONNREFUSED):
 			return fmt.Errorf("%s: %w: rank 0 is not running there, or its name resolves to another host", place, err)
 		}
+	}
+	if said, refused := errors.AsType[*control.PeerError](err); refused {
+		return fmt.Errorf("%s refuses this rank: %s", place, control.Bounded(said.Message))
 	}
 	if _, answered := errors.AsType[*strangerError](err); answered {
 		return fmt.Errorf("%s: %w: another run may be there, its secret may differ, or its name may resolve to another host", place, err)

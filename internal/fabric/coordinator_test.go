@@ -289,7 +289,7 @@ func TestBadHosts(t *testing.T) {
 		{"killed in mid-run", run{cfg: long, during: func(n *network) {
 			time.Sleep(time.Second)
 			n.of(3).kill()
-		}}, matrix.Lost, "its agent has ended"},
+		}}, matrix.Lost, "its process has ended"},
 		{"stopped in mid-run", run{cfg: long, during: func(n *network) {
 			time.Sleep(time.Second)
 			n.of(3).hold(true)
@@ -401,7 +401,7 @@ func TestHostsByAddress(t *testing.T) {
 func TestStrangersStayOut(t *testing.T) {
 	o, err := run{ranks: 4, agent: func(rank int, c *AgentConfig) bool {
 		if rank == 3 {
-			c.Key, c.Wait = Key("job", "guess"), time.Second
+			c.Key, c.Wait = Key("job", "guess"), 3500*time.Millisecond
 		}
 		return true
 	}}.run(t)
@@ -410,6 +410,9 @@ func TestStrangersStayOut(t *testing.T) {
 	}
 	if o.host(3).Cause != matrix.Absent || !strings.Contains(fmt.Sprint(o.agents[3]), sameSecret) || !strings.Contains(o.host(3).Settle, "GOBW_FABRIC_SECRET") || o.Fabric.Judged.Tested != 3*2 {
 		t.Errorf("%+v, %v", o.host(3), o.agents[3])
+	}
+	if told := strings.Join(o.notes, "; "); told != "refused 10.0.0.3: another secret, or another job: "+sameSecret+"; not there within 5s: rank 3" {
+		t.Errorf("told: %s", told)
 	}
 }
 

@@ -27,7 +27,7 @@ func (c *coordinator) document(stopped error) *report.Document {
 		Fabric: &matrix.Matrix{Latency: c.cfg.Judge.Latency, Pattern: string(c.schedule.Pattern), Planned: c.schedule.Rounds, Rails: slices.Clone(c.cfg.Rails)},
 	}
 	if stopped != nil {
-		d.Failure, _, _ = strings.Cut(stopped.Error(), "\n") // its hosts have verdicts of their own
+		d.Failure = stopped.Error()
 	}
 	m := d.Fabric
 	c.addHosts(d)

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/gobw/gobw/internal/control/frame"
@@ -36,7 +35,11 @@ func (c *coordinator) gather(ctx context.Context) error {
 	}
 	absent := which(c.hosts, missing)
 	const look = "look at the output of 'gobw fabric' there: the host may be down, its --coordinator or its GOBW_FABRIC_SECRET may be wrong, or a firewall may close the port"
-	for i, name := range c.called(absent) {
+	names := c.called(absent)
+	if len(names) > 0 {
+		c.note("not there within %v: %s", c.cfg.Wait, plain.Few(names, 8, ", "))
+	}
+	for i, name := range names {
 		if slices.Contains(c.cfg.Hosts, name) {
 			absent[i].Name = name
 		}
@@ -68,15 +71,12 @@ func (c *coordinator) called(absent []*host) []string {
 	return out
 }
 
-// enough tells whether there are two hosts to test; if not, why the first few others cannot take part.
+// enough tells whether there are two hosts to test.
 func (c *coordinator) enough(verb string) error {
-	n := len(which(c.hosts, (*host).fit))
-	if n >= 2 {
-		return nil
+	if n := len(which(c.hosts, (*host).fit)); n < 2 {
+		return fmt.Errorf("%d of %d ranks %s: a fabric test needs two", n, c.cfg.Ranks, verb)
 	}
-	failed := which(c.hosts, func(h *host) bool { return h.Reason != "" })
-	why := plain.Each(failed[:min(len(failed), 8)], func(h *host) string { return fmt.Sprintf("\n  rank %d %s: %s", h.Rank, h.Name, h.Reason) })
-	return fmt.Errorf("%d of %d ranks %s: a fabric test needs two%s", n, c.cfg.Ranks, verb, strings.Join(why, ""))
+	return nil
 }
 
 // rankOf is the rank of a host that says none, by its name or its address. Of hosts that call themselves alike each gets one.

@@ -323,7 +323,7 @@ func TestAnAgentThatEndsIsTold(t *testing.T) {
 		err  error
 		want string
 	}{
-		{&control.LostError{Cause: control.ErrClosed}, "its agent has ended"},
+		{&control.LostError{Cause: control.ErrClosed}, "its process has ended"},
 		{&control.LostError{Cause: control.ErrSilent}, "its host no longer answers"},
 		{errors.New("a message of 9 bytes"), "a message of 9 bytes"},
 	} {

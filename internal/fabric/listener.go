@@ -4,9 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/gobw/gobw/internal/control"
@@ -25,8 +25,9 @@ type listener struct {
 	version string
 	note    func(string, ...any)
 
-	visitors  admission.Visitors
-	strangers atomic.Uint32
+	visitors admission.Visitors
+	mu       sync.Mutex
+	told     map[string]bool // of whom, and why, the user was told
 }
 
 const (
@@ -38,7 +39,7 @@ const (
 const sameSecret = "set the same GOBW_FABRIC_SECRET at all ranks"
 
 func listen(l net.Listener, c *coordinator) *listener {
-	s := &listener{Listener: l, met: make(chan *peer, 64), key: c.cfg.Key, version: c.cfg.Version, note: c.note}
+	s := &listener{Listener: l, met: make(chan *peer, 64), key: c.cfg.Key, version: c.cfg.Version, note: c.note, told: map[string]bool{}}
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	s.wg.Go(func() {
 		if err := s.visitors.Accept(s.ctx, l, s.take, func(error) {}); err != nil && s.ctx.Err() == nil {
@@ -67,9 +68,7 @@ func (s *listener) meet(v *admission.Visitor) {
 			if errors.Is(err, frame.ErrWrongToken) || errors.Is(err, frame.ErrNoToken) {
 				err = errors.New("another secret, or another job: " + sameSecret)
 			}
-			if s.strangers.Add(1) <= mostStrangers {
-				s.note("refused %s: %v", v.From, err)
-			}
+			s.tell(fmt.Sprintf("refused %s: %v", v.From.Addr(), err))
 			session.End(frame.KindError, err.Error(), false)
 		}
 		session.Abandon()
@@ -79,6 +78,16 @@ func (s *listener) meet(v *admission.Visitor) {
 	case s.met <- p:
 	case <-s.ctx.Done():
 		session.Abandon()
+	}
+}
+
+// tell tells the user of a stranger, once: those who wait for a run try again and again.
+func (s *listener) tell(what string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.told[what] && len(s.told) < mostStrangers {
+		s.told[what] = true
+		s.note("%s", what)
 	}
 }
 

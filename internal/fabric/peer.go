@@ -66,7 +66,7 @@ var errOver = errors.New("the run is over")
 func ended(err error) error {
 	switch {
 	case errors.Is(err, control.ErrPeerLost) && !errors.Is(err, syscall.ETIMEDOUT) && !errors.Is(err, syscall.EHOSTUNREACH) && !errors.Is(err, control.ErrSilent):
-		return errors.New("its agent has ended")
+		return errors.New("its process has ended")
 	case errors.Is(err, control.ErrPeerLost):
 		return fmt.Errorf("its host no longer answers: %w", err)
 	}

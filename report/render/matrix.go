@@ -63,7 +63,7 @@ func (m hostMatrix) line(checks []report.Check) string {
 			subject := string(matrix.SubjectOf(c.Expression))
 			kind := strings.ReplaceAll(string(c.Cause), "-", " ") + " " + subject
 			switch {
-			case c.Word != word || c.Expression == matrix.RunSees:
+			case c.Word != word || c.Expression == matrix.RunSees || c.Cause == stats.Incomplete:
 				continue
 			case subject != "":
 			case word == stats.CannotTell:

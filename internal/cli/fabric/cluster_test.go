@@ -138,7 +138,7 @@ func TestCluster(t *testing.T) {
 	})
 	t.Run("a crash that ends the job", func(t *testing.T) {
 		d, status := result(t, dir, "crash")
-		if cause, why := causeOf(d.Fabric, "node2"); cause != matrix.Lost || !strings.Contains(why, "its agent has ended") {
+		if cause, why := causeOf(d.Fabric, "node2"); cause != matrix.Lost || !strings.Contains(why, "its process has ended") {
 			t.Errorf("%s, %s", cause, why)
 		}
 		if d.Complete || d.Fabric.Cells.Len() < 4 || status == "0" {

@@ -12,7 +12,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/gobw/gobw/internal/cli/cmdline"
 	"github.com/gobw/gobw/internal/cli/exit"
 	"github.com/gobw/gobw/internal/cli/output"
 	"github.com/gobw/gobw/internal/fabric"
@@ -36,7 +35,12 @@ func NewCommand(tool string, kind plan.Kind, out output.Streams) *cobra.Command 
 		Example: "  srun -K " + tool + " fabric --save fabric.html\n" +
 			"  " + tool + " fabric --hosts hosts.txt        # on node1, without a launcher\n" +
 			"  " + tool + " fabric --coordinator node1      # on each other host",
-		Args: cmdline.NoArguments,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return exit.UsageError{Err: fmt.Errorf("%q: name the hosts by --hosts: --hosts %s, or --hosts FILE", args[0], strings.Join(args, ","))}
+			}
+			return nil
+		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := f.check()
 			if err != nil {
@@ -55,7 +59,7 @@ func run(ctx context.Context, out output.Streams, c config) error {
 	if c.worker {
 		return work(ctx, c)
 	}
-	id, err := c.identity()
+	id, err := c.identity(hello(fabric.Identity{}).Host)
 	if err != nil {
 		return exit.UsageError{Err: err}
 	}
@@ -93,11 +97,15 @@ func run(ctx context.Context, out output.Streams, c config) error {
 	return coordinate(ctx, out, c, l, mine)
 }
 
-// identity is this process's part: that which a launcher gave it, or rank 0's of a list of hosts, or, with a coordinator alone, rank
-// -1: it is found by its host's name in rank 0's list.
-func (c *config) identity() (fabric.Identity, error) {
-	if len(c.hosts) > 0 {
+// identity is this process's part: that which a launcher gave it, or rank 0's of a list of hosts, or, with a coordinator that is another
+// host, rank -1: it is found by its host's name in rank 0's list.
+func (c *config) identity(host string) (fabric.Identity, error) {
+	switch {
+	case len(c.hosts) == 0:
+	case c.coordinator == "" || isHere(c.coordinator, host):
 		return fabric.Identity{Size: len(c.hosts), Hosts: c.hosts}, nil
+	default:
+		return fabric.Identity{Rank: -1, Rendezvous: []string{c.coordinator}}, nil
 	}
 	id, err := fabric.Discover(c.coordinator, os.Getenv)
 	switch {
@@ -136,6 +144,12 @@ func (c *config) own(me fabric.Hello, addresses []string) *fabric.Hello {
 		me.Host = c.hosts[me.Rank]
 	}
 	return &me
+}
+
+// isHere tells whether a name or an address is this host's.
+func isHere(of, host string) bool {
+	at, _ := net.LookupHost(of) // a name without one may still be this host's
+	return fabric.RankOf(append(at, of), append(addresses(), host)...) >= 0
 }
 
 // addresses are this host's.

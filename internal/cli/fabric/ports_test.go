@@ -22,6 +22,20 @@ func TestCoordinatorTwice(t *testing.T) {
 	}
 }
 
+// TestWhoCoordinates: the same command may be typed at all hosts of a list.
+func TestWhoCoordinates(t *testing.T) {
+	list := []string{"node1", "node2"}
+	for _, tt := range []struct {
+		at   string
+		rank int
+	}{{"", 0}, {"node1", 0}, {"127.0.0.1", 0}, {"node2", -1}, {"192.0.2.77", -1}} {
+		id, err := (&config{hosts: list, coordinator: tt.at}).identity("node1")
+		if err != nil || id.Rank != tt.rank || id.Rank < 0 && id.Rendezvous[0] != tt.at {
+			t.Errorf("--coordinator %q at node1: %+v, %v", tt.at, id, err)
+		}
+	}
+}
+
 // TestPorts: all ranks of a run come to the same port, and the one of --coordinator is it, however low.
 func TestPorts(t *testing.T) {
 	alone, listed, launched := fabric.Identity{Rank: -1}, fabric.Identity{Size: 2}, fabric.Identity{Rank: 1, Size: 2, Job: "7.0"}

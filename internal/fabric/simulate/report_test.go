@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -23,6 +24,7 @@ import (
 	"github.com/gobw/gobw/report"
 	"github.com/gobw/gobw/report/expect"
 	"github.com/gobw/gobw/report/matrix"
+	"github.com/gobw/gobw/report/plot"
 	"github.com/gobw/gobw/report/render"
 	"github.com/gobw/gobw/report/stats"
 	"github.com/gobw/gobw/verbs"
@@ -235,16 +237,52 @@ func TestHeatMap(t *testing.T) {
 	if err := render.Documents(&got, "svg", []*report.Document{d}); err != nil {
 		t.Fatal(err)
 	}
-	const file = "testdata/heat.svg"
+	keep(t, "testdata/heat.svg", got.Bytes())
+}
+
+// keep holds a picture to what it was.
+func keep(t *testing.T, file string, got []byte) {
+	t.Helper()
 	if os.Getenv("GOBW_UPDATE") != "" {
-		if err := os.WriteFile(file, got.Bytes(), 0o644); err != nil {
+		if err := os.WriteFile(file, got, 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
-	want, err := os.ReadFile(file)
-	if err != nil || !bytes.Equal(got.Bytes(), want) {
+	if want, err := os.ReadFile(file); err != nil || !bytes.Equal(got, want) {
 		t.Errorf("%s is another picture (%v): look at what GOBW_UPDATE=1 makes of it", file, err)
 	}
+}
+
+// TestPictureOfTheDocuments: the README's picture of a verdict. It is small enough for a phone, so it names only what is slow.
+func TestPictureOfTheDocuments(t *testing.T) {
+	const hosts = 64
+	d := simulated(t, schedule.Pairs, Config{Hosts: hosts, Seed: 4, Plants: []Plant{{Kind: Host, A: 17, Factor: 0.6}, {Kind: Link, A: 3, B: 41, Factor: 0.5}}})
+	var text bytes.Buffer
+	if err := render.Documents(&text, "table", []*report.Document{d}); err != nil {
+		t.Fatal(err)
+	}
+	verdict, _, _ := strings.Cut(strings.TrimSpace(text.String()), "\nTested")
+	m := d.Fabric
+	h := &plot.HeatMap{
+		Title: strings.Join(strings.Fields(verdict), " "), Subtitle: "Simulated. Share of the expected bandwidth, from each of 64 hosts to each other", XLabel: "receiver", YLabel: "sender",
+		Rows: make([]string, hosts), Columns: make([]string, hosts), Categories: []string{"faster", "slower than expected"}, Square: 5.5,
+		Note:  "Full colour: half of it, or less. White: within 3%.",
+		Paths: []plot.Path{{X: []float64{-0.5, 63.5, 63.5, -0.5, -0.5}, Y: []float64{-0.5, -0.5, 63.5, 63.5, -0.5}}},
+	}
+	h.Fill()
+	for i := range m.Cells.Len() {
+		if by := 1 - m.Cells.Share[i]; m.Scheduled(i) && math.Abs(by) > 0.03 {
+			h.Cells[m.Cells.From[i]][m.Cells.To[i]] = plot.Cell{Category: 1 + int(math.Round(0.5+by)), Strength: 2 * math.Abs(by)}
+		}
+	}
+	for _, f := range m.Findings {
+		h.Rows[f.From], h.Columns[f.To] = m.Hosts[f.From].Name, m.Hosts[f.To].Name
+	}
+	var got bytes.Buffer
+	if err := plot.WriteSVG(&got, h); err != nil {
+		t.Fatal(err)
+	}
+	keep(t, "../../../docs/images/fabric.svg", got.Bytes())
 }
 
 func everyone(hosts int, factor float64) []Plant {
