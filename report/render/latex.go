@@ -11,7 +11,14 @@ func (t table) latex(out *strings.Builder, said string) {
 	if t.prose {
 		fmt.Fprintf(out, "\\paragraph{%s}\n", escapeLaTeX(t.Title))
 		for _, r := range t.Rows {
-			fmt.Fprintf(out, "%s.\n", escapeLaTeX(sentence(r)))
+			switch text := sentence(r); {
+			case strings.HasPrefix(text, " "):
+				fmt.Fprintf(out, "\\par\\texttt{%s}\\par\n", escapeLaTeX(strings.TrimSpace(text)))
+			case strings.HasSuffix(text, ":"):
+				fmt.Fprintln(out, escapeLaTeX(text))
+			default:
+				fmt.Fprintf(out, "%s.\n", escapeLaTeX(text))
+			}
 		}
 		out.WriteString("\n")
 		return

@@ -20,7 +20,7 @@ type table struct {
 	Rows   [][]string
 	Notes  []string // below the table
 	keys   int      // leading columns that tell rows apart: a terminal too narrow for the table gets it in parts, each with them
-	prose  bool     // rows are sentences: on a terminal they are wrapped
+	prose  bool     // rows are sentences, wrapped on a terminal, or commands to paste, which are indented
 }
 
 // titled is the table of a title, which is made where there is none.
