@@ -87,12 +87,13 @@ func (f *fake) Close() error { return nil }
 
 // run is one run of a coordinator with agents of this process, in virtual time. Rank r comes r milliseconds after the start.
 type run struct {
-	ranks  int
-	cfg    func(*Config)
-	agent  func(rank int, c *AgentConfig) bool // false: this rank stays away
-	worker func(rank int) *fake
-	late   map[int]time.Duration // ranks that come later than the others
-	during func(n *network)      // beside the run
+	ranks   int
+	cfg     func(*Config)
+	agent   func(rank int, c *AgentConfig) bool // false: this rank stays away
+	worker  func(rank int) *fake
+	late    map[int]time.Duration // ranks that come later than the others
+	during  func(n *network)      // beside the run
+	stopped map[int]time.Duration // when ranks are told to stop
 }
 
 // outcome is what a run left.
@@ -153,7 +154,12 @@ func (r run) inBubble(t *testing.T) (outcome, error) {
 		}
 		wg.Go(func() {
 			time.Sleep(time.Duration(rank)*time.Millisecond + r.late[rank])
-			_, e.agents[rank] = Join(t.Context(), a)
+			ctx, stop := context.WithCancelCause(t.Context())
+			if after := r.stopped[rank]; after > 0 {
+				time.AfterFunc(after, func() { stop(errors.New("Ctrl-C")) })
+			}
+			_, e.agents[rank] = Join(ctx, a)
+			stop(nil)
 		})
 	}
 	if r.during != nil {
@@ -290,6 +296,7 @@ func TestBadHosts(t *testing.T) {
 			time.Sleep(time.Second)
 			n.of(3).kill()
 		}}, matrix.Lost, "its process has ended"},
+		{"interrupted in mid-run", run{cfg: long, stopped: map[int]time.Duration{3: time.Second}}, matrix.Lost, "it was stopped there: Ctrl-C"},
 		{"stopped in mid-run", run{cfg: long, during: func(n *network) {
 			time.Sleep(time.Second)
 			n.of(3).hold(true)

@@ -325,6 +325,7 @@ func TestAnAgentThatEndsIsTold(t *testing.T) {
 	}{
 		{&control.LostError{Cause: control.ErrClosed}, "its process has ended"},
 		{&control.LostError{Cause: control.ErrSilent}, "its host no longer answers"},
+		{&control.PeerError{Message: "it was stopped there: interrupted"}, "it was stopped there: interrupted"},
 		{errors.New("a message of 9 bytes"), "a message of 9 bytes"},
 	} {
 		if got := ended(tt.err).Error(); !strings.Contains(got, tt.want) {

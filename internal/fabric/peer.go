@@ -64,7 +64,10 @@ var errOver = errors.New("the run is over")
 
 // ended says why an agent is gone.
 func ended(err error) error {
+	said, parted := errors.AsType[*control.PeerError](err)
 	switch {
+	case parted:
+		return errors.New(control.Bounded(said.Message))
 	case errors.Is(err, control.ErrPeerLost) && !errors.Is(err, syscall.ETIMEDOUT) && !errors.Is(err, syscall.EHOSTUNREACH) && !errors.Is(err, control.ErrSilent):
 		return errors.New("its process has ended")
 	case errors.Is(err, control.ErrPeerLost):
