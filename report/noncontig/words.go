@@ -69,7 +69,7 @@ func (n *Grid) inWords(k Key, cells int, by map[stats.Word][]Cell) string {
 	device, cpu := Sides(k.Shape)
 	ours, theirs := by[stats.Better], by[stats.Worse]
 	if x := n.CrossoverOf(k); x != nil {
-		return fmt.Sprintf("%s wins from about %s blocks (between %s and %s), %s; below, %s wins, %s", device, plain.Bytes(x.BlockBytes),
+		return fmt.Sprintf("%s wins from about %s blocks (between %s and %s), %s; below, %s wins %s", device, plain.Bytes(x.BlockBytes),
 			plain.Bytes(x.Low), plain.Bytes(x.High), mostInWords(ours), cpu, mostInWords(theirs))
 	}
 	var parts []string
