@@ -64,7 +64,7 @@ func TestNoncontigCrossover(t *testing.T) {
 	if got, want := n.Summary[0], "gather (G-WR), 16 KiB messages, stride 2x: gather-write wins from about "; !strings.HasPrefix(got, want) {
 		t.Errorf("got summary %q, want it to start with %q", got, want)
 	}
-	if got, want := n.Summary[0], "below, pack wins, "; !strings.Contains(got, want) {
+	if got, want := n.Summary[0], "below, pack wins by up to "; !strings.Contains(got, want) {
 		t.Errorf("got summary %q, want %q in it", got, want)
 	}
 }
