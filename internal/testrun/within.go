@@ -4,7 +4,12 @@ import (
 	"runtime"
 	"testing"
 	"time"
+
+	"github.com/gobw/gobw/internal/cputime"
 )
+
+// ProcessTime is the CPU time of this process.
+func ProcessTime() time.Duration { return cputime.Process() }
 
 // Within holds a test to what reading a stranger's text may cost. It fails where f takes longer, or allocates more in all, than it may. A busy machine makes anything slow: the best
 // of five tries counts.

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gobw/gobw/internal/cputime"
 	"github.com/gobw/gobw/report"
 	"github.com/gobw/gobw/report/figure"
 	"github.com/gobw/gobw/verbs/job"
@@ -108,7 +109,7 @@ func (q *Quiet) PrepareWatch() error {
 // Watch begins to count what disturbs the measuring thread; PrepareWatch comes before.
 func (q *Quiet) Watch() {
 	q.waited = q.waits()
-	q.process = processCPU()
+	q.process = cputime.Process()
 	q.started = time.Now()
 }
 
@@ -154,7 +155,7 @@ func (q *Quiet) Pin(n int) (undo func(), err error) {
 
 // Counted is what has happened since Watch.
 func (q *Quiet) Counted() figure.Disturbance {
-	waited, process, wall := q.waits()-q.waited, processCPU()-q.process, time.Since(q.started)
+	waited, process, wall := q.waits()-q.waited, cputime.Process()-q.process, time.Since(q.started)
 	d := readCPULosses("/", q.cpus).since(q.losses)
 	d.Waited, d.ProcessCPU, d.Wall = max(waited, 0)/time.Duration(len(q.tids)), process, wall
 	return d

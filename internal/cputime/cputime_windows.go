@@ -1,4 +1,5 @@
-package machine
+// Package cputime is how much CPU time this process has had: what else the machine does leaves it as it is.
+package cputime
 
 import (
 	"time"
@@ -6,8 +7,8 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// processCPU is the CPU time of this process, user and kernel.
-func processCPU() time.Duration {
+// Process is that of all its threads, user and kernel; 0: unknown.
+func Process() time.Duration {
 	var made, ended, kernel, user windows.Filetime
 	if windows.GetProcessTimes(windows.CurrentProcess(), &made, &ended, &kernel, &user) != nil {
 		return 0
