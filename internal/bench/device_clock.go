@@ -6,6 +6,7 @@ import (
 	"github.com/gobw/gobw/report"
 	"github.com/gobw/gobw/verbs"
 	"github.com/gobw/gobw/verbs/job"
+	"github.com/gobw/gobw/verbs/tick"
 )
 
 const (
@@ -18,12 +19,12 @@ const (
 
 // deviceClock measures the device's clock against the host's over the samples of a run; nil where they are of the host's clock.
 // The host notices a completion late, by no more than the longest sample at either end: what was measured is as uncertain.
-func deviceClock(rec *job.Recorder, hostPerNs float64) (*report.Clock, error) {
+func deviceClock(rec *job.Recorder, host tick.Rate) (*report.Clock, error) {
 	if rec.Clock.IsZero() || rec.N == 0 {
 		return nil, nil
 	}
 	c := &report.Clock{StatedHz: rec.Clock.Hz, Hz: rec.Clock.Hz}
-	elapsed := float64(rec.Elapsed) / hostPerNs / 1e9
+	elapsed := host.Seconds(rec.Elapsed)
 	if elapsed <= 0 || rec.Sum <= 0 {
 		return c, nil
 	}

@@ -239,7 +239,6 @@ func (flowsTell) Failure(func(verbs.AsyncEvent) bool) error { return nil }
 // drive runs the job for the span and works the figures out.
 func (r *exchangeRun) drive(ctx context.Context, s Span) error {
 	perNs := r.clock.PerNanosecond()
-	ticks := func(t time.Duration) job.Ticks { return job.Ticks(float64(t) * perNs) }
 	begun := job.Now()
 	dev := r.rails[0].Device
 	runner, err := job.Prepare(dev, r.whole)
@@ -250,7 +249,8 @@ func (r *exchangeRun) drive(ctx context.Context, s Span) error {
 		Plan: r.leads, Round: plan.Round{Local: true}, Job: r.whole, Runner: runner,
 		Devices: flowsTell{r.rails}, PerNs: perNs,
 		Limits: drive.Limits{
-			Duration: ticks(s.whole()), Lead: ticks(s.Lead), Tail: ticks(s.Tail), FirstWithin: ticks(firstWithin), Stall: ticks(2 * (s.whole() + firstWithin)),
+			Duration: perNs.Ticks(s.whole()), Lead: perNs.Ticks(s.Lead), Tail: perNs.Ticks(s.Tail), FirstWithin: perNs.Ticks(firstWithin),
+			Stall:  perNs.Ticks(2 * (s.whole() + firstWithin)),
 			Yields: dev.Info().Software && r.whole.Shape != job.PingPong,
 		},
 	})
@@ -296,7 +296,7 @@ func (r *exchangeRun) figures(t *drive.Trace, begun job.Ticks) {
 }
 
 // latency is that of the measured time, at some percentiles.
-func (r *exchangeRun) latency(rec *job.Recorder, perNs float64) (ns []float64) {
+func (r *exchangeRun) latency(rec *job.Recorder, perNs tick.Rate) (ns []float64) {
 	if r.leads.Answers() {
 		perNs *= 2
 	}
@@ -305,7 +305,7 @@ func (r *exchangeRun) latency(rec *job.Recorder, perNs float64) (ns []float64) {
 	}
 	for _, share := range [...]float64{0.05, 0.25, 0.50, 0.75, 0.95} {
 		if rec.N > 0 {
-			ns = append(ns, float64(rec.Quantile(share))/perNs)
+			ns = append(ns, perNs.Seconds(rec.Quantile(share))*1e9)
 		}
 	}
 	return ns

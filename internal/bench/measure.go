@@ -21,7 +21,7 @@ func (r *run) measure(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, r.quiet.Restore()) }()
 	r.perNs = r.clock.PerNanosecond()
 	here := &r.result.Here
-	here.TicksPerNs, here.ClockCostNs = r.perNs, machine.ClockCost()/r.perNs
+	here.TicksPerNs, here.ClockCostNs = float64(r.perNs), machine.ClockCost()/float64(r.perNs)
 	r.quiet.Describe(here)
 	for rd := range r.plan.Rounds() { // those of an endless test go on until an end leaves
 		err := r.round(ctx, rd)

@@ -24,7 +24,7 @@ func (r *run) figuresOf(rec report.Record, x *outcome) control.Figures {
 		Size: rec.SizeBytes, Iterations: rec.Iterations, PeakBits: rec.Bandwidth.PeakBitsPerS,
 		AverageBits: rec.Bandwidth.AverageBitsPerS, MessagesPerS: rec.MessagesPerS,
 	}
-	r.result.Here.TicksPerNs = r.perNs
+	r.result.Here.TicksPerNs = float64(r.perNs)
 	e := endReport{Record: rec, arrival: x.arrival, Environment: &r.result.Here}
 	if x.corrupt != nil {
 		e.Corrupt = x.corrupt.Error()

@@ -12,11 +12,12 @@ import (
 	"github.com/gobw/gobw/report/figure"
 	"github.com/gobw/gobw/verbs"
 	"github.com/gobw/gobw/verbs/job"
+	"github.com/gobw/gobw/verbs/tick"
 )
 
 // samples are the recorder's, for renderings that want each one, in the time of the clock that they are of.
 func (r *run) samples(rec *job.Recorder, clock *report.Clock) report.Samples {
-	scale := 1 / r.perNs
+	scale := 1 / float64(r.perNs)
 	if clock != nil {
 		scale = 1e9 / clock.Hz
 	}
@@ -55,7 +56,7 @@ func (r *run) record(rd plan.Round, t *drive.Trace, rec *job.Recorder, clock *re
 	}
 	if rec.PeakTicks > 0 && !p.NoPeak {
 		// The runner looks at what was in flight at once; the whole run is a span between two stamps as well.
-		best := float64(rec.PeakBytes) * 8 / (float64(rec.PeakTicks) / r.perNs / 1e9)
+		best := float64(rec.PeakBytes) * 8 / r.perNs.Seconds(rec.PeakTicks)
 		out.Bandwidth.PeakBitsPerS = max(best, out.Bandwidth.AverageBitsPerS)
 	}
 	if rec.N > 0 {
@@ -162,12 +163,12 @@ func steadyPart(v []float64) []float64 {
 	return v[1 : len(v)-1]
 }
 
-func cpuFigures(rec *job.Recorder, perNs float64, messages uint64, d figure.Disturbance) *report.CPU {
+func cpuFigures(rec *job.Recorder, perNs tick.Rate, messages uint64, d figure.Disturbance) *report.CPU {
 	per := func(t job.Ticks) float64 {
 		if messages == 0 {
 			return 0
 		}
-		return float64(t) / perNs / float64(messages)
+		return perNs.Seconds(t) * 1e9 / float64(messages)
 	}
 	c := &report.CPU{
 		PackNsPerMessage: per(rec.PackTicks), UnpackNsPerMessage: per(rec.UnpackTicks), PostNsPerMessage: per(rec.PostTicks),

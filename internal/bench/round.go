@@ -210,23 +210,21 @@ func (r *run) prepare(j *job.Job) (job.Runner, error) {
 		return one(0, j)
 	}
 	return job.PrepareThreads(j, r.end.Queues(), job.ThreadOptions{
-		Slice: r.ticks(drive.Slice), First: r.ticks(drive.FirstSlice), Pin: r.quiet.Pin,
+		Slice: r.perNs.Ticks(drive.Slice), First: r.perNs.Ticks(drive.FirstSlice), Pin: r.quiet.Pin,
 	}, one)
 }
 
-func (r *run) ticks(d time.Duration) job.Ticks { return job.Ticks(float64(d) * r.perNs) }
-
 // pace is the least time between two messages of a lane.
-func (r *run) pace(size int) job.Ticks { return job.Ticks(r.plan.PauseNs(size) * r.perNs) }
+func (r *run) pace(size int) job.Ticks { return job.Ticks(r.plan.PauseNs(size) * float64(r.perNs)) }
 
 // limit is what ends the job of a round.
 func (r *run) limit(rd plan.Round, count uint64) drive.Limits {
 	s := r.plan.Lane(r.spec.Sizes[rd.Size], count)
 	qps := uint64(r.spec.QPs)
 	active := r.plan.Sends()
-	l := drive.Limits{Count: s.Count * qps, Duration: r.ticks(s.Duration), Lead: r.ticks(r.spec.Margin), Tail: r.ticks(r.spec.Margin)}
+	l := drive.Limits{Count: s.Count * qps, Duration: r.perNs.Ticks(s.Duration), Lead: r.perNs.Ticks(r.spec.Margin), Tail: r.perNs.Ticks(r.spec.Margin)}
 	if rd.Kind == plan.Steady {
-		l = drive.Limits{Duration: r.ticks(drive.SteadyMost)}
+		l = drive.Limits{Duration: r.perNs.Ticks(drive.SteadyMost)}
 	}
 	l.Passive = !active || (r.plan.Answers() && r.plan.Role() == plan.Target && l.Count == 0)
 	if !r.plan.Ours() { // nothing tells a perftest end that its peer is done: it counts, or has a clock of its own
@@ -235,7 +233,7 @@ func (r *run) limit(rd plan.Round, count uint64) drive.Limits {
 	stall := cmp.Or(r.o.Stall, defaultStall)
 	// A slow path may need long for one message: allow 20 MB/s for a window of each lane.
 	window := time.Duration(float64(r.plan.LargestSize()) * float64(s.Signal) * float64(qps) / 20e6 * 1e9)
-	l.Stall = r.ticks(stall + window)
+	l.Stall = r.perNs.Ticks(stall + window)
 	return l
 }
 

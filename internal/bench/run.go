@@ -90,7 +90,7 @@ type run struct {
 	end      *endpoint.Endpoint
 	quiet    *machine.Quiet
 	clock    tick.Clock
-	perNs    float64
+	perNs    tick.Rate
 	result   *Result
 	rec      *job.Recorder // of all rounds
 	peerLeft bool          // the client of an endless test was stopped

@@ -32,7 +32,7 @@ var (
 )
 
 func openDevice(o Options) (*device, error) {
-	e := newEngine(o, tick.Rate(tick.Start().PerNanosecond()))
+	e := newEngine(o, tick.Start().PerNanosecond())
 	d := &device{object: object{e: e}, info: deviceInfo(o)}
 	e.device = d
 	e.qps = make([]*queuePair, maxQP)

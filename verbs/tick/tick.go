@@ -34,10 +34,10 @@ func Start() Clock {
 }
 
 // PerNanosecond is the counter's frequency in ticks per nanosecond, measured since the start of the clock.
-func (c Clock) PerNanosecond() float64 {
+func (c Clock) PerNanosecond() Rate {
 	time.Sleep(shortestCalibration - time.Since(c.wall))
 	e := Start()
-	return float64(e.ticks-c.ticks) / float64(e.wall.Sub(c.wall))
+	return Rate(e.ticks-c.ticks) / Rate(e.wall.Sub(c.wall))
 }
 
 // Rate is a counter's frequency in ticks per nanosecond.
@@ -48,6 +48,9 @@ func (r Rate) Ticks(d time.Duration) Time { return Time(float64(d) * float64(r))
 
 // Duration is how long t ticks take.
 func (r Rate) Duration(t Time) time.Duration { return time.Duration(float64(t) / float64(r)) }
+
+// Seconds is the same with what is less than a nanosecond.
+func (r Rate) Seconds(t Time) float64 { return float64(t) / float64(r) / 1e9 }
 
 // Never is a time that does not come.
 const Never = Time(1<<63 - 1)

@@ -99,7 +99,7 @@ type suite struct {
 // ticks is how many ticks of jobs' clock a time takes.
 func (s *suite) ticks(d time.Duration) tick.Time {
 	if s.rate == 0 {
-		s.rate = tick.Rate(tick.Start().PerNanosecond())
+		s.rate = tick.Start().PerNanosecond()
 	}
 	return s.rate.Ticks(d)
 }

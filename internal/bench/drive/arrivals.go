@@ -75,7 +75,7 @@ func (d *Driver) stalledSince(last, now job.Ticks) error {
 	if d.Spec.Transport != verbs.RC {
 		fix = "a lost datagram ends a ping-pong, and receivers that are too slow lose many: use -c RC, or more receives (-r)"
 	}
-	waited := time.Duration(float64(now-last) / d.PerNs).Round(time.Second / 10)
+	waited := d.PerNs.Duration(now - last).Round(time.Second / 10)
 	return &verbs.Error{
 		Verb: "measure", Err: fmt.Errorf("nothing moved for %v: %d messages posted, %d complete, %d received", waited, d.p.Posted, d.p.Completed, d.p.Received),
 		Fix: fix,
@@ -108,5 +108,5 @@ func (d *Driver) allArrived(now job.Ticks) bool {
 		quiet, most = lullMost, 10*lullMost
 	}
 	t, several := d.Runner.(*job.Threads)
-	return d.lull.lasts(now, d.Trace.lastChange, d.ticks(quiet), d.ticks(most), packets, 0, !several || d.asleep() || t.Looked())
+	return d.lull.lasts(now, d.Trace.lastChange, d.PerNs.Ticks(quiet), d.PerNs.Ticks(most), packets, 0, !several || d.asleep() || t.Looked())
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/gobw/gobw/internal/plan"
 	"github.com/gobw/gobw/verbs"
 	"github.com/gobw/gobw/verbs/job"
+	"github.com/gobw/gobw/verbs/tick"
 )
 
 const (
@@ -35,7 +36,7 @@ type Task struct {
 	Session  control.Session // nil: whoever runs the job knows when it ends, and nothing comes after it
 	Devices  Devices
 	Limits   Limits
-	PerNs    float64        // ticks
+	PerNs    tick.Rate
 	Progress func(Progress) // told about ten times a second; nil: nobody wants to know
 }
 
@@ -88,12 +89,10 @@ func New(t Task) *Driver {
 	case d.Spec.Kind == plan.Latency && !t.Plan.Answers() && t.Devices.ServeThemselves():
 		length = undisturbed
 	}
-	d.slice = d.ticks(length)
+	d.slice = d.PerNs.Ticks(length)
 	d.Trace = &Trace{Series: newSeries(2 * d.slice), Recorder: t.Job.Record}
 	return d
 }
-
-func (d *Driver) ticks(t time.Duration) job.Ticks { return job.Ticks(float64(t) * d.PerNs) }
 
 // Run runs the job to its end and meets the peer at Done. An end whose own part is over goes on for the peer until that is done,
 // and all that it has sent has arrived.
@@ -117,7 +116,7 @@ func (d *Driver) Run(ctx context.Context) (err error) {
 	d.begun = job.Now()
 	d.Trace.lastChange = d.begun
 	d.told = d.begun
-	d.gauge = steadiness{window: d.ticks(steadyWindow)}
+	d.gauge = steadiness{window: d.PerNs.Ticks(steadyWindow)}
 	if d.Limits.Passive {
 		d.meet(ctx)
 	}
@@ -195,13 +194,13 @@ func (d *Driver) until(now job.Ticks) job.Ticks {
 	length := d.slice
 	switch {
 	case d.ended:
-		return now + d.ticks(time.Millisecond)
-	case (d.waitsForFirst() || !d.Ours && d.Plan.Answers()) && d.p.Received == 0 && d.p.Posted <= 1 && now-d.begun < d.ticks(time.Second):
-		length = d.ticks(FirstSlice)
+		return now + d.PerNs.Ticks(time.Millisecond)
+	case (d.waitsForFirst() || !d.Ours && d.Plan.Answers()) && d.p.Received == 0 && d.p.Posted <= 1 && now-d.begun < d.PerNs.Ticks(time.Second):
+		length = d.PerNs.Ticks(FirstSlice)
 	case d.peerDone && !d.Round.Local || d.Limits.Passive && d.synced != nil && d.Job.Shape == job.Serve:
-		length = d.ticks(time.Millisecond)
+		length = d.PerNs.Ticks(time.Millisecond)
 	case d.Spec.Bidirectional && d.Limits.Count > 0 && d.nearEnd(now):
-		length = d.ticks(time.Millisecond / 2)
+		length = d.PerNs.Ticks(time.Millisecond / 2)
 	}
 	until := now + length
 	if end := d.deadline(); end > now && !d.stopping {
@@ -216,7 +215,7 @@ func (d *Driver) until(now job.Ticks) job.Ticks {
 // nearEnd tells whether a counted job ends within a few slices at its present rate.
 func (d *Driver) nearEnd(now job.Ticks) bool {
 	elapsed := now - d.begun
-	return d.p.Completed > 0 && float64(d.Limits.Count-min(d.p.Completed, d.Limits.Count)) < 6*float64(d.p.Completed)*float64(d.ticks(Slice))/float64(max(elapsed, 1))
+	return d.p.Completed > 0 && float64(d.Limits.Count-min(d.p.Completed, d.Limits.Count)) < 6*float64(d.p.Completed)*float64(d.PerNs.Ticks(Slice))/float64(max(elapsed, 1))
 }
 
 // deadline is when posting ends; 0: by count.
@@ -295,7 +294,7 @@ func (d *Driver) account(began job.Ticks, p job.Progress) {
 	if d.Round.Kind == plan.Steady {
 		d.gauge.add(now, messages)
 	}
-	if d.Progress != nil && now-d.told > d.ticks(progressEvery) {
+	if d.Progress != nil && now-d.told > d.PerNs.Ticks(progressEvery) {
 		d.tell(now)
 	}
 }

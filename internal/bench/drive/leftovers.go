@@ -23,13 +23,13 @@ func (d *Driver) takeLeftovers() error {
 	if d.Spec.Transport == verbs.RC {
 		wait = time.Second
 	}
-	for end := job.Now() + d.ticks(wait); job.Now() < end; {
+	for end := job.Now() + d.PerNs.Ticks(wait); job.Now() < end; {
 		answered := !answer || lane.Await == job.AwaitReceive && p.Received >= p.Posted ||
 			lane.Await == job.AwaitLastByte && *lane.FlagIn == byte(p.Posted)
 		if answered && p.Completed >= p.Posted-p.Posted%uint64(lane.Signal) {
 			return nil
 		}
-		late, err := d.Runner.Run(job.Now() + d.ticks(leftoverSlice))
+		late, err := d.Runner.Run(job.Now() + d.PerNs.Ticks(leftoverSlice))
 		if err != nil {
 			return err
 		}

@@ -64,8 +64,8 @@ const stopMost = 10 * time.Second
 // finishStopped ends a job that has no end of its own, on all of its threads.
 func (d *Driver) finishStopped() {
 	d.Job.Stop.Store(1)
-	for end := job.Now() + d.ticks(stopMost); job.Now() < end; {
-		p, err := d.Runner.Run(job.Now() + d.ticks(time.Millisecond))
+	for end := job.Now() + d.PerNs.Ticks(stopMost); job.Now() < end; {
+		p, err := d.Runner.Run(job.Now() + d.PerNs.Ticks(time.Millisecond))
 		if err != nil {
 			return
 		}

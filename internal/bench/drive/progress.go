@@ -40,7 +40,7 @@ func (d *Driver) tell(now job.Ticks) {
 	}
 	p.Of = min(done/float64(p.Sizes*p.Runs), 1)
 	if d.Spec.Kind == plan.Bandwidth {
-		p.BitsPerS = 8e9 * float64(max(d.p.BytesOut, d.p.BytesIn)) / (float64(now-d.begun) / d.PerNs)
+		p.BitsPerS = 8 * float64(max(d.p.BytesOut, d.p.BytesIn)) / d.PerNs.Seconds(now-d.begun)
 	} else {
 		p.MedianNs = d.median()
 	}
@@ -49,7 +49,7 @@ func (d *Driver) tell(now job.Ticks) {
 
 // median is that of the samples so far, in the time of the clock that they are of; 0: there is none.
 func (d *Driver) median() float64 {
-	rec, perNs := d.Trace.Recorder, d.PerNs
+	rec, perNs := d.Trace.Recorder, float64(d.PerNs)
 	if !rec.Clock.IsZero() {
 		perNs = rec.Clock.Hz / 1e9
 	}

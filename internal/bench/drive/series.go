@@ -3,6 +3,7 @@ package drive
 import (
 	"github.com/gobw/gobw/report"
 	"github.com/gobw/gobw/verbs/job"
+	"github.com/gobw/gobw/verbs/tick"
 )
 
 // Series is bytes and messages per interval in constant memory: when it is full, neighbours join.
@@ -49,9 +50,9 @@ func (s *Series) fold() {
 }
 
 // Report is the series as a result holds it.
-func (s *Series) Report(perNs float64) *report.Series {
+func (s *Series) Report(perNs tick.Rate) *report.Series {
 	if len(s.bytes) == 0 {
 		return nil
 	}
-	return &report.Series{IntervalS: float64(s.interval) / perNs / 1e9, Bytes: s.bytes, Messages: s.messages}
+	return &report.Series{IntervalS: perNs.Seconds(s.interval), Bytes: s.bytes, Messages: s.messages}
 }

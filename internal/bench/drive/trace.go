@@ -4,6 +4,7 @@ import (
 	"cmp"
 
 	"github.com/gobw/gobw/verbs/job"
+	"github.com/gobw/gobw/verbs/tick"
 )
 
 // Trace is what the driving of one round saw.
@@ -51,8 +52,7 @@ type Amount struct {
 }
 
 // Measured is the round's amount: what was sent, or at an end that does not send, what was received.
-func (t *Trace) Measured(perNs float64, sending bool) Amount {
-	seconds := func(d job.Ticks) float64 { return float64(d) / perNs / 1e9 }
+func (t *Trace) Measured(perNs tick.Rate, sending bool) Amount {
 	moved := func(p job.Progress) Amount {
 		if sending {
 			return Amount{Messages: p.Completed, Bytes: p.BytesOut}
@@ -61,7 +61,7 @@ func (t *Trace) Measured(perNs float64, sending bool) Amount {
 	}
 	if t.From != nil && t.To != nil {
 		from, to := moved(t.From.p), moved(t.To.p)
-		return Amount{Messages: to.Messages - from.Messages, Bytes: to.Bytes - from.Bytes, Seconds: seconds(t.To.at - t.From.at)}
+		return Amount{Messages: to.Messages - from.Messages, Bytes: to.Bytes - from.Bytes, Seconds: perNs.Seconds(t.To.at - t.From.at)}
 	}
 	m := moved(t.Last)
 	begin := t.Last.FirstPost
@@ -72,14 +72,14 @@ func (t *Trace) Measured(perNs float64, sending bool) Amount {
 		begin, m.Messages, m.Bytes = t.firstStep, n-t.skipped, m.Bytes/n*(n-t.skipped)
 	}
 	if m.Messages > 0 && begin > 0 && t.Last.LastDone > begin {
-		m.Seconds = seconds(t.Last.LastDone - begin)
+		m.Seconds = perNs.Seconds(t.Last.LastDone - begin)
 	}
 	return m
 }
 
 // PerSecond is how fast an amount grew in the sampling window, from completion to completion; where the window saw nothing, over
 // the whole job since it began.
-func (t *Trace) PerSecond(perNs float64, began job.Ticks, amount func(job.Progress) uint64) float64 {
+func (t *Trace) PerSecond(perNs tick.Rate, began job.Ticks, amount func(job.Progress) uint64) float64 {
 	from, to := job.Progress{LastDone: began}, t.Last
 	if t.From != nil && t.To != nil && t.From.p.LastDone > 0 && amount(t.To.p) > amount(t.From.p) {
 		from, to = t.From.p, t.To.p
@@ -87,11 +87,11 @@ func (t *Trace) PerSecond(perNs float64, began job.Ticks, amount func(job.Progre
 	if from.LastDone == 0 || to.LastDone <= from.LastDone {
 		return 0
 	}
-	return float64(amount(to)-amount(from)) / (float64(to.LastDone-from.LastDone) / perNs / 1e9)
+	return float64(amount(to)-amount(from)) / perNs.Seconds(to.LastDone-from.LastDone)
 }
 
 // Exchanges is the amount of a ping-pong between ends of ours: its samples lie end to end, unless a gap is kept between them.
-func (t *Trace) Exchanges(m Amount, rec *job.Recorder, perNs float64, size uint64, gap bool) Amount {
+func (t *Trace) Exchanges(m Amount, rec *job.Recorder, perNs tick.Rate, size uint64, gap bool) Amount {
 	if rec.N == 0 {
 		return m
 	}
@@ -99,9 +99,9 @@ func (t *Trace) Exchanges(m Amount, rec *job.Recorder, perNs float64, size uint6
 	switch {
 	case t.From != nil: // the window's
 	case !rec.Clock.IsZero():
-		m.Seconds = float64(rec.Elapsed) / perNs / 1e9
+		m.Seconds = perNs.Seconds(rec.Elapsed)
 	case !gap:
-		m.Seconds = rec.Sum / perNs / 1e9
+		m.Seconds = rec.Sum / float64(perNs) / 1e9
 	}
 	return m
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os/exec"
-	"sync"
 	"syscall"
 	"time"
 
@@ -17,11 +16,8 @@ import (
 
 // otherEnd is the other end of --loopback: this program as 'serve --once' on a port of its own.
 type otherEnd struct {
-	address string
 	*child.Process
-	done chan error
-	once sync.Once
-	err  error
+	address string
 }
 
 // childStart is how long the child may take to listen: under emulation, or where all is busy, it starts slowly. One that ends
@@ -50,16 +46,13 @@ func startChild(ctx context.Context, c Config) (*otherEnd, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--loopback: start the other end: %w", err)
 	}
-	ch := &otherEnd{Process: p, done: make(chan error, 1)}
+	ch := &otherEnd{Process: p}
 	line := make(chan string, 1)
 	go func() {
 		s := bufio.NewScanner(p.Out)
-		if s.Scan() {
-			line <- s.Text()
-		}
-		close(line)
+		s.Scan()
+		line <- s.Text() // nothing: it has ended
 		_, _ = io.Copy(io.Discard, p.Out)
-		ch.done <- p.Wait()
 	}()
 	select {
 	case ch.address = <-line:
@@ -69,38 +62,29 @@ func startChild(ctx context.Context, c Config) (*otherEnd, error) {
 		err = fmt.Errorf("--loopback: the other end does not listen within %v", childStart)
 	}
 	if ch.address == "" {
-		werr := ch.wait()
-		if err == nil {
-			err = fmt.Errorf("--loopback: the other end: %s (%w)", p.Said.String(), werr)
+		if stop := ch.wait(); err == nil {
+			err = errors.Join(fmt.Errorf("--loopback: the other end: %s (%v)", p.Said.String(), p.ProcessState), stop)
 		}
 		return nil, err
 	}
 	return ch, nil
 }
 
-// wait ends the child if it does not end by itself: what it reported is already known through the session.
+// hangs is how long the child may take to end when its input has been closed.
+const hangs = 10 * time.Second
+
+// wait ends the child if it does not end by itself: what it reported is already known through the session. One that hangs is made to say
+// where.
 func (c *otherEnd) wait() error {
-	c.once.Do(func() {
-		ended := func(within time.Duration) bool {
-			select {
-			case c.err = <-c.done:
-				return true
-			case <-time.After(within):
-				return false
-			}
-		}
-		if ended(time.Second) {
-			return
-		}
-		if _ = c.In.Close(); ended(10 * time.Second) {
-			return
-		}
-		_ = c.Process.Process.Signal(syscall.SIGQUIT) // it says where it hangs
-		<-c.done                                      //nolint:errcheck // it was ended
-		c.err = fmt.Errorf("--loopback: the other end hung and was ended: %s", c.Said.String())
-	})
-	if _, is := errors.AsType[*exec.ExitError](c.err); is {
+	leave := time.AfterFunc(time.Second, func() { _ = c.In.Close() })
+	quit := time.AfterFunc(time.Second+hangs, func() { _ = c.Process.Process.Signal(syscall.SIGQUIT) })
+	err := c.Wait()
+	leave.Stop()
+	if !quit.Stop() {
+		return fmt.Errorf("--loopback: the other end hung and was ended: %s", c.Said.String())
+	}
+	if _, is := errors.AsType[*exec.ExitError](err); is {
 		return nil
 	}
-	return c.err
+	return err
 }

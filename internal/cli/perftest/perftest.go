@@ -132,7 +132,7 @@ func (r *testRun) run(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, d.Close()) }()
-	r.text = perftestcli.NewText(r.out.Out, r.v, r.clock.PerNanosecond())
+	r.text = perftestcli.NewText(r.out.Out, r.v, float64(r.clock.PerNanosecond()))
 	s, err := r.connect(ctx, d)
 	if err != nil {
 		return err
