@@ -126,7 +126,7 @@ func TestNoRDMACM(t *testing.T) {
 	p := plan.Spec{Operation: plan.Write, Kind: plan.Bandwidth, Transport: verbs.RC, Sizes: []int{4096}, Iterations: 100, RDMACM: true}
 	for _, ends := range [][2]verbs.Device{{managed, plain}, {plain, managed}} {
 		_, err := runBoth(t, ends[0], ends[1], p, control.Ours)
-		if err == nil || !strings.Contains(err.Error(), "roce0: not supported: this device has no RDMA CM") || !strings.Contains(verbs.RemedyOf(err), "leave -R") {
+		if err == nil || !strings.Contains(err.Error(), "roce0: not supported: this device has no RDMA CM") || !strings.Contains(verbs.RemedyOf(err), "leave out -R") {
 			t.Errorf("%v, remedy %q", err, verbs.RemedyOf(err))
 		}
 	}

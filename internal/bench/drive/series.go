@@ -10,49 +10,48 @@ import (
 type Series struct {
 	interval job.Ticks
 	start    job.Ticks
-	bytes    []float64
-	messages []float64
+	sums     report.Series
 }
 
 const seriesLength = 1024
 
 func newSeries(interval job.Ticks) Series {
-	return Series{interval: max(interval, 1), bytes: make([]float64, 0, seriesLength), messages: make([]float64, 0, seriesLength)}
+	return Series{interval: max(interval, 1), sums: report.Series{Bytes: make([]float64, 0, seriesLength), Messages: make([]float64, 0, seriesLength)}}
 }
 
 func (s *Series) add(now job.Ticks, bytes, messages float64) {
 	if s.start == 0 {
 		s.start = now
 	}
+	for (now-s.start)/s.interval >= seriesLength {
+		s.sums.Bytes, s.sums.Messages = folded(s.sums.Bytes), folded(s.sums.Messages)
+		s.interval *= 2
+	}
 	i := int((now - s.start) / s.interval)
-	for i >= seriesLength {
-		s.fold()
-		i = int((now - s.start) / s.interval)
+	for len(s.sums.Bytes) <= i {
+		s.sums.Bytes, s.sums.Messages = append(s.sums.Bytes, 0), append(s.sums.Messages, 0)
 	}
-	for len(s.bytes) <= i {
-		s.bytes, s.messages = append(s.bytes, 0), append(s.messages, 0)
-	}
-	s.bytes[i] += bytes
-	s.messages[i] += messages
+	s.sums.Bytes[i] += bytes
+	s.sums.Messages[i] += messages
 }
 
-func (s *Series) fold() {
-	n := (len(s.bytes) + 1) / 2
-	for i := range n {
-		b, m := s.bytes[2*i], s.messages[2*i]
-		if 2*i+1 < len(s.bytes) {
-			b, m = b+s.bytes[2*i+1], m+s.messages[2*i+1]
+// folded joins neighbours in place; the last may have none.
+func folded(v []float64) []float64 {
+	for i, x := range v {
+		if i%2 == 0 {
+			v[i/2] = x
+		} else {
+			v[i/2] += x
 		}
-		s.bytes[i], s.messages[i] = b, m
 	}
-	s.bytes, s.messages = s.bytes[:n], s.messages[:n]
-	s.interval *= 2
+	return v[:(len(v)+1)/2]
 }
 
 // Report is the series as a result holds it.
 func (s *Series) Report(perNs tick.Rate) *report.Series {
-	if len(s.bytes) == 0 {
+	if len(s.sums.Bytes) == 0 {
 		return nil
 	}
-	return &report.Series{IntervalS: perNs.Seconds(s.interval), Bytes: s.bytes, Messages: s.messages}
+	s.sums.IntervalS = perNs.Seconds(s.interval)
+	return &s.sums
 }

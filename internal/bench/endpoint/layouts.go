@@ -1,6 +1,8 @@
 package endpoint
 
 import (
+	"slices"
+
 	"github.com/gobw/gobw/internal/plan"
 	"github.com/gobw/gobw/pattern"
 	"github.com/gobw/gobw/verbs"
@@ -14,30 +16,29 @@ type layouts struct {
 	segments []pattern.Segment // that are packed one after the other: the whole, but in a pipeline
 
 	kernels *pattern.Kernels
-	ring    []job.Message
-	recvs   []verbs.ReceiveRequest
-	unpacks []job.Work
+	made    job.Lane // by the kernels, once for all rounds
 }
 
-func (w *layouts) lane(e *Endpoint, _ int, qp *pair) (lane job.Lane, err error) {
-	if w.kernels == nil {
-		w.kernels = pattern.NewKernels(pattern.KernelOptions{
-			Footprint: int64(w.Places * w.Pitch), PackedFootprint: int64(w.Window * w.SlotBytes),
-		})
-		e.onClose(w.kernels.Close)
-		if e.plan.Sends() {
-			w.ring = make([]job.Message, w.Places)
-		}
-		for k := range w.ring {
-			if w.ring[k], err = w.message(e, qp, uint64(k)); err != nil {
-				return lane, err
-			}
-		}
-		if e.plan.Receives() {
-			err = w.makeReceives(e, qp)
+func (w *layouts) lane(e *Endpoint, _ int, qp *pair) (_ job.Lane, err error) {
+	if w.kernels != nil {
+		return w.made, nil
+	}
+	w.kernels = pattern.NewKernels(pattern.KernelOptions{
+		Footprint: int64(w.Places * w.Pitch), PackedFootprint: int64(w.Window * w.SlotBytes),
+	})
+	e.onClose(w.kernels.Close)
+	if e.plan.Sends() {
+		w.made.Ring = make([]job.Message, w.Places)
+	}
+	for k := range w.made.Ring {
+		if w.made.Ring[k], err = w.message(e, qp, uint64(k)); err != nil {
+			return w.made, err
 		}
 	}
-	return job.Lane{Ring: w.ring, Receives: w.recvs, Unpack: w.unpacks}, err
+	if e.plan.Receives() {
+		err = w.makeReceives(e, qp)
+	}
+	return w.made, err
 }
 
 func (w *layouts) message(e *Endpoint, qp *pair, k uint64) (m job.Message, err error) {
@@ -102,35 +103,32 @@ func (w *layouts) stridedRequests(e *Endpoint, qp *pair, addr, remote uint64) ([
 // makeReceives prepares the target's receives: one or more per place, in the order of the SENDs.
 func (w *layouts) makeReceives(e *Endpoint, qp *pair) error {
 	base, mem, lkey := qp.recv.addr, qp.recv.bytes, qp.region.LKey()
-	header := func(k uint64) []verbs.SGE {
-		if e.spec.Transport != verbs.UD {
-			return nil
-		}
-		return []verbs.SGE{{Addr: base + uint64(w.RecvSlotAt(k)) - verbs.GRHBytes, Length: verbs.GRHBytes, LKey: lkey}}
-	}
 	n := w.Places
 	if w.Strategy.Bound {
 		n = w.RecvSlots
 	}
 	for k := range uint64(n) {
 		if w.Strategy.Remote == plan.Packed {
-			w.recvs = append(w.recvs, e.receive(qp, w.RecvSlotAt(k), int(w.Layout.Size())))
+			w.made.Receives = append(w.made.Receives, e.receive(qp, w.RecvSlotAt(k), int(w.Layout.Size())))
 			if w.Strategy.Unpack {
 				work, err := w.kernels.Unpack(w.Layout, mem[w.PlaceAt(k):], mem[w.RecvSlotAt(k):])
 				if err != nil {
 					return err
 				}
-				w.unpacks = append(w.unpacks, work)
+				w.made.Unpack = append(w.made.Unpack, work)
 			}
 			continue
 		}
-		entries := w.Layout.AppendSGEs(nil, base+uint64(w.PlaceAt(k)), lkey)
-		parts, err := pattern.SplitSGEs(entries, w.Load.Lists)
+		var header []verbs.SGE
+		if e.spec.Transport == verbs.UD {
+			header = e.receive(qp, w.RecvSlotAt(k), 0).SGEs
+		}
+		parts, err := pattern.SplitSGEs(w.Layout.AppendSGEs(nil, base+uint64(w.PlaceAt(k)), lkey), w.Load.Lists)
 		if err != nil {
 			return err
 		}
 		for _, part := range parts {
-			w.recvs = append(w.recvs, verbs.ReceiveRequest{SGEs: append(header(k), part...)})
+			w.made.Receives = append(w.made.Receives, verbs.ReceiveRequest{SGEs: append(slices.Clip(header), part...)})
 		}
 	}
 	return nil
