@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/gobw/gobw/internal/bench/drive"
 	"github.com/gobw/gobw/internal/cli/exit"
 	"github.com/gobw/gobw/internal/cli/output"
 	"github.com/gobw/gobw/report/figure"
@@ -178,6 +179,31 @@ func TestFailedSide(t *testing.T) {
 		_, err := side{line: "write host", program: "/bin/sh", words: []string{"sh", "-c", script}}.run(t.Context(), figure.Of("bw"))
 		if exit.Code(err) != want || !strings.Contains(err.Error(), "no device") {
 			t.Errorf("%s: exit code %d of %v", script, exit.Code(err), err)
+		}
+	}
+}
+
+// TestProgressTellsThatItFlows: the line of progress of a test of either kind shows when its messages flow.
+func TestProgressTellsThatItFlows(t *testing.T) {
+	for _, c := range []struct {
+		p     drive.Progress
+		flows bool
+	}{
+		{drive.Progress{Size: 2, BitsPerS: 1e9}, true},
+		{drive.Progress{Size: 2, MedianNs: 2000}, true},
+		{drive.Progress{Size: 2, MedianNs: 2000, Warmup: true}, false},
+		{drive.Progress{Size: 2}, false},
+	} {
+		said := &progressed{flows: make(chan struct{})}
+		output.NewProgress(output.Streams{Err: said, ErrTerminal: true}, false).Show(c.p)
+		got := true
+		select {
+		case <-said.flows:
+		default:
+			got = false
+		}
+		if got != c.flows {
+			t.Errorf("%q: flows %t, want %t", said.String(), got, c.flows)
 		}
 	}
 }
