@@ -21,7 +21,7 @@ var synonyms = map[string]string{ //nolint:gochecknoglobals // a constant table
 	"repeat": "--runs --pairs", "repetitions": "--runs --pairs", "min-runs": "--runs --pairs", "runs": "--pairs", "total": "--size",
 	"P": "--qp", "parallel": "--qp", "queue-pairs": "--qp", "qps": "--qp", "streams": "--qp", "bitrate": "--rate", "bandwidth": "--rate", "limit": "--rate",
 	"reverse": "--reversed", "bidir": "--bidirectional", "both": "--bidirectional", "depth": "--tx-depth", "queue-depth": "--tx-depth", "window": "--tx-depth", "min-time": "--duration", "strategies": "--only",
-	"transport": "--connection", "ud": "--connection UD", "uc": "--connection UC", "rc": "--connection RC", "udp": "--connection UD",
+	"ud": "--connection UD", "uc": "--connection UC", "rc": "--connection RC", "udp": "--connection UD",
 	"dev": "--device", "nic": "--device", "interface": "--device", "gid": "--gid-index", "affinity": "--cpu", "pin": "--cpu",
 	"timeout": "--peer-timeout", "local": "--loopback", "listen-port": "--port",
 	"validate": "--verify", "check": "--verify", "check-data": "--verify", "output": "--save", "logfile": "--save", "export": "--save", "file": "--save",

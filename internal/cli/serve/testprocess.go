@@ -86,7 +86,7 @@ func runTestProcess(ctx context.Context) error {
 	ctx, cancel := endWithInput(ctx, "the server has ended")
 	defer cancel(nil)
 	admit := func(p *plan.Spec) error {
-		defer out.slow(judgeTime, fmt.Sprintf("this client's test is not understood after %v", judgeTime))()
+		defer out.slow(judgeTime, fmt.Sprintf("the check of this client's test takes longer than %v", judgeTime))()
 		if err := o.admit(p); err != nil {
 			return err
 		}
