@@ -37,14 +37,14 @@ var synonyms = map[string]string{ //nolint:gochecknoglobals // a constant table
 // gone are flags that were taken away, each with what to do instead; a word before the flag is the command that had it.
 var gone = map[string]string{ //nolint:gochecknoglobals // a constant table
 	"noncontig model":    "it is gone: the second table has the time, CPU time and work requests of each way",
-	"noncontig again":    "it is gone: disturbed rounds are measured again by themselves",
+	"noncontig again":    "it is gone: disturbed rounds are repeated automatically",
 	"threads":            "only bandwidth tests have it (not on roce0): gobw write HOST --threads 2 -q 2",
 	"footprint":          "give --cache cold",
-	"list-bytes":         "it is gone: lists are cut where the device is fastest, and the table says where",
+	"list-bytes":         "it is gone: long lists are split where the device is fastest; the table says where",
 	"noncontig max-time": "it is gone: for a shorter run give --runs 6 (default: 20), or fewer --blocks",
 	"noncontig expect":   "give it to a test of a plan: gobw qualify PLAN",
-	"gap":                "latency tests alone have it: golat send HOST --gap 10us",
-	"rate":               "bandwidth tests alone have it: gobw send HOST --rate 10G",
+	"gap":                "only latency tests have it: golat send HOST --gap 10us",
+	"rate":               "only bandwidth tests have it: gobw send HOST --rate 10G",
 	"timestamps":         "only latency tests have it: golat read HOST --timestamps device",
 	"by":                 "'gobw search best' and 'gobw compare' have it",
 	"dips only":          "dips changes the size only; 'gobw search best' has it",
@@ -75,15 +75,15 @@ var gone = map[string]string{ //nolint:gochecknoglobals // a constant table
 	"fabric token-file":  "set GOBW_FABRIC_SECRET at all ranks",
 	"ab width":           "it is gone: give --pairs or --time",
 	"ab seed":            "it is gone: each run draws another order",
-	"fabric baseline":    "'gobw compare OLD.json NEW.json --expect worse<5%' tells what has changed",
-	"no-peak":            "it is one of perftest's names: 'gobw version --install-links DIR' makes ib_write_bw, which has -N",
-	"rnr-timer":          "it is gone: receivers ask for 0.64 ms (code 12); --rx-depth (-r) posts more receives",
-	"retries":            "it is gone: there are 7; --qp-timeout (-u) says how long each waits",
+	"fabric baseline":    "type: gobw compare OLD.json NEW.json --expect 'worse<5%'",
+	"no-peak":            "only perftest's names have it: 'gobw version --install-links DIR' makes ib_write_bw, which has -N",
+	"rnr-timer":          "it is gone: receivers ask for a pause of 0.64 ms (code 12); --rx-depth (-r) posts more receives",
+	"retries":            "it is gone: a request is repeated 7 times; --qp-timeout (-u) is the time between two of them",
 	"devices verbose":    "name the device: gobw devices DEVICE",
 	"devices v":          "name the device: gobw devices DEVICE",
 	"version json":       "give --format json",
-	"max-qps":            "it is gone: 1024 is the limit; --max-memory bounds what they take",
-	"operations":         "it is gone: --max-duration, --max-memory and --allow bound what clients do",
+	"max-qps":            "it is gone: the limit is 1024; --max-memory limits their memory",
+	"operations":         "it is gone: --max-duration, --max-memory and --allow limit the clients",
 	"dry-run":            "it is gone: plan and device are checked before the first test; --print shows the plan",
 }
 
@@ -110,7 +110,7 @@ func synonym(c *cobra.Command, name string) string {
 			return ""
 		}
 		if value == "UD" && slices.Contains([]string{"write", "read", "atomic"}, c.Name()) {
-			return "; UD carries SEND alone: gobw send HOST --connection UD"
+			return "; UD has only SEND: gobw send HOST --connection UD"
 		}
 		return "; type " + wanted
 	}

@@ -51,8 +51,8 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 		Long: "Check libibverbs, permissions, limits, ports, addresses, PCIe, NUMA and CPUs of\n" +
 			"this host. With a HOST that runs '" + tool + " serve', also send a few messages.\n" +
 			"Each problem comes with the command that repairs it.\n" +
-			"Exit codes: 0 no problem; 1 a problem. A missing NIC is a problem only if -d\n" +
-			"names it.",
+			"Exit codes: 0 no problem; 1 a problem; 2 bad usage; 130, 143 interrupted.\n" +
+			"A missing NIC is a problem only if -d names it.",
 		Example: "  " + tool + " doctor\n  " + tool + " doctor alpha\n  " + tool + " doctor --format json",
 		Args:    cmdline.ArgumentCount(0, 1, "one host at most"),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -65,7 +65,7 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 			"or the name of a plan: " + strings.Join(qualify.ShippedPlans(), ", ") + ".\n\n" +
 			"Exit codes: 0 passed; 1 an expectation was missed; 2 bad usage or plan; 3 the\n" +
 			"set-up failed; 4 the peer was lost; 5 a received byte was wrong; 6 a test\n" +
-			"failed; 7 cannot tell. The software device needs -d roce0.",
+			"failed; 7 cannot tell; 130, 143 interrupted. The software device needs -d roce0.",
 		Example: "  " + tool + " qualify quick -d roce0 --loopback --save junit.xml\n" +
 			"  " + tool + " qualify nic alpha --save nic.html --save accepted.json\n" +
 			"  " + tool + " qualify nic alpha --expect 'worse<5% of accepted.json'\n" +

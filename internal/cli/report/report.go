@@ -88,7 +88,7 @@ func run(out output.Streams, c config) error {
 	if c.Pictures != "" {
 		pictures := render.Pictures(docs)
 		if len(pictures) == 0 {
-			return exit.UsageError{Err: errors.New("these results give no picture: a curve needs two sizes or more, a histogram --save from golat or a bandwidth test")}
+			return exit.UsageError{Err: errors.New("these results give no picture: a curve needs two sizes or more, a histogram needs a .json file of --save")}
 		}
 		if err := output.WritePictures(out, c.Pictures, pictures); err != nil {
 			return err

@@ -200,7 +200,7 @@ func (c *config) parseTest(line string) error {
 	}
 	if len(words) > 0 && (words[0] == "gobw" || words[0] == "golat") {
 		if words[0] != c.Tool && c.Question == anomalies {
-			return fmt.Errorf("%q: anomalies are of bandwidth tests: give HOST, or a test of gobw", line)
+			return fmt.Errorf("%q: anomalies searches bandwidth tests only: give HOST, or a test of gobw", line)
 		}
 		if words[0] != c.Tool {
 			return fmt.Errorf("%q: use '%s search'", line, words[0])
@@ -222,7 +222,7 @@ func (c *config) parseTest(line string) error {
 			}
 		}
 		if c.Question == dips && typed.Changed("size") {
-			return fmt.Errorf("%q: leave out --size (-s) in the test; after it, -s 2:64K says from where to where to search", line)
+			return fmt.Errorf("%q: leave out --size (-s) in the test, and give the range after it: -s 2:64K", line)
 		}
 		return nil
 	})
