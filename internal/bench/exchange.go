@@ -230,12 +230,6 @@ func (r *exchangeRun) join() error {
 // two).
 const firstWithin = 2500 * time.Millisecond
 
-// flowsTell is a device of which nobody asks why a flow failed: the flow's own error says it, at whichever end.
-type flowsTell struct{ endpoint.Rails }
-
-// Failure is none.
-func (flowsTell) Failure(func(verbs.AsyncEvent) bool) error { return nil }
-
 // drive runs the job for the span and works the figures out.
 func (r *exchangeRun) drive(ctx context.Context, s Span) error {
 	perNs := r.clock.PerNanosecond()
@@ -247,7 +241,7 @@ func (r *exchangeRun) drive(ctx context.Context, s Span) error {
 	}
 	d := drive.New(drive.Task{
 		Plan: r.leads, Round: plan.Round{Local: true}, Job: r.whole, Runner: runner,
-		Devices: flowsTell{r.rails}, PerNs: perNs,
+		Devices: r.rails, PerNs: perNs,
 		Limits: drive.Limits{
 			Duration: perNs.Ticks(s.whole()), Lead: perNs.Ticks(s.Lead), Tail: perNs.Ticks(s.Tail), FirstWithin: perNs.Ticks(firstWithin),
 			Stall:  perNs.Ticks(2 * (s.whole() + firstWithin)),

@@ -27,8 +27,14 @@ type outcome struct {
 
 // round prepares, runs and reports one round.
 func (r *run) round(ctx context.Context, rd plan.Round) error {
-	rec := r.recorder(rd)
-	x, err := r.parts(ctx, rd, rec)
+	rec, x := r.recorder(rd), &outcome{}
+	var err error
+	for i, n := range r.plan.Parts(rd) {
+		if err = r.part(ctx, rd, i, n, rec, x); err != nil {
+			break
+		}
+		r.quiet.Collect()
+	}
 	moved := x.trace.Last.Completed+x.trace.Last.Received > 0
 	if rd.Kind != plan.Measured || err == nil && r.peerLeft || err != nil && !moved {
 		return cmp.Or(err, x.corrupt)
@@ -85,18 +91,6 @@ func (r *run) round(ctx context.Context, rd plan.Round) error {
 		r.o.Kept(r.result)
 	}
 	return corrupt
-}
-
-// parts runs the parts of a round.
-func (r *run) parts(ctx context.Context, rd plan.Round, rec *job.Recorder) (*outcome, error) {
-	x := &outcome{}
-	for i, n := range r.plan.Parts(rd) {
-		if err := r.part(ctx, rd, i, n, rec, x); err != nil {
-			return x, err
-		}
-		r.quiet.Collect()
-	}
-	return x, nil
 }
 
 // keep notes a record in the result; an endless test keeps the last alone.

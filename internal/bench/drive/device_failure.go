@@ -18,7 +18,7 @@ const reasonWait = 200 * time.Millisecond
 func (d *Driver) explain(ctx, watch context.Context, err error) error {
 	_, failed := errors.AsType[*verbs.CompletionError](err)
 	_, told := errors.AsType[*control.PeerError](err)
-	if !failed && !told {
+	if !failed && !told || d.Session == nil {
 		return err
 	}
 	switch reason := d.awaitDeviceFailure(); {

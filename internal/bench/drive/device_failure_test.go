@@ -69,7 +69,7 @@ func (numbered) QPN() uint32 { return 0x12 }
 
 // driverOf is a driver whose device reports events.
 func driverOf(events ...verbs.AsyncEvent) *Driver {
-	return &Driver{Task: Task{Devices: failing{events: events}, PerNs: 1}}
+	return &Driver{Task: Task{Session: silent{}, Devices: failing{events: events}, PerNs: 1}}
 }
 
 var (

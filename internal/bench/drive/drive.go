@@ -29,11 +29,13 @@ const (
 
 // Task is one job of a test, and what driving it needs of the test and of this end.
 type Task struct {
-	Plan     *plan.Settled
-	Round    plan.Round
-	Job      *job.Job
-	Runner   job.Runner
-	Session  control.Session // nil: whoever runs the job knows when it ends, and nothing comes after it
+	Plan   *plan.Settled
+	Round  plan.Round
+	Job    *job.Job
+	Runner job.Runner
+	// Session is nil where nothing comes after the job: whoever runs it knows when it ends, and a queue pair's own error says why it
+	// failed.
+	Session  control.Session
 	Devices  Devices
 	Limits   Limits
 	PerNs    tick.Rate
@@ -71,11 +73,10 @@ type Driver struct {
 	synced   chan error // the peer's Done; nil: not waiting yet
 	peerDone bool
 	stopping bool
-	ended    bool          // this end's job; what follows is for the peer
-	final    *job.Progress // this end's part was complete
-	lull     stillness     // since the peer is done
-	stall    stillness     // before that
-	told     job.Ticks     // when progress was
+	ended    bool      // this end's job; what follows is for the peer
+	lull     stillness // since the peer is done
+	stall    stillness // before that
+	told     job.Ticks // when progress was
 	gauge    steadiness
 }
 
@@ -139,14 +140,15 @@ func (d *Driver) Run(ctx context.Context) (err error) {
 			time.Sleep(yieldTime)
 		}
 		if d.synced == nil && !d.Round.Local && (d.ended || d.ownPartDone()) {
-			final := d.p
-			d.final = &final
+			if !d.ended {
+				d.Trace.Last = d.p
+			}
 			d.meet(ctx)
 		}
 		if err := d.pollSync(); err != nil {
 			return err
 		}
-		if d.peerDone && (d.Limits.Passive || d.final != nil) && !d.owed() && d.allArrived(now) {
+		if d.peerDone && d.synced != nil && !d.owed() && d.allArrived(now) {
 			if d.ended {
 				return nil
 			}
@@ -159,10 +161,10 @@ func (d *Driver) Run(ctx context.Context) (err error) {
 // end notes what this end's part was, and takes what a stopped ping-pong has left on its way.
 func (d *Driver) end() error {
 	d.ended = true
-	d.Trace.Last = d.p
-	if d.final != nil {
-		d.Trace.Last = *d.final
-		d.Trace.Last.Received, d.Trace.Last.BytesIn, d.Trace.Last.FirstIn = d.p.Received, d.p.BytesIn, d.p.FirstIn
+	if last := &d.Trace.Last; d.partOver() {
+		last.Received, last.BytesIn, last.FirstIn = d.p.Received, d.p.BytesIn, d.p.FirstIn
+	} else {
+		*last = d.p
 	}
 	if d.Session == nil { // nothing comes after this job
 		return nil
@@ -309,8 +311,10 @@ func (d *Driver) threads() []job.Progress {
 
 // lookAround checks everything that may end the job early.
 func (d *Driver) lookAround(watch context.Context, now job.Ticks) error {
-	if err := d.Devices.Failure(func(verbs.AsyncEvent) bool { return true }); err != nil {
-		return err
+	if d.Session != nil {
+		if err := d.Devices.Failure(func(verbs.AsyncEvent) bool { return true }); err != nil {
+			return err
+		}
 	}
 	if watch.Err() != nil {
 		return context.Cause(watch)
@@ -323,7 +327,7 @@ func (d *Driver) lookAround(watch context.Context, now job.Ticks) error {
 	if !d.Ours && d.p.Posted+d.p.Received == 0 {
 		limit *= 3 // a stock peer measures its CPU's frequency first, and tells nobody
 	}
-	if !d.Limits.Passive && (d.final == nil || d.owed()) && d.stalled(now, limit) {
+	if !d.Limits.Passive && (!d.partOver() || d.owed()) && d.stalled(now, limit) {
 		return d.stalledSince(d.Trace.lastChange, now)
 	}
 	return nil
@@ -357,6 +361,9 @@ func (d *Driver) owed() bool {
 	return !d.Ours && !d.ended && d.Spec.Transport == verbs.RC && d.Job.Shape == job.Stream && d.Limits.Count > 0 &&
 		d.Plan.Receives() && d.p.Received < d.expected()
 }
+
+// partOver tells whether the peer has been told that this end's part is complete.
+func (d *Driver) partOver() bool { return d.synced != nil && !d.Limits.Passive }
 
 // ownPartDone tells whether a job that goes on receiving has sent all of its own.
 func (d *Driver) ownPartDone() bool {
