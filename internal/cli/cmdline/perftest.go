@@ -42,7 +42,7 @@ func perftestFlag(c *cobra.Command, name string) string {
 	}
 	own := func(f plan.Field) bool { return f.Name == strings.ReplaceAll(long, "_", "-") && f.Of == plan.Bandwidth }
 	if i := slices.IndexFunc(plan.Fields(), own); i >= 0 && program == "golat" {
-		return "; a latency test does not have it, but a bandwidth test: gobw write HOST -" + plan.Fields()[i].Letter
+		return "; only bandwidth tests have it: gobw write HOST -" + plan.Fields()[i].Letter
 	}
 	if program == "golat" && (long == "dualport" || len(name) == 1 && strings.HasSuffix(tool, "_bw")) {
 		return "; it is of bandwidth tests: leave it out"
