@@ -29,35 +29,35 @@ func (d Difference) is(by string) bool {
 
 // Differences between set-ups: those that make figures incomparable, and those a comparison may be about.
 func Differences(old, new []*report.Document) (unlike, changed []Difference) {
-	if a, b := labels(old), labels(new); a != b {
-		unlike = append(unlike, Difference{What: "label", Old: a, New: b})
-	}
-	for _, end := range []struct {
-		name string
-		of   func(d *report.Document) *report.Environment
-	}{
-		{"client", func(d *report.Document) *report.Environment { return &d.Client }},
-		{"server", func(d *report.Document) *report.Environment { return d.Server }},
-	} {
-		all := func(docs []*report.Document, i int) string {
+	add := func(what, means string, mayBeSeveral bool, of func(d *report.Document) (value string, has bool)) {
+		all := func(docs []*report.Document) string { // each value once
 			var values []string
 			for _, d := range docs {
-				if e := end.of(d); e != nil {
-					values = plain.AddNew(values, e.Facts()[i].Value)
+				if v, has := of(d); has {
+					values = plain.AddNew(values, v)
 				}
 			}
 			slices.Sort(values)
 			return strings.Join(values, " and ")
 		}
+		d := Difference{What: what, Old: all(old), New: all(new)}
+		switch differ := d.Old != d.New; {
+		case means == "unlike" && (differ || !mayBeSeveral && strings.Contains(d.Old, " and ")):
+			unlike = append(unlike, d)
+		case means == "changed" && differ:
+			changed = append(changed, d)
+		}
+	}
+	add("label", "unlike", true, func(d *report.Document) (string, bool) { return d.Label, true })
+	for _, end := range []string{"client", "server"} {
 		for i, f := range (&report.Environment{}).Facts() {
-			a, b := all(old, i), all(new, i)
-			d, several := Difference{What: end.name + " " + f.Name, Old: a, New: b}, strings.Contains(a, " and ") && f.Name != "CPU"
-			switch {
-			case f.Means == "unlike" && (a != b || several):
-				unlike = append(unlike, d)
-			case f.Means == "changed" && a != b:
-				changed = append(changed, d)
-			}
+			add(end+" "+f.Name, f.Means, f.Name == "CPU", func(d *report.Document) (string, bool) {
+				e := map[string]*report.Environment{"client": &d.Client, "server": d.Server}[end]
+				if e == nil {
+					return "", false
+				}
+				return e.Facts()[i].Value, true
+			})
 		}
 	}
 	return unlike, changed
@@ -85,14 +85,4 @@ func SetUp(d *report.Document) string {
 		}
 	}
 	return strings.Join(parts, ", ")
-}
-
-// labels of documents, each once: software devices and emulated networks are named there.
-func labels(docs []*report.Document) string {
-	var out []string
-	for _, d := range docs {
-		out = plain.AddNew(out, d.Label)
-	}
-	slices.Sort(out)
-	return strings.Join(out, " and ")
 }

@@ -215,11 +215,7 @@ func (e *Expectation) judgeQuiet(d *report.Document, accept stats.Accepted) repo
 	case 2*disturbed > runs && accept.Has(stats.Disturbed):
 		c.Cause = stats.Disturbed
 	case 2*disturbed > runs:
-		remedy := plain.Realtime
-		if d.Client.Priority == "realtime" {
-			remedy = "shorter tests (-D 500ms)"
-		}
-		c.Verdict = stats.Unknown(stats.Disturbed, remedy+", or a quieter machine", "other programs disturbed %d of %d runs", disturbed, runs)
+		c.Verdict = stats.Unknown(stats.Disturbed, figure.Calmer(d), "other programs disturbed %d of %d runs", disturbed, runs)
 	}
 	return c
 }

@@ -24,6 +24,17 @@ func DisturbedRuns(d *report.Document) (disturbed, runs int) {
 	return disturbed, len(all)
 }
 
+// Calmer is what to try where something else had the CPU of a test.
+func Calmer(d *report.Document) string {
+	switch {
+	case d.Client.Priority != "realtime":
+		return plain.Realtime
+	case d.Server != nil && d.Server.Priority != "realtime":
+		return "'gobw serve --priority realtime' at the other end"
+	}
+	return fmt.Sprintf("tests of at most %g s, or a quieter machine", RealtimeSeconds)
+}
+
 // Conditions are the circumstances of a measurement, as plain numbers; zero fields were not observed and are not judged.
 type Conditions struct {
 	Seconds  float64 // measured time

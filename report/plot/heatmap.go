@@ -16,7 +16,6 @@ type HeatMap struct {
 	Cells           [][]Cell
 	Categories      []string // names of the colours, for the legend
 	Note            string   // what the strength means, below the map
-	Paths           []Path   // drawn over the cells
 	Square          float64  // side of a cell without a text, where there are many; 0: cells are as wide as their texts
 }
 
@@ -26,11 +25,6 @@ func (h *HeatMap) Fill() {
 	for i := range h.Cells {
 		h.Cells[i] = make([]Cell, len(h.Columns))
 	}
-}
-
-// Path is a line over the cells: X counts columns and Y rows, both from the centre of the first.
-type Path struct {
-	X, Y []float64
 }
 
 // Heading is the title.
@@ -85,22 +79,13 @@ func (h *HeatMap) draw(cv *svg) (width, height float64) {
 				fill = color{seriesColor(c.Category - 1).role, 0.10 + 0.65*min(max(c.Strength, 0), 1)}
 			}
 			cv.area(box(left+float64(j)*w+0.75, top+float64(i)*tall+0.75, w-1.5, tall-1.5), fill, c.Hint)
-		}
-	}
-	for _, p := range h.Paths {
-		points := make([]point, len(p.X))
-		for i := range points {
-			points[i] = point{left + (p.X[i]+0.5)*w, top + (p.Y[i]+0.5)*tall}
-		}
-		cv.line(points, stroke{color: color{ink, 0.6}, width: 2.5})
-	}
-	for i, row := range h.Cells { // over the paths
-		for j, c := range row {
 			if c.Text != "" {
-				at := point{left + (float64(j)+0.5)*w, top + (float64(i)+0.5)*tall + 4}
-				cv.text(at, c.Text, font{size: textSize, color: color{ink, 1}, anchor: "middle", halo: len(h.Paths) > 0})
+				cv.text(point{left + (float64(j)+0.5)*w, top + (float64(i)+0.5)*tall + 4}, c.Text, font{size: textSize, color: color{ink, 1}, anchor: "middle"})
 			}
 		}
+	}
+	if right := left + float64(len(h.Columns))*w; h.Square > 0 { // most cells may be empty
+		cv.line([]point{{left, top}, {right, top}, {right, bottom}, {left, bottom}, {left, top}}, stroke{color: color{ink, 0.6}, width: 1})
 	}
 	name := font{size: textSize, color: color{ink, 1}, anchor: "middle"}
 	cv.text(point{left + float64(len(h.Columns))*w/2, bottom + below - 12}, h.XLabel, name)

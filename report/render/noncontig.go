@@ -271,7 +271,6 @@ func (n experiment) heatMap(d *report.Document, t noncontigTable) plot.Figure {
 		XLabel: "block size", YLabel: "stride",
 		Categories: []string{gather + " is faster (above 1)", copying + " is faster (below 1)"},
 		Columns:    plain.Each(blocks, func(b int64) string { return plain.Bytes(float64(b)) }), Rows: plain.Each(strides, strideName),
-		Paths: n.crossoverPaths(t, blocks, strides),
 	}
 	h.Fill()
 	drawn := map[string]bool{}
@@ -280,8 +279,7 @@ func (n experiment) heatMap(d *report.Document, t noncontigTable) plot.Figure {
 		drawn[verdictMark(c.Question)] = true
 	}
 	h.Note = fmt.Sprintf("Full colour from %d× (or 1/%[1]d).", fullStrength) +
-		plain.When(drawn[sameMark], " %s: the same within %.0f %%.", sameMark, 100*stats.DefaultMargin) + plain.When(drawn[openMark], " %s: cannot tell.", openMark) +
-		plain.When(len(h.Paths) > 0, " Black line: the crossover.")
+		plain.When(drawn[sameMark], " %s: the same within %.0f %%.", sameMark, 100*stats.DefaultMargin) + plain.When(drawn[openMark], " %s: cannot tell.", openMark)
 	return h
 }
 
@@ -306,31 +304,6 @@ func speedupCell(c *noncontig.Cell) plot.Cell {
 	}
 	cell.Strength = min(1, math.Abs(math.Log2(c.Question.Speedup))/math.Log2(fullStrength))
 	return cell
-}
-
-// crossoverPaths are a vertical line through the row of each stride that has a crossover, joined between neighbours.
-func (n experiment) crossoverPaths(t noncontigTable, blocks []int64, strides []string) []plot.Path {
-	column := func(block float64) float64 {
-		for i := 1; i < len(blocks); i++ {
-			if a, b := math.Log2(float64(blocks[i-1])), math.Log2(float64(blocks[i])); block <= float64(blocks[i]) {
-				return float64(i-1) + (math.Log2(block)-a)/(b-a)
-			}
-		}
-		return float64(len(blocks) - 1)
-	}
-	lines := []plot.Path{{}}
-	for row, s := range strides {
-		k := t.Key
-		k.Stride = s
-		x := n.CrossoverOf(k)
-		if x == nil {
-			lines = append(lines, plot.Path{})
-			continue
-		}
-		line, at, y := &lines[len(lines)-1], column(x.BlockBytes), float64(row)
-		line.X, line.Y = append(line.X, at, at), append(line.Y, y-0.5, y+0.5)
-	}
-	return slices.DeleteFunc(lines, func(l plot.Path) bool { return len(l.X) == 0 })
 }
 
 // chart shows the goodput of all strategies over the block size, with intervals and the crossover.

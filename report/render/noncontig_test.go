@@ -38,8 +38,11 @@ func TestNoncontigPictures(t *testing.T) {
 		t.Errorf("got pictures %v, want %v", names, want)
 	}
 	h := pictures[0].Figure.(*plot.HeatMap)
-	if !slices.Equal(h.Rows, []string{"2x block", "16x block"}) || len(h.Columns) != 7 || len(h.Paths) == 0 {
-		t.Errorf("got rows %v, %d columns and %d paths, want two strides, seven blocks and a crossover", h.Rows, len(h.Columns), len(h.Paths))
+	if !slices.Equal(h.Rows, []string{"2x block", "16x block"}) || len(h.Columns) != 7 {
+		t.Errorf("got rows %v and %d columns, want two strides and seven blocks", h.Rows, len(h.Columns))
+	}
+	if marks := pictures[2].Figure.(*plot.Chart).Marks; len(marks) != 1 || !strings.HasPrefix(marks[0].Label, "crossover ") {
+		t.Errorf("got marks %v, want the crossover", marks)
 	}
 	if c := h.Cells[0][0]; c.Category != 2 || h.Cells[0][6].Category != 1 {
 		t.Errorf("got category %d at the smallest block and %d at the largest, want 2 (pack) and 1 (gather)", c.Category, h.Cells[0][6].Category)

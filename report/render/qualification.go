@@ -19,6 +19,7 @@ import (
 // points of a test meet has one row, of the point that is nearest to the limit.
 func outcomes(q *qualify.Qualification) table {
 	g := table{Header: []string{"test", "s", "verdict", "expected", "found", "margin"}, keys: 4}
+	remedy := ""
 	for i := range q.Tests {
 		t := &q.Tests[i]
 		if t.Outcome == qualify.Skipped { // a line below tells of them
@@ -40,7 +41,7 @@ func outcomes(q *qualify.Qualification) table {
 			g.Rows = append(g.Rows, []string{t.Name, took, shown(t.Outcome), "-", "-", "-"})
 		}
 		if t.Disturbed() {
-			g.Notes = append(g.Notes, t.Name)
+			g.Notes, remedy = append(g.Notes, t.Name), figure.Calmer(t.Document)
 		}
 	}
 	if len(g.Notes) > 0 {
@@ -48,31 +49,9 @@ func outcomes(q *qualify.Qualification) table {
 		if len(g.Notes) == len(q.Tests) {
 			names = "all tests"
 		}
-		g.Notes = []string{"disturbed: " + names + plain.When(calmer(q) != "", "; try %s", calmer(q))}
+		g.Notes = []string{"disturbed: " + names + "; try " + remedy}
 	}
 	return g
-}
-
-// calmer is what to try about tests that were disturbed; with real-time priority it is runs so short that the kernel does not pause
-// them; empty where nothing is left.
-func calmer(q *qualify.Qualification) string {
-	longest, here, there := 0.0, true, true
-	for i := range q.Tests {
-		if t := &q.Tests[i]; t.Disturbed() {
-			for _, r := range t.Document.Measured() {
-				longest = max(longest, r.Seconds)
-			}
-			here = here && t.Document.Client.Priority == "realtime"
-			there = there && (t.Document.Server == nil || t.Document.Server.Priority == "realtime")
-		}
-	}
-	switch {
-	case !here:
-		return plain.Realtime
-	case !there:
-		return "'gobw serve --priority realtime' at the other end"
-	}
-	return plain.When(longest > figure.RealtimeSeconds, "--scale %.1g (the kernel pauses longer tests once a second)", 0.5/longest)
 }
 
 // shown is an outcome as people read it: what is not well in capitals.
