@@ -16,8 +16,11 @@ const (
 	cooling     = 0.99
 	baseTests   = 4
 	costTests   = 2
-	calm        = 1.3 // the spread of a machine on which one test tells
-	mostVotes   = 7
+	alike       = 1.1  // two tests of a point that differ by less agree
+	steady      = 1.15 // the spread of the base's tests, where one test tells; of the middle half of them, where two that agree tell
+	calm        = 1.3  // two costs that differ by less may differ by noise, where pairs tell
+	mostAgree   = 5
+	mostVotes   = 9
 )
 
 // hunt is a search for anomalies.
@@ -30,7 +33,8 @@ type hunt struct {
 	noise map[string]float64 // the most that the sweep had of each counter
 	slow  float64            // of what is expected: below it a point is an anomaly
 	same  float64            // two costs that differ by less may differ by noise
-	votes int                // pairs that tell a point's rate; 1: tests scatter little, and one tells
+	alone bool               // one test tells a point's rate; else two that agree do, or votes
+	votes int                // pairs that tell it; 1: none are needed
 	jump  claim              // of an anomaly beside its neighbour: what slows down little by little is none
 }
 
@@ -38,7 +42,7 @@ type hunt struct {
 // itself is expected where it meets others. Then points are drawn and annealed towards what is slower than the costs of their
 // values together.
 func Anomalies(s *Search) {
-	h := &hunt{Search: s, base: s.Space.Base(), noise: map[string]float64{}, slow: 0.8, same: 1.1, votes: 1, jump: claim{pairs: 6, least: 0.15, doubt: 0.05}}
+	h := &hunt{Search: s, base: s.Space.Base(), noise: map[string]float64{}, slow: 0.8, same: alike, alone: true, votes: 1, jump: claim{pairs: 6, least: 0.15, doubt: 0.05}}
 	h.sweep()
 	h.Answer.Begun = !h.over()
 	var swept []Step
@@ -63,25 +67,27 @@ func (h *hunt) sweep() {
 	if s := h.Space.Size; s >= 0 {
 		h.sizes = [2]int{dims[s].low(), dims[s].high()}
 	}
-	spread := 1.0
+	spread, middle := 1.0, 1.0
 	for k, size := range h.sizes {
 		p := h.sized(h.base, size)
-		var values []float64
-		for range baseTests {
-			if v, ok := h.rate(p); ok {
-				values = append(values, v)
+		h.atLeast(p, baseTests)
+		if h.alone = h.alone && apart(h.values(p)) < steady; !h.alone {
+			h.atLeast(p, 3*baseTests)
+		}
+		values := h.values(p)
+		slices.Sort(values)
+		h.plain[k] = 1 / median(values)
+		if n := len(values); n > 0 {
+			spread, middle = max(spread, values[n-1-n/6]/values[n/6]), max(middle, values[n-1-n/4]/values[n/4])
+			if middle > steady { // what disturbs a test makes it slower
+				h.plain[k] = 1 / values[n-1-n/6]
 			}
 		}
-		h.plain[k] = 1 / median(values)
-		if len(values) == 0 {
-			continue
-		}
-		best, worst := slices.Max(values), slices.Min(values)
-		if spread = max(spread, best/worst); best > calm*worst { // what disturbs a test makes it slower
-			h.plain[k] = 1 / best
-		}
 	}
-	for ; spread > calm && h.votes < mostVotes; spread /= calm {
+	if !h.alone {
+		h.jump = claim{pairs: 12, least: 0.15, doubt: 0.05}
+	}
+	for ; middle > steady && spread > calm && h.votes < mostVotes; spread /= calm {
 		h.votes, h.slow, h.same, h.jump = h.votes+2, max(h.slow*0.8, 0.5), calm, claim{pairs: 12, least: 0.3, doubt: 0.01} // what is expected is not known better
 	}
 	h.costs = make([][][2]float64, len(dims))
@@ -95,11 +101,24 @@ func (h *hunt) sweep() {
 		h.sweepBetween(d, 0, base)
 		h.sweepBetween(d, base, last)
 	}
+	if h.alone && slices.ContainsFunc(h.steps, func(step Step) bool { return apart(h.values(step.Point)) > calm }) { // it is not so steady after all
+		h.alone = false
+		h.sweep()
+		return
+	}
 	for _, step := range h.steps {
 		for name, n := range step.Figures.Counters {
 			h.noise[name] = max(h.noise[name], n)
 		}
 	}
+}
+
+// apart is how many times the slowest of some tests the fastest is.
+func apart(values []float64) float64 {
+	if len(values) == 0 {
+		return 1
+	}
+	return slices.Max(values) / slices.Min(values)
 }
 
 // sweepBetween prices the values between two, of which those between equal ends cost the same.
@@ -144,7 +163,7 @@ func (h *hunt) price(d, i, tests int) {
 
 // ratio is how many times the base's time a point takes at a size of the sweep.
 func (h *hunt) ratio(p Point, k, tests int) float64 {
-	if h.votes > 1 {
+	if !h.alone {
 		v, _ := h.rate(p)
 		return 1 / v / h.plain[k]
 	}
@@ -171,16 +190,15 @@ func (h *hunt) sized(p Point, size int) Point {
 	return p
 }
 
-// rate is what one test of a point gives; a disturbed one is made once more, and the better counts. Where tests scatter, and drift, a
-// test that gives about what is expected tells that. Else the rate is the base's at a size of the sweep, times the ratio to it in pairs.
+// rate is what one test of a point gives, or two that agree. Where tests scatter more, and drift, a test that gives about what is
+// expected tells that. Else the rate is the base's at a size of the sweep, times the ratio to it in pairs.
 func (h *hunt) rate(p Point) (float64, bool) {
 	f, ok := h.at(p)
 	switch {
 	case !ok:
 		return 0, false
-	case h.votes == 1 && f.Disturbed:
-		again, _ := h.at(p)
-		return max(f.Value, again.Value), true
+	case h.votes == 1 && !h.alone:
+		return h.agreed(p, f.Value), true
 	case h.votes == 1:
 		return f.Value, true
 	case h.near(f.Value / h.expected(p)):
@@ -192,6 +210,25 @@ func (h *hunt) rate(p Point) (float64, bool) {
 	}
 	e := h.pairs(h.sized(h.base, h.sizes[k]), p, h.votes, rate)
 	return (1 + e.Change) / h.plain[k], e.N > 0
+}
+
+// agreed repeats the test of a point until two tests agree, and gives the slower of the two: one test may be much faster or slower.
+func (h *hunt) agreed(p Point, first float64) float64 {
+	values := []float64{first}
+	for len(values) < mostAgree {
+		f, ok := h.at(p)
+		if !ok {
+			break
+		}
+		values = append(values, f.Value)
+		slices.Sort(values)
+		for i, v := range values[1:] {
+			if v < alike*values[i] {
+				return values[i]
+			}
+		}
+	}
+	return median(values)
 }
 
 // natural is what a value may cost at a size of the sweep. Where it is slower than a smaller value, and may not be, that is what the
@@ -234,7 +271,7 @@ func (h *hunt) expected(p Point) float64 {
 // symptom is a rate below what is expected, or a counter that moves.
 func (h *hunt) symptom(counter string) *symptom {
 	if counter == "" {
-		return &symptom{Search: h.Search, value: rate, test: h.rate, doubt: unclear * max(1, float64(h.votes)/3), limit: func(p Point) float64 { return h.slow * h.expected(p) }}
+		return &symptom{Search: h.Search, value: rate, test: h.rate, twice: !h.alone && h.votes == 1, doubt: unclear * max(1, float64(h.votes)/3), limit: func(p Point) float64 { return h.slow * h.expected(p) }}
 	}
 	limit := 1 / (2*counted + 3*h.noise[counter])
 	return &symptom{

@@ -16,8 +16,6 @@ import (
 type Figures struct {
 	Value    float64            `json:"value"`              // more is better: messages a second, or 1 / latency
 	Counters map[string]float64 `json:"counters,omitempty"` // of what should not happen, per message
-	// Disturbed: something else had the CPUs of the test, which only makes it slower.
-	Disturbed bool `json:"disturbed,omitempty"`
 }
 
 // rate is what most questions go by.

@@ -83,7 +83,7 @@ func TestPlantedRulesAreFoundLive(t *testing.T) {
 		s := &engine.Search{Space: space, Seed: uint64(n / len(plants)), Measure: func(ctx context.Context, point engine.Point) (engine.Figures, error) {
 			f, err := m.measure(ctx, point) // what it measures is real
 			if is(point) {
-				f.Value /= 4
+				f.Value /= 2
 			}
 			return f, err
 		}}

@@ -158,7 +158,7 @@ func (f *commandFlags) validated(tool, question string, kind plan.Kind, line str
 	length := f.testTime
 	wrong.If(length > 0 && length < 10*time.Millisecond || length > mostTestTime, "--test-time %v: want 10ms to %v", length, mostTestTime)
 	c.Test.Plan.Iterations, c.Test.Plan.Duration = 0, length
-	c.Test.Plan.WarmupSteady, c.Test.Plan.Warmup, c.Test.Plan.Runs, c.Test.Plan.NoPeak, c.Test.Plan.CPU = false, 0, 1, true, c.By == byCPU
+	c.Test.Plan.WarmupSteady, c.Test.Plan.Warmup, c.Test.Plan.Runs, c.Test.Plan.NoPeak, c.Test.Plan.CPU = false, 0, 1, c.By != byRate, c.By == byCPU
 	wrong.If(c.Points < 0, "--points %d: want 0 or more", c.Points)
 	names := plain.Each(settings(), func(s setting) string { return s.Name })
 	for _, name := range c.Only {
