@@ -216,7 +216,8 @@ func (r *run) limit(rd plan.Round, count uint64) drive.Limits {
 	s := r.plan.Lane(r.spec.Sizes[rd.Size], count)
 	qps := uint64(r.spec.QPs)
 	active := r.plan.Sends()
-	l := drive.Limits{Count: s.Count * qps, Duration: r.perNs.Ticks(s.Duration), Lead: r.perNs.Ticks(r.spec.Margin), Tail: r.perNs.Ticks(r.spec.Margin)}
+	margin := r.perNs.Ticks(r.spec.Margin)
+	l := drive.Limits{Count: s.Count * qps, Duration: r.perNs.Ticks(s.Duration), Lead: margin, Tail: margin}
 	if rd.Kind == plan.Steady {
 		l = drive.Limits{Duration: r.perNs.Ticks(drive.SteadyMost)}
 	}

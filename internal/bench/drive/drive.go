@@ -197,7 +197,8 @@ func (d *Driver) until(now job.Ticks) job.Ticks {
 	switch {
 	case d.ended:
 		return now + d.PerNs.Ticks(time.Millisecond)
-	case (d.waitsForFirst() || !d.Ours && d.Plan.Answers()) && d.p.Received == 0 && d.p.Posted <= 1 && now-d.begun < d.PerNs.Ticks(time.Second):
+	case (d.waitsForFirst() || !d.Ours && d.Plan.Answers()) && d.p.Received == 0 && d.p.Posted <= 1 &&
+		now-d.begun < d.PerNs.Ticks(time.Second):
 		length = d.PerNs.Ticks(FirstSlice)
 	case d.peerDone && !d.Round.Local || d.Limits.Passive && d.synced != nil && d.Job.Shape == job.Serve:
 		length = d.PerNs.Ticks(time.Millisecond)
@@ -216,8 +217,8 @@ func (d *Driver) until(now job.Ticks) job.Ticks {
 
 // nearEnd tells whether a counted job ends within a few slices at its present rate.
 func (d *Driver) nearEnd(now job.Ticks) bool {
-	elapsed := now - d.begun
-	return d.p.Completed > 0 && float64(d.Limits.Count-min(d.p.Completed, d.Limits.Count)) < 6*float64(d.p.Completed)*float64(d.PerNs.Ticks(Slice))/float64(max(elapsed, 1))
+	left, rate := d.Limits.Count-min(d.p.Completed, d.Limits.Count), float64(d.p.Completed)/float64(max(now-d.begun, 1))
+	return float64(left) < rate*float64(d.PerNs.Ticks(6*Slice))
 }
 
 // deadline is when posting ends; 0: by count.

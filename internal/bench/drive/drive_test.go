@@ -61,7 +61,11 @@ func TestProgressHasTheMedian(t *testing.T) {
 		op    plan.Operation
 		clock verbs.CompletionClock
 		want  float64
-	}{{plan.Send, verbs.CompletionClock{}, 1000}, {plan.Read, verbs.CompletionClock{}, 2000}, {plan.Read, verbs.CompletionClock{Hz: 5e8, Mask: 1<<48 - 1}, 8000}} {
+	}{
+		{plan.Send, verbs.CompletionClock{}, 1000},
+		{plan.Read, verbs.CompletionClock{}, 2000},
+		{plan.Read, verbs.CompletionClock{Hz: 5e8, Mask: 1<<48 - 1}, 8000},
+	} {
 		rec := job.NewRecorder(0)
 		for range 9 {
 			rec.Add(4000)

@@ -16,7 +16,8 @@ type Series struct {
 const seriesLength = 1024
 
 func newSeries(interval job.Ticks) Series {
-	return Series{interval: max(interval, 1), sums: report.Series{Bytes: make([]float64, 0, seriesLength), Messages: make([]float64, 0, seriesLength)}}
+	sums := report.Series{Bytes: make([]float64, 0, seriesLength), Messages: make([]float64, 0, seriesLength)}
+	return Series{interval: max(interval, 1), sums: sums}
 }
 
 func (s *Series) add(now job.Ticks, bytes, messages float64) {
