@@ -138,9 +138,9 @@ func Checks(d *report.Document) []report.Check {
 	shares := func(f matrix.Finding) string {
 		s := "-"
 		if f.Busy.N > 0 {
-			s = fmt.Sprintf("%s busy (%d)", matrix.Percent(f.Busy.Median), f.Busy.N)
+			s = fmt.Sprintf("%s busy (%d)", stats.Percent(f.Busy.Median), f.Busy.N)
 		}
-		return s + plain.When(f.Alone.N > 0, ", %s alone (%d)", matrix.Percent(f.Alone.Median), f.Alone.N)
+		return s + plain.When(f.Alone.N > 0, ", %s alone (%d)", stats.Percent(f.Alone.Median), f.Alone.N)
 	}
 	for i, h := range m.Hosts {
 		c := report.Check{Expression: matrix.WholeOf.Good(), Point: h.Called(), Actual: "-", Verdict: h.Verdict}
@@ -161,7 +161,7 @@ func Checks(d *report.Document) []report.Check {
 	case !d.Complete:
 		seen.Verdict = stats.Unknown(stats.Incomplete, "", "the run is incomplete: %s", plain.Text(d.Failure))
 	case p > 0 && m.Cells.Len() > 0:
-		seen.Actual = "slower by " + matrix.Percent(p)
+		seen.Actual = "slower by " + stats.Percent(p)
 	default:
 		seen.Verdict = stats.Unknown(stats.Unclear, m.Judged.Settle, "too noisy: no host is known to be good")
 	}

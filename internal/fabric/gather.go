@@ -212,8 +212,6 @@ func (c *coordinator) opened(h *host) (why, remedy string) {
 	switch a := h.answer; {
 	case a == nil:
 		return fmt.Sprintf("its devices were not open within %v", openingWithin+grace), "run 'gobw doctor' there"
-	case a.Error != "":
-		return a.Error, ""
 	case len(a.Rails) != len(c.cfg.Rails):
 		return fmt.Sprintf("it opened %d of %d devices", len(a.Rails), len(c.cfg.Rails)), "run 'gobw devices' there"
 	}

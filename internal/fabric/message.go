@@ -59,15 +59,15 @@ type Order struct {
 	Go      *GoOrder      `json:"go,omitempty"`
 }
 
-// check refuses orders for another rail than there may be, or for one twice: each does one thing at a time.
-func (o Orders) check() error {
+// possible tells whether they are for rails that there may be, each once: it does one thing at a time.
+func (o Orders) possible() bool {
 	for i, r := range o.Rails {
 		twice := slices.ContainsFunc(o.Rails[:i], func(before Order) bool { return before.Rail == r.Rail })
 		if r.Rail < 0 || r.Rail >= mostRails || twice {
-			return fmt.Errorf("an order for rail %d: each of at most %d may be there once", r.Rail, mostRails)
+			return false
 		}
 	}
-	return nil
+	return true
 }
 
 // OpenOrder asks for a device to be opened.
@@ -113,7 +113,6 @@ func (g *GoOrder) bounded() bool {
 // Answer is an agent's to its orders.
 type Answer struct {
 	Rails []Rail `json:"rails,omitempty"` // as the orders have them
-	Error string `json:"error,omitempty"` // of all
 }
 
 // Rail is what a device answers to an order.

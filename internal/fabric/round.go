@@ -202,8 +202,6 @@ func (h *host) lacks(rails int, count func(Rail) int) string {
 		return "an end was lost in this round"
 	case h.answer == nil:
 		return "no answer in time"
-	case h.answer.Error != "":
-		return bounded(h.answer.Error)
 	case len(h.answer.Rails) != rails:
 		return "it answered for the wrong rails"
 	}

@@ -6,10 +6,8 @@ import (
 	"strings"
 
 	"github.com/gobw/gobw/report/plain"
+	"github.com/gobw/gobw/report/stats"
 )
-
-// Percent writes a share.
-func Percent(share float64) string { return fmt.Sprintf("%.1f%%", share*100) }
 
 // Tested says what the run could have seen.
 func (m *Matrix) Tested() string {
@@ -18,11 +16,11 @@ func (m *Matrix) Tested() string {
 		return "No round was run: nothing was tested."
 	}
 	s := fmt.Sprintf("Tested %d of %d ordered pairs (%s), pattern %s. Measurements of one path vary by %s.", j.Tested, j.Pairs,
-		Percent(float64(j.Tested)/float64(max(j.Pairs, 1))), m.Pattern, Percent(j.Sigma))
+		stats.Percent(float64(j.Tested)/float64(max(j.Pairs, 1))), m.Pattern, stats.Percent(j.Sigma))
 	if j.HostPower == 0 {
 		return s + " No host is known to be good."
 	}
-	s += fmt.Sprintf(" With a probability of 95 %% this run detects a host that is %s slower, or a tested link that is %s slower.", Percent(j.HostPower), Percent(j.LinkPower))
+	s += fmt.Sprintf(" With a probability of 95 %% this run detects a host that is %s slower, or a tested link that is %s slower.", stats.Percent(j.HostPower), stats.Percent(j.LinkPower))
 	s += plain.When(j.Tested < j.Pairs, " Links that were not tested are unknown.")
 	s += plain.When(j.Untried > 0, " Slow once, not tested again because there were too many: %s.", plain.Plural(j.Untried, "link"))
 	return s

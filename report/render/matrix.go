@@ -81,7 +81,7 @@ func (m hostMatrix) line(checks []report.Check) string {
 	case m.Cells.Len() == 0:
 		parts = append(parts, "nothing was measured")
 	case m.Judged.HostPower == 0:
-		parts = append(parts, fmt.Sprintf("too noisy (%s from one measurement to the next)", matrix.Percent(m.Judged.Sigma)))
+		parts = append(parts, fmt.Sprintf("too noisy (%s from one measurement to the next)", stats.Percent(m.Judged.Sigma)))
 	default:
 		parts = append(parts, "nothing bad found")
 	}
@@ -154,7 +154,7 @@ func (m hostMatrix) incastGrid() table {
 	g := table{Title: "Incast (Gb/s)", Header: []string{"senders", "times", "receiver gets", "against one sender"}, keys: 1}
 	all := m.Incast()
 	for _, i := range all {
-		g.Rows = append(g.Rows, []string{strconv.Itoa(i.FanIn), strconv.Itoa(i.Receivers), m.value(i.Receiver), matrix.Percent(i.Receiver / max(all[0].Receiver, 1))})
+		g.Rows = append(g.Rows, []string{strconv.Itoa(i.FanIn), strconv.Itoa(i.Receivers), m.value(i.Receiver), stats.Percent(i.Receiver / max(all[0].Receiver, 1))})
 	}
 	if k := matrix.Knee(all); k > 0 {
 		g.Notes = append(g.Notes, fmt.Sprintf("With %d senders or more, a receiver gets less than 90 %% of the best.", k))
@@ -252,7 +252,7 @@ func (m hostMatrix) heatMap(rail int) *plot.HeatMap {
 }
 
 func shareCell(share float64, where string, numbered bool) plot.Cell { //nolint:revive // whether there is room for a number
-	c := plot.Cell{Hint: fmt.Sprintf("%s: %s of what is expected", where, matrix.Percent(share)), Strength: math.Abs(share-1) / darkest}
+	c := plot.Cell{Hint: fmt.Sprintf("%s: %s of what is expected", where, stats.Percent(share)), Strength: math.Abs(share-1) / darkest}
 	if numbered {
 		c.Text = fmt.Sprintf("%.0f", 100*share)
 	}

@@ -254,7 +254,7 @@ func Percent(share float64) string {
 	if share > 0.99 && share < 1 {
 		digits = 4
 	}
-	return fmt.Sprintf("%.*g %%", digits, 100*math.Min(share, 1))
+	return fmt.Sprintf("%.*g %%", digits, 100*share)
 }
 
 // BenjaminiHochberg adjusts p values that are judged together: those below a level are false in at most that share.

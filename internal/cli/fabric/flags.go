@@ -56,7 +56,7 @@ func (f *flags) bind(cmd *cobra.Command, kind plan.Kind) {
 	r, p := &c.run, &c.run.Plan
 	*p = plan.Spec{Kind: kind, Duration: time.Hour}
 	r.Judge = judge.Config{Seed: 1, Latency: kind == plan.Latency}
-	cmdline.Parsed(fs, wrong, &r.Pattern, "pattern", "", "pairs", "pair hosts by `PATTERN`: "+schedule.PatternText(), schedule.ParsePattern)
+	cmdline.Parsed(fs, wrong, &r.Pattern, "pattern", "", "pairs", "pair hosts by `PATTERN`: pairs or incast", oneOf(schedule.Pairs, schedule.Incast))
 	cmdline.Parsed(fs, wrong, &r.Time, "time", "", "5m", "planned `TIME` of the run; the run may take twice as long", atLeast(time.Second))
 	cmdline.Parsed(fs, wrong, &r.Measure, "round", "", "1s", "measure each round for `TIME`", atLeast(10*time.Millisecond))
 	cmdline.Parsed(fs, wrong, &r.Judge.Slow, "slow", "", "5%", "the smallest `DROP` that matters", func(text string) (float64, error) {
@@ -86,12 +86,7 @@ func (f *flags) bind(cmd *cobra.Command, kind plan.Kind) {
 	if kind == plan.Latency {
 		size, example, p.InlineBytes = "8", "'p50 <= 3us'", -1
 	}
-	cmdline.Parsed(fs, wrong, &p.Operation, "op", "", "write", "test with `OPERATION`: write, read or send", func(text string) (plan.Operation, error) {
-		if op := plan.Operation(text); slices.Contains(fabric.Operations(), op) {
-			return op, nil
-		}
-		return "", fmt.Errorf("%q: want write, read or send", text)
-	})
+	cmdline.Parsed(fs, wrong, &p.Operation, "op", "", "write", "test with `OPERATION`: write, read or send", oneOf(fabric.Operations()...))
 	cmdline.Parsed(fs, wrong, &p.Transport, "connection", "c", "RC", "use `TRANSPORT`: RC, UC or UD", func(text string) (verbs.Transport, error) {
 		return cmdline.Text[verbs.Transport](strings.ToUpper(text))
 	})
@@ -110,6 +105,16 @@ func (f *flags) bind(cmd *cobra.Command, kind plan.Kind) {
 	cmdline.Hide(fs, "worker")
 	cmdline.GroupFlags(cmd)
 	cmdline.Brief(cmd, "time", "pattern", "hosts", "coordinator", "device", "expect", "save")
+}
+
+// oneOf parses a name out of some.
+func oneOf[S ~string](names ...S) func(text string) (S, error) {
+	return func(text string) (S, error) {
+		if !slices.Contains(names, S(text)) {
+			return "", fmt.Errorf("%q is none%s", text, plain.Choices(text, names))
+		}
+		return S(text), nil
+	}
 }
 
 // atLeast parses a time.

@@ -1,11 +1,13 @@
 package fabric
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/spf13/cobra"
 
 	"github.com/gobw/gobw/internal/fabric"
+	"github.com/gobw/gobw/internal/fabric/schedule"
 	"github.com/gobw/gobw/internal/plan"
 )
 
@@ -19,6 +21,16 @@ func TestCoordinatorTwice(t *testing.T) {
 	}
 	if f.config.coordinator != "two" || f.config.port != 0 {
 		t.Errorf("rank 0 is sought at %s, port %d", f.config.coordinator, f.config.port)
+	}
+}
+
+func TestOneOf(t *testing.T) {
+	parse := oneOf(schedule.Pairs, schedule.Incast)
+	if p, err := parse("pairs"); err != nil || p != schedule.Pairs {
+		t.Errorf("%s, %v", p, err)
+	}
+	if _, err := parse("pears"); err == nil || !strings.Contains(err.Error(), "there are pairs, incast") {
+		t.Error(err)
 	}
 }
 

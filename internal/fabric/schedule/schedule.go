@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"strings"
 
 	"github.com/gobw/gobw/report/matrix"
 	"github.com/gobw/gobw/report/plain"
@@ -34,22 +33,6 @@ const (
 	Pairs  Pattern = "pairs"  // everyone with everyone, one partner a round
 	Incast Pattern = "incast" // 1, 2, 4, 8, ... hosts send to one
 )
-
-// Patterns lists all patterns in the order of the documentation.
-func Patterns() []Pattern { return []Pattern{Pairs, Incast} }
-
-// PatternText are their names for people.
-func PatternText() string {
-	return strings.Join(plain.Each(Patterns(), func(p Pattern) string { return string(p) }), " or ")
-}
-
-// ParsePattern reads a pattern's name.
-func ParsePattern(s string) (Pattern, error) {
-	if p := Pattern(s); slices.Contains(Patterns(), p) {
-		return p, nil
-	}
-	return "", fmt.Errorf("no pattern %q%s", s, plain.Choices(s, Patterns()))
-}
 
 const (
 	// leastRounds is how many rounds of pairs there are at least: with fewer a slow host cannot be told from its partners.

@@ -109,15 +109,6 @@ func TestFewRoundsAreRandomPairs(t *testing.T) {
 	}
 }
 
-func TestPatternNames(t *testing.T) {
-	if p, err := ParsePattern("pairs"); err != nil || p != Pairs {
-		t.Errorf("%s, %v", p, err)
-	}
-	if _, err := ParsePattern("pears"); err == nil {
-		t.Error("pears")
-	}
-}
-
 // TestRoundsFitTheTime: as many rounds of pairs as fit, three at least; what is short is repeated.
 func TestRoundsFitTheTime(t *testing.T) {
 	for _, tt := range []struct {

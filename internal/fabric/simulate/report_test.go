@@ -93,7 +93,7 @@ func TestReport(t *testing.T) {
 	}}))
 	for format, wants := range map[string][]string{
 		"table": {
-			"FAIL: 1 slow host, 1 not connected host, 1 slow link. 16 of 16 hosts", "Tested 240 of 240 ordered pairs", "a host that is 5.0% slower", "host7 -> host9",
+			"FAIL: 1 slow host, 1 not connected host, 1 slow link. 16 of 16 hosts", "Tested 240 of 240 ordered pairs", "a host that is 5 % slower", "host7 -> host9",
 			"--exclude=host3,host5", "between leaves",
 		},
 		"html":        {"<svg", "host7 -&gt; host9: 50", "host15"},
@@ -154,7 +154,7 @@ func TestVerdict(t *testing.T) {
 		}, nil, ": 1 unclear link.", ""},
 		"missed":           {good, []report.Check{missed, missed}, "FAIL: 2 missed expectations. 2 of 2 hosts", "exclude"},
 		"stopped":          {func(m *matrix.Matrix) { good(m); m.Planned = 9 }, nil, "after 1 of 9 rounds", ""},
-		"no power":         {func(m *matrix.Matrix) { good(m); m.Judged.HostPower = 0 }, nil, ": too noisy (1.0% from one measurement to the next). 2 of 2 hosts", "undecided"},
+		"no power":         {func(m *matrix.Matrix) { good(m); m.Judged.HostPower = 0 }, nil, ": too noisy (1 % from one measurement to the next). 2 of 2 hosts", "undecided"},
 		"what would help":  {func(m *matrix.Matrix) { good(m); m.Judged.HostPower, m.Judged.Settle = 0, "a quiet night" }, nil, "What to do next run: try a quiet night", "--time"},
 		"nothing measured": {func(m *matrix.Matrix) { good(m); m.Cells = matrix.Cells{} }, nil, ": nothing was measured.", ""},
 		"a rank too many":  {func(m *matrix.Matrix) { m.Findings, m.Hosts[2].Name = nil, "node1" }, nil, "1 absent host", "exclude"},
