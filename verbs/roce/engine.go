@@ -144,6 +144,9 @@ const (
 	// Small packets count leastUnacked each: a hundred of them are much of a queue.
 	ackEvery     = 64 << 10
 	leastUnacked = 512
+	// burstPackets that one round brings are answered in it: a peer whose queue is short waits for that, while the program here looks at
+	// what has arrived.
+	burstPackets = 32
 	// sendQuantum is how many packets a queue pair sends in its turn, sendBudget how many leave in one round of progress.
 	sendQuantum = 64
 	sendBudget  = 128
@@ -166,7 +169,7 @@ func (e *engine) progress(now tick.Time, receives int) bool {
 		receives = max(receives, lateReceives)
 	}
 	e.lastRound = now
-	got := false
+	got, before := false, e.count.receivedPackets
 	for _, s := range e.sockets {
 		for range receives {
 			r, ok := s.Receive(e.input)
@@ -184,7 +187,7 @@ func (e *engine) progress(now tick.Time, receives int) bool {
 	if e.network != nil {
 		e.network.Release(int64(now))
 	}
-	if len(e.acks) > 0 && (!got || e.unacked >= ackEvery) {
+	if len(e.acks) > 0 && (!got || e.unacked >= ackEvery || e.count.receivedPackets-before >= burstPackets) {
 		e.flushAcks()
 		got = true
 	}

@@ -180,7 +180,8 @@ func (d *jobDriver) Append(b job.Batch) error {
 				}
 			}
 			p, w := &g[i], r.At(r.Tail)
-			*w, *q.sends.slot(r.Tail) = p.work, p.slot
+			*w = p.work
+			*q.sends.slot(r.Tail) = p.slot
 			w.ID, w.Lazy = id, b.Lazy
 			q.posted(p.list)
 		}

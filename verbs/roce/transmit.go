@@ -18,8 +18,9 @@ func (q *queuePair) sendSome(now tick.Time, quantum int) (int, rc.Outcome) {
 	if q.state != verbs.StateRTS && q.state != verbs.StateSQD {
 		return 0, rc.Idle
 	}
+	var p rc.Packet
 	for {
-		p, why := r.ToSend(quantum - sent)
+		why := r.ToSend(&p, quantum-sent)
 		switch why { //nolint:exhaustive // the others end the loop
 		case rc.Begins:
 			r.Begun(p.Work, q.check(p.Index, p.Work))

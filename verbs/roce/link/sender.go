@@ -111,13 +111,17 @@ func (t *Sender) Payload(from []byte) {
 // together with what is around them.
 const copyApart = 256
 
-// Close ends the packet with its padding and the ICRC.
+// Close ends the packet with its padding and the ICRC. A batch of as many packets as the kernel cuts leaves at once, although others
+// follow: a hundred small packets take the peer as long as they take us.
 func (t *Sender) Close() {
 	if t.pad > 0 {
 		clear(t.stage(t.pad))
 	}
 	t.checksum()
 	wire.PutICRC(t.stage(wire.ICRCBytes), t.crc)
+	if n := t.path.Segments; n > 1 && t.batches[len(t.batches)-1].packets == n {
+		t.Flush()
+	}
 }
 
 // Single tells whether one packet is waiting and no more.

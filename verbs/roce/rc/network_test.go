@@ -232,7 +232,8 @@ func (x *end) answers(most int, send func(Answer, int)) (sent int) {
 // requests sends up to so many packets.
 func (x *end) requests(now tick.Time, most int, send func(headers []byte, payload int)) (sent int, why Outcome) {
 	for {
-		p, why := x.out.ToSend(most - sent)
+		var p Packet
+		why := x.out.ToSend(&p, most-sent)
 		switch why {
 		case Begins:
 			x.out.Begun(p.Work, verbs.Success)

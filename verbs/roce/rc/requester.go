@@ -215,33 +215,33 @@ type Packet struct {
 	cost   int    // of the window
 }
 
-// ToSend is what is to be sent now, by a queue pair that may send quantum packets before others.
-func (r *Requester) ToSend(quantum int) (p Packet, why Outcome) {
+// ToSend puts into p what is to be sent now, by a queue pair that may send quantum packets before others.
+func (r *Requester) ToSend(p *Packet, quantum int) Outcome {
 	if r.rnrAt != 0 {
-		return p, Idle
+		return Idle
 	}
 	if len(r.mends) > 0 {
-		if p = r.nextMend(); p.mends {
+		if *p = r.nextMend(); p.mends {
 			if quantum == 0 {
-				return p, Paused
+				return Paused
 			}
-			return p, Ready
+			return Ready
 		}
 	}
 	for r.next != r.Tail {
 		w := r.At(r.next)
-		p = Packet{Index: r.next, Work: w, K: r.packet, End: w.packets}
+		*p = Packet{Index: r.next, Work: w, K: r.packet, End: w.packets}
 		switch {
 		case w.failure != verbs.Success, r.Reliable && r.silent >= silentProbes && r.nxt != r.una: // until the peer is heard of
-			return p, Idle
+			return Idle
 		case w.finished: // a local one, behind what is sent again
 			r.skip()
 			continue
 		case w.started:
 		case r.draining, r.Reliable && !r.mayStart(w):
-			return p, Idle
+			return Idle
 		case w.IsLocal(), w.IsResponded():
-			return p, Begins
+			return Begins
 		default:
 			w.started = true
 		}
@@ -251,24 +251,24 @@ func (r *Requester) ToSend(quantum int) (p Packet, why Outcome) {
 				continue
 			}
 			if r.recharge(); w.Opcode == verbs.OpRead && !r.Flow.reads.admits(int(w.Length), 0) {
-				return p, Blocked
+				return Blocked
 			}
 			p.Asks = true
 		}
 		if quantum == 0 {
-			return p, Paused
+			return Paused
 		}
 		if r.Reliable && !w.IsResponded() {
 			window := &r.Flow.window
 			p.cost = r.cost(w, p.K, p.K+1)
 			if r.recharge(); !window.admits(p.cost, r.gapAllowance(window.size)) {
-				return p, Blocked
+				return Blocked
 			}
 			p.Asks = r.wantsAck(p.K, p.cost, quantum, window.size-window.inFlight-p.cost, window.size)
 		}
-		return p, Ready
+		return Ready
 	}
-	return p, Idle
+	return Idle
 }
 
 // outstandingPSNs is how many numbers a READ may take before others start behind it. From 2^23 on an answer could not be
