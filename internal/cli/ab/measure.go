@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 
 	"github.com/gobw/gobw/internal/cli/output"
 	"github.com/gobw/gobw/report/compare"
@@ -89,7 +90,11 @@ func (m *measurement) comparison(c config) *compare.Comparison {
 		compare.Conclude(out.Points[i:i+1], out.Margin, c.Confidence)
 	}
 	if control := out.Points[1]; (control.Word == stats.Better || control.Word == stats.Worse) && !c.Gate.Accept.Has(stats.Disturbed) {
-		out.Points[0].Verdict = stats.Unknown(stats.Disturbed, "longer tests, or "+plain.Realtime+" in both commands",
+		remedy := "longer tests, or " + plain.Realtime + " in both commands"
+		if strings.Contains(c.A.line, "--priority") {
+			remedy = "a quieter machine"
+		}
+		out.Points[0].Verdict = stats.Unknown(stats.Disturbed, remedy,
 			"A differs from itself by %+.1f %%, which should be 0", 100*control.Change)
 	}
 	if m.label != "" {
