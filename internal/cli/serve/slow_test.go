@@ -14,20 +14,25 @@ func TestSteps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var told bytes.Buffer
 		o := &order{}
-		waiting := o.waiting(&events{w: &told})
+		out := &events{w: &told}
+		waiting := o.waiting(out)
+		said := func() string {
+			synctest.Wait()
+			out.mu.Lock()
+			defer out.mu.Unlock()
+			defer told.Reset()
+			return told.String()
+		}
 		check := func(what string, measuring bool, most time.Duration, want string) { //nolint:revive // whether it measures
 			t.Helper()
-			told.Reset()
 			over := waiting(measuring)
 			time.Sleep(most - time.Millisecond)
-			synctest.Wait()
-			if told.Len() > 0 {
-				t.Errorf("%s: too soon: %s", what, told.String())
+			if got := said(); got != "" {
+				t.Errorf("%s: too soon: %s", what, got)
 			}
 			time.Sleep(2 * time.Millisecond)
 			over()
-			synctest.Wait()
-			if got := told.String(); !strings.Contains(got, want) || strings.Count(got, `"kind":"event"`) != 2*min(len(want), 1) {
+			if got := said(); !strings.Contains(got, want) || strings.Count(got, `"kind":"event"`) != 2*min(len(want), 1) {
 				t.Errorf("%s: %s, want %q and that it is over", what, got, want)
 			}
 		}
