@@ -20,6 +20,7 @@ var (
 	live   = flag.String("live", "", "a test against a server that runs: 'write 127.0.0.1 -d roce0'")
 	length = flag.Duration("length", 20*time.Millisecond, "of a live test")
 	seeds  = flag.Int("seeds", 10, "searches of each planted rule")
+	first  = flag.Uint64("first", 0, "seed of the first searches")
 	most   = flag.Duration("most", 5*time.Minute, "time for all planted rules; a quarter of it for the grid")
 )
 
@@ -80,7 +81,7 @@ func TestPlantedRulesAreFoundLive(t *testing.T) {
 		// Twice its share of what is left: most searches need less.
 		ctx, cancel := context.WithTimeoutCause(t.Context(), min(left, 2*left/time.Duration(*seeds*len(plants)-n)), errTimeUp)
 		is := func(point engine.Point) bool { return p.is(func(name string) int { return point[space.Index(name)] }) }
-		s := &engine.Search{Space: space, Seed: uint64(n / len(plants)), Measure: func(ctx context.Context, point engine.Point) (engine.Figures, error) {
+		s := &engine.Search{Space: space, Seed: *first + uint64(n/len(plants)), Measure: func(ctx context.Context, point engine.Point) (engine.Figures, error) {
 			f, err := m.measure(ctx, point) // what it measures is real
 			if is(point) {
 				f.Value /= 2
