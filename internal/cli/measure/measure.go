@@ -138,7 +138,7 @@ func Open(ctx context.Context, out output.Streams, c Config) (_ *Measurer, err e
 		m.Session.Fail(err)
 		return nil, err
 	}
-	if m.Port, err = endpoint.ChoosePort(m.Device, c.Device.Port); err != nil {
+	if m.Port, err = endpoint.ChoosePort(m.Device.Device, c.Device.Port); err != nil {
 		m.Session.Fail(err)
 		return nil, exit.SetupError{Err: err}
 	}

@@ -81,7 +81,7 @@ func Measure(ctx context.Context, out output.Streams, c Config) (*report.Documen
 func (e *experiment) prepare(m *measure.Measurer) error {
 	c := &e.config
 	info := m.Device.Info()
-	e.device, e.mtu = m.Device, m.Port.ActiveMTU
+	e.device, e.mtu = m.Device.Device, m.Port.ActiveMTU
 	n := &noncontig.Grid{Setup: noncontig.Setup{
 		Device: info.Name, Transport: c.Transport.String(), Cache: c.Cache, LLCBytes: int64(e.caches.LastLevel), Window: c.Window,
 		MaxSGE: info.Limits.MaxSGE, MaxSGERead: info.Limits.MaxSGERead, Runs: c.Runs, MinSeconds: c.MinTime.Seconds(), Verify: c.Verify,

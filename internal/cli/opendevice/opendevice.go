@@ -45,15 +45,19 @@ func (c Config) ToLookAt() Config {
 	return c
 }
 
-// Device is a device in use and what to say about its choice.
+// Device is a device in use and what to say about its choice. It is no [verbs.Device] itself: what only some devices can, such as
+// [verbs.Batcher], would be hidden.
 type Device struct {
-	verbs.Device
+	Device verbs.Device
 	Note   string    // one line for the user, or empty
 	others []*Device // that were named beside it
 	place  place     // where it was named to be
 	at     netip.Addr
 	pcap   io.Closer
 }
+
+// Info describes the first device.
+func (d *Device) Info() verbs.DeviceInfo { return d.Device.Info() }
 
 // Others are the devices that were named beside the first.
 func (d *Device) Others() []verbs.Device {

@@ -60,7 +60,7 @@ func TestUnfinishedReplacesNothing(t *testing.T) {
 		}
 	}
 	config := func() Config {
-		c, err := configOf(t, "--save", path)
+		c, err := configOf(t, "--save", path, "--resume")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -72,6 +72,9 @@ func TestUnfinishedReplacesNothing(t *testing.T) {
 	unfinished.Format, unfinished.kept = "", true
 	if err := unfinished.DeliverPart(Streams{Err: &said}, false, []string{"gobw", "write", "--save", path}, write("4 records")); err != nil {
 		t.Fatal(err)
+	}
+	if _, err := configOf(t, "--save", path); err == nil || !strings.Contains(err.Error(), "new.partial.json has an unfinished result: go on with --resume, or remove that file") {
+		t.Errorf("a new run may replace the unfinished one: %v", err)
 	}
 	whole, _ := os.ReadFile(path)
 	part, _ := os.ReadFile(config().ToResume())

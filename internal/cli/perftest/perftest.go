@@ -142,7 +142,7 @@ func (r *testRun) run(ctx context.Context) (err error) {
 		s.Fail(err)
 		return err
 	}
-	o := r.options(d, port.Number)
+	o := r.options(d.Device, port.Number)
 	o.Connected, o.Lingering = func(p *plan.Settled, end *endpoint.Endpoint) { r.connected(s, p, end) }, r.finishText
 	o.Measured = func(rec report.Record, samples report.Samples) {
 		if r.plan.Infinite && ctx.Err() != nil { // an interval that the signal cut short has no row
@@ -180,10 +180,10 @@ func (r *testRun) open() (*opendevice.Device, error) {
 	if d.Info().Software { // its port and its table come with its address
 		return d, nil
 	}
-	port, err := endpoint.ChoosePort(d, r.v.IBPort)
+	port, err := endpoint.ChoosePort(d.Device, r.v.IBPort)
 	if err == nil && r.v.GIDIndex != nil {
 		var table []verbs.GIDEntry
-		if table, err = d.GIDs(port.Number); err == nil {
+		if table, err = d.Device.GIDs(port.Number); err == nil {
 			_, err = endpoint.GIDWithIndex(table, *r.v.GIDIndex)
 		}
 	}
@@ -251,7 +251,7 @@ func (r *testRun) fit(s control.Session, d *opendevice.Device) (verbs.PortInfo, 
 	if _, err := d.Bind(s.LocalAddr()); err != nil {
 		return verbs.PortInfo{}, err
 	}
-	port, err := endpoint.ChoosePort(d, r.v.IBPort)
+	port, err := endpoint.ChoosePort(d.Device, r.v.IBPort)
 	if err != nil {
 		return port, err
 	}

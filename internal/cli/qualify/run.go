@@ -105,7 +105,7 @@ func (q *qualification) check() error {
 	}
 	env := report.Environment{Device: info.Name, Software: info.Software}
 	if !info.Software {
-		port, err := endpoint.ChoosePort(d, q.config.Device.Port)
+		port, err := endpoint.ChoosePort(d.Device, q.config.Device.Port)
 		if err != nil {
 			return errors.Join(exit.SetupError{Err: err}, d.Close())
 		}

@@ -101,7 +101,7 @@ func (c *config) run(ctx context.Context, out output.Streams) (*report.Document,
 	doc.Client.Driver, doc.Client.Firmware, doc.Client.NUMANode, doc.Client.PinnedCPU = info.Driver, info.Firmware, info.NUMANode, -1
 	for _, size := range c.Sizes {
 		var records []report.Record
-		if records, err = c.size(ctx, dev, int(size)); err != nil {
+		if records, err = c.size(ctx, dev.Device, int(size)); err != nil {
 			break
 		}
 		doc.Records = append(doc.Records, records...)

@@ -80,12 +80,12 @@ func (o *order) probe(line string) (note string, err error) {
 		return "", err
 	}
 	if line != "" {
-		o.Told, err = perftestPlan(line, d, o.Device.Port)
+		o.Told, err = perftestPlan(line, d.Device, o.Device.Port)
 	}
 	return d.Note, errors.Join(err, d.Close())
 }
 
 // localFacts are those of the device that is open, for a client that negotiates before a plan is known.
 func (o *order) localFacts() (control.Facts, error) {
-	return endpoint.LocalFacts(o.opened, o.Device.Port)
+	return endpoint.LocalFacts(o.opened.Device, o.Device.Port)
 }
