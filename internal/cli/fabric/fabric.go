@@ -31,7 +31,7 @@ func NewCommand(tool string, kind plan.Kind, out output.Streams) *cobra.Command 
 			"--expect is missed; 2 bad usage; 3 no run: a file cannot be written, or fewer\n" +
 			"than two hosts came; 4 a host was absent, unfit or lost; 5 wrong data; 6 after\n" +
 			"the run a file could not be written, or the program failed; 7 cannot tell; 130,\n" +
-			"143 interrupted. All other ranks exit with 0.",
+			"143 interrupted. With a launcher all other ranks exit with 0.",
 		Example: "  srun -K " + tool + " fabric --save fabric.html\n" +
 			"  " + tool + " fabric --hosts hosts.txt        # on node1, without a launcher\n" +
 			"  " + tool + " fabric --coordinator node1      # on each other host",
