@@ -186,11 +186,16 @@ func refusals(p *Spec, point *Point, lim verbs.Limits, mtuBytes int) []error {
 	if transport == verbs.UD && mtuBytes > 0 && l.Size() > int64(mtuBytes) {
 		bad(fmt.Sprintf("a UD message is at most the MTU of %d bytes: use --connection RC or smaller messages", mtuBytes), "%d bytes", l.Size())
 	}
-	if width := maxList(s, lim); transport != verbs.RC && load.RecvWRs > 1 {
-		bad(fmt.Sprintf("%v may lose one of several SENDs of a message: use at most %d blocks, or -c RC", transport, width),
+	width := maxList(s, lim)
+	fits := width
+	if transport == verbs.UD && s.Remote == Strided {
+		fits-- // the entry of the header
+	}
+	if transport != verbs.RC && load.RecvWRs > 1 {
+		bad(fmt.Sprintf("%v may lose one of several SENDs of a message: use at most %d blocks, or -c RC", transport, fits),
 			"%d blocks in %d SENDs", l.Blocks(), load.RecvWRs)
-	} else if transport == verbs.UD && s.Remote == Strided && l.Blocks() >= int64(width) {
-		bad(fmt.Sprintf("a UD receive has an entry for the 40-byte header, and the device %d: use at most %d blocks", width, width-1),
+	} else if l.Blocks() > int64(fits) && fits < width {
+		bad(fmt.Sprintf("a UD receive has an entry for the 40-byte header, and the device %d: use at most %d blocks", width, fits),
 			"%d blocks", l.Blocks())
 	}
 	most = int64(lim.MaxQPWR)
@@ -200,7 +205,7 @@ func refusals(p *Spec, point *Point, lim verbs.Limits, mtuBytes int) []error {
 	reason := fmt.Sprintf("the send queue has %d work requests", most)
 	switch wrs := int64(load.WRs); {
 	case wrs > most:
-		bad(reason, "%d blocks need %d a message, use blocks of %d bytes or more for this message size", l.Blocks(), wrs, align(uint64(l.Size()/most+1), 8))
+		bad(reason, "%d blocks need %d a message, use at most %d blocks", l.Blocks(), wrs, l.Blocks()/wrs*max(most/int64(max(window, 1)), 1))
 	case int64(window) > most/wrs:
 		bad(reason, "%d blocks with %d messages in flight need %d, use -t %d", l.Blocks(), window, int64(window)*wrs, most/wrs)
 	}

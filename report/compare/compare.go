@@ -292,10 +292,10 @@ func noCommonPoint(before, after *series.Collection, by string) error {
 			continue
 		}
 		if by != "" {
-			return fmt.Errorf("the values of %s have no common point; the nearest to %s: they also differ in %s · measure with the same options", by, b, strings.Join(differ, "; "))
+			return fmt.Errorf("no points differ in %s alone: the nearest also differ in %s · measure with the same options", by, strings.Join(differ, "; "))
 		}
 		name, _, _ := strings.Cut(differ[0], ":")
-		return fmt.Errorf("OLD and NEW have no common point; the nearest to %s: they differ in %s · measure with the same options%s", b, strings.Join(differ, "; "),
+		return fmt.Errorf("OLD and NEW have no common point: the nearest points differ in %s · measure with the same options%s", strings.Join(differ, "; "),
 			plain.When(len(differ) == 1, ", or compare with --by %s", name))
 	}
 	return fmt.Errorf("OLD and NEW have no common figure (OLD: %s; NEW: %s): measure the same test for both", figuresOf(before), figuresOf(after))

@@ -104,7 +104,7 @@ func TestCompareWithoutACommonPoint(t *testing.T) {
 		other.Records[i].TxDepth = 16
 	}
 	_, err := Documents([]*report.Document{old}, []*report.Document{other}, Options{})
-	if err == nil || !strings.Contains(err.Error(), "they differ in tx_depth: 128 before, 16 now") {
+	if err == nil || !strings.Contains(err.Error(), "nearest points differ in tx_depth: 128 before, 16 now") {
 		t.Errorf("%v", err)
 	}
 	latency := &report.Document{Records: []report.Record{{Plan: report.Plan{Operation: "send", Kind: "latency"}, Latency: &report.Latency{P50Ns: 2000, Samples: 1}}}}

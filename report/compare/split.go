@@ -27,7 +27,7 @@ func checkBy(by string) error {
 	if at := slices.IndexFunc(fieldNames(), func(name string) bool { return strings.HasPrefix(name, by+"_") }); at >= 0 { // size: size_bytes
 		near = fieldNames()[at]
 	}
-	return fmt.Errorf("no field %q to compare by%s", by, plain.Choices(near, fieldNames()))
+	return fmt.Errorf("no field %q to compare by%s; there are %s", by, plain.Suggest(near, fieldNames()), strings.Join(fieldNames(), ", "))
 }
 
 // Split parts the records of documents by the values of one field of their plans, in the order of first

@@ -53,7 +53,7 @@ func (n *Grid) verdicts() {
 	}
 	effects := plain.Each(all, func(j *Judgement) stats.Effect { return j.Goodput })
 	for i, v := range stats.Conclude(effects, stats.DefaultMargin, stats.DefaultConfidence) {
-		v.Settle = strings.Replace(v.Settle, "--pairs", "--runs", 1) // a run is a pair of each two strategies
+		v.Settle = strings.Replace(v.Settle, "pairs", "runs", 1) // a run is a pair of each two strategies
 		all[i].Verdict = v
 		if all[i].Goodput.Finite(); v.Cause != stats.NotFinite {
 			all[i].Speedup = 1 + all[i].Goodput.Change

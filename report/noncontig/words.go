@@ -38,7 +38,7 @@ func (n *Grid) summary() []string {
 	if len(settle) > 0 { // "--runs 420" behind "--runs 8"
 		slices.SortFunc(settle, func(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), strings.Compare(a, b)) })
 		middle := settle[len(settle)/2]
-		out = append(out, fmt.Sprintf("cannot tell: %d of %s", len(settle), plain.Plural(rows, "row"))+plain.When(middle != "", "; try %s", middle)+plain.When(strings.HasPrefix(middle, "--"), " (enough for about half of them)"))
+		out = append(out, fmt.Sprintf("cannot tell: %d of %s", len(settle), plain.Plural(rows, "row"))+plain.When(middle != "", "; try %s", middle)+plain.When(len(settle) > 1 && strings.HasPrefix(middle, "--"), " (enough for about half of them)"))
 	}
 	if rows == 0 && len(n.Cells) > 0 {
 		device, cpu := Sides(n.Cells[0].Shape)

@@ -16,11 +16,11 @@ func CheckMemory(bytes int64, loopback, software bool) error { //nolint:revive /
 		ends = 2
 	}
 	if free := AvailableMemory(); free > 0 && ends*bytes > free*9/10 {
-		return fmt.Errorf("the largest point needs %s of memory, %s are available: use --cache hot, or a smaller --tx-depth (-t) or --size (-s)",
+		return fmt.Errorf("the largest point needs %s of memory, %s are available: use a smaller --tx-depth (-t), --size (-s) or --nums",
 			plain.Bytes(float64(ends*bytes)), plain.Bytes(float64(free)))
 	}
 	if limit := LockedLimit(); !software && limit >= 0 && bytes > limit {
-		return fmt.Errorf("the largest point registers %s, the limit of locked memory is %s: 'ulimit -l unlimited', or --cache hot",
+		return fmt.Errorf("the largest point registers %s, the limit of locked memory is %s: 'ulimit -l unlimited', or a smaller --tx-depth (-t)",
 			plain.Bytes(float64(bytes)), plain.Bytes(float64(limit)))
 	}
 	return nil

@@ -64,6 +64,9 @@ func parseSide(tool, line string, more ...string) (side, error) {
 	}
 	s.words, s.latency = words, words[0] == "golat"
 	if name := append(words, "")[1]; !slices.Contains(plan.Operations(), plan.Operation(name)) {
+		if name == "noncontig" {
+			return s, fmt.Errorf("%q: noncontig compares strategies itself, so run it without ab", line)
+		}
 		return s, fmt.Errorf("%q%s: want a test in quotes, such as 'write HOST -q 4', 'golat send HOST' or 'perftest:ib_write_bw HOST'", line, plain.Suggest(name, plan.Operations()))
 	}
 	ours := append([]string{"save", "format", "expect", "accept", "quiet"}, more...)

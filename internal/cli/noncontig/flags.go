@@ -85,7 +85,7 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 	}
 	flags.Bind(cmd.Flags())
 	cmdline.GroupFlags(cmd)
-	cmdline.Brief(cmd, "shape", "blocks", "strides", "runs", "device", "loopback", "save")
+	cmdline.Brief(cmd, "shape", "blocks", "strides", "size", "runs", "device", "loopback", "save")
 	return cmd
 }
 
@@ -106,7 +106,7 @@ func (f *Flags) Bind(fs *pflag.FlagSet) {
 	cmdline.Parsed(fs, &f.wrong, &f.typed.MinTime, "duration", "D", "10ms", "measure each layout, strategy and round for `TIME`", plan.ParseTime)
 	fs.IntVar(&f.typed.Runs, "runs", 20, "number of rounds; from 6 on there are 95 % intervals")
 	fs.StringVar(&f.typed.Cache, "cache", "hot", "measure with `CACHE` hot, or cold (each block comes from memory)")
-	fs.BoolVarP(&f.typed.Events, "events", "e", false, "sleep on events instead of polling; the CPU columns then show the CPU time of the processes")
+	fs.BoolVarP(&f.typed.Events, "events", "e", false, "sleep on events instead of polling; the CPU columns then have the CPU time of the whole processes, else that of packing, unpacking, posting and polling")
 	cmdline.Parsed(fs, &f.wrong, &f.typed.Segment, "segment", "", "16K", "pack `BYTES` at a time in pack-pipelined", plan.ParseBytes)
 	fs.StringVar(&f.verify, "verify", "ends", "check the data of `WHICH` messages: ends (first and last), all, none")
 	cmdline.Group(fs, "Measuring")

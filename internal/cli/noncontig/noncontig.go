@@ -130,7 +130,11 @@ func (e *experiment) prepare(m *measure.Measurer) error {
 			}
 		}
 	}
-	wrong.Note(machine.CheckMemory(largest, c.Peer.Loopback, info.Software))
+	err := machine.CheckMemory(largest, c.Peer.Loopback, info.Software)
+	if err != nil && c.Cache == "cold" {
+		err = fmt.Errorf("%w, or --cache hot", err)
+	}
+	wrong.Note(err)
 	wrong.If(len(e.cells) == 0 && len(wrong) == 0, "nothing to measure: no strategy is left for these shapes and layouts%s",
 		plain.When(slices.Contains(c.Strategies, "pack-pipelined"), "; pack-pipelined needs messages of several blocks that are larger than --segment %d", c.Segment))
 	e.shuffle()

@@ -156,8 +156,9 @@ func TestNoncontigResumeTakesOver(t *testing.T) {
 		t.Errorf("got runs %v, want the one saved", got)
 	}
 	for want, other := range map[string]noncontig.Setup{
-		"window was 0, is 9":                {Window: 9},
-		"segment_bytes was 16384, is 32768": {SegmentBytes: 32 << 10},
+		"--tx-depth (-t) was 0, is 9":               {Window: 9},
+		"--duration (-D) in seconds was 0, is 0.01": {MinSeconds: 0.01},
+		"--segment was 16384, is 32768":             {SegmentBytes: 32 << 10},
 	} {
 		other.Device = "roce0"
 		e.doc.Noncontig.Setup = other

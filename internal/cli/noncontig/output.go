@@ -1,6 +1,7 @@
 package noncontig
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -20,6 +21,9 @@ func loadGrid(path string) (*report.Document, error) {
 	return doc, err
 }
 
+// flagOf names the flags that set what a grid has under another name.
+var flagOf = map[string]string{"min_seconds": "--duration (-D) in seconds", "window": "--tx-depth (-t)", "segment_bytes": "--segment"}
+
 // resume takes over what the earlier grid measured and leaves the rest to do.
 func (e *experiment) resume() error {
 	old, n := e.previous.Noncontig, e.doc.Noncontig
@@ -27,7 +31,9 @@ func (e *experiment) resume() error {
 	a.Runs, b.Runs = 0, 0
 	a.FootprintBytes, b.FootprintBytes = 0, 0 // of the layouts, which may be others now
 	a.SegmentBytes, b.SegmentBytes = a.Segment(), b.Segment()
-	differ := plain.Each(plan.Differences(a, b), func(d plan.Difference) string { return fmt.Sprintf("%s was %s, is %s", d.Field, d.First, d.Second) })
+	differ := plain.Each(plan.Differences(a, b), func(d plan.Difference) string {
+		return fmt.Sprintf("%s was %s, is %s", cmp.Or(flagOf[d.Field], d.Field), d.First, d.Second)
+	})
 	if len(differ) > 0 {
 		return fmt.Errorf("--resume: the grid in %s was measured otherwise: %s", e.config.Output.ToResume(), strings.Join(differ, "; "))
 	}
