@@ -580,6 +580,7 @@ func TestForeignAddress(t *testing.T) {
 		if !regexp.MustCompile(`asks for data at|not the address of one host|cannot be used`).Match(b.Bytes()) {
 			t.Errorf("GID %s: answered %.600q", gid, b.Bytes())
 		}
+		waitFor(t, s, "msg=ended client="+conn.LocalAddr().String()) // until then the server is busy
 	}
 	s.honest(t)
 }
