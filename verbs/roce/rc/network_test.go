@@ -618,6 +618,26 @@ func TestBusyPeer(t *testing.T) {
 	}
 }
 
+// TestBusyPeerOfReads keeps as many small READs outstanding as the peer remembers, and takes the processor away from the peer: what it is
+// asked twice it answers twice, even when so many others have come meanwhile that it remembers it no longer.
+func TestBusyPeerOfReads(t *testing.T) {
+	n := newNetwork(t, 2, 2<<20)
+	n.oneWay, n.rate, n.reads = tick.Time(10*time.Microsecond), 0.2, 4
+	f := n.connect(0, 1, verbs.OpRead, 2, 2<<20)
+	f.depth = deepest
+	n.run(5 * time.Millisecond)
+	c := &n.stations[0].count
+	for i := range 400 { // away long enough to be probed, back for a moment, and away again
+		n.stations[1].busy = n.now + tick.Time(time.Duration(80+i)*time.Microsecond)
+		n.run(time.Duration(80+i+i%20) * time.Microsecond)
+		n.stations[1].busy = n.now + tick.Time(50*time.Microsecond)
+		n.run(time.Millisecond)
+	}
+	if c.ResentPackets != 0 || c.Probes == 0 {
+		t.Errorf("nothing was lost: %+v; peer %+v", *c, n.stations[1].count)
+	}
+}
+
 // TestResentIsLost compares what is counted as sent again with the packets that the network has lost of SENDs and WRITEs, or of
 // READs and their answers. Behind two losses in a row a stream goes back, so that it sends more than those.
 func TestResentIsLost(t *testing.T) {

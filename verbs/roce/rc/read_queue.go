@@ -30,6 +30,7 @@ type dueAnswer struct {
 	work      uint32 // index in the ring
 	sent, end uint32
 	again     bool
+	probe     readWork // of a single packet that is asked for again; packets is 0 where it is none
 }
 
 func newReadQueue(depth uint8) readQueue {
@@ -47,11 +48,16 @@ func (r *readQueue) push(a dueAnswer) {
 	r.end++
 }
 
-// head is the answer that is due first, and its request. What nobody can be waiting for any more is left out.
+// head is the answer that is due first, and its request. What nobody can be waiting for any more is left out, but for answers to probes:
+// the peer counts them, to know what was lost.
 func (r *readQueue) head() (*dueAnswer, *readWork) {
 	for !r.empty() {
 		a := &r.due[r.first%uint32(len(r.due))]
-		if a.sent < a.end && r.tail-a.work <= uint32(len(r.ring)) {
+		switch {
+		case a.sent == a.end:
+		case a.probe.packets > 0:
+			return a, &a.probe
+		case r.tail-a.work <= uint32(len(r.ring)):
 			return a, &r.ring[a.work&r.mask]
 		}
 		r.passed(a)
@@ -98,14 +104,19 @@ func (r *readQueue) repeat(i, from, end uint32) {
 	again := uint32(0)
 	for k := r.first; k != r.end; k++ {
 		a := &r.due[k%uint32(len(r.due))]
-		if a.work == i && from >= a.sent && end <= a.end && end-from > 1 { // a single packet is a probe, of which an answer tells
+		if a.work == i && from >= a.sent && end <= a.end && end-from > 1 {
 			return
 		}
 		if a.again {
 			again++
 		}
 	}
-	if again < uint32(len(r.ring)) {
-		r.push(dueAnswer{work: i, sent: from, end: end, again: true})
+	if again >= uint32(len(r.ring)) {
+		return
 	}
+	a := dueAnswer{work: i, sent: from, end: end, again: true}
+	if end-from == 1 {
+		a.probe = r.ring[i&r.mask]
+	}
+	r.push(a)
 }
