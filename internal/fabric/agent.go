@@ -72,7 +72,7 @@ type agent struct {
 // find dials the places in turn until one answers that belongs to this run. What is said there before the proof is anybody's word:
 // another run may have its rank 0 at that place, and refuse this agent.
 func find(ctx context.Context, cfg AgentConfig) (*frame.Session, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, cfg.Wait, fmt.Errorf("rank 0 was not found within %v", cfg.Wait))
+	ctx, cancel := context.WithTimeoutCause(ctx, cfg.Wait, fmt.Errorf("rank 0 did not accept this rank within %v", cfg.Wait))
 	defer cancel()
 	var last error
 	told := time.Now().Add(tellAfter - tellEvery)

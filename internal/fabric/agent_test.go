@@ -44,7 +44,7 @@ func TestPlaceThatIsNotRankZero(t *testing.T) {
 				if len(notes) != 6 || !strings.HasPrefix(notes[0], "waiting for rank 0: ") || !strings.Contains(notes[0], tt.want) {
 					t.Errorf("notes %q", notes)
 				}
-				if err == nil || !strings.Contains(err.Error(), tt.want) || !strings.Contains(err.Error(), "not found within 1m0s") {
+				if err == nil || !strings.Contains(err.Error(), tt.want) || !strings.Contains(err.Error(), "rank 0 did not accept this rank within 1m0s: "+tt.place) {
 					t.Errorf("got %v, want %q", err, tt.want)
 				}
 				if waited := time.Since(begun); waited < time.Minute || waited > time.Minute+time.Second {

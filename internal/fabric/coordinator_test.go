@@ -171,6 +171,21 @@ func (r run) inBubble(t *testing.T) (outcome, error) {
 	return e, err
 }
 
+// TestInterruptedBeforeRanksCome: hosts of a list have their names in the report, also if none came.
+func TestInterruptedBeforeRanksCome(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, stop := context.WithTimeout(t.Context(), time.Second)
+		defer stop()
+		d, _ := Coordinate(ctx, newNetwork(), Config{
+			Ranks: 2, Hosts: []string{"node1", "node2"}, Key: Key("job", "secret"), Wait: time.Minute, Rails: []string{""}, Pattern: schedule.Pairs,
+			Time: time.Minute, Note: func(string) {},
+		})
+		if h := d.Fabric.Hosts; h[0].Name != "node1" || h[1].Name != "node2" {
+			t.Errorf("%+v", h)
+		}
+	})
+}
+
 func findings(m *matrix.Matrix) []string {
 	var out []string
 	for _, f := range m.Findings {

@@ -30,20 +30,23 @@ func (c *coordinator) gather(ctx context.Context) error {
 		}
 		return len(absent) == 0
 	}
-	if err := c.await(ctx, c.cfg.Wait, here); err != nil {
-		return err
-	}
+	err := c.await(ctx, c.cfg.Wait, here)
 	absent := which(c.hosts, missing)
 	const look = "look at the output of 'gobw fabric' there: the host may be down, its --coordinator or its GOBW_FABRIC_SECRET may be wrong, or a firewall may close the port"
 	names := c.called(absent)
-	if len(names) > 0 {
-		c.note("not there within %v: %s", c.cfg.Wait, plain.Few(names, 8, ", "))
-	}
 	for i, name := range names {
 		if slices.Contains(c.cfg.Hosts, name) {
 			absent[i].Name = name
 		}
-		absent[i].Verdict = stats.Failure(matrix.Absent, look, "did not come within %v", c.cfg.Wait)
+	}
+	if err != nil {
+		return err
+	}
+	if len(names) > 0 {
+		c.note("not there within %v: %s", c.cfg.Wait, plain.Few(names, 8, ", "))
+	}
+	for _, h := range absent {
+		h.Verdict = stats.Failure(matrix.Absent, look, "did not come within %v", c.cfg.Wait)
 	}
 	return c.enough("came")
 }

@@ -46,7 +46,11 @@ func expandWord(word string) ([]string, error) {
 	parts := brackets.FindStringSubmatch(word)
 	switch {
 	case parts == nil:
-		return nil, fmt.Errorf("%q: [ without ], or ] without [", word)
+		missing := "]"
+		if word[strings.IndexAny(word, "[]")] == ']' {
+			missing = "["
+		}
+		return nil, fmt.Errorf("%q is missing", missing)
 	case parts[1] == word:
 		return []string{word}, nil
 	}

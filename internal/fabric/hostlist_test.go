@@ -35,10 +35,10 @@ func TestExpandHosts(t *testing.T) {
 		}
 	}
 	for list, want := range map[string]string{
-		"n[1-":            "without ]",
-		"n1]":             "without [",
-		"][0]":            "without [",
-		"n[0]]":           "without [",
+		"n[1-":            `host list "n[1-": "]" is missing`,
+		"n1]":             `"[" is missing`,
+		"][0]":            `"[" is missing`,
+		"n[0]]":           `"[" is missing`,
 		"n[3-1]":          "backwards",
 		"n[a-b]":          "not a number",
 		"n[]":             "not a number",

@@ -102,6 +102,11 @@ func (e *environment) identify() (id Identity, err error) {
 	case e.get("SLURM_JOB_ID") != "":
 		return id, fmt.Errorf("inside Slurm job %s but not in a job step: start it as 'srun -K gobw fabric'", e.get("SLURM_JOB_ID"))
 	default:
+		for _, pair := range [][2]string{{"RANK", "WORLD_SIZE"}, {"WORLD_SIZE", "RANK"}, {ranksVariable, "JOB_COMPLETION_INDEX"}} {
+			if e.get(pair[0]) != "" {
+				return id, fmt.Errorf("%w (%s is set, %s is not)", ErrAlone, pair[0], pair[1])
+			}
+		}
 		return id, ErrAlone
 	}
 	return id, e.err

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/gobw/gobw/report/plain"
 )
 
 func TestDiscover(t *testing.T) {
@@ -92,7 +94,7 @@ func TestRefused(t *testing.T) {
 		{"no rendezvous", map[string]string{"RANK": "1", "WORLD_SIZE": "4"}, "--coordinator"},
 		{"no number of pods", map[string]string{"JOB_COMPLETION_INDEX": "0"}, "set GOBW_RANKS"},
 		{"Open MPI without a number", map[string]string{"OMPI_COMM_WORLD_RANK": "0"}, `OMPI_COMM_WORLD_SIZE=""`},
-		{"host list", map[string]string{"SLURM_STEP_ID": "0", "SLURM_PROCID": "0", "SLURM_STEP_NUM_TASKS": "3", "SLURM_STEP_NODELIST": "n[1-"}, "without ]"},
+		{"host list", map[string]string{"SLURM_STEP_ID": "0", "SLURM_PROCID": "0", "SLURM_STEP_NUM_TASKS": "3", "SLURM_STEP_NODELIST": "n[1-"}, `SLURM_STEP_NODELIST: host list "n[1-": "]" is missing`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			_, err := Discover("", func(k string) string { return tt.env[k] })
@@ -101,7 +103,14 @@ func TestRefused(t *testing.T) {
 			}
 		})
 	}
-	if _, err := Discover("", func(string) string { return "" }); !errors.Is(err, ErrAlone) {
-		t.Errorf("an empty environment: %v", err)
+	for set, want := range map[string]string{
+		"":           "no launcher started this process",
+		"RANK":       "no launcher started this process (RANK is set, WORLD_SIZE is not)",
+		"WORLD_SIZE": "no launcher started this process (WORLD_SIZE is set, RANK is not)",
+		"GOBW_RANKS": "no launcher started this process (GOBW_RANKS is set, JOB_COMPLETION_INDEX is not)",
+	} {
+		if _, err := Discover("", func(k string) string { return plain.When(k == set, "4") }); !errors.Is(err, ErrAlone) || err.Error() != want {
+			t.Errorf("only %q set: %v, want %q", set, err, want)
+		}
 	}
 }

@@ -133,6 +133,11 @@ func Documents(old, new []*report.Document, o Options) (*Comparison, error) {
 		return nil, fmt.Errorf("the new side: %w", err)
 	}
 	c.match(before, after, o)
+	for i, p := range c.Points {
+		if ofHosts(old[0]) && (p.Cause == stats.Unclear || p.Cause == stats.TooFew) { // gobw fabric has no --runs
+			c.Points[i].Settle = "a longer --time, or several runs on each side: a.json,b.json c.json,d.json"
+		}
+	}
 	for _, f := range figures {
 		if !slices.ContainsFunc(c.Points, func(p Point) bool { return p.Figure == f.Name }) {
 			c.LeftOut = append(c.LeftOut, f.Name+": not in both"+absent(f, old, new))

@@ -69,6 +69,19 @@ func TestCompareRefusesHostsWithEnds(t *testing.T) {
 	}
 }
 
+// TestCompareHostsAdvises: gobw fabric has no --runs, so none is advised.
+func TestCompareHostsAdvises(t *testing.T) {
+	old, noisy := repeated(1), repeated(1)
+	old.Fabric, noisy.Fabric = &matrix.Matrix{}, &matrix.Matrix{}
+	for i := range noisy.Records {
+		noisy.Records[i].Bandwidth.AverageBitsPerS *= []float64{0.5, 2, 0.6}[i%3]
+	}
+	c, err := Documents([]*report.Document{old}, []*report.Document{noisy}, Options{})
+	if err != nil || c.Points[0].Cause != stats.Unclear || !strings.HasPrefix(c.Points[0].Settle, "a longer --time") {
+		t.Errorf("%v, %+v", err, c)
+	}
+}
+
 func TestCompareRefusesUnlikeGrids(t *testing.T) {
 	old := saved("grid")
 	if c, err := Documents([]*report.Document{old}, []*report.Document{old}, Options{}); err != nil || len(c.Points) == 0 {

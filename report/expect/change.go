@@ -145,7 +145,7 @@ func judge(e stats.Effect, told stats.Verdict, limit float64, accept stats.Accep
 	case accept.Has(stats.Unclear):
 		out.Cause = stats.Unclear
 	default:
-		out = stats.Unknown(stats.Unclear, cmp.Or(told.Settle, "more runs"), "whether it is worse by more than %s: %s", stats.Percent(limit), told.Reason)
+		out = stats.Unknown(stats.Unclear, cmp.Or(told.Settle, "more runs"), "it may be worse by more than %s: the change is %s", stats.Percent(limit), told.Reason)
 	}
 	return out
 }

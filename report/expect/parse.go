@@ -340,7 +340,7 @@ func (p *parser) word(t lexeme) (operand, error) {
 	}
 	hint := plain.Suggest(t.text, words)
 	if dotted && hint == "" {
-		return operand{}, p.fail(t.column, "no earlier test %q%s", before, cmp.Or(plain.When(len(p.options.Tests) > 0, "%s", plain.Choices(before, p.options.Tests)), ": there is none"))
+		return operand{}, p.fail(t.column, "no earlier test %q%s", before, cmp.Or(plain.When(len(p.options.Tests) > 0, "%s", plain.Choices(before, p.options.Tests)), plain.When(p.options.Test != "", "; this is the first test of the plan"), "; a test of a plan can name the tests before it"))
 	}
 	return operand{}, p.fail(t.column, "no figure %q%s", t.text, cmp.Or(hint, plain.Choices("", figure.Words())+", and counter.NAME for any device counter: docs/expect.md"))
 }

@@ -36,7 +36,7 @@ func Trend(w io.Writer, format string, t *trend.Trend, since *compare.Comparison
 	}
 	if since != nil {
 		for _, changed := range comparisonTables(since) {
-			changed.Title = "since: " + changed.Title
+			changed.Title = "new results against old: " + changed.Title
 			r.tables = append(r.tables, changed)
 		}
 		r.closing = append(r.closing, comparisonClosing(since)...)

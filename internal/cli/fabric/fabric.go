@@ -37,7 +37,7 @@ func NewCommand(tool string, kind plan.Kind, out output.Streams) *cobra.Command 
 			"  " + tool + " fabric --coordinator node1      # on each other host",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return exit.UsageError{Err: fmt.Errorf("%q: name the hosts by --hosts: --hosts %s, or --hosts FILE", args[0], strings.Join(args, ","))}
+				return exit.UsageError{Err: fmt.Errorf("%q: name all hosts with --hosts: --hosts %s, or --hosts FILE", args[0], strings.Join(args, ",")+plain.When(len(args) == 1, ",HOST"))}
 			}
 			return nil
 		},

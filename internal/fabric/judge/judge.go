@@ -143,7 +143,7 @@ func (j *Judge) another() (Retest, bool) {
 	}
 	j.retests++
 	out := Retest{Rail: AllRails}
-	out.Label, out.Flows = "one more matching: too noisy to tell yet", schedule.Matching(living, j.cfg.Seed^0x5eed+uint64(j.retests))
+	out.Label, out.Flows = "extra round: too noisy so far", schedule.Matching(living, j.cfg.Seed^0x5eed+uint64(j.retests))
 	return out, true
 }
 

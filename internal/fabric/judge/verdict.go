@@ -47,7 +47,7 @@ func gravity(f matrix.Finding) int {
 func (j *Judge) remedy(wanted bool, most int) string {
 	switch {
 	case j.stage != decided:
-		return "a run to its end"
+		return "a complete run"
 	case j.cfg.Hosts < 3:
 		return "longer rounds (--round), a quieter network, or a third host"
 	case wanted && j.retests >= most:
@@ -81,7 +81,7 @@ func (j *Judge) finding(s subject, t *trial) matrix.Finding {
 	case t.loaded.decision == slow && len(t.quiet.x) == 0:
 		f.Verdict = unclear("slow on a busy network, not tested alone: the run ended before")
 	default:
-		f.Verdict = unclear("its re-tests do not yet differ enough from the others")
+		f.Verdict = unclear("its re-tests and those of good hosts differ too little for a verdict")
 	}
 	return f
 }

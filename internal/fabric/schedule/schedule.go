@@ -57,7 +57,7 @@ func New(p Pattern, hosts, rounds int, seed uint64) Schedule {
 	s.Rounds *= times
 	s.At = func(k int) Round {
 		r := once.At(k % once.Rounds)
-		r.Label = fmt.Sprintf("%s, pass %d", r.Label, k/once.Rounds+1)
+		r.Label = fmt.Sprintf("%s, repetition %d of %d", r.Label, k/once.Rounds+1, times)
 		return r
 	}
 	return s

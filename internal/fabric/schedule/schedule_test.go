@@ -131,7 +131,7 @@ func TestRoundsFitTheTime(t *testing.T) {
 			t.Errorf("%s, %d hosts in %d rounds: %s, %d rounds; want %d", tt.p, tt.hosts, tt.rounds, s.Pattern, s.Rounds, tt.want)
 		}
 	}
-	if first, again := New(Pairs, 4, 100, 1).At(2), New(Pairs, 4, 100, 1).At(5); fmt.Sprint(first.Flows) != fmt.Sprint(again.Flows) || again.Label != "pairs 3, pass 2" {
+	if first, again := New(Pairs, 4, 100, 1).At(2), New(Pairs, 4, 100, 1).At(5); fmt.Sprint(first.Flows) != fmt.Sprint(again.Flows) || again.Label != "pairs 3, repetition 2 of 3" {
 		t.Errorf("%+v, then %+v", first, again)
 	}
 }
