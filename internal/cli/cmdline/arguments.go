@@ -34,11 +34,12 @@ func FlagError(c *cobra.Command, err error) error {
 			if len(test) > 1 && !strings.Contains(test[len(test)-1], " ") {
 				test = []string{strings.Join(test[1:], " ")}
 			}
-			return fmt.Sprintf("; put the test and its flags in quotes: %s '%s %s ...'", c.CommandPath(), test[len(test)-1], flag)
+			return fmt.Sprintf("; put the test and its flags in quotes, the test first: %s '%s %s ...'", c.CommandPath(), test[len(test)-1], flag)
 		}
 		return fmt.Sprintf("; '%s --help' lists all", c.CommandPath())
 	}
 	if name, found := strings.CutPrefix(text, "unknown flag: --"); found {
+		name, _, _ = strings.Cut(name, " ") // of a quoted line
 		var names []string
 		c.Flags().VisitAll(func(f *pflag.Flag) {
 			if !f.Hidden {

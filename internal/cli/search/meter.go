@@ -110,7 +110,7 @@ func goals() map[string]goal {
 				}
 				return 1 / r.Latency.P50Ns
 			},
-			func(v float64) string { return fmt.Sprintf("%.2f us", 1/v/1e3) },
+			func(v float64) string { return fmt.Sprintf("p50 %.2f us", 1/v/1e3) },
 		},
 		byCPU: {
 			func(r *report.Record) float64 {
@@ -147,17 +147,19 @@ func (m *meter) figures(r *report.Record) engine.Figures {
 	return f
 }
 
-// command is the command line that runs a point's test.
+// command is the command line that runs a point's test; of no point the test with the settings of --fix.
 func (m *meter) command(p engine.Point) string {
 	words, spec := slices.Clone(m.config.Words), m.spec(p)
 	words[1] = string(spec.Operation)
-	line := plain.JoinWords(words)
+	line, sized := plain.JoinWords(words), m.config.Question == anomalies && p != nil
 	m.typed(p, func(s *setting, v int) {
-		if s.Name != "operation" && s.Name != "size" && s.Name != "sge" && s.Name != "mix" {
+		sized = sized || s.Name == "size"
+		off := s.Words != nil && s.Words[v] == "no"
+		if s.Name != "size" && s.flagName() != "mix" && !off && has(m.config.Tool, spec.Operation, s.flagName()) {
 			line += " " + s.flag(s.name(), v)
 		}
 	})
-	if m.config.Question != best && spec.Operation != plan.Atomic && !slices.Equal(spec.Sizes, m.config.Test.Plan.Sizes) {
+	if sized && spec.Operation != plan.Atomic && !slices.Equal(spec.Sizes, m.config.Test.Plan.Sizes) {
 		line += " -s " + strconv.Itoa(spec.Sizes[0])
 	}
 	if len(spec.Mix) > 0 && len(m.config.Test.Plan.Mix) == 0 {

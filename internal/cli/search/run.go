@@ -1,10 +1,12 @@
 package search
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"path/filepath"
 	"reflect"
 	"strings"
@@ -47,14 +49,18 @@ func run(ctx context.Context, out output.Streams, c config) error {
 		return errors.Join(err, m.close())
 	}
 	space := m.space()
+	if before != nil && c.Seed != 0 && c.Seed != before.Seed {
+		return errors.Join(exit.UsageError{Err: fmt.Errorf("--seed %d: --resume goes on with --seed %d: leave it out", c.Seed, before.Seed)}, m.close())
+	}
+	c.Seed = cmp.Or(c.Seed, rand.Uint64()>>1)
 	r := &Result{
-		Schema: schema, Tool: c.Tool, Version: machine.Version(), Command: c.Args, Question: c.Question, Test: strings.Join(c.Words, " "), By: c.By,
+		Schema: schema, Tool: c.Tool, Version: machine.Version(), Command: c.Args, Question: c.Question, Test: m.command(nil), By: c.By,
 		Started: time.Now().UTC(), Label: bench.Label(m.limits.Device), Device: m.limits.Device.Name, Seed: c.Seed, Dimensions: space.Dimensions,
 	}
 	s := &engine.Search{Space: space, Measure: m.measure, Seed: c.Seed, Most: c.Points}
 	earlier := 0.0
 	if before != nil {
-		if !reflect.DeepEqual(before.Dimensions, r.Dimensions) || before.Device != r.Device {
+		if !reflect.DeepEqual(before.Dimensions, r.Dimensions) || before.Device != r.Device || before.Test != r.Test || before.By != r.By {
 			return errors.Join(exit.UsageError{Err: fmt.Errorf("--resume: the file is of another search: %s on %s", before.Test, before.Device)}, m.close())
 		}
 		if c.Points > 0 { // as --time, of this run

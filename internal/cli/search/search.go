@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"strconv"
 	"strings"
@@ -61,7 +60,7 @@ type config struct {
 	Points         int
 	Only           []string
 	Fix            map[string]string
-	Seed           uint64
+	Seed           uint64 // 0: any
 	Output         output.Config
 	FailOnFinding  bool
 	typed          *pflag.FlagSet // of the test
@@ -95,7 +94,7 @@ func NewCommand(tool string, kind plan.Kind, out output.Streams) *cobra.Command 
 }
 
 func newQuestion(tool, question, short string, kind plan.Kind, out output.Streams) *cobra.Command {
-	f := &commandFlags{config: config{Seed: rand.Uint64() >> 1, By: byRate}}
+	f := &commandFlags{config: config{By: byRate}}
 	cmd := &cobra.Command{
 		Use: question + " 'TEST'", Short: short,
 		Long: short + ".\n\nThe test is a command line of " + tool + " in quotes, as in 'write alpha -q 4' or\n'write --loopback'.\n" +
@@ -166,8 +165,14 @@ func (f *commandFlags) validated(tool, question string, kind plan.Kind, line str
 	}
 	for _, text := range f.fix {
 		name, value, given := strings.Cut(text, "=")
-		wrong.If(!given || !slices.Contains(names, name), "--fix %q: want SETTING=VALUE; settings are %s", text, strings.Join(names, ", "))
+		wrong.If(!given, "--fix %q: want SETTING=VALUE", text)
+		wrong.If(!slices.Contains(names, name), "--fix %s: no such setting%s", text, plain.Choices(name, names))
 		c.Fix[name] = value
+	}
+	for _, s := range settings() {
+		_, fixed := c.Fix[s.Name]
+		only, typed := slices.Contains(c.Only, s.Name), c.typed != nil && c.typed.Changed(s.flagName())
+		wrong.If(only && fixed || typed && (only || fixed), "%s: name it once: in the test or --fix, which keep it, or in --only, which tries it", s.Name)
 	}
 	var err error
 	c.Output, err = f.output.Config()
@@ -186,8 +191,8 @@ func parseSizes(text string) ([2]int, error) {
 
 func parseSeed(text string) (uint64, error) {
 	seed, err := strconv.ParseUint(text, 10, 63)
-	if err != nil {
-		err = fmt.Errorf("%q: want a whole number", text)
+	if err != nil || seed == 0 {
+		err = fmt.Errorf("%q: want a whole number, 1 or more", text)
 	}
 	return seed, err
 }

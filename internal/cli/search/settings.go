@@ -7,8 +7,11 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/spf13/pflag"
+
 	"github.com/gobw/gobw/internal/cli/cmdline"
 	"github.com/gobw/gobw/internal/cli/exit"
+	"github.com/gobw/gobw/internal/cli/operation"
 	"github.com/gobw/gobw/internal/plan"
 	engine "github.com/gobw/gobw/internal/search"
 	"github.com/gobw/gobw/report/plain"
@@ -93,11 +96,15 @@ func transports() []verbs.Transport { return []verbs.Transport{verbs.RC, verbs.U
 
 // parse reads a value.
 func (s *setting) parse(text string) (int, error) {
-	if s.Words == nil {
-		if text == "0" { // which is no size
-			return 0, nil
-		}
+	switch {
+	case s.Name == "size" || s.Name == "mtu":
 		return plan.ParseSize(text)
+	case s.Words == nil:
+		v, err := strconv.Atoi(text)
+		if least := min(s.Values[0], 1); err != nil || v < least {
+			return 0, fmt.Errorf("%q: want a whole number, %d or more", text, least)
+		}
+		return v, nil
 	}
 	i := slices.Index(s.Words, text)
 	if i < 0 {
@@ -133,20 +140,33 @@ func (s *setting) flag(name string, v int) string {
 	return name + " " + s.Words[v]
 }
 
+// has tells whether a test has the flag.
+func has(tool string, o plan.Operation, flag string) (is bool) {
+	_, _ = operation.Parse([]string{tool, string(o)}, func(typed *pflag.FlagSet) error {
+		is = typed.Lookup(flag) != nil
+		return nil
+	})
+	return is
+}
+
 // tests are the points of a space as tests.
 type tests struct {
 	dims   []setting
+	fixed  []setting // at their Base
 	base   plan.Spec
 	limits plan.Limits
 }
 
-// typed are the settings of a point that its command line has beside the test's own. Moderation would follow from others where
-// it is not named, and dips begin at another size than the test's.
+// typed are the settings of a point that its command line has beside the test's own; of no point those of --fix. Moderation would
+// follow from others where it is not named, and dips begin at another size than the test's.
 func (t *tests) typed(p engine.Point, each func(s *setting, v int)) {
-	for i := range t.dims {
+	for i := range p {
 		if s := &t.dims[i]; p[i] != s.Base || s.Name == "cq-mod" || s.Name == "size" {
 			each(s, p[i])
 		}
+	}
+	for i := range t.fixed { // after the size, which a mix takes over
+		each(&t.fixed[i], t.fixed[i].Base)
 	}
 }
 
@@ -219,8 +239,12 @@ func (c *config) tests(l plan.Limits) (*tests, error) {
 			continue
 		case fixed:
 			v, err := s.parse(text)
-			if wrong.Note(cmdline.Prefixed("--fix "+s.Name, err)); err == nil {
+			mix := s.flagName() == "mix" && len(t.base.Sizes) == 0
+			wrong.If(mix, "--fix %s: give the test a --size (-s), too", s.Name)
+			if wrong.Note(cmdline.Prefixed("--fix "+s.Name, err)); err == nil && !mix {
+				s.Base = v
 				s.set(&t.base, v)
+				t.fixed = append(t.fixed, s)
 			}
 			continue
 		case len(c.Only) > 0:
@@ -259,7 +283,11 @@ func (c *config) tests(l plan.Limits) (*tests, error) {
 		}
 	}
 	if t.dims = slices.DeleteFunc(t.dims, func(s setting) bool { return len(s.Values) < 2 }); len(t.dims) == 0 {
-		return nil, exit.UsageError{Err: fmt.Errorf("nothing to try: the test already names all settings that %s can change", l.Device.Name)}
+		why := fmt.Errorf("nothing to try: test and --fix already name all settings that %s can change", l.Device.Name)
+		if len(c.Only) > 0 {
+			why = fmt.Errorf("nothing to try: on %s there is only one value of %s for this test", l.Device.Name, strings.Join(c.Only, ", "))
+		}
+		return nil, exit.UsageError{Err: why}
 	}
 	return t, nil
 }
