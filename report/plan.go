@@ -35,8 +35,8 @@ type Plan struct {
 	GapNs             float64 `json:"gap_ns,omitempty" words:"%s pause before each message|no pause"`
 	Timestamps        string  `json:"timestamps,omitempty" words:"by the %s's clock|by the host's clock"` // latency: "device": from the stamps of its completions
 	Events            bool    `json:"events,omitempty" words:"events|polling"`
-	Verified          string  `json:"verified,omitempty" words:"verified: %s|not verified"` // "ends": the first and the last message; "all"
-	RoundTripHalf     bool    `json:"half_round_trip,omitempty"`                            // latency figures are half of what was stamped
+	Verified          string  `json:"verified,omitempty" words:"%s verified|not verified"` // "ends": the first and the last message; "all"
+	RoundTripHalf     bool    `json:"half_round_trip,omitempty"`                           // latency figures are half of what was stamped
 	HugePages         bool    `json:"huge_pages,omitempty" words:"huge pages|small pages"`
 	OnDemand          bool    `json:"on_demand,omitempty" words:"on-demand paging|pinned pages"`
 	MRPerQP           bool    `json:"mr_per_qp,omitempty" words:"one memory region per QP|one memory region"`

@@ -84,7 +84,7 @@ func class(cell string, figure bool) string { //nolint:revive // figure: a fact,
 }
 
 func sectionOf(d *report.Document) section {
-	out := section{Name: d.Name(), Command: strings.Join(d.Command, " "), Warnings: d.Warnings, Tables: tables(d)}
+	out := section{Name: d.Name(), Command: plain.JoinWords(d.Command), Warnings: d.Warnings, Tables: tables(d)}
 	if !d.Started.IsZero() {
 		out.When = d.Started.UTC().Format("2006-01-02 15:04:05 UTC")
 		if s := d.Finished.Sub(d.Started).Seconds(); s > 0 {

@@ -98,7 +98,7 @@ func suiteOf(d *report.Document) suite {
 	if !d.Started.IsZero() {
 		s.Timestamp = d.Started.UTC().Format("2006-01-02T15:04:05")
 	}
-	for _, p := range []property{{"command", strings.Join(d.Command, " ")}, {"version", d.Version}, {"device", d.Device()}, {"label", d.Label}} {
+	for _, p := range []property{{"command", plain.JoinWords(d.Command)}, {"version", d.Version}, {"device", d.Device()}, {"label", d.Label}} {
 		if p.Value != "" {
 			s.Properties = append(s.Properties, property{p.Name, plain.XML(p.Value)})
 		}

@@ -42,7 +42,7 @@ func TestOverlaysAreNamedByWhatDiffers(t *testing.T) {
 		{"nothing", func(*report.Document) {}, [2]string{"old.json", "new.json"}},
 		{"depths", set(func(r *report.Record) { r.TxDepth = 16 }), [2]string{"old.json, tx depth 128", "new.json, tx depth 16"}},
 		{"threads", set(func(r *report.Record) { r.Threads = 4 }), [2]string{"old.json, 1 thread", "new.json, 4 threads"}},
-		{"verification", set(func(r *report.Record) { r.Verified = "all" }), [2]string{"old.json, not verified", "new.json, verified: all"}},
+		{"verification", set(func(r *report.Record) { r.Verified = "all" }), [2]string{"old.json, not verified", "new.json, all verified"}},
 		{"a usual value", set(func(r *report.Record) { r.SL = 3 }), [2]string{"old.json, service level 0", "new.json, service level 3"}},
 	} {
 		older, newer := overlay(func(*report.Document) {}), overlay(tt.b)

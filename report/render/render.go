@@ -107,7 +107,7 @@ func Documents(w io.Writer, format string, docs []*report.Document) error {
 	if format == "html" {
 		r.title = plain.Plural(len(docs), "result")
 		if len(docs) == 1 {
-			r.title = cmp.Or(docs[0].Description, strings.Join(docs[0].Command, " "), docs[0].Name())
+			r.title = cmp.Or(docs[0].Description, plain.JoinWords(docs[0].Command), docs[0].Name())
 		}
 		r.verdict, r.good = checked(docs)
 	}

@@ -125,7 +125,7 @@ func RefuseUnknownWords(root *cobra.Command) {
 		switch c.Name() {
 		case "help":
 			c.Run = nil
-			c.Short, c.Example = "Explain a command", "  "+root.Name()+" help write"
+			c.Short, c.Long, c.Example = "Explain a command", "Explain a command.", "  "+root.Name()+" help write"
 			c.RunE = func(c *cobra.Command, args []string) error {
 				topic, rest, err := root.Find(args)
 				if err != nil || len(rest) > 0 {

@@ -50,7 +50,7 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 		Use: "doctor [HOST]", Short: "Find faults of this host and of the path to HOST",
 		Long: "Check libibverbs, permissions, limits, ports, addresses, PCIe, NUMA and CPUs of\n" +
 			"this host. With a HOST that runs '" + tool + " serve', also send a few messages.\n" +
-			"Each problem comes with the command that repairs it.\n" +
+			"If a command can repair a problem, it is printed with the problem.\n" +
 			"Exit codes: 0 no problem; 1 a problem; 2 bad usage; 130, 143 interrupted.\n" +
 			"A missing NIC is a problem only if -d names it.",
 		Example: "  " + tool + " doctor\n  " + tool + " doctor alpha\n  " + tool + " doctor --format json",
@@ -210,10 +210,20 @@ func (d diagnosis) write(w io.Writer) error {
 			fmt.Fprintf(text, "    fix: %s\n", fix)
 		}
 	}
-	if d.Clean {
-		notes := len(slices.DeleteFunc(slices.Clone(d.Findings), func(f finding) bool { return f.Severity != note }))
-		fmt.Fprintln(text, "clean: no problems"+plain.When(notes > 0, ", %s", plain.Plural(notes, "note")))
+	count := map[severity]int{}
+	for _, f := range d.Findings {
+		count[f.Severity]++
 	}
+	var parts []string
+	for _, s := range []severity{problem, warning, note} {
+		if count[s] > 0 {
+			parts = append(parts, plain.Plural(count[s], string(s)))
+		}
+	}
+	if d.Clean {
+		parts = slices.Insert(parts, 0, "clean: no problems")
+	}
+	fmt.Fprintln(text, strings.Join(parts, ", "))
 	_, err := io.WriteString(w, text.String())
 	return err
 }

@@ -31,7 +31,7 @@ type Config struct {
 }
 
 // AcceptText is the help of --accept.
-const AcceptText = "judge results, too, that are of this `KIND`: unclear (the interval is too wide), disturbed"
+const AcceptText = "also judge results of this `KIND`: disturbed, or unclear (the interval is too wide)"
 
 // Bind adds the flags to a command; an example shows what it judges.
 func (f *Flags) Bind(fs *pflag.FlagSet, example string) {

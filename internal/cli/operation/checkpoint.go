@@ -21,6 +21,7 @@ import (
 	"github.com/gobw/gobw/internal/control"
 	"github.com/gobw/gobw/internal/plan"
 	"github.com/gobw/gobw/report"
+	"github.com/gobw/gobw/report/plain"
 )
 
 // part is what one run of the plan is to measure: of a sweep that goes on, what is left.
@@ -71,7 +72,7 @@ func checkBefore(doc *report.Document, now *pflag.FlagSet, op plan.Operation, ki
 	cmd.SetGlobalNormalizationFunc(cmdline.NormalizeFlag)
 	(&flags{}).bind(cmd.Flags(), op, kind)
 	if len(doc.Command) < 2 || doc.Command[1] != string(op) || doc.Tool != "" && len(doc.Records) > 0 && doc.Records[0].Kind != string(kind) {
-		return fmt.Errorf("--resume: %s is of another test: %s", path, strings.Join(doc.Command, " "))
+		return fmt.Errorf("--resume: %s is of another test: %s", path, plain.JoinWords(doc.Command))
 	}
 	if err := cmd.ParseFlags(doc.Command[2:]); err != nil {
 		return fmt.Errorf("--resume: the command in %s is not valid: %w", path, err)

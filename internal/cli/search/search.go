@@ -97,7 +97,7 @@ func newQuestion(tool, question, short string, kind plan.Kind, out output.Stream
 	f := &commandFlags{config: config{By: byRate}}
 	cmd := &cobra.Command{
 		Use: question + " 'TEST'", Short: short,
-		Long: short + ".\n\nThe test is a command line of " + tool + " in quotes, as in 'write alpha -q 4' or\n'write --loopback'.\n" +
+		Long: short + ".\n\nThe test is a command line of " + tool + " in quotes, as in 'send alpha -s 4K' or\n'send --loopback'.\n" +
 			map[string]string{
 				best: "The search does not change settings that the test has.",
 				dips: "The search runs the test with many sizes.",

@@ -81,7 +81,7 @@ func Collect(docs []*report.Document, figures []figure.Figure, by string) (*Coll
 					if by == "size_bytes" {
 						row = "all sizes"
 					}
-					return table.Title() + plain.When(r.CQMod > 1, ", completion every %d messages", r.CQMod), row
+					return table.Title() + plain.When(r.CQMod > 1 && !r.IsLatency(), ", completion every %d messages", r.CQMod), row
 				})
 				if err != nil {
 					return nil, err
