@@ -274,7 +274,9 @@ func (p *Point) trusted(accept stats.Accepted) stats.Verdict {
 	}
 	for _, s := range p.sides {
 		if n := len(s.Values); 2*s.Disturbed > n && !accept.Has(stats.Disturbed) {
-			return p.Disturbed("%.0f %% of the %s %s were disturbed", 100*float64(s.Disturbed)/float64(n), s.Name, s.What)
+			v := p.Disturbed("%.0f %% of the %s %s were disturbed", 100*float64(s.Disturbed)/float64(n), s.Name, s.What)
+			v.Settle = "measuring again with " + v.Settle
+			return v
 		}
 	}
 	return p.Verdict
@@ -297,10 +299,10 @@ func noCommonPoint(before, after *series.Collection, by string) error {
 			continue
 		}
 		if by != "" {
-			return fmt.Errorf("no points differ in %s alone: the nearest also differ in %s · measure with the same options", by, strings.Join(differ, "; "))
+			return fmt.Errorf("no points differ in %s alone: the nearest also differ in %s. Measure with the same options", by, strings.Join(differ, "; "))
 		}
 		name, _, _ := strings.Cut(differ[0], ":")
-		return fmt.Errorf("OLD and NEW have no common point: the nearest points differ in %s · measure with the same options%s", strings.Join(differ, "; "),
+		return fmt.Errorf("OLD and NEW have no common point. The nearest points differ in %s. Measure with the same options%s", strings.Join(differ, "; "),
 			plain.When(len(differ) == 1, ", or compare with --by %s", name))
 	}
 	return fmt.Errorf("OLD and NEW have no common figure (OLD: %s; NEW: %s): measure the same test for both", figuresOf(before), figuresOf(after))

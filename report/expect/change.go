@@ -81,8 +81,9 @@ func JudgeComparison(c *compare.Comparison, expectations []*Expectation, accept 
 	for _, e := range expectations {
 		out = append(out, e.compared(c, accept)...)
 	}
+	texts := plain.Each(expectations, func(e *Expectation) string { return e.text })
 	unseen := func(point string, cause stats.Cause, settle string) {
-		out = append(out, report.Check{Expression: "worse", Point: point, Actual: "none", Verdict: stats.Unknown(cause, settle, "the new result does not have it, or only a part of it")})
+		out = append(out, report.Check{Expression: strings.Join(texts, ", "), Point: point, Actual: "none", Verdict: stats.Unknown(cause, settle, "the new result does not have it, or only a part of it")})
 	}
 	if len(expectations) == 0 {
 		return nil

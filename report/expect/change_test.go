@@ -145,6 +145,9 @@ func TestGate(t *testing.T) {
 		}
 		fail, open := 0, 0
 		for _, c := range JudgeComparison(c, []*Expectation{e}, accepted) {
+			if c.Expression != tt.text {
+				t.Errorf("%s: the expectation at %s is %q", tt.text, c.Point, c.Expression)
+			}
 			switch c.Word {
 			case stats.Fail:
 				fail++

@@ -22,7 +22,7 @@ func comparisonTables(c *compare.Comparison) []table {
 		if p.Pairs {
 			changed = "change in pairs" // the middle of the pairs' ratios, which the medians do not give
 		}
-		out, t = titled(out, title, "point", "old", "new", changed, stats.Percent(c.Confidence)+" interval", "p", "runs", "verdict")
+		out, t = titled(out, title, "point", "old", "new", changed, "≥ "+stats.Percent(c.Confidence)+" interval", "p", "runs", "verdict")
 		between := "-"
 		if in := p.Interval; in != nil {
 			between = percent(in.Low) + "…" + percent(in.High)

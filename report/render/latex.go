@@ -69,6 +69,6 @@ func escapeLaTeX(s string) string {
 		`\`, `\textbackslash{}`, "{", `\{`, "}", `\}`, "$", `\$`, "&", `\&`, "%", `\%`, "#", `\#`, "_", `\_`,
 		"~", `\textasciitilde{}`, "^", `\textasciicircum{}`, "<", `\textless{}`, ">", `\textgreater{}`, "|", `\textbar{}`,
 		"--", `-{}-`, // a flag's, which would become a dash
-		"…", `\ldots{}`, "\r", " ", "\v", " ", "\f", " ", "\u0085", " ", "±", `$\pm$`, "µ", `$\mu$`, "≈", `$\approx$`, "×", `$\times$`, "\n", " ",
+		"…", `\ldots{}`, "\r", " ", "\v", " ", "\f", " ", "\u0085", " ", "±", `$\pm$`, "µ", `$\mu$`, "≈", `$\approx$`, "≥", `$\geq$`, "×", `$\times$`, "\n", " ",
 	).Replace(s)
 }

@@ -28,7 +28,7 @@ func Trend(w io.Writer, format string, t *trend.Trend, since *compare.Comparison
 		changes += len(t.Series[i].Changes)
 	}
 	r := result{
-		title: "trend of " + plain.Plural(t.Results, "result"), labels: t.Labels, tables: trendTables(t), closing: trendClosing(t),
+		title: "trend of " + plain.Plural(t.Results, "result"), labels: t.Labels, tables: trendTables(t), closing: trendClosing(t, since == nil),
 		json: struct {
 			*trend.Trend
 			Since *compare.Comparison `json:"since,omitempty"`
@@ -80,8 +80,9 @@ func trendTables(t *trend.Trend) []table {
 // mostTold is how many changes are told in words: the newest.
 const mostTold = 20
 
-// trendClosing are the lines below the tables: each change with the first result after it, newest first, and how it was judged.
-func trendClosing(t *trend.Trend) []string {
+// trendClosing are the lines below the tables: each change with the first result after it, newest first, and how it was judged;
+// alone: no comparison follows, which tells the margin, too.
+func trendClosing(t *trend.Trend, alone bool) []string {
 	type told struct {
 		s *trend.Series
 		c *trend.Change
@@ -105,8 +106,8 @@ func trendClosing(t *trend.Trend) []string {
 		}
 		out = append(out, strings.Join(line, "; "))
 	}
-	out = append(out, fmt.Sprintf("%s from %s to %s; changes by E-divisive at %s, %d series judged together (%s); same: within ±%s",
-		plain.Plural(t.Results, "result"), day(t.From), day(t.To), stats.Percent(t.Confidence), len(t.Series), t.Procedure, stats.Percent(t.Margin)))
+	out = append(out, fmt.Sprintf("%s from %s to %s; changes by E-divisive at %s, %d series judged together (%s)",
+		plain.Plural(t.Results, "result"), day(t.From), day(t.To), stats.Percent(t.Confidence), len(t.Series), t.Procedure)+plain.When(alone, "; same: within ±%s", stats.Percent(t.Margin)))
 	return slices.Concat(out, listed("INCOMPLETE", t.Incomplete, math.MaxInt), listed("left out", t.LeftOut, mostTold))
 }
 

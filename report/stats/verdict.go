@@ -213,7 +213,8 @@ func (e Effect) settle(same, confidence float64, together int) string {
 		what, least = "pairs", LeastPairs
 	}
 	half, change := (e.Interval.High-e.Interval.Low)/2, math.Abs(e.Change)
-	return Needed(what, e.N, least(1-Level(confidence, together)/float64(together)), half, max(change, same-change))
+	needed := Needed(what, e.N, least(1-Level(confidence, together)/float64(together)), half, max(change, same-change))
+	return plain.When(!e.Pairs && strings.HasPrefix(needed, "--"), "measuring each side with ") + needed
 }
 
 // mostNeeded is how many runs or pairs are worth advising.

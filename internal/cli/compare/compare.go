@@ -58,7 +58,8 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 			"cannot tell. 'same': the whole interval of the change is within 5 %.\n\n" +
 			"OLD and NEW are .json files, or directories, or several: a.json,b.json. Each\n" +
 			"side needs four runs; --runs 10 is better. With one file, --by qps compares each\n" +
-			"value of this setting with the first. With a directory, find changes over time.",
+			"value of this setting with the first. With a directory, find changes over time;\n" +
+			"only these have html and svg. 'gobw report OLD NEW --save x.html' draws both.",
 		Example: "  " + tool + " compare old.json new.json --expect 'worse<5%'\n" +
 			"  " + tool + " compare sweep.json --by qps\n" +
 			"  " + tool + " compare nightly/ --since 7d --expect 'worse<5%'\n" +
@@ -109,10 +110,13 @@ func (f *flags) config(args []string) (config, error) {
 		c.Window = &trend.Window{Span: defaultSince}
 	}
 	c.Output, err = f.output.Config()
-	wrong.Note(err)
-	if other := c.Output.Refuse(render.ComparisonFormats()); err == nil && !c.overTime() && other != nil {
-		wrong.Note(fmt.Errorf("%w; 'gobw report OLD NEW --save FILE.html' draws both", other))
+	if other := c.Output.Refuse(render.ComparisonFormats()); !c.overTime() && other != nil {
+		if err == nil { // html and svg, which changes over time have
+			other = fmt.Errorf("%w; 'gobw report OLD NEW --save FILE.html' draws both", other)
+		}
+		err = other
 	}
+	wrong.Note(err)
 	return c, errors.Join(wrong...)
 }
 

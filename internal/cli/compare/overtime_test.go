@@ -208,7 +208,7 @@ func TestFabric(t *testing.T) {
 		}
 	}
 	out, errs, code := runCompare(t, dir, "--expect", "worse<5%", "--since", "7d")
-	if code != exit.Missed || !strings.Contains(out, "2026-10-16") || !strings.Contains(out, "node3") {
+	if code != exit.Missed || !strings.Contains(out, "2026-10-16") || !strings.Contains(out, "node3") || strings.Count(out, "same: within") != 1 {
 		t.Errorf("exit status %d\n%s%s", code, out, errs)
 	}
 }
