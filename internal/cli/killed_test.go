@@ -112,7 +112,7 @@ func TestKilledGridResumes(t *testing.T) {
 	before := runs()
 	cmd := exec.CommandContext(t.Context(), "gobw", append(line, "-D", "101ms", "--resume")...)
 	cmd.Dir = dir
-	if out, err := cmd.CombinedOutput(); statusOf(err) != 2 || !strings.Contains(string(out), "min_seconds was 0.1, is 0.101") {
+	if out, err := cmd.CombinedOutput(); statusOf(err) != 2 || !strings.Contains(string(out), "--duration (-D) in seconds was 0.1, is 0.101") {
 		t.Errorf("another grid: %v\n%s", err, out)
 	}
 	finish(t, dir, append(line, "-D", "100ms", "--resume")...)
