@@ -173,6 +173,7 @@ func TestQualificationMarkdownOpensWithTheVerdict(t *testing.T) {
 	q.Tests[0].Document.Checks[0].Limit, q.Tests[0].Document.Checks[0].Margin = "29.0 Gb/s", &margin
 	for i := range q.Tests[0].Document.Records {
 		q.Tests[0].Document.Records[i].Warnings = []string{"disturbed: by others"}
+		q.Tests[0].Document.Records[i].Seconds = 3
 	}
 	var b bytes.Buffer
 	if err := Qualification(&b, "markdown", q); err != nil {
@@ -181,7 +182,7 @@ func TestQualificationMarkdownOpensWithTheVerdict(t *testing.T) {
 	if want := "## ERROR: plan mine: 1 passed, 1 failed, 1 did not complete, 1 skipped (1 disturbed)"; !strings.HasPrefix(b.String(), want) {
 		t.Errorf("it opens with %q, want %q", b.String()[:120], want)
 	}
-	for _, want := range []string{"36.26 Gb/s", "bw &gt;= 1 Gb/s", "+25.0%", "write-64k"} {
+	for _, want := range []string{"36.26 Gb/s", "bw &gt;= 1 Gb/s", "+25.0%", "write-64k", "for tests of at most 0.9 s: --scale, with --runs 21"} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("no %q in\n%s", want, b.String())
 		}

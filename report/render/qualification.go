@@ -19,7 +19,7 @@ import (
 // points of a test meet has one row, of the point that is nearest to the limit.
 func outcomes(q *qualify.Qualification) table {
 	g := table{Header: []string{"test", "s", "verdict", "expected", "found", "margin"}, keys: 4}
-	remedy := ""
+	remedy, long := "", false
 	for i := range q.Tests {
 		t := &q.Tests[i]
 		if t.Outcome == qualify.Skipped { // a line below tells of them
@@ -42,6 +42,7 @@ func outcomes(q *qualify.Qualification) table {
 		}
 		if t.Disturbed() {
 			g.Notes, remedy = append(g.Notes, t.Name), figure.Calmer(t.Document)
+			long = long || slices.ContainsFunc(t.Document.Measured(), func(r report.Record) bool { return r.Seconds > figure.RealtimeSeconds })
 		}
 	}
 	if len(g.Notes) > 0 {
@@ -49,7 +50,7 @@ func outcomes(q *qualify.Qualification) table {
 		if len(g.Notes) == len(q.Tests) {
 			names = "all tests"
 		}
-		g.Notes = []string{"disturbed: " + names + "; try " + remedy}
+		g.Notes = []string{"disturbed: " + names + "; try " + remedy + plain.When(long, "; for tests of at most %g s: --scale, with --runs 21", figure.RealtimeSeconds)}
 	}
 	return g
 }
