@@ -177,9 +177,9 @@ func flags(v *Invocation) []perftestFlag {
 			group: "Length", head: "-n, --iters=N", help: fmt.Sprintf("messages per queue pair, at least 5 (%d)", plan.DefaultIterations(row, v.Tool.Kind)),
 			noun: "Iteration num", set: integer(&p.Iterations, 5, 1<<32),
 		},
-		{head: "-D, --duration=SECONDS", help: "run for so long; -n is then ignored", fault: " Duration period must be positive", set: v.setDuration},
+		{head: "-D, --duration=SECONDS", help: "run for SECONDS; -n is then ignored", fault: " Duration period must be positive", set: v.setDuration},
 		{
-			head: "-f, --margin=SECONDS", help: "with -D: leave out so much at the beginning and at the end (a quarter of -D, whole seconds)",
+			head: "-f, --margin=SECONDS", help: "with -D: leave out SECONDS at the beginning and at the end (a quarter of -D, whole seconds)",
 			set: optional(&v.margin, 0, 1<<30),
 		},
 		{
@@ -241,7 +241,7 @@ func flags(v *Invocation) []perftestFlag {
 		{head: "--odp", help: "buffers whose pages are loaded on demand", set: on(&p.OnDemand)},
 		{head: "--disable_pcie_relaxed", help: "memory without relaxed ordering", kind: bw, elsewhere: Ignored, set: on(&p.StrictOrdering)},
 		{
-			head: "--wait_destroy=SECONDS", help: "keep the queue pairs for so long after the test (0)", kind: bw, elsewhere: Ignored,
+			head: "--wait_destroy=SECONDS", help: "keep the queue pairs for SECONDS after the test (0)", kind: bw, elsewhere: Ignored,
 			set: span(&v.WaitDestroy, time.Second, 1<<20),
 		},
 
@@ -282,7 +282,7 @@ func flags(v *Invocation) []perftestFlag {
 			exact: true, set: text(&v.PerftestVersion),
 		}, // ours
 		{
-			head: "--peer-timeout=SECONDS", help: "give up on a silent peer after (30 in a phase, 10 if nothing moves)",
+			head: "--peer-timeout=SECONDS", help: "end if the peer is silent for SECONDS (30 before and after the measurement, 10 during it)",
 			exact: true, set: parsed(&v.PeerTimeout, plan.ParseTime),
 		}, // ours
 

@@ -44,7 +44,7 @@ func (s *Settled) checkTimestamps(wrong *Faults) {
 	case s.spec.Kind != Latency:
 		wrong.Add(name + ": it is for latency tests (golat)")
 	case s.row.ByLastByte:
-		wrong.Add(name + ": no completion shows when the peer's WRITE has arrived; use --imm, or golat send, read or atomic")
+		wrong.Add(name + ": no completion shows when the peer's WRITE has arrived; use --imm, or golat send, read, atomic or flush")
 	case s.spec.Gap > 0:
 		wrong.Add(name + " with --gap: the pause would be part of the time from one completion to the next")
 	}
@@ -246,9 +246,12 @@ func (s *Settled) checkOnDemand(wrong *Faults) {
 // checkPerftest refuses what no perftest can run with us.
 func (s *Settled) checkPerftest(wrong *Faults) {
 	p := &s.spec
-	const both = "run gobw at both ends"
+	both := "run gobw at both ends"
+	if s.limits.Dialled {
+		both += "; a perftest server has ended now: start it again"
+	}
 	wrong.If(!s.row.PerftestHas(), "perftest has no %s: %s", s.row.Operation, both)
-	wrong.If(p.Noncontig != nil, "perftest has no non-contiguous messages: "+both)
+	wrong.If(p.Noncontig != nil, "perftest has no non-contiguous messages: %s", both)
 	wrong.If(p.Runs > 1, "perftest runs a test once per connection, not %d times: %s", p.Runs, both)
 	wrong.If(!p.AllSizes && len(p.Sizes) != 1, "perftest runs one size, or all powers of two (-a), not %d sizes: %s", len(p.Sizes), both)
 }

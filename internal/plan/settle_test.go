@@ -713,7 +713,7 @@ func TestFlush(t *testing.T) {
 	if want := verbs.AccessRemoteWrite | verbs.AccessRemoteRead; s.Access() != want {
 		t.Errorf("access %v, want %v", s.Access(), want)
 	}
-	if _, err := Settle(spec, Limits{Dialled: true}, Peer{Perftest: true}, Policy{}); err == nil || !strings.Contains(err.Error(), "perftest has no flush: run gobw at both ends") {
+	if _, err := Settle(spec, Limits{Dialled: true}, Peer{Perftest: true}, Policy{}); err == nil || !strings.Contains(err.Error(), "perftest has no flush: run gobw at both ends; a perftest server has ended now: start it again") {
 		t.Errorf("with perftest at the other end: %v", err)
 	}
 	d := verbs.DeviceInfo{Name: "small0", Limits: verbs.Limits{MaxQPWR: 12}}

@@ -73,6 +73,8 @@ var gone = map[string]string{ //nolint:gochecknoglobals // a constant table
 	"fabric one-way":     "it is gone: 'gobw write HOST' measures one direction of two hosts",
 	"fabric topology":    "set GOBW_LEAF in the environment of each rank, where Slurm does not name its leaf",
 	"fabric token-file":  "set GOBW_FABRIC_SECRET at all ranks",
+	"compare priority":   "measure again with it: gobw write HOST --priority realtime",
+	"compare runs":       "measure again with it: gobw write HOST --runs 10",
 	"ab width":           "it is gone: give --pairs or --time",
 	"ab seed":            "it is gone: each run draws another order",
 	"fabric baseline":    "type: gobw compare OLD.json NEW.json --expect 'worse<5%'",

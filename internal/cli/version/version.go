@@ -82,7 +82,7 @@ func settings(info *debug.BuildInfo) map[string]string {
 func revisionText(info *debug.BuildInfo) string {
 	facts := settings(info)
 	if facts["vcs.revision"] == "" {
-		return "revision unknown (built by 'go run', or with -buildvcs=false)"
+		return "revision unknown (Go did not record it: see -buildvcs in 'go help build')"
 	}
 	text := "revision " + facts["vcs.revision"]
 	if t := facts["vcs.time"]; t != "" {

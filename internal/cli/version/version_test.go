@@ -12,8 +12,8 @@ func TestRevisionText(t *testing.T) {
 		info *debug.BuildInfo
 		want string
 	}{
-		{nil, "revision unknown (built by 'go run', or with -buildvcs=false)"},
-		{&debug.BuildInfo{Settings: []debug.BuildSetting{{Key: "vcs", Value: "git"}}}, "revision unknown (built by 'go run', or with -buildvcs=false)"},
+		{nil, "revision unknown (Go did not record it: see -buildvcs in 'go help build')"},
+		{&debug.BuildInfo{Settings: []debug.BuildSetting{{Key: "vcs", Value: "git"}}}, "revision unknown (Go did not record it: see -buildvcs in 'go help build')"},
 		{
 			&debug.BuildInfo{Settings: []debug.BuildSetting{
 				{Key: "vcs.revision", Value: "207a70aedd35"}, {Key: "vcs.time", Value: "2026-11-21T10:27:06Z"}, {Key: "vcs.modified", Value: "true"},

@@ -31,7 +31,7 @@ func ConnectionManagerOf(d verbs.Device) (verbs.ConnectionManager, error) {
 	}
 	return nil, &verbs.Error{
 		Verb: "RDMA CM", Device: d.Info().Name, Err: fmt.Errorf("%w: this device has no RDMA CM", verbs.ErrUnsupported),
-		Fix: "leave out -R and -z at both ends, or choose a kernel device with -d ('gobw devices' lists them)",
+		Fix: "leave out -R (perftest: also -z) at both ends, or choose a kernel device with -d ('gobw devices' lists them)",
 	}
 }
 
