@@ -61,7 +61,7 @@ func run(ctx context.Context, out output.Streams, c config) error {
 	earlier := 0.0
 	if before != nil {
 		if !reflect.DeepEqual(before.Dimensions, r.Dimensions) || before.Device != r.Device || before.Test != r.Test || before.By != r.By {
-			return errors.Join(exit.UsageError{Err: fmt.Errorf("--resume: the file is of another search: %s on %s", before.Test, before.Device)}, m.close())
+			return errors.Join(exit.UsageError{Err: fmt.Errorf("--resume: the file is of another search, on %s: %s", before.Device, plain.JoinWords(before.Command))}, m.close())
 		}
 		if c.Points > 0 { // as --time, of this run
 			s.Most += len(before.Steps)
