@@ -416,6 +416,21 @@ func TestExpectationCountersOfBothEnds(t *testing.T) {
 	}
 }
 
+// A counter that every device knows may be judged only where it is counted. A word that may be mistyped would then pass for ever.
+func TestWhereCountedIsAdvised(t *testing.T) {
+	for text, advised := range map[string]bool{"icrc_errors == 0": true, "peer.icrc_errors == 0": true, "counter.icrc_error == 0": false, "peer.counter.icrc_error == 0": false} {
+		e, err := Parse(text, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := expectable()
+		d.Records[0].Counters, d.Records[0].PeerCounters = map[string]int64{"x": 0}, map[string]int64{"x": 0}
+		if c := Judge(d, []*Expectation{e}, Judgement{}); (c[0].Settle != "") != advised || c[0].Word != stats.CannotTell {
+			t.Errorf("%s: %+v, want advice: %v", text, c[0], advised)
+		}
+	}
+}
+
 // A check that passed says its limit and how far the figure is from it.
 func TestExpectationMargin(t *testing.T) {
 	for text, want := range map[string]float64{"bw >= 20 Gb/s": 1, "p99 <= 4 us": 0.25, "bw >= 80 Gb/s": -0.5} {

@@ -95,7 +95,8 @@ func LoadPlan(file string, o Options) (*Plan, error) {
 	}
 	if err != nil {
 		if unread, ok := errors.AsType[*report.FileError](err); ok { // it names the file
-			unread.Remedy = strings.TrimPrefix(plain.Suggest(file, ShippedPlans())+"shipped plans are "+strings.Join(ShippedPlans(), ", "), " ")
+			nearest := plain.Nearest(file, ShippedPlans())
+			unread.Remedy = plain.When(nearest != "", "did you mean %q? ", nearest) + "shipped plans are " + strings.Join(ShippedPlans(), ", ")
 		}
 		return nil, err
 	}
