@@ -328,7 +328,11 @@ func TestStampedLoopLooksAtTheClock(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p, err := r.Run(job.Now() + 10_000_000)
+		p, err := r.Run(job.Now() - 1)
+		if err != nil || p.Posted != 0 {
+			t.Errorf("signal %d: %+v, %v: want nothing posted in a slice that is over", signal, p, err)
+		}
+		p, err = r.Run(job.Now() + 10_000_000)
 		if err != nil || p.Done || !stop.Stop() {
 			t.Errorf("signal %d: %+v, %v: want to come back before it is stopped", signal, p, err)
 		}
@@ -342,11 +346,11 @@ func TestStampedLoopLooksAtTheClock(t *testing.T) {
 	}
 }
 
-// TestStampedLoop records a stream in the quick loop: as many samples as completions, also where they wait for more
-// messages than the rings hold, and a peak that is no slower than the whole.
 // waiting is how many messages' events wait in the ring of a logged job.
 const waiting = 1 << 15
 
+// TestStampedLoop records a stream in the quick loop: as many samples as completions, also where they wait for more
+// messages than the rings hold, and a peak that is no slower than the whole.
 func TestStampedLoop(t *testing.T) {
 	d := anyDevice(t)
 	for _, s := range []shape{

@@ -37,7 +37,7 @@ var synonyms = map[string]string{ //nolint:gochecknoglobals // a constant table
 // gone are flags that were taken away, each with what to do instead; a word before the flag is the command that had it.
 var gone = map[string]string{ //nolint:gochecknoglobals // a constant table
 	"noncontig model":    "it is gone: the second table has the time, CPU time and work requests of each way",
-	"noncontig again":    "it is gone: disturbed rounds are repeated automatically",
+	"noncontig again":    "it is gone: give more --runs",
 	"threads":            "only bandwidth tests have it (not on roce0): gobw write HOST --threads 2 -q 2",
 	"footprint":          "give --cache cold",
 	"list-bytes":         "it is gone: long lists are split where the device is fastest; the table says where",
