@@ -1,7 +1,6 @@
 package cmdline
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -34,68 +33,49 @@ var synonyms = map[string]string{ //nolint:gochecknoglobals // a constant table
 	"plan": "PLAN", "config": "PLAN", "verbose": "--save FILE.json", "v": "--save FILE.json",
 }
 
-// gone are flags that were taken away, each with what to do instead; a word before the flag is the command that had it.
-var gone = map[string]string{ //nolint:gochecknoglobals // a constant table
-	"noncontig model":    "it is gone: the second table has the time, CPU time and work requests of each way",
-	"noncontig again":    "it is gone: give more --runs",
-	"threads":            "only bandwidth tests have it (not on roce0): gobw write HOST --threads 2 -q 2",
-	"footprint":          "give --cache cold",
-	"list-bytes":         "it is gone: long lists are split where the device is fastest; the table says where",
-	"noncontig max-time": "it is gone: for a shorter run give --runs 6 (default: 20), or fewer --blocks",
-	"noncontig expect":   "give it to a test of a plan: gobw qualify PLAN",
-	"gap":                "only latency tests have it: golat send HOST --gap 10us",
-	"rate":               "only bandwidth tests have it: gobw send HOST --rate 10G",
-	"timestamps":         "only latency tests have it: golat read HOST --timestamps device",
-	"by":                 "'gobw search best' and 'gobw compare' have it",
-	"dips only":          "dips changes the size only; 'gobw search best' has it",
-	"dips fix":           "dips changes the size only; 'gobw search best' has it",
-	"gobw v":             "type 'gobw version'",
-	"golat v":            "type 'golat version'",
-	"rw":                 "the command is the operation: gobw write HOST, or gobw read HOST",
-	"readwrite":          "the command is the operation: gobw write HOST, or gobw read HOST",
-	"ioengine":           "leave it out",
-	"custom":             "give --hosts with the hosts to test; --pattern pairs them",
-	"fabric rank":        "set RANK and WORLD_SIZE, or give --coordinator",
-	"fabric ranks":       "set WORLD_SIZE, for a Kubernetes Job or PMIx GOBW_RANKS",
-	"fabric port":        "give --coordinator :PORT, and HOST:PORT at the other hosts",
-	"fabric p":           "give --coordinator :PORT, and HOST:PORT at the other hosts",
-	"fabric simulate":    "it is gone: simulated fabrics are in the tests (internal/fabric/simulate)",
-	"fabric nodes":       "the hosts to test: give --hosts; those to leave out are at the end of the report (--exclude=)",
-	"fabric H":           "give --hosts FILE, or --hosts node1,node2",
-	"fabric peers":       "give --hosts FILE, or --hosts node1,node2",
-	"fabric nodelist":    "give --hosts FILE, or --hosts node1,node2",
-	"fabric hostfile":    "give --hosts FILE",
-	"fabric D":           "give --round TIME for one round, --time TIME for all",
-	"fabric n":           "give --round TIME for one round, --time TIME for all",
-	"fabric duration":    "give --round TIME for one round, --time TIME for all",
-	"fabric iters":       "give --round TIME for one round, --time TIME for all",
-	"fabric secret":      "set GOBW_FABRIC_SECRET at all ranks",
-	"fabric one-way":     "it is gone: 'gobw write HOST' measures one direction of two hosts",
-	"fabric topology":    "set GOBW_LEAF in the environment of each rank, where Slurm does not name its leaf",
-	"fabric token-file":  "set GOBW_FABRIC_SECRET at all ranks",
-	"compare priority":   "measure again with it: gobw write HOST --priority realtime",
-	"compare runs":       "measure again with it: gobw write HOST --runs 10",
-	"ab width":           "it is gone: give --pairs or --time",
-	"ab seed":            "it is gone: each run draws another order",
-	"fabric baseline":    "type: gobw compare OLD.json NEW.json --expect 'worse<5%'",
-	"no-peak":            "only perftest's names have it: 'gobw version --install-links DIR' makes ib_write_bw, which has -N",
-	"rnr-timer":          "it is gone: receivers ask for a pause of 0.64 ms (code 12); --rx-depth (-r) posts more receives",
-	"retries":            "it is gone: a request is repeated 7 times; --qp-timeout (-u) is the time between two of them",
-	"devices verbose":    "name the device: gobw devices DEVICE",
-	"devices v":          "name the device: gobw devices DEVICE",
-	"version json":       "give --format json",
-	"max-qps":            "it is gone: the limit is 1024; --max-memory limits their memory",
-	"operations":         "it is gone: --max-duration, --max-memory and --allow limit the clients",
-	"dry-run":            "it is gone: plan and device are checked before the first test; --print shows the plan",
+// answers are for flags that another of our commands has, or that are done otherwise here.
+var answers = []struct{ command, flags, answer string }{ //nolint:gochecknoglobals // a constant table
+	{"noncontig", "expect", "give it to a test of a plan: gobw qualify PLAN"},
+	{"dips", "only fix", "dips changes the size only; 'gobw search best' has it"},
+	{"gobw", "v", "type 'gobw version'"},
+	{"golat", "v", "type 'golat version'"},
+	{"fabric", "rank", "set RANK and WORLD_SIZE, or give --coordinator"},
+	{"fabric", "ranks", "set WORLD_SIZE, for a Kubernetes Job or PMIx GOBW_RANKS"},
+	{"fabric", "port p", "give --coordinator :PORT, and HOST:PORT at the other hosts"},
+	{"fabric", "H peers nodelist hostfile", "give --hosts FILE, or --hosts node1,node2"},
+	{"fabric", "D n duration iters", "give --round TIME for one round, --time TIME for all"},
+	{"fabric", "secret token-file", "set GOBW_FABRIC_SECRET at all ranks"},
+	{"compare", "priority", "measure again with it: gobw write HOST --priority realtime"},
+	{"compare", "runs", "measure again with it: gobw write HOST --runs 10"},
+	{"devices", "verbose v", "name the device: gobw devices DEVICE"},
+	{"version", "json", "give --format json"},
+	{"", "threads", "only bandwidth tests have it (not on roce0): gobw write HOST --threads 2 -q 2"},
+	{"", "gap", "only latency tests have it: golat send HOST --gap 10us"},
+	{"", "rate", "only bandwidth tests have it: gobw send HOST --rate 10G"},
+	{"", "timestamps", "only latency tests have it: golat read HOST --timestamps device"},
+	{"", "by", "'gobw search best' and 'gobw compare' have it"},
+	{"", "rw readwrite", "the command is the operation: gobw write HOST, or gobw read HOST"},
+	{"", "ioengine", "leave it out"},
+	{"", "dry-run", "plan and device are checked before the first test; --print shows the plan"},
 }
 
-// synonym says what the command has for a flag of another tool, or for one that is gone; empty where nothing is known.
+// answer is what they say of a flag of a command; empty: nothing.
+func answer(command, name string) string {
+	for _, a := range answers {
+		if (a.command == "" || a.command == command) && slices.Contains(strings.Fields(a.flags), name) {
+			return "; " + a.answer
+		}
+	}
+	return ""
+}
+
+// synonym says what the command has for a flag of another tool; empty where nothing is known.
 func synonym(c *cobra.Command, name string) string {
 	if len(name) > 1 {
 		name = strings.ReplaceAll(strings.ToLower(name), "_", "-")
 	}
-	if advice := cmp.Or(gone[c.Name()+" "+name], gone[name]); advice != "" {
-		return "; " + advice
+	if said := answer(c.Name(), name); said != "" {
+		return said
 	}
 	wanted := synonyms[name]
 	first, value, _ := strings.Cut(wanted, " ")
@@ -123,8 +103,8 @@ func synonym(c *cobra.Command, name string) string {
 			}
 			return "; type " + flag
 		}
-		if advice := gone[flag[2:]]; advice != "" {
-			return "; " + advice
+		if said := answer("", flag[2:]); said != "" {
+			return said
 		}
 	}
 	return ""
