@@ -65,13 +65,13 @@ func run(ctx context.Context, tool string, args []string, out output.Streams) in
 	}
 	command, err := root.ExecuteContextC(ctx)
 	if err != nil && cmdline.IsCobraUsage(err) {
-		err = exit.UsageError{Err: cmdline.CommandError(err)}
+		err = exit.With(exit.Usage, cmdline.CommandError(err))
 	}
 	if line := cmdline.WithoutCommand(root, args); line != "" && command == root && exit.Code(err) == exit.Usage {
-		err = exit.UsageError{Err: errors.New(line)}
+		err = exit.With(exit.Usage, errors.New(line))
 	}
 	if meant, code := cmdline.SingleDash(command, args), exit.Code(err); meant != "" && (code == exit.Usage || code == exit.Setup) {
-		err = exit.UsageError{Err: errors.New(meant)}
+		err = exit.With(exit.Usage, errors.New(meant))
 	}
 	if cause := context.Cause(ctx); err != nil && cause != nil && errors.Is(err, context.Canceled) {
 		err = cause
@@ -177,10 +177,7 @@ func newRoot(tool string, out output.Streams) *cobra.Command {
 			if cmd.DisableFlagParsing { // cobra's own, which completes a word that is empty yet
 				return nil
 			}
-			if err := cmdline.RefuseEmpty(cmd.Flags(), args); err != nil {
-				return exit.UsageError{Err: err}
-			}
-			return nil
+			return exit.With(exit.Usage, cmdline.RefuseEmpty(cmd.Flags(), args))
 		},
 	}
 	root.SetOut(out.Out)

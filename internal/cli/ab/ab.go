@@ -144,7 +144,7 @@ func run(ctx context.Context, out output.Streams, c config) error {
 	}
 	m, failed := measure(ctx, out, c)
 	if errors.Is(failed, errTimeUp) {
-		return exit.UsageError{Err: fmt.Errorf("--time %v: no pair was complete in this time", c.Limit)}
+		return exit.With(exit.Usage, fmt.Errorf("--time %v: no pair was complete in this time", c.Limit))
 	}
 	if failed != nil && len(m.a) == 0 {
 		return failed

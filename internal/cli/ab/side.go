@@ -143,7 +143,7 @@ func (s side) run(ctx context.Context, f figure.Figure) (o outcome, err error) {
 		o, err = read(out.String(), f)
 	}
 	if err != nil {
-		err = exit.UsageError{Err: fmt.Errorf("%q: %w", s.line, err)}
+		err = exit.With(exit.Usage, fmt.Errorf("%q: %w", s.line, err))
 	}
 	return o, err
 }
@@ -154,7 +154,7 @@ func (s side) command(ctx context.Context, more ...string) (*exec.Cmd, error) {
 	if program == "" {
 		var err error
 		if program, err = child.Self(); err != nil {
-			return nil, exit.SetupError{Err: err}
+			return nil, exit.With(exit.Setup, err)
 		}
 	}
 	c := exec.CommandContext(ctx, program, slices.Concat(s.words[1:], more)...)
@@ -168,10 +168,10 @@ func (s side) command(ctx context.Context, more ...string) (*exec.Cmd, error) {
 func (s side) failure(err error, said string) error {
 	ended, is := errors.AsType[*exec.ExitError](err)
 	if !is {
-		return exit.SetupError{Err: fmt.Errorf("%q: %w", s.line, err)}
+		return exit.With(exit.Setup, fmt.Errorf("%q: %w", s.line, err))
 	}
 	if code := ended.ExitCode(); code > 0 {
-		err = exit.CodeError(code)
+		err = exit.With(code, err)
 	}
 	return fmt.Errorf("%q: %w\n%s", s.line, err, strings.TrimSpace(said))
 }

@@ -67,7 +67,7 @@ func FlagError(c *cobra.Command, err error) error {
 			text = fmt.Sprintf("--%s needs a value: %s", f.Name, usage)
 		}
 	}
-	return exit.UsageError{Err: errors.New(text)}
+	return exit.With(exit.Usage, errors.New(text))
 }
 
 // badNumber says what a flag wants, in place of the Go function that refused its value.
@@ -101,7 +101,7 @@ func SingleDash(c *cobra.Command, words []string) string {
 // NoArguments refuses words that are no flags, and argumentCount a wrong number of them.
 func NoArguments(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return exit.UsageError{Err: fmt.Errorf("%q: '%s' takes flags only; '%s --help' lists them", args[0], cmd.CommandPath(), cmd.CommandPath())}
+		return exit.With(exit.Usage, fmt.Errorf("%q: '%s' takes flags only; '%s --help' lists them", args[0], cmd.CommandPath(), cmd.CommandPath()))
 	}
 	return nil
 }
@@ -110,7 +110,7 @@ func NoArguments(cmd *cobra.Command, args []string) error {
 func ArgumentCount(low, high int, what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) < low || len(args) > high {
-			return exit.UsageError{Err: fmt.Errorf("%s wants %s; '%s -h' has examples", cmd.Name(), what, cmd.CommandPath())}
+			return exit.With(exit.Usage, fmt.Errorf("%s wants %s; '%s -h' has examples", cmd.Name(), what, cmd.CommandPath()))
 		}
 		return nil
 	}
@@ -129,7 +129,7 @@ func RefuseUnknownWords(root *cobra.Command) {
 			c.RunE = func(c *cobra.Command, args []string) error {
 				topic, rest, err := root.Find(args)
 				if err != nil || len(rest) > 0 {
-					return exit.UsageError{Err: fmt.Errorf("%q is no command%s: '%s --help' lists all", strings.Join(args, " "), plain.Suggest(args[0], plain.Each(root.Commands(), (*cobra.Command).Name)), root.Name())}
+					return exit.With(exit.Usage, fmt.Errorf("%q is no command%s: '%s --help' lists all", strings.Join(args, " "), plain.Suggest(args[0], plain.Each(root.Commands(), (*cobra.Command).Name)), root.Name()))
 				}
 				return topic.Help()
 			}
@@ -138,7 +138,7 @@ func RefuseUnknownWords(root *cobra.Command) {
 			c.Use, c.Short = "completion SHELL", "Print a script that completes commands and flags"
 			c.Example = fmt.Sprintf("  source <(%s completion bash)   # or fish, powershell, zsh", root.Name())
 			c.RunE = func(c *cobra.Command, args []string) error {
-				return exit.UsageError{Err: fmt.Errorf("no completion for %q: there are bash, fish, powershell and zsh", strings.Join(args, " "))}
+				return exit.With(exit.Usage, fmt.Errorf("no completion for %q: there are bash, fish, powershell and zsh", strings.Join(args, " ")))
 			}
 		}
 	}

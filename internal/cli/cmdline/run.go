@@ -13,7 +13,7 @@ func Run[C any](config func(args []string) (C, error), run func(context.Context,
 	return func(cmd *cobra.Command, args []string) error {
 		c, err := config(args)
 		if err != nil {
-			return exit.UsageError{Err: err}
+			return exit.With(exit.Usage, err)
 		}
 		return run(cmd.Context(), c)
 	}

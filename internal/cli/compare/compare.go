@@ -151,7 +151,7 @@ func run(out output.Streams, c config) error {
 		}
 	}
 	if err != nil {
-		return exit.UsageError{Err: err}
+		return exit.With(exit.Usage, err)
 	}
 	var checks []report.Check
 	for _, one := range judged {

@@ -47,7 +47,7 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 		Args:    cmdline.ArgumentCount(0, 1, "one device at most"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if format != "table" && format != "json" {
-				return exit.UsageError{Err: fmt.Errorf("--format %q: want table or json", format)}
+				return exit.With(exit.Usage, fmt.Errorf("--format %q: want table or json", format))
 			}
 			all, _, err := opendevice.Providers(opendevice.Config{})
 			if err != nil {
@@ -97,7 +97,7 @@ func (l *deviceListing) keep(name string) error {
 	}
 	l.Providers = slices.DeleteFunc(l.Providers, func(p providerListing) bool { return len(p.Devices) == 0 })
 	if len(l.Providers) == 0 {
-		return exit.SetupError{Err: fmt.Errorf("no device %q; there are: %s", name, strings.Join(known, ", "))}
+		return exit.With(exit.Setup, fmt.Errorf("no device %q; there are: %s", name, strings.Join(known, ", ")))
 	}
 	return nil
 }

@@ -57,21 +57,21 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 		Args:    cmdline.ArgumentCount(0, 1, "one host at most"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if format != "text" && format != "json" {
-				return exit.UsageError{Err: fmt.Errorf("--format %q: want text or json", format)}
+				return exit.With(exit.Usage, fmt.Errorf("--format %q: want text or json", format))
 			}
 			d, err := device.Config()
 			if err != nil {
-				return exit.UsageError{Err: err}
+				return exit.With(exit.Usage, err)
 			}
 			var host *measure.PeerConfig
 			if len(args) == 1 || peer.Loopback {
 				p, err := peer.Config(tool, args)
 				if err != nil {
-					return exit.UsageError{Err: err}
+					return exit.With(exit.Usage, err)
 				}
 				host = &p
 			} else if d.GID != nil || d.Emulate+d.Pcap != "" {
-				return exit.UsageError{Err: fmt.Errorf("--gid-index (-x), --emulate and --pcap are for messages: %s doctor HOST sends some", tool)}
+				return exit.With(exit.Usage, fmt.Errorf("--gid-index (-x), --emulate and --pcap are for messages: %s doctor HOST sends some", tool))
 			}
 			return run(cmd.Context(), out, tool, d, host, format)
 		},
@@ -104,7 +104,7 @@ func run(ctx context.Context, out output.Streams, tool string, device opendevice
 		err = d.write(out.Out)
 	}
 	if err == nil && !d.Clean {
-		return exit.SilentError{Code: exit.Missed}
+		return exit.Error{Code: exit.Missed}
 	}
 	return err
 }

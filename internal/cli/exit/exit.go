@@ -31,46 +31,34 @@ const (
 	Terminated  = 143
 )
 
-// UsageError is a command line that asks for something impossible.
-type UsageError struct{ Err error }
+// Error is an error with the exit code that it leads to. Without an Err the command has said everything.
+type Error struct {
+	Code int
+	Err  error
+}
 
-func (e UsageError) Error() string { return e.Err.Error() }
+func (e Error) Error() string {
+	if e.Err == nil {
+		return fmt.Sprintf("exit status %d", e.Code)
+	}
+	return e.Err.Error()
+}
 
-func (e UsageError) Unwrap() error { return e.Err }
+func (e Error) Unwrap() error { return e.Err }
 
-// SetupError is a test that could not start.
-type SetupError struct{ Err error }
+// Is finds the errors of a code: see [Has].
+func (e Error) Is(target error) bool { return target == Error{Code: e.Code} }
 
-func (e SetupError) Error() string { return e.Err.Error() }
+// With gives an error an exit code; nil stays nil.
+func With(code int, err error) error {
+	if err == nil {
+		return nil
+	}
+	return Error{code, err}
+}
 
-func (e SetupError) Unwrap() error { return e.Err }
-
-// PeerLostError is another end that went away.
-type PeerLostError struct{ Err error }
-
-func (e PeerLostError) Error() string { return e.Err.Error() }
-
-func (e PeerLostError) Unwrap() error { return e.Err }
-
-// MissedError is an expectation that was missed; what was missed has been printed already.
-type MissedError struct{ What string }
-
-func (e MissedError) Error() string { return e.What }
-
-// UndecidedError is an expectation of which it cannot be told whether it holds.
-type UndecidedError struct{ What string }
-
-func (e UndecidedError) Error() string { return e.What }
-
-// SilentError carries an exit code without a message: the command has said everything.
-type SilentError struct{ Code int }
-
-func (e SilentError) Error() string { return fmt.Sprintf("exit status %d", e.Code) }
-
-// CodeError carries the exit code of a program that this one ran, behind an error that says what happened.
-type CodeError int
-
-func (e CodeError) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
+// Has tells whether an error, or one of those that it joins, was given an exit code.
+func Has(err error, code int) bool { return errors.Is(err, Error{Code: code}) }
 
 // SignalError is a signal that ended the command.
 type SignalError struct{ Signal os.Signal }
@@ -90,52 +78,41 @@ func (e SignalError) Is(target error) bool { return target == context.Canceled }
 
 // Code is the process's status for an error.
 func Code(err error) int {
-	var usage UsageError
-	var setup SetupError
-	var missed MissedError
-	var undecided UndecidedError
-	var silent SilentError
-	var code CodeError
 	var sig SignalError
-	var lost PeerLostError
+	var given Error
 	var peer *control.PeerError
 	switch {
 	case err == nil:
 		return Passed
-	case errors.As(err, &silent):
-		return silent.Code
-	case errors.As(err, &code):
-		return int(code)
 	case errors.As(err, &sig):
 		if sig.Signal == syscall.SIGTERM {
 			return Terminated
 		}
 		return Interrupted
-	case errors.As(err, &usage):
+	case Has(err, Usage):
 		return Usage
 	case errors.Is(err, payload.ErrCorrupt):
 		return Corrupt
 	case errors.As(err, &peer) && !peer.Lost && (peer.Refused || peer.Busy):
 		return Setup
-	case errors.As(err, &lost):
+	case Has(err, PeerLost):
 		return PeerLost
-	case errors.As(err, &setup): // also of a peer that went away before there was a session
+	case Has(err, Setup): // also of a peer that went away before there was a session
 		return Setup
 	case errors.Is(err, control.ErrPeerLost), peer != nil:
 		return PeerLost
-	case errors.As(err, &missed):
+	case Has(err, Missed):
 		return Missed
-	case errors.As(err, &undecided):
-		return Undecided
-	default:
-		return Failed
+	case errors.As(err, &given): // undecided, or the code of another program
+		return given.Code
 	}
+	return Failed
 }
 
 // Complain writes an error for a person: what happened, then what to do on a line of its own.
 func Complain(w io.Writer, tool string, err error) {
-	var silent SilentError
-	if err == nil || errors.As(err, &silent) {
+	var given Error
+	if err == nil || errors.As(err, &given) && given.Err == nil {
 		return
 	}
 	told := map[string]bool{} // a flag may be refused where it is read and where the test is settled
@@ -193,9 +170,7 @@ func flagsFor(err error) string {
 // EachOf takes an error apart that was joined, also inside one of ours.
 func EachOf(err error) []error {
 	switch e := err.(type) { //nolint:errorlint // only the outermost layers are taken apart
-	case UsageError:
-		return EachOf(e.Err)
-	case SetupError:
+	case Error:
 		return EachOf(e.Err)
 	case interface{ Unwrap() []error }:
 		parts := e.Unwrap()

@@ -37,14 +37,14 @@ func NewCommand(tool string, kind plan.Kind, out output.Streams) *cobra.Command 
 			"  " + tool + " fabric --coordinator node1      # on each other host",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return exit.UsageError{Err: fmt.Errorf("%q: name all hosts with --hosts: --hosts %s, or --hosts FILE", args[0], strings.Join(args, ",")+plain.When(len(args) == 1, ",HOST"))}
+				return exit.With(exit.Usage, fmt.Errorf("%q: name all hosts with --hosts: --hosts %s, or --hosts FILE", args[0], strings.Join(args, ",")+plain.When(len(args) == 1, ",HOST")))
 			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := f.check()
 			if err != nil {
-				return exit.UsageError{Err: err}
+				return exit.With(exit.Usage, err)
 			}
 			c.command = append([]string{tool}, os.Args[min(1, len(os.Args)):]...)
 			return run(cmd.Context(), out, c)
@@ -61,7 +61,7 @@ func run(ctx context.Context, out output.Streams, c config) error {
 	}
 	id, err := c.identity(hello(fabric.Identity{}).Host)
 	if err != nil {
-		return exit.UsageError{Err: err}
+		return exit.With(exit.Usage, err)
 	}
 	secret := os.Getenv(secretVariable)
 	key := fabric.Key(id.Job, secret)
@@ -82,7 +82,7 @@ func run(ctx context.Context, out output.Streams, c config) error {
 	}
 	l, err := net.Listen("tcp", fmt.Sprintf(":%d", port))
 	if err != nil {
-		return exit.SetupError{Err: fmt.Errorf("%w: choose another port with --coordinator :PORT, at all hosts", err)}
+		return exit.With(exit.Setup, fmt.Errorf("%w: choose another port with --coordinator :PORT, at all hosts", err))
 	}
 	c.run.Ranks, c.run.Hosts, c.run.Key = id.Size, id.Hosts, key
 	mine := c.own(me, addresses())
@@ -126,10 +126,10 @@ func takePart(ctx context.Context, out output.Streams, c config, me fabric.Hello
 		}
 	})
 	if orphan, is := errors.AsType[*fabric.OrphanError](err); is {
-		return exit.PeerLostError{Err: orphan}
+		return exit.With(exit.PeerLost, orphan)
 	}
 	if err != nil {
-		return exit.SetupError{Err: err}
+		return exit.With(exit.Setup, err)
 	}
 	p.note(said)
 	return nil

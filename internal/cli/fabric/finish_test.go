@@ -2,7 +2,6 @@ package fabric
 
 import (
 	"bytes"
-	"errors"
 	"strings"
 	"testing"
 
@@ -31,7 +30,7 @@ func TestFinish(t *testing.T) {
 	}
 	var out bytes.Buffer
 	err = finish(t.Context(), output.Streams{Out: &out, Err: &out}, full, bad, nil)
-	if _, silent := errors.AsType[exit.SilentError](err); err == nil || silent || !strings.Contains(err.Error(), "no space left") || exit.Code(err) != exit.Failed {
+	if err == nil || !strings.Contains(err.Error(), "no space left") || exit.Code(err) != exit.Failed {
 		t.Errorf("a full disk: %v, exit status %d", err, exit.Code(err))
 	}
 	check := func(word stats.Word, cause stats.Cause) report.Check {

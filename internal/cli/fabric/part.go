@@ -46,7 +46,7 @@ func part(ctx context.Context, c config, h fabric.Hello, key []byte, places []st
 func work(ctx context.Context, c config) error {
 	cpu, err := c.deviceFlags.CPUChoice(1)
 	if err != nil {
-		return exit.UsageError{Err: err}
+		return exit.With(exit.Usage, err)
 	}
 	return fabric.Measure(ctx, fabric.MeasureConfig{
 		Open: func(name string, local netip.Addr) (verbs.Device, netip.Addr, error) {

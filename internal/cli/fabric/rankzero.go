@@ -65,7 +65,7 @@ func finish(ctx context.Context, out output.Streams, c config, d *report.Documen
 	case ctx.Err() != nil:
 		return errors.Join(context.Cause(ctx), err)
 	case failed != nil && len(d.Fabric.Rounds) == 0:
-		return exit.SetupError{Err: errors.Join(failed, err)}
+		return exit.With(exit.Setup, errors.Join(failed, err))
 	case failed != nil || err != nil:
 		return errors.Join(failed, err)
 	}
@@ -94,5 +94,5 @@ func verdict(d *report.Document) error {
 	if worst == 0 {
 		return nil
 	}
-	return exit.SilentError{Code: order[worst]}
+	return exit.Error{Code: order[worst]}
 }

@@ -67,10 +67,11 @@ const mostTold = 5
 func Verdict(checks []report.Check) error {
 	var errs []error
 	for _, word := range []stats.Word{stats.Fail, stats.CannotTell} {
-		told := func(what string) error { return exit.MissedError{What: "missed: " + what} }
+		code, verdict := exit.Missed, "missed: "
 		if word == stats.CannotTell {
-			told = func(what string) error { return exit.UndecidedError{What: "cannot tell: " + what} }
+			code, verdict = exit.Undecided, "cannot tell: "
 		}
+		told := func(what string) error { return exit.With(code, errors.New(verdict+what)) }
 		open := slices.DeleteFunc(slices.Clone(checks), func(c report.Check) bool { return c.Word != word })
 		for _, c := range open[:min(len(open), mostTold)] {
 			why := strings.TrimPrefix(c.Why(), string(word)+": ")

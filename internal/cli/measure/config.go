@@ -77,8 +77,7 @@ func (c Config) Deliver(out output.Streams, test func() (*report.Document, error
 		return err
 	}
 	doc, err := test()
-	var usage exit.UsageError
-	if doc == nil || errors.As(err, &usage) {
+	if doc == nil || exit.Has(err, exit.Usage) {
 		return err
 	}
 	if len(doc.Records) == 0 && (doc.Noncontig == nil || len(doc.Noncontig.Cells) == 0) { // nothing to print; a file is still written
@@ -87,7 +86,7 @@ func (c Config) Deliver(out output.Streams, test func() (*report.Document, error
 	var missed error
 	for _, e := range c.Gate.Expect {
 		if wrong := e.CheckDevice(doc.Client); err == nil && wrong != nil {
-			err = exit.UsageError{Err: wrong}
+			err = exit.With(exit.Usage, wrong)
 		}
 	}
 	if err == nil {

@@ -91,7 +91,7 @@ type Measurer struct {
 // connection are set-up errors.
 func Open(ctx context.Context, out output.Streams, c Config) (_ *Measurer, err error) {
 	if err := c.CPU.CheckPriority(); err != nil {
-		return nil, exit.SetupError{Err: err}
+		return nil, exit.With(exit.Setup, err)
 	}
 	m := &Measurer{config: c, out: out}
 	defer func() {
@@ -105,7 +105,7 @@ func Open(ctx context.Context, out output.Streams, c Config) (_ *Measurer, err e
 	if info := m.Device.Info(); info.Software {
 		for _, e := range c.Gate.Expect {
 			if err := e.CheckDevice(report.Environment{Device: info.Name, Software: true}); err != nil {
-				return nil, exit.UsageError{Err: err}
+				return nil, exit.With(exit.Usage, err)
 			}
 		}
 	}
@@ -115,7 +115,7 @@ func Open(ctx context.Context, out output.Streams, c Config) (_ *Measurer, err e
 	address := net.JoinHostPort(c.Peer.Host, strconv.Itoa(c.Peer.Port))
 	if c.Peer.Loopback {
 		if m.child, err = startChild(ctx, c); err != nil {
-			return nil, exit.SetupError{Err: err}
+			return nil, exit.With(exit.Setup, err)
 		}
 		address = m.child.address
 	}
@@ -128,7 +128,7 @@ func Open(ctx context.Context, out output.Streams, c Config) (_ *Measurer, err e
 		if errors.Is(err, syscall.ECONNREFUSED) && !c.Peer.Loopback {
 			err = fmt.Errorf("%w: no server there; type %s", err, c.Peer.Serve(c.Tool))
 		}
-		return nil, exit.SetupError{Err: err}
+		return nil, exit.With(exit.Setup, err)
 	}
 	if _, err := m.Device.Bind(m.Session.LocalAddr()); err != nil {
 		m.Session.Fail(err)
@@ -140,7 +140,7 @@ func Open(ctx context.Context, out output.Streams, c Config) (_ *Measurer, err e
 	}
 	if m.Port, err = endpoint.ChoosePort(m.Device.Device, c.Device.Port); err != nil {
 		m.Session.Fail(err)
-		return nil, exit.SetupError{Err: err}
+		return nil, exit.With(exit.Setup, err)
 	}
 	return m, nil
 }
@@ -150,8 +150,8 @@ func (c Config) checkLoopback(d *opendevice.Device) error {
 	if !c.Peer.Loopback || !d.Info().Software || c.Device.GID == nil || *c.Device.GID == 0 {
 		return nil
 	}
-	return exit.UsageError{Err: fmt.Errorf("--gid-index (-x) %d with --loopback: both ends would use one address, but only one can have UDP port 4791 there; "+
-		"leave -x out: each end then takes a loopback address of its own", *c.Device.GID)}
+	return exit.With(exit.Usage, fmt.Errorf("--gid-index (-x) %d with --loopback: both ends would use one address, but only one can have UDP port 4791 there; "+
+		"leave -x out: each end then takes a loopback address of its own", *c.Device.GID))
 }
 
 // Run measures one plan. The result is what was measured, also after an error.
@@ -174,11 +174,11 @@ func (m *Measurer) Run(ctx context.Context, spec plan.Spec, o bench.Options) (*b
 // Classify marks the errors of set-up verbs, and of tests that cannot be.
 func Classify(err error) error {
 	if wrong, is := errors.AsType[*plan.Error](err); is {
-		return exit.UsageError{Err: wrong}
+		return exit.With(exit.Usage, wrong)
 	}
 	var verb *verbs.Error
 	if errors.As(err, &verb) && verb.Verb != "measure" && !errors.Is(err, control.ErrPeerLost) {
-		return exit.SetupError{Err: err}
+		return exit.With(exit.Setup, err)
 	}
 	return err
 }

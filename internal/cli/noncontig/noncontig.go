@@ -70,7 +70,7 @@ func Measure(ctx context.Context, out output.Streams, c Config) (*report.Documen
 		}
 		if err := e.prepare(m); err != nil {
 			m.Session.Fail(errors.New("the grid was refused"))
-			return exit.UsageError{Err: err}
+			return exit.With(exit.Usage, err)
 		}
 		defer e.conclude()
 		return e.measure(ctx, m)

@@ -88,12 +88,12 @@ func Providers(c Config) ([]verbs.Provider, io.Closer, error) {
 	o := roce.Options{}
 	var err error
 	if o.Network, err = netem.Parse(c.Emulate); err != nil {
-		return nil, nil, exit.UsageError{Err: err}
+		return nil, nil, exit.With(exit.Usage, err)
 	}
 	var file *os.File
 	if c.Pcap != "" {
 		if file, err = os.Create(c.Pcap); err != nil {
-			return nil, nil, exit.SetupError{Err: fmt.Errorf("--pcap: %w", err)}
+			return nil, nil, exit.With(exit.Setup, fmt.Errorf("--pcap: %w", err))
 		}
 		o.Pcap, o.PcapBytes = file, pcapBytes
 	}
@@ -110,9 +110,9 @@ func Open(c Config) (_ *Device, err error) {
 	names := c.Names()
 	switch {
 	case len(names) > 1 && !c.Several:
-		return nil, exit.UsageError{Err: fmt.Errorf("--device (-d) %s: this command uses one device", c.Name)}
+		return nil, exit.With(exit.Usage, fmt.Errorf("--device (-d) %s: this command uses one device", c.Name))
 	case len(names) > 1 && c.Pcap != "":
-		return nil, exit.UsageError{Err: fmt.Errorf("--pcap: the packets of %d devices do not go into one file", len(names))}
+		return nil, exit.With(exit.Usage, fmt.Errorf("--pcap: the packets of %d devices do not go into one file", len(names)))
 	}
 	var first *Device
 	for _, name := range names {
@@ -142,7 +142,7 @@ func openOne(c Config) (*Device, error) {
 	var at place
 	var err error
 	if c.Name, at, err = cutPlace(named); err != nil {
-		return nil, exit.SetupError{Err: err}
+		return nil, exit.With(exit.Setup, err)
 	}
 	all, pcap, err := Providers(c)
 	if err != nil {
@@ -153,15 +153,15 @@ func openOne(c Config) (*Device, error) {
 		if pcap != nil {
 			err = errors.Join(err, pcap.Close())
 		}
-		return nil, exit.SetupError{Err: err}
+		return nil, exit.With(exit.Setup, err)
 	}
 	d := &Device{Device: chosen, Note: note, pcap: pcap, place: at}
 	_, can := chosen.(verbs.Rebinder)
 	switch {
 	case !d.Info().Software && (c.Emulate != "" || c.Pcap != ""):
-		err = exit.UsageError{Err: fmt.Errorf("--emulate and --pcap need the software device: -d roce0, not %s", d.Info().Name)}
+		err = exit.With(exit.Usage, fmt.Errorf("--emulate and --pcap need the software device: -d roce0, not %s", d.Info().Name))
 	case at.text != "" && !can:
-		err = exit.UsageError{Err: fmt.Errorf("--device (-d) %s: only roce0 takes an address or interface; for other devices choose a GID with -x", named)}
+		err = exit.With(exit.Usage, fmt.Errorf("--device (-d) %s: only roce0 takes an address or interface; for other devices choose a GID with -x", named))
 	case at.text != "":
 		_, err = d.bind(netip.Addr{})
 	}

@@ -61,7 +61,7 @@ func (p place) towards(local netip.Addr) (netip.Addr, error) {
 			return a, nil
 		}
 	}
-	return netip.Addr{}, exit.SetupError{Err: fmt.Errorf("roce0@%s has the address %s, but the ends are connected by %s: both must be IPv4, or both IPv6", p.text, p.among[0], local)}
+	return netip.Addr{}, exit.With(exit.Setup, fmt.Errorf("roce0@%s has the address %s, but the ends are connected by %s: both must be IPv4, or both IPv6", p.text, p.among[0], local))
 }
 
 // Bind makes an address the software devices' default GID: the one that was named with each (roce0@ADDRESS, roce0@INTERFACE), else the
@@ -86,7 +86,7 @@ func (d *Device) bind(local netip.Addr) (netip.Addr, error) {
 		return at, err
 	}
 	if err := b.Bind(at); err != nil {
-		return at, exit.SetupError{Err: err}
+		return at, exit.With(exit.Setup, err)
 	}
 	d.at = at
 	return at, nil

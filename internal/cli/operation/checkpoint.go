@@ -105,11 +105,11 @@ func left(m *measure.Measurer, spec plan.Spec, before *report.Document, doc meas
 	info := m.Device.Info()
 	switch {
 	case m.Session.Dialect() != control.Ours:
-		return nil, exit.UsageError{Err: errors.New("--resume: perftest cannot continue a test: leave --resume out, or run gobw at both ends")}
+		return nil, exit.With(exit.Usage, errors.New("--resume: perftest cannot continue a test: leave --resume out, or run gobw at both ends"))
 	case before.Client.Device != info.Name:
-		return nil, exit.UsageError{Err: fmt.Errorf("--resume: --device was %s, is %s", before.Client.Device, info.Name)}
+		return nil, exit.With(exit.Usage, fmt.Errorf("--resume: --device was %s, is %s", before.Client.Device, info.Name))
 	case before.Client.Host != doc.Client.Host:
-		return nil, exit.UsageError{Err: fmt.Errorf("--resume: the file is of host %s, this is host %s", before.Client.Host, doc.Client.Host)}
+		return nil, exit.With(exit.Usage, fmt.Errorf("--resume: the file is of host %s, this is host %s", before.Client.Host, doc.Client.Host))
 	}
 	settled, err := plan.Settle(spec, plan.Limits{Device: info, Port: m.Port, Dialled: true}, plan.Peer{}, plan.Policy{})
 	if err != nil {

@@ -33,14 +33,14 @@ func NewCommand(tool string, op plan.Operation, kind plan.Kind, out output.Strea
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := flags.config(tool, args)
 			if err != nil {
-				return exit.UsageError{Err: err}
+				return exit.With(exit.Usage, err)
 			}
 			if c.before, err = output.Previous(c.Output, report.Load); err != nil {
 				return err
 			}
 			if c.before != nil {
 				if err := checkBefore(c.before, cmd.Flags(), op, kind, c.Output.ToResume()); err != nil {
-					return exit.UsageError{Err: err}
+					return exit.With(exit.Usage, err)
 				}
 			}
 			return run(cmd.Context(), out, c)

@@ -114,10 +114,7 @@ func (c Config) CheckWritable() error {
 	for _, s := range c.Saves {
 		errs = append(errs, report.CheckWritable(s.Path))
 	}
-	if err := errors.Join(errs...); err != nil {
-		return exit.SetupError{Err: err}
-	}
-	return nil
+	return exit.With(exit.Setup, errors.Join(errs...))
 }
 
 // Deliver prints the result in the format of standard output, in none not at all, and saves it.

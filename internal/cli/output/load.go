@@ -29,7 +29,7 @@ func (l Lost) Undecided() []error {
 	var out []error
 	for _, e := range l {
 		if !e.Foreign {
-			out = append(out, exit.UndecidedError{What: fmt.Sprintf("cannot tell: %s cannot be read: mend or remove it", e.File)})
+			out = append(out, exit.With(exit.Undecided, fmt.Errorf("cannot tell: %s cannot be read: mend or remove it", e.File)))
 		}
 	}
 	return out
@@ -73,10 +73,10 @@ func Load(paths []string) ([]*report.Document, Lost, error) {
 	}
 	err := errors.Join(errs...)
 	if errors.Is(err, fs.ErrPermission) {
-		return nil, nil, exit.SetupError{Err: err}
+		return nil, nil, exit.With(exit.Setup, err)
 	}
 	if err != nil {
-		return nil, nil, exit.UsageError{Err: err}
+		return nil, nil, exit.With(exit.Usage, err)
 	}
 	return docs, lost, nil
 }

@@ -15,7 +15,7 @@ import (
 // WritePictures writes each picture into a file of its own in a directory, and names the files on standard error.
 func WritePictures(out Streams, directory string, pictures []render.Picture) error {
 	if err := os.MkdirAll(directory, 0o755); err != nil {
-		return exit.SetupError{Err: err}
+		return exit.With(exit.Setup, err)
 	}
 	for _, pic := range pictures {
 		path := filepath.Join(directory, pic.Name+".svg")

@@ -40,11 +40,11 @@ func Previous[T any](c Config, load func(path string) (*T, error)) (*T, error) {
 	before, err := load(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, exit.UsageError{Err: fmt.Errorf("--resume: there is no %s: leave --resume out to start", path)}
+		return nil, exit.With(exit.Usage, fmt.Errorf("--resume: there is no %s: leave --resume out to start", path))
 	case err != nil:
-		return nil, exit.UsageError{Err: fmt.Errorf("--resume: %w", err)}
+		return nil, exit.With(exit.Usage, fmt.Errorf("--resume: %w", err))
 	case before == nil:
-		return nil, exit.UsageError{Err: fmt.Errorf("--resume: %s holds another kind of result: name another file with --save", path)}
+		return nil, exit.With(exit.Usage, fmt.Errorf("--resume: %s holds another kind of result: name another file with --save", path))
 	}
 	return before, nil
 }

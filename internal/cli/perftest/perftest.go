@@ -419,7 +419,6 @@ func (r *testRun) status(err error) int {
 // explain writes an error: the line that scripts know from perftest where it has one, then ours.
 func (r *testRun) explain(err error) {
 	var completion *verbs.CompletionError
-	var setup exit.SetupError
 	var port *endpoint.PortError
 	var mismatch *perftest.MismatchError
 	switch {
@@ -439,9 +438,9 @@ func (r *testRun) explain(err error) {
 	case errors.As(err, &port):
 		state := port.State.String()
 		fmt.Fprintf(r.out.Err, " Port number %d state is %s\n Couldn't set the link layer\n Couldn't get context for the device\n", port.Number, state[:1]+strings.ToLower(state[1:]))
-	case errors.As(err, &setup) && r.text == nil && r.v.Device != "":
+	case exit.Has(err, exit.Setup) && r.text == nil && r.v.Device != "":
 		fmt.Fprintf(r.out.Err, "IB device %s not found\n Unable to find the Infiniband/RoCE device\n", r.v.Device)
-	case errors.As(err, &setup) && r.text == nil:
+	case exit.Has(err, exit.Setup) && r.text == nil:
 		fmt.Fprintf(r.out.Err, " Did not detect devices \n If device exists, check if driver is up\n Unable to find the Infiniband/RoCE device\n")
 	}
 	exit.Complain(r.out.Err, r.v.Tool.Name, err)

@@ -75,11 +75,11 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if f.show {
 				if len(args) != 1 {
-					return exit.UsageError{Err: fmt.Errorf("--print: want the name of a plan alone: %s qualify nic --print", tool)}
+					return exit.With(exit.Usage, fmt.Errorf("--print: want the name of a plan alone: %s qualify nic --print", tool))
 				}
 				text, err := qualify.ShippedPlan(args[0])
 				if err != nil {
-					return exit.UsageError{Err: err}
+					return exit.With(exit.Usage, err)
 				}
 				_, err = out.Out.Write(text)
 				return err

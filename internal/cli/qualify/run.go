@@ -82,7 +82,7 @@ func run(ctx context.Context, out output.Streams, c config) error {
 	if q.report.ExitCode == exit.Passed {
 		return nil
 	}
-	return exit.SilentError{Code: q.report.ExitCode}
+	return exit.Error{Code: q.report.ExitCode}
 }
 
 // check opens the device once before anything runs: a missing one is a set-up error, the line rate of one that has none
@@ -90,10 +90,7 @@ func run(ctx context.Context, out output.Streams, c config) error {
 func (q *qualification) check() error {
 	d, err := opendevice.Open(q.config.Device)
 	if err != nil {
-		if _, ok := errors.AsType[exit.UsageError](err); !ok {
-			err = exit.SetupError{Err: err}
-		}
-		return err
+		return exit.With(exit.Setup, err) // unless it has another code
 	}
 	info := d.Info()
 	q.device = info.Name
@@ -107,7 +104,7 @@ func (q *qualification) check() error {
 	if !info.Software {
 		port, err := endpoint.ChoosePort(d.Device, q.config.Device.Port)
 		if err != nil {
-			return errors.Join(exit.SetupError{Err: err}, d.Close())
+			return errors.Join(exit.With(exit.Setup, err), d.Close())
 		}
 		env.LinkBitsPerS = port.RateBitsPerS
 	}
@@ -115,7 +112,7 @@ func (q *qualification) check() error {
 	for _, t := range q.config.Tests {
 		for _, e := range t.Expect {
 			if wrong := e.CheckDevice(env); wrong != nil {
-				return errors.Join(exit.UsageError{Err: fmt.Errorf("%s: test %s: %w", q.config.Plan.File, t.Name, wrong)}, err,
+				return errors.Join(exit.With(exit.Usage, fmt.Errorf("%s: test %s: %w", q.config.Plan.File, t.Name, wrong)), err,
 					errors.New("give the rate with --line 25Gb/s, or leave out what refers to it with --leave-out line"))
 			}
 		}
@@ -203,7 +200,7 @@ func (q *qualification) checkResumed() error {
 	for i := range q.config.Tests {
 		if done := q.finished(&q.config.Tests[i]); done != nil {
 			if end, host := done.Document.Client, machine.Host().Host; end.Device != q.device || end.Host != host {
-				return exit.UsageError{Err: fmt.Errorf("--resume: the tests ran with --device %s on host %s, now it is %s on %s: go on there, or leave --resume out", end.Device, end.Host, q.device, host)}
+				return exit.With(exit.Usage, fmt.Errorf("--resume: the tests ran with --device %s on host %s, now it is %s on %s: go on there, or leave --resume out", end.Device, end.Host, q.device, host))
 			}
 		}
 	}

@@ -115,7 +115,7 @@ func (c *config) run(ctx context.Context, out output.Streams) (*report.Document,
 func (c *config) size(ctx context.Context, dev verbs.Device, size int) (_ []report.Record, err error) {
 	pd, err := dev.AllocPD()
 	if err != nil {
-		return nil, exit.SetupError{Err: err}
+		return nil, exit.With(exit.Setup, err)
 	}
 	defer func() { err = errors.Join(err, pd.Close()) }()
 	access := verbs.AccessLocalWrite | verbs.AccessRemoteWrite | verbs.AccessRemoteRead
@@ -125,7 +125,7 @@ func (c *config) size(ctx context.Context, dev verbs.Device, size int) (_ []repo
 	buffers := make([]*verbs.Buffer, c.Threads)
 	for i := range buffers { // all of it is there before the first is timed
 		if buffers[i], err = verbs.Alloc(size, verbs.MemoryOptions{HugePages: c.HugePages, Touch: true}); err != nil {
-			return nil, exit.SetupError{Err: err}
+			return nil, exit.With(exit.Setup, err)
 		}
 		defer func() { err = errors.Join(err, buffers[i].Close()) }()
 	}
@@ -165,10 +165,10 @@ func (c *config) times(ctx context.Context, pd verbs.ProtectionDomain, b []byte,
 		mr, err := pd.RegisterMemory(b, access)
 		between := time.Now()
 		if err != nil {
-			return nil, nil, exit.SetupError{Err: err}
+			return nil, nil, exit.With(exit.Setup, err)
 		}
 		if err := mr.Close(); err != nil {
-			return nil, nil, exit.SetupError{Err: err}
+			return nil, nil, exit.With(exit.Setup, err)
 		}
 		made, undone = append(made, int64(between.Sub(from))), append(undone, int64(time.Since(between)))
 	}

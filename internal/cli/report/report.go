@@ -75,7 +75,7 @@ func run(out output.Streams, c config) error {
 		}
 		if saved, err := report.LoadAs[compare.Comparison](c.Files[0], compare.Schema); err == nil && saved != nil {
 			if err := c.Output.Refuse(render.ComparisonFormats()); err != nil {
-				return exit.UsageError{Err: err}
+				return exit.With(exit.Usage, err)
 			}
 			return c.Output.Deliver(out, func(w io.Writer, format string) error { return render.Comparison(w, format, saved) })
 		}
@@ -88,7 +88,7 @@ func run(out output.Streams, c config) error {
 	if c.Pictures != "" {
 		pictures := render.Pictures(docs)
 		if len(pictures) == 0 {
-			return exit.UsageError{Err: errors.New("these results give no picture: a curve needs two sizes or more, a histogram needs a .json file of --save")}
+			return exit.With(exit.Usage, errors.New("these results give no picture: a curve needs two sizes or more, a histogram needs a .json file of --save"))
 		}
 		if err := output.WritePictures(out, c.Pictures, pictures); err != nil {
 			return err

@@ -72,7 +72,7 @@ func (m *meter) close() error {
 // measure runs a point's test.
 func (m *meter) measure(ctx context.Context, p engine.Point) (f engine.Figures, err error) {
 	if err := m.open(ctx); err != nil {
-		return f, exit.PeerLostError{Err: fmt.Errorf("after a failed test the other end does not answer: %w", err)}
+		return f, exit.With(exit.PeerLost, fmt.Errorf("after a failed test the other end does not answer: %w", err))
 	}
 	limited, cancel := context.WithTimeoutCause(ctx, m.config.limit(), fmt.Errorf("the test did not end within %v", m.config.limit()))
 	defer cancel()

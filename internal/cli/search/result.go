@@ -143,7 +143,7 @@ func (r *Result) Write(w io.Writer, format string) error {
 	case "svg":
 		return plot.WriteSVG(w, r.picture())
 	}
-	return exit.UsageError{Err: fmt.Errorf("a search has the formats %s, not %s", strings.Join(formats(), ", "), format)}
+	return exit.With(exit.Usage, fmt.Errorf("a search has the formats %s, not %s", strings.Join(formats(), ", "), format))
 }
 
 // suites are the findings as failed tests.

@@ -50,7 +50,7 @@ func run(ctx context.Context, out output.Streams, c config) error {
 	}
 	space := m.space()
 	if before != nil && c.Seed != 0 && c.Seed != before.Seed {
-		return errors.Join(exit.UsageError{Err: fmt.Errorf("--seed %d: --resume goes on with --seed %d: leave it out", c.Seed, before.Seed)}, m.close())
+		return errors.Join(exit.With(exit.Usage, fmt.Errorf("--seed %d: --resume goes on with --seed %d: leave it out", c.Seed, before.Seed)), m.close())
 	}
 	c.Seed = cmp.Or(c.Seed, rand.Uint64()>>1)
 	r := &Result{
@@ -61,7 +61,7 @@ func run(ctx context.Context, out output.Streams, c config) error {
 	earlier := 0.0
 	if before != nil {
 		if !reflect.DeepEqual(before.Dimensions, r.Dimensions) || before.Device != r.Device || before.Test != r.Test || before.By != r.By {
-			return errors.Join(exit.UsageError{Err: fmt.Errorf("--resume: the file is of another search, on %s: %s", before.Device, plain.JoinWords(before.Command))}, m.close())
+			return errors.Join(exit.With(exit.Usage, fmt.Errorf("--resume: the file is of another search, on %s: %s", before.Device, plain.JoinWords(before.Command))), m.close())
 		}
 		if c.Points > 0 { // as --time, of this run
 			s.Most += len(before.Steps)
@@ -111,14 +111,14 @@ func (c *config) ask(ctx context.Context, s *engine.Search) error {
 	if s.Answer.Begun {
 		return nil
 	}
-	return exit.UndecidedError{What: short}
+	return exit.With(exit.Undecided, errors.New(short))
 }
 
 // deliver prints and saves. An unfinished result goes beside the file of a finished one.
 func (c *config) deliver(out output.Streams, r *Result, failed error) error {
 	err := errors.Join(failed, c.Output.DeliverPart(out, r.Complete, c.Args, r.Write), c.savePrograms(out, r))
 	if err == nil && c.FailOnFinding && len(r.Findings) > 0 {
-		return exit.SilentError{Code: exit.Missed}
+		return exit.Error{Code: exit.Missed}
 	}
 	return err
 }

@@ -260,7 +260,7 @@ func (c *config) tests(l plan.Limits) (*tests, error) {
 	}
 	settled, err := plan.Settle(t.base, l, plan.Peer{}, plan.Policy{})
 	if wrong.Note(err); len(wrong) > 0 {
-		return nil, exit.UsageError{Err: errors.Join(wrong...)}
+		return nil, exit.With(exit.Usage, errors.Join(wrong...))
 	}
 	from := settled.Spec()
 	if len(t.base.Sizes) == 0 {
@@ -287,7 +287,7 @@ func (c *config) tests(l plan.Limits) (*tests, error) {
 		if len(c.Only) > 0 {
 			why = fmt.Errorf("nothing to try: on %s there is only one value of %s for this test", l.Device.Name, strings.Join(c.Only, ", "))
 		}
-		return nil, exit.UsageError{Err: why}
+		return nil, exit.With(exit.Usage, why)
 	}
 	return t, nil
 }

@@ -75,7 +75,7 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 			out := output.Streams{Out: out.Out, Err: w}
 			c, err := flags.validated(tool, out)
 			if err != nil {
-				return exit.UsageError{Err: err}
+				return exit.With(exit.Usage, err)
 			}
 			return run(cmd.Context(), out, &c)
 		},
@@ -186,7 +186,7 @@ func listenAddress(s string, port int) string {
 // run serves until a signal, or one client with --once.
 func run(ctx context.Context, out output.Streams, c *config) error {
 	if err := c.CPU.CheckPriority(); err != nil {
-		return exit.SetupError{Err: err}
+		return exit.With(exit.Setup, err)
 	}
 	note, err := c.probe(c.Perftest)
 	if err != nil {
@@ -199,7 +199,7 @@ func run(ctx context.Context, out output.Streams, c *config) error {
 	}
 	l, err := connect.Listen(c.Listen)
 	if err != nil {
-		return exit.SetupError{Err: measure.PortTaken(err)}
+		return exit.With(exit.Setup, measure.PortTaken(err))
 	}
 	defer func() { _ = l.Close() }()
 	if err := c.announce(out, l.Addr(), note); err != nil {

@@ -70,7 +70,7 @@ func runTestProcess(ctx context.Context) error {
 	inherited := os.NewFile(3, "client")
 	conn, err := net.FileConn(inherited)
 	if err != nil {
-		return exit.UsageError{Err: fmt.Errorf("this is a part of 'serve', which starts it: %w", err)}
+		return exit.With(exit.Usage, fmt.Errorf("this is a part of 'serve', which starts it: %w", err))
 	}
 	_ = inherited.Close()
 	out := &events{w: os.Stdout}

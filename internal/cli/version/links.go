@@ -16,7 +16,7 @@ import (
 func installLinks(out output.Streams, dir string) error {
 	self, err := os.Executable()
 	if err != nil {
-		return exit.SetupError{Err: fmt.Errorf("find this program: %w", err)}
+		return exit.With(exit.Setup, fmt.Errorf("find this program: %w", err))
 	}
 	return link(out, self, dir)
 }
@@ -25,7 +25,7 @@ func installLinks(out output.Streams, dir string) error {
 func link(out output.Streams, self, dir string) error {
 	_, before := os.Stat(dir)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return exit.SetupError{Err: err}
+		return exit.With(exit.Setup, err)
 	}
 	if before != nil {
 		fmt.Fprintf(out.Err, "made the directory %s\n", dir)
@@ -51,10 +51,7 @@ func link(out output.Streams, self, dir string) error {
 			return err
 		}
 	}
-	if err := errors.Join(errs...); err != nil {
-		return exit.SetupError{Err: err}
-	}
-	return nil
+	return exit.With(exit.Setup, errors.Join(errs...))
 }
 
 // isOurs tells whether a link leads to one of our programs: then it may be renewed.

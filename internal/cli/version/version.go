@@ -35,7 +35,7 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 				return json.NewEncoder(out.Out).Encode(describe(tool, info))
 			case "text":
 			default:
-				return exit.UsageError{Err: fmt.Errorf("--format %q: want text or json", format)}
+				return exit.With(exit.Usage, fmt.Errorf("--format %q: want text or json", format))
 			}
 			_, err := fmt.Fprintf(out.Out, "%s %s (%s, %s/%s)\n%s\n", tool, machine.Version(), runtime.Version(), runtime.GOOS, runtime.GOARCH, revisionText(info))
 			return err
