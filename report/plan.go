@@ -63,7 +63,7 @@ type Plan struct {
 	Cache        string `json:"cache,omitempty" words:"%s cache"`
 	MaxSGE       int    `json:"max_sge,omitempty" words:"lists of %s entries,title"`
 	MaxSGERead   int    `json:"max_sge_read,omitempty" words:"READ lists of %s entries,title"`
-	ListBytes    string `json:"list_bytes,omitempty" words:"lists cut at %s,title"`
+	ListBytes    string `json:"list_bytes,omitempty" words:"bytes per work request: %s,title"`
 	SegmentBytes int    `json:"segment_bytes,omitempty" words:"segments of %s B"` // pack-pipelined's
 	Kernel       string `json:"kernel,omitempty" words:"packed by %s,title"`
 }

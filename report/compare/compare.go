@@ -190,13 +190,19 @@ func (c *Comparison) match(before, after *series.Collection, o Options) {
 		if a == nil {
 			c.OnlyOld = append(c.OnlyOld, b.String())
 			// how the other side measured the same row: of its series without a partner
-			if differ := nearest(b, after, func(a *series.Series) bool { return a.Row == b.Row && before.Find(a.Key) == nil }); differ != nil {
+			if _, differ := nearest(b, after, func(a *series.Series) bool { return a.Row == b.Row && before.Find(a.Key) == nil }); differ != nil {
 				c.Otherwise[b.String()] = strings.Join(differ, "; ") + ": measure both with the same"
 			}
 			continue
 		}
-		group := b.Group + plain.When(b.By != a.By, ", %s %s → %s", o.By, cmp.Or(b.By, "none"), cmp.Or(a.By, "none"))
-		c.Points = append(c.Points, NewPoint(group, b.Row, b.Of, sideOf("old", b), sideOf("new", a), stats.Unpaired, o.Confidence))
+		group, row := b.Group, b.Row
+		switch {
+		case b.Row != a.Row: // by size
+			row += " → " + a.Row
+		case b.By != a.By:
+			group += fmt.Sprintf(", %s %s → %s", o.By, cmp.Or(b.By, "none"), cmp.Or(a.By, "none"))
+		}
+		c.Points = append(c.Points, NewPoint(group, row, b.Of, sideOf("old", b), sideOf("new", a), stats.Unpaired, o.Confidence))
 	}
 	for _, a := range after.Series {
 		if before.Find(a.Key) == nil {
@@ -206,16 +212,16 @@ func (c *Comparison) match(before, after *series.Collection, o Options) {
 	c.Judge(o.Accept)
 }
 
-// nearest are the fields in which a series differs from that of the others that differs in the fewest; nil: none of them has its figure.
-func nearest(s *series.Series, others *series.Collection, among func(*series.Series) bool) (differ []string) {
+// nearest is the one of other series that differs in the fewest fields, and these; nil: none of them has the figure.
+func nearest(s *series.Series, others *series.Collection, among func(*series.Series) bool) (near *series.Series, differ []string) {
 	for _, o := range others.Series {
 		if o.Figure == s.Figure && among(o) {
-			if d := s.Differences(o.Key); differ == nil || len(d) < len(differ) {
-				differ = d
+			if d := s.Differences(o.Key); near == nil || len(d) < len(differ) {
+				near, differ = o, d
 			}
 		}
 	}
-	return differ
+	return near, differ
 }
 
 // Side is one side of a point, and how it was measured.
@@ -224,11 +230,12 @@ type Side struct {
 	Values     []float64 // in the figure's base unit
 	Disturbed  int       // how many of them were
 	Incomplete string    // what was interrupted; empty: nothing
+	Lacks      string    // why a run is without the figure; empty: all have it
 }
 
 // sideOf is a series as a side.
 func sideOf(name string, s *series.Series) Side {
-	return Side{name, "runs", s.Values, s.Disturbed, plain.When(s.Incomplete, "the %s side", name)}
+	return Side{name, "runs", s.Values, s.Disturbed, plain.When(s.Incomplete, "the %s side", name), s.Lacks}
 }
 
 // NewPoint is what became of a figure between two sides; effect tells how they differ.
@@ -269,6 +276,11 @@ func (p *Point) trusted(accept stats.Accepted) stats.Verdict {
 			return stats.Unknown(stats.Incomplete, "--resume, or leave it out", "%s was interrupted", s.Incomplete)
 		}
 	}
+	if p.Cause == stats.TooFew {
+		if why := cmp.Or(p.sides[0].Lacks, p.sides[1].Lacks); why != "" { // more runs as short as these do not help
+			return stats.Unknown(stats.TooFew, "", "not every run has %s: %s", p.Figure, why)
+		}
+	}
 	if p.Word == stats.CannotTell && p.Cause != stats.Unclear {
 		return p.Verdict
 	}
@@ -291,19 +303,34 @@ func figuresOf(c *series.Collection) string {
 	return cmp.Or(strings.Join(names, ", "), "none")
 }
 
+// NotAloneError is that points differ in other fields than the one by which is compared.
+type NotAloneError struct {
+	By, Old, New string
+	Differences  []string
+}
+
+func (e *NotAloneError) Error() string {
+	const size = "cq_mod: " // its default depends on the size
+	remedy := "Measure all with the same options"
+	if len(e.Differences) == 1 && strings.HasPrefix(e.Differences[0], size) {
+		remedy += ", for example -Q 100"
+	}
+	return fmt.Sprintf("%s %s cannot be compared with %s: %s. %s", e.By, e.New, e.Old, strings.Join(e.Differences, "; "), remedy)
+}
+
 // noCommonPoint says in which fields the first old series differs from the nearest of the new.
 func noCommonPoint(before, after *series.Collection, by string) error {
 	for _, b := range before.Series {
-		differ := nearest(b, after, func(*series.Series) bool { return true })
-		if differ == nil {
+		near, differ := nearest(b, after, func(*series.Series) bool { return true })
+		if near == nil {
 			continue
 		}
 		if by != "" {
-			return fmt.Errorf("no points differ in %s alone: the nearest also differ in %s. Measure with the same options", by, strings.Join(differ, "; "))
+			return &NotAloneError{by, cmp.Or(b.By, "none"), cmp.Or(near.By, "none"), differ}
 		}
 		name, _, _ := strings.Cut(differ[0], ":")
 		return fmt.Errorf("OLD and NEW have no common point. The nearest points differ in %s. Measure with the same options%s", strings.Join(differ, "; "),
-			plain.When(len(differ) == 1, ", or compare with --by %s", name))
+			plain.When(len(differ) == 1, ", or type 'compare OLD,NEW --by %s'", name))
 	}
 	return fmt.Errorf("OLD and NEW have no common figure (OLD: %s; NEW: %s): measure the same test for both", figuresOf(before), figuresOf(after))
 }

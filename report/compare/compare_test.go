@@ -240,7 +240,7 @@ func TestCompareByAField(t *testing.T) {
 	if err != nil || len(sides) != 2 || sides[0][0].Records[0].QPs != 1 || len(sides[1][0].Records) != len(four.Records) {
 		t.Errorf("got %v, %v", sides, err)
 	}
-	if _, err := Split([]*report.Document{old}, "qps"); err == nil || err.Error() != "--by qps: all records have qps 1" {
+	if _, err := Split([]*report.Document{old}, "qps"); err == nil || !strings.HasPrefix(err.Error(), "--by qps: all records have qps 1; add a result with another value") {
 		t.Error("one value compares with nothing")
 	}
 	if _, err := Documents([]*report.Document{old}, []*report.Document{old}, Options{By: "qp"}); err == nil || !strings.Contains(err.Error(), `"qps"`) {
@@ -352,5 +352,24 @@ func TestOtherwise(t *testing.T) {
 	c, err = Documents([]*report.Document{old}, []*report.Document{now}, Options{})
 	if err != nil || !strings.HasPrefix(c.Otherwise[c.OnlyOld[0]], "qps: 1 before, 7 now") {
 		t.Errorf("%v, %q", err, c.Otherwise)
+	}
+}
+
+// TestCompareShortRuns: where some runs are too short for a figure, more runs of this length are no remedy.
+func TestCompareShortRuns(t *testing.T) {
+	d := &report.Document{Complete: true}
+	for run := range 4 {
+		l := &report.Latency{P50Ns: 2000, P99Ns: new(3000.0), Samples: 1200}
+		if run == 3 {
+			l = &report.Latency{P50Ns: 2000, Samples: 300}
+		}
+		d.Records = append(d.Records, report.Record{Plan: report.Plan{Operation: "send", Kind: "latency"}, Run: run + 1, Latency: l})
+	}
+	c, err := Documents([]*report.Document{d}, []*report.Document{d}, Options{Figures: []string{"p99"}, Unlike: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := c.Points[0].InWords(); got != "cannot tell: too-few: not every run has p99: 300 samples, 1000 needed (raise -n or -D)" {
+		t.Error(got)
 	}
 }

@@ -60,7 +60,7 @@ func Split(docs []*report.Document, by string) (sides [][]*report.Document, err 
 	case 0:
 		return nil, fmt.Errorf("--by %s: no record here has it", by)
 	case 1:
-		return nil, fmt.Errorf("--by %s: all records have %s %s", by, by, cmp.Or(values[0], "none"))
+		return nil, fmt.Errorf("--by %s: all records have %s %s; add a result with another value: compare FILE,OTHER --by %s", by, by, cmp.Or(values[0], "none"), by)
 	}
 	return plain.Each(values, func(value string) []*report.Document { return of[value] }), nil
 }

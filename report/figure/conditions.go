@@ -101,10 +101,10 @@ func (c Conditions) Warnings() []string {
 	}
 	watched, waited, steal := c.Wall.Seconds(), c.Waited.Seconds(), c.Steal.Seconds()
 	disturbed := waited > waitedRelative*watched && c.Waited >= waitedLeast
-	needed, what := shortSeconds, "a test needs"
+	needed, why := shortSeconds, fmt.Sprintf("%s ms; a test needs %s ms", plain.Number(c.Seconds*1e3), plain.Number(shortSeconds*1e3))
 	if c.InFlight > 0 && c.Messages > 0 {
 		if windows := c.Seconds / float64(c.Messages) * float64(shortInFlights*c.InFlight); windows > needed {
-			needed, what = windows, fmt.Sprintf("%d messages (%d x tx depth) need", shortInFlights*c.InFlight, shortInFlights)
+			needed, why = windows, fmt.Sprintf("%s; a test needs %d (%d x messages in flight)", plain.Plural(int(c.Messages), "message"), shortInFlights*c.InFlight, shortInFlights)
 		}
 	}
 	if c.Seconds > 0 && c.Seconds < needed {
@@ -112,7 +112,7 @@ func (c Conditions) Warnings() []string {
 		if c.Count > 0 { // -n and -D exclude each other; a multiple of the count is one of --post-list, too
 			length = fmt.Sprintf("-n %d", c.Count*uint64(math.Ceil(2*needed/c.Seconds)))
 		}
-		add(Short, "measured for %s ms, but %s %s ms; try %s", plain.Number(c.Seconds*1e3), what, plain.Number(needed*1e3), length)
+		add(Short, "%s; try %s", why, length)
 	}
 	if len(c.RunValues) > 1 {
 		s := stats.Summarize(c.RunValues, stats.DefaultConfidence)
@@ -136,8 +136,8 @@ func (c Conditions) Warnings() []string {
 			add(Others, "the hypervisor took %.1f %% of the measuring CPU's time, %.0f ms", 100*steal/watched, steal*1e3)
 		}
 		if disturbed {
-			length := " -D 500ms" + plain.When(c.Count > 0, " in place of -n") + " --runs 21"
-			remedy := plain.When(c.Realtime || c.Seconds > RealtimeSeconds, "%s", length) + plain.When(!c.Realtime, " "+plain.Realtime)
+			shorter := c.Realtime || c.Seconds > RealtimeSeconds
+			remedy := plain.When(shorter, " -D 500ms --runs 21") + plain.When(!c.Realtime, " "+plain.Realtime) + plain.When(shorter && c.Count > 0, ", without -n")
 			add(Others, "other programs took %.0f %% of the measuring CPU; try%s", 100*waited/watched, remedy)
 		}
 	}

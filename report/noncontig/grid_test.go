@@ -195,7 +195,7 @@ func TestNoncontigNoDifference(t *testing.T) {
 		return n
 	}
 	for spread, want := range map[float64]string{
-		0.005: "gather (G-WR), 4 KiB messages, stride 2x: no crossover seen; gather-write and pack are the same at 64 B, 128 B", 0.3: "cannot tell: 2 of 2 rows; try --runs 26 (enough for about half of them)",
+		0.005: "gather (G-WR), 4 KiB messages, stride 2x: no crossover seen; gather-write and pack are the same at 64 B, 128 B", 0.3: "cannot tell: 2 of 2 rows; try --runs 26 (about half of these rows then have a verdict)",
 	} {
 		n := grid(spread)
 		for _, c := range n.Cells {
@@ -214,7 +214,7 @@ func TestNoncontigOneSide(t *testing.T) {
 	n := knownCosts(0.01, 6)
 	n.Points = slices.DeleteFunc(n.Points, func(p noncontig.Point) bool { return p.Strategy != "pack" })
 	n.Analyze()
-	if want := "no verdict: it takes both gather-write and pack"; len(n.Summary) != 1 || n.Summary[0] != want {
+	if want := "no verdict: it needs both gather-write and pack in --only"; len(n.Summary) != 1 || n.Summary[0] != want {
 		t.Errorf("%q, want %q", n.Summary, want)
 	}
 }
@@ -224,7 +224,7 @@ func TestNoncontigFewRounds(t *testing.T) {
 	for _, rounds := range []int{1, 4} {
 		n := knownCosts(0.01, rounds)
 		n.Analyze()
-		want := "cannot tell: 14 of 14 rows; try --runs 20 (enough for about half of them)"
+		want := "cannot tell: 14 of 14 rows; try --runs 20 (about half of these rows then have a verdict)"
 		if n.Summary[0] != want {
 			t.Errorf("%d rounds: %q, want %q", rounds, n.Summary[0], want)
 		}

@@ -38,11 +38,11 @@ func (n *Grid) summary() []string {
 	if len(settle) > 0 { // "--runs 420" behind "--runs 8"
 		slices.SortFunc(settle, func(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), strings.Compare(a, b)) })
 		middle := settle[len(settle)/2]
-		out = append(out, fmt.Sprintf("cannot tell: %d of %s", len(settle), plain.Plural(rows, "row"))+plain.When(middle != "", "; try %s", middle)+plain.When(len(settle) > 1 && strings.HasPrefix(middle, "--"), " (enough for about half of them)"))
+		out = append(out, fmt.Sprintf("cannot tell: %d of %s", len(settle), plain.Plural(rows, "row"))+plain.When(middle != "", "; try %s", middle)+plain.When(len(settle) > 1 && strings.HasPrefix(middle, "--"), " (about half of these rows then have a verdict)"))
 	}
 	if rows == 0 && len(n.Cells) > 0 {
 		device, cpu := Sides(n.Cells[0].Shape)
-		out = append(out, fmt.Sprintf("no verdict: it takes both %s and %s", device, cpu))
+		out = append(out, fmt.Sprintf("no verdict: it needs both %s and %s in --only", device, cpu))
 	}
 	if text := n.disturbed(); text != "" {
 		out = append(out, text)

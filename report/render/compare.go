@@ -22,7 +22,7 @@ func comparisonTables(c *compare.Comparison) []table {
 		if p.Pairs {
 			changed = "change in pairs" // the middle of the pairs' ratios, which the medians do not give
 		}
-		out, t = titled(out, title, "point", "old", "new", changed, "≥ "+stats.Percent(c.Confidence)+" interval", "p", "runs", "verdict")
+		out, t = titled(out, title, "point", "old", "new", changed, stats.Percent(c.Confidence)+" interval", "p", "runs", "verdict")
 		between := "-"
 		if in := p.Interval; in != nil {
 			between = percent(in.Low) + "…" + percent(in.High)
@@ -94,7 +94,7 @@ func comparisonClosing(c *compare.Comparison) []string {
 			line := fmt.Sprintf("%s: %s", cause, worst.Reason)
 			if len(points) > 1 {
 				alike := !slices.ContainsFunc(open, func(p compare.Point) bool { return p.Reason != worst.Reason })
-				line = fmt.Sprintf("%s: %d of %d points%s: %s", cause, len(open), len(points), plain.When(!alike, ", the worst %s, %s", worst.Row, worst.Figure), worst.Reason)
+				line = fmt.Sprintf("%s: %d of %d points%s: %s", cause, len(open), len(points), plain.When(!alike, ". Worst point: '%s' (%s)", worst.Row, worst.Figure), worst.Reason)
 			}
 			most := slices.MaxFunc(open, func(a, b compare.Point) int { // "--runs 420" before "--runs 8"
 				return cmp.Or(cmp.Compare(len(a.Settle), len(b.Settle)), strings.Compare(a.Settle, b.Settle))

@@ -225,7 +225,7 @@ const mostNeeded = 1000
 func Needed(what string, n, least int, half, distance float64) string {
 	need := math.Ceil(float64(n) * (half / distance) * (half / distance))
 	if !(need <= mostNeeded) {
-		return fmt.Sprintf("a quieter machine (%d %s are not enough)", mostNeeded, what)
+		return fmt.Sprintf("a quieter machine (more than %d %s would be needed)", mostNeeded, what)
 	}
 	return fmt.Sprintf("--%s %d", what, max(n+1, least, int(need)))
 }

@@ -52,16 +52,17 @@ const defaultSince = 7 * 24 * time.Hour
 func NewCommand(tool string, out output.Streams) *cobra.Command {
 	f := &flags{}
 	cmd := &cobra.Command{
-		Use:   "compare OLD NEW | compare FILE --by SETTING | compare DIR",
+		Use:   "compare OLD NEW | compare FILE,... --by SETTING | compare DIR",
 		Short: "Compare two results, or find changes in many results",
 		Long: "Compare two results. The verdict of each figure is better, worse, same, or\n" +
 			"cannot tell. 'same': the whole interval of the change is within 5 %.\n\n" +
 			"OLD and NEW are .json files, or directories, or several: a.json,b.json. Each\n" +
-			"side needs four runs; --runs 10 is better. With one file, --by qps compares each\n" +
+			"side needs four runs; --runs 10 is better. With one side, --by SETTING compares each\n" +
 			"value of this setting with the first. With a directory, find changes over time;\n" +
-			"only these have html and svg. 'gobw report OLD NEW --save x.html' draws both.",
+			"the result can then be html or svg. For a chart of two results:\n" +
+			"'gobw report OLD NEW --save x.html'.",
 		Example: "  " + tool + " compare old.json new.json --expect 'worse<5%'\n" +
-			"  " + tool + " compare sweep.json --by qps\n" +
+			"  " + tool + " compare q1.json,q4.json --by qps\n" +
 			"  " + tool + " compare nightly/ --since 7d --expect 'worse<5%'\n" +
 			"  " + tool + " compare nightly/ --save trend.html",
 		Args: cobra.ArbitraryArgs,
@@ -164,10 +165,20 @@ func run(out output.Streams, c config) error {
 	return errors.Join(append(lost.Undecided(), gate.Verdict(checks))...)
 }
 
-// against compares each of some sides with the old one.
+// against compares each of some sides with the old one. Those that differ in more than the field by which is compared are named; an
+// expectation covers all of them.
 func against(c config, old []*report.Document, sides [][]*report.Document) (out []*compare.Comparison, write func(w io.Writer, format string) error, err error) {
+	var apart []*compare.NotAloneError
 	for _, side := range sides {
 		one, err := compare.Documents(old, side, c.Options)
+		if e, is := errors.AsType[*compare.NotAloneError](err); is && len(c.Gate.Expect) == 0 {
+			if last := len(apart) - 1; last >= 0 && slices.Equal(apart[last].Differences, e.Differences) {
+				apart[last].New += ", " + e.New
+			} else {
+				apart = append(apart, e)
+			}
+			continue
+		}
 		if err != nil {
 			return nil, nil, err
 		}
@@ -175,6 +186,12 @@ func against(c config, old []*report.Document, sides [][]*report.Document) (out 
 			return nil, nil, fmt.Errorf("nothing to compare: %s", strings.Join(one.LeftOut, "; "))
 		}
 		out = append(out, one)
+	}
+	if len(out) == 0 {
+		return nil, nil, apart[0]
+	}
+	for _, e := range apart {
+		out[len(out)-1].LeftOut = append(out[len(out)-1].LeftOut, e.Error())
 	}
 	return out, func(w io.Writer, format string) error {
 		for _, one := range out {

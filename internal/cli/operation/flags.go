@@ -110,7 +110,7 @@ func (f *flags) bind(fs *pflag.FlagSet, op plan.Operation, kind plan.Kind) {
 	f.bindFields()
 	cmdline.Parsed(fs, wrong, &p.PostAPI, "post-api", "", "auto", "post sends with `API`: post_send, wr (ibv_wr_*), auto (as perftest does)", cmdline.Text[verbs.PostAPI])
 	if !bandwidth {
-		fs.StringVar((*string)(&p.Timestamps), "timestamps", "host", "use `CLOCK` for the samples: host; device: the NIC's")
+		fs.StringVar((*string)(&p.Timestamps), "timestamps", "host", "use `CLOCK` for the samples: host, or device (the clock of the NIC)")
 	}
 	cmdline.Group(fs, "Queues")
 

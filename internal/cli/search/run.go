@@ -96,15 +96,13 @@ func run(ctx context.Context, out output.Streams, c config) error {
 // ask runs the search. That the time or the points are used up is the end of a search that has begun to draw points.
 func (c *config) ask(ctx context.Context, s *engine.Search) error {
 	err := s.Run(ctx, map[string]func(*engine.Search){best: engine.Best, dips: engine.Dips, anomalies: engine.Anomalies}[c.Question])
-	more := func(format string, value any) string { // of a saved search the next line tells how to go on
-		return plain.When(c.Output.Document() == "", "; try "+format, value)
-	}
+	unsaved := c.Output.Document() == "" // of a saved search the next line tells how to go on
 	short := ""
 	switch {
 	case errors.Is(err, errTimeUp):
-		short = fmt.Sprintf("--time %v was too short: stopped after %d tests%s", c.Limit, len(s.Steps()), more("--time %v", 4*c.Limit))
+		short = fmt.Sprintf("--time %v was too short: stopped after %s%s", c.Limit, plain.Plural(len(s.Steps()), "test"), plain.When(unsaved, "; leave --time out"))
 	case errors.Is(err, engine.ErrPoints):
-		short = fmt.Sprintf("--points %d were too few%s", c.Points, more("--points %d", 4*c.Points))
+		short = fmt.Sprintf("--points %d were too few%s", c.Points, plain.When(unsaved, "; leave --points out"))
 	default:
 		return err
 	}

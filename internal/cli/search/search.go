@@ -72,7 +72,7 @@ func NewCommand(tool string, kind plan.Kind, out output.Streams) *cobra.Command 
 		Use:   "search",
 		Short: "Find the best settings, or slow sizes" + plain.When(kind == plan.Bandwidth, ", or slow combinations"),
 		Long: "Run hundreds of short tests to find the best or the slow settings. Put the test\n" +
-			"and its flags in quotes.",
+			"and its flags in quotes. First start 'gobw serve' on the other host.",
 		RunE: func(c *cobra.Command, args []string) error {
 			asked := strings.Join(args, " ")
 			return exit.With(exit.Usage, fmt.Errorf("%q is no question of %s; there are %s: %s best 'write HOST'%s", asked, tool, strings.Join(plain.Each(c.Commands(), (*cobra.Command).Name), ", "), c.CommandPath(),
@@ -82,9 +82,12 @@ func NewCommand(tool string, kind plan.Kind, out output.Streams) *cobra.Command 
 	}
 	const group = "questions"
 	root.AddGroup(&cobra.Group{ID: group, Title: "Questions:"})
-	root.AddCommand(newQuestion(tool, best, "Find the fastest settings, and prefer small values", kind, out))
-	root.AddCommand(newQuestion(tool, dips, "Find sizes that are slower than their neighbours", kind, out))
-	if kind == plan.Bandwidth {
+	if kind == plan.Latency {
+		root.AddCommand(newQuestion(tool, best, "Find the settings with the lowest latency", kind, out))
+		root.AddCommand(newQuestion(tool, dips, "Find sizes with a higher latency than the sizes next to them", kind, out))
+	} else {
+		root.AddCommand(newQuestion(tool, best, "Find the fastest settings", kind, out))
+		root.AddCommand(newQuestion(tool, dips, "Find sizes that are slower than the sizes next to them", kind, out))
 		root.AddCommand(newQuestion(tool, anomalies, "Find combinations of settings that are slow", kind, out))
 	}
 	for _, c := range root.Commands() {
@@ -99,7 +102,7 @@ func newQuestion(tool, question, short string, kind plan.Kind, out output.Stream
 		Use: question + " 'TEST'", Short: short,
 		Long: short + ".\n\nThe test is a command line of " + tool + " in quotes, as in 'send alpha -s 4K' or\n'send --loopback'.\n" +
 			map[string]string{
-				best: "The search does not change settings that the test has.",
+				best: "The search does not change settings that the test has. Of settings that are\nequally good it takes the smallest values.",
 				dips: "The search runs the test with many sizes.",
 				anomalies: "The search changes the operation, too, so a host is enough: 'alpha -p 18516'.\n" +
 					"--fix operation=write keeps the operation.",

@@ -23,7 +23,7 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 		Use: "version", Short: "Print the version; make links with perftest's names", Args: cmdline.NoArguments,
 		Long: "Print the version and the source revision. --install-links makes links to this\n" +
 			"program: ib_write_bw and so on. Under such a name the program takes perftest's\n" +
-			"flags, and prints perftest's text. Other files are not replaced.",
+			"flags, and prints perftest's text. Only such links are replaced.",
 		Example: "  " + tool + " version\n  " + tool + " version --format json\n  " + tool + " version --install-links ~/bin",
 		RunE: func(*cobra.Command, []string) error {
 			if links != "" {

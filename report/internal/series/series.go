@@ -37,8 +37,9 @@ type Series struct {
 	By         string // what the field was by which is compared
 	Of         figure.Figure
 	Values     []float64
-	Disturbed  int  // of the runs
-	Incomplete bool // a document it comes from was interrupted
+	Disturbed  int    // of the runs
+	Incomplete bool   // a document it comes from was interrupted
+	Lacks      string // why a run is without the figure; empty: all have it
 }
 
 func (s *Series) String() string { return s.Group + ", " + s.Row + ": " + s.Of.Name }
@@ -58,6 +59,7 @@ func (c *Collection) Find(k Key) *Series { return c.at[k] }
 // Collect gathers the figures of documents by point: the named ones, or of bandwidth tests bw, of latency tests p50 and p99. By names the one field of the plan that is no part of the key.
 func Collect(docs []*report.Document, figures []figure.Figure, by string) (*Collection, error) {
 	c := &Collection{at: map[Key]*Series{}}
+	lacks := map[Key]string{}
 	for _, d := range docs {
 		measured := d.Measured()
 		for i := range measured {
@@ -72,14 +74,16 @@ func Collect(docs []*report.Document, figures []figure.Figure, by string) (*Coll
 			}
 			rest, value, _ := r.Without(by)
 			for _, f := range chosen {
+				k := Key{Point: rest, Figure: f.Name}
 				v, missing := f.Get(r)
 				if missing != "" {
+					lacks[k] = missing
 					continue
 				}
-				s, err := c.add(Key{Point: rest, Figure: f.Name}, value, by, f, func() (string, string) {
+				s, err := c.add(k, value, by, f, func() (string, string) {
 					table, row := rest.Row()
 					if by == "size_bytes" {
-						row = "all sizes"
+						row = value + " B"
 					}
 					return table.Title() + plain.When(r.CQMod > 1 && !r.IsLatency(), ", completion every %d messages", r.CQMod), row
 				})
@@ -89,6 +93,9 @@ func Collect(docs []*report.Document, figures []figure.Figure, by string) (*Coll
 				s.take(v, r.Warnings, d)
 			}
 		}
+	}
+	for _, s := range c.Series {
+		s.Lacks = lacks[s.Key]
 	}
 	return c, nil
 }
@@ -103,8 +110,7 @@ func (c *Collection) add(k Key, value, by string, f figure.Figure, name func() (
 		c.Series = append(c.Series, s)
 	}
 	if s.By != value {
-		return nil, fmt.Errorf("%s, %s has %s %s and %s: one of them is wanted on each side (or give one result alone: compare FILE --by %s)",
-			s.Group, s.Row, by, cmp.Or(s.By, "none"), cmp.Or(value, "none"), by)
+		return nil, fmt.Errorf("it has %s %s and %s, and a side has one value only; try 'compare OLD,NEW --by %s'", by, cmp.Or(s.By, "none"), cmp.Or(value, "none"), by)
 	}
 	return s, nil
 }
