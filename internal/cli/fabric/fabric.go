@@ -119,10 +119,10 @@ func (c *config) identity(host string) (fabric.Identity, error) {
 
 // takePart is a rank that no launcher has started: what became of it is its exit status.
 func takePart(ctx context.Context, out output.Streams, c config, me fabric.Hello, key []byte, places []string) error {
-	p := newProgress(out, c.output.Quiet)
+	tell := note(output.NewProgress(out, c.output.Quiet))
 	said, err := part(ctx, c, me, key, places, func(s string) {
 		if !c.output.Quiet {
-			p.note(s)
+			tell(s)
 		}
 	})
 	if orphan, is := errors.AsType[*fabric.OrphanError](err); is {
@@ -131,8 +131,13 @@ func takePart(ctx context.Context, out output.Streams, c config, me fabric.Hello
 	if err != nil {
 		return exit.With(exit.Setup, err)
 	}
-	p.note(said)
+	tell(said)
 	return nil
+}
+
+// note tells a person what should be read at once.
+func note(p *output.Progress) func(string) {
+	return func(s string) { p.Note("gobw fabric: " + strings.ReplaceAll(s, "\n", "\n  ")) }
 }
 
 // own is rank 0's own part beside coordinating; nil: its host is not in the list of those to test, by its name or one of its addresses.

@@ -23,24 +23,24 @@ func TestProgress(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			var said bytes.Buffer
-			p := newProgress(output.Streams{Err: &said, ErrTerminal: tt.terminal}, tt.quiet)
-			p.show("waiting for node1, node2, 9s left")
-			p.note("lost")
+			p := output.NewProgress(output.Streams{Err: &said, ErrTerminal: tt.terminal}, tt.quiet)
+			p.Tell("waiting for node1, node2, 9s left")
+			note(p)("lost")
 			for range 2 {
-				p.show("round 20 of 63 (pairs 20), 43s left")
+				p.Tell("round 20 of 63 (pairs 20), 43s left")
 				time.Sleep(10 * time.Second)
 			}
-			p.show("round 64 (re-test)")
-			p.end()
+			p.Tell("round 64 (re-test)")
+			p.Clear()
 			if got := said.String(); !strings.HasPrefix(got, tt.want) || tt.quiet && got != tt.want {
 				t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
 			}
 		})
 	}
 	var said bytes.Buffer
-	p := newProgress(output.Streams{Err: &said, ErrTerminal: true}, false)
-	p.show("round 64 (re-test)")
-	p.note("lost")
+	p := output.NewProgress(output.Streams{Err: &said, ErrTerminal: true}, false)
+	p.Tell("round 64 (re-test)")
+	note(p)("lost")
 	if want := "\rround 64 (re-test)\r" + strings.Repeat(" ", 18) + "\rgobw fabric: lost\n"; said.String() != want {
 		t.Errorf("on a terminal %q, want %q", said.String(), want)
 	}

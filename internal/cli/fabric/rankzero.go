@@ -31,7 +31,7 @@ func coordinate(ctx context.Context, out output.Streams, c config, l net.Listene
 	output.NotifyStatus(snapshots)
 	defer signal.Stop(snapshots)
 	var wg sync.WaitGroup
-	p := newProgress(out, c.output.Quiet)
+	p := output.NewProgress(out, c.output.Quiet)
 	if hello != nil {
 		_, port, err := net.SplitHostPort(l.Addr().String())
 		if err != nil {
@@ -44,14 +44,14 @@ func coordinate(ctx context.Context, out output.Streams, c config, l net.Listene
 		})
 	}
 	run := c.run
-	run.Version, run.Progress, run.Note, run.Snapshots = machine.Version(), p.show, p.note, snapshots
+	run.Version, run.Progress, run.Note, run.Snapshots = machine.Version(), p.Tell, note(p), snapshots
 	run.Snapshot = func(d *report.Document) {
-		p.end()
+		p.Clear()
 		_ = render.Documents(out.Err, c.output.Format, []*report.Document{d})
 	}
 	d, err := fabric.Coordinate(ctx, l, run)
 	wg.Wait()
-	p.end()
+	p.Clear()
 	return finish(ctx, out, c, d, err)
 }
 

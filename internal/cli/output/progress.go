@@ -3,6 +3,7 @@ package output
 import (
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/gobw/gobw/internal/bench/drive"
@@ -14,6 +15,8 @@ func (b *Progress) Write(line string) {
 	if !b.on {
 		return
 	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	if s, known := b.out.Err.(sized); known && s.columns > 0 {
 		line = line[:min(len(line), s.columns-1)]
 	}
@@ -22,17 +25,21 @@ func (b *Progress) Write(line string) {
 	fmt.Fprintf(b.out.Err, "\r%s%s", line, strings.Repeat(" ", pad))
 }
 
-// Progress is one line on a terminal's stderr that is written over and over. Elsewhere it shows nothing.
+// Progress is one line on a terminal's stderr that is written over and over. Elsewhere only [Progress.Tell] shows it.
 type Progress struct {
 	out     Streams
 	on      bool
-	width   int       // of the line that is shown
+	quiet   bool
 	started time.Time // of what is shown
+	told    time.Time // the last line without a terminal
+
+	mu    sync.Mutex
+	width int // of the line that is shown
 }
 
 // NewProgress makes the line; it shows nothing where quiet or no terminal.
 func NewProgress(out Streams, quiet bool) *Progress {
-	return &Progress{out: out, on: out.ErrTerminal && !quiet}
+	return &Progress{out: out, on: out.ErrTerminal && !quiet, quiet: quiet}
 }
 
 // Show writes the line anew.
@@ -76,8 +83,33 @@ func timeLeft(elapsed time.Duration, share float64) time.Duration {
 	return time.Duration(float64(elapsed) * (1 - share) / share)
 }
 
+// between is the least time between two lines where there is no terminal.
+const between = 10 * time.Second
+
+// Tell writes the line, and prints it now and then where there is no terminal.
+func (b *Progress) Tell(line string) {
+	if b.Write(line); !b.on && !b.quiet && time.Since(b.told) >= between {
+		b.told = time.Now()
+		b.Note(line)
+	}
+}
+
+// Note prints above the line what should be read at once.
+func (b *Progress) Note(text string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.clear()
+	fmt.Fprintln(b.out.Err, text)
+}
+
 // Clear removes the line.
 func (b *Progress) Clear() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.clear()
+}
+
+func (b *Progress) clear() {
 	if b.on && b.width > 0 {
 		fmt.Fprintf(b.out.Err, "\r%s\r", strings.Repeat(" ", b.width))
 		b.width = 0
