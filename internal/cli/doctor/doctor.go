@@ -15,7 +15,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/gobw/gobw/internal/bench/machine"
 	"github.com/gobw/gobw/internal/cli/cmdline"
 	"github.com/gobw/gobw/internal/cli/exit"
 	"github.com/gobw/gobw/internal/cli/measure"
@@ -155,7 +154,7 @@ func (f *findings) named(tool string, c opendevice.Config, mine end) bool {
 func (f *findings) tryPath(ctx context.Context, out output.Streams, tool string, device opendevice.Config, host measure.PeerConfig, mine end) {
 	name := cmp.Or(host.Host, "the other end")
 	doc, err := measure.Run(ctx, out, measure.Config{
-		Tool: tool, Command: measure.CommandLine(tool), Device: device, Peer: host, CPU: machine.CPUChoice{Last: 1}, Output: output.Config{Quiet: true},
+		Tool: tool, Command: measure.CommandLine(tool), Device: device, Peer: host, Output: output.Config{Quiet: true},
 		Plan: plan.Spec{Operation: plan.Write, Kind: plan.Bandwidth, Transport: verbs.RC, Sizes: []int{4096}, Iterations: 16, Verify: "ends", NoPeak: true},
 	})
 	where, dns := thisEnd+" and "+name, (*net.DNSError)(nil)

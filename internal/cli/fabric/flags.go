@@ -34,7 +34,7 @@ type config struct {
 	hosts       []string
 	port        int // 0: by the job
 	device      opendevice.Config
-	deviceFlags *opendevice.Flags
+	deviceWords []string
 	output      output.Config
 	gate        gate.Config
 	worker      bool
@@ -132,7 +132,7 @@ func atLeast(least time.Duration) func(text string) (time.Duration, error) {
 func (f *flags) check() (c config, err error) {
 	c = f.config
 	wrong := slices.Clone(f.wrong)
-	c.deviceFlags = &f.device
+	c.deviceWords = f.device.Words()
 	c.device, err = f.device.Config()
 	wrong.Note(err)
 	c.run.Rails = strings.Split(c.device.Name, ",")

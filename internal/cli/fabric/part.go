@@ -11,7 +11,6 @@ import (
 
 	"github.com/gobw/gobw/internal/bench"
 	"github.com/gobw/gobw/internal/bench/machine"
-	"github.com/gobw/gobw/internal/cli/exit"
 	"github.com/gobw/gobw/internal/cli/opendevice"
 	"github.com/gobw/gobw/internal/fabric"
 	"github.com/gobw/gobw/verbs"
@@ -37,17 +36,13 @@ func part(ctx context.Context, c config, h fabric.Hello, key []byte, places []st
 	return fabric.Join(ctx, fabric.AgentConfig{
 		Hello: h, Version: machine.Version(), Key: key, Places: places, Wait: c.run.Wait, Note: note,
 		Worker: func(int) fabric.Worker {
-			return &fabric.Process{Command: append([]string{"fabric", "--worker"}, c.deviceFlags.Words()...)}
+			return &fabric.Process{Command: append([]string{"fabric", "--worker"}, c.deviceWords...)}
 		},
 	})
 }
 
 // work is the measuring process.
 func work(ctx context.Context, c config) error {
-	cpu, err := c.deviceFlags.CPUChoice(1)
-	if err != nil {
-		return exit.With(exit.Usage, err)
-	}
 	return fabric.Measure(ctx, fabric.MeasureConfig{
 		Open: func(name string, local netip.Addr) (verbs.Device, netip.Addr, error) {
 			o := c.device
@@ -62,6 +57,6 @@ func work(ctx context.Context, c config) error {
 			}
 			return d.Device, at, nil
 		},
-		Options: bench.ExchangeOptions{Port: c.device.Port, GIDIndex: c.device.GID, CPU: cpu},
+		Options: bench.ExchangeOptions{Port: c.device.Port, GIDIndex: c.device.GID, CPU: c.device.CPU},
 	}, os.Stdin, os.Stdout)
 }

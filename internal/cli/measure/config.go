@@ -6,7 +6,6 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/gobw/gobw/internal/bench/machine"
 	"github.com/gobw/gobw/internal/cli/cmdline"
 	"github.com/gobw/gobw/internal/cli/exit"
 	"github.com/gobw/gobw/internal/cli/gate"
@@ -40,7 +39,6 @@ type Config struct {
 	Command []string // the command line, for the document
 	Device  opendevice.Config
 	Peer    PeerConfig
-	CPU     machine.CPUChoice
 	Plan    plan.Spec
 	Output  output.Config
 	Gate    gate.Config
@@ -52,8 +50,6 @@ func (f *Flags) Config(tool string, args []string) (Config, error) {
 	var wrong cmdline.Faults
 	var err error
 	c.Device, err = f.Device.Config()
-	wrong.Note(err)
-	c.CPU, err = f.Device.CPUChoice(1)
 	wrong.Note(err)
 	if f.Peer.bound {
 		c.Peer, err = f.Peer.Config(tool, args)

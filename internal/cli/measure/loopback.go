@@ -40,8 +40,8 @@ func startChild(ctx context.Context, c Config) (*otherEnd, error) {
 		give("--gid-index", *d.GID, true)
 	}
 	give("--emulate", d.Emulate, d.Emulate != "")
-	give("--cpu", "none", c.CPU.Last == 0) // where this end's CPU was chosen by hand, the other end's is left to the kernel
-	give("--priority", machine.PriorityRealtime, c.CPU.Realtime)
+	give("--cpu", "none", d.CPU.Last == 0) // where this end's CPU was chosen by hand, the other end's is left to the kernel
+	give("--priority", machine.PriorityRealtime, d.CPU.Realtime)
 	p, err := child.Start(nil, args...)
 	if err != nil {
 		return nil, fmt.Errorf("--loopback: start the other end: %w", err)

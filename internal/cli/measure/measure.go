@@ -90,7 +90,7 @@ type Measurer struct {
 // Open opens the device, starts the other end where --loopback asks for it, and connects. Errors before the
 // connection are set-up errors.
 func Open(ctx context.Context, out output.Streams, c Config) (_ *Measurer, err error) {
-	if err := c.CPU.CheckPriority(); err != nil {
+	if err := c.Device.CPU.CheckPriority(); err != nil {
 		return nil, exit.With(exit.Setup, err)
 	}
 	m := &Measurer{config: c, out: out}
@@ -156,7 +156,7 @@ func (c Config) checkLoopback(d *opendevice.Device) error {
 
 // Run measures one plan. The result is what was measured, also after an error.
 func (m *Measurer) Run(ctx context.Context, spec plan.Spec, o bench.Options) (*bench.Result, error) {
-	o.Rails, o.CPU, o.Port, o.GIDIndex = m.Device.Others(), m.config.CPU, m.config.Device.Port, m.config.Device.GID
+	o.Rails, o.CPU, o.Port, o.GIDIndex = m.Device.Others(), m.config.Device.CPU, m.config.Device.Port, m.config.Device.GID
 	_, bound := m.Device.Device.(verbs.Rebinder)
 	o.Policy.Data = plan.DataPolicy{Peer: m.Session.RemoteAddr().Addr(), Bound: bound}
 	if m.config.Peer.Timeout > 0 {

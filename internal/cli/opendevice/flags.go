@@ -3,7 +3,7 @@ package opendevice
 import (
 	"errors"
 	"fmt"
-	"strconv"
+	"slices"
 
 	"github.com/spf13/pflag"
 
@@ -15,28 +15,32 @@ import (
 
 // Flags choose this end's device.
 type Flags struct {
-	name, network string
+	typed         Config // what stands there as it was typed
 	cpu, priority string
-	pcap          string
-	port, gid     int
+	gid           int
+	set           *pflag.FlagSet
 }
 
 // BindName adds --device alone, to a command that sends no messages.
 func (f *Flags) BindName(fs *pflag.FlagSet) {
 	f.gid = -1
-	fs.StringVarP(&f.name, "device", "d", "", "use `DEVICE`: mlx5_0, roce0, roce0@eth1 ('gobw devices' lists them)")
+	fs.StringVarP(&f.typed.Name, "device", "d", "", "use `DEVICE`: mlx5_0, roce0, roce0@eth1 ('gobw devices' lists them)")
 }
 
 // Bind adds the flags to a command.
 func (f *Flags) Bind(fs *pflag.FlagSet) {
+	all, c := fs, &f.typed
+	fs = pflag.NewFlagSet("", pflag.ContinueOnError)
+	fs.SortFlags, f.set = false, fs
 	f.BindName(fs)
-	fs.IntVarP(&f.port, "ib-port", "i", 0, "port of the device (default: the first ACTIVE one)")
+	fs.IntVarP(&c.Port, "ib-port", "i", 0, "port of the device (default: the first ACTIVE one)")
 	fs.IntVarP(&f.gid, "gid-index", "x", -1, "GID index (default: one that reaches the peer)")
 	fs.StringVar(&f.cpu, "cpu", "auto", "measure on `CPU`: 2 or 4-7, auto (near the device), none (any)")
 	fs.StringVar(&f.priority, "priority", machine.PriorityNormal, "run with `PRIORITY`: normal; realtime keeps other programs off the measuring CPUs")
-	fs.StringVar(&f.network, "emulate", "", "emulate this `NETWORK` (roce0): loss=1%,delay=5us,seed=7")
-	fs.StringVar(&f.pcap, "pcap", "", "write roce0's packets to `FILE`, up to 1 GiB")
-	cmdline.Group(fs, Heading)
+	fs.StringVar(&c.Emulate, "emulate", "", "emulate this `NETWORK` (roce0): loss=1%,delay=5us,seed=7")
+	fs.StringVar(&c.Pcap, "pcap", "", "write roce0's packets to `FILE`, up to 1 GiB")
+	all.AddFlagSet(fs)
+	cmdline.Group(all, Heading)
 }
 
 // Heading is over these flags in the help.
@@ -47,54 +51,37 @@ func (f *Flags) Several(fs *pflag.FlagSet) { fs.Lookup("device").Usage += "; A,B
 
 // Config checks the flags and names all mistakes at once.
 func (f *Flags) Config() (Config, error) {
-	c := Config{Name: f.name, Port: f.port, Emulate: f.network, Pcap: f.pcap}
+	c := f.typed
 	var wrong cmdline.Faults
-	wrong.If(f.port < 0 || f.port > 255, "--ib-port (-i) %d: want 1 or more", f.port)
+	wrong.If(c.Port < 0 || c.Port > 255, "--ib-port (-i) %d: want 1 or more", c.Port)
 	wrong.If(f.gid < -1, "--gid-index (-x) %d: want 0 or more", f.gid)
 	if f.gid >= 0 {
 		c.GID = &f.gid
 	}
-	_, err := netem.Parse(f.network)
+	_, err := netem.Parse(c.Emulate)
 	wrong.Note(cmdline.Prefixed("--emulate", err))
+	c.CPU, err = parseCPU(f.cpu)
+	wrong.Note(err)
+	normal, realtime := machine.PriorityNormal, machine.PriorityRealtime
+	c.CPU.Realtime = f.priority == realtime
+	wrong.If(!slices.Contains([]string{"", normal, realtime}, f.priority), "--priority %q: want %s or %s", f.priority, normal, realtime)
 	return c, errors.Join(wrong...)
 }
 
 // Words are the flags as they were given, the device's name apart, for a process of our own that opens devices for this one.
-func (f *Flags) Words() []string {
-	var words []string
-	for _, w := range [][2]string{
-		{"--ib-port", strconv.Itoa(f.port)},
-		{"--gid-index", strconv.Itoa(f.gid)},
-		{"--cpu", f.cpu},
-		{"--priority", f.priority},
-		{"--emulate", f.network},
-		{"--pcap", f.pcap},
-	} {
-		if w[1] != "" {
-			words = append(words, w[:]...)
+func (f *Flags) Words() (words []string) {
+	f.set.VisitAll(func(x *pflag.Flag) {
+		if x.Changed && x.Name != "device" {
+			words = append(words, "--"+x.Name, x.Value.String())
 		}
-	}
+	})
 	return words
 }
 
-// CPUChoice is the CPU to measure on, and the priority there; auto is the last but so many of those allowed: 1 where a test
-// is started, 2 at a server.
-func (f *Flags) CPUChoice(last int) (machine.CPUChoice, error) {
-	c, err := parseCPU(f.cpu, last)
-	switch f.priority {
-	case machine.PriorityRealtime:
-		c.Realtime = true
-	case machine.PriorityNormal, "":
-	default:
-		err = errors.Join(err, fmt.Errorf("--priority %q: want %s or %s", f.priority, machine.PriorityNormal, machine.PriorityRealtime))
-	}
-	return c, err
-}
-
-func parseCPU(s string, last int) (machine.CPUChoice, error) {
+func parseCPU(s string) (machine.CPUChoice, error) {
 	switch s {
 	case "auto", "":
-		return machine.CPUChoice{Last: last}, nil
+		return machine.CPUChoice{Last: 1}, nil
 	case "none", "-1":
 		return machine.CPUChoice{}, nil
 	}

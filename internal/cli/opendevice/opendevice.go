@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/gobw/gobw/internal/bench/endpoint"
+	"github.com/gobw/gobw/internal/bench/machine"
 	"github.com/gobw/gobw/internal/cli/exit"
 	"github.com/gobw/gobw/report/plain"
 	"github.com/gobw/gobw/verbs"
@@ -25,12 +26,13 @@ const pcapBytes = 1 << 30
 
 // Config says which device to use and how.
 type Config struct {
-	Name    string // empty: chosen; roce0@ADDRESS and roce0@INTERFACE say where, A,B names several
-	Several bool   // the command runs several devices at once
-	Port    int    // 0: the first ACTIVE one
-	GID     *int   // nil: chosen
-	Emulate string // bad network that the software device emulates
-	Pcap    string // file that gets the packets of the software device
+	Name    string            // empty: chosen; roce0@ADDRESS and roce0@INTERFACE say where, A,B names several
+	Several bool              // the command runs several devices at once
+	Port    int               // 0: the first ACTIVE one
+	GID     *int              // nil: chosen
+	CPU     machine.CPUChoice // to measure on, and the priority there
+	Emulate string            // bad network that the software device emulates
+	Pcap    string            // file that gets the packets of the software device
 	// Strict refuses the software device unless it was named: a NIC whose driver failed must not pass.
 	Strict bool
 	// First takes the first device that is listed or none, as perftest does.

@@ -173,7 +173,7 @@ func (f *flags) tests(c *config, chosen []qualify.Test) error {
 		}
 		t.Words, t.Timeout = append(slices.Clone(t.Words), more...), time.Duration(float64(t.Timeout)*max(f.scale, 1))
 		at := parsed.setting()
-		at.Command, at.Device, at.Peer, at.CPU = t.Words, c.Device, c.Peer, c.CPU
+		at.Command, at.Device, at.Peer = t.Words, c.Device, c.Peer
 		c.Tests = append(c.Tests, t)
 	}
 	return nil

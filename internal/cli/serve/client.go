@@ -29,7 +29,7 @@ func (o *order) serve(ctx context.Context, s control.Session, begins func(*plan.
 		return err
 	}
 	_, bound := d.Device.(verbs.Rebinder)
-	options := bench.Options{Rails: d.Others(), CPU: o.CPU, Port: o.Device.Port, GIDIndex: o.Device.GID, Connected: begins}
+	options := bench.Options{Rails: d.Others(), CPU: o.Device.CPU, Port: o.Device.Port, GIDIndex: o.Device.GID, Connected: begins}
 	options.Policy.Data = plan.DataPolicy{Peer: s.RemoteAddr().Addr(), Bound: bound, Allow: o.DataAllow}
 	var plan *plan.Spec
 	if s.Dialect() == control.Perftest {

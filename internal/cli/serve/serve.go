@@ -118,8 +118,7 @@ func (f *flags) validated(tool string, out output.Streams) (config, error) {
 	c.Device, err = f.device.Config()
 	c.Device.Several = true
 	wrong.Note(err)
-	c.CPU, err = f.device.CPUChoice(2)
-	wrong.Note(err)
+	c.Device.CPU.Last *= 2 // the last but one, beside a client on this host
 	wrong.Range("--port (-p)", f.port, 1, 65535)
 	c.Listen.Address = listenAddress(f.listen, f.port)
 	prefixes := func(name string, texts []string) (list []netip.Prefix) {
@@ -185,7 +184,7 @@ func listenAddress(s string, port int) string {
 
 // run serves until a signal, or one client with --once.
 func run(ctx context.Context, out output.Streams, c *config) error {
-	if err := c.CPU.CheckPriority(); err != nil {
+	if err := c.Device.CPU.CheckPriority(); err != nil {
 		return exit.With(exit.Setup, err)
 	}
 	note, err := c.probe(c.Perftest)

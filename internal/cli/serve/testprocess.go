@@ -12,7 +12,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/gobw/gobw/internal/bench/machine"
 	"github.com/gobw/gobw/internal/cli/exit"
 	"github.com/gobw/gobw/internal/cli/opendevice"
 	"github.com/gobw/gobw/internal/control"
@@ -36,7 +35,6 @@ const maxOrderBytes = 4 << 20
 // order is what a test's process is told: how clients are served, and whom it serves.
 type order struct {
 	Device    opendevice.Config `json:"device"`
-	CPU       machine.CPUChoice `json:"cpu"`
 	DataAllow []netip.Prefix    `json:"data_allow,omitempty"` // where traffic may go, beside the client's address
 	Timeouts  control.Timeouts  `json:"timeouts"`
 	Policy    plan.Policy       `json:"policy"`
