@@ -17,21 +17,12 @@ import (
 	"github.com/gobw/gobw/internal/cli/output"
 	"github.com/gobw/gobw/report/plain"
 	"github.com/gobw/gobw/report/render"
-	"github.com/gobw/gobw/verbs"
 )
 
 // deviceListing is what 'devices' prints.
 type deviceListing struct {
-	Schema    string            `json:"schema"`
-	Providers []providerListing `json:"providers"`
-}
-
-// providerListing is one provider's devices, or why there are none.
-type providerListing struct {
-	Name    string              `json:"name"`
-	Error   string              `json:"error,omitempty"`
-	Remedy  string              `json:"remedy,omitempty"`
-	Devices []opendevice.Listed `json:"devices"`
+	Schema    string               `json:"schema"`
+	Providers []opendevice.Listing `json:"providers"`
 }
 
 const devicesSchema = "gobw.devices/1"
@@ -53,7 +44,7 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			l := listDevices(all)
+			l := deviceListing{devicesSchema, opendevice.List(all)}
 			if len(args) == 1 {
 				if err := l.keep(args[0]); err != nil {
 					return err
@@ -69,22 +60,6 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 	return cmd
 }
 
-func listDevices(all []verbs.Provider) deviceListing {
-	l := deviceListing{Schema: devicesSchema, Providers: []providerListing{}}
-	for _, p := range all {
-		names, err := p.Devices()
-		pl := providerListing{Name: p.Name(), Devices: []opendevice.Listed{}}
-		if err != nil {
-			pl.Error, pl.Remedy = err.Error(), verbs.RemedyOf(err)
-		}
-		for _, n := range names {
-			pl.Devices = append(pl.Devices, opendevice.List(p, n))
-		}
-		l.Providers = append(l.Providers, pl)
-	}
-	return l
-}
-
 // keep leaves the device of a name.
 func (l *deviceListing) keep(name string) error {
 	var known []string
@@ -95,7 +70,7 @@ func (l *deviceListing) keep(name string) error {
 			return d.Name != name
 		})
 	}
-	l.Providers = slices.DeleteFunc(l.Providers, func(p providerListing) bool { return len(p.Devices) == 0 })
+	l.Providers = slices.DeleteFunc(l.Providers, func(p opendevice.Listing) bool { return len(p.Devices) == 0 })
 	if len(l.Providers) == 0 {
 		return exit.With(exit.Setup, fmt.Errorf("no device %q; there are: %s", name, strings.Join(known, ", ")))
 	}

@@ -33,7 +33,7 @@ type finding struct {
 
 // end is what this end's providers said, and what its system looks like.
 type end struct {
-	ibvError  error
+	ibvError  string // empty: none
 	ibvRemedy string
 	hardware  bool                // libibverbs has a device
 	devices   []opendevice.Listed // of those asked for, that could be opened
@@ -55,11 +55,11 @@ func (f *findings) add(check string, how severity, where, what, why string, fix 
 func examine(e end, need uint64) []finding {
 	var all findings
 	hardware := e.hardware || slices.ContainsFunc(e.devices, func(d opendevice.Listed) bool { return !d.Info.Software })
-	if e.ibvError != nil {
-		all.add("libibverbs", note, thisEnd, e.ibvError.Error(), "without libibverbs only the software device roce0 can be used; its figures are this machine's, not a NIC's",
+	if e.ibvError != "" {
+		all.add("libibverbs", note, thisEnd, e.ibvError, "without libibverbs only the software device roce0 can be used; its figures are this machine's, not a NIC's",
 			e.ibvRemedy, "apt-get install libibverbs1 ibverbs-providers   # or: dnf install libibverbs")
 	}
-	if !hardware && e.system.Linux && (e.ibvError == nil || !e.system.VerbsLoaded || len(e.system.RDMAHardware) == 0) { // else nobody could be asked
+	if !hardware && e.system.Linux && (e.ibvError == "" || !e.system.VerbsLoaded || len(e.system.RDMAHardware) == 0) { // else nobody could be asked
 		all.noHardware(&e.system)
 	}
 	for _, f := range e.system.DeniedDeviceFiles {

@@ -1,7 +1,6 @@
 package doctor
 
 import (
-	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -56,7 +55,7 @@ func TestExamine(t *testing.T) {
 		{"port 4791", end{devices: []opendevice.Listed{{Info: &verbs.DeviceInfo{Name: "roce0", Software: true, NUMANode: -1}}}, system: system{Linux: true, CPUs: 8, Port4791: "in use"}}, 0, "udp-4791", []string{"rdma_rxe", "ip netns add"}},
 		{"module not loaded", end{system: system{Linux: true, CPUs: 8, RDMAHardware: []string{"mlx5_core 0000:81:00.0"}}}, 0, "kernel-modules", []string{"modprobe ib_uverbs"}},
 		{"module of the driver not loaded", end{system: system{Linux: true, CPUs: 8, VerbsLoaded: true, RDMAHardware: []string{"mlx5_core 0000:81:00.0"}}}, 0, "kernel-modules", []string{"no verbs device", "modprobe mlx5_ib"}},
-		{"hardware, but no library to ask it", end{ibvError: errors.New("no libibverbs.so.1"), system: system{Linux: true, CPUs: 8, MemlockBytes: -1, VerbsLoaded: true, RDMAHardware: []string{"mlx5_core 0000:81:00.0"}}}, 0, "libibverbs", []string{"apt-get install libibverbs1"}},
+		{"hardware, but no library to ask it", end{ibvError: "no libibverbs.so.1", system: system{Linux: true, CPUs: 8, MemlockBytes: -1, VerbsLoaded: true, RDMAHardware: []string{"mlx5_core 0000:81:00.0"}}}, 0, "libibverbs", []string{"apt-get install libibverbs1"}},
 		{"iommu", end{devices: []opendevice.Listed{nic(nil)}, system: system{Linux: true, CPUs: 8, MemlockBytes: -1, IOMMUTranslates: true}}, 0, "iommu", []string{"iommu=pt"}},
 	}
 	for _, tt := range tests {

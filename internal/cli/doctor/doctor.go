@@ -115,17 +115,13 @@ func look(c opendevice.Config) (end, error) {
 	if err != nil {
 		return e, err
 	}
-	for _, p := range all {
-		names, err := p.Devices()
-		if _, is := p.(*ibv.Provider); is {
-			e.hardware, e.ibvError, e.ibvRemedy = len(names) > 0, err, verbs.RemedyOf(err)
+	for _, p := range opendevice.List(all) {
+		if p.Name == ibv.New().Name() {
+			e.hardware, e.ibvError, e.ibvRemedy = len(p.Devices) > 0, p.Error, p.Remedy
 		}
-		for _, n := range names {
-			asked := func(name string) bool { return name == n.Name || strings.HasPrefix(name, n.Name+"@") }
-			if c.Name != "" && !slices.ContainsFunc(c.Names(), asked) {
-				continue
-			}
-			if d := opendevice.List(p, n); d.Info != nil {
+		for _, d := range p.Devices {
+			asked := func(name string) bool { return name == d.Name || strings.HasPrefix(name, d.Name+"@") }
+			if d.Info != nil && (c.Name == "" || slices.ContainsFunc(c.Names(), asked)) {
 				e.devices = append(e.devices, d)
 			}
 		}

@@ -3,8 +3,17 @@ package opendevice
 import (
 	"errors"
 
+	"github.com/gobw/gobw/report/plain"
 	"github.com/gobw/gobw/verbs"
 )
+
+// Listing is one provider's devices, or why there are none.
+type Listing struct {
+	Name    string   `json:"name"`
+	Error   string   `json:"error,omitempty"`
+	Remedy  string   `json:"remedy,omitempty"`
+	Devices []Listed `json:"devices"`
+}
 
 // Listed is one device with its ports.
 type Listed struct {
@@ -23,8 +32,22 @@ type ListedPort struct {
 	PKeys          []uint16         `json:"pkeys,omitempty"`
 }
 
-// List opens a device and reads what it says of itself.
-func List(p verbs.Provider, n verbs.DeviceName) Listed {
+// List opens all devices and reads what they say of themselves.
+func List(all []verbs.Provider) []Listing {
+	return plain.Each(all, func(p verbs.Provider) Listing {
+		names, err := p.Devices()
+		out := Listing{Name: p.Name(), Devices: []Listed{}}
+		if err != nil {
+			out.Error, out.Remedy = err.Error(), verbs.RemedyOf(err)
+		}
+		for _, n := range names {
+			out.Devices = append(out.Devices, list(p, n))
+		}
+		return out
+	})
+}
+
+func list(p verbs.Provider, n verbs.DeviceName) Listed {
 	out := Listed{DeviceName: n}
 	d, err := p.Open(n.Name)
 	if err != nil {
