@@ -1,11 +1,6 @@
 package report
 
-import (
-	"reflect"
-	"strings"
-
-	"github.com/gobw/gobw/report/internal/fields"
-)
+import "strings"
 
 // Fact is one thing about an end of a run: a field of [Environment] with a tag "fact", which has its name and what it means where it
 // is another: "unlike", the figures cannot be compared; "changed", a comparison may be about it; "anew", it is measured each time.
@@ -18,11 +13,9 @@ type Fact struct {
 // Facts are those of an end in the order of its fields.
 func (e *Environment) Facts() []Fact {
 	var out []Fact
-	v := reflect.ValueOf(e).Elem()
-	for i := range v.NumField() {
-		f := v.Type().Field(i)
+	for _, f := range fieldsOf(e) {
 		if name, means, _ := strings.Cut(f.Tag.Get("fact"), ","); name != "" {
-			value, unusual := fields.Text(strings.TrimSuffix(f.Tag.Get("json"), ",omitempty"), f, v.Field(i))
+			value, unusual := f.text()
 			if value == "" {
 				value = f.Tag.Get("usual")
 			}

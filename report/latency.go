@@ -63,29 +63,3 @@ func (f LatencyFigure) set(l *Latency, ns float64) {
 	}
 	v.SetFloat(ns)
 }
-
-// MergeLatencies is what is told of several runs: each figure as middle has it of the runs', but for the least and the greatest of
-// all samples. Nil: none of them has one.
-func MergeLatencies(all []*Latency, middle func(of []float64) float64) *Latency {
-	if len(all) == 0 {
-		return nil
-	}
-	out := &Latency{}
-	for _, f := range LatencyFigures() {
-		var values []float64
-		for _, l := range all {
-			if v, has := f.Ns(l); has {
-				values = append(values, v)
-			}
-		}
-		if len(values) > 0 {
-			f.set(out, middle(values))
-		}
-	}
-	out.MinNs, out.MaxNs = all[0].MinNs, all[0].MaxNs
-	for _, l := range all {
-		out.Samples += l.Samples
-		out.MinNs, out.MaxNs = min(out.MinNs, l.MinNs), max(out.MaxNs, l.MaxNs)
-	}
-	return out
-}

@@ -1,17 +1,18 @@
 package report
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
-	"github.com/gobw/gobw/report/internal/fields"
 	"github.com/gobw/gobw/report/plain"
 )
 
 // Plan is what was settled of a test, but for how long it measured: the key of a record, which repetitions share and by which
 // comparisons match, whole. Whatever else needs its fields derives them from the tags: points, columns, the schema, labels,
-// titles, legends, differences. The tags are those of package fields. A new field goes last in its block.
+// titles, legends, differences. The tags are those of a [field]. A new field goes last in its block.
 type Plan struct {
 	Operation string `json:"operation"` // "write", "read", "send", "atomic", "flush"
 	Kind      string `json:"kind"`      // "bandwidth", "latency"
@@ -90,19 +91,43 @@ func NewPlan(settled ...any) (Plan, error) {
 }
 
 // PlanFields are the names of the fields by which plans may differ.
-func PlanFields() []string { return fields.Names[Plan]() }
+func PlanFields() []string {
+	return plain.Each(fieldsOf(&Plan{}), func(f field) string { return f.name })
+}
 
 // Without is the plan without one of its fields, and what that was; false where there is no such field.
 func (p Plan) Without(name string) (rest Plan, value string, ok bool) {
-	value, ok = fields.Clear(&p, name)
+	for _, f := range fieldsOf(&p) {
+		if f.name == name {
+			value, ok = fmt.Sprint(f.value.Interface()), true
+			f.value.SetZero()
+		}
+	}
 	return p, value, ok
 }
 
-// Fields are all of the plan by name.
-func (p Plan) Fields() map[string]string { return fields.Values(p) }
+// Differences are the fields in which a later plan is another: "tx_depth: 128 before, 16 now".
+func (p Plan) Differences(now Plan) []string {
+	var out []string
+	others := fieldsOf(&now)
+	for i, f := range fieldsOf(&p) {
+		if was, is := fmt.Sprint(f.value.Interface()), fmt.Sprint(others[i].value.Interface()); was != is {
+			out = append(out, fmt.Sprintf("%s: %s before, %s now", f.name, cmp.Or(was, "none"), cmp.Or(is, "none")))
+		}
+	}
+	slices.Sort(out)
+	return out
+}
 
 // Setup is the plan without what depends on the message size: records of one Setup make one table and one curve.
-func (p Plan) Setup() Plan { return fields.Without(p, "size") }
+func (p Plan) Setup() Plan {
+	for _, f := range fieldsOf(&p) {
+		if f.Tag.Get("of") == "size" {
+			f.value.SetZero()
+		}
+	}
+	return p
+}
 
 // IsLatency tells a latency test from a bandwidth test.
 func (p Plan) IsLatency() bool { return p.Kind == latencyKind }
@@ -129,26 +154,37 @@ func (p Plan) Row() (table Plan, row string) {
 
 // Title says the set-up in words: "write bandwidth, RC, 1 QP, MTU 1024, tx depth 128".
 func (p Plan) Title() string {
-	words := fields.Words(p, fields.Title, p.silent())
-	if p.Transport == "" { // a test of calls, which has no queue pairs
-		words = fields.Words(p, fields.Short, p.silent())
-	}
-	return strings.Join(append([]string{p.Operation + " " + p.Kind}, words...), ", ")
+	title := p.Transport != "" // else a test of calls, which has no queue pairs
+	return strings.Join(append([]string{p.Operation + " " + p.Kind}, p.words(title)...), ", ")
 }
 
 // String is the plan in a few words: "write bandwidth RC 65536 B", and what is unusual.
 func (p Plan) String() string {
 	head := strings.Join(strings.Fields(fmt.Sprintf("%s %s %s %d B", p.Operation, p.Kind, p.Transport, p.SizeBytes)), " ")
-	return strings.Join(append([]string{head}, fields.Words(p, fields.Short, p.silent())...), ", ")
+	return strings.Join(append([]string{head}, p.words(false)...), ", ")
 }
 
-// InWords says one field of the plan: "tx depth 128", "polling".
-func (p Plan) InWords(name string) string { return fields.Say(p, name) }
-
-// silent are the fields that words leave out.
-func (p Plan) silent() string {
-	if p.IsLatency() {
-		return bandwidthKind
+// words say the fields that are unusual, for a title or a short name.
+func (p Plan) words(title bool) []string { //nolint:revive // title: for whom, as in the tags
+	var out []string
+	for _, f := range fieldsOf(&p) {
+		words, option, _ := strings.Cut(f.Tag.Get("words"), ",")
+		if words == "" || p.IsLatency() && f.Tag.Get("of") == bandwidthKind || !title && option == "title" {
+			continue
+		}
+		if said, unusual := f.inWords(); unusual || title && option == "always" && !f.value.IsZero() {
+			out = append(out, said)
+		}
 	}
-	return ""
+	return out
+}
+
+// InWords says one field of the plan, its usual value too: "tx depth 128", "polling".
+func (p Plan) InWords(name string) (said string) {
+	for _, f := range fieldsOf(&p) {
+		if f.name == name {
+			said, _ = f.inWords()
+		}
+	}
+	return said
 }

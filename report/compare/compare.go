@@ -216,7 +216,7 @@ func (c *Comparison) match(before, after *series.Collection, o Options) {
 func nearest(s *series.Series, others *series.Collection, among func(*series.Series) bool) (near *series.Series, differ []string) {
 	for _, o := range others.Series {
 		if o.Figure == s.Figure && among(o) {
-			if d := s.Differences(o.Key); near == nil || len(d) < len(differ) {
+			if d := s.Point.Differences(o.Point); near == nil || len(d) < len(differ) {
 				near, differ = o, d
 			}
 		}

@@ -83,14 +83,23 @@ func (r Row) Values(f Figure) []float64 {
 	return out
 }
 
-// Latency of the row: of the only run, or the median of each figure over the runs, but for the least and the greatest of
-// all samples.
-func (r Row) Latency() *report.Latency {
-	var all []*report.Latency
-	for _, rec := range r.Runs {
-		if rec.Latency != nil {
-			all = append(all, rec.Latency)
-		}
+// Told is a figure of all runs together as tables tell it: the median, but of time samples the least, the greatest and the number of
+// all. False: no run has it.
+func (r Row) Told(f Figure) (v float64, has bool) {
+	values := r.Values(f)
+	if len(values) == 0 {
+		return 0, false
 	}
-	return report.MergeLatencies(all, stats.Median)
+	switch f.Name {
+	case "min":
+		return slices.Min(values), true
+	case "max":
+		return slices.Max(values), true
+	case "samples":
+		for _, n := range values {
+			v += n
+		}
+		return v, true
+	}
+	return stats.Median(values), true
 }

@@ -13,8 +13,10 @@ func TestExtremesOverRuns(t *testing.T) {
 	for _, ns := range [][]float64{{1, 5, 9}, {2, 5, 30}, {3, 4, 8}} {
 		r.Runs = append(r.Runs, &report.Record{Latency: &report.Latency{Samples: 3, MinNs: ns[0], P50Ns: ns[1], MaxNs: ns[2]}})
 	}
-	if got := r.Latency(); got.MinNs != 1 || got.MaxNs != 30 || got.P50Ns != 5 || got.Samples != 9 {
-		t.Errorf("min %v, median %v, max %v of %d; want 1, 5, 30 of 9", got.MinNs, got.P50Ns, got.MaxNs, got.Samples)
+	for name, want := range map[string]float64{"min": 1e-9, "p50": 5e-9, "max": 30e-9, "samples": 9} {
+		if got, has := r.Told(Of(name)); got != want || !has {
+			t.Errorf("%s is %v, want %v", name, got, want)
+		}
 	}
 }
 

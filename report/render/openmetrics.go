@@ -160,8 +160,8 @@ func pointLabels(p report.Plan) []metricLabel {
 func (m metrics) addRow(row figure.Row, labels []metricLabel) {
 	with := func(more ...metricLabel) []metricLabel { return append(slices.Clone(labels), more...) }
 	median := func(family, name string, scale float64) {
-		if vs := row.Values(figure.Of(name)); len(vs) > 0 {
-			m.sample(family, stats.Median(vs)*scale, labels...)
+		if v, has := row.Told(figure.Of(name)); has {
+			m.sample(family, v*scale, labels...)
 		}
 	}
 	median("gobw_bandwidth_bytes_per_second", "bw", 1.0/8)
@@ -170,16 +170,13 @@ func (m metrics) addRow(row figure.Row, labels []metricLabel) {
 		median("gobw_messages_per_second", "msgrate", 1)
 	}
 	median("gobw_delivered_ratio", "delivered", 1)
-	if l := row.Latency(); l != nil && l.Samples > 0 {
-		for _, f := range report.LatencyFigures() {
-			p, is := f.Percentile()
-			if at, end := map[string]float64{"min": 0, "max": 1}[f.Name]; end {
-				p, is = at, true
-			}
-			ns, has := f.Ns(l)
-			if has && is {
-				m.sample("gobw_latency_seconds", ns/1e9, with(tag("quantile", strconv.FormatFloat(p, 'g', -1, 64)))...)
-			}
+	for _, f := range report.LatencyFigures() {
+		p, is := f.Percentile()
+		if at, end := map[string]float64{"min": 0, "max": 1}[f.Name]; end {
+			p, is = at, true
+		}
+		if s, has := row.Told(figure.Of(f.Name)); has && is {
+			m.sample("gobw_latency_seconds", s, with(tag("quantile", strconv.FormatFloat(p, 'g', -1, 64)))...)
 		}
 	}
 	disturbed := 0

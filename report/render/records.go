@@ -61,8 +61,8 @@ func medianOf(f figure.Figure) func(figure.Row) string { return medianIn(f, f.Sc
 func inUnit(f figure.Figure, rows []figure.Row, units []plain.Unit) figure.Figure {
 	least := math.Inf(1)
 	for _, r := range rows {
-		if vs := r.Values(f); len(vs) > 0 && stats.Median(vs) > 0 {
-			least = min(least, stats.Median(vs))
+		if v, _ := r.Told(f); v > 0 {
+			least = min(least, v)
 		}
 	}
 	u := plain.Fitting(units, 1000*least)
@@ -72,8 +72,8 @@ func inUnit(f figure.Figure, rows []figure.Row, units []plain.Unit) figure.Figur
 
 func medianIn(f figure.Figure, scale float64) func(figure.Row) string {
 	return func(r figure.Row) string {
-		if vs := r.Values(f); len(vs) > 0 {
-			return plain.Number(stats.Median(vs) * scale)
+		if v, has := r.Told(f); has {
+			return plain.Number(v * scale)
 		}
 		return ""
 	}
@@ -107,14 +107,7 @@ func latencyColumns(names ...string) []column {
 		if len(names) > 0 && !slices.Contains(names, f.Name) {
 			continue
 		}
-		out = append(out, column{f.Name, func(r figure.Row) string {
-			if l := r.Latency(); l != nil {
-				if ns, has := f.Ns(l); has {
-					return plain.Number(ns / 1e3)
-				}
-			}
-			return ""
-		}})
+		out = append(out, column{f.Name, medianOf(figure.Of(f.Name))})
 		if f.Name == "p50" && len(names) == 0 {
 			out = append(out, column{"interval", intervalOf(figure.Of(f.Name))})
 		}
@@ -145,10 +138,8 @@ func runs(r figure.Row) string { return strconv.Itoa(len(r.Runs)) }
 
 // samples is how many samples a row of a latency test has.
 func samples(r figure.Row) string {
-	if l := r.Latency(); l != nil && l.Samples > 0 {
-		return strconv.FormatUint(l.Samples, 10)
-	}
-	return ""
+	n, _ := r.Told(figure.Of("samples"))
+	return plain.When(n > 0, "%.0f", n)
 }
 
 // unlessAlike is a column where rows differ.

@@ -133,7 +133,7 @@ func (t *Trend) gather(docs []*report.Document, figures []figure.Figure) error {
 		}
 		setUp := compare.SetUp(d)
 		for _, s := range found.Series {
-			v := s.Over() * s.Of.Scale
+			v := s.Of.OverRuns(s.Values) * s.Of.Scale
 			if math.IsNaN(v) || math.IsInf(v, 0) {
 				t.LeftOut = append(t.LeftOut, fmt.Sprintf("%s: %s is not a finite number", d.Name(), s))
 				continue

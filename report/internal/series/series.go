@@ -4,8 +4,6 @@ package series
 import (
 	"cmp"
 	"fmt"
-	"maps"
-	"slices"
 
 	"github.com/gobw/gobw/report"
 	"github.com/gobw/gobw/report/figure"
@@ -16,18 +14,6 @@ import (
 type Key struct {
 	Point  report.Plan
 	Figure string
-}
-
-// Differences are the fields of the plan in which a later key is another: "tx_depth: 128 before, 16 now".
-func (k Key) Differences(now Key) []string {
-	var out []string
-	was, is := k.Point.Fields(), now.Point.Fields()
-	for _, name := range slices.Sorted(maps.Keys(was)) {
-		if before, after := was[name], is[name]; before != after {
-			out = append(out, fmt.Sprintf("%s: %s before, %s now", name, cmp.Or(before, "none"), cmp.Or(after, "none")))
-		}
-	}
-	return out
 }
 
 // Series is the values of one figure at one point, over runs and documents, in the figure's base unit.
@@ -44,9 +30,6 @@ type Series struct {
 
 func (s *Series) String() string { return s.Group + ", " + s.Row + ": " + s.Of.Name }
 
-// Over is the figure over the runs: the median, and for counters and shares the worst.
-func (s *Series) Over() float64 { return s.Of.OverRuns(s.Values) }
-
 // Collection is the series of some documents in the order of first appearance.
 type Collection struct {
 	Series []*Series
@@ -61,9 +44,7 @@ func Collect(docs []*report.Document, figures []figure.Figure, by string) (*Coll
 	c := &Collection{at: map[Key]*Series{}}
 	lacks := map[Key]string{}
 	for _, d := range docs {
-		measured := d.Measured()
-		for i := range measured {
-			r := &measured[i]
+		for _, r := range d.Measured() {
 			chosen := figures
 			switch {
 			case len(figures) > 0:
@@ -75,22 +56,29 @@ func Collect(docs []*report.Document, figures []figure.Figure, by string) (*Coll
 			rest, value, _ := r.Without(by)
 			for _, f := range chosen {
 				k := Key{Point: rest, Figure: f.Name}
-				v, missing := f.Get(r)
+				v, missing := f.Get(&r)
 				if missing != "" {
 					lacks[k] = missing
 					continue
 				}
-				s, err := c.add(k, value, by, f, func() (string, string) {
+				s := c.at[k]
+				if s == nil {
 					table, row := rest.Row()
+					s = &Series{Key: k, Group: table.Title(), Row: row, By: value, Of: f}
+					s.Group += plain.When(r.CQMod > 1 && !r.IsLatency(), ", completion every %d messages", r.CQMod)
 					if by == "size_bytes" {
-						row = value + " B"
+						s.Row = value + " B"
 					}
-					return table.Title() + plain.When(r.CQMod > 1 && !r.IsLatency(), ", completion every %d messages", r.CQMod), row
-				})
-				if err != nil {
-					return nil, err
+					c.at[k], c.Series = s, append(c.Series, s)
 				}
-				s.take(v, r.Warnings, d)
+				if s.By != value {
+					return nil, fmt.Errorf("it has %s %s and %s, and a side has one value only; try 'compare OLD,NEW --by %s'", by, cmp.Or(s.By, "none"), cmp.Or(value, "none"), by)
+				}
+				s.Values = append(s.Values, v)
+				if figure.Disturbed(r.Warnings) {
+					s.Disturbed++
+				}
+				s.Incomplete = s.Incomplete || !d.Complete
 			}
 		}
 	}
@@ -98,27 +86,4 @@ func Collect(docs []*report.Document, figures []figure.Figure, by string) (*Coll
 		s.Lacks = lacks[s.Key]
 	}
 	return c, nil
-}
-
-// add finds or makes the series of a key.
-func (c *Collection) add(k Key, value, by string, f figure.Figure, name func() (group, row string)) (*Series, error) {
-	s := c.at[k]
-	if s == nil {
-		s = &Series{Key: k, By: value, Of: f}
-		s.Group, s.Row = name()
-		c.at[k] = s
-		c.Series = append(c.Series, s)
-	}
-	if s.By != value {
-		return nil, fmt.Errorf("it has %s %s and %s, and a side has one value only; try 'compare OLD,NEW --by %s'", by, cmp.Or(s.By, "none"), cmp.Or(value, "none"), by)
-	}
-	return s, nil
-}
-
-func (s *Series) take(v float64, warnings []string, d *report.Document) {
-	s.Values = append(s.Values, v)
-	if figure.Disturbed(warnings) {
-		s.Disturbed++
-	}
-	s.Incomplete = s.Incomplete || !d.Complete
 }
