@@ -297,7 +297,7 @@ func pages(r *run, d *notingDevice) string {
 
 // memoryOf is where an end's memory begins.
 func memoryOf(e *endpoint.Endpoint, p *plan.Settled) uint64 {
-	_, at := p.Buffers().RecvAt(0)
+	_, _, at := p.Buffers().SlotsAt(0)
 	return e.Addresses()[0].Addr - uint64(at)
 }
 

@@ -7,16 +7,23 @@ import (
 	"github.com/gobw/gobw/internal/bench/payload"
 )
 
+// firstWrong is where b first differs from the pattern.
+func firstWrong(b []byte, seed, message uint64) int {
+	want := make([]byte, len(b))
+	payload.Fill(want, seed, message, 0)
+	return payload.Differ(b, want)
+}
+
 func TestPatternFindsTheFirstWrongByte(t *testing.T) {
 	for _, size := range []int{1, 7, 8, 9, 64, 1000} {
 		b := make([]byte, size)
 		payload.Fill(b, 7, 3, 0)
-		if at := payload.Check(b, 7, 3); at != -1 {
+		if at := firstWrong(b, 7, 3); at != -1 {
 			t.Errorf("size %d: byte %d differs in an untouched message", size, at)
 		}
 		for _, at := range []int{0, size / 2, size - 1} {
 			b[at] ^= 0x10
-			if got := payload.Check(b, 7, 3); got != at {
+			if got := firstWrong(b, 7, 3); got != at {
 				t.Errorf("size %d: first wrong byte %d, want %d", size, got, at)
 			}
 			b[at] ^= 0x10
@@ -28,19 +35,19 @@ func TestPatternFindsTheFirstWrongByte(t *testing.T) {
 func TestPatternDiffers(t *testing.T) {
 	b := make([]byte, 64)
 	payload.Fill(b, 7, 3, 0)
-	if at := payload.Check(b, 7, 4); at < 0 || at > 1 {
+	if at := firstWrong(b, 7, 4); at < 0 || at > 1 {
 		t.Errorf("another message's number shows at byte %d, want 0 or 1", at)
 	}
-	if at := payload.Check(b, 8, 3); at < 0 || at > 1 {
+	if at := firstWrong(b, 8, 3); at < 0 || at > 1 {
 		t.Errorf("another seed shows at byte %d, want 0 or 1", at)
 	}
-	if at := payload.Check(b[8:], 7, 3); at < 0 || at > 1 {
+	if at := firstWrong(b[8:], 7, 3); at < 0 || at > 1 {
 		t.Errorf("a shift shows at byte %d, want 0 or 1", at)
 	}
 }
 
 func TestCorruptErrorsMatch(t *testing.T) {
-	for _, err := range []error{payload.Corrupt("a"), payload.Nothing(1), payload.Wrong("write", 0, []byte{1}, 7, 3)} {
+	for _, err := range []error{payload.Corrupt("a"), payload.Nothing(1), payload.Wrong("write", 0, 3, []byte{1}, []byte{2})} {
 		if !errors.Is(err, payload.ErrCorrupt) {
 			t.Errorf("%v does not match ErrCorrupt", err)
 		}

@@ -16,9 +16,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gobw/gobw/internal/cputime"
 	"github.com/gobw/gobw/internal/fabric/schedule"
 	"github.com/gobw/gobw/internal/plan"
-	"github.com/gobw/gobw/internal/testrun"
 	"github.com/gobw/gobw/verbs"
 )
 
@@ -86,10 +86,10 @@ func TestCost(t *testing.T) {
 		Progress: func(string) { // before each round
 			if n++; n == 1 {
 				met = time.Since(begun)
-				first, cpu = time.Now(), testrun.ProcessTime()
+				first, cpu = time.Now(), cputime.Process()
 			}
 			if n == rounds {
-				last, cpu = time.Now(), testrun.ProcessTime()-cpu
+				last, cpu = time.Now(), cputime.Process()-cpu
 			}
 		},
 	})

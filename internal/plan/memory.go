@@ -82,20 +82,12 @@ func (b Buffers) Regions() (count, bytes int) {
 	return 1, b.qps*(b.SendBytes+b.RecvBytes) + b.lead
 }
 
-// SendAt is the region of queue pair q's slot to send from, and the offset in it.
-func (b Buffers) SendAt(q int) (region, offset int) {
+// SlotsAt is the region of queue pair q's two slots, and their offsets in it.
+func (b Buffers) SlotsAt(q int) (region, send, recv int) {
 	if b.perQP {
-		return q, 0
+		return q, 0, b.SendBytes + b.lead
 	}
-	return 0, q * b.SendBytes
-}
-
-// RecvAt is the region of the slot that queue pair q's peer writes, and the offset in it.
-func (b Buffers) RecvAt(q int) (region, offset int) {
-	if b.perQP {
-		return q, b.SendBytes + b.lead
-	}
-	return 0, b.qps*b.SendBytes + b.lead + q*b.RecvBytes
+	return 0, q * b.SendBytes, b.qps*b.SendBytes + b.lead + q*b.RecvBytes
 }
 
 // Queues is what a queue pair and its completion queues hold.

@@ -441,9 +441,8 @@ func checkGeometry(t *testing.T, s *Settled) {
 		}
 	}
 	for _, q := range []int{0, s.Spec().QPs - 1} {
-		_, at := b.SendAt(q)
-		within("send slot", at, b.SendBytes, bytes)
-		_, at = b.RecvAt(q)
+		_, send, at := b.SlotsAt(q)
+		within("send slot", send, b.SendBytes, bytes)
 		within("receive slot", at, b.RecvBytes, bytes)
 		if s.Spec().Transport == verbs.UD && at < verbs.GRHBytes {
 			t.Fatalf("receive slot at %d: no room for the header", at)

@@ -8,23 +8,18 @@ import (
 	"github.com/gobw/gobw/internal/cputime"
 )
 
-// ProcessTime is the CPU time of this process.
-func ProcessTime() time.Duration { return cputime.Process() }
-
 // Within holds a test to what reading a stranger's text may cost. It fails where f takes longer, or allocates more in all, than it may. A busy machine makes anything slow: the best
 // of five tries counts.
 func Within(tb testing.TB, most time.Duration, bytes uint64, f func()) {
 	tb.Helper()
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
 	var took time.Duration
 	var grew uint64
 	for range 5 {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		began := threadTime()
+		began := cputime.Process()
 		f()
-		took = threadTime() - began
+		took = cputime.Process() - began
 		runtime.ReadMemStats(&after)
 		if grew = after.TotalAlloc - before.TotalAlloc; took <= most && grew <= bytes {
 			return

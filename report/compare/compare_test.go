@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gobw/gobw/internal/cputime"
 	"github.com/gobw/gobw/internal/testrun"
 	"github.com/gobw/gobw/report"
 	"github.com/gobw/gobw/report/matrix"
@@ -289,11 +290,11 @@ func timeToCompare(t *testing.T, records int) time.Duration {
 		r.SizeBytes, r.Run = uint64(i/5), i%5+1
 		d.Records = append(d.Records, r)
 	}
-	before := testrun.ProcessTime()
+	before := cputime.Process()
 	if _, err := Documents([]*report.Document{d}, []*report.Document{d}, Options{}); err != nil {
 		t.Fatal(err)
 	}
-	return testrun.ProcessTime() - before
+	return cputime.Process() - before
 }
 
 // The same document counts once, however often it is named: four copies of one run are one run.

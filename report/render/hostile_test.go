@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gobw/gobw/internal/testrun"
+	"github.com/gobw/gobw/internal/cputime"
 	"github.com/gobw/gobw/report"
 	"github.com/gobw/gobw/report/noncontig"
 	"github.com/gobw/gobw/report/plot"
@@ -157,10 +157,10 @@ func TestFiguresAtTheEdgeOfNumbers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		before := testrun.ProcessTime()
+		before := cputime.Process()
 		var b bytes.Buffer
 		_ = Documents(&b, "html", docs) // an error is as good
-		if took := testrun.ProcessTime() - before; took > 5*time.Second || b.Len() > 4<<20 {
+		if took := cputime.Process() - before; took > 5*time.Second || b.Len() > 4<<20 {
 			t.Errorf("%s: %v, %d bytes", at, took, b.Len())
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gobw/gobw/internal/cputime"
 	"github.com/gobw/gobw/internal/testrun"
 	"github.com/gobw/gobw/report"
 	"github.com/gobw/gobw/report/compare"
@@ -75,12 +76,12 @@ func TestManySizes(t *testing.T) {
 			r := &d.Records[i]
 			r.Kind, r.SizeBytes, r.QPs, r.Run, r.Histogram = "latency", uint64(i/10+1), 1, i%10+1, nil
 		}
-		before := testrun.ProcessTime()
+		before := cputime.Process()
 		var out counter
 		if err := Documents(&out, "html", []*report.Document{d}); err != nil {
 			t.Fatal(err)
 		}
-		took := testrun.ProcessTime() - before
+		took := cputime.Process() - before
 		t.Logf("%d sizes: %v, %d KiB", sizes, took, out>>10)
 		return took
 	}

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gobw/gobw/internal/testrun"
+	"github.com/gobw/gobw/internal/cputime"
 	"github.com/gobw/gobw/verbs"
 	"github.com/gobw/gobw/verbs/job"
 	"github.com/gobw/gobw/verbs/tick"
@@ -130,9 +130,9 @@ func TestWaitersSleep(t *testing.T) {
 	const idle = 200 * time.Millisecond
 	var used time.Duration
 	for range 20 {
-		before := testrun.ProcessTime()
+		before := cputime.Process()
 		<-time.After(idle) // the test is about doing nothing for a while
-		if used = testrun.ProcessTime() - before; used <= idle/20 {
+		if used = cputime.Process() - before; used <= idle/20 {
 			break
 		}
 	}

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gobw/gobw/internal/testrun"
+	"github.com/gobw/gobw/internal/cputime"
 	"github.com/gobw/gobw/verbs"
 	"github.com/gobw/gobw/verbs/job"
 	"github.com/gobw/gobw/verbs/tick"
@@ -164,9 +164,9 @@ func TestIdleDeviceUsesNoProcessor(t *testing.T) {
 	runtime.GC() // what it frees is swept now
 	var used time.Duration
 	for range 20 { // whoever spins does it in each; the collector and the other threads' last moments are in some
-		before := testrun.ProcessTime()
+		before := cputime.Process()
 		<-time.After(idle) // the test is about doing nothing for a while
-		if used = testrun.ProcessTime() - before; used <= idle/20 {
+		if used = cputime.Process() - before; used <= idle/20 {
 			return
 		}
 	}

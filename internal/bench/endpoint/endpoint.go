@@ -209,13 +209,11 @@ func (e *Endpoint) allocate() error {
 		buffers[n], regions[n] = b, mr
 	}
 	for q, qp := range e.qps {
-		part := func(n, at, bytes int) slot {
+		n, send, recv := slots.SlotsAt(q)
+		part := func(at, bytes int) slot {
 			return slot{buffers[n].Bytes()[at:][:bytes], buffers[n].Addr() + uint64(at)}
 		}
-		n, at := slots.SendAt(q)
-		qp.region, qp.send = regions[n], part(n, at, slots.SendBytes)
-		n, at = slots.RecvAt(q)
-		qp.recv = part(n, at, slots.RecvBytes)
+		qp.region, qp.send, qp.recv = regions[n], part(send, slots.SendBytes), part(recv, slots.RecvBytes)
 	}
 	return nil
 }

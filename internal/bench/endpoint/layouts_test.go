@@ -32,12 +32,10 @@ func checkedMemory(t *testing.T) (*layouts, *Endpoint) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = b.Close() })
-	part := func(_, at, bytes int) slot { return slot{bytes: b.Bytes()[at:][:bytes]} }
+	part := func(at, bytes int) slot { return slot{bytes: b.Bytes()[at:][:bytes]} }
 	qp := &pair{moved: movement{sent: 1, received: 1}}
-	n, at := slots.SendAt(0)
-	qp.send = part(n, at, slots.SendBytes)
-	n, at = slots.RecvAt(0)
-	qp.recv = part(n, at, slots.RecvBytes)
+	_, send, recv := slots.SlotsAt(0)
+	qp.send, qp.recv = part(send, slots.SendBytes), part(recv, slots.RecvBytes)
 	e := &Endpoint{qps: []*pair{qp}, plan: source, spec: source.Spec(), work: workloadOf(source)}
 	e.Arm(0, 7)
 	e.plan, e.work = destination, workloadOf(destination)

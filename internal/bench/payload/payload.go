@@ -38,20 +38,18 @@ func Nothing(sent uint64) error {
 	}
 }
 
-// Wrong is a message that differs from the pattern of its number.
-func Wrong(operation string, qp int, b []byte, seed, message uint64) error {
-	at := max(Check(b, seed, message), 0)
-	var w [8]byte
-	binary.LittleEndian.PutUint64(w[:], Word(seed, message, at&^7))
-	return Corrupt("%s of %d bytes, queue pair %d, message %d: byte %d is %#02x, want %#02x", operation, len(b), qp, message, at, b[at], w[at&7])
+// Wrong is a message that differs from what it should be.
+func Wrong(operation string, qp int, message uint64, b, want []byte) error {
+	at := max(Differ(b, want), 0)
+	return Corrupt("%s of %d bytes, queue pair %d, message %d: byte %d is %#02x, want %#02x", operation, len(b), qp, message, at, b[at], want[at])
 }
 
 // The pattern: each aligned 8-byte word of a message is a hash of the seed, the message's number and the word's offset,
 // little-endian; a message that ends within a word holds its first bytes. A shifted, stale, torn or foreign message
 // differs in almost every byte.
 
-// Word is the pattern's word at an offset divisible by 8.
-func Word(seed, message uint64, offset int) uint64 {
+// word is the pattern's word at an offset divisible by 8.
+func word(seed, message uint64, offset int) uint64 {
 	x := seed*0x9e3779b97f4a7c15 + message*0xbf58476d1ce4e5b9 + uint64(offset)*0x94d049bb133111eb + 1
 	x ^= x >> 30
 	x *= 0xbf58476d1ce4e5b9
@@ -63,23 +61,11 @@ func Word(seed, message uint64, offset int) uint64 {
 // Fill writes the part of a message's pattern from an offset on, which is divisible by 8.
 func Fill(b []byte, seed, message uint64, offset int) {
 	for ; len(b) >= 8; b, offset = b[8:], offset+8 {
-		binary.LittleEndian.PutUint64(b, Word(seed, message, offset))
+		binary.LittleEndian.PutUint64(b, word(seed, message, offset))
 	}
 	var w [8]byte
-	binary.LittleEndian.PutUint64(w[:], Word(seed, message, offset))
+	binary.LittleEndian.PutUint64(w[:], word(seed, message, offset))
 	copy(b, w[:])
-}
-
-// Check returns the offset of the first byte of b that differs from the pattern, or -1.
-func Check(b []byte, seed, message uint64) int {
-	var w [8]byte
-	for at := 0; at < len(b); at += 8 {
-		binary.LittleEndian.PutUint64(w[:], Word(seed, message, at))
-		if i := Differ(b[at:min(at+8, len(b))], w[:]); i >= 0 {
-			return at + i
-		}
-	}
-	return -1
 }
 
 // Differ is where b first differs from the beginning of want, or -1.

@@ -212,10 +212,7 @@ func (s *Session) Receive(ctx context.Context, most int, limit time.Duration) (M
 		case due <- most:
 			due = nil // one message is waited for
 		case <-s.life.Done():
-			select {
-			case m := <-s.inbox:
-				return m, nil
-			default:
+			if len(s.inbox) == 0 {
 				return Message{}, context.Cause(s.life)
 			}
 		case <-ctx.Done():
