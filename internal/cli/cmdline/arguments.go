@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"regexp"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -17,7 +16,7 @@ import (
 
 // IsCobraUsage tells the errors that cobra makes itself.
 func IsCobraUsage(err error) bool {
-	for _, s := range []string{"unknown command", "unknown flag", "unknown shorthand", "accepts ", "requires at least", "invalid argument", "flag needs an argument"} {
+	for _, s := range []string{"unknown command", "accepts ", "requires at least", "invalid argument"} {
 		if strings.HasPrefix(err.Error(), s) {
 			return true
 		}
@@ -38,8 +37,13 @@ func FlagError(c *cobra.Command, err error) error {
 		}
 		return fmt.Sprintf("; '%s --help' lists all", c.CommandPath())
 	}
-	if name, found := strings.CutPrefix(text, "unknown flag: --"); found {
-		name, _, _ = strings.Cut(name, " ") // of a quoted line
+	switch e := err.(type) { //nolint:errorlint // as pflag has made it
+	case *pflag.NotExistError:
+		name, _, _ := strings.Cut(e.GetSpecifiedName(), " ") // of a quoted line
+		if e.GetSpecifiedShortnames() != "" {
+			text += cmp.Or(perftestFlag(c, name), synonym(c, name), unknown("-"+name))
+			break
+		}
 		var names []string
 		c.Flags().VisitAll(func(f *pflag.Flag) {
 			if !f.Hidden {
@@ -55,17 +59,12 @@ func FlagError(c *cobra.Command, err error) error {
 		} else {
 			text += unknown("--" + name)
 		}
-	} else if strings.HasPrefix(text, "unknown shorthand flag: ") {
-		if letter := regexp.MustCompile(`'(.)' in`).FindStringSubmatch(text); letter != nil {
-			text += cmp.Or(perftestFlag(c, letter[1]), synonym(c, letter[1]), unknown("-"+letter[1]))
-		}
-	} else if m := regexp.MustCompile(`^invalid argument (".*") for "(.*)" flag: (.*)$`).FindStringSubmatch(text); m != nil {
-		text = fmt.Sprintf("%s %s: %s", m[2], m[1], badNumber(m[3]))
-	} else if m := regexp.MustCompile(`^flag needs an argument: (?:'(.)' in|--(.*))`).FindStringSubmatch(text); m != nil {
-		if f := cmp.Or(c.Flags().Lookup(m[2]), c.Flags().ShorthandLookup(m[1])); f != nil {
-			_, usage := pflag.UnquoteUsage(f)
-			text = fmt.Sprintf("--%s needs a value: %s", f.Name, usage)
-		}
+	case *pflag.InvalidValueError:
+		f := e.GetFlag()
+		text = fmt.Sprintf("%s--%s %q: %s", plain.When(f.Shorthand != "", "-%s, ", f.Shorthand), f.Name, e.GetValue(), badNumber(e.Unwrap().Error()))
+	case *pflag.ValueRequiredError:
+		_, usage := pflag.UnquoteUsage(e.GetFlag())
+		text = fmt.Sprintf("--%s needs a value: %s", e.GetFlag().Name, usage)
 	}
 	return exit.With(exit.Usage, errors.New(text))
 }
