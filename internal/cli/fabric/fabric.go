@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/gobw/gobw/internal/cli/cmdline"
 	"github.com/gobw/gobw/internal/cli/exit"
 	"github.com/gobw/gobw/internal/cli/output"
 	"github.com/gobw/gobw/internal/fabric"
@@ -41,14 +42,10 @@ func NewCommand(tool string, kind plan.Kind, out output.Streams) *cobra.Command 
 			}
 			return nil
 		},
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := f.check()
-			if err != nil {
-				return exit.With(exit.Usage, err)
-			}
-			c.command = append([]string{tool}, os.Args[min(1, len(os.Args)):]...)
-			return run(cmd.Context(), out, c)
-		},
+		RunE: cmdline.Run(
+			func([]string) (config, error) { return f.check(tool) },
+			func(ctx context.Context, c config) error { return run(ctx, out, c) },
+		),
 	}
 	f.bind(cmd, kind)
 	return cmd
@@ -86,13 +83,13 @@ func run(ctx context.Context, out output.Streams, c config) error {
 	}
 	c.run.Ranks, c.run.Hosts, c.run.Key = id.Size, id.Hosts, key
 	mine := c.own(me, addresses())
-	if len(c.hosts) > 0 && !c.output.Quiet {
+	if len(c.hosts) > 0 && !c.Output.Quiet {
 		if mine == nil {
 			fmt.Fprintf(out.Err, "gobw fabric: host %s (this one) is not in --hosts: it coordinates and is not tested\n", me.Host)
 		} else {
 			me.Host = mine.Host
 		}
-		fmt.Fprintf(out.Err, "gobw fabric: on each other host type:\n  %s fabric --coordinator %s%s\n", c.command[0], me.Host, plain.When(c.port > 0, ":%d", c.port))
+		fmt.Fprintf(out.Err, "gobw fabric: on each other host type:\n  %s fabric --coordinator %s%s\n", c.Tool, me.Host, plain.When(c.port > 0, ":%d", c.port))
 	}
 	return coordinate(ctx, out, c, l, mine)
 }
@@ -119,9 +116,9 @@ func (c *config) identity(host string) (fabric.Identity, error) {
 
 // takePart is a rank that no launcher has started: what became of it is its exit status.
 func takePart(ctx context.Context, out output.Streams, c config, me fabric.Hello, key []byte, places []string) error {
-	tell := note(output.NewProgress(out, c.output.Quiet))
+	tell := note(output.NewProgress(out, c.Output.Quiet))
 	said, err := part(ctx, c, me, key, places, func(s string) {
-		if !c.output.Quiet {
+		if !c.Output.Quiet {
 			tell(s)
 		}
 	})

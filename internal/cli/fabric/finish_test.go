@@ -25,7 +25,7 @@ func TestFinish(t *testing.T) {
 		t.Fatal(err)
 	}
 	var err error
-	if full.output, err = f.output.Config(); err != nil {
+	if full.Output, err = f.Output.Config(); err != nil {
 		t.Fatal(err)
 	}
 	var out bytes.Buffer

@@ -13,15 +13,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gobw/gobw/internal/cli/cmdline"
-	"github.com/gobw/gobw/internal/cli/gate"
-	"github.com/gobw/gobw/internal/cli/opendevice"
-	"github.com/gobw/gobw/internal/cli/output"
+	"github.com/gobw/gobw/internal/cli/measure"
 	"github.com/gobw/gobw/internal/fabric"
 	"github.com/gobw/gobw/internal/fabric/judge"
 	"github.com/gobw/gobw/internal/fabric/schedule"
 	"github.com/gobw/gobw/internal/plan"
 	"github.com/gobw/gobw/report"
-	"github.com/gobw/gobw/report/expect"
 	"github.com/gobw/gobw/report/plain"
 	"github.com/gobw/gobw/report/render"
 	"github.com/gobw/gobw/verbs"
@@ -29,25 +26,20 @@ import (
 
 // config is a run.
 type config struct {
+	measure.Config
 	run         fabric.Config
 	coordinator string
 	hosts       []string
-	port        int // 0: by the job
-	device      opendevice.Config
-	deviceWords []string
-	output      output.Config
-	gate        gate.Config
+	port        int      // 0: by the job
+	deviceWords []string // for the processes that measure
 	worker      bool
-	command     []string
 }
 
 // flags are the flags of 'fabric'. The run is set as they are read.
 type flags struct {
 	config config
-	device opendevice.Flags
-	output output.Flags
-	gate   gate.Flags
-	wrong  cmdline.Faults // of what was typed
+	measure.Flags
+	wrong cmdline.Faults // of what was typed
 }
 
 func (f *flags) bind(cmd *cobra.Command, kind plan.Kind) {
@@ -96,10 +88,10 @@ func (f *flags) bind(cmd *cobra.Command, kind plan.Kind) {
 	})
 	fs.IntVarP(&p.QPs, "qp", "q", 1, "queue pairs of each flow")
 	cmdline.Group(fs, "Between two hosts")
-	f.device.Bind(fs)
-	f.device.Several(fs)
-	f.output.Bind(fs, render.DocumentFormats())
-	f.gate.Bind(fs, example)
+	f.Device.Bind(fs)
+	f.Device.Several(fs)
+	f.Output.Bind(fs, render.DocumentFormats())
+	f.Gate.Bind(fs, example)
 	cmdline.Group(fs, "Output and verdict")
 	fs.BoolVar(&c.worker, "worker", false, "measure as told on standard input")
 	cmdline.Hide(fs, "worker")
@@ -129,15 +121,12 @@ func atLeast(least time.Duration) func(text string) (time.Duration, error) {
 }
 
 // check names all mistakes at once.
-func (f *flags) check() (c config, err error) {
+func (f *flags) check(tool string) (c config, err error) {
 	c = f.config
 	wrong := slices.Clone(f.wrong)
-	c.deviceWords = f.device.Words()
-	c.device, err = f.device.Config()
+	c.Config, err = f.Config(tool, nil)
 	wrong.Note(err)
-	c.run.Rails = strings.Split(c.device.Name, ",")
-	c.output, err = f.output.Config()
-	wrong.Note(err)
+	c.deviceWords, c.run.Rails = f.Device.Words(), c.Device.Names()
 	p := &c.run.Plan
 	latency := p.Kind == plan.Latency
 	if p.Sizes[0] >= 1024 { // a slow path has few completions in a round: each is looked at
@@ -151,10 +140,7 @@ func (f *flags) check() (c config, err error) {
 	wrong.If(p.Operation != "" && !plan.RowOf(p.Operation).Supports(p.Transport), "--op %s: %v does not carry it: use --connection RC, or --op send", p.Operation, p.Transport)
 	wrong.If(p.Operation == plan.Write && p.Transport == verbs.UC, "--op write over UC: nobody can count what arrives: use --op send, or --connection RC")
 	wrong.If(latency && c.run.Pattern == schedule.Incast, "--pattern incast: a latency test needs one partner per round: use pairs")
-	c.gate, err = f.gate.Config(expect.Options{Dir: "."}, func(e *expect.Expectation) error {
-		return e.CheckTest(string(p.Kind), p.Transport.String())
-	})
-	wrong.Note(err)
+	wrong.Note(f.Judge(&c.Config, p.Kind, p.Transport.String()))
 	return c, errors.Join(wrong...)
 }
 

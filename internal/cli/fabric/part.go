@@ -45,7 +45,7 @@ func part(ctx context.Context, c config, h fabric.Hello, key []byte, places []st
 func work(ctx context.Context, c config) error {
 	return fabric.Measure(ctx, fabric.MeasureConfig{
 		Open: func(name string, local netip.Addr) (verbs.Device, netip.Addr, error) {
-			o := c.device
+			o := c.Device
 			o.Name, o.Strict = name, true
 			d, err := opendevice.Open(o)
 			if err != nil {
@@ -57,6 +57,6 @@ func work(ctx context.Context, c config) error {
 			}
 			return d.Device, at, nil
 		},
-		Options: bench.ExchangeOptions{Port: c.device.Port, GIDIndex: c.device.GID, CPU: c.device.CPU},
+		Options: bench.ExchangeOptions{Port: c.Device.Port, GIDIndex: c.Device.GID, CPU: c.Device.CPU},
 	}, os.Stdin, os.Stdout)
 }

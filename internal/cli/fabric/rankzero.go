@@ -24,14 +24,14 @@ import (
 
 // coordinate is rank 0: it lets the others run, takes part if this host is one of those tested, and prints the verdict.
 func coordinate(ctx context.Context, out output.Streams, c config, l net.Listener, hello *fabric.Hello) error {
-	if err := c.output.CheckWritable(); err != nil {
+	if err := c.Output.CheckWritable(); err != nil {
 		return errors.Join(err, l.Close())
 	}
 	snapshots := make(chan os.Signal, 1)
 	output.NotifyStatus(snapshots)
 	defer signal.Stop(snapshots)
 	var wg sync.WaitGroup
-	p := output.NewProgress(out, c.output.Quiet)
+	p := output.NewProgress(out, c.Output.Quiet)
 	if hello != nil {
 		_, port, err := net.SplitHostPort(l.Addr().String())
 		if err != nil {
@@ -47,7 +47,7 @@ func coordinate(ctx context.Context, out output.Streams, c config, l net.Listene
 	run.Version, run.Progress, run.Note, run.Snapshots = machine.Version(), p.Tell, note(p), snapshots
 	run.Snapshot = func(d *report.Document) {
 		p.Clear()
-		_ = render.Documents(out.Err, c.output.Format, []*report.Document{d})
+		_ = render.Documents(out.Err, c.Output.Format, []*report.Document{d})
 	}
 	d, err := fabric.Coordinate(ctx, l, run)
 	wg.Wait()
@@ -57,10 +57,10 @@ func coordinate(ctx context.Context, out output.Streams, c config, l net.Listene
 
 // finish writes what there is, whatever became of the run, and tells its verdict by the exit status.
 func finish(ctx context.Context, out output.Streams, c config, d *report.Document, failed error) error {
-	d.Command, d.Version = c.command, machine.Version()
-	expected := expect.Judge(d, c.gate.Expect, expect.Judgement{Accept: c.gate.Accept})
+	d.Command, d.Version = c.Command, machine.Version()
+	expected := expect.Judge(d, c.Gate.Expect, expect.Judgement{Accept: c.Gate.Accept})
 	d.Checks = append(d.Checks, expected...)
-	err := c.output.Deliver(out, func(w io.Writer, format string) error { return render.Documents(w, format, []*report.Document{d}) })
+	err := c.Output.Deliver(out, func(w io.Writer, format string) error { return render.Documents(w, format, []*report.Document{d}) })
 	switch {
 	case ctx.Err() != nil:
 		return errors.Join(context.Cause(ctx), err)
