@@ -30,14 +30,15 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 				return installLinks(out, links)
 			}
 			info, _ := debug.ReadBuildInfo()
+			d := describe(tool, info)
 			switch format {
 			case "json":
-				return json.NewEncoder(out.Out).Encode(describe(tool, info))
+				return json.NewEncoder(out.Out).Encode(d)
 			case "text":
 			default:
 				return exit.With(exit.Usage, fmt.Errorf("--format %q: want text or json", format))
 			}
-			_, err := fmt.Fprintf(out.Out, "%s %s (%s, %s/%s)\n%s\n", tool, machine.Version(), runtime.Version(), runtime.GOOS, runtime.GOARCH, revisionText(info))
+			_, err := fmt.Fprintf(out.Out, "%s %s (%s, %s/%s)\n%s\n", tool, d.Version, d.Go, d.OS, d.Arch, d.revision())
 			return err
 		},
 	}
@@ -60,34 +61,22 @@ type description struct {
 }
 
 func describe(tool string, info *debug.BuildInfo) description {
-	facts := settings(info)
+	facts := map[string]string{} // what the Go tool recorded of the build
+	if info != nil {
+		for _, s := range info.Settings {
+			facts[s.Key] = s.Value
+		}
+	}
 	return description{
 		Program: tool, Version: machine.Version(), Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH,
 		Revision: facts["vcs.revision"], Time: facts["vcs.time"], Modified: facts["vcs.modified"] == "true", CGO: facts["CGO_ENABLED"] == "1",
 	}
 }
 
-// settings are what the Go tool recorded of a build.
-func settings(info *debug.BuildInfo) map[string]string {
-	facts := map[string]string{}
-	if info != nil {
-		for _, s := range info.Settings {
-			facts[s.Key] = s.Value
-		}
-	}
-	return facts
-}
-
-// revisionText says which commit a program was built from, as the Go tool recorded it.
-func revisionText(info *debug.BuildInfo) string {
-	facts := settings(info)
-	if facts["vcs.revision"] == "" {
+// revision says which commit a program was built from.
+func (d description) revision() string {
+	if d.Revision == "" {
 		return "revision unknown (Go did not record it: see -buildvcs in 'go help build')"
 	}
-	text := "revision " + facts["vcs.revision"]
-	if t := facts["vcs.time"]; t != "" {
-		text += " of " + t
-	}
-	text += plain.When(facts["vcs.modified"] == "true", ", with changes that are not committed")
-	return text
+	return "revision " + d.Revision + plain.When(d.Time != "", " of %s", d.Time) + plain.When(d.Modified, ", with changes that are not committed")
 }

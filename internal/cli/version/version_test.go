@@ -25,7 +25,7 @@ func TestRevisionText(t *testing.T) {
 			"revision 207a70aedd35",
 		},
 	} {
-		if got := revisionText(tt.info); got != tt.want {
+		if got := describe("gobw", tt.info).revision(); got != tt.want {
 			t.Errorf("%q, want %q", got, tt.want)
 		}
 	}
