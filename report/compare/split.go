@@ -36,31 +36,24 @@ func Split(docs []*report.Document, by string) (sides [][]*report.Document, err 
 	if err := checkBy(by); err != nil {
 		return nil, err
 	}
-	var values []string
-	of := map[string][]*report.Document{}
+	value := func(r report.Record) string {
+		_, v, _ := r.Without(by)
+		return v
+	}
+	var parts []*report.Document
 	for _, d := range docs {
-		parts := map[string]*report.Document{}
-		part := func(value string) *report.Document {
-			if parts[value] == nil {
-				p := *d
-				p.Checks, p.Records, p.Noncontig = nil, nil, nil
-				parts[value] = &p
-				values, of[value] = plain.AddNew(values, value), append(of[value], &p)
-			}
-			return parts[value]
-		}
-		for _, r := range d.Measured() {
-			if _, value, ok := r.Without(by); ok {
-				p := part(value)
-				p.Records = append(p.Records, r)
-			}
+		for _, records := range plain.Grouped(d.Measured(), value) {
+			part := *d
+			part.Checks, part.Records, part.Noncontig = nil, records, nil
+			parts = append(parts, &part)
 		}
 	}
-	switch len(values) {
-	case 0:
+	sides = plain.Grouped(parts, func(d *report.Document) string { return value(d.Records[0]) })
+	switch {
+	case len(sides) == 0 || !slices.Contains(report.PlanFields(), by):
 		return nil, fmt.Errorf("--by %s: no record here has it", by)
-	case 1:
-		return nil, fmt.Errorf("--by %s: all records have %s %s; add a result with another value: compare FILE,OTHER --by %s", by, by, cmp.Or(values[0], "none"), by)
+	case len(sides) == 1:
+		return nil, fmt.Errorf("--by %s: all records have %s %s; add a result with another value: compare FILE,OTHER --by %s", by, by, cmp.Or(value(parts[0].Records[0]), "none"), by)
 	}
-	return plain.Each(values, func(value string) []*report.Document { return of[value] }), nil
+	return sides, nil
 }

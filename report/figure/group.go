@@ -47,29 +47,15 @@ func (g Group) Signaled() string {
 
 // Groups gathers the records of a document by set-up and size, keeping the order of first appearance.
 func Groups(records []report.Record) []Group {
-	type place struct{ group, row int }
-	var out []Group
-	groups := map[report.Plan]int{}
-	rows := map[report.Plan]place{}
+	var all []*report.Record
 	for i := range records {
-		r := &records[i]
-		at, seen := rows[r.Plan]
-		if !seen {
-			setup := r.Setup()
-			g, known := groups[setup]
-			if !known {
-				g = len(out)
-				groups[setup] = g
-				out = append(out, Group{Setup: setup})
-			}
-			at = place{g, len(out[g].Rows)}
-			rows[r.Plan] = at
-			out[g].Rows = append(out[g].Rows, Row{Size: r.SizeBytes, CQMod: r.CQMod})
-		}
-		row := &out[at.group].Rows[at.row]
-		row.Runs = append(row.Runs, r)
+		all = append(all, &records[i])
 	}
-	return out
+	rows := plain.Each(plain.Grouped(all, func(r *report.Record) report.Plan { return r.Plan }), func(runs []*report.Record) Row {
+		return Row{Size: runs[0].SizeBytes, CQMod: runs[0].CQMod, Runs: runs}
+	})
+	setups := plain.Grouped(rows, func(r Row) report.Plan { return r.Runs[0].Setup() })
+	return plain.Each(setups, func(rows []Row) Group { return Group{rows[0].Runs[0].Setup(), rows} })
 }
 
 // Values of one figure over the runs that have it.

@@ -195,26 +195,19 @@ func (n *Grid) cells() []Cell {
 		Key
 		layout string
 	}
-	var out []Cell
+	var measured []*Point
 	var strides []string
-	places := map[place]int{}
 	for i := range n.Points {
-		p := &n.Points[i]
-		if len(p.Runs) == 0 {
-			continue
+		if p := &n.Points[i]; len(p.Runs) > 0 {
+			measured, strides = append(measured, p), plain.AddNew(strides, p.Stride)
 		}
-		strides = plain.AddNew(strides, p.Stride)
-		of := place{p.key(), p.Layout}
-		at, known := places[of]
-		if !known {
-			at = len(out)
-			places[of] = at
-			out = append(out, Cell{Key: p.key(), BlockBytes: p.BlockBytes, Blocks: p.Blocks, Bytes: p.SizeBytes, Layout: p.Layout})
-		}
-		out[at].Strategies = append(out[at].Strategies, p.figure())
 	}
-	for _, c := range out {
+	var out []Cell
+	for _, points := range plain.Grouped(measured, func(p *Point) place { return place{p.key(), p.Layout} }) {
+		p := points[0]
+		c := Cell{Key: p.key(), BlockBytes: p.BlockBytes, Blocks: p.Blocks, Bytes: p.SizeBytes, Layout: p.Layout, Strategies: plain.Each(points, (*Point).figure)}
 		slices.SortStableFunc(c.Strategies, func(a, b Figure) int { return cmp.Compare(StrategyRank(a.Strategy), StrategyRank(b.Strategy)) })
+		out = append(out, c)
 	}
 	slices.SortStableFunc(out, func(a, b Cell) int {
 		return cmp.Or(

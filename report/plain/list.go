@@ -37,6 +37,23 @@ func Each[T, U any](items []T, of func(T) U) []U {
 	return out
 }
 
+// Grouped gathers the items that have the same key, in the order in which they come.
+func Grouped[T any, K comparable](items []T, key func(T) K) [][]T {
+	var out [][]T
+	places := map[K]int{}
+	for _, item := range items {
+		k := key(item)
+		at, known := places[k]
+		if !known {
+			at = len(out)
+			places[k] = at
+			out = append(out, nil)
+		}
+		out[at] = append(out[at], item)
+	}
+	return out
+}
+
 // UpTo are n whole numbers, one after another.
 func UpTo(first, n int) []int {
 	out := make([]int, n)

@@ -56,8 +56,7 @@ func (m hostMatrix) tables(d *report.Document) []table {
 
 // line is the verdict of all checks, with what was found, in one line.
 func (m hostMatrix) line(checks []report.Check) string {
-	counts := map[string]int{}
-	var kinds []string
+	var kinds []string // of what was found, one for each
 	for _, word := range []stats.Word{stats.Fail, stats.CannotTell} {
 		for _, c := range checks {
 			subject := string(matrix.SubjectOf(c.Expression))
@@ -71,11 +70,10 @@ func (m hostMatrix) line(checks []report.Check) string {
 			default:
 				kind = "missed expectation"
 			}
-			kinds = plain.AddNew(kinds, kind)
-			counts[kind]++
+			kinds = append(kinds, kind)
 		}
 	}
-	parts := plain.Each(kinds, func(k string) string { return plain.Plural(counts[k], k) })
+	parts := plain.Each(plain.Grouped(kinds, func(k string) string { return k }), func(same []string) string { return plain.Plural(len(same), same[0]) })
 	switch {
 	case len(parts) > 0:
 	case m.Cells.Len() == 0:

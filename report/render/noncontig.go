@@ -24,18 +24,11 @@ type noncontigTable struct {
 }
 
 func (n experiment) parts() []noncontigTable {
-	var out []noncontigTable
-	for _, c := range n.Cells {
-		k := c.Key
-		k.Stride = ""
-		at := slices.IndexFunc(out, func(t noncontigTable) bool { return t.Key == k })
-		if at < 0 {
-			at = len(out)
-			out = append(out, noncontigTable{Key: k})
-		}
-		out[at].cells = append(out[at].cells, c)
+	key := func(c noncontig.Cell) noncontig.Key {
+		c.Stride = ""
+		return c.Key
 	}
-	return out
+	return plain.Each(plain.Grouped(n.Cells, key), func(cells []noncontig.Cell) noncontigTable { return noncontigTable{key(cells[0]), cells} })
 }
 
 // strategies of the table's cells, in the order of columns.

@@ -25,13 +25,8 @@ type Picture struct {
 // with histograms or series those. Several documents are laid over one another.
 func Pictures(docs []*report.Document) []Picture {
 	var out []Picture
-	curves := allCurves(docs)
-	var operations []operation
-	for _, c := range curves {
-		operations = plain.AddNew(operations, c.operation())
-	}
-	for _, key := range operations {
-		chosen := slices.DeleteFunc(slices.Clone(curves), func(c curve) bool { return c.operation() != key })
+	for _, chosen := range plain.Grouped(allCurves(docs), curve.operation) {
+		key := chosen[0].operation()
 		label(chosen, len(docs) > 1)
 		out = append(out, overSize(key, chosen)...)
 		out = append(out, distributions(key, chosen)...)
