@@ -144,6 +144,9 @@ func Checks(d *report.Document) []report.Check {
 	}
 	for i, h := range m.Hosts {
 		c := report.Check{Expression: matrix.WholeOf.Good(), Point: h.Called(), Actual: "-", Verdict: h.Verdict}
+		if namesakes := slices.DeleteFunc(slices.Clone(m.Hosts), func(o matrix.Host) bool { return o.Name != h.Name }); h.Name != "" && len(namesakes) > 1 {
+			c.Point += fmt.Sprintf(" (rank %d)", h.Rank)
+		}
 		for _, f := range m.Findings {
 			if f.OfHost() && f.From == i && (c.Word == stats.Pass || c.Word == stats.CannotTell && f.Word == stats.Fail) {
 				c.Actual, c.Verdict = shares(f), f.Verdict
@@ -156,7 +159,7 @@ func Checks(d *report.Document) []report.Check {
 			out = append(out, report.Check{Expression: f.Subject.Good(), Point: m.Where(f), Actual: shares(f), Verdict: f.Verdict})
 		}
 	}
-	seen := report.Check{Expression: matrix.RunSees, Point: "run", Actual: "-", Verdict: stats.Verdict{Word: stats.Pass}}
+	seen := report.Check{Expression: matrix.RunSees, Point: matrix.Run, Actual: "-", Verdict: stats.Verdict{Word: stats.Pass}}
 	switch p := m.Judged.HostPower; {
 	case !d.Complete:
 		seen.Verdict = stats.Unknown(stats.Incomplete, "", "the run is incomplete: %s", plain.Text(d.Failure))

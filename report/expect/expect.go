@@ -166,6 +166,19 @@ func (e *Expectation) CheckTest(kind, transport string) error {
 	return nil
 }
 
+// CheckFigures refuses an expectation on a figure that no record has that is like this one; they have the named one.
+func (e *Expectation) CheckFigures(like *report.Record, named string) error {
+	for _, o := range []operand{e.left, e.right} {
+		if o.figure == nil || e.counted {
+			continue
+		}
+		if _, missing := o.figure.Get(like); missing != "" {
+			return fmt.Errorf("%s: this test has no %q, only %q", e.text, o.figure.Name, named)
+		}
+	}
+	return nil
+}
+
 // lineRate is the rate of the slower of the two links, in bits/s, or why there is none.
 func lineRate(d *report.Document) (rate float64, why string) {
 	ends := []report.Environment{d.Client}

@@ -61,8 +61,11 @@ type Host struct {
 // Called is the host's name, or its rank where it has not said one.
 func (h Host) Called() string { return cmp.Or(h.Name, fmt.Sprintf("rank %d", h.Rank)) }
 
-// RunSees is the expectation of the run itself.
-const RunSees = "the run can see a slow host"
+// RunSees is the expectation of the run itself, and Run its point.
+const (
+	RunSees = "a slow host would be found"
+	Run     = "run"
+)
 
 // State of a cell.
 type State uint8

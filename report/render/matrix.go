@@ -62,7 +62,7 @@ func (m hostMatrix) line(checks []report.Check) string {
 			subject := string(matrix.SubjectOf(c.Expression))
 			kind := strings.ReplaceAll(string(c.Cause), "-", " ") + " " + subject
 			switch {
-			case c.Word != word || c.Expression == matrix.RunSees || c.Cause == stats.Incomplete:
+			case c.Word != word || c.Point == matrix.Run || c.Cause == stats.Incomplete:
 				continue
 			case subject != "":
 			case word == stats.CannotTell:
@@ -105,7 +105,7 @@ func (m hostMatrix) advice(d *report.Document) []string {
 	}
 	for _, c := range d.Checks {
 		subject := matrix.SubjectOf(c.Expression)
-		if c.Word == stats.Pass || subject == "" && c.Expression != matrix.RunSees {
+		if c.Word == stats.Pass || subject == "" && c.Point != matrix.Run {
 			continue
 		}
 		if subject == matrix.WholeOf && c.Word == stats.Fail && len(m.Rounds) > 0 && !good[c.Point] && matrix.Pasteable(c.Point) {
@@ -114,7 +114,7 @@ func (m hostMatrix) advice(d *report.Document) []string {
 		if c.Settle != "" {
 			what := plain.When(c.Word == stats.CannotTell, "try ") + c.Settle
 			order = plain.AddNew(order, what)
-			where[what] = append(where[what], c.Point)
+			where[what] = plain.AddNew(where[what], c.Point)
 		}
 	}
 	if slices.Sort(named); len(named) > 0 {

@@ -85,7 +85,7 @@ func (r result) terminal(out *strings.Builder, most int) {
 	head := r.labels
 	if r.device != "" {
 		first := plain.When(r.title != "", "%s: ", r.title) + r.device // the title says which of several results
-		if len(head) > 0 {
+		if len(head) > 0 && !strings.HasPrefix(head[0], "INCOMPLETE: ") {
 			first += ": " + head[0]
 			head = head[1:]
 		}

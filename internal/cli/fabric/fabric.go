@@ -27,7 +27,8 @@ func NewCommand(tool string, kind plan.Kind, out output.Streams) *cobra.Command 
 		Use: "fabric", Short: "Test the paths between many hosts; name slow hosts and links",
 		Long: "Test the paths between many hosts, and name slow hosts and links. Start\n" +
 			"the command on all hosts, for example with srun. Without a launcher,\n" +
-			"start it on one host with --hosts, and on the others with --coordinator.\n\n" +
+			"start it on one host with --hosts, and on the others with --coordinator. Set the\n" +
+			"same " + secretVariable + " on all hosts, so that no other process can join.\n\n" +
 			"Rank 0 prints the verdict. Its exit codes: 0 pass; 1 something is slow, or an\n" +
 			"--expect is missed; 2 bad usage; 3 no run: a file cannot be written, or fewer\n" +
 			"than two hosts came; 4 a host was absent, unfit or lost; 5 wrong data; 6 after\n" +
@@ -70,12 +71,12 @@ func run(ctx context.Context, out output.Streams, c config) error {
 	case id.Rank > 0:
 		// Rank 0 alone returns the verdict. A rank that fails is named in it, and must not end the others (srun -K).
 		if _, err := part(ctx, c, me, key, places(id.Rendezvous, port), nil); err != nil && ctx.Err() == nil {
-			fmt.Fprintf(out.Err, "gobw fabric: rank %d on %s: %v\n", id.Rank, me.Host, err)
+			fmt.Fprintf(out.Err, "%s fabric: rank %d on %s: %v\n", c.Tool, id.Rank, me.Host, err)
 		}
 		return nil
 	}
 	if secret == "" {
-		fmt.Fprintf(out.Err, "gobw fabric: no secret is set: others could join this run; set %s at all hosts\n", secretVariable)
+		fmt.Fprintf(out.Err, "%s fabric: no secret is set: others could join this run; set %s on all hosts\n", c.Tool, secretVariable)
 	}
 	l, err := net.Listen("tcp", fmt.Sprintf(":%d", port))
 	if err != nil {
@@ -85,11 +86,11 @@ func run(ctx context.Context, out output.Streams, c config) error {
 	mine := c.own(me, addresses())
 	if len(c.hosts) > 0 && !c.Output.Quiet {
 		if mine == nil {
-			fmt.Fprintf(out.Err, "gobw fabric: host %s (this one) is not in --hosts: it coordinates and is not tested\n", me.Host)
+			fmt.Fprintf(out.Err, "%s fabric: host %s (this one) is not in --hosts: it coordinates and is not tested\n", c.Tool, me.Host)
 		} else {
 			me.Host = mine.Host
 		}
-		fmt.Fprintf(out.Err, "gobw fabric: on each other host type:\n  %s fabric --coordinator %s%s\n", c.Tool, me.Host, plain.When(c.port > 0, ":%d", c.port))
+		fmt.Fprintf(out.Err, "%[1]s fabric: on each other host type:\n  %[1]s fabric --coordinator %[2]s%[3]s\n", c.Tool, me.Host, plain.When(c.port > 0, ":%d", c.port))
 	}
 	return coordinate(ctx, out, c, l, mine)
 }
@@ -109,14 +110,14 @@ func (c *config) identity(host string) (fabric.Identity, error) {
 	case errors.Is(err, fabric.ErrAlone) && c.coordinator != "":
 		return fabric.Identity{Rank: -1, Rendezvous: []string{c.coordinator}}, nil
 	case errors.Is(err, fabric.ErrAlone):
-		err = fmt.Errorf("%w: start it with a launcher (srun -K gobw fabric), or give --hosts FILE here and --coordinator HOST on each other host", err)
+		err = fmt.Errorf("%w: start it with a launcher (srun -K %s fabric), or give --hosts FILE here and --coordinator HOST on each other host", err, c.Tool)
 	}
 	return id, err
 }
 
 // takePart is a rank that no launcher has started: what became of it is its exit status.
 func takePart(ctx context.Context, out output.Streams, c config, me fabric.Hello, key []byte, places []string) error {
-	tell := note(output.NewProgress(out, c.Output.Quiet))
+	tell := note(c.Tool, output.NewProgress(out, c.Output.Quiet))
 	said, err := part(ctx, c, me, key, places, func(s string) {
 		if !c.Output.Quiet {
 			tell(s)
@@ -133,8 +134,8 @@ func takePart(ctx context.Context, out output.Streams, c config, me fabric.Hello
 }
 
 // note tells a person what should be read at once.
-func note(p *output.Progress) func(string) {
-	return func(s string) { p.Note("gobw fabric: " + strings.ReplaceAll(s, "\n", "\n  ")) }
+func note(tool string, p *output.Progress) func(string) {
+	return func(s string) { p.Note(tool + " fabric: " + strings.ReplaceAll(s, "\n", "\n  ")) }
 }
 
 // own is rank 0's own part beside coordinating; nil: its host is not in the list of those to test, by its name or one of its addresses.

@@ -48,7 +48,11 @@ func (f *flags) bind(cmd *cobra.Command, kind plan.Kind) {
 	r, p := &c.run, &c.run.Plan
 	*p = plan.Spec{Kind: kind, Duration: time.Hour}
 	r.Judge = judge.Config{Seed: 1, Latency: kind == plan.Latency}
-	cmdline.Parsed(fs, wrong, &r.Pattern, "pattern", "", "pairs", "pair hosts by `PATTERN`: pairs or incast", oneOf(schedule.Pairs, schedule.Incast))
+	patterns := "pairs or incast"
+	if kind == plan.Latency {
+		patterns = "pairs"
+	}
+	cmdline.Parsed(fs, wrong, &r.Pattern, "pattern", "", "pairs", "pair hosts by `PATTERN`: "+patterns, oneOf(schedule.Pairs, schedule.Incast))
 	cmdline.Parsed(fs, wrong, &r.Time, "time", "", "5m", "planned `TIME` of the run; the run may take twice as long", atLeast(time.Second))
 	cmdline.Parsed(fs, wrong, &r.Measure, "round", "", "1s", "measure each round for `TIME`", atLeast(10*time.Millisecond))
 	cmdline.Parsed(fs, wrong, &r.Judge.Slow, "slow", "", "5%", "the smallest `DROP` that matters", func(text string) (float64, error) {
@@ -141,6 +145,13 @@ func (f *flags) check(tool string) (c config, err error) {
 	wrong.If(p.Operation == plan.Write && p.Transport == verbs.UC, "--op write over UC: nobody can count what arrives: use --op send, or --connection RC")
 	wrong.If(latency && c.run.Pattern == schedule.Incast, "--pattern incast: a latency test needs one partner per round: use pairs")
 	wrong.Note(f.Judge(&c.Config, p.Kind, p.Transport.String()))
+	has, figure := &report.Record{Plan: report.Plan{Kind: string(p.Kind)}, Bandwidth: report.Bandwidth{AverageBitsPerS: 1}}, "bw"
+	if latency {
+		has.Latency, figure = &report.Latency{Samples: 1, MinNs: 1, P50Ns: 1, MaxNs: 1, MeanNs: 1}, "p50"
+	}
+	for _, e := range c.Gate.Expect {
+		wrong.Note(e.CheckFigures(has, figure))
+	}
 	return c, errors.Join(wrong...)
 }
 

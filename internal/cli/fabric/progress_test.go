@@ -25,7 +25,7 @@ func TestProgress(t *testing.T) {
 			var said bytes.Buffer
 			p := output.NewProgress(output.Streams{Err: &said, ErrTerminal: tt.terminal}, tt.quiet)
 			p.Tell("waiting for node1, node2, 9s left")
-			note(p)("lost")
+			note("gobw", p)("lost")
 			for range 2 {
 				p.Tell("round 20 of 63 (pairs 20), 43s left")
 				time.Sleep(10 * time.Second)
@@ -40,7 +40,7 @@ func TestProgress(t *testing.T) {
 	var said bytes.Buffer
 	p := output.NewProgress(output.Streams{Err: &said, ErrTerminal: true}, false)
 	p.Tell("round 64 (re-test)")
-	note(p)("lost")
+	note("gobw", p)("lost")
 	if want := "\rround 64 (re-test)\r" + strings.Repeat(" ", 18) + "\rgobw fabric: lost\n"; said.String() != want {
 		t.Errorf("on a terminal %q, want %q", said.String(), want)
 	}

@@ -44,7 +44,7 @@ func coordinate(ctx context.Context, out output.Streams, c config, l net.Listene
 		})
 	}
 	run := c.run
-	run.Version, run.Progress, run.Note, run.Snapshots = machine.Version(), p.Tell, note(p), snapshots
+	run.Version, run.Progress, run.Note, run.Snapshots = machine.Version(), p.Tell, note(c.Tool, p), snapshots
 	run.Snapshot = func(d *report.Document) {
 		p.Clear()
 		_ = render.Documents(out.Err, c.Output.Format, []*report.Document{d})
@@ -69,7 +69,7 @@ func finish(ctx context.Context, out output.Streams, c config, d *report.Documen
 	case failed != nil || err != nil:
 		return errors.Join(failed, err)
 	}
-	exit.Complain(out.Err, "gobw", gate.Verdict(expected))
+	exit.Complain(out.Err, c.Tool, gate.Verdict(expected))
 	return verdict(d)
 }
 

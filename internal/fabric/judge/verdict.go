@@ -75,13 +75,13 @@ func (j *Judge) finding(s subject, t *trial) matrix.Finding {
 	case t.loaded.decision == slow && t.quiet.decision == fine:
 		f.Verdict = stats.Failure(matrix.SlowUnderLoad, "", "")
 	case len(t.loaded.x) == 0 && len(j.goodHosts(s.rail)) == 0:
-		f.Verdict = unclear("not tested again: no host is known to be good to test it with")
+		f.Verdict = unclear("not tested again: this needs a partner that is known to be good, and there is none")
 	case len(t.loaded.x) == 0:
-		f.Verdict = unclear("not tested again: the run ended before")
+		f.Verdict = unclear("not tested again: the run ended first")
 	case t.loaded.decision == slow && len(t.quiet.x) == 0:
-		f.Verdict = unclear("slow on a busy network, not tested alone: the run ended before")
+		f.Verdict = unclear("slow on a busy network; the run ended before it was tested alone")
 	default:
-		f.Verdict = unclear("its re-tests and those of good hosts differ too little for a verdict")
+		f.Verdict = unclear("its re-tests do not differ enough from those of good hosts for a verdict")
 	}
 	return f
 }
