@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -71,6 +70,7 @@ type scope struct {
 	line   float64
 	lineOK string // why there is no line rate, or ""
 	tests  map[string]*report.Document
+	others map[string]figure.Row // the strategies of a non-contiguous experiment on the same layout
 }
 
 // value of the operand over the runs.
@@ -98,6 +98,9 @@ func (o operand) value(sc *scope) (float64, error) {
 func (o operand) row(sc *scope) (figure.Row, error) {
 	if o.test == "" {
 		return sc.row, nil
+	}
+	if other, is := sc.others[o.test]; is {
+		return other, nil
 	}
 	name := o.test + "." + o.figure.Name
 	d := sc.tests[o.test]
@@ -277,12 +280,11 @@ func scopes(d *report.Document, j Judgement) []*scope {
 			key := p.Shape + " " + p.Layout
 			sc := layouts[key]
 			if sc == nil {
-				sc = &scope{point: key, line: line, lineOK: why, tests: map[string]*report.Document{}}
-				maps.Copy(sc.tests, j.Tests)
+				sc = &scope{point: key, line: line, lineOK: why, tests: j.Tests, others: map[string]figure.Row{}}
 				layouts[key] = sc
 				out = append(out, sc)
 			}
-			sc.tests[p.Strategy] = &report.Document{Records: plain.Each(row.Runs, func(r *report.Record) report.Record { return *r })}
+			sc.others[p.Strategy] = row
 			if v := stats.Median(row.Values(figure.Of("bw"))); v > best[key] && p.Strategy != noncontig.Contiguous {
 				best[key], sc.row = v, row
 			}

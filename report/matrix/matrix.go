@@ -265,25 +265,3 @@ func (m *Matrix) Incast() []Incast {
 	}
 	return out
 }
-
-// Spreads are the scheduled cells in which a flow was measured alone, by rail and path, each in order.
-func (m *Matrix) Spreads() []map[string][]float64 {
-	out := make([]map[string][]float64, len(m.Rails))
-	c := &m.Cells
-	for i := range c.Len() {
-		if !m.Scheduled(i) || m.Rounds[c.Round[i]].FanIn > 1 {
-			continue
-		}
-		of, path := &out[c.Rail[i]], m.Path(c.From[i], c.To[i])
-		if *of == nil {
-			*of = map[string][]float64{}
-		}
-		(*of)[path] = append((*of)[path], c.Value[i])
-	}
-	for _, paths := range out {
-		for _, values := range paths {
-			slices.Sort(values)
-		}
-	}
-	return out
-}

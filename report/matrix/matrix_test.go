@@ -73,7 +73,10 @@ func FuzzCheck(f *testing.F) {
 		if json.Unmarshal(b, m) != nil || m.Check() != nil {
 			return
 		}
-		_, _, _ = m.Tested(), m.Spreads(), Knee(m.Incast())
+		_, _ = m.Tested(), Knee(m.Incast())
+		for i := range m.Cells.Len() {
+			_, _ = m.Scheduled(i), m.Path(m.Cells.From[i], m.Cells.To[i])
+		}
 		for _, f := range m.Findings {
 			_ = m.Where(f)
 		}

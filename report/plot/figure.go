@@ -30,12 +30,12 @@ func writeSVG(w io.Writer, paint func(color) string, figures []Figure) error {
 		s := newSVG(paint)
 		wide, tall := f.draw(s)
 		fmt.Fprintf(parts, `<g role="img" transform="translate(0 %s)">`+"\n<title>%s</title>\n<path d=\"M0 0H%[3]sV%[4]sH0Z\" fill=\"%[5]s\"/>\n%[6]s</g>\n",
-			short(height), html.EscapeString(plain.XML(f.Heading())), short(wide), short(tall), paint(color{paper, 1}), s.out)
+			short(height), html.EscapeString(f.Heading()), short(wide), short(tall), paint(color{paper, 1}), s.out)
 		width, height = max(width, wide), height+tall
 	}
 	least := plain.When(width > chartWidth, ` style="min-width:%spx"`, short(0.6*width)) // the page of a phone shows such a wide one in parts
-	_, err := fmt.Fprintf(w, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %[1]s %[2]s" width="%[1]s" height="%[2]s"%[3]s font-family="'Helvetica Neue',Arial,sans-serif">`+"\n%[4]s</svg>\n",
-		short(width), short(height), least, parts)
+	_, err := io.WriteString(w, plain.XML(fmt.Sprintf(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %[1]s %[2]s" width="%[1]s" height="%[2]s"%[3]s font-family="'Helvetica Neue',Arial,sans-serif">`+"\n%[4]s</svg>\n",
+		short(width), short(height), least, parts)))
 	return err
 }
 

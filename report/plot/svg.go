@@ -64,7 +64,7 @@ func (s *svg) line(points []point, st stroke) {
 // area fills an outline. The hint is what a browser shows where the pointer rests.
 func (s *svg) area(points []point, c color, hint string) {
 	fmt.Fprintf(s.out, `<path d="%sZ" fill="%s"%s>%s</path>`+"\n", path(points), s.paint(c), s.opacity("fill-opacity", c),
-		plain.When(hint != "", "<title>%s</title>", html.EscapeString(plain.XML(hint))))
+		plain.When(hint != "", "<title>%s</title>", html.EscapeString(hint)))
 }
 
 func box(x, y, w, h float64) []point {
@@ -89,5 +89,5 @@ func (s *svg) text(at point, text string, f font) {
 	place += plain.When(f.anchor != "", ` text-anchor="%s"`, f.anchor) + plain.When(f.bold, ` font-weight="bold"`)
 	place += plain.When(f.halo, ` paint-order="stroke" stroke="%s" stroke-width="3"`, s.paint(color{paper, 1}))
 	fmt.Fprintf(s.out, `<text %s font-size="%s" fill="%s">%s</text>`+"\n",
-		place, short(f.size), s.paint(f.color), html.EscapeString(plain.XML(plain.OneLine(text))))
+		place, short(f.size), s.paint(f.color), html.EscapeString(plain.OneLine(text)))
 }

@@ -63,12 +63,12 @@ type reason struct {
 
 // because is a reason of one text.
 func because(kind, text string) *reason {
-	return &reason{Message: plain.XML(text), Type: kind, Text: plain.XML(text)}
+	return &reason{Message: text, Type: kind, Text: text}
 }
 
 // writeJUnit counts the cases and writes the file.
 func writeJUnit(w io.Writer, name string, all []suite) error {
-	out := suites{Name: plain.XML(name), Suites: all}
+	out := suites{Name: name, Suites: all}
 	for i := range all {
 		s := &all[i]
 		s.Tests = len(s.Cases)
@@ -88,32 +88,32 @@ func writeJUnit(w io.Writer, name string, all []suite) error {
 	if err != nil {
 		return fmt.Errorf("junit: %w", err)
 	}
-	return write(w, xml.Header+string(b)+"\n")
+	return write(w, plain.XML(xml.Header+string(b)+"\n"))
 }
 
 // suiteOf is a document: a test case for each expectation, or for each record where nothing was expected. A run that did not
 // complete is an error of the suite.
 func suiteOf(d *report.Document) suite {
-	s := suite{Name: plain.XML(d.Name()), Hostname: plain.XML(d.Client.Host), Time: seconds(d.Finished.Sub(d.Started).Seconds())}
+	s := suite{Name: d.Name(), Hostname: d.Client.Host, Time: seconds(d.Finished.Sub(d.Started).Seconds())}
 	if !d.Started.IsZero() {
 		s.Timestamp = d.Started.UTC().Format("2006-01-02T15:04:05")
 	}
 	for _, p := range []property{{"command", plain.JoinWords(d.Command)}, {"version", d.Version}, {"device", d.Device()}, {"label", d.Label}} {
 		if p.Value != "" {
-			s.Properties = append(s.Properties, property{p.Name, plain.XML(p.Value)})
+			s.Properties = append(s.Properties, property{p.Name, p.Value})
 		}
 	}
-	class := plain.XML(d.Tool + plain.When(d.Description != "", ".%s", d.Description))
+	class := d.Tool + plain.When(d.Description != "", ".%s", d.Description)
 	if len(d.Checks) == 0 {
 		for _, r := range d.Measured() {
-			c := testCase{Name: plain.XML(fmt.Sprintf("%s run %d", r.Plan, r.Run)), Classname: class, Time: seconds(r.Seconds), SystemOut: plain.XML(inWords(&r))}
+			c := testCase{Name: fmt.Sprintf("%s run %d", r.Plan, r.Run), Classname: class, Time: seconds(r.Seconds), SystemOut: inWords(&r)}
 			s.Cases = append(s.Cases, c)
 		}
 	}
 	for _, check := range d.Checks {
-		c := testCase{Name: plain.XML(check.Point + ": " + check.Expression), Classname: class, Time: seconds(0)}
+		c := testCase{Name: check.Point + ": " + check.Expression, Classname: class, Time: seconds(0)}
 		if check.Word == stats.Pass {
-			c.SystemOut = plain.XML("actual: " + check.Actual)
+			c.SystemOut = "actual: " + check.Actual
 		} else {
 			c.Failure = because("expectation", check.Expression+": actual "+check.Actual+plain.When(check.Reason != "", ": %s", check.Why()))
 		}
@@ -123,7 +123,7 @@ func suiteOf(d *report.Document) suite {
 		why := strings.Join(heading(&report.Document{Failure: d.Failure}), "")
 		s.Cases = append(s.Cases, testCase{Name: "run", Classname: class, Time: s.Time, Error: because("incomplete", why)})
 	}
-	s.SystemOut = plain.XML(strings.Join(d.Warnings, "\n"))
+	s.SystemOut = strings.Join(d.Warnings, "\n")
 	return s
 }
 

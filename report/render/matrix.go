@@ -1,8 +1,8 @@
 package render
 
 import (
+	"cmp"
 	"fmt"
-	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -160,19 +160,30 @@ func (m hostMatrix) incastGrid() table {
 	return g
 }
 
+// spreads shows the scheduled cells in which a flow was measured alone, by rail and path.
 func (m hostMatrix) spreads() table {
 	g := table{Title: "Bandwidth of a flow (Gb/s)", Header: []string{"path", "rail", "measurements", "least", "1 %", "median", "99 %", "most"}, keys: 2}
 	if m.Latency {
 		g.Title = "Median latency of a pair (us)"
 	}
-	for rail, paths := range m.Spreads() {
-		for _, path := range slices.Sorted(maps.Keys(paths)) {
-			row := []string{path, m.Rail(rail), strconv.Itoa(len(paths[path]))}
-			for _, share := range []float64{0, 0.01, 0.5, 0.99, 1} {
-				row = append(row, m.value(paths[path][min(int(share*float64(len(paths[path]))), len(paths[path])-1)]))
-			}
-			g.Rows = append(g.Rows, row)
+	type class struct {
+		rail int
+		path string
+	}
+	c := &m.Cells
+	of := func(i int) class { return class{c.Rail[i], m.Path(c.From[i], c.To[i])} }
+	alone := slices.DeleteFunc(plain.UpTo(0, c.Len()), func(i int) bool { return !m.Scheduled(i) || m.Rounds[c.Round[i]].FanIn > 1 })
+	classes := plain.Grouped(alone, of)
+	slices.SortFunc(classes, func(a, b []int) int {
+		return cmp.Or(cmp.Compare(c.Rail[a[0]], c.Rail[b[0]]), strings.Compare(of(a[0]).path, of(b[0]).path))
+	})
+	for _, cells := range classes {
+		values := slices.Sorted(slices.Values(plain.Each(cells, func(i int) float64 { return c.Value[i] })))
+		row := []string{of(cells[0]).path, m.Rail(c.Rail[cells[0]]), strconv.Itoa(len(values))}
+		for _, share := range []float64{0, 0.01, 0.5, 0.99, 1} {
+			row = append(row, m.value(values[min(int(share*float64(len(values))), len(values)-1)]))
 		}
+		g.Rows = append(g.Rows, row)
 	}
 	return g
 }

@@ -1,6 +1,7 @@
 package render
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -19,7 +20,7 @@ type experiment struct{ *noncontig.Grid }
 
 // table of a message size: what cells of all strides have in common.
 type noncontigTable struct {
-	noncontig.Key // without its stride
+	noncontig.Key // without its stride, where there are several
 	cells         []noncontig.Cell
 }
 
@@ -28,7 +29,13 @@ func (n experiment) parts() []noncontigTable {
 		c.Stride = ""
 		return c.Key
 	}
-	return plain.Each(plain.Grouped(n.Cells, key), func(cells []noncontig.Cell) noncontigTable { return noncontigTable{key(cells[0]), cells} })
+	return plain.Each(plain.Grouped(n.Cells, key), func(cells []noncontig.Cell) noncontigTable {
+		t := noncontigTable{cells[0].Key, cells}
+		if slices.ContainsFunc(cells, func(c noncontig.Cell) bool { return c.Stride != t.Stride }) {
+			t.Stride = ""
+		}
+		return t
+	})
 }
 
 // strategies of the table's cells, in the order of columns.
@@ -93,7 +100,7 @@ func (t noncontigTable) place(c *noncontig.Cell) (header, row []string) {
 	if t.Count > 0 {
 		header[1], row[1] = "message B", strconv.FormatInt(c.Bytes, 10)
 	}
-	if t.strides() > 1 {
+	if t.Stride == "" {
 		header, row = append([]string{"stride"}, header...), append([]string{c.Stride}, row...)
 	}
 	return header, row
@@ -104,22 +111,10 @@ func (t noncontigTable) given() bool {
 	return slices.ContainsFunc(t.cells, func(c noncontig.Cell) bool { return c.Stride == noncontig.AsGiven })
 }
 
-func (t noncontigTable) strides() int {
-	var seen []string
-	for i := range t.cells {
-		seen = plain.AddNew(seen, t.cells[i].Stride)
-	}
-	return len(seen)
-}
-
 // grid is the table of a part with the columns that tell its rows apart.
 func (n experiment) grid(t noncontigTable, what string) table {
-	k := t.Key
-	if t.strides() == 1 {
-		k.Stride = t.cells[0].Stride
-	}
 	h, _ := t.place(&t.cells[0])
-	return table{Title: n.title(k) + "; " + n.circumstances() + ": " + what, Header: h, keys: len(h)}
+	return table{Title: n.title(t.Key) + "; " + n.circumstances() + ": " + what, Header: h, keys: len(h)}
 }
 
 func (n experiment) goodputGrid(t noncontigTable) table {
@@ -178,10 +173,7 @@ func verdictMark(j *noncontig.Judgement) string {
 
 // known is a figure in a table's unit, where there is one.
 func known(v, scale float64) string {
-	if v == 0 {
-		return "-"
-	}
-	return plain.Number(v * scale)
+	return cmp.Or(plain.When(v != 0, "%s", plain.Number(v*scale)), "-")
 }
 
 // costGrid sets latency, CPU time and requests of the device's way and of the CPU's side by side.
@@ -227,6 +219,7 @@ func (n experiment) subtitle(d *report.Document) string {
 func (n experiment) pictures(d *report.Document) []Picture {
 	var out []Picture
 	for _, t := range n.parts() {
+		t.Stride = "" // the rows of the map
 		if f := n.heatMap(d, t); f != nil {
 			out = append(out, Picture{Name: n.name(t.Key, "speedup"), Figure: f})
 		}

@@ -161,7 +161,7 @@ func qualificationSuites(q *qualify.Qualification) []suite {
 			d.Complete = true // a failure is written below, in the test's own words
 			s = suiteOf(&d)
 		}
-		s.Name, s.Time = plain.XML(t.Name), seconds(t.Seconds)
+		s.Name, s.Time = t.Name, seconds(t.Seconds)
 		run := testCase{Name: "run", Time: s.Time}
 		switch {
 		case t.Outcome == qualify.Broken:
@@ -174,10 +174,10 @@ func qualificationSuites(q *qualify.Qualification) []suite {
 			s.Cases = append(s.Cases, run)
 		}
 		for _, e := range t.LeftOut {
-			s.Cases = append(s.Cases, testCase{Name: plain.XML(e), Time: seconds(0), Skipped: because("", "left out on request (--leave-out)")})
+			s.Cases = append(s.Cases, testCase{Name: e, Time: seconds(0), Skipped: because("", "left out on request (--leave-out)")})
 		}
 		for i := range s.Cases {
-			s.Cases[i].Classname = plain.XML(q.Plan + "." + t.Name)
+			s.Cases[i].Classname = q.Plan + "." + t.Name
 		}
 		out = append(out, s)
 	}
