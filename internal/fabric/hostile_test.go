@@ -13,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gobw/gobw/internal/bench"
 	"github.com/gobw/gobw/internal/control"
 	"github.com/gobw/gobw/internal/control/frame"
 	"github.com/gobw/gobw/internal/plan"
@@ -22,6 +21,7 @@ import (
 	"github.com/gobw/gobw/report/stats"
 	"github.com/gobw/gobw/verbs"
 	"github.com/gobw/gobw/verbs/roce"
+	"github.com/gobw/gobw/verbs/roce/netem"
 )
 
 // TestSilentConnectionsHoldNobody: connections that say nothing, however many, neither keep a run from starting nor from ending.
@@ -165,11 +165,16 @@ func TestCommandsToPaste(t *testing.T) {
 // measuring is a process that measures on the software device, without a process.
 func measuring(t testing.TB) *measurer {
 	t.Helper()
-	m := &measurer{cfg: MeasureConfig{Open: func(string, netip.Addr) (verbs.Device, netip.Addr, error) {
-		at := netip.MustParseAddr("127.0.0.1")
-		d, err := roce.New(roce.Options{Address: at}).Open(roce.DeviceName)
+	return measuringOver(t, netem.Options{})
+}
+
+// measuringOver receives over an emulated network.
+func measuringOver(t testing.TB, network netem.Options) *measurer {
+	t.Helper()
+	m := &measurer{cfg: MeasureConfig{Open: func(_ string, at netip.Addr) (verbs.Device, netip.Addr, error) {
+		d, err := roce.New(roce.Options{Address: at, Network: network}).Open(roce.DeviceName)
 		return d, at, err
-	}, Options: bench.ExchangeOptions{}}}
+	}}}
 	t.Cleanup(func() {
 		if err := m.Close(); err != nil {
 			t.Error(err)

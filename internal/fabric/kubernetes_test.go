@@ -45,7 +45,7 @@ type (
 		Data       map[string]string
 		Immutable  bool
 	}
-	job struct {
+	kubernetesJob struct {
 		APIVersion string `yaml:"apiVersion"`
 		Kind       string
 		Metadata   objectMeta
@@ -104,7 +104,7 @@ type (
 )
 
 // manifest reads examples/kubernetes/fabric.yaml, its three objects in their order.
-func manifest(t *testing.T) (sv service, sc secret, j job) {
+func manifest(t *testing.T) (sv service, sc secret, j kubernetesJob) {
 	t.Helper()
 	f, err := os.Open(filepath.Join("..", "..", "examples", "kubernetes", "fabric.yaml"))
 	if err != nil {
@@ -174,7 +174,7 @@ func TestKubernetesManifest(t *testing.T) {
 // TestKubernetesDecoderIsStrict: a field that Kubernetes does not know is not passed over.
 func TestKubernetesDecoderIsStrict(t *testing.T) {
 	for _, text := range []string{"spec:\n  completion: 4", "spec:\n  completions: many", "spec:\n  template:\n    spec:\n      restart: Never"} {
-		if err := yaml.UnmarshalWithOptions([]byte(text), &job{}, yaml.Strict()); err == nil {
+		if err := yaml.UnmarshalWithOptions([]byte(text), &kubernetesJob{}, yaml.Strict()); err == nil {
 			t.Errorf("taken: %s", text)
 		}
 	}

@@ -6,23 +6,26 @@ import (
 	"fmt"
 	"io"
 	"net/netip"
+	"slices"
 	"time"
 
-	"github.com/gobw/gobw/internal/bench"
-	"github.com/gobw/gobw/internal/bench/payload"
+	"github.com/gobw/gobw/internal/bench/endpoint"
+	"github.com/gobw/gobw/internal/bench/machine"
 	"github.com/gobw/gobw/internal/control"
 	"github.com/gobw/gobw/internal/control/frame"
 	"github.com/gobw/gobw/internal/plan"
 	"github.com/gobw/gobw/verbs"
+	"github.com/gobw/gobw/verbs/job"
 )
 
 // MeasureConfig is the process that measures on one device for an agent.
 type MeasureConfig struct {
 	// Open opens a device by name, empty for the agent's choice, at the address that others know this host by, and returns the
 	// device's own: rails may have others.
-	Open func(name string, local netip.Addr) (verbs.Device, netip.Addr, error)
-	// Options of the exchange; Local is filled in.
-	Options bench.ExchangeOptions
+	Open     func(name string, local netip.Addr) (verbs.Device, netip.Addr, error)
+	Port     int  // device port; 0: the first that is ACTIVE
+	GIDIndex *int // nil: chosen
+	CPU      machine.CPUChoice
 }
 
 // What an agent grants rank 0, which may be anybody who knows the run's secret.
@@ -70,12 +73,21 @@ func Measure(ctx context.Context, cfg MeasureConfig, in io.Reader, out io.Writer
 	}
 }
 
-// measurer is a [Worker] in the process that it runs in.
+// measurer is a [Worker] in the process that it runs in: one device's part in the rounds of many hosts. Its flows to and from
+// several peers run as one job. There is no session between two ends: rank 0 carries the addresses and says when to begin.
 type measurer struct {
-	cfg      MeasureConfig
-	device   verbs.Device
-	exchange *bench.Exchange
-	flows    int // prepared
+	cfg    MeasureConfig
+	device verbs.Device
+	rails  endpoint.Rails // one; nil: no device is open
+	spec   plan.Spec
+	flows  []*ownFlow // prepared
+}
+
+// ownFlow is this end of a flow.
+type ownFlow struct {
+	plan *plan.Settled
+	end  *endpoint.Endpoint
+	job  *job.Job // nil: without a peer
 }
 
 // Do implements [Worker].
@@ -99,17 +111,25 @@ func (m *measurer) Do(ctx context.Context, o Order) (r Rail) {
 
 // Close implements [Worker].
 func (m *measurer) Close() error {
-	var errs []error
-	if m.exchange != nil {
-		errs = append(errs, m.exchange.Close())
-	}
+	err := m.endFlows()
 	if m.device != nil {
-		errs = append(errs, m.device.Close())
+		err = errors.Join(err, m.device.Close())
 	}
-	m.exchange, m.device = nil, nil
+	m.device, m.rails = nil, nil
+	return err
+}
+
+// endFlows ends all flows; the device can then take others.
+func (m *measurer) endFlows() error {
+	var errs []error
+	for _, f := range slices.Backward(m.flows) {
+		errs = append(errs, f.end.Close())
+	}
+	m.flows = nil
 	return errors.Join(errs...)
 }
 
+// open settles a test against a device. Its duration only has to be there: each round brings its own.
 func (m *measurer) open(o OpenOrder, r *Rail) error {
 	r.Device = o.Device
 	if err := m.Close(); err != nil {
@@ -122,56 +142,120 @@ func (m *measurer) open(o OpenOrder, r *Rail) error {
 	if m.device, local, err = m.cfg.Open(r.Device, local); err != nil {
 		return err
 	}
-	options := m.cfg.Options
-	options.Local = local
-	options.Policy = plan.Policy{Bytes: mostFlowBytes, QueuePairs: mostQueuePairs, Operations: Operations()}
-	if m.exchange, err = bench.OpenExchange(m.device, o.Plan, options); err != nil {
+	anywhere := -1
+	if m.rails, err = endpoint.OpenRails([]verbs.Device{m.device}, m.cfg.Port, &anywhere); err != nil {
+		return err
+	}
+	m.spec = o.Plan
+	p, err := m.settle(m.spec, plan.Initiator, m.rails[0].Port.ActiveMTU)
+	if err != nil {
+		return err
+	}
+	if p.Spec().Transport == verbs.UC && !p.Row().NeedsReceive() {
+		return errors.New("UC WRITE: nobody knows how much arrives; use send, or RC")
+	}
+	if m.verifies() && (p.Spec().Kind != plan.Bandwidth || p.Row().Fetches() || !p.Row().Addressed()) {
+		return errors.New("data is verified for the bandwidth of write only")
+	}
+	tables, err := m.rails.Tables(m.cfg.GIDIndex)
+	if err != nil {
 		return err
 	}
 	info := m.device.Info()
-	r.Device, r.Software, r.MTU = info.Name, info.Software, m.exchange.Port().ActiveMTU
-	return nil
+	r.Device, r.Software, r.MTU = info.Name, info.Software, m.rails[0].Port.ActiveMTU
+	_, err = m.rails.ChooseGIDs(tables, nil, m.cfg.GIDIndex, endpoint.Ends{Local: local})
+	return err
 }
+
+// settle makes the test of one part.
+func (m *measurer) settle(spec plan.Spec, role plan.Role, mtu verbs.MTU) (*plan.Settled, error) {
+	limits := endpoint.Limits(m.device.Info(), m.rails[0].Port, (role == plan.Initiator) != spec.Reversed)
+	return plan.Settle(spec, limits, plan.Peer{MTU: mtu}, plan.Policy{Bytes: mostFlowBytes, QueuePairs: mostQueuePairs, Operations: Operations()})
+}
+
+func (m *measurer) verifies() bool { return m.spec.Verify != plan.VerifyNothing }
 
 // prepare makes a round's flows and returns the addresses of each.
 func (m *measurer) prepare(p PrepareOrder) ([][]control.Address, error) {
-	if m.exchange == nil {
+	if m.rails == nil {
 		return nil, errors.New("no device is open")
 	}
-	if err := m.exchange.Close(); err != nil {
+	if err := m.endFlows(); err != nil {
 		return nil, err
 	}
-	m.flows = 0
-	if most := mostQueuePairs; len(p.Flows)*m.exchange.QPs() > most {
-		return nil, fmt.Errorf("%d flows of %d queue pairs each; the limit is %d queue pairs", len(p.Flows), m.exchange.QPs(), most)
+	if qps := max(m.spec.QPs, 1); len(p.Flows)*qps > mostQueuePairs {
+		return nil, fmt.Errorf("%d flows of %d queue pairs each; the limit is %d queue pairs", len(p.Flows), qps, mostQueuePairs)
 	}
 	rail := make([][]control.Address, 0, len(p.Flows))
-	for _, f := range p.Flows {
-		role := plan.Target
-		if f.Initiates {
-			role = plan.Initiator
-		}
-		a, err := m.exchange.Add(role, p.MTU, f.FlowLabel)
+	for _, part := range p.Flows {
+		a, err := m.add(part, p.MTU)
 		if err != nil {
-			return nil, err
+			return nil, errors.Join(err, m.endFlows())
 		}
 		rail = append(rail, a)
 	}
-	m.flows = len(rail)
 	return rail, nil
 }
 
-// run runs them.
+// add makes the objects of one more flow and returns its addresses for the peer.
+func (m *measurer) add(part Part, mtu verbs.MTU) ([]control.Address, error) {
+	spec, role := m.spec, plan.Target
+	if part.Initiates {
+		role = plan.Initiator
+	}
+	if part.FlowLabel != 0 {
+		spec.FlowLabels = make([]uint32, max(spec.QPs, 1))
+		for q := range spec.FlowLabels {
+			spec.FlowLabels[q] = (part.FlowLabel + uint32(q)) & verbs.MaxFlowLabel
+		}
+	}
+	p, err := m.settle(spec, role, mtu)
+	if err != nil {
+		return nil, err
+	}
+	if len(m.flows) == 0 {
+		if err := m.rails[0].Find(); err != nil {
+			return nil, err
+		}
+	}
+	end, err := endpoint.New(m.rails, p, endpoint.Options{Sparse: true})
+	if err != nil {
+		return nil, err
+	}
+	m.flows = append(m.flows, &ownFlow{plan: p, end: end})
+	return end.Addresses(), nil
+}
+
+// connect connects a flow, posts its receives and compiles its job. One whose peer is gone has no addresses to connect to: it ends, and
+// the others keep their numbers.
+func (m *measurer) connect(f *ownFlow, peer []control.Address) (err error) {
+	if len(peer) == 0 {
+		return f.end.Close()
+	}
+	if err := f.end.Connect(peer, plan.DataPolicy{}); err != nil {
+		return err
+	}
+	size := f.plan.LargestSize()
+	if f.job, err = f.end.Compile(size, 0); err != nil {
+		return err
+	}
+	if m.verifies() {
+		f.end.Arm(size, 0)
+	}
+	return f.end.Begin(f.job)
+}
+
+// run runs the flows that were prepared.
 func (m *measurer) run(ctx context.Context, g GoOrder) ([]Flow, error) {
 	began := time.Now()
 	if !g.bounded() {
-		return nil, fmt.Errorf("a round of %v that begins in %v: neither is one", g.Lead+g.Measure+g.Tail, g.In)
+		return nil, fmt.Errorf("a round of %v that begins in %v: neither is one", g.whole(), g.In)
 	}
-	if m.exchange == nil || len(g.Addresses) != m.flows {
+	if m.rails == nil || len(g.Addresses) != len(m.flows) {
 		return nil, errors.New("other flows are to run than were prepared")
 	}
 	for k, peer := range g.Addresses {
-		if err := m.exchange.Connect(k, peer); err != nil { // none, where its other end is gone
+		if err := m.connect(m.flows[k], peer); err != nil {
 			return nil, err
 		}
 	}
@@ -180,18 +264,5 @@ func (m *measurer) run(ctx context.Context, g GoOrder) ([]Flow, error) {
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
-	moved, err := m.exchange.Run(ctx, bench.Span{Lead: g.Lead, Measure: g.Measure, Tail: g.Tail})
-	if err != nil {
-		return nil, err
-	}
-	flows := make([]Flow, m.flows)
-	for k, v := range moved {
-		f := &flows[k]
-		f.Bits, f.Unmeasured = v.BitsPerS, v.Unmeasured
-		copy(f.Quantiles[:], v.LatencyNs)
-		if v.Err != nil {
-			f.Error, f.Corrupt = control.Bounded(v.Err.Error()), errors.Is(v.Err, payload.ErrCorrupt)
-		}
-	}
-	return flows, nil
+	return m.move(ctx, g)
 }

@@ -93,12 +93,15 @@ type Part struct {
 
 // GoOrder begins the round that was prepared.
 type GoOrder struct {
-	Addresses [][]control.Address `json:"addresses"` // the peers', of each flow; none: the flow does not run
-	In        time.Duration       `json:"in_ns"`     // how long after this message
-	Lead      time.Duration       `json:"lead_ns"`
-	Measure   time.Duration       `json:"measure_ns"`
-	Tail      time.Duration       `json:"tail_ns"`
+	Addresses [][]control.Address `json:"addresses"`  // the peers', of each flow; none: the flow does not run
+	In        time.Duration       `json:"in_ns"`      // how long after this message
+	Lead      time.Duration       `json:"lead_ns"`    // from then on: until it is measured
+	Measure   time.Duration       `json:"measure_ns"` // how long it is
+	Tail      time.Duration       `json:"tail_ns"`    // how long it goes on for peers that began later
 }
+
+// whole is how long the round takes once it has begun.
+func (g *GoOrder) whole() time.Duration { return g.Lead + g.Measure + g.Tail }
 
 // bounded tells whether the round is as long as one may be: it comes from another host.
 func (g *GoOrder) bounded() bool {

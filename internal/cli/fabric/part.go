@@ -9,7 +9,6 @@ import (
 	"runtime"
 	"strings"
 
-	"github.com/gobw/gobw/internal/bench"
 	"github.com/gobw/gobw/internal/bench/machine"
 	"github.com/gobw/gobw/internal/cli/opendevice"
 	"github.com/gobw/gobw/internal/fabric"
@@ -57,6 +56,6 @@ func work(ctx context.Context, c config) error {
 			}
 			return d.Device, at, nil
 		},
-		Options: bench.ExchangeOptions{Port: c.Device.Port, GIDIndex: c.Device.GID, CPU: c.Device.CPU},
+		Port: c.Device.Port, GIDIndex: c.Device.GID, CPU: c.Device.CPU,
 	}, os.Stdin, os.Stdout)
 }
