@@ -31,7 +31,7 @@ func (o Order) within() time.Duration {
 	case o.Open != nil:
 		return openingWithin
 	case o.Go != nil:
-		return o.Go.In + o.Go.Lead + o.Go.Measure + o.Go.Tail + beyondRun
+		return o.Go.In + o.Go.whole() + beyondRun
 	}
 	return prepareWithin
 }

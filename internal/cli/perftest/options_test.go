@@ -11,7 +11,7 @@ import (
 )
 
 // table is a port's GIDs: link-local, an IPv4 address, a global IPv6 address.
-type table struct{}
+type table struct{ verbs.Device }
 
 func (table) GIDs(int) ([]verbs.GIDEntry, error) {
 	var all []verbs.GIDEntry

@@ -194,7 +194,7 @@ func (r *testRun) open() (*opendevice.Device, error) {
 }
 
 // options are what the command line says of this end alone.
-func (r *testRun) options(d gidTable, port int) bench.Options {
+func (r *testRun) options(d verbs.Device, port int) bench.Options {
 	o := bench.Options{
 		CPU: r.cpu(), Port: port, GIDIndex: r.v.GIDIndex, DLID: r.v.DLID, NUMANode: r.v.NUMANode, Stall: r.v.PeerTimeout, Linger: r.v.WaitDestroy,
 		WhatLeft: true,
@@ -207,17 +207,6 @@ func (r *testRun) options(d gidTable, port int) bench.Options {
 		o.GIDIndex = ipv6GID(d, port)
 	}
 	return o
-}
-
-// gidTable is a device's.
-type gidTable interface {
-	GIDs(port int) ([]verbs.GIDEntry, error)
-}
-
-// timeouts are the limits of every wait, all the same where the command line has one.
-func (r *testRun) timeouts() control.Timeouts {
-	d := r.v.PeerTimeout
-	return control.Timeouts{Peer: d, Hello: d, Phase: d}
 }
 
 // finishText closes the table.
@@ -316,9 +305,10 @@ func (r *testRun) connect(ctx context.Context, d *opendevice.Device) (control.Se
 // dialOptions are how a client reaches its server, and what it says of itself. A server speaks perftest's dialect with every
 // client, so that each end's options are its own: two ends of ours then do what two of perftest's do.
 func (r *testRun) dialOptions() control.Options {
+	wait := r.v.PeerTimeout // every one
 	return control.Options{
 		Perftest: control.PerftestOptions{Version: r.v.PerftestVersion, Gbits: r.v.Gbits, NoMarker: r.v.Server()},
-		Program:  r.v.Tool.Name + " (gobw " + machine.Version() + ")", Source: r.v.Source, Network: r.v.Network, Timeouts: r.timeouts(),
+		Program:  r.v.Tool.Name + " (gobw " + machine.Version() + ")", Source: r.v.Source, Network: r.v.Network, Timeouts: control.Timeouts{Peer: wait, Hello: wait, Phase: wait},
 	}
 }
 
@@ -452,7 +442,7 @@ func isDial(err error) bool {
 }
 
 // ipv6GID is the first RoCE v2 line with an IPv6 address, global before link-local; nil if there is none.
-func ipv6GID(d gidTable, port int) *int {
+func ipv6GID(d verbs.Device, port int) *int {
 	table, _ := d.GIDs(port) // its error comes again where the address is chosen
 	for _, local := range []bool{false, true} {
 		for _, e := range table {

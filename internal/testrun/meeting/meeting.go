@@ -76,7 +76,6 @@ func (d *device) ListenCM(at netip.AddrPort, o verbs.CMOptions) (verbs.CMListene
 		return nil, &verbs.Error{Verb: "listen by RDMA CM", Device: d.Info().Name, Err: syscall.EADDRINUSE}
 	}
 	l := &listener{d: d, addr: netip.AddrPortFrom(d.addr, at.Port()), place: where, requests: make(chan *connection, 64)}
-	l.open, l.close = context.WithCancel(context.Background())
 	if m.listeners == nil {
 		m.listeners = map[place]*listener{}
 	}
@@ -86,16 +85,16 @@ func (d *device) ListenCM(at netip.AddrPort, o verbs.CMOptions) (verbs.CMListene
 
 // DialCM finds the way to any address: the other device is in this process.
 func (d *device) DialCM(_ context.Context, to netip.AddrPort, o verbs.CMOptions) (verbs.CMConnection, error) {
-	return newConnection(d, cmp.Or(o.Transport, verbs.RC), netip.AddrPortFrom(d.addr, 0), to), nil
+	c := &connection{d: d, transport: cmp.Or(o.Transport, verbs.RC), local: netip.AddrPortFrom(d.addr, 0), remote: to, in: make(chan verbs.ConnectOptions, 1)}
+	c.there, c.leave = context.WithCancel(context.Background())
+	return c, nil
 }
 
 type listener struct {
 	d        *device
 	addr     netip.AddrPort
 	place    place
-	requests chan *connection
-	open     context.Context //nolint:containedctx // until it is closed
-	close    context.CancelFunc
+	requests chan *connection // closed with it
 }
 
 // Addr is where the listener listens.
@@ -104,10 +103,11 @@ func (l *listener) Addr() netip.AddrPort { return l.addr }
 // Accept waits for a request.
 func (l *listener) Accept(ctx context.Context) (verbs.CMConnection, error) {
 	select {
-	case c := <-l.requests:
+	case c, open := <-l.requests:
+		if !open {
+			return nil, verbs.ErrClosed
+		}
 		return c, nil
-	case <-l.open.Done():
-		return nil, verbs.ErrClosed
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
@@ -115,12 +115,13 @@ func (l *listener) Accept(ctx context.Context) (verbs.CMConnection, error) {
 
 // Close stops listening.
 func (l *listener) Close() error {
-	l.d.manager.mu.Lock()
-	defer l.d.manager.mu.Unlock()
-	if l.open.Err() == nil {
-		delete(l.d.manager.listeners, l.place)
+	m := l.d.manager
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.listeners[l.place] == l {
+		delete(m.listeners, l.place)
+		close(l.requests)
 	}
-	l.close()
 	return nil
 }
 
@@ -130,17 +131,11 @@ type connection struct {
 	transport     verbs.Transport
 	local, remote netip.AddrPort
 	in            chan verbs.ConnectOptions // from the peer
-	there         context.Context           //nolint:containedctx // until either end disconnects
+	there         context.Context           //nolint:containedctx // both ends' one, until either disconnects
 	leave         context.CancelFunc
 
 	peer    *connection
 	passive bool
-}
-
-func newConnection(d *device, transport verbs.Transport, local, remote netip.AddrPort) *connection {
-	c := &connection{d: d, transport: transport, local: local, remote: remote, in: make(chan verbs.ConnectOptions, 1)}
-	c.there, c.leave = context.WithCancel(context.Background())
-	return c
 }
 
 // LocalAddr is this end's address.
@@ -202,8 +197,9 @@ func (c *connection) request() error {
 	if l == nil {
 		return &verbs.Error{Verb: fmt.Sprintf("connect to %v", c.remote), Device: c.d.Info().Name, Err: syscall.ECONNREFUSED}
 	}
-	c.peer = newConnection(l.d, c.transport, c.remote, c.local)
-	c.peer.peer, c.peer.passive = c, true
+	other := *c
+	c.peer, other.peer, other.passive = &other, c, true
+	other.d, other.local, other.remote, other.in = l.d, c.remote, c.local, make(chan verbs.ConnectOptions, 1)
 	l.requests <- c.peer
 	return nil
 }
@@ -211,9 +207,6 @@ func (c *connection) request() error {
 // Disconnect ends the connection at both ends.
 func (c *connection) Disconnect() error {
 	c.leave()
-	if c.peer != nil {
-		c.peer.leave()
-	}
 	return nil
 }
 
