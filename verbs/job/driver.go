@@ -22,6 +22,8 @@ type Driver interface {
 	// returns; else it is when the device makes progress.
 	Append(b Batch) error
 	Flush(lane int, atOnce bool) error
+	// Lists tells whether a list is more to the device than its requests: then a stream posts each batch as a list of its own.
+	Lists() bool
 	// PostReceives posts n receives of the lane's ring, from place at on, beginning anew at its end.
 	PostReceives(lane, at, n int) error
 
@@ -107,6 +109,8 @@ func (d *verbsDriver) Flush(lane int, _ bool) error {
 	l.list = l.list[:0]
 	return err
 }
+
+func (d *verbsDriver) Lists() bool { return true }
 
 func (d *verbsDriver) PostReceives(lane, at, n int) error {
 	l := &d.lanes[lane]

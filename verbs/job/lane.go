@@ -89,6 +89,16 @@ func (l *lane) due(ended bool) uint64 {
 	return n
 }
 
+// joined is how many messages are posted at once where the device sees no lists: whole batches, as many as the window admits.
+func (l *lane) joined(batch uint64) uint64 {
+	room := uint64(l.Window) - (l.posted - l.retired)
+	n := room - room%batch
+	if l.Count > 0 {
+		n = min(n, l.Count-l.posted)
+	}
+	return n
+}
+
 // dueReceives is how many receives are to be posted next as one list; 0: none yet.
 func (l *lane) dueReceives() int {
 	switch last := l.Expect > 0 && l.receivesPosted+uint64(l.owed) >= l.Expect; {

@@ -182,6 +182,9 @@ func (r *loop) stream(now Ticks, ended bool) (moved, done bool, err error) {
 			if n == 0 || l.posted-l.retired+n > uint64(l.Window) || now < l.nextPost {
 				break
 			}
+			if !ended && !l.packed && r.job.Pace == 0 && !r.driver.Lists() {
+				n = l.joined(n)
+			}
 			if err := r.post(l, n, now); err != nil {
 				return false, false, err
 			}

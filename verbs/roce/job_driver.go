@@ -210,6 +210,9 @@ func (d *jobDriver) Flush(lane int, atOnce bool) error {
 	return nil
 }
 
+// Lists implements [job.Driver]: what is appended lies in the send queue.
+func (d *jobDriver) Lists() bool { return false }
+
 // PostReceives implements [job.Driver].
 func (d *jobDriver) PostReceives(lane, at, n int) error {
 	l := &d.lanes[lane]
