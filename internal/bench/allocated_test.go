@@ -23,10 +23,14 @@ func FuzzAllocated(f *testing.F) {
 		if err != nil {
 			f.Fatal(err)
 		}
-		f.Add(b, uint8(0), uint8(12))
-		f.Add(b, uint8(3), uint8(16))
+		f.Add(append([]byte{0, 12}, b...))
+		f.Add(append([]byte{3, 16}, b...))
 	}
-	testrun.Fuzz(f, func(t *testing.T, b []byte, flags, page uint8) {
+	testrun.Fuzz(f, func(t *testing.T, in []byte) {
+		if len(in) < 2 {
+			return
+		}
+		flags, page, b := in[0], in[1], in[2:]
 		var spec plan.Spec
 		if json.Unmarshal(b, &spec) != nil {
 			return

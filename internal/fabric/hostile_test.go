@@ -2,6 +2,7 @@ package fabric
 
 import (
 	"context"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -304,15 +305,29 @@ func FuzzRankZero(f *testing.F) {
 
 // FuzzFigures lets an agent report any figures: they make a cell that can be written down, or none.
 func FuzzFigures(f *testing.F) {
-	f.Add(1e9, 1.0, 2.0, 3.0, false, "")
-	f.Add(1e39, 1.0, 2.0, 3.0, false, "")
-	f.Add(math.Inf(1), math.NaN(), -1.0, 1e300, true, "x")
-	testrun.Fuzz(f, func(t *testing.T, bits, low, middle, high float64, corrupt bool, words string) {
+	type figures struct {
+		Bits, Low, Middle, High float64
+		Corrupt                 bool
+	}
+	for _, seed := range []figures{{1e9, 1, 2, 3, false}, {1e39, 1, 2, 3, false}, {math.Inf(1), math.NaN(), -1, 1e300, true}} {
+		b, err := binary.Append(nil, binary.BigEndian, seed)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b)
+		f.Add(append(b, 'x'))
+	}
+	testrun.Fuzz(f, func(t *testing.T, in []byte) {
+		var v figures
+		n, err := binary.Decode(in, binary.BigEndian, &v)
+		if err != nil {
+			return
+		}
 		for _, kind := range []plan.Kind{plan.Bandwidth, plan.Latency} {
 			c := &coordinator{cfg: Config{Plan: plan.Spec{Operation: plan.Write, Kind: kind}}, reasons: map[[2]int]string{}}
 			said := func(f Flow) *Answer { return &Answer{Rails: []Rail{{Flows: []Flow{f}}}} }
 			good := said(Flow{Bits: 1e9, Quantiles: [5]float64{1, 1, 1, 1, 1}})
-			bad := said(Flow{Bits: bits, Quantiles: [5]float64{low, low, middle, high, high}, Corrupt: corrupt, Error: words})
+			bad := said(Flow{Bits: v.Bits, Quantiles: [5]float64{v.Low, v.Low, v.Middle, v.High, v.High}, Corrupt: v.Corrupt, Error: string(in[n:])})
 			ends := flowEnds{initiator: end{&host{answer: bad, failedIn: -1}, 0}, target: end{&host{answer: good, failedIn: -1}, 0}}
 			x := (&round{coordinator: c, rails: []int{0}, flows: []flowEnds{ends}}).cells(0)[0]
 			if v := float64(x.Value); x.State == matrix.Measured && !(v > 0 && v <= max(mostBits, mostLatency)) {

@@ -139,9 +139,11 @@ func (m *measurer) open(o OpenOrder, r *Rail) error {
 	if err != nil {
 		return err
 	}
-	if m.device, local, err = m.cfg.Open(r.Device, local); err != nil {
+	d, local, err := m.cfg.Open(r.Device, local)
+	if err != nil {
 		return err
 	}
+	m.device = d
 	anywhere := -1
 	if m.rails, err = endpoint.OpenRails([]verbs.Device{m.device}, m.cfg.Port, &anywhere); err != nil {
 		return err

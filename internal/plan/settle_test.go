@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"encoding/binary"
 	"encoding/json"
 	"math"
 	"net/netip"
@@ -390,10 +391,14 @@ func FuzzSettle(f *testing.F) {
 		`{"kind":"bandwidth","transport":"RC","duration_ns":1000000000,"noncontig":{"shape":"gather","strategy":"gather-write","layout":"vector:block=1,num=2,stride=4611686018427387903","window":2}}`,
 		`{"kind":"bandwidth","transport":"UD","duration_ns":1000000000,"noncontig":{"shape":"both","strategy":"gather-send","layout":"vector:block=16,num=20,stride=64","window":8,"footprint":1000000}}`,
 	} {
-		f.Add([]byte(seed), uint16(4096), uint16(64), uint8(5), uint8(0))
-		f.Add([]byte(seed), uint16(1<<15), uint16(128), uint8(1), uint8(1))
+		f.Add(append([]byte{4096 >> 8, 0, 0, 64, 5, 0}, seed...))
+		f.Add(append([]byte{1 << 15 >> 8, 0, 0, 128, 1, 1}, seed...))
 	}
-	testrun.Fuzz(f, func(t *testing.T, b []byte, page, line uint16, mtu, flags uint8) {
+	testrun.Fuzz(f, func(t *testing.T, in []byte) {
+		if len(in) < 6 {
+			return
+		}
+		page, line, mtu, flags, b := binary.BigEndian.Uint16(in), binary.BigEndian.Uint16(in[2:]), in[4], in[5], in[6:]
 		var spec Spec
 		if json.Unmarshal(b, &spec) != nil {
 			return

@@ -2,6 +2,7 @@ package render_test
 
 import (
 	"bytes"
+	"encoding/binary"
 	"io"
 	"maps"
 	"math"
@@ -143,8 +144,15 @@ func TestOtherResults(t *testing.T) {
 }
 
 func FuzzWrite(f *testing.F) {
-	f.Add(hostile, "a", 1.5)
-	testrun.Fuzz(f, func(t *testing.T, one, two string, v float64) {
+	// A figure, how long the first of two texts is, and both.
+	f.Add(append(binary.BigEndian.AppendUint16(binary.BigEndian.AppendUint64(nil, math.Float64bits(1.5)), uint16(len(hostile))), hostile+"a"...))
+	testrun.Fuzz(f, func(t *testing.T, in []byte) {
+		if len(in) < 10 {
+			return
+		}
+		v, text := math.Float64frombits(binary.BigEndian.Uint64(in)), string(in[10:])
+		first := min(int(binary.BigEndian.Uint16(in[8:])), len(text))
+		one, two := text[:first], text[first:]
 		var b bytes.Buffer
 		d := &report.Document{Description: one, Failure: two, Checks: []report.Check{{Expression: one, Point: two}, {Expression: two, Point: one}, {Expression: one, Point: two}}}
 		d.Records = []report.Record{{Plan: report.Plan{Operation: one, Layout: two, SizeBytes: 1}, Bandwidth: report.Bandwidth{AverageBitsPerS: v}}}

@@ -61,29 +61,18 @@ func (r Rails) Common() (verbs.DeviceInfo, verbs.PortInfo) {
 	info, port := r[0].Device.Info(), r[0].Port
 	for _, on := range r[1:] {
 		i, l := on.Device.Info(), &info.Limits
+		o := &i.Limits
 		if on.Device != r[0].Device {
 			info.Name += "," + i.Name
 		}
 		info.Software = info.Software || i.Software
-		for _, v := range []struct {
-			limit *int
-			other int
-		}{
-			{&l.MaxQP, i.Limits.MaxQP},
-			{&l.MaxQPWR, i.Limits.MaxQPWR},
-			{&l.MaxSGE, i.Limits.MaxSGE},
-			{&l.MaxSGERead, i.Limits.MaxSGERead},
-			{&l.MaxCQE, i.Limits.MaxCQE},
-			{&l.MaxInline, i.Limits.MaxInline},
-			{&l.MaxRDAtomic, i.Limits.MaxRDAtomic},
-			{&l.MaxInitRDAtomic, i.Limits.MaxInitRDAtomic},
-		} {
-			*v.limit = min(*v.limit, v.other)
-		}
-		if n := i.Limits.Threads; n > 0 && (l.Threads == 0 || n < l.Threads) {
+		l.MaxQP, l.MaxQPWR, l.MaxCQE = min(l.MaxQP, o.MaxQP), min(l.MaxQPWR, o.MaxQPWR), min(l.MaxCQE, o.MaxCQE)
+		l.MaxSGE, l.MaxSGERead, l.MaxInline = min(l.MaxSGE, o.MaxSGE), min(l.MaxSGERead, o.MaxSGERead), min(l.MaxInline, o.MaxInline)
+		l.MaxRDAtomic, l.MaxInitRDAtomic = min(l.MaxRDAtomic, o.MaxRDAtomic), min(l.MaxInitRDAtomic, o.MaxInitRDAtomic)
+		l.Atomic, l.MaxMessageBytes = l.Atomic && o.Atomic, min(l.MaxMessageBytes, o.MaxMessageBytes)
+		if n := o.Threads; n > 0 && (l.Threads == 0 || n < l.Threads) {
 			l.Threads = n
 		}
-		l.Atomic, l.MaxMessageBytes = l.Atomic && i.Limits.Atomic, min(l.MaxMessageBytes, i.Limits.MaxMessageBytes)
 		port.ActiveMTU, port.MaxMessage = min(port.ActiveMTU, on.Port.ActiveMTU), min(port.MaxMessage, on.Port.MaxMessage)
 	}
 	return info, port
