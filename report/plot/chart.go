@@ -43,9 +43,6 @@ type Chart struct {
 	Note     string // below the diagram: what its bands are
 }
 
-// Heading is the title.
-func (c *Chart) Heading() string { return c.Title }
-
 const (
 	chartWidth  = 380 // fits a phone at its size
 	chartTall   = 250 // of the axes
@@ -64,7 +61,7 @@ func (f frame) at(x, y float64) (point, bool) {
 	return point{f.left + f.x.place(x)*(f.right-f.left), f.bottom - f.y.place(y)*(f.bottom-f.top)}, shows(f.x.Scale, x) && shows(f.y.Scale, y)
 }
 
-func (c *Chart) draw(cv *svg) (width, height float64) {
+func (c *Chart) draw(cv *svg) (title string, width, height float64) {
 	var xs, ys []float64
 	for _, s := range c.Series {
 		xs, ys = append(xs, s.X...), slices.Concat(ys, s.Y, s.Low, s.High)
@@ -105,7 +102,7 @@ func (c *Chart) draw(cv *svg) (width, height float64) {
 		}
 		bottom = f.bottom + 46
 	}
-	return chartWidth, paragraph(cv, c.Note, bottom, chartWidth, font{size: textSize, color: color{muted, 1}}) + 4
+	return c.Title, chartWidth, paragraph(cv, c.Note, bottom, chartWidth, font{size: textSize, color: color{muted, 1}}) + 4
 }
 
 func (s Series) color(place int) color {

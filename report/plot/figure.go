@@ -12,9 +12,7 @@ import (
 
 // Figure is a picture: a [Chart] or a [HeatMap].
 type Figure interface {
-	// Heading is the title, for alternative texts and lists.
-	Heading() string
-	draw(c *svg) (width, height float64)
+	draw(c *svg) (title string, width, height float64)
 }
 
 // WriteSVG writes a stand-alone SVG on white, fit for a paper: the figures, one below the other.
@@ -28,9 +26,9 @@ func writeSVG(w io.Writer, paint func(color) string, figures []Figure) error {
 	width, height, parts := 0.0, 0.0, &strings.Builder{}
 	for _, f := range figures {
 		s := newSVG(paint)
-		wide, tall := f.draw(s)
+		title, wide, tall := f.draw(s)
 		fmt.Fprintf(parts, `<g role="img" transform="translate(0 %s)">`+"\n<title>%s</title>\n<path d=\"M0 0H%[3]sV%[4]sH0Z\" fill=\"%[5]s\"/>\n%[6]s</g>\n",
-			short(height), html.EscapeString(f.Heading()), short(wide), short(tall), paint(color{paper, 1}), s.out)
+			short(height), html.EscapeString(title), short(wide), short(tall), paint(color{paper, 1}), s.out)
 		width, height = max(width, wide), height+tall
 	}
 	least := plain.When(width > chartWidth, ` style="min-width:%spx"`, short(0.6*width)) // the page of a phone shows such a wide one in parts

@@ -27,15 +27,12 @@ func (h *HeatMap) Fill() {
 	}
 }
 
-// Heading is the title.
-func (h *HeatMap) Heading() string { return h.Title }
-
 const (
 	cellHeight = 30
 	leastMap   = chartWidth // width, of a map of few cells
 )
 
-func (h *HeatMap) draw(cv *svg) (width, height float64) {
+func (h *HeatMap) draw(cv *svg) (title string, width, height float64) {
 	small := font{size: textSize, color: color{muted, 1}, anchor: "end"}
 	widest := func(texts []string) (most float64) {
 		for _, t := range texts {
@@ -91,5 +88,5 @@ func (h *HeatMap) draw(cv *svg) (width, height float64) {
 	cv.text(point{left + float64(len(h.Columns))*w/2, bottom + below - 12}, h.XLabel, name)
 	name.upright = true
 	cv.text(point{edge + 9, (top + bottom) / 2}, h.YLabel, name)
-	return width, paragraph(cv, h.Note, bottom+below, width, font{size: textSize, color: color{muted, 1}}) + 6
+	return h.Title, width, paragraph(cv, h.Note, bottom+below, width, font{size: textSize, color: color{muted, 1}}) + 6
 }

@@ -138,7 +138,7 @@ func TestSeveralFigures(t *testing.T) {
 	if err := WriteSVG(&b, line, heat); err != nil {
 		t.Fatal(err)
 	}
-	_, first := line.draw(newSVG(lightColor))
+	_, _, first := line.draw(newSVG(lightColor))
 	if n := strings.Count(b.String(), "<g role"); n != 2 || !strings.Contains(b.String(), `translate(0 `+short(first)+`)`) {
 		t.Errorf("%d figures: want two, the second %s below", n, short(first))
 	}

@@ -15,32 +15,34 @@ import (
 
 // comparisonTables are the tables of a comparison: one for each set-up and figure.
 func comparisonTables(c *compare.Comparison) []table {
-	var out []*table
-	var t *table
-	for _, p := range c.Points {
-		title, changed := fmt.Sprintf("%s: medians of %s in %s", p.Group, p.Figure, p.Unit), "change"
-		if p.Pairs {
-			changed = "change in pairs" // the middle of the pairs' ratios, which the medians do not give
+	var out []table
+	title := func(p compare.Point) string { return fmt.Sprintf("%s: medians of %s in %s", p.Group, p.Figure, p.Unit) }
+	for _, points := range plain.Grouped(c.Points, title) {
+		t := table{Title: title(points[0]), keys: 1, Header: []string{"point", "old", "new", "change", stats.Percent(c.Confidence) + " interval", "p", "runs", "verdict"}}
+		if points[0].Pairs { // their change is the middle of their ratios, which the medians do not give
+			t.Header[1], t.Header[2], t.Header[3] = "A", "B", "change in pairs"
 		}
-		out, t = titled(out, title, "point", "old", "new", changed, stats.Percent(c.Confidence)+" interval", "p", "runs", "verdict")
-		between := "-"
-		if in := p.Interval; in != nil {
-			between = percent(in.Low) + "…" + percent(in.High)
+		for _, p := range points {
+			between := "-"
+			if in := p.Interval; in != nil {
+				between = percent(in.Low) + "…" + percent(in.High)
+			}
+			row := []string{p.Row, middle(p.Old), middle(p.New), change(p), between, pValue(p.P), fmt.Sprintf("%d+%d", p.Old.N, p.New.N), p.String()}
+			if p.Pairs {
+				row[6] = "" // the label tells the pairs
+			}
+			if p.Row == compare.Control {
+				row[7] = cmp.Or(map[stats.Word]string{stats.Same: "same", stats.Better: "differs", stats.Worse: "differs"}[p.Word], "-")
+			}
+			t.Rows = append(t.Rows, row)
 		}
-		row := []string{p.Row, middle(p.Old), middle(p.New), change(p), between, pValue(p.P), fmt.Sprintf("%d+%d", p.Old.N, p.New.N), p.String()}
-		if p.Pairs {
-			t.Header[1], t.Header[2], row[6] = "A", "B", "" // the label tells the pairs
-		}
-		if p.Row == compare.Control {
-			row[7] = cmp.Or(map[stats.Word]string{stats.Same: "same", stats.Better: "differs", stats.Worse: "differs"}[p.Word], "-")
-		}
-		t.Rows = append(t.Rows, row)
+		t.dropEmpty(1)
+		out = append(out, t)
 	}
-	tables := plain.Each(out, func(t *table) table { t.dropEmpty(1); return *t })
 	if len(c.Checks) > 0 {
-		tables = append(tables, checkGrid(c.Checks))
+		out = append(out, checkGrid(c.Checks))
 	}
-	return tables
+	return out
 }
 
 func middle(s stats.Summary) string {

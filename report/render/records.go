@@ -212,10 +212,10 @@ func latencyGrid(g figure.Group) table {
 	return noted(title, g, figure.Of("p50"), columns)
 }
 
-// note is what must be known with rows of a table: the worst that was said of one kind.
+// note is what must be known with a row of a table; of no kind: the text alone.
 type note struct {
-	kind, text string // of no kind: the text alone
-	rows, last int    // how many rows have it, and the last of them
+	kind, text string
+	row        int
 }
 
 // noted is a table with a last column that names the kinds of a row's notes, and below it a line for each kind, of both ends
@@ -232,34 +232,22 @@ func noted(title string, g figure.Group, of figure.Figure, columns []column) tab
 		var kinds []string
 		for _, w := range warnings {
 			kind, text := figure.NoteOf(w)
-			at := slices.IndexFunc(all, func(n note) bool { return n.kind == kind && (kind != "" || n.text == text) })
-			if at < 0 {
-				at = len(all)
-				all = append(all, note{kind: kind, text: text})
-			}
-			n := &all[at]
-			worst, less := n.text, text
-			if severity(less) > severity(worst) {
-				worst, less = less, worst
-			}
-			if _, remedy, has := strings.Cut(less, "; try "); has && !strings.Contains(worst, "; ") { // of a row that has no better one
-				worst += "; try " + remedy
-			}
-			n.text = worst
-			if n.last != row {
-				n.rows, n.last = n.rows+1, row
-			}
+			all = append(all, note{kind, text, row})
 			kinds = plain.AddNew(kinds, cmp.Or(kind, plain.When(strings.HasPrefix(text, incomplete), "incomplete"), "see below"))
 		}
 		return strings.Join(kinds, ", ")
 	}}))
-	for _, n := range all {
-		rows := plain.When(row > 1, " (%d of %d rows)", n.rows, row)
-		line := n.text + rows
-		if n.kind != "" {
-			line = n.kind + rows + ": " + n.text
+	for _, same := range plain.Grouped(all, func(n note) string { return cmp.Or(n.kind, "\x00"+n.text) }) {
+		rows := len(plain.Grouped(same, func(n note) int { return n.row }))
+		slices.SortStableFunc(same, func(a, b note) int { return cmp.Compare(severity(b.text), severity(a.text)) })
+		text := same[0].text
+		for _, n := range same {
+			if _, remedy, has := strings.Cut(n.text, "; try "); has && !strings.Contains(text, "; ") { // of a row that has no better one
+				text += "; try " + remedy
+			}
 		}
-		t.Notes = append(t.Notes, line)
+		seen := plain.When(row > 1, " (%d of %d rows)", rows, row)
+		t.Notes = append(t.Notes, cmp.Or(plain.When(same[0].kind != "", "%s%s: %s", same[0].kind, seen, text), text+seen))
 	}
 	return t
 }

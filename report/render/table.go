@@ -23,17 +23,6 @@ type table struct {
 	prose  bool     // rows are sentences, wrapped on a terminal, or commands to paste, which are indented
 }
 
-// titled is the table of a title, which is made where there is none.
-func titled(tables []*table, title string, header ...string) ([]*table, *table) {
-	for _, t := range tables {
-		if t.Title == title {
-			return tables, t
-		}
-	}
-	t := &table{Title: title, keys: 1, Header: header}
-	return append(tables, t), t
-}
-
 // note puts a text below the table and gives the number by which a cell refers to it.
 func (t *table) note(text string) string {
 	if text == "" {

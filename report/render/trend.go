@@ -1,6 +1,7 @@
 package render
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"math"
@@ -55,26 +56,25 @@ func day(t time.Time) string { return t.UTC().Format(time.DateOnly) }
 
 // trendTables are the tables: one for each plan, set-up and figure; a row is a change, or a series without one.
 func trendTables(t *trend.Trend) []table {
-	var out []*table
-	var g *table
-	for i := range t.Series {
-		s := &t.Series[i]
-		title := fmt.Sprintf("%s: %s in %s", s.Group, s.Figure, s.Unit)
-		title += plain.When(s.Place != "", " (%s)", s.Place)
-		out, g = titled(out, title, "point", "results", "last", "changed", "before", "after", "change", "verdict")
-		row := []string{s.Row, strconv.Itoa(len(s.Points)), plain.Number(s.Points[len(s.Points)-1].Value)}
-		if len(s.Changes) == 0 {
-			changed := "never"
-			if len(s.Points) < trend.LeastResults {
-				changed = fmt.Sprintf("needs %d results", trend.LeastResults)
-			}
-			g.Rows = append(g.Rows, append(row, changed, plain.Number(stats.Median(trend.Values(s.Points))), "-", "-", "-"))
-		}
-		for _, c := range s.Changes {
-			g.Rows = append(g.Rows, append(slices.Clone(row), day(c.First), plain.Number(c.Old.Median), plain.Number(c.New.Median), percent(c.Change), c.String()))
-		}
+	var out []table
+	title := func(s trend.Series) string {
+		return fmt.Sprintf("%s: %s in %s", s.Group, s.Figure, s.Unit) + plain.When(s.Place != "", " (%s)", s.Place)
 	}
-	return plain.Each(out, func(t *table) table { return *t })
+	for _, series := range plain.Grouped(t.Series, title) {
+		g := table{Title: title(series[0]), keys: 1, Header: []string{"point", "results", "last", "changed", "before", "after", "change", "verdict"}}
+		for _, s := range series {
+			row := []string{s.Row, strconv.Itoa(len(s.Points)), plain.Number(s.Points[len(s.Points)-1].Value)}
+			if len(s.Changes) == 0 {
+				changed := cmp.Or(plain.When(len(s.Points) < trend.LeastResults, "needs %d results", trend.LeastResults), "never")
+				g.Rows = append(g.Rows, append(row, changed, plain.Number(stats.Median(trend.Values(s.Points))), "-", "-", "-"))
+			}
+			for _, c := range s.Changes {
+				g.Rows = append(g.Rows, append(slices.Clone(row), day(c.First), plain.Number(c.Old.Median), plain.Number(c.New.Median), percent(c.Change), c.String()))
+			}
+		}
+		out = append(out, g)
+	}
+	return out
 }
 
 // mostTold is how many changes are told in words: the newest.

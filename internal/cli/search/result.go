@@ -58,17 +58,7 @@ type finding struct {
 }
 
 // Load reads a saved result; nil without an error: the file holds something else.
-func Load(path string) (*Result, error) {
-	b, err := report.ReadFile(path, report.MostBytes)
-	if err != nil {
-		return nil, err
-	}
-	r := &Result{}
-	if err := json.Unmarshal(b, r); err != nil || r.Schema != schema {
-		return nil, nil //nolint:nilerr // whoever reads it as something else tells
-	}
-	return r, nil
-}
+func Load(path string) (*Result, error) { return report.LoadAs[Result](path, schema) }
 
 // finish takes over what was measured, and puts it in words.
 func (r *Result) finish(s *engine.Search, m *meter, failed error) {
