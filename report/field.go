@@ -60,7 +60,7 @@ func (f field) text() (value string, unusual bool) {
 	case strings.HasSuffix(f.name, "_bits_per_s"):
 		value = plain.Number(f.value.Float()/1e9) + " Gb/s"
 	case strings.HasSuffix(f.name, "_ns"):
-		value = time.Duration(f.value.Float()).String()
+		value = strings.Replace(time.Duration(f.value.Float()).String(), "µ", "u", 1)
 	}
 	return value, !f.value.IsZero() && value != f.Tag.Get("usual")
 }

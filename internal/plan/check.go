@@ -134,7 +134,7 @@ func (s *Settled) checkSizes(wrong *Faults) {
 			name = fmt.Sprintf("--mix %v", p.Mix)
 		}
 		switch {
-		case p.Transport == verbs.UD && s.mtu != 0 && size > s.mtu.Bytes():
+		case p.Transport == verbs.UD && s.mtu != 0 && s.point == nil && size > s.mtu.Bytes():
 			wrong.Add("%s: a UD message is one packet, at most the MTU of %d bytes", name, s.mtu.Bytes())
 			return
 		case port.MaxMessage != 0 && uint64(size) > port.MaxMessage:

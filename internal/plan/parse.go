@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"os"
@@ -63,7 +64,7 @@ func ladder[N int | int64](s string) ([]N, error) {
 		for i := range min(len(fields), 2) {
 			n, err := pattern.ParseBytes(fields[i])
 			if err != nil || n < 1 {
-				return nil, fmt.Errorf("%q: want 1 or more, alone or with K, M or G, such as 64, 4K or 1M (sizes are in bytes); a range is 64:1M", shorten(fields[i]))
+				return nil, fmt.Errorf("%q: want 1 or more, alone or with K, M or G, such as 64, 4K or 1M (sizes are in bytes); a range is 64:1M", shorten(cmp.Or(fields[i], part)))
 			}
 			ends[i] = n
 		}

@@ -214,7 +214,7 @@ func TestNoncontigOneSide(t *testing.T) {
 	n := knownCosts(0.01, 6)
 	n.Points = slices.DeleteFunc(n.Points, func(p noncontig.Point) bool { return p.Strategy != "pack" })
 	n.Analyze()
-	if want := "no verdict: it needs both gather-write and pack in --only"; len(n.Summary) != 1 || n.Summary[0] != want {
+	if want := "no verdict: add both strategies to --only: gather-write and pack"; len(n.Summary) != 1 || n.Summary[0] != want {
 		t.Errorf("%q, want %q", n.Summary, want)
 	}
 }

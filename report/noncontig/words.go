@@ -41,8 +41,12 @@ func (n *Grid) summary() []string {
 		out = append(out, fmt.Sprintf("cannot tell: %d of %s", len(settle), plain.Plural(rows, "row"))+plain.When(middle != "", "; try %s", middle)+plain.When(len(settle) > 1 && strings.HasPrefix(middle, "--"), " (about half of these rows then have a verdict)"))
 	}
 	if rows == 0 && len(n.Cells) > 0 {
-		device, cpu := Sides(n.Cells[0].Shape)
-		out = append(out, fmt.Sprintf("no verdict: it needs both %s and %s in --only", device, cpu))
+		var needed []string
+		for _, c := range n.Cells {
+			device, cpu := Sides(c.Shape)
+			needed = plain.AddNew(needed, device+" and "+cpu)
+		}
+		out = append(out, "no verdict: add both strategies to --only: "+strings.Join(needed, ", or "))
 	}
 	if text := n.disturbed(); text != "" {
 		out = append(out, text)

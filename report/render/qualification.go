@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
@@ -19,7 +20,7 @@ import (
 // points of a test meet has one row, of the point that is nearest to the limit.
 func outcomes(q *qualify.Qualification) table {
 	g := table{Header: []string{"test", "s", "verdict", "expected", "found", "margin"}, keys: 4}
-	remedy, long := "", false
+	remedy, longest := "", 0.0
 	for i := range q.Tests {
 		t := &q.Tests[i]
 		if t.Outcome == qualify.Skipped { // a line below tells of them
@@ -29,8 +30,8 @@ func outcomes(q *qualify.Qualification) table {
 		checks := nearest(t)
 		for j, c := range checks {
 			row := []string{t.Name, took, c.Shown(), c.Expression, c.Actual, "-"}
-			if c.Margin != nil && c.Word == stats.Pass {
-				row[5] = cmp.Or(plain.When(*c.Margin > 10, ">10×"), percent(*c.Margin)) // beyond, the share says nothing more
+			if c.Margin != nil && c.Word != stats.CannotTell {
+				row[5] = cmp.Or(plain.When(*c.Margin > 10, ">10×"), plain.When(*c.Margin < -10, "<-10×"), percent(*c.Margin)) // beyond, the share says nothing more
 			}
 			if j > 0 {
 				row[0], row[1] = "", ""
@@ -42,7 +43,9 @@ func outcomes(q *qualify.Qualification) table {
 		}
 		if t.Disturbed() {
 			g.Notes, remedy = append(g.Notes, t.Name), figure.Calmer(t.Document)
-			long = long || slices.ContainsFunc(t.Document.Measured(), func(r report.Record) bool { return r.Seconds > figure.RealtimeSeconds })
+			for _, r := range t.Document.Measured() {
+				longest = max(longest, r.Seconds)
+			}
 		}
 	}
 	if len(g.Notes) > 0 {
@@ -50,7 +53,7 @@ func outcomes(q *qualify.Qualification) table {
 		if len(g.Notes) == len(q.Tests) {
 			names = "all tests"
 		}
-		g.Notes = []string{"disturbed: " + names + "; try " + remedy + plain.When(long, "; for tests of at most %g s: --scale, with --runs 21", figure.RealtimeSeconds)}
+		g.Notes = []string{"disturbed: " + names + "; try " + remedy + plain.When(longest > figure.RealtimeSeconds, ", with --scale %.1g --runs 21: then each test takes at most %g s", math.Floor(100*figure.RealtimeSeconds/longest)/100, figure.RealtimeSeconds)}
 	}
 	return g
 }

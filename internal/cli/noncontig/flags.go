@@ -181,6 +181,13 @@ func (f *Flags) grid() ([]gridLayout, error) {
 	if len(f.blocks) == 0 || len(held) == 0 { // what was typed is no list
 		return nil, nil
 	}
+	if name == "total" && len(f.blocks) > 1 {
+		least := slices.Min(held)
+		i := slices.IndexFunc(f.blocks, func(block int64) bool { return block > least })
+		if fits := !slices.ContainsFunc(f.blocks, func(block int64) bool { return block <= least && least%block != 0 }); i > 0 && fits {
+			return nil, fmt.Errorf("--blocks: %d is larger than the message of --size (-s) %d; try --blocks %s or -s %d", f.blocks[i], least, blockList(f.blocks, least), slices.Max(f.blocks))
+		}
+	}
 	for stride := range strings.SplitSeq(f.strides, ",") {
 		stride = strings.TrimSpace(stride)
 		if _, err := parseStride(stride, slices.Max(f.blocks)); err != nil {
@@ -200,6 +207,23 @@ func (f *Flags) grid() ([]gridLayout, error) {
 	}
 	wrong.If(len(out) > maxGridPoints, "a grid of %d layouts: at most %d", len(out), maxGridPoints)
 	return out, errors.Join(wrong...)
+}
+
+// blockList is what to type for the blocks of at most so many bytes: a range where each is twice the one before.
+func blockList(blocks []int64, most int64) string {
+	fit := slices.DeleteFunc(slices.Clone(blocks), func(b int64) bool { return b > most })
+	size := func(b int64) string {
+		if b%1024 == 0 {
+			return fmt.Sprintf("%dK", b/1024)
+		}
+		return fmt.Sprint(b)
+	}
+	for i := range fit[1:] {
+		if fit[i+1] != 2*fit[i] {
+			return strings.Join(plain.Each(fit, size), ",")
+		}
+	}
+	return size(fit[0]) + plain.When(len(fit) > 1, ":%s", size(fit[len(fit)-1]))
 }
 
 // gridVector is one layout of the grid; faults name the nearest thing that would work.
@@ -268,6 +292,13 @@ func parseStrategies(text string, shapes []string) ([]string, error) {
 	for _, shape := range shapes {
 		for _, s := range plan.Strategies(shape) {
 			known = plain.AddNew(known, s.Name)
+		}
+	}
+	for w := range strings.SplitSeq(text, ",") {
+		for _, shape := range plan.Shapes() {
+			if !slices.Contains(known, w) && slices.ContainsFunc(plan.Strategies(shape), func(s plan.Strategy) bool { return s.Name == w }) {
+				return nil, fmt.Errorf("--only: %q belongs to --shape %s; --shape %s has %s", w, shape, strings.Join(shapes, ","), strings.Join(known, ", "))
+			}
 		}
 	}
 	out, err := chosen(text, known)

@@ -91,7 +91,7 @@ func (e *experiment) prepare(m *measure.Measurer) error {
 	e.doc.Noncontig = n
 	e.doc.Label = bench.Label(info)
 	var wrong cmdline.Faults
-	refused := map[string]bool{} // strategies: a grid has many layouts, and few reasons
+	refused := map[string]bool{} // reasons: a grid has many layouts, and few reasons
 	largest := int64(0)
 	limits := plan.Limits{Device: info, Port: m.Port, Dialled: true}
 	for _, shape := range c.Shapes {
@@ -118,8 +118,14 @@ func (e *experiment) prepare(m *measure.Measurer) error {
 				}
 				settled, err := plan.Settle(e.spec(s, g.Layout.String()), limits, plan.Peer{}, plan.Policy{})
 				if err != nil {
-					wrong.If(!refused[s.Name], "%s of %s: %v", s.Name, g.Layout, err)
-					refused[s.Name] = true
+					for _, problem := range problemsOf(err) {
+						reason := problem.Error()
+						if r, is := errors.AsType[*plan.Refusal](problem); is {
+							reason = r.Reason
+						}
+						wrong.If(!refused[reason], "%s of %s: %v", s.Name, g.Layout, problem)
+						refused[reason] = true
+					}
 					continue
 				}
 				largest = max(largest, int64(settled.Memory().Buffers))
@@ -142,6 +148,14 @@ func (e *experiment) prepare(m *measure.Measurer) error {
 		wrong.Note(e.resume())
 	}
 	return errors.Join(wrong...)
+}
+
+// problemsOf are the mistakes that an error of a plan holds.
+func problemsOf(err error) []error {
+	if e, is := errors.AsType[*plan.Error](err); is {
+		return e.Problems
+	}
+	return []error{err}
 }
 
 // shuffle draws the order: of the rounds within each run, and within each round. Runs stay in order, so that an interrupted grid

@@ -69,7 +69,9 @@ func (f *Flags) Config() (Config, error) {
 		wrong.Note(cmdline.Prefixed("--save "+path, err))
 		if s.draft = path; f.kept && s.Format == "json" && regular(path) {
 			s.draft = strings.TrimSuffix(path, ".json") + ".partial.json"
-			wrong.If(!c.Resume && regular(s.draft), "--save %s: %s has an unfinished result: go on with --resume, or remove that file", path, s.draft)
+			for _, file := range []string{s.draft, path} {
+				wrong.If(!c.Resume && regular(file) && (file == s.draft || interrupted(file)), "--save %s: %s has an unfinished result: go on with --resume, or remove that file", path, file)
+			}
 		}
 		for _, other := range f.save[:i] {
 			wrong.If(filepath.Clean(other) == filepath.Clean(path) && !strings.HasPrefix(path, "/dev/"), "--save %s is given twice", path)

@@ -2,6 +2,7 @@ package output
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/gobw/gobw/internal/cli/exit"
+	"github.com/gobw/gobw/report"
 	"github.com/gobw/gobw/report/plain"
 )
 
@@ -47,6 +49,22 @@ func Previous[T any](c Config, load func(path string) (*T, error)) (*T, error) {
 		return nil, exit.With(exit.Usage, fmt.Errorf("--resume: %s holds another kind of result: name another file with --save", path))
 	}
 	return before, nil
+}
+
+// interrupted tells whether a file holds what a test measured before it was interrupted.
+func interrupted(path string) bool {
+	b, err := report.ReadFile(path, report.MostBytes)
+	var saved struct {
+		Complete  *bool
+		Records   []json.RawMessage
+		Noncontig json.RawMessage
+		Steps     []json.RawMessage // of a search
+		ExitCode  int               `json:"exit_code"` // of a qualification
+	}
+	if err != nil || json.Unmarshal(b, &saved) != nil {
+		return false
+	}
+	return saved.ExitCode > 128 || saved.Complete != nil && !*saved.Complete && len(saved.Records)+len(saved.Noncontig)+len(saved.Steps) > 0
 }
 
 // Keeper saves a result that is not finished, as long as that takes less than a twentieth of the time.

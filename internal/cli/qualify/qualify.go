@@ -171,12 +171,28 @@ func (f *flags) tests(c *config, chosen []qualify.Test) error {
 		if err != nil {
 			return fmt.Errorf("test %s: %w", t.Name, err)
 		}
-		t.Words, t.Timeout = append(slices.Clone(t.Words), more...), time.Duration(float64(t.Timeout)*max(f.scale, 1))
+		t.Words, t.Timeout = replaced(t.Words, more), time.Duration(float64(t.Timeout)*max(f.scale, 1))
 		at := parsed.setting()
 		at.Command, at.Device, at.Peer = t.Words, c.Device, c.Peer
 		c.Tests = append(c.Tests, t)
 	}
 	return nil
+}
+
+// replaced are the words of a command with some flags, each with a value after it, in place of those that it has.
+func replaced(words, flags []string) []string {
+	long := map[string]string{"-D": "--duration", "-n": "--iters", "--runs": "--runs"}
+	var out []string
+	for i := 0; i < len(words); i++ {
+		name, _, joined := strings.Cut(words[i], "=")
+		again := slices.ContainsFunc(flags, func(flag string) bool { return long[flag] != "" && (name == flag || name == long[flag]) })
+		if !again {
+			out = append(out, words[i])
+		} else if !joined {
+			i++
+		}
+	}
+	return append(out, flags...)
 }
 
 // What --leave-out leaves out.

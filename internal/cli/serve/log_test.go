@@ -9,7 +9,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/gobw/gobw/internal/plan"
 	"github.com/gobw/gobw/report"
+	"github.com/gobw/gobw/verbs"
 )
 
 // TestLogIsBounded: strangers cause a burst of lines and then one every two seconds, each of a length that a person reads; the
@@ -101,5 +103,9 @@ func TestLogNamesTheTest(t *testing.T) {
 	r.Kind = "bandwidth"
 	if got := figureText(r); got != "1.00 Gb/s" {
 		t.Errorf("bandwidth: %q", got)
+	}
+	r.Messages = 16 // of 'doctor'
+	if got, name := figureText(r), planText(plan.Spec{Operation: plan.Write, Kind: plan.Bandwidth, Transport: verbs.RC, Iterations: 16}); got != "16 messages" || name != "write RC, 16 messages" {
+		t.Errorf("%q, %q", name, got)
 	}
 }

@@ -194,10 +194,19 @@ func figureText(r report.Record) string {
 	if r.Latency != nil && r.IsLatency() {
 		return fmt.Sprintf("%.2f us", r.Latency.P50Ns/1e3)
 	}
+	if r.Messages > 0 && r.Messages <= fewMessages && !r.DurationTest {
+		return plain.Plural(int(r.Messages), "message")
+	}
 	return plain.WithUnit(r.Bandwidth.AverageBitsPerS, plain.BitsPerS)
 }
 
 // planText names a test in the log.
 func planText(p plan.Spec) string {
+	if p.Iterations > 0 && p.Iterations <= fewMessages {
+		return fmt.Sprintf("%s %v, %s", p.Operation, p.Transport, plain.Plural(int(p.Iterations), "message"))
+	}
 	return fmt.Sprintf("%s %s %v", p.Operation, p.Kind, p.Transport)
 }
+
+// fewMessages are no measurement: 'connect' sends 1, 'doctor' sends 16.
+const fewMessages = 16
