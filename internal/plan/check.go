@@ -273,7 +273,7 @@ func (s *Settled) note() {
 	add(s.row.NeedsReceive() && s.point == nil && p.RxDepth == 0 && s.mostCompletions() < defaultRxDepth,
 		"%d receives per queue pair in place of %d: a completion queue of %s holds no more", s.mostCompletions(), defaultRxDepth, s.limits.Device.Name)
 	if s.point != nil && s.point.cut(p.Noncontig.Footprint) {
-		add(true, "a footprint of %d bytes: %d layouts are walked, of %d bytes in all", p.Noncontig.Footprint, s.point.Places, s.point.Places*s.point.Pitch)
+		add(true, "a footprint of %d bytes: %d layouts are walked, of %d bytes in all", p.Noncontig.Footprint, s.point.Place.Places, s.point.Place.Places*s.point.Place.Stride)
 	}
 	if !s.limits.Device.Software {
 		return

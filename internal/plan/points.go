@@ -17,14 +17,10 @@ type Point struct {
 	Layout   pattern.Layout
 	Load     Load
 
-	Window    int
-	Places    int
-	Pitch     int // from one place to the next
-	SlotBytes int // from one slot to the next
-	SendSlots int
-	RecvSlots int // at the receiving end
-	sendStart int // of the slots in the send buffer, behind its places
-	recvStart int
+	Window   int
+	Place    Steps // in either buffer
+	SendSlot Steps // in the send buffer, behind its places
+	RecvSlot Steps // in the receive buffer, likewise
 }
 
 const (
@@ -34,19 +30,6 @@ const (
 	// SlotLead is before each slot: room for the UD header, and a guard.
 	SlotLead = 64
 )
-
-// PlaceAt is where message k's place begins.
-func (p *Point) PlaceAt(k uint64) int { return int(k%uint64(p.Places)) * p.Pitch }
-
-// SendSlotAt is where message k's slot of the send buffer begins.
-func (p *Point) SendSlotAt(k uint64) int {
-	return p.sendStart + int(k%uint64(p.SendSlots))*p.SlotBytes
-}
-
-// RecvSlotAt is where message k's slot of the receive buffer begins.
-func (p *Point) RecvSlotAt(k uint64) int {
-	return p.recvStart + int(k%uint64(p.RecvSlots))*p.SlotBytes
-}
 
 // Places is how many layouts a footprint holds: as many as may be in flight or posted at once, or a multiple.
 func Places(l pattern.Layout, footprint int64, window int) int {
@@ -58,8 +41,8 @@ func Places(l pattern.Layout, footprint int64, window int) int {
 
 // cut tells whether a footprint is too large for as many places as a ring has.
 func (p *Point) cut(footprint int) bool {
-	unit := 2 * p.Window * p.Pitch // which is rounded to
-	return footprint > unit && p.Places*p.Pitch <= footprint-unit
+	unit := 2 * p.Window * p.Place.Stride // which is rounded to
+	return footprint > unit && p.Place.Places*p.Place.Stride <= footprint-unit
 }
 
 // parsePoint reads the layout and the strategy of n.
@@ -104,25 +87,23 @@ func (s *Settled) choosePoint(wrong *Faults) {
 func (s *Settled) layOutPoint() (send, recv uint64) {
 	p, n := s.point, s.spec.Noncontig
 	line := uint64(max(s.line, 64))
-	p.Pitch = int(align(uint64(p.Layout.Extent()), line))
-	p.SlotBytes = int(align(uint64(p.Layout.Size())+SlotLead, line))
-	p.Places = Places(p.Layout, int64(n.Footprint), p.Window)
-	p.SendSlots, p.RecvSlots = p.Window, p.Window
+	p.Place = Steps{Stride: int(align(uint64(p.Layout.Extent()), line)), Places: Places(p.Layout, int64(n.Footprint), p.Window)}
+	sending, receiving := p.Window, p.Window
 	if s.row.NeedsReceive() {
-		p.RecvSlots = 2 * p.Window
+		receiving = 2 * p.Window
 	}
 	if p.Strategy.Bound { // it walks as much memory as the others do, so that the cache state is the same
-		p.SendSlots = p.Places
+		sending = p.Place.Places
 	}
-	layOut := func(strided bool, slots int) (start int, bytes uint64) { //nolint:revive // what the end's data is
-		places := uint64(0)
+	layOut := func(strided bool, slots int) (slot Steps, bytes uint64) { //nolint:revive // what the end's data is
+		slot = Steps{Start: SlotLead, Stride: int(align(uint64(p.Layout.Size())+SlotLead, line)), Places: slots}
 		if strided {
-			places = product(uint64(p.Places), uint64(p.Pitch))
+			slot.Start += int(product(uint64(p.Place.Places), uint64(p.Place.Stride)))
 		}
-		return int(places) + SlotLead, align(sum(places, product(uint64(slots), uint64(p.SlotBytes)), SlotLead, noncontigPad), 64)
+		return slot, align(sum(uint64(slot.Start), product(uint64(slots), uint64(slot.Stride)), noncontigPad), 64)
 	}
-	p.sendStart, send = layOut(!p.Strategy.Bound, p.SendSlots)
-	p.recvStart, recv = layOut(p.Strategy.Shape == "both" && !p.Strategy.Bound, p.RecvSlots)
+	p.SendSlot, send = layOut(!p.Strategy.Bound, sending)
+	p.RecvSlot, recv = layOut(p.Strategy.Shape == "both" && !p.Strategy.Bound, receiving)
 	return send, recv
 }
 
@@ -141,12 +122,12 @@ func (p *Point) queues(t verbs.Transport) Queues {
 // rings are how many messages a point's ring has, and how many receives.
 func (p *Point) rings(s *Settled) (messages, receives int) {
 	if s.Sends() {
-		messages = p.Places
+		messages = p.Place.Places
 	}
 	if s.Receives() {
-		receives = p.Places
+		receives = p.Place.Places
 		if p.Strategy.Bound {
-			receives = p.RecvSlots
+			receives = p.RecvSlot.Places
 		}
 		receives *= p.Load.RecvWRs
 	}

@@ -454,14 +454,14 @@ func checkGeometry(t *testing.T, s *Settled) {
 		}
 	}
 	if p := s.Point(); p != nil {
-		lastPlace, lastSlot := uint64(p.Places-1), uint64(p.RecvSlots-1)
+		lastPlace, lastSlot := uint64(p.Place.Places-1), uint64(p.RecvSlot.Places-1)
 		if !p.Strategy.Bound {
-			within("place", p.PlaceAt(lastPlace), int(p.Layout.Extent()), b.SendBytes)
+			within("place", p.Place.At(lastPlace), int(p.Layout.Extent()), b.SendBytes)
 		}
-		within("send slot", p.SendSlotAt(uint64(p.SendSlots-1)), int(p.Layout.Size()), b.SendBytes)
-		within("receive slot", p.RecvSlotAt(lastSlot), int(p.Layout.Size()), b.RecvBytes)
+		within("send slot", p.SendSlot.At(uint64(p.SendSlot.Places-1)), int(p.Layout.Size()), b.SendBytes)
+		within("receive slot", p.RecvSlot.At(lastSlot), int(p.Layout.Size()), b.RecvBytes)
 		if p.Strategy.Remote == Strided && !p.Strategy.Bound {
-			within("remote place", p.PlaceAt(lastPlace), int(p.Layout.Extent()), b.RecvBytes)
+			within("remote place", p.Place.At(lastPlace), int(p.Layout.Extent()), b.RecvBytes)
 		}
 		return
 	}
@@ -524,7 +524,7 @@ func TestSteps(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := s.SendSteps(tt.size); got != (Steps{tt.stride, tt.places}) {
+		if got := s.SendSteps(tt.size); got != (Steps{Stride: tt.stride, Places: tt.places}) {
 			t.Errorf("size %d, page %d: %+v, want stride %#x, %d places", tt.size, tt.page, got, tt.stride, tt.places)
 		}
 	}

@@ -5,11 +5,11 @@ import (
 	"github.com/gobw/gobw/verbs/job"
 )
 
-// Steps is how requests walk through a slot: request k goes to (k mod Places) × Stride.
-type Steps struct{ Stride, Places int }
+// Steps is how requests walk through memory: request k goes to Start + (k mod Places) × Stride.
+type Steps struct{ Start, Stride, Places int }
 
-// At is where request k lies in its slot.
-func (s Steps) At(k uint64) int { return int(k%uint64(s.Places)) * s.Stride }
+// At is where request k lies.
+func (s Steps) At(k uint64) int { return s.Start + int(k%uint64(s.Places))*s.Stride }
 
 // stepsWithin walk a page as perftest does: by the size rounded up to a cache line, and not at all where a page holds less
 // than two messages.

@@ -101,8 +101,7 @@ func (e *Endpoint) receive(qp *pair, at, length int) verbs.ReceiveRequest {
 }
 
 func (contiguous) source(e *Endpoint, size int) image {
-	steps := e.plan.SendSteps(size)
-	return image{at: steps.At, layout: one(size), contents: uint64(steps.Places)}
+	return lying(e.plan.SendSteps(size), one(size))
 }
 
 // destination is the receives of a SEND, else the slot that the peer writes, or that a READ fetches into. In a write latency test the

@@ -24,11 +24,11 @@ func (w *layouts) lane(e *Endpoint, _ int, qp *pair) (_ job.Lane, err error) {
 		return w.made, nil
 	}
 	w.kernels = pattern.NewKernels(pattern.KernelOptions{
-		Footprint: int64(w.Places * w.Pitch), PackedFootprint: int64(w.Window * w.SlotBytes),
+		Footprint: int64(w.Place.Places * w.Place.Stride), PackedFootprint: int64(w.Window * w.SendSlot.Stride),
 	})
 	e.onClose(w.kernels.Close)
 	if e.plan.Sends() {
-		w.made.Ring = make([]job.Message, w.Places)
+		w.made.Ring = make([]job.Message, w.Place.Places)
 	}
 	for k := range w.made.Ring {
 		if w.made.Ring[k], err = w.message(e, qp, uint64(k)); err != nil {
@@ -43,7 +43,7 @@ func (w *layouts) lane(e *Endpoint, _ int, qp *pair) (_ job.Lane, err error) {
 
 func (w *layouts) message(e *Endpoint, qp *pair, k uint64) (m job.Message, err error) {
 	mem, base, lkey := qp.send.bytes, qp.send.addr, qp.region.LKey()
-	place, slot, remote := w.PlaceAt(k), w.SendSlotAt(k), uint64(w.remoteAt(k))
+	place, slot, remote := w.Place.At(k), w.SendSlot.At(k), uint64(w.remoteAt(k))
 	m.Bytes = uint64(w.Layout.Size())
 	if w.Strategy.Local != plan.Packed {
 		requests, err := w.stridedRequests(e, qp, base+uint64(place), remote)
@@ -69,9 +69,9 @@ func (w *layouts) message(e *Endpoint, qp *pair, k uint64) (m job.Message, err e
 // remoteAt is where message k goes (or comes from) in the peer's receive buffer.
 func (w *layouts) remoteAt(k uint64) int {
 	if w.Strategy.Remote == plan.Strided {
-		return w.PlaceAt(k)
+		return w.Place.At(k)
 	}
-	return w.RecvSlotAt(k)
+	return w.RecvSlot.At(k)
 }
 
 // stridedRequests cuts the entries of one layout into requests and gives each its part of the remote range.
@@ -103,15 +103,15 @@ func (w *layouts) stridedRequests(e *Endpoint, qp *pair, addr, remote uint64) ([
 // makeReceives prepares the target's receives: one or more per place, in the order of the SENDs.
 func (w *layouts) makeReceives(e *Endpoint, qp *pair) error {
 	base, mem, lkey := qp.recv.addr, qp.recv.bytes, qp.region.LKey()
-	n := w.Places
+	n := w.Place.Places
 	if w.Strategy.Bound {
-		n = w.RecvSlots
+		n = w.RecvSlot.Places
 	}
 	for k := range uint64(n) {
 		if w.Strategy.Remote == plan.Packed {
-			w.made.Receives = append(w.made.Receives, e.receive(qp, w.RecvSlotAt(k), int(w.Layout.Size())))
+			w.made.Receives = append(w.made.Receives, e.receive(qp, w.RecvSlot.At(k), int(w.Layout.Size())))
 			if w.Strategy.Unpack {
-				work, err := w.kernels.Unpack(w.Layout, mem[w.PlaceAt(k):], mem[w.RecvSlotAt(k):])
+				work, err := w.kernels.Unpack(w.Layout, mem[w.Place.At(k):], mem[w.RecvSlot.At(k):])
 				if err != nil {
 					return err
 				}
@@ -121,9 +121,9 @@ func (w *layouts) makeReceives(e *Endpoint, qp *pair) error {
 		}
 		var header []verbs.SGE
 		if e.spec.Transport == verbs.UD {
-			header = e.receive(qp, w.RecvSlotAt(k), 0).SGEs
+			header = e.receive(qp, w.RecvSlot.At(k), 0).SGEs
 		}
-		parts, err := pattern.SplitSGEs(w.Layout.AppendSGEs(nil, base+uint64(w.PlaceAt(k)), lkey), w.Load.Lists)
+		parts, err := pattern.SplitSGEs(w.Layout.AppendSGEs(nil, base+uint64(w.Place.At(k)), lkey), w.Load.Lists)
 		if err != nil {
 			return err
 		}
@@ -137,26 +137,26 @@ func (w *layouts) makeReceives(e *Endpoint, qp *pair) error {
 func (w *layouts) source(e *Endpoint, _ int) image {
 	switch packed := one(int(w.Layout.Size())); {
 	case e.plan.Row().Fetches():
-		return image{w.RecvSlotAt, packed, uint64(w.RecvSlots)}
+		return lying(w.RecvSlot, packed)
 	case w.Strategy.Bound:
-		return image{w.SendSlotAt, packed, uint64(w.SendSlots)}
+		return lying(w.SendSlot, packed)
 	default:
-		return image{w.PlaceAt, w.Layout, uint64(w.Places)}
+		return lying(w.Place, w.Layout)
 	}
 }
 
 // destination is every byte of where the data arrives: each place holds the blocks of some message, whole, or is untouched.
 func (w *layouts) destination(e *Endpoint, size int, qp *pair) destination {
 	to := destination{image: w.source(e, size), mixed: true, holes: e.sparse}
-	to.layout, to.pitch = one(int(w.Layout.Size())), w.SlotBytes-plan.SlotLead // the lead of the next slot takes the UD header
+	at := w.RecvSlot
+	to.layout, to.pitch = one(int(w.Layout.Size())), at.Stride-plan.SlotLead // the lead of the next slot takes the UD header
 	switch {
 	case w.Strategy.Shape != "gather" && !w.Strategy.Bound: // it ends in the blocks of places
-		to.layout, to.pitch, to.at, to.high = w.Layout, w.Pitch, w.PlaceAt, uint64(w.Places)
+		to.layout, to.pitch, at = w.Layout, w.Place.Stride, w.Place
 	case e.plan.Row().Fetches():
-		to.at, to.high = w.SendSlotAt, uint64(w.SendSlots)
-	default:
-		to.at, to.high = w.RecvSlotAt, uint64(w.RecvSlots)
+		at = w.SendSlot
 	}
+	to.at, to.high = at.At, uint64(at.Places)
 	switch moved := qp.moved; {
 	case !e.plan.Row().Addressed():
 		to.must = min(moved.received/e.plan.ReceivesPerMessage(), to.high)
