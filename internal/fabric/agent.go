@@ -81,7 +81,7 @@ func find(ctx context.Context, cfg AgentConfig) (*frame.Session, error) {
 		for i, place := range cfg.Places {
 			s, err := meetRankZero(ctx, cfg, place)
 			if err == nil {
-				cfg.note("found rank 0 at %s", place)
+				say(cfg.Note, "found rank 0 at %s", place)
 				return s, nil
 			}
 			if ctx.Err() != nil && last != nil { // an attempt that was cut short says nothing
@@ -97,19 +97,13 @@ func find(ctx context.Context, cfg AgentConfig) (*frame.Session, error) {
 		}
 		if now := time.Now(); now.Sub(told) > tellEvery {
 			told = now
-			cfg.note("waiting for rank 0: %v", last)
+			say(cfg.Note, "waiting for rank 0: %v", last)
 		}
 		select {
 		case <-time.After(pause):
 		case <-ctx.Done():
 			return nil, fmt.Errorf("%w: %w", context.Cause(ctx), last)
 		}
-	}
-}
-
-func (c *AgentConfig) note(format string, args ...any) {
-	if c.Note != nil {
-		c.Note(fmt.Sprintf(format, args...))
 	}
 }
 

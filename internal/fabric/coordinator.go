@@ -190,15 +190,14 @@ func (c *coordinator) settle(ctx context.Context) {
 	_ = c.await(context.WithoutCancel(ctx), within, func() bool { return false })
 }
 
-func (c *coordinator) tell(format string, args ...any) {
-	if c.cfg.Progress != nil {
-		c.cfg.Progress(fmt.Sprintf(format, args...))
-	}
-}
+func (c *coordinator) tell(format string, args ...any) { say(c.cfg.Progress, format, args...) }
 
-func (c *coordinator) note(format string, args ...any) {
-	if c.cfg.Note != nil {
-		c.cfg.Note(fmt.Sprintf(format, args...))
+func (c *coordinator) note(format string, args ...any) { say(c.cfg.Note, format, args...) }
+
+// say says something to who wants to know it.
+func say(to func(string), format string, args ...any) {
+	if to != nil {
+		to(fmt.Sprintf(format, args...))
 	}
 }
 

@@ -148,8 +148,8 @@ type Row struct {
 	TPS                                      float64
 }
 
-// RowOf turns a record into the row that perftest would print.
-func (t *Text) RowOf(r report.Record, samples report.Samples) Row {
+// rowOf turns a record into the row that perftest would print.
+func (t *Text) rowOf(r report.Record, samples report.Samples) Row {
 	row := Row{Size: r.SizeBytes, Iterations: r.Iterations}
 	if r.Local != nil && r.Remote != nil { // -b: each end's own
 		row.Iterations /= 2
@@ -185,15 +185,15 @@ func (t *Text) bandwidth(b report.Bandwidth, perSecond float64) (peak, average, 
 	return b.PeakBitsPerS / unit, b.AverageBitsPerS / unit, perSecond / 1e6
 }
 
-// Measured writes one record's row, and what -U, -H and --report-both add.
-func (t *Text) Measured(r report.Record, samples report.Samples) {
-	if t.mute() {
-		return
-	}
-	row := t.RowOf(r, samples)
-	if t.v.Output != "" {
+// Measured writes one record's row, and what -U, -H and --report-both add. It returns the row.
+func (t *Text) Measured(r report.Record, samples report.Samples) Row {
+	row := t.rowOf(r, samples)
+	switch {
+	case t.mute():
+		return row
+	case t.v.Output != "":
 		t.always("%f\n", t.v.alone(row).value)
-		return
+		return row
 	}
 	if t.plan.Kind == plan.Latency && (t.v.Unsorted || t.v.Histogram) {
 		t.samples(samples)
@@ -203,7 +203,7 @@ func (t *Text) Measured(r report.Record, samples report.Samples) {
 	t.row(row)
 	t.counters(r)
 	if !t.v.ReportBoth || r.Local == nil || r.Remote == nil {
-		return
+		return row
 	}
 	for _, side := range []struct {
 		name string
@@ -219,6 +219,7 @@ func (t *Text) Measured(r report.Record, samples report.Samples) {
 		half.Peak, half.Average, half.MsgRate = t.bandwidth(*side.b, side.b.AverageBitsPerS/8/float64(max(r.SizeBytes, 1)))
 		t.row(half)
 	}
+	return row
 }
 
 // counters writes what -W asks for: how far each counter moved during the row's test.
@@ -232,22 +233,17 @@ func (t *Text) counters(r report.Record) {
 	t.printf("\n")
 }
 
-// Waiting says that --wait_destroy has begun.
-func (t *Text) Waiting() {
+// Finish closes the table, and says that --wait_destroy has begun. In a one-sided test without end the server has no row, and from 6.25 on
+// the client says that it was stopped.
+func (t *Text) Finish() {
+	switch stopped := t.plan.Infinite && rowOf(&t.plan).Addressed() && !t.plan.Bidirectional; {
+	case stopped && t.v.Server():
+		t.always(" Client closed connection\n")
+	case stopped && t.v.Style() == Modern:
+		t.always("\n User stopped traffic\n")
+	}
+	t.printf("%s", dashes)
 	if t.v.WaitDestroy > 0 {
 		t.printf(" Waiting %d seconds before releasing resources...\n", int(t.v.WaitDestroy.Seconds()))
 	}
 }
-
-// Stopped is the end of a one-sided test without end: its server has no row, and from 6.25 on the client says that it was stopped.
-func (t *Text) Stopped() {
-	switch {
-	case t.v.Server():
-		t.always(" Client closed connection\n")
-	case t.v.Style() == Modern:
-		t.always("\n User stopped traffic\n")
-	}
-}
-
-// Finish closes the table.
-func (t *Text) Finish() { t.printf("%s", dashes) }

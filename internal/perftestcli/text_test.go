@@ -260,9 +260,6 @@ func render(t *testing.T, v Invocation, want output) string {
 		}
 		text.row(row)
 	}
-	if v.Plan.Infinite && rowOf(&v.Plan).Addressed() {
-		text.Stopped()
-	}
 	text.Finish()
 	return got.String()
 }

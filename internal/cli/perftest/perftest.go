@@ -143,7 +143,7 @@ func (r *testRun) run(ctx context.Context) (err error) {
 		return err
 	}
 	o := r.options(d.Device, port.Number)
-	o.Connected, o.Lingering = func(p *plan.Settled, end *endpoint.Endpoint) { r.connected(s, p, end) }, r.finishText
+	o.Connected, o.Lingering = func(p *plan.Settled, end *endpoint.Endpoint) { r.connected(s, p, end) }, r.text.Finish
 	o.Measured = func(rec report.Record, samples report.Samples) {
 		if r.plan.Infinite && ctx.Err() != nil { // an interval that the signal cut short has no row
 			return
@@ -155,7 +155,7 @@ func (r *testRun) run(ctx context.Context) (err error) {
 		return err
 	}
 	if r.v.WaitDestroy == 0 {
-		r.finishText()
+		r.text.Finish()
 	}
 	return errors.Join(s.Close(), r.text.Err(), r.failed)
 }
@@ -207,15 +207,6 @@ func (r *testRun) options(d verbs.Device, port int) bench.Options {
 		o.GIDIndex = ipv6GID(d, port)
 	}
 	return o
-}
-
-// finishText closes the table.
-func (r *testRun) finishText() {
-	if r.plan.Infinite && r.row.Addressed() && !r.plan.Bidirectional {
-		r.text.Stopped()
-	}
-	r.text.Finish()
-	r.text.Waiting()
 }
 
 // cpu is where the measuring thread runs: on the first of the cores asked for that there is, else on one of the last.
@@ -358,8 +349,7 @@ func (r *testRun) measured(rec report.Record, samples report.Samples) {
 	if r.peersView { // CPU time and counters are printed as this end's own
 		rec.CPU, rec.Counters = rec.PeerCPU, rec.PeerCounters
 	}
-	r.text.Measured(rec, samples)
-	row := r.text.RowOf(rec, samples)
+	row := r.text.Measured(rec, samples)
 	if r.v.JSONFile != "" {
 		if err := r.json.Write(r.v.JSONFile, row); err != nil && r.failed == nil {
 			r.failed = err
