@@ -92,8 +92,7 @@ func (r *run) merge(local, remote report.Record, here, there arrival) report.Rec
 	case r.spec.Bidirectional:
 		deliver(&out, share(arrived.Received, sent.Sent))
 	case from.Messages > 0:
-		delivered := share(arrived.Received, sent.Sent)
-		out.Delivered = &delivered
+		out.Delivered = new(share(arrived.Received, sent.Sent))
 		out.Bandwidth, out.MessagesPerS = report.Bandwidth{}, 0
 		// A receiver that was off the processor finds many at once: nothing arrives faster than it was sent.
 		out.Bytes, out.Messages, out.Seconds = to.Bytes, to.Messages, max(to.Seconds, from.Seconds)

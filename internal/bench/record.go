@@ -61,8 +61,7 @@ func (r *run) record(rd plan.Round, t *drive.Trace, rec *job.Recorder, clock *re
 	}
 	if rec.N > 0 {
 		samples := r.samples(rec, clock)
-		l := report.NewLatency(samples)
-		out.Latency = &l
+		out.Latency = new(report.NewLatency(samples))
 		h, err := report.NewHistogram(samples)
 		if err != nil {
 			out.Warnings = append(out.Warnings, err.Error())

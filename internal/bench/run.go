@@ -126,8 +126,7 @@ func (r *run) all(ctx context.Context, spec *plan.Spec, dev verbs.Device) (*Resu
 		defer cancel()
 	}
 	if spec != nil {
-		own := r.plan.Agreed(*agreed)
-		agreed = &own
+		agreed = new(r.plan.Agreed(*agreed))
 	}
 	if err := r.settle(*agreed, r.unknownPeer()); err != nil {
 		return nil, err

@@ -144,8 +144,7 @@ func (m *measurer) open(o OpenOrder, r *Rail) error {
 		return err
 	}
 	m.device = d
-	anywhere := -1
-	if m.rails, err = endpoint.OpenRails([]verbs.Device{m.device}, m.cfg.Port, &anywhere); err != nil {
+	if m.rails, err = endpoint.OpenRails([]verbs.Device{m.device}, m.cfg.Port, new(-1)); err != nil { // wherever the kernel wants
 		return err
 	}
 	m.spec = o.Plan

@@ -200,8 +200,7 @@ func (r *testRun) options(d verbs.Device, port int) bench.Options {
 		WhatLeft: true,
 	}
 	if r.v.NoNUMA {
-		anywhere := -1
-		o.NUMANode = &anywhere
+		o.NUMANode = new(-1)
 	}
 	if o.GIDIndex == nil && r.v.IPv6GID {
 		o.GIDIndex = ipv6GID(d, port)
