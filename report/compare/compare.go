@@ -140,32 +140,17 @@ func Documents(old, new []*report.Document, o Options) (*Comparison, error) {
 	}
 	for _, f := range figures {
 		if !slices.ContainsFunc(c.Points, func(p Point) bool { return p.Figure == f.Name }) {
-			c.LeftOut = append(c.LeftOut, f.Name+": not in both"+absent(f, old, new))
+			why := ""
+			for _, s := range slices.Concat(before.All, after.All) {
+				why = cmp.Or(why, plain.When(s.Figure == f.Name && s.Lacks != "", ": %s", s.Lacks))
+			}
+			c.LeftOut = append(c.LeftOut, f.Name+": not in both"+why)
 		}
 	}
-	if len(c.Points) == 0 && (len(figures) == 0 || !sameTest(old, new, o.By)) {
+	if len(c.Points) == 0 && !slices.ContainsFunc(before.All, func(b *series.Series) bool { return len(figures) > 0 && after.Knows(b) }) {
 		return nil, noCommonPoint(before, after, o.By)
 	}
 	return c, nil
-}
-
-// absent says why the first record that lacks a figure has none.
-func absent(f figure.Figure, sides ...[]*report.Document) string {
-	for _, d := range slices.Concat(sides...) {
-		for _, r := range d.Measured() {
-			if _, missing := f.Get(&r); missing != "" {
-				return ": " + missing
-			}
-		}
-	}
-	return ""
-}
-
-// sameTest tells whether the documents have a point in common, whatever figures it has.
-func sameTest(old, new []*report.Document, by string) bool {
-	before, errOld := series.Collect(old, nil, by)
-	after, errNew := series.Collect(new, nil, by)
-	return errOld == nil && errNew == nil && slices.ContainsFunc(before.Series, func(b *series.Series) bool { return after.Find(b.Key) != nil })
 }
 
 // Distinct are the documents without those that are there twice, which count once; of these it says so.

@@ -59,17 +59,14 @@ func (p *parser) load(file string) ([]*report.Document, error) {
 // judgeFile judges a document against the file.
 func (e *Expectation) judgeFile(d *report.Document, accept stats.Accepted) []report.Check {
 	expectations := []*Expectation{e}
-	none := func(point, settle, format string, args ...any) report.Check {
-		return report.Check{Expression: e.text, Point: point, Actual: "none", Verdict: stats.Unknown(stats.Missing, settle, format, args...)}
-	}
 	c, err := compare.Documents(e.change.docs, []*report.Document{d}, compare.Options{Margin: Margin(expectations), Figures: Figures(expectations), Accept: accept})
 	if err != nil {
-		return []report.Check{none("all", "", "%s: %v", e.change.file, err)}
+		return []report.Check{e.unseen("all", "", fmt.Sprintf("%s: %v", e.change.file, err))}
 	}
 	c.OnlyOld = nil // the file may hold other tests, too
 	out := JudgeComparison(c, expectations, accept)
 	for _, point := range c.OnlyNew {
-		out = append(out, none(point, "measuring it and saving it there", "%s has no such point", e.change.file))
+		out = append(out, e.unseen(point, "measuring it and saving it there", e.change.file+" has no such point"))
 	}
 	return out
 }
@@ -123,7 +120,7 @@ func (e *Expectation) compared(c *compare.Comparison, accept stats.Accepted) []r
 		out = append(out, check)
 	}
 	if len(out) == 0 { // what was not measured does not pass
-		out = append(out, report.Check{Expression: e.text, Point: "all", Actual: "none", Verdict: stats.Unknown(stats.Missing, "", "%s", cmp.Or(strings.Join(c.LeftOut, "; "), "no point has the figure"))})
+		out = append(out, e.unseen("all", "", cmp.Or(strings.Join(c.LeftOut, "; "), "no point has the figure")))
 	}
 	return out
 }

@@ -236,6 +236,11 @@ func (e *Expectation) judgeQuiet(d *report.Document, accept stats.Accepted) repo
 	return c
 }
 
+// unseen is the check of what was not seen, and so does not pass.
+func (e *Expectation) unseen(point, settle, reason string) report.Check {
+	return report.Check{Expression: e.text, Point: point, Actual: "none", Verdict: stats.Unknown(stats.Missing, settle, "%s", reason)}
+}
+
 // judgeLimit judges the expectation at every point of the document.
 func (e *Expectation) judgeLimit(d *report.Document, j Judgement) []report.Check {
 	var out []report.Check
@@ -244,7 +249,7 @@ func (e *Expectation) judgeLimit(d *report.Document, j Judgement) []report.Check
 		if e.filter != nil {
 			in, _, _, err := e.filter.holds(sc)
 			if err != nil {
-				out = append(out, report.Check{Expression: e.text, Point: sc.point, Actual: "none", Verdict: stats.Unknown(stats.Missing, "", "%v", err)})
+				out = append(out, e.unseen(sc.point, "", err.Error()))
 				continue
 			}
 			if !in {
@@ -255,7 +260,7 @@ func (e *Expectation) judgeLimit(d *report.Document, j Judgement) []report.Check
 		out = append(out, e.check(sc, j.Accept))
 	}
 	if len(out) == 0 {
-		out = append(out, report.Check{Expression: e.text, Point: "all", Actual: "none", Verdict: stats.Unknown(stats.Missing, "", "%s", reason)})
+		out = append(out, e.unseen("all", "", reason))
 	}
 	return out
 }

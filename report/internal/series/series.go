@@ -32,17 +32,25 @@ func (s *Series) String() string { return s.Group + ", " + s.Row + ": " + s.Of.N
 
 // Collection is the series of some documents in the order of first appearance.
 type Collection struct {
-	Series []*Series
+	Series []*Series // those that have values
+	All    []*Series
 	at     map[Key]*Series
 }
 
-// Find is the series of a key, or nil.
-func (c *Collection) Find(k Key) *Series { return c.at[k] }
+// Find is the series of a key that has values, or nil.
+func (c *Collection) Find(k Key) *Series {
+	if s := c.at[k]; s != nil && len(s.Values) > 0 {
+		return s
+	}
+	return nil
+}
+
+// Knows tells whether the documents have the point of a key, with a value or without.
+func (c *Collection) Knows(s *Series) bool { return c.at[s.Key] != nil }
 
 // Collect gathers the figures of documents by point: the named ones, or of bandwidth tests bw, of latency tests p50 and p99. By names the one field of the plan that is no part of the key.
 func Collect(docs []*report.Document, figures []figure.Figure, by string) (*Collection, error) {
 	c := &Collection{at: map[Key]*Series{}}
-	lacks := map[Key]string{}
 	for _, d := range docs {
 		for _, r := range d.Measured() {
 			chosen := figures
@@ -56,20 +64,23 @@ func Collect(docs []*report.Document, figures []figure.Figure, by string) (*Coll
 			rest, value, _ := r.Without(by)
 			for _, f := range chosen {
 				k := Key{Point: rest, Figure: f.Name}
-				v, missing := f.Get(&r)
-				if missing != "" {
-					lacks[k] = missing
-					continue
-				}
 				s := c.at[k]
 				if s == nil {
 					table, row := rest.Row()
-					s = &Series{Key: k, Group: table.Title(), Row: row, By: value, Of: f}
+					s = &Series{Key: k, Group: table.Title(), Row: row, Of: f}
 					s.Group += plain.When(r.CQMod > 1 && !r.IsLatency(), ", completion every %d messages", r.CQMod)
 					if by == "size_bytes" {
 						s.Row = value + " B"
 					}
-					c.at[k], c.Series = s, append(c.Series, s)
+					c.at[k], c.All = s, append(c.All, s)
+				}
+				v, missing := f.Get(&r)
+				if missing != "" {
+					s.Lacks = missing
+					continue
+				}
+				if len(s.Values) == 0 {
+					s.By, c.Series = value, append(c.Series, s)
 				}
 				if s.By != value {
 					return nil, fmt.Errorf("it has %s %s and %s, and a side has one value only; try 'compare OLD,NEW --by %s'", by, cmp.Or(s.By, "none"), cmp.Or(value, "none"), by)
@@ -81,9 +92,6 @@ func Collect(docs []*report.Document, figures []figure.Figure, by string) (*Coll
 				s.Incomplete = s.Incomplete || !d.Complete
 			}
 		}
-	}
-	for _, s := range c.Series {
-		s.Lacks = lacks[s.Key]
 	}
 	return c, nil
 }
