@@ -102,21 +102,20 @@ type Record struct {
 	// Delivered is the share of messages sent that the receiver counted (UC, UD); nil where it is certain.
 	Delivered *float64 `json:"delivered,omitempty"`
 
-	Histogram    *Histogram         `json:"histogram,omitempty"`
-	Series       *Series            `json:"series,omitempty"`
-	CPU          *CPU               `json:"cpu,omitempty"`
-	PeerCPU      *CPU               `json:"peer_cpu,omitempty"`
-	Counters     map[string]int64   `json:"counters,omitempty"`      // device counters, after minus before
-	PeerCounters map[string]int64   `json:"peer_counters,omitempty"` // the other end's
-	Clock        *Clock             `json:"clock,omitempty"`         // with Timestamps
-	Local        *Bandwidth         `json:"local,omitempty"`         // -b: this end's share
-	Remote       *Bandwidth         `json:"remote,omitempty"`
-	PerThread    []Share            `json:"per_thread,omitempty"`      // of the end that sends, or with -b the client
-	PeerThreads  []Share            `json:"peer_per_thread,omitempty"` // the other end's
-	PerRail      []Share            `json:"per_rail,omitempty"`        // of the same end as PerThread
-	PeerRails    []Share            `json:"peer_per_rail,omitempty"`
-	Extra        map[string]float64 `json:"extra,omitempty"`
-	Warnings     []string           `json:"warnings,omitempty"`
+	Histogram    *Histogram       `json:"histogram,omitempty"`
+	Series       *Series          `json:"series,omitempty"`
+	CPU          *CPU             `json:"cpu,omitempty"`
+	PeerCPU      *CPU             `json:"peer_cpu,omitempty"`
+	Counters     map[string]int64 `json:"counters,omitempty"`      // device counters, after minus before
+	PeerCounters map[string]int64 `json:"peer_counters,omitempty"` // the other end's
+	Clock        *Clock           `json:"clock,omitempty"`         // with Timestamps
+	Local        *Bandwidth       `json:"local,omitempty"`         // -b: this end's share
+	Remote       *Bandwidth       `json:"remote,omitempty"`
+	PerThread    []Share          `json:"per_thread,omitempty"`      // of the end that sends, or with -b the client
+	PeerThreads  []Share          `json:"peer_per_thread,omitempty"` // the other end's
+	PerRail      []Share          `json:"per_rail,omitempty"`        // of the same end as PerThread
+	PeerRails    []Share          `json:"peer_per_rail,omitempty"`
+	Warnings     []string         `json:"warnings,omitempty"`
 }
 
 // Clock is a device's, in ticks a second: by the stamps of its completions a latency was timed.

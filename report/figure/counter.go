@@ -57,7 +57,7 @@ func CounterNames() []string {
 // Any stands for the ends that count, in [CounterOf].
 const Any = "any"
 
-// CounterOf reads a device counter of one end, "local" or "peer", or of both: "", which may be an extra figure, too. An end that reports no counters at all was
+// CounterOf reads a device counter of one end, "local" or "peer", or of both: "". An end that reports no counters at all was
 // not seen, so that there is no sum.
 func CounterOf(end, name string) Figure {
 	said := name
@@ -67,9 +67,6 @@ func CounterOf(end, name string) Figure {
 	return Figure{
 		Name: said, Direction: stats.LowerIsBetter, Scale: 1,
 		Get: func(r *report.Record) (float64, string) {
-			if v, ok := r.Extra[name]; ok && (end == "" || end == Any) {
-				return v, ""
-			}
 			local, here := counted(name, r.Counters)
 			peer, there := counted(name, r.PeerCounters)
 			switch {
@@ -82,7 +79,7 @@ func CounterOf(end, name string) Figure {
 			case end == "" && here != there:
 				return 0, "one end reported no counters: use local." + name + " or peer." + name + " alone, or counters of both ends"
 			}
-			have := slices.Concat(slices.Collect(maps.Keys(r.Counters)), slices.Collect(maps.Keys(r.PeerCounters)), slices.Collect(maps.Keys(r.Extra)))
+			have := slices.Concat(slices.Collect(maps.Keys(r.Counters)), slices.Collect(maps.Keys(r.PeerCounters)))
 			if len(have) == 0 {
 				return 0, "the device reported no counters"
 			}

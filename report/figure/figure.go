@@ -139,7 +139,7 @@ func lowestInterval(r *report.Record) (float64, string) {
 	return 8 * slices.Min(s.Bytes[1:len(s.Bytes)-1]) / s.IntervalS, ""
 }
 
-// Named finds a figure; a word that is none may be a counter or an extra figure of the record.
+// Named finds a figure; a word that is none may be a counter.
 func Named(name string) (Figure, bool) {
 	for _, f := range All() {
 		if f.Name == name || slices.Contains(f.aliases, name) {
