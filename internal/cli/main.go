@@ -210,7 +210,6 @@ func newRoot(tool string, out output.Streams) *cobra.Command {
 	root.SetCompletionCommandGroupID(groupSystem)
 	cmdline.RefuseUnknownWords(root)
 	root.SetHelpTemplate(cmdline.HelpTemplate)
-	root.SetUsageTemplate(cmdline.UsageTemplate(root.UsageTemplate()))
 	cmdline.SetHelp(root)
 	return root
 }

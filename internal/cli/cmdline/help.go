@@ -21,11 +21,6 @@ const HelpTemplate = `{{with (or .Long .Short)}}{{. | trimTrailingWhitespaces}}
 
 {{end}}{{if or .Runnable .HasSubCommands}}{{.UsageString}}{{end}}`
 
-// UsageTemplate is cobra's with flags wrapped to the width of the help.
-func UsageTemplate(cobras string) string {
-	return strings.ReplaceAll(cobras, ".FlagUsages ", fmt.Sprintf(".FlagUsagesWrapped %d ", HelpWidth))
-}
-
 // groupKey is the annotation of a flag that holds its heading in the help.
 const groupKey = "heading"
 
@@ -38,16 +33,23 @@ func Group(fs *pflag.FlagSet, heading string) {
 	})
 }
 
-// GroupFlags makes a command print its flags under their headings, in the order in which they were bound.
-func GroupFlags(cmd *cobra.Command) {
-	cmd.SetUsageFunc(func(c *cobra.Command) error {
+// setUsage makes commands print their flags under the headings, in the order in which they were bound.
+func setUsage(root *cobra.Command) {
+	cobras := root.UsageFunc()
+	root.SetUsageFunc(func(c *cobra.Command) error {
+		if c.HasAvailableSubCommands() {
+			return cobras(c)
+		}
 		var b strings.Builder
 		b.WriteString("Usage:\n  " + c.UseLine() + "\n" + plain.When(c.Example != "", "\nExamples:\n%s\n", c.Example))
 		var headings []string
 		groups := map[string]*pflag.FlagSet{}
-		Group(c.Flags(), "Other")
 		c.Flags().VisitAll(func(f *pflag.Flag) {
-			heading := f.Annotations[groupKey][0]
+			rest := "Flags"
+			if len(headings) > 0 && headings[0] != rest {
+				rest = "Other"
+			}
+			heading := append(f.Annotations[groupKey], rest)[0]
 			if groups[heading] == nil {
 				headings = append(headings, heading)
 				groups[heading] = pflag.NewFlagSet(heading, pflag.ContinueOnError)
@@ -77,8 +79,9 @@ func Brief(cmd *cobra.Command, names ...string) {
 	cmd.Annotations = map[string]string{briefKey: strings.Join(names, " ")}
 }
 
-// SetHelp has -h print one screen of a command; --help and 'help COMMAND' print all of it.
+// SetHelp has -h print one screen of a command; --help and 'help COMMAND' print all of it, flags under their headings.
 func SetHelp(root *cobra.Command) {
+	setUsage(root)
 	all := root.HelpFunc()
 	root.SetHelpFunc(func(c *cobra.Command, args []string) {
 		if !slices.Contains(args, "-h") {

@@ -80,7 +80,6 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 	peer.Bind(cmd.Flags())
 	cmd.Flags().StringVar(&format, "format", "text", "print as `FORMAT`: text or json")
 	cmdline.Group(cmd.Flags(), "Output")
-	cmdline.GroupFlags(cmd)
 	cmdline.Brief(cmd, "format", "device", "ib-port", "gid-index", "loopback", "port", "token-file")
 	return cmd
 }

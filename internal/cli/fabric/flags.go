@@ -99,7 +99,6 @@ func (f *flags) bind(cmd *cobra.Command, kind plan.Kind) {
 	cmdline.Group(fs, "Output and verdict")
 	fs.BoolVar(&c.worker, "worker", false, "measure as told on standard input")
 	cmdline.Hide(fs, "worker")
-	cmdline.GroupFlags(cmd)
 	cmdline.Brief(cmd, "time", "pattern", "hosts", "coordinator", "device", "expect", "save")
 }
 

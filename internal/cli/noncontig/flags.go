@@ -84,7 +84,6 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 		),
 	}
 	flags.Bind(cmd.Flags())
-	cmdline.GroupFlags(cmd)
 	cmdline.Brief(cmd, "shape", "blocks", "strides", "size", "runs", "device", "loopback", "save")
 	return cmd
 }

@@ -47,7 +47,6 @@ func NewCommand(tool string, op plan.Operation, kind plan.Kind, out output.Strea
 		},
 	}
 	flags.bind(cmd.Flags(), op, kind)
-	cmdline.GroupFlags(cmd)
 	cmdline.Brief(cmd, "size", "all", "duration", "qp", "connection", "device", "loopback", "expect", "save")
 	return cmd
 }

@@ -105,7 +105,6 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 	f.Bind(fs, render.QualificationFormats())
 	f.Output.Resumable(fs, "skip the tests that finished in the --save file")
 	cmdline.Group(fs, "Result")
-	cmdline.GroupFlags(cmd)
 	cmdline.Brief(cmd, "device", "loopback", "only", "print", "runs", "expect", "save")
 	return cmd
 }

@@ -27,7 +27,6 @@ func (f *flags) finish(cmd *cobra.Command, brief ...string) {
 	f.Gate.Bind(cmd.Flags(), "'p99 <= 1ms'")
 	cmd.Flags().SortFlags = false
 	cmdline.Group(cmd.Flags(), "Output and verdict")
-	cmdline.GroupFlags(cmd)
 	cmdline.Brief(cmd, append(brief, "device", "loopback", "expect", "save")...)
 }
 

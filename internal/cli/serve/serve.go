@@ -105,7 +105,6 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 	cmdline.Hide(fs, "child")
 	fs.BoolVar(&flags.testProcess, "test-process", false, "be the process of one test, which serve starts")
 	cmdline.Hide(fs, "test-process")
-	cmdline.GroupFlags(cmd)
 	cmdline.Brief(cmd, "listen", "port", "allow", "token-file", "max-memory", "max-duration", "once", "device")
 	return cmd
 }
