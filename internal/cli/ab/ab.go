@@ -112,8 +112,7 @@ func (f *flags) config(tool string, args []string) (config, error) {
 	}
 	wrong.If(c.A.latency != c.B.latency && wrong == nil,
 		"one command measures bandwidth and the other latency: they have no figure to compare")
-	c.Gate, err = f.gate.Config(expect.Options{Comparison: true}, nil)
-	wrong.Note(err)
+	c.Gate = f.gate.Config(&wrong, expect.Options{Comparison: true}, nil)
 	if f.gate.Given() || c.A.stock || c.B.stock { // the software device, unless named, passes no gate and stands beside no NIC
 		c.A.beStrict()
 		c.B.beStrict()
@@ -126,8 +125,7 @@ func (f *flags) config(tool string, args []string) (config, error) {
 	}
 	wrong.Range("--pairs", c.Pairs, 1, 1001)
 	wrong.If(!(f.confidence >= 0.5 && f.confidence <= 0.999), "--confidence %g: want 0.5 to 0.999", f.confidence)
-	c.Output, err = f.output.Config()
-	wrong.Note(err)
+	c.Output = f.output.Config(&wrong)
 	return c, errors.Join(wrong...)
 }
 

@@ -20,6 +20,7 @@ import (
 	"github.com/gobw/gobw/report"
 	"github.com/gobw/gobw/report/compare"
 	"github.com/gobw/gobw/report/expect"
+	"github.com/gobw/gobw/report/plain"
 	"github.com/gobw/gobw/report/render"
 	"github.com/gobw/gobw/report/stats"
 	"github.com/gobw/gobw/report/trend"
@@ -93,16 +94,10 @@ func (f *flags) config(args []string) (config, error) {
 		wrong.If(len(args) == 0, "no results: give OLD and NEW, or a directory of results")
 		wrong.If(len(args) > 2 && len(args) < 6, "%d results: join those of a side, as in a.json,b.json c.json; for changes over time give their directory", len(args))
 	}
-	var err error
-	c.Gate, err = f.gate.Config(expect.Options{Comparison: true}, nil)
-	wrong.Note(err)
-	if err == nil {
-		c.Options.Margin, c.Options.Accept = expect.Margin(c.Gate.Expect), c.Gate.Accept
-		for _, name := range expect.Figures(c.Gate.Expect) {
-			if !slices.Contains(c.Options.Figures, name) {
-				c.Options.Figures = append(c.Options.Figures, name)
-			}
-		}
+	c.Gate = f.gate.Config(&wrong, expect.Options{Comparison: true}, nil)
+	c.Options.Margin, c.Options.Accept = expect.Margin(c.Gate.Expect), c.Gate.Accept
+	for _, name := range expect.Figures(c.Gate.Expect) {
+		c.Options.Figures = plain.AddNew(c.Options.Figures, name)
 	}
 	wrong.If(!(c.Options.Confidence >= 0.5 && c.Options.Confidence <= 0.999), "--confidence %g: want 0.5 to 0.999", c.Options.Confidence)
 	wrong.If(c.overTime() && c.Options.Unlike, "--unlike needs two results: in a directory each set-up has its own series")
@@ -110,14 +105,14 @@ func (f *flags) config(args []string) (config, error) {
 	if c.Window == nil && f.gate.Given() {
 		c.Window = &trend.Window{Span: defaultSince}
 	}
-	c.Output, err = f.output.Config()
+	before := len(wrong)
+	c.Output = f.output.Config(&wrong)
 	if other := c.Output.Refuse(render.ComparisonFormats()); !c.overTime() && other != nil {
-		if err == nil { // html and svg, which changes over time have
+		if len(wrong) == before { // html and svg, which changes over time have
 			other = fmt.Errorf("%w; 'gobw report OLD NEW --save FILE.html' draws both", other)
 		}
-		err = other
+		wrong = append(wrong[:before], other)
 	}
-	wrong.Note(err)
 	return c, errors.Join(wrong...)
 }
 

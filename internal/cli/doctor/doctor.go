@@ -58,19 +58,17 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 			if format != "text" && format != "json" {
 				return exit.With(exit.Usage, fmt.Errorf("--format %q: want text or json", format))
 			}
-			d, err := device.Config()
-			if err != nil {
-				return exit.With(exit.Usage, err)
-			}
+			var wrong cmdline.Faults
+			d := device.Config(&wrong)
 			var host *measure.PeerConfig
 			if len(args) == 1 || peer.Loopback {
-				p, err := peer.Config(tool, args)
-				if err != nil {
-					return exit.With(exit.Usage, err)
-				}
+				p := peer.Config(&wrong, tool, args)
 				host = &p
 			} else if d.GID != nil || d.Emulate+d.Pcap != "" {
 				return exit.With(exit.Usage, fmt.Errorf("--gid-index (-x), --emulate and --pcap are for messages: %s doctor HOST sends some", tool))
+			}
+			if len(wrong) > 0 {
+				return exit.With(exit.Usage, errors.Join(wrong...))
 			}
 			return run(cmd.Context(), out, tool, d, host, format)
 		},

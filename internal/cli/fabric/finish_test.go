@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gobw/gobw/internal/cli/cmdline"
 	"github.com/gobw/gobw/internal/cli/exit"
 	"github.com/gobw/gobw/internal/cli/output"
 	"github.com/gobw/gobw/internal/plan"
@@ -24,12 +25,12 @@ func TestFinish(t *testing.T) {
 	if err := cmd.ParseFlags([]string{"--save", "/dev/full"}); err != nil {
 		t.Fatal(err)
 	}
-	var err error
-	if full.Output, err = f.Output.Config(); err != nil {
-		t.Fatal(err)
+	var wrong cmdline.Faults
+	if full.Output = f.Output.Config(&wrong); wrong != nil {
+		t.Fatal(wrong)
 	}
 	var out bytes.Buffer
-	err = finish(t.Context(), output.Streams{Out: &out, Err: &out}, full, bad, nil)
+	err := finish(t.Context(), output.Streams{Out: &out, Err: &out}, full, bad, nil)
 	if err == nil || !strings.Contains(err.Error(), "no space left") || exit.Code(err) != exit.Failed {
 		t.Errorf("a full disk: %v, exit status %d", err, exit.Code(err))
 	}

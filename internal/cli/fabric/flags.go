@@ -124,11 +124,9 @@ func atLeast(least time.Duration) func(text string) (time.Duration, error) {
 }
 
 // check names all mistakes at once.
-func (f *flags) check(tool string) (c config, err error) {
-	c = f.config
-	wrong := slices.Clone(f.wrong)
-	c.Config, err = f.Config(tool, nil)
-	wrong.Note(err)
+func (f *flags) check(tool string) (config, error) {
+	c, wrong := f.config, slices.Clone(f.wrong)
+	c.Config = f.Config(&wrong, tool, nil)
 	c.deviceWords, c.run.Rails = f.Device.Words(), c.Device.Names()
 	p := &c.run.Plan
 	latency := p.Kind == plan.Latency
@@ -143,7 +141,7 @@ func (f *flags) check(tool string) (c config, err error) {
 	wrong.If(p.Operation != "" && !plan.RowOf(p.Operation).Supports(p.Transport), "--op %s: %v does not carry it: use --connection RC, or --op send", p.Operation, p.Transport)
 	wrong.If(p.Operation == plan.Write && p.Transport == verbs.UC, "--op write over UC: nobody can count what arrives: use --op send, or --connection RC")
 	wrong.If(latency && c.run.Pattern == schedule.Incast, "--pattern incast: a latency test needs one partner per round: use pairs")
-	wrong.Note(f.Judge(&c.Config, p.Kind, p.Transport.String()))
+	f.Judge(&wrong, &c.Config, p.Kind, p.Transport.String())
 	has, figure := &report.Record{Plan: report.Plan{Kind: string(p.Kind)}, Bandwidth: report.Bandwidth{AverageBitsPerS: 1}}, "bw"
 	if latency {
 		has.Latency, figure = &report.Latency{Samples: 1, MinNs: 1, P50Ns: 1, MaxNs: 1, MeanNs: 1}, "p50"

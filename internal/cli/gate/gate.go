@@ -42,9 +42,9 @@ func (f *Flags) Bind(fs *pflag.FlagSet, example string) {
 // Given tells whether anything is judged.
 func (f *Flags) Given() bool { return len(f.expect) > 0 }
 
-// Config checks the flags and names all mistakes at once; check refuses what the command cannot judge.
-func (f *Flags) Config(o expect.Options, check func(e *expect.Expectation) error) (c Config, err error) {
-	wrong := slices.Clone(f.wrong)
+// Config checks the flags; check refuses what the command cannot judge.
+func (f *Flags) Config(wrong *cmdline.Faults, o expect.Options, check func(e *expect.Expectation) error) (c Config) {
+	*wrong = append(*wrong, f.wrong...)
 	c.Accept = f.accept
 	for _, text := range f.expect {
 		e, err := expect.Parse(text, o)
@@ -57,7 +57,7 @@ func (f *Flags) Config(o expect.Options, check func(e *expect.Expectation) error
 		}
 		c.Expect = append(c.Expect, e)
 	}
-	return c, errors.Join(wrong...)
+	return c
 }
 
 // mostTold is how many missed expectations, and how many of which nothing can be told, are told one by one: the tables have them all.

@@ -44,27 +44,20 @@ type Config struct {
 	Gate    gate.Config
 }
 
-// Config checks the flags that were bound and names all mistakes at once. args are the words of the command line.
-func (f *Flags) Config(tool string, args []string) (Config, error) {
-	c := Config{Tool: tool, Command: CommandLine(tool)}
-	var wrong cmdline.Faults
-	var err error
-	c.Device, err = f.Device.Config()
-	wrong.Note(err)
+// Config checks the flags that were bound. args are the words of the command line.
+func (f *Flags) Config(wrong *cmdline.Faults, tool string, args []string) Config {
+	c := Config{Tool: tool, Command: CommandLine(tool), Device: f.Device.Config(wrong)}
 	if f.Peer.bound {
-		c.Peer, err = f.Peer.Config(tool, args)
-		wrong.Note(err)
+		c.Peer = f.Peer.Config(wrong, tool, args)
 	}
-	c.Output, err = f.Output.Config()
-	wrong.Note(err)
-	return c, errors.Join(wrong...)
+	c.Output = f.Output.Config(wrong)
+	return c
 }
 
 // Judge adds what must hold of a test of this kind and transport. No gate passes on the software device unless that was named.
-func (f *Flags) Judge(c *Config, kind plan.Kind, transport string) (err error) {
+func (f *Flags) Judge(wrong *cmdline.Faults, c *Config, kind plan.Kind, transport string) {
 	c.Device.Strict = f.Gate.Given()
-	c.Gate, err = f.Gate.Config(expect.Options{Dir: "."}, func(e *expect.Expectation) error { return e.CheckTest(string(kind), transport) })
-	return err
+	c.Gate = f.Gate.Config(wrong, expect.Options{Dir: "."}, func(e *expect.Expectation) error { return e.CheckTest(string(kind), transport) })
 }
 
 // Deliver runs a test, judges what it measured where no error ended it, prints and saves it.

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -50,9 +49,10 @@ type PeerConfig struct {
 	Token    []byte // a shared secret that both ends prove; nil: none
 }
 
-// Config checks the flags and names all mistakes at once.
-func (f *PeerFlags) Config(tool string, args []string) (PeerConfig, error) {
-	c, wrong := f.PeerConfig, slices.Clone(f.wrong)
+// Config checks the flags.
+func (f *PeerFlags) Config(wrong *cmdline.Faults, tool string, args []string) PeerConfig {
+	c := f.PeerConfig
+	*wrong = append(*wrong, f.wrong...)
 	switch {
 	case len(args) > 1:
 		wrong.Note(fmt.Errorf("%d hosts (%s): want one", len(args), strings.Join(args, ", ")))
@@ -69,7 +69,7 @@ func (f *PeerFlags) Config(tool string, args []string) (PeerConfig, error) {
 		wrong.Note(fmt.Errorf("no host: name the host that runs '%s serve', or give --loopback", tool))
 	}
 	wrong.Range("--port (-p)", f.Port, 1, 65535)
-	return c, errors.Join(wrong...)
+	return c
 }
 
 // Serve is what to type on the other host.

@@ -129,8 +129,7 @@ const (
 func (f *Flags) Config(tool string, args []string) (Config, error) {
 	c, wrong := f.typed, slices.Clone(f.wrong)
 	var err error
-	c.Config, err = f.Flags.Config(tool, args)
-	wrong.Note(err)
+	c.Config = f.Flags.Config(&wrong, tool, args)
 	c.Strategies, err = parseStrategies(f.only, c.Shapes)
 	wrong.Note(err)
 	wrong.If(c.Cache != "cold" && c.Cache != "hot", "--cache %q: want hot or cold", c.Cache)

@@ -1,7 +1,6 @@
 package opendevice
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 
@@ -49,10 +48,9 @@ const Heading = "Device and path"
 // Several says that the command runs several devices at once.
 func (f *Flags) Several(fs *pflag.FlagSet) { fs.Lookup("device").Usage += "; A,B for several" }
 
-// Config checks the flags and names all mistakes at once.
-func (f *Flags) Config() (Config, error) {
+// Config checks the flags.
+func (f *Flags) Config(wrong *cmdline.Faults) Config {
 	c := f.typed
-	var wrong cmdline.Faults
 	wrong.If(c.Port < 0 || c.Port > 255, "--ib-port (-i) %d: want 1 or more", c.Port)
 	wrong.If(f.gid < -1, "--gid-index (-x) %d: want 0 or more", f.gid)
 	if f.gid >= 0 {
@@ -65,7 +63,7 @@ func (f *Flags) Config() (Config, error) {
 	normal, realtime := machine.PriorityNormal, machine.PriorityRealtime
 	c.CPU.Realtime = f.priority == realtime
 	wrong.If(!slices.Contains([]string{"", normal, realtime}, f.priority), "--priority %q: want %s or %s", f.priority, normal, realtime)
-	return c, errors.Join(wrong...)
+	return c
 }
 
 // Words are the flags as they were given, the device's name apart, for a process of our own that opens devices for this one.

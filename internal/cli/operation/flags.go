@@ -179,9 +179,7 @@ type Config struct {
 func (f *flags) config(tool string, args []string) (Config, error) {
 	wrong := slices.Clone(f.wrong)
 	args = cmdline.MeantAsValue(&wrong, f.set.Lookup("verify"), args, func(word string) bool { return word == "all" || word == "ends" })
-	common, err := f.Config(tool, args)
-	wrong.Note(err)
-	c, p := Config{Config: common}, f.spec
+	c, p := Config{Config: f.Config(&wrong, tool, args)}, f.spec
 	if p.Timestamps == "host" {
 		p.Timestamps = plan.HostClock
 	}
@@ -191,14 +189,15 @@ func (f *flags) config(tool string, args []string) (Config, error) {
 		p.Rails = rails
 	}
 	if f.set.Changed("mtu") {
-		p.MTU, err = verbs.ParseMTU(f.mtu)
+		mtu, err := verbs.ParseMTU(f.mtu)
 		wrong.Note(cmdline.Prefixed("--mtu (-m)", err))
+		p.MTU = mtu
 	}
 	f.refuseZeros(&wrong)
-	_, err = plan.Settle(p, plan.Limits{Dialled: true}, plan.Peer{}, plan.Policy{})
+	_, err := plan.Settle(p, plan.Limits{Dialled: true}, plan.Peer{}, plan.Policy{})
 	wrong.Note(err)
 	c.Plan = p
-	wrong.Note(f.Judge(&c.Config, p.Kind, p.Transport.String()))
+	f.Judge(&wrong, &c.Config, p.Kind, p.Transport.String())
 	wrong.If(len(c.Gate.Accept) > 0 && !f.Gate.Given(), "--accept needs --expect: without it nothing is judged")
 	return c, errors.Join(wrong...)
 }

@@ -56,10 +56,9 @@ type Save struct {
 	draft        string // the file for a result that is not finished
 }
 
-// Config checks the flags and names all mistakes at once.
-func (f *Flags) Config() (Config, error) {
+// Config checks the flags.
+func (f *Flags) Config(wrong *cmdline.Faults) Config {
 	c := Config{asked: f.format, Quiet: f.quiet, Resume: f.resume, kept: f.kept}
-	var wrong cmdline.Faults
 	var err error
 	c.Format, err = render.FormatNamed(f.formats, f.format)
 	wrong.Note(cmdline.Prefixed("--format", err))
@@ -79,7 +78,7 @@ func (f *Flags) Config() (Config, error) {
 		c.Saves = append(c.Saves, s)
 	}
 	wrong.If(c.Resume && c.Document() == "", "--resume: name the file to continue: --save result.json")
-	return c, errors.Join(wrong...)
+	return c
 }
 
 // Refuse refuses formats that this result does not have.

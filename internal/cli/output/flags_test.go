@@ -1,6 +1,7 @@
 package output
 
 import (
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/gobw/gobw/internal/cli/cmdline"
 	"github.com/gobw/gobw/report/render"
 )
 
@@ -22,7 +24,9 @@ func configOf(t *testing.T, args ...string) (Config, error) {
 	if err := fs.Parse(args); err != nil {
 		t.Fatal(err)
 	}
-	return f.Config()
+	var wrong cmdline.Faults
+	c := f.Config(&wrong)
+	return c, errors.Join(wrong...)
 }
 
 // A result is printed once, and saved in each file by its ending; all mistakes are told at once.

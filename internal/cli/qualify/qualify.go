@@ -116,8 +116,7 @@ func (f *flags) config(tool string, args []string) (config, error) {
 		return c, errors.New("want a plan and a host: gobw qualify nic HOST, or gobw qualify quick -d roce0 --loopback")
 	}
 	var err error
-	c.Config, err = f.Config(tool, args[1:])
-	wrong.Note(err)
+	c.Config = f.Config(&wrong, tool, args[1:])
 	c.Device.Strict = true
 	kinds := []string{leaveLine, leaveCounters, leaveAll}
 	for _, kind := range f.leaveOut {

@@ -32,9 +32,8 @@ func (f *flags) finish(cmd *cobra.Command, brief ...string) {
 
 // config is a latency test of these flags.
 func (f *flags) config(tool string, args []string, wrong *cmdline.Faults) measure.Config {
-	c, err := f.Config(tool, args)
-	wrong.Note(err)
-	wrong.Note(f.Judge(&c, plan.Latency, ""))
+	c := f.Config(wrong, tool, args)
+	f.Judge(wrong, &c, plan.Latency, "")
 	return c
 }
 

@@ -61,9 +61,7 @@ func (f *flags) config(args []string) (config, error) {
 	c := config{Files: args, Pictures: f.pictures}
 	var wrong cmdline.Faults
 	wrong.If(len(args) == 0, "no file: name a saved result, such as the file of --save result.json")
-	var err error
-	c.Output, err = f.output.Config()
-	wrong.Note(err)
+	c.Output = f.output.Config(&wrong)
 	return c, errors.Join(wrong...)
 }
 

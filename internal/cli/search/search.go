@@ -177,9 +177,7 @@ func (f *commandFlags) validated(tool, question string, kind plan.Kind, line str
 		only, typed := slices.Contains(c.Only, s.Name), c.typed != nil && c.typed.Changed(s.flagName())
 		wrong.If(only && fixed || typed && (only || fixed), "%s: name it once: in the test or --fix, which keep it, or in --only, which tries it", s.Name)
 	}
-	var err error
-	c.Output, err = f.output.Config()
-	wrong.Note(err)
+	c.Output = f.output.Config(&wrong)
 	return c, errors.Join(wrong...)
 }
 

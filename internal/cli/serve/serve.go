@@ -113,10 +113,8 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 func (f *flags) validated(tool string, out output.Streams) (config, error) {
 	c, wrong := f.config, slices.Clone(f.wrong)
 	c.Tool = tool
-	var err error
-	c.Device, err = f.device.Config()
+	c.Device = f.device.Config(&wrong)
 	c.Device.Several = true
-	wrong.Note(err)
 	c.Device.CPU.Last *= 2 // the last but one, beside a client on this host
 	wrong.Range("--port (-p)", f.port, 1, 65535)
 	c.Listen.Address = listenAddress(f.listen, f.port)
