@@ -64,14 +64,12 @@ func run(ctx context.Context, tool string, args []string, out output.Streams) in
 		unquote(root)
 	}
 	command, err := root.ExecuteContextC(ctx)
-	if err != nil && cmdline.IsCobraUsage(err) {
-		err = exit.With(exit.Usage, cmdline.CommandError(err))
-	}
+	err = cmdline.CommandError(err)
 	if line := cmdline.WithoutCommand(root, args); line != "" && command == root && exit.Code(err) == exit.Usage {
 		err = exit.With(exit.Usage, errors.New(line))
 	}
-	if meant, code := cmdline.SingleDash(command, args), exit.Code(err); meant != "" && (code == exit.Usage || code == exit.Setup) {
-		err = exit.With(exit.Usage, errors.New(meant))
+	if meant, code := cmdline.SingleDash(command.Flags(), args), exit.Code(err); meant != nil && (code == exit.Usage || code == exit.Setup) {
+		err = meant
 	}
 	if cause := context.Cause(ctx); err != nil && cause != nil && errors.Is(err, context.Canceled) {
 		err = cause

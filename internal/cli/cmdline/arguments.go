@@ -14,16 +14,6 @@ import (
 	"github.com/gobw/gobw/report/plain"
 )
 
-// IsCobraUsage tells the errors that cobra makes itself.
-func IsCobraUsage(err error) bool {
-	for _, s := range []string{"unknown command", "accepts ", "requires at least", "invalid argument"} {
-		if strings.HasPrefix(err.Error(), s) {
-			return true
-		}
-	}
-	return false
-}
-
 // FlagError words a refused flag, with the nearest right one.
 func FlagError(c *cobra.Command, err error) error {
 	text := err.Error()
@@ -86,15 +76,15 @@ func badNumber(reason string) string {
 	return reason
 }
 
-// SingleDash names the flag that a word with one dash is meant as; empty where none is.
-func SingleDash(c *cobra.Command, words []string) string {
+// SingleDash names the flag that a word with one dash is meant as; nil where none is.
+func SingleDash(fs *pflag.FlagSet, words []string) error {
 	for _, word := range words {
 		name, _, _ := strings.Cut(strings.TrimPrefix(word, "-"), "=")
-		if strings.HasPrefix(word, "-") && len(name) > 1 && c.Flags().Lookup(name) != nil {
-			return fmt.Sprintf("unknown flag: %s; did you mean --%s?", word, name)
+		if strings.HasPrefix(word, "-") && len(name) > 1 && fs.Lookup(name) != nil {
+			return exit.With(exit.Usage, fmt.Errorf("unknown flag: %s; did you mean --%s?", word, name))
 		}
 	}
-	return ""
+	return nil
 }
 
 // NoArguments refuses words that are no flags, and argumentCount a wrong number of them.

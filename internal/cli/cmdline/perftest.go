@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/gobw/gobw/internal/cli/exit"
 	"github.com/gobw/gobw/internal/perftestcli"
 	"github.com/gobw/gobw/internal/plan"
 	"github.com/gobw/gobw/report/plain"
@@ -83,10 +84,13 @@ func testWith(c *cobra.Command, name string, operations ...plan.Operation) *cobr
 
 // CommandError words an unknown command: perftest's names, and those of the other program, lead to ours.
 func CommandError(err error) error {
-	word, found := strings.CutPrefix(err.Error(), "unknown command ")
-	if !found {
+	if err == nil || !strings.HasPrefix(err.Error(), "unknown command ") {
 		return err
 	}
+	return exit.With(exit.Usage, unknownCommand(strings.TrimPrefix(err.Error(), "unknown command ")))
+}
+
+func unknownCommand(word string) error {
 	word, rest, _ := strings.Cut(word, " for ")
 	rest, near, _ := strings.Cut(rest, "Did you mean this?")
 	program, _, _ := strings.Cut(strings.Trim(rest, `"`), `"`)

@@ -1,6 +1,7 @@
 package qualify
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -53,12 +54,7 @@ func (t *test) Strategies() (names []string) {
 // parse reads the command line of a test in a plan. Where it runs is left to the command line of qualify.
 func parse(words []string) (qualify.Run, error) {
 	loopback := func(typed *pflag.FlagSet) error { // stands for any place
-		for _, w := range words {
-			if name, dash := strings.CutPrefix(w, "-"); dash && len(name) > 2 && typed.Lookup(name) != nil {
-				return fmt.Errorf("%s: did you mean --%s?", w, typed.Lookup(name).Name)
-			}
-		}
-		if err := misplaced(typed); err != nil {
+		if err := cmp.Or(cmdline.SingleDash(typed, words), misplaced(typed)); err != nil {
 			return err
 		}
 		return typed.Set("loopback", "true")
