@@ -36,12 +36,23 @@ func (o Order) within() time.Duration {
 	return prepareWithin
 }
 
-// ask sends an order and waits for the answer; a process that gives none is ended.
-func (p *Process) ask(ctx context.Context, o Order) (r Rail) {
+// Do implements [Worker]. The process is started by its first order, and not again. One that gives no answer in time is ended.
+func (p *Process) Do(ctx context.Context, o Order) (r Rail) {
+	if p.Process == nil && p.ended == "" {
+		process, err := child.Start(nil, p.Command...)
+		if err != nil {
+			return Rail{Error: err.Error()}
+		}
+		p.Process = process
+	}
+	if p.Process == nil {
+		return Rail{Error: p.ended}
+	}
 	ctx, cancel := context.WithTimeoutCause(ctx, o.within(), fmt.Errorf("no answer within %v", o.within()))
 	defer cancel()
-	process := p.Process.Process
-	stop := context.AfterFunc(ctx, func() { _ = process.Kill() })
+	process := p.Process
+	kill := func() { _ = process.Process.Kill() }
+	stop := context.AfterFunc(ctx, kill)
 	defer stop()
 	err := frame.Write(p.In, kindOrder, o)
 	if err == nil {
@@ -53,10 +64,9 @@ func (p *Process) ask(ctx context.Context, o Order) (r Rail) {
 	if ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
-	_ = process.Kill()
-	words := &p.Said
+	kill()
 	state := p.reap()
-	if said, _, _ := strings.Cut(words.String(), "\n"); said != "" {
+	if said, _, _ := strings.Cut(process.Said.String(), "\n"); said != "" {
 		state += ": " + said
 	}
 	p.ended = fmt.Sprintf("the measuring process ended (%s): %v", state, err)
@@ -72,21 +82,6 @@ func (p *Process) reap() string {
 		return err.Error()
 	}
 	return "exit status 0"
-}
-
-// Do implements [Worker]. The process is started by its first order, and not again.
-func (p *Process) Do(ctx context.Context, o Order) Rail {
-	if p.Process == nil && p.ended == "" {
-		process, err := child.Start(nil, p.Command...)
-		if err != nil {
-			return Rail{Error: err.Error()}
-		}
-		p.Process = process
-	}
-	if p.Process == nil {
-		return Rail{Error: p.ended}
-	}
-	return p.ask(ctx, o)
 }
 
 // Close ends the process.

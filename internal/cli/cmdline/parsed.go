@@ -2,9 +2,23 @@ package cmdline
 
 import (
 	"encoding"
+	"fmt"
 
 	"github.com/spf13/pflag"
+
+	"github.com/gobw/gobw/internal/plan"
 )
+
+// Faults are the mistakes of a command line: all are told at once.
+type Faults = plan.Faults
+
+// Prefixed puts the flag's name before each line of an error; nil stays nil.
+func Prefixed(name string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", name, err)
+}
 
 // parsed is a flag whose text is parsed as it is read.
 type parsed struct {

@@ -2,7 +2,6 @@
 package operation
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,7 +11,6 @@ import (
 
 	"github.com/gobw/gobw/internal/cli/cmdline"
 	"github.com/gobw/gobw/internal/cli/exit"
-	"github.com/gobw/gobw/internal/cli/measure"
 	"github.com/gobw/gobw/internal/cli/output"
 	"github.com/gobw/gobw/internal/plan"
 	"github.com/gobw/gobw/report"
@@ -43,7 +41,7 @@ func NewCommand(tool string, op plan.Operation, kind plan.Kind, out output.Strea
 					return exit.With(exit.Usage, err)
 				}
 			}
-			return run(cmd.Context(), out, c)
+			return c.Deliver(out, func() (*report.Document, error) { return sweep(cmd.Context(), out, c) })
 		},
 	}
 	flags.bind(cmd.Flags(), op, kind)
@@ -70,11 +68,6 @@ func testExamples(tool string, op plan.Operation, kind plan.Kind) string {
 	return strings.Join(lines, "\n")
 }
 
-// run measures, prints and saves, and judges.
-func run(ctx context.Context, out output.Streams, c Config) error {
-	return c.Deliver(out, func() (*report.Document, error) { return sweep(ctx, out, c) })
-}
-
 // Parse reads the command line of a test that another command runs: the program, the operation, the flags. What was typed is
 // checked before it is read.
 func Parse(words []string, check func(typed *pflag.FlagSet) error) (Config, error) {
@@ -95,9 +88,4 @@ func Parse(words []string, check func(typed *pflag.FlagSet) error) (Config, erro
 	c, err := f.config(words[0], cmd.Flags().Args())
 	c.Command = words
 	return c, err
-}
-
-// Measure runs the test, and prints and judges nothing.
-func (c Config) Measure(ctx context.Context, out output.Streams) (*report.Document, error) {
-	return measure.Run(ctx, out, c.Config)
 }

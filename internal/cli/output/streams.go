@@ -1,6 +1,8 @@
+// Package output is where results go: streams, formats, files, progress.
 package output
 
 import (
+	"encoding/json"
 	"io"
 	"os"
 	"strconv"
@@ -60,4 +62,11 @@ func columnsOf(f *os.File) int {
 		return n
 	}
 	return terminalColumns(f)
+}
+
+// JSON prints what is no result as JSON for people and programs.
+func JSON(out Streams, v any) error {
+	e := json.NewEncoder(out.Out)
+	e.SetIndent("", "  ")
+	return e.Encode(v)
 }

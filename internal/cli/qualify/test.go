@@ -157,5 +157,5 @@ func (t *test) measure(ctx context.Context, out output.Streams, quiet bool) (*re
 		return noncontig.Measure(ctx, out, *t.grid)
 	}
 	t.operation.Output.Quiet = quiet
-	return t.operation.Measure(ctx, out)
+	return measure.Run(ctx, out, t.operation.Config)
 }
