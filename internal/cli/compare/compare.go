@@ -53,14 +53,14 @@ const defaultSince = 7 * 24 * time.Hour
 func NewCommand(tool string, out output.Streams) *cobra.Command {
 	f := &flags{}
 	cmd := &cobra.Command{
-		Use:   "compare OLD NEW | compare FILE,... --by SETTING | compare DIR",
+		Use:   "compare OLD NEW | compare FILES --by SETTING | compare DIR",
 		Short: "Compare two results, or find changes in many results",
 		Long: "Compare two results. The verdict of each figure is better, worse, same, or\n" +
 			"cannot tell. 'same': the whole interval of the change is within 5 %.\n\n" +
 			"OLD and NEW are .json files, or directories, or several: a.json,b.json. Each\n" +
-			"side needs four runs; --runs 10 is better. With one side, --by SETTING compares each\n" +
-			"value of this setting with the first. With a directory, find changes over time;\n" +
-			"the result can then be html or svg. For a chart of two results:\n" +
+			"side needs four runs; --runs 10 is better. With one side, --by SETTING compares\n" +
+			"each value of this setting with the first. With a directory, find changes over\n" +
+			"time; the result can then be html or svg. For a chart of two results:\n" +
 			"'gobw report OLD NEW --save x.html'.",
 		Example: "  " + tool + " compare old.json new.json --expect 'worse<5%'\n" +
 			"  " + tool + " compare q1.json,q4.json --by qps\n" +
