@@ -26,11 +26,9 @@ import (
 
 // flags are the flags of 'ab' as they were typed.
 type flags struct {
+	typed          config // what stands there as it was typed
 	gate           gate.Flags
-	confidence     float64
-	pairs          int
 	figure, beside string
-	limit          time.Duration
 	wrong          cmdline.Faults // of what was typed
 	output         output.Flags
 }
@@ -74,18 +72,18 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 	fs := cmd.Flags()
 	fs.SortFlags = false
 	fs.StringVar(&f.beside, "beside", "", "measure A alone, and A while this `TEST` runs")
-	fs.IntVar(&f.pairs, "pairs", 21, "measure `N` pairs")
-	cmdline.Parsed(fs, &f.wrong, &f.limit, "time", "", "", "end after this `TIME`: 10m", plan.ParseTime)
+	fs.IntVar(&f.typed.Pairs, "pairs", 21, "measure `N` pairs")
+	cmdline.Parsed(fs, &f.wrong, &f.typed.Limit, "time", "", "", "end after this `TIME`: 10m", plan.ParseTime)
 	fs.StringVar(&f.figure, "figure", "", "judge `FIGURE`: bw, msgrate, min, p50, p99 (default: bw, with golat p50)")
 	f.gate.Bind(fs, "'worse<5%' (B against A)")
-	fs.Float64Var(&f.confidence, "confidence", stats.DefaultConfidence, "`CONFIDENCE` of verdicts and intervals")
+	fs.Float64Var(&f.typed.Confidence, "confidence", stats.DefaultConfidence, "`CONFIDENCE` of verdicts and intervals")
 	f.output.Bind(fs, render.ComparisonFormats())
 	return cmd
 }
 
 // config checks the flags and names all mistakes at once.
 func (f *flags) config(tool string, args []string) (config, error) {
-	c := config{Pairs: f.pairs, Confidence: f.confidence, Limit: f.limit}
+	c := f.typed
 	if len(args) == 2 && !strings.Contains(args[0]+args[1], " ") {
 		return c, fmt.Errorf("put each test in quotes: %s ab 'write HOST' 'write HOST -q 4'", tool)
 	}
@@ -124,7 +122,7 @@ func (f *flags) config(tool string, args []string) (config, error) {
 		wrong.Note(fmt.Errorf("--figure %q: neither side can be better by this figure; try bw, msgrate, p50 or p99", name))
 	}
 	wrong.Range("--pairs", c.Pairs, 1, 1001)
-	wrong.If(!(f.confidence >= 0.5 && f.confidence <= 0.999), "--confidence %g: want 0.5 to 0.999", f.confidence)
+	wrong.If(!(c.Confidence >= 0.5 && c.Confidence <= 0.999), "--confidence %g: want 0.5 to 0.999", c.Confidence)
 	c.Output = f.output.Config(&wrong)
 	return c, errors.Join(wrong...)
 }

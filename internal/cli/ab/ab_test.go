@@ -29,7 +29,7 @@ func TestJudgingIsStrictAboutTheDevice(t *testing.T) {
 		{[]string{"write alpha", "write alpha -q 4", "--expect", "worse<5%"}, true},
 		{[]string{"perftest:ib_write_bw alpha", "write alpha"}, true},
 	} {
-		f := flags{confidence: stats.DefaultConfidence, pairs: 1}
+		f := flags{typed: config{Confidence: stats.DefaultConfidence, Pairs: 1}}
 		fs := pflag.NewFlagSet("ab", pflag.ContinueOnError)
 		f.gate.Bind(fs, "worse")
 		f.output.Bind(fs, render.ComparisonFormats())

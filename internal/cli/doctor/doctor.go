@@ -55,17 +55,15 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 		Example: "  " + tool + " doctor\n  " + tool + " doctor alpha\n  " + tool + " doctor --format json",
 		Args:    cmdline.ArgumentCount(0, 1, "one host at most"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if format != "text" && format != "json" {
-				return exit.With(exit.Usage, fmt.Errorf("--format %q: want text or json", format))
-			}
 			var wrong cmdline.Faults
+			wrong.If(format != "text" && format != "json", "--format %q: want text or json", format)
 			d := device.Config(&wrong)
 			var host *measure.PeerConfig
 			if len(args) == 1 || peer.Loopback {
 				p := peer.Config(&wrong, tool, args)
 				host = &p
-			} else if d.GID != nil || d.Emulate+d.Pcap != "" {
-				return exit.With(exit.Usage, fmt.Errorf("--gid-index (-x), --emulate and --pcap are for messages: %s doctor HOST sends some", tool))
+			} else {
+				wrong.If(d.GID != nil || d.Emulate+d.Pcap != "", "--gid-index (-x), --emulate and --pcap are for messages: %s doctor HOST sends some", tool)
 			}
 			if len(wrong) > 0 {
 				return exit.With(exit.Usage, errors.Join(wrong...))
