@@ -3,10 +3,8 @@ package cmdline
 import (
 	"errors"
 	"fmt"
-	"math"
 	"net/netip"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -46,14 +44,4 @@ func ParsePrefix(s string) (netip.Prefix, error) {
 		return netip.Prefix{}, fmt.Errorf("%q: want an address or a prefix such as 192.0.2.0/24", s)
 	}
 	return netip.PrefixFrom(a, a.BitLen()), nil
-}
-
-// ParsePercent reads a share such as 5%.
-func ParsePercent(text string) (float64, error) {
-	number, percent := strings.CutSuffix(strings.TrimSpace(text), "%")
-	v, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
-	if err != nil || !percent || math.IsNaN(v) || math.IsInf(v, 0) {
-		return 0, fmt.Errorf("%q is not a percentage, as in 5%%", text)
-	}
-	return v / 100, nil
 }

@@ -56,11 +56,12 @@ func (f *flags) bind(cmd *cobra.Command, kind plan.Kind) {
 	cmdline.Parsed(fs, wrong, &r.Time, "time", "", "5m", "planned `TIME` of the run; the run may take twice as long", atLeast(time.Second))
 	cmdline.Parsed(fs, wrong, &r.Measure, "round", "", "1s", "measure each round for `TIME`", atLeast(10*time.Millisecond))
 	cmdline.Parsed(fs, wrong, &r.Judge.Slow, "slow", "", "5%", "the smallest `DROP` that matters", func(text string) (float64, error) {
-		slow, err := cmdline.ParsePercent(text)
-		if err != nil || slow < 0.005 || slow > 0.9 {
+		number, percent := strings.CutSuffix(text, "%")
+		slow, err := strconv.ParseFloat(number, 64)
+		if err != nil || !percent || !(slow >= 0.5 && slow <= 90) {
 			return 0, fmt.Errorf("%q: want 0.5%% to 90%%", text)
 		}
-		return slow, nil
+		return slow / 100, nil
 	})
 	cmdline.Group(fs, "What to test")
 	cmdline.Parsed(fs, wrong, &c.hosts, "hosts", "", "", "all hosts: a `FILE` with one per line, or node[1-4]; start the others with --coordinator", readHosts)
