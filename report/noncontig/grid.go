@@ -172,21 +172,17 @@ func (n *Grid) Analyze() {
 	n.Cells = n.cells()
 	n.verdicts()
 	n.Crossovers = nil
-	for _, k := range n.Keys() {
-		if x := crossover(k, n.judged(k)); x != nil {
+	for _, series := range n.Series() {
+		if x := crossover(series[0].Key, judged(series)); x != nil {
 			n.Crossovers = append(n.Crossovers, *x)
 		}
 	}
 	n.Summary = n.summary()
 }
 
-// Keys are the series of the grid.
-func (n *Grid) Keys() []Key {
-	var out []Key
-	for i := range n.Cells {
-		out = plain.AddNew(out, n.Cells[i].Key)
-	}
-	return out
+// Series are the cells that differ in block size alone.
+func (n *Grid) Series() [][]Cell {
+	return plain.Grouped(n.Cells, func(c Cell) Key { return c.Key })
 }
 
 // cells groups the points by layout, in the order shape, message size, stride as asked, block size.
@@ -289,11 +285,6 @@ func (c *Cell) name() string {
 }
 
 // judged are the cells of a series that were compared.
-func (n *Grid) judged(k Key) (out []Cell) {
-	for _, c := range n.Cells {
-		if c.Key == k && c.Question != nil && c.Question.Speedup > 0 {
-			out = append(out, c)
-		}
-	}
-	return out
+func judged(series []Cell) []Cell {
+	return slices.DeleteFunc(slices.Clone(series), func(c Cell) bool { return c.Question == nil || c.Question.Speedup <= 0 })
 }

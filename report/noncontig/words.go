@@ -15,8 +15,8 @@ import (
 func (n *Grid) summary() []string {
 	var out, settle []string
 	rows := 0
-	for _, k := range n.Keys() {
-		cells := n.judged(k)
+	for _, series := range n.Series() {
+		k, cells := series[0].Key, judged(series)
 		by := map[stats.Word][]Cell{}
 		for _, c := range cells {
 			by[c.Question.Word] = append(by[c.Question.Word], c)

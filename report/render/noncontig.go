@@ -224,9 +224,9 @@ func (n experiment) pictures(d *report.Document) []Picture {
 			out = append(out, Picture{Name: n.name(t.Key, "speedup"), Figure: f})
 		}
 	}
-	for _, k := range n.Keys() {
-		if f := n.chart(d, k); f != nil {
-			out = append(out, Picture{Name: n.name(k, "goodput"), Figure: f})
+	for _, cells := range n.Series() {
+		if f := n.chart(d, cells); f != nil {
+			out = append(out, Picture{Name: n.name(cells[0].Key, "goodput"), Figure: f})
 		}
 	}
 	return out
@@ -293,12 +293,12 @@ func speedupCell(c *noncontig.Cell) plot.Cell {
 }
 
 // chart shows the goodput of all strategies over the block size, with intervals and the crossover.
-func (n experiment) chart(d *report.Document, k noncontig.Key) plot.Figure {
+func (n experiment) chart(d *report.Document, cells []noncontig.Cell) plot.Figure {
+	k := cells[0].Key
 	c := &plot.Chart{
 		Title: "Goodput by block size, " + n.title(k), Subtitle: n.subtitle(d),
 		X: sizeAxis("block size"), Y: plot.Axis{Label: "goodput", Units: plain.BitsPerS, Scale: plot.Log10},
 	}
-	cells := slices.DeleteFunc(slices.Clone(n.Cells), func(c noncontig.Cell) bool { return c.Key != k })
 	if len(cells) < 2 || k.Stride == noncontig.AsGiven {
 		return nil
 	}

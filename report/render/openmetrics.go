@@ -23,10 +23,16 @@ var everyFamily = []family{
 	{name: "gobw_result_complete", help: "1 if the test ran to its end."},
 	{name: "gobw_result_finished_timestamp_seconds", unit: "seconds", help: "When the test ended, in seconds since 1970."},
 	{name: "gobw_expectation_met", help: "1 if the figure is as expected, 0 if it is not or if that cannot be told."},
-	{name: "gobw_bandwidth_bytes_per_second", unit: "bytes_per_second", help: "Average bandwidth, the median over the runs."},
-	{name: "gobw_bandwidth_peak_bytes_per_second", unit: "bytes_per_second", help: "Highest bandwidth from any post to any completion."},
-	{name: "gobw_messages_per_second", unit: "per_second", help: "Message rate."},
-	{name: "gobw_delivered_ratio", unit: "ratio", help: "Share of the messages that arrived."},
+	{
+		name: "gobw_bandwidth_bytes_per_second", unit: "bytes_per_second",
+		help: "Average bandwidth, the median over the runs.", figure: "bw", scale: 1.0 / 8,
+	},
+	{
+		name: "gobw_bandwidth_peak_bytes_per_second", unit: "bytes_per_second",
+		help: "Highest bandwidth from any post to any completion.", figure: "peak", scale: 1.0 / 8,
+	},
+	{name: "gobw_messages_per_second", unit: "per_second", help: "Message rate.", figure: "msgrate", scale: 1},
+	{name: "gobw_delivered_ratio", unit: "ratio", help: "Share of the messages that arrived.", figure: "delivered", scale: 1},
 	{name: "gobw_latency_seconds", unit: "seconds", help: "Latency, of bandwidth tests the time to completion; quantiles 0 and 1 are the least and the greatest sample."},
 	{name: "gobw_runs", help: "Repetitions of the point."},
 	{name: "gobw_disturbed_runs", help: "Repetitions during which something else had the CPU."},
@@ -35,27 +41,24 @@ var everyFamily = []family{
 
 // family is one metric: a gauge.
 type family struct {
-	name string // ends in the unit, where there is one: "gobw_latency_seconds"
-	unit string // a base unit: "seconds", "bytes_per_second", "ratio"; empty: a count, or 0 and 1
-	help string // a sentence
+	name   string // ends in the unit, where there is one: "gobw_latency_seconds"
+	unit   string // a base unit: "seconds", "bytes_per_second", "ratio"; empty: a count, or 0 and 1
+	help   string // a sentence
+	figure string // of a record, by whose name expectations call it: told of each point
+	scale  float64
 }
-
-// metricLabel is a name and a value. One without a value is the same as none and is not written.
-type metricLabel struct{ name, value string }
-
-func tag(name, value string) metricLabel { return metricLabel{name, value} }
 
 // metrics are the samples of one page, by family.
 type metrics map[string][]sample
 
-// sample is one value. Its labels tell it from the others of its family.
+// sample is one value. Its labels, names and values by turns, tell it from the others of its family.
 type sample struct {
-	labels []metricLabel
+	labels []string
 	value  float64
 }
 
-// sample adds a value to the family of a name.
-func (m metrics) sample(name string, value float64, labels ...metricLabel) {
+// sample adds a value to the family of a name. A label without a value is the same as none and is not written.
+func (m metrics) sample(name string, value float64, labels ...string) {
 	m[name] = append(m[name], sample{labels, value})
 }
 
@@ -86,12 +89,12 @@ func (m metrics) write(out *strings.Builder) {
 }
 
 // labelSet writes labels in braces, text from elsewhere cleaned; nothing where there is none.
-func labelSet(labels []metricLabel) string {
+func labelSet(labels []string) string {
 	escape := strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`)
 	var parts []string
-	for _, l := range labels {
-		if v := escape.Replace(plain.Terminal(strings.ToValidUTF8(l.value, "?"))); v != "" {
-			parts = append(parts, l.name+`="`+v+`"`)
+	for label := range slices.Chunk(labels, 2) {
+		if v := escape.Replace(plain.Terminal(strings.ToValidUTF8(label[1], "?"))); v != "" {
+			parts = append(parts, label[0]+`="`+v+`"`)
 		}
 	}
 	return plain.When(len(parts) > 0, "{%s}", strings.Join(parts, ","))
@@ -118,26 +121,24 @@ func families(docs []*report.Document) metrics {
 		if seen[name]++; seen[name] > 1 {
 			name = fmt.Sprintf("%s %d", name, seen[name])
 		}
-		m.add(d, tag("result", name))
+		m.add(d, name)
 	}
 	return m
 }
 
-func (m metrics) add(d *report.Document, result metricLabel) {
-	ends := []metricLabel{result, tag("device", d.Client.Device), tag("host", d.Client.Host)}
-	peer := tag("peer", "")
+func (m metrics) add(d *report.Document, name string) {
+	ends := []string{"result", name, "device", d.Client.Device, "host", d.Client.Host}
 	if d.Server != nil {
-		peer.value = d.Server.Host
+		ends = append(ends, "peer", d.Server.Host)
 	}
-	ends = append(ends, peer)
 	m.sample("gobw_result_info", 1, append(slices.Clone(ends),
-		tag("tool", d.Tool), tag("version", d.Version), tag("provider", d.Client.Provider), tag("firmware", d.Client.Firmware), tag("note", d.Label), tag("failure", d.Failure))...)
+		"tool", d.Tool, "version", d.Version, "provider", d.Client.Provider, "firmware", d.Client.Firmware, "note", d.Label, "failure", d.Failure)...)
 	m.sample("gobw_result_complete", truth(d.Complete), ends...)
 	if !d.Finished.IsZero() {
 		m.sample("gobw_result_finished_timestamp_seconds", float64(d.Finished.UnixMilli())/1000, ends...)
 	}
 	for _, c := range d.Checks {
-		m.sample("gobw_expectation_met", truth(c.Word == stats.Pass), append(slices.Clone(ends), tag("expectation", c.Expression), tag("point", c.Point))...)
+		m.sample("gobw_expectation_met", truth(c.Word == stats.Pass), append(slices.Clone(ends), "expectation", c.Expression, "point", c.Point)...)
 	}
 	for _, g := range figure.Groups(d.Measured()) {
 		for _, row := range g.Rows {
@@ -147,36 +148,33 @@ func (m metrics) add(d *report.Document, result metricLabel) {
 }
 
 // pointLabels are the whole plan of a point: each of its fields that says something is a label.
-func pointLabels(p report.Plan) []metricLabel {
-	var out []metricLabel
+func pointLabels(p report.Plan) []string {
+	var out []string
 	for _, name := range report.PlanFields() {
 		if _, value, _ := p.Without(name); value != "0" && value != "false" {
-			out = append(out, tag(name, value))
+			out = append(out, name, value)
 		}
 	}
 	return out
 }
 
-func (m metrics) addRow(row figure.Row, labels []metricLabel) {
-	with := func(more ...metricLabel) []metricLabel { return append(slices.Clone(labels), more...) }
-	median := func(family, name string, scale float64) {
-		if v, has := row.Told(figure.Of(name)); has {
-			m.sample(family, v*scale, labels...)
+func (m metrics) addRow(row figure.Row, labels []string) {
+	with := func(more ...string) []string { return append(slices.Clone(labels), more...) }
+	for _, f := range everyFamily {
+		if f.figure == "" || f.figure == "msgrate" && row.Runs[0].IsLatency() {
+			continue
+		}
+		if v, has := row.Told(figure.Of(f.figure)); has {
+			m.sample(f.name, v*f.scale, labels...)
 		}
 	}
-	median("gobw_bandwidth_bytes_per_second", "bw", 1.0/8)
-	median("gobw_bandwidth_peak_bytes_per_second", "peak", 1.0/8)
-	if !row.Runs[0].IsLatency() {
-		median("gobw_messages_per_second", "msgrate", 1)
-	}
-	median("gobw_delivered_ratio", "delivered", 1)
 	for _, f := range report.LatencyFigures() {
 		p, is := f.Percentile()
 		if at, end := map[string]float64{"min": 0, "max": 1}[f.Name]; end {
 			p, is = at, true
 		}
 		if s, has := row.Told(figure.Of(f.Name)); has && is {
-			m.sample("gobw_latency_seconds", s, with(tag("quantile", strconv.FormatFloat(p, 'g', -1, 64)))...)
+			m.sample("gobw_latency_seconds", s, with("quantile", strconv.FormatFloat(p, 'g', -1, 64))...)
 		}
 	}
 	disturbed := 0
@@ -198,17 +196,17 @@ func (m metrics) addRow(row figure.Row, labels []metricLabel) {
 	m.sample("gobw_disturbed_runs", float64(disturbed), labels...)
 	keys := slices.SortedFunc(maps.Keys(highest), func(a, b [2]string) int { return strings.Compare(a[0]+"\x00"+a[1], b[0]+"\x00"+b[1]) })
 	for _, k := range keys {
-		m.sample("gobw_device_counter", float64(highest[k]), with(tag("counter", k[0]), tag("end", k[1]))...)
+		m.sample("gobw_device_counter", float64(highest[k]), with("counter", k[0], "end", k[1])...)
 	}
 }
 
 // qualificationFamilies are the verdicts of a qualification and the figures of its tests.
 func qualificationFamilies(q *qualify.Qualification) metrics {
 	m := families(q.Documents())
-	m.sample("gobw_qualification_passed", truth(q.Outcome == stats.Pass), tag("qualification", q.Plan))
-	m.sample("gobw_qualification_exit_status", float64(q.ExitCode), tag("qualification", q.Plan))
+	m.sample("gobw_qualification_passed", truth(q.Outcome == stats.Pass), "qualification", q.Plan)
+	m.sample("gobw_qualification_exit_status", float64(q.ExitCode), "qualification", q.Plan)
 	for _, t := range q.Tests {
-		m.sample("gobw_qualification_test_passed", truth(t.Outcome == stats.Pass), tag("qualification", q.Plan), tag("test", t.Name), tag("outcome", string(t.Outcome)))
+		m.sample("gobw_qualification_test_passed", truth(t.Outcome == stats.Pass), "qualification", q.Plan, "test", t.Name, "outcome", string(t.Outcome))
 	}
 	return m
 }

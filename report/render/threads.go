@@ -7,6 +7,7 @@ import (
 	"github.com/gobw/gobw/report"
 	"github.com/gobw/gobw/report/figure"
 	"github.com/gobw/gobw/report/plain"
+	"github.com/gobw/gobw/report/stats"
 )
 
 // shareGrids show what each device and each thread of a set-up did, of the end that sends and of the other: a row per size and one of
@@ -18,12 +19,13 @@ func shareGrids(g figure.Group) []table {
 		for _, row := range g.Rows {
 			for n, share := range of(row.Runs[0]) {
 				median := func(f func(report.Share) float64, scale float64) string {
-					return medianIn(figure.Figure{Get: func(r *report.Record) (float64, string) {
+					var values []float64
+					for _, r := range row.Runs {
 						if shares := of(r); n < len(shares) {
-							return f(shares[n]), ""
+							values = append(values, f(shares[n]))
 						}
-						return 0, "not measured"
-					}}, scale)(row)
+					}
+					return plain.Number(stats.Median(values) * scale)
 				}
 				bits := func(s report.Share) float64 { return s.AverageBitsPerS }
 				t.Rows = append(t.Rows, []string{
