@@ -45,25 +45,24 @@ type property struct {
 
 // testCase passed unless it has a reason.
 type testCase struct {
-	Name      string  `xml:"name,attr"`
-	Classname string  `xml:"classname,attr"`
-	Time      string  `xml:"time,attr"`
-	Failure   *reason `xml:"failure,omitempty"`
-	Error     *reason `xml:"error,omitempty"`
-	Skipped   *reason `xml:"skipped,omitempty"`
-	SystemOut string  `xml:"system-out,omitempty"`
+	Name      string `xml:"name,attr"`
+	Classname string `xml:"classname,attr"`
+	Time      string `xml:"time,attr"`
+	Reason    *reason
+	SystemOut string `xml:"system-out,omitempty"`
 }
 
-// reason is why a test did not pass.
+// reason is why a test did not pass; its element says how it ended: "failure", "error" or "skipped".
 type reason struct {
+	XMLName xml.Name
 	Message string `xml:"message,attr"`
 	Type    string `xml:"type,attr,omitempty"`
 	Text    string `xml:",chardata"`
 }
 
 // because is a reason of one text.
-func because(kind, text string) *reason {
-	return &reason{Message: text, Type: kind, Text: text}
+func because(ended, kind, text string) *reason {
+	return &reason{XMLName: xml.Name{Local: ended}, Message: text, Type: kind, Text: text}
 }
 
 // writeJUnit counts the cases and writes the file.
@@ -72,14 +71,10 @@ func writeJUnit(w io.Writer, name string, all []suite) error {
 	for i := range all {
 		s := &all[i]
 		s.Tests = len(s.Cases)
+		count := map[string]*int{"error": &s.Errors, "failure": &s.Failures, "skipped": &s.Skipped}
 		for _, c := range s.Cases {
-			switch {
-			case c.Error != nil:
-				s.Errors++
-			case c.Failure != nil:
-				s.Failures++
-			case c.Skipped != nil:
-				s.Skipped++
+			if c.Reason != nil {
+				*count[c.Reason.XMLName.Local]++
 			}
 		}
 		out.Tests, out.Failures, out.Errors, out.Skipped = out.Tests+s.Tests, out.Failures+s.Failures, out.Errors+s.Errors, out.Skipped+s.Skipped
@@ -115,13 +110,13 @@ func suiteOf(d *report.Document) suite {
 		if check.Word == stats.Pass {
 			c.SystemOut = "actual: " + check.Actual
 		} else {
-			c.Failure = because("expectation", check.Expression+": actual "+check.Actual+plain.When(check.Reason != "", ": %s", check.Why()))
+			c.Reason = because("failure", "expectation", check.Expression+": actual "+check.Actual+plain.When(check.Reason != "", ": %s", check.Why()))
 		}
 		s.Cases = append(s.Cases, c)
 	}
 	if !d.Complete {
 		why := strings.Join(heading(&report.Document{Failure: d.Failure}), "")
-		s.Cases = append(s.Cases, testCase{Name: "run", Classname: class, Time: s.Time, Error: because("incomplete", why)})
+		s.Cases = append(s.Cases, testCase{Name: "run", Classname: class, Time: s.Time, Reason: because("error", "incomplete", why)})
 	}
 	s.SystemOut = strings.Join(d.Warnings, "\n")
 	return s

@@ -168,16 +168,16 @@ func qualificationSuites(q *qualify.Qualification) []suite {
 		run := testCase{Name: "run", Time: s.Time}
 		switch {
 		case t.Outcome == qualify.Broken:
-			run.Error = because("error", t.Reason+" ("+t.Command+")")
+			run.Reason = because("error", "error", t.Reason+" ("+t.Command+")")
 			s.Cases = append(s.Cases, run)
 		case t.Outcome == qualify.Skipped:
-			run.Time, run.Skipped = seconds(0), because("", t.Reason)
+			run.Time, run.Reason = seconds(0), because("skipped", "", t.Reason)
 			s.Cases = append(s.Cases, run)
 		case len(s.Cases) == 0 && len(t.LeftOut) == 0:
 			s.Cases = append(s.Cases, run)
 		}
 		for _, e := range t.LeftOut {
-			s.Cases = append(s.Cases, testCase{Name: e, Time: seconds(0), Skipped: because("", "left out on request (--leave-out)")})
+			s.Cases = append(s.Cases, testCase{Name: e, Time: seconds(0), Reason: because("skipped", "", "left out on request (--leave-out)")})
 		}
 		for i := range s.Cases {
 			s.Cases[i].Classname = q.Plan + "." + t.Name
