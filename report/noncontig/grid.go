@@ -201,7 +201,8 @@ func (n *Grid) cells() []Cell {
 	var out []Cell
 	for _, points := range plain.Grouped(measured, func(p *Point) place { return place{p.key(), p.Layout} }) {
 		p := points[0]
-		c := Cell{Key: p.key(), BlockBytes: p.BlockBytes, Blocks: p.Blocks, Bytes: p.SizeBytes, Layout: p.Layout, Strategies: plain.Each(points, (*Point).figure)}
+		c := Cell{Key: p.key(), BlockBytes: p.BlockBytes, Blocks: p.Blocks, Bytes: p.SizeBytes, Layout: p.Layout}
+		c.Strategies = plain.Each(points, (*Point).figure)
 		slices.SortStableFunc(c.Strategies, func(a, b Figure) int { return cmp.Compare(StrategyRank(a.Strategy), StrategyRank(b.Strategy)) })
 		out = append(out, c)
 	}

@@ -18,7 +18,8 @@ func comparisonTables(c *compare.Comparison) []table {
 	var out []table
 	title := func(p compare.Point) string { return fmt.Sprintf("%s: medians of %s in %s", p.Group, p.Figure, p.Unit) }
 	for _, points := range plain.Grouped(c.Points, title) {
-		t := table{Title: title(points[0]), keys: 1, Header: []string{"point", "old", "new", "change", stats.Percent(c.Confidence) + " interval", "p", "runs", "verdict"}}
+		t := table{Title: title(points[0]), keys: 1}
+		t.Header = []string{"point", "old", "new", "change", stats.Percent(c.Confidence) + " interval", "p", "runs", "verdict"}
 		if points[0].Pairs { // their change is the middle of their ratios, which the medians do not give
 			t.Header[1], t.Header[2], t.Header[3] = "A", "B", "change in pairs"
 		}

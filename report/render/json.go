@@ -1,10 +1,10 @@
 package render
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/gobw/gobw/report"
 	"github.com/gobw/gobw/report/plain"
@@ -12,21 +12,19 @@ import (
 
 // documentsJSON writes one document as [report.Save] does, and several as a list.
 func documentsJSON(w io.Writer, docs []*report.Document) error {
-	out := &bytes.Buffer{}
-	for i, d := range docs {
+	var texts []string
+	for _, d := range docs {
 		b, err := report.Marshal(d)
 		if err != nil {
 			return err
 		}
-		if i > 0 {
-			out.WriteString(",\n")
-		}
-		out.Write(b)
+		texts = append(texts, string(b))
 	}
+	all := strings.Join(texts, ",\n")
 	if len(docs) != 1 {
-		return write(w, "[\n"+out.String()+"]\n")
+		all = "[\n" + all + "]\n"
 	}
-	return write(w, out.String())
+	return write(w, all)
 }
 
 func write(w io.Writer, text string) error {

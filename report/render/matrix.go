@@ -73,7 +73,8 @@ func (m hostMatrix) line(checks []report.Check) string {
 			kinds = append(kinds, kind)
 		}
 	}
-	parts := plain.Each(plain.Grouped(kinds, func(k string) string { return k }), func(same []string) string { return plain.Plural(len(same), same[0]) })
+	alike := plain.Grouped(kinds, func(k string) string { return k })
+	parts := plain.Each(alike, func(same []string) string { return plain.Plural(len(same), same[0]) })
 	switch {
 	case len(parts) > 0:
 	case m.Cells.Len() == 0:

@@ -61,7 +61,8 @@ func trendTables(t *trend.Trend) []table {
 		return fmt.Sprintf("%s: %s in %s", s.Group, s.Figure, s.Unit) + plain.When(s.Place != "", " (%s)", s.Place)
 	}
 	for _, series := range plain.Grouped(t.Series, title) {
-		g := table{Title: title(series[0]), keys: 1, Header: []string{"point", "results", "last", "changed", "before", "after", "change", "verdict"}}
+		g := table{Title: title(series[0]), keys: 1}
+		g.Header = []string{"point", "results", "last", "changed", "before", "after", "change", "verdict"}
 		for _, s := range series {
 			row := []string{s.Row, strconv.Itoa(len(s.Points)), plain.Number(s.Points[len(s.Points)-1].Value)}
 			if len(s.Changes) == 0 {
