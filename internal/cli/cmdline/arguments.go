@@ -80,8 +80,8 @@ func badNumber(reason string) string {
 func SingleDash(fs *pflag.FlagSet, words []string) error {
 	for _, word := range words {
 		name, _, _ := strings.Cut(strings.TrimPrefix(word, "-"), "=")
-		if strings.HasPrefix(word, "-") && len(name) > 1 && fs.Lookup(name) != nil {
-			return exit.With(exit.Usage, fmt.Errorf("unknown flag: %s; did you mean --%s?", word, name))
+		if meant := fs.Lookup(name); strings.HasPrefix(word, "-") && len(name) > 1 && meant != nil {
+			return exit.With(exit.Usage, fmt.Errorf("unknown flag: %s; did you mean --%s?", word, meant.Name))
 		}
 	}
 	return nil
