@@ -17,8 +17,12 @@ const (
 	baseTests   = 4
 	costTests   = 2
 	alike       = 1.1  // two tests of a point that differ by less agree
-	steady      = 1.15 // the spread of the base's tests, where one test tells; of the middle half of them, where two that agree tell
+	steady      = 1.15 // the spread of the base's tests, where one test tells
 	calm        = 1.3  // two costs that differ by less may differ by noise, where pairs tell
+	gaugeTests  = 20   // of the base, to see which rate it keeps
+	rare        = 8    // one in so many tests is not rare
+	mostWaits   = 30   // tests of the base, until its usual rate comes back
+	lately      = 5 * gaugeTests
 	mostAgree   = 5
 	mostVotes   = 9
 )
@@ -26,16 +30,18 @@ const (
 // hunt is a search for anomalies.
 type hunt struct {
 	*Search
-	base  Point
-	sizes [2]int             // of messages, at which each value is measured
-	plain [2]float64         // seconds of a message of each, at the base
-	costs [][][2]float64     // per dimension, of each of its values: how many times the base's, at each size
-	noise map[string]float64 // the most that the sweep had of each counter
-	slow  float64            // of what is expected: below it a point is an anomaly
-	same  float64            // two costs that differ by less may differ by noise
-	alone bool               // one test tells a point's rate; else two that agree do, or votes
-	votes int                // pairs that tell it; 1: none are needed
-	jump  claim              // of an anomaly beside its neighbour: what slows down little by little is none
+	base   Point
+	sizes  [2]int             // of messages, at which each value is measured
+	plain  [2]float64         // seconds of a message of each, at the base
+	costs  [][][2]float64     // per dimension, of each of its values: how many times the base's, at each size
+	noise  map[string]float64 // the most that the sweep had of each counter
+	slow   float64            // of what is expected: below it a point is an anomaly
+	same   float64            // two costs that differ by less may differ by noise
+	slowed [2]float64         // what is left of the base's usual rate, where that did not come back for long; 0: it has
+	faster bool               // the base is, than the sweep took it to be
+	alone  bool               // one test tells a point's rate; else one between two tests of the base that tell the same speed, or votes
+	votes  int                // pairs that tell it; 1: none are needed
+	jump   claim              // of an anomaly beside its neighbour: what slows down little by little is none
 }
 
 // Anomalies looks for them until something ends it. First each dimension is swept alone, from the base: what a value costs by
@@ -67,29 +73,34 @@ func (h *hunt) sweep() {
 	if s := h.Space.Size; s >= 0 {
 		h.sizes = [2]int{dims[s].low(), dims[s].high()}
 	}
-	spread, middle := 1.0, 1.0
-	for k, size := range h.sizes {
-		p := h.sized(h.base, size)
-		h.atLeast(p, baseTests)
-		if h.alone = h.alone && apart(h.values(p)) < steady; !h.alone {
-			h.atLeast(p, 3*baseTests)
+	for tests := 1; tests <= baseTests || tests <= gaugeTests && !h.alone; tests++ {
+		for _, size := range h.sizes {
+			p := h.sized(h.base, size)
+			h.atLeast(p, tests)
+			h.alone = h.alone && apart(h.values(p)) < steady
 		}
-		values := h.values(p)
-		slices.Sort(values)
+	}
+	spread, gauges := 1.0, true
+	for k, size := range h.sizes {
+		values := h.values(h.sized(h.base, size))
 		h.plain[k] = 1 / median(values)
-		if n := len(values); n > 0 {
-			spread, middle = max(spread, values[n-1-n/6]/values[n/6]), max(middle, values[n-1-n/4]/values[n/4])
-			if middle > steady { // what disturbs a test makes it slower
-				h.plain[k] = 1 / values[n-1-n/6]
+		if n := len(values); n > 0 && !h.alone {
+			usual := kept(values)
+			slices.Sort(values)
+			if gauges = gauges && usual > 0; !gauges { // what disturbs a test makes it slower
+				usual = values[n-1-n/6]
 			}
+			h.plain[k] = 1 / usual
+			spread = max(spread, values[n-1-n/8]/values[n/8])
 		}
 	}
 	if !h.alone {
 		h.jump = claim{pairs: 12, least: 0.15, doubt: 0.05}
 	}
-	for ; middle > steady && spread > calm && h.votes < mostVotes; spread /= calm {
+	for ; !gauges && spread > calm && h.votes < mostVotes; spread /= calm {
 		h.votes, h.slow, h.same, h.jump = h.votes+2, max(h.slow*0.8, 0.5), calm, claim{pairs: 12, least: 0.3, doubt: 0.01} // what is expected is not known better
 	}
+	h.faster = false
 	h.costs = make([][][2]float64, len(dims))
 	for d := range dims {
 		h.costs[d] = slices.Repeat([][2]float64{{1, 1}}, len(dims[d].Values))
@@ -100,9 +111,14 @@ func (h *hunt) sweep() {
 		h.price(d, last, 1)
 		h.sweepBetween(d, 0, base)
 		h.sweepBetween(d, base, last)
+		if h.faster {
+			break
+		}
 	}
 	if h.alone && slices.ContainsFunc(h.steps, func(step Step) bool { return apart(h.values(step.Point)) > calm }) { // it is not so steady after all
-		h.alone = false
+		h.alone, h.faster = false, true
+	}
+	if h.faster {
 		h.sweep()
 		return
 	}
@@ -111,6 +127,25 @@ func (h *hunt) sweep() {
 			h.noise[name] = max(h.noise[name], n)
 		}
 	}
+}
+
+// kept is the fastest rate that a point keeps: two of its tests in a row have it, but for small differences, and that is not rare.
+// 0: there is none.
+func kept(values []float64) float64 {
+	sorted := slices.Sorted(slices.Values(values))
+	for n := len(sorted); n > 0; n-- {
+		from, _ := slices.BinarySearch(sorted, sorted[n-1]/alike)
+		inside, pairs := func(v float64) bool { return v >= sorted[from] && v <= sorted[n-1] }, 0
+		for i := range values[1:] {
+			if inside(values[i]) && inside(values[i+1]) {
+				pairs++
+			}
+		}
+		if rare*pairs >= len(values) {
+			return median(sorted[from:n])
+		}
+	}
+	return 0
 }
 
 // apart is how many times the slowest of some tests the fastest is.
@@ -146,7 +181,7 @@ func (h *hunt) price(d, i, tests int) {
 	}
 	for k, size := range h.sizes {
 		c := h.ratio(h.sized(p, size), k, tests)
-		if tests == 1 && !h.near(c) {
+		if tests == 1 && !h.near(c) && (c < 1 || !h.gauges()) {
 			c = h.ratio(h.sized(p, size), k, costTests)
 		}
 		if tests < baseTests && h.near(c) { // of many dimensions the noise would add up
@@ -164,8 +199,12 @@ func (h *hunt) price(d, i, tests int) {
 // ratio is how many times the base's time a point takes at a size of the sweep.
 func (h *hunt) ratio(p Point, k, tests int) float64 {
 	if !h.alone {
-		v, _ := h.rate(p)
-		return 1 / v / h.plain[k]
+		var values []float64
+		for range 2*(tests/baseTests) + 1 {
+			v, _ := h.rate(p)
+			values = append(values, v*h.plain[k])
+		}
+		return 1 / median(values)
 	}
 	return 1 / h.atLeast(p, tests) / h.plain[k]
 }
@@ -173,10 +212,11 @@ func (h *hunt) ratio(p Point, k, tests int) float64 {
 // near tells whether a ratio is 1 but for the noise of tests.
 func (h *hunt) near(ratio float64) bool { return ratio < h.same && ratio*h.same > 1 }
 
-// refine measures the costs of a point's values as often as the base's.
+// refine measures the costs by which a point is judged as often as the base's.
 func (h *hunt) refine(p Point) {
 	for d, v := range p {
-		if i := h.Space.Dimensions[d].near(v); h.Space.Dimensions[d].Values[i] == v {
+		small, large := h.cheapest(d, v, 0), h.cheapest(d, v, 1)
+		for _, i := range slices.Compact([]int{h.Space.Dimensions[d].near(v), small, large}) {
 			h.price(d, i, baseTests)
 		}
 	}
@@ -190,88 +230,148 @@ func (h *hunt) sized(p Point, size int) Point {
 	return p
 }
 
-// rate is what one test of a point gives, or two that agree. Where tests scatter more, and drift, a test that gives about what is
-// expected tells that. Else the rate is the base's at a size of the sweep, times the ratio to it in pairs.
+// rate is what a test of a point gives, or two that agree where the speed of the machine changes. Where the base keeps no rate, a test
+// that gives about what is expected tells that. Else the rate is the base's at a size of the sweep, times the ratio to it in pairs.
 func (h *hunt) rate(p Point) (float64, bool) {
 	f, ok := h.at(p)
 	switch {
 	case !ok:
 		return 0, false
-	case h.votes == 1 && !h.alone:
-		return h.agreed(p, f.Value), true
-	case h.votes == 1:
+	case h.alone:
 		return f.Value, true
+	case h.votes == 1:
+		return h.agreed(p, f)
 	case h.near(f.Value / h.expected(p)):
 		return h.expected(p), true
 	}
-	k := 0
-	if s := h.Space.Size; s >= 0 && p[s]*p[s] > h.sizes[0]*h.sizes[1] { // nearer to the large one
-		k = 1
-	}
+	k := h.nearer(p)
 	e := h.pairs(h.sized(h.base, h.sizes[k]), p, h.votes, rate)
 	return (1 + e.Change) / h.plain[k], e.N > 0
 }
 
-// agreed repeats the test of a point until two tests agree, and gives the slower of the two: one test may be much faster or slower.
-func (h *hunt) agreed(p Point, first float64) float64 {
-	values := []float64{first}
-	for len(values) < mostAgree {
-		f, ok := h.at(p)
-		if !ok {
-			break
+// nearer is the size of the sweep at which the base takes most of what it takes at a point's.
+func (h *hunt) nearer(p Point) int {
+	if h.share(p)*(h.plain[1]-h.plain[0]) > h.plain[0] {
+		return 1
+	}
+	return 0
+}
+
+// share is how far a point's size lies between those of the sweep.
+func (h *hunt) share(p Point) float64 {
+	if s := h.Space.Size; s >= 0 {
+		return float64(p[s]-h.sizes[0]) / float64(h.sizes[1]-h.sizes[0])
+	}
+	return 0
+}
+
+// gauges tells whether tests of the base tell the speed of the machine.
+func (h *hunt) gauges() bool { return !h.alone && h.votes == 1 }
+
+// gauged repeats the test of a point until it gives what is expected, or lies between two tests of the base that tell the same speed of
+// the machine. It waits for the usual speed. Where that does not come back for long, the speed that the machine has now will do: the
+// point would be as much faster at the usual one.
+func (h *hunt) gauged(p Point, v float64) float64 {
+	if v*h.same >= h.expected(p) {
+		return v
+	}
+	k := h.nearer(p)
+	base, before := h.sized(h.base, h.sizes[k]), 0.0
+	if last := h.steps[max(len(h.steps)-2, 0)]; slices.Equal(last.Point, base) {
+		before = h.speed(last.Figures, k)
+	}
+	for waits := 0; waits < 2*mostWaits; waits++ {
+		f, _ := h.at(base)
+		after := h.speed(f, k)
+		if before > 0 && before == after {
+			return v / after
 		}
-		values = append(values, f.Value)
+		if before = after; before > 0 {
+			if f, ok := h.at(p); ok {
+				v = f.Value
+			}
+		} else if waits >= mostWaits {
+			values := h.values(base)
+			h.slowed[k] = kept(values[max(len(values)-baseTests, 0):]) * h.plain[k]
+		}
+	}
+	return v
+}
+
+// speed is the speed of the machine as a test of the base tells it: 1 is usual. 0: it is neither usual nor the one that will do.
+func (h *hunt) speed(f Figures, k int) float64 {
+	share := f.Value * h.plain[k]
+	switch {
+	case share >= h.same: // what is faster may have become usual
+		values := h.values(h.sized(h.base, h.sizes[k]))
+		if usual := kept(values[max(len(values)-lately, 0):]); usual*h.plain[k] > h.same {
+			h.plain[k], h.slowed[k], h.faster = 1/usual, 0, true
+		}
+	case h.near(share):
+		h.slowed[k] = 0
+		return 1
+	case h.slowed[k] > 0 && h.near(share/h.slowed[k]):
+		return h.slowed[k]
+	}
+	return 0
+}
+
+// agreed repeats the test of a point until two agree, and gives the slower of the two: one test may be much faster or slower.
+func (h *hunt) agreed(p Point, f Figures) (float64, bool) {
+	var values []float64
+	for ok := true; ok; f, ok = h.at(p) {
+		v := h.gauged(p, f.Value)
+		values = append(values, v)
 		slices.Sort(values)
 		for i, v := range values[1:] {
 			if v < alike*values[i] {
-				return values[i]
+				return values[i], !h.over()
 			}
 		}
+		if len(values) == mostAgree {
+			break
+		}
 	}
-	return median(values)
+	return median(values), !h.over()
 }
 
-// natural is what a value may cost at a size of the sweep. Where it is slower than a smaller value, and may not be, that is what the
-// cheapest of those does.
-func (h *hunt) natural(d, v, k int) float64 {
-	dim := &h.Space.Dimensions[d]
-	i := dim.near(v)
-	c := h.costs[d][i][k]
+// cheapest is the value by which another one is judged at a size of the sweep: where it is slower than a smaller one, and may not be,
+// that is the cheapest of those.
+func (h *hunt) cheapest(d, v, k int) int {
+	dim, costs := &h.Space.Dimensions[d], h.costs[d]
+	at := dim.near(v)
 	if !dim.AnyCost {
-		for _, o := range h.costs[d][:i] {
-			if c > o[k]/h.slow {
-				c = o[k]
+		for i := range at {
+			if costs[at][k] > costs[i][k]/h.slow {
+				at = i
 			}
 		}
 	}
-	return c
+	return at
 }
 
 // expected is the least rate that the costs of a point's values explain together: between the sizes of the sweep a byte costs the same.
 // Of values that are faster than the base's only the best one counts: two need not add up.
 func (h *hunt) expected(p Point) float64 {
-	seconds, share := h.plain, 0.0
+	seconds := h.plain
 	for k := range seconds {
 		gain := 1.0
 		for d, v := range p {
 			if d != h.Space.Size {
-				c := h.natural(d, v, k)
+				c := h.costs[d][h.cheapest(d, v, k)][k]
 				seconds[k] *= max(c, 1)
 				gain = min(gain, c)
 			}
 		}
 		seconds[k] *= gain
 	}
-	if s := h.Space.Size; s >= 0 {
-		share = float64(p[s]-h.sizes[0]) / float64(h.sizes[1]-h.sizes[0])
-	}
-	return 1 / (seconds[0] + share*(seconds[1]-seconds[0]))
+	return 1 / (seconds[0] + h.share(p)*(seconds[1]-seconds[0]))
 }
 
 // symptom is a rate below what is expected, or a counter that moves.
 func (h *hunt) symptom(counter string) *symptom {
 	if counter == "" {
-		return &symptom{Search: h.Search, value: rate, test: h.rate, twice: !h.alone && h.votes == 1, doubt: unclear * max(1, float64(h.votes)/3), limit: func(p Point) float64 { return h.slow * h.expected(p) }}
+		return &symptom{Search: h.Search, value: rate, test: h.rate, twice: h.gauges(), doubt: unclear * max(1, float64(h.votes)/3), limit: func(p Point) float64 { return h.slow * h.expected(p) }}
 	}
 	limit := 1 / (2*counted + 3*h.noise[counter])
 	return &symptom{
@@ -295,6 +395,13 @@ func (h *hunt) follow(step Step) {
 // reduce takes the settings that do not matter out of a bad point, and tells the range of those that do.
 func (h *hunt) reduce(y *symptom, f Finding) {
 	p := h.Space.reduced(f.Bad, func(d, _ int) []int { return h.base[d : d+1] }, func(q Point) bool { return y.is(q) == bad })
+	if slices.ContainsFunc(h.Answer.Unproven, func(o Finding) bool { return slices.Equal(o.Bad, p) && o.Counter == f.Counter }) {
+		return
+	}
+	h.refine(p)
+	if y.known = nil; y.is(p) != bad { // its values cost more than a look at each had shown
+		return
+	}
 	f.Bad = p
 	for d := range p {
 		c, neighbour := y.extent(p, d)
@@ -310,8 +417,7 @@ func (h *hunt) reduce(y *symptom, f Finding) {
 		return
 	}
 	h.refine(f.Good)
-	h.refine(p)
-	if y.known = nil; h.over() || y.is(p) != bad { // once is noise, and its values cost more than a look at each had shown
+	if y.known = nil; h.over() || y.is(p) != bad { // once is noise
 		return
 	}
 	jump, holds := h.jump, false
@@ -347,6 +453,9 @@ func (h *hunt) energy(s Step) float64 {
 // try measures a point, and follows up what is wrong with it.
 func (h *hunt) try(p Point) (Step, bool) {
 	f, ok := h.at(p)
+	if ok && h.gauges() {
+		f.Value = h.gauged(p, f.Value)
+	}
 	step := Step{Point: p, Figures: f}
 	if ok {
 		h.follow(step)
