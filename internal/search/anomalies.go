@@ -283,8 +283,8 @@ func (h *hunt) gauged(p Point, v float64) float64 {
 	for waits := 0; waits < 2*mostWaits; waits++ {
 		f, _ := h.at(base)
 		after := h.speed(f, k)
-		if before > 0 && before == after {
-			return v / after
+		if h.near(before / after) {
+			return v / min(max(before, after), 1)
 		}
 		if before = after; before > 0 {
 			if f, ok := h.at(p); ok {
@@ -298,7 +298,7 @@ func (h *hunt) gauged(p Point, v float64) float64 {
 	return v
 }
 
-// speed is the speed of the machine as a test of the base tells it: 1 is usual. 0: it is neither usual nor the one that will do.
+// speed is the speed of the machine as a test of the base tells it: 1 is usual. 0: it is neither nearly that nor the one that will do.
 func (h *hunt) speed(f Figures, k int) float64 {
 	share := f.Value * h.plain[k]
 	switch {
@@ -307,11 +307,11 @@ func (h *hunt) speed(f Figures, k int) float64 {
 		if usual := kept(values[max(len(values)-lately, 0):]); usual*h.plain[k] > h.same {
 			h.plain[k], h.slowed[k], h.faster = 1/usual, 0, true
 		}
-	case h.near(share):
+	case share > h.slow:
 		h.slowed[k] = 0
-		return 1
+		return share
 	case h.slowed[k] > 0 && h.near(share/h.slowed[k]):
-		return h.slowed[k]
+		return share
 	}
 	return 0
 }
