@@ -395,7 +395,10 @@ func (h *hunt) follow(step Step) {
 // reduce takes the settings that do not matter out of a bad point, and tells the range of those that do.
 func (h *hunt) reduce(y *symptom, f Finding) {
 	p := h.Space.reduced(f.Bad, func(d, _ int) []int { return h.base[d : d+1] }, func(q Point) bool { return y.is(q) == bad })
-	if slices.ContainsFunc(h.Answer.Unproven, func(o Finding) bool { return slices.Equal(o.Bad, p) && o.Counter == f.Counter }) {
+	refuted := func(o Finding) bool {
+		return slices.Equal(o.Bad, p) && o.Counter == f.Counter && o.Pairs.Change > -h.jump.least
+	}
+	if slices.ContainsFunc(h.Answer.Unproven, refuted) { // pairs did not even make it likely
 		return
 	}
 	h.refine(p)
