@@ -149,7 +149,7 @@ func run(ctx context.Context, out output.Streams, c config) error {
 	judged := *whole
 	judged.Points = judged.Points[:1] // the control has said its part in the verdict
 	whole.Checks = expect.JudgeComparison(&judged, c.Gate.Expect, c.Gate.Accept)
-	err := c.Output.Deliver(out, func(w io.Writer, format string) error { return render.Comparison(w, format, whole) })
+	err := c.Output.DeliverPart(out, failed == nil, nil, func(w io.Writer, format string) error { return render.Comparison(w, format, whole) })
 	if err = errors.Join(failed, err); err != nil {
 		return err
 	}

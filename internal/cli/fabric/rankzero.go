@@ -60,7 +60,8 @@ func finish(ctx context.Context, out output.Streams, c config, d *report.Documen
 	d.Command, d.Version = c.Command, machine.Version()
 	expected := expect.Judge(d, c.Gate.Expect, expect.Judgement{Accept: c.Gate.Accept})
 	d.Checks = append(d.Checks, expected...)
-	err := c.Output.Deliver(out, func(w io.Writer, format string) error { return render.Documents(w, format, []*report.Document{d}) })
+	complete := d.Complete && failed == nil && len(d.Fabric.Rounds) > 0
+	err := c.Output.DeliverPart(out, complete, nil, func(w io.Writer, format string) error { return render.Documents(w, format, []*report.Document{d}) })
 	switch {
 	case ctx.Err() != nil:
 		return errors.Join(context.Cause(ctx), err)

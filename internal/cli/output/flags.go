@@ -66,10 +66,10 @@ func (f *Flags) Config(wrong *cmdline.Faults) Config {
 		s := Save{Path: path}
 		s.Format, err = render.FormatOfFile(f.formats, path)
 		wrong.Note(cmdline.Prefixed("--save "+path, err))
-		if s.draft = path; f.kept && s.Format == "json" && regular(path) {
+		if s.draft = path; s.Format == "json" && regular(path) {
 			s.draft = strings.TrimSuffix(path, ".json") + ".partial.json"
 			for _, file := range []string{s.draft, path} {
-				wrong.If(!c.Resume && regular(file) && (file == s.draft || interrupted(file)), "--save %s: %s has an unfinished result: go on with --resume, or remove that file", path, file)
+				wrong.If(f.kept && !c.Resume && interrupted(file), "--save %s: %s has an unfinished result: go on with --resume, or remove that file", path, file)
 			}
 		}
 		for _, other := range f.save[:i] {

@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/gobw/gobw/internal/cli/exit"
@@ -51,7 +52,8 @@ func Previous[T any](c Config, load func(path string) (*T, error)) (*T, error) {
 	return before, nil
 }
 
-// interrupted tells whether a file holds what a test measured before it was interrupted.
+// interrupted tells whether a file holds what a test measured before it was interrupted. What is in a partial file and cannot be
+// read may be that.
 func interrupted(path string) bool {
 	b, err := report.ReadFile(path, report.MostBytes)
 	var saved struct {
@@ -59,12 +61,18 @@ func interrupted(path string) bool {
 		Records   []json.RawMessage
 		Noncontig json.RawMessage
 		Steps     []json.RawMessage // of a search
-		ExitCode  int               `json:"exit_code"` // of a qualification
+		Tests     []struct{ Document json.RawMessage }
+		ExitCode  int `json:"exit_code"` // of a qualification
 	}
-	if err != nil || json.Unmarshal(b, &saved) != nil {
+	draft := strings.HasSuffix(path, ".partial.json")
+	if errors.Is(err, fs.ErrNotExist) || err != nil && !draft {
 		return false
 	}
-	return saved.ExitCode > 128 || saved.Complete != nil && !*saved.Complete && len(saved.Records)+len(saved.Noncontig)+len(saved.Steps) > 0
+	if json.Unmarshal(b, &saved) != nil {
+		return draft
+	}
+	measured := slices.ContainsFunc(saved.Tests, func(t struct{ Document json.RawMessage }) bool { return t.Document != nil })
+	return measured && (draft || saved.ExitCode > 128) || saved.Complete != nil && !*saved.Complete && len(saved.Records)+len(saved.Noncontig)+len(saved.Steps) > 0
 }
 
 // Keeper saves a result that is not finished, as long as that takes less than a twentieth of the time.
@@ -85,21 +93,20 @@ func (k *Keeper) Keep(c Config, save func(path string) error) error {
 	return err
 }
 
-// DeliverPart delivers a result that may be unfinished: then a command that has --resume names the file, and how to go on. Without
-// a Format there is nothing to print, and nothing is lost without a file.
+// DeliverPart delivers a result that may be unfinished: then the file is named where an earlier one stays, and a command that has
+// --resume tells how to go on. Without a command there is nothing to go on with. Without a Format there is nothing to print, and
+// nothing is lost without a file.
 func (c Config) DeliverPart(out Streams, complete bool, command []string, write func(w io.Writer, format string) error) error { //nolint:revive // a fact of the result
-	if complete || !c.kept {
+	if complete {
 		return c.Deliver(out, write)
 	}
 	to := c.unfinished()
 	err := to.Deliver(out, write)
-	if kept, path := c.Document(), to.Document(); path != "" {
-		fmt.Fprintf(out.Err, "kept in %s", path)
-		if path != kept {
-			fmt.Fprintf(out.Err, "; %s is as it was", kept)
-		}
-		fmt.Fprintf(out.Err, "; to go on: %s --resume\n", plain.JoinWords(slices.DeleteFunc(slices.Clone(command), func(a string) bool { return a == "--resume" })))
-	} else if c.Format != "" {
+	goesOn := c.kept && command != nil
+	if kept, path := c.Document(), to.Document(); path != kept || path != "" && goesOn {
+		fmt.Fprintf(out.Err, "kept in %s%s%s\n", path, plain.When(path != kept, "; %s is as it was", kept),
+			plain.When(goesOn, "; to go on: %s --resume", plain.JoinWords(slices.DeleteFunc(slices.Clone(command), func(a string) bool { return a == "--resume" }))))
+	} else if goesOn && c.Format != "" {
 		fmt.Fprintf(out.Err, "%s; start with --save FILE.json: then --resume measures the rest\n",
 			cmp.Or(plain.When(len(to.Saves) > 0, "--resume needs a .json file"), "nothing is saved"))
 	}

@@ -235,7 +235,13 @@ func (q *qualification) exitCode(ctx context.Context) int {
 	return worst
 }
 
-// deliver prints the verdicts and writes the files.
+// deliver prints the verdicts and writes the files. Finished is what measured every test to its end.
 func (q *qualification) deliver() error {
-	return q.config.Output.Deliver(q.out, func(w io.Writer, format string) error { return render.Qualification(w, format, q.report) })
+	complete, command := true, []string(nil)
+	for _, t := range q.report.Tests {
+		if complete = complete && t.Document != nil && t.Document.Complete; t.Document != nil {
+			command = q.config.Command // there is something to go on with
+		}
+	}
+	return q.config.Output.DeliverPart(q.out, complete, command, func(w io.Writer, format string) error { return render.Qualification(w, format, q.report) })
 }
