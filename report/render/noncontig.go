@@ -204,8 +204,16 @@ func (n experiment) costGrid(t noncontigTable) table {
 	}
 	g.dropEmpty(g.keys) // a one-sided peer counts nothing, an unreliable transport tells no latency
 	for cut := range strings.SplitSeq(n.Setup.ListBytes, ", ") {
-		if strategy, bytes, _ := strings.Cut(cut, " "); strategy == device {
-			g.Notes = append(g.Notes, device+": at most "+bytes+" bytes per work request")
+		strategy, text, _ := strings.Cut(cut, " ")
+		most, _ := strconv.ParseInt(text, 10, 64)
+		several, larger := false, false // blocks above the most are cut by the device's entries alone
+		for i := range t.cells {
+			if f := t.cells[i].Find(strategy); f != nil && f.WRs > 1 {
+				several, larger = true, larger || t.cells[i].Bytes > most*int64(f.WRs)
+			}
+		}
+		if strategy == device && several && !larger {
+			g.Notes = append(g.Notes, fmt.Sprintf("%s: rows with several WRs have at most %d bytes per WR", device, most))
 		}
 	}
 	return g

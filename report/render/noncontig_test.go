@@ -83,6 +83,9 @@ func TestNoncontigTables(t *testing.T) {
 	}
 	d.Noncontig.Setup.ListBytes = "gather-write 4096, scatter-read 8192"
 	for i := range d.Noncontig.Points {
+		if p := &d.Noncontig.Points[i]; p.WRs > 1 {
+			p.WRs = max(p.WRs, int(p.SizeBytes/4096))
+		}
 		d.Noncontig.Points[i].Runs = d.Noncontig.Points[i].Runs[:1] // as after Ctrl-C
 	}
 	d.Noncontig.Analyze()
@@ -92,8 +95,17 @@ func TestNoncontigTables(t *testing.T) {
 			t.Errorf("one run, and the ratio is %q: want a mark that it is no verdict", ratio)
 		}
 	}
-	if notes := cut[2].Notes; !slices.Equal(notes, []string{"gather-write: at most 4096 bytes per work request"}) {
+	if notes := cut[2].Notes; !slices.Equal(notes, []string{"gather-write: rows with several WRs have at most 4096 bytes per WR"}) {
 		t.Errorf("notes below what gather costs: %q", notes)
+	}
+	for i := range d.Noncontig.Points {
+		d.Noncontig.Points[i].WRs = 1
+	}
+	d.Noncontig.Analyze()
+	for _, g := range (experiment{d.Noncontig}).tables() {
+		if strings.Contains(strings.Join(g.Notes, "; "), "4096") {
+			t.Errorf("%s: no list was cut, and a note says how: %q", g.Title, g.Notes)
+		}
 	}
 	if got, want := len(g[0].Rows), 14; got != want {
 		t.Errorf("got %d rows, want %d", got, want)
