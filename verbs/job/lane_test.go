@@ -8,8 +8,14 @@ func TestJoined(t *testing.T) {
 		window, inFlight, batch, left int // left: 0: the job has no end
 		want                          uint64
 	}{
-		{128, 0, 1, 0, 128}, {128, 28, 1, 0, 100}, {128, 127, 1, 0, 1},
-		{128, 28, 16, 0, 96}, {20, 3, 16, 0, 16}, {128, 28, 32, 40, 40}, {128, 0, 1, 100, 100}, {128, 28, 32, 1000, 96},
+		{128, 0, 1, 0, 128},
+		{128, 28, 1, 0, 100},
+		{128, 127, 1, 0, 1},
+		{128, 28, 16, 0, 96},
+		{20, 3, 16, 0, 16},
+		{128, 28, 32, 40, 40},
+		{128, 0, 1, 100, 100},
+		{128, 28, 32, 1000, 96},
 	} {
 		l := lane{Lane: &Lane{Window: tt.window, Batch: tt.batch}, ring: make([]message, 1), posted: 1000, retired: 1000 - uint64(tt.inFlight)}
 		if tt.left > 0 {
