@@ -280,7 +280,7 @@ func (h *hunt) gauged(p Point, v float64) float64 {
 	if last := h.steps[max(len(h.steps)-2, 0)]; slices.Equal(last.Point, base) {
 		before = h.speed(last.Figures, k)
 	}
-	for waits := 0; waits < 2*mostWaits; waits++ {
+	for waits := range 2 * mostWaits {
 		f, _ := h.at(base)
 		after := h.speed(f, k)
 		if h.near(before / after) {
