@@ -100,7 +100,7 @@ func All() []Figure {
 	}...)
 }
 
-const noSamples = "the test took no time samples"
+const noSamples = "the test took no time samples (raise -n or -D)"
 
 // latency is a figure of the time samples.
 func latency(f report.LatencyFigure) Figure {

@@ -1,12 +1,16 @@
 package ab
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"io"
 	"math"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/spf13/pflag"
@@ -170,6 +174,55 @@ func TestZeroFigure(t *testing.T) {
 	}
 	if p := whole.Points[0]; p.Word != stats.CannotTell || p.Cause != stats.NotFinite {
 		t.Errorf("%+v", p.Verdict)
+	}
+}
+
+// TestFewerPairs: what was measured is judged, and the hint names what gives the pairs that are missing.
+func TestFewerPairs(t *testing.T) {
+	missing := exit.With(exit.Usage, fmt.Errorf("%q: %w", "send alpha", &figure.MissingError{Figure: "p50", Reason: "no time samples"}))
+	for _, tt := range []struct {
+		name        string
+		pairs, fail int // the first round that fails
+		last        int // the last one
+		err         error
+		count       int // pairs that stand
+		ended       error
+		label, hint string
+	}{
+		{"time", 21, 2, 21, errTimeUp, 2, nil, "2 of 21 pairs (the time is up)", "try a longer --time"},
+		{"time, few pairs asked for", 4, 2, 4, errTimeUp, 2, nil, "2 of 4 pairs (the time is up)", "try --pairs 6, and a longer --time"},
+		{"a test failed", 6, 3, 6, exit.With(exit.Setup, errors.New("no device")), 3, exit.Error{Code: exit.Setup}, "3 of 6 pairs (a test failed)", "try again: a test failed"},
+		{"interrupted", 6, 3, 6, exit.SignalError{Signal: syscall.SIGINT}, 3, context.Canceled, "3 of 6 pairs (interrupted)", "try again: interrupted"},
+		{"one without samples", 6, 2, 2, missing, 5, nil, "5 of 6 pairs (no p50 here: no time samples)", "try longer tests: raise -n or -D"},
+		{"none with samples", 6, 0, 6, missing, 0, missing, "", ""},
+	} {
+		c := config{Figure: figure.Of("p50"), Pairs: tt.pairs, Confidence: 0.95}
+		var said strings.Builder
+		runs := 0
+		m, err := rounds(output.Streams{Err: &said}, c, func(int) (outcome, error) {
+			if round := runs / arms; round >= tt.fail && round <= tt.last {
+				runs = (round + 1) * arms
+				return outcome{}, tt.err
+			}
+			runs++
+			return outcome{value: 1}, nil
+		})
+		if !errors.Is(err, tt.ended) || len(m.a) != tt.count {
+			t.Errorf("%s: %d pairs, %v", tt.name, len(m.a), err)
+		}
+		if tt.count == 0 {
+			continue
+		}
+		whole := m.comparison(c)
+		if labels, words := strings.Join(whole.Labels, "; "), whole.Points[0].InWords(); !strings.Contains(labels, tt.label) || !strings.HasSuffix(words, tt.hint) {
+			t.Errorf("%s: %s; %s", tt.name, labels, words)
+		}
+		if left := strings.Contains(said.String(), "pair 3 of 6 left out: \"send alpha\": no p50 here"); left != (tt.err == missing) {
+			t.Errorf("%s: said %s", tt.name, said.String())
+		}
+		if unfinished := tt.ended != nil; (len(whole.Incomplete) > 0) != unfinished {
+			t.Errorf("%s: incomplete: %q", tt.name, whole.Incomplete)
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package ab
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"github.com/gobw/gobw/internal/cli/output"
 	"github.com/gobw/gobw/report/compare"
 	"github.com/gobw/gobw/report/expect"
+	"github.com/gobw/gobw/report/figure"
 	"github.com/gobw/gobw/report/plain"
 	"github.com/gobw/gobw/report/stats"
 )
@@ -20,6 +22,8 @@ type measurement struct {
 	disturbed   int       // rounds with a disturbed run
 	label       string
 	ended       string // why before all pairs; empty: not
+	leftOut     int    // rounds without the figure
+	why         string // they have none
 }
 
 // arms of a round.
@@ -42,6 +46,7 @@ func measure(ctx context.Context, out output.Streams, c config) (measurement, er
 
 func rounds(out output.Streams, c config, run func(arm int) (outcome, error)) (measurement, error) {
 	var m measurement
+rounds:
 	for round := range c.Pairs {
 		var got [arms]outcome
 		for _, arm := range rand.Perm(arms) {
@@ -49,8 +54,18 @@ func rounds(out output.Streams, c config, run func(arm int) (outcome, error)) (m
 			if got[arm], err = run(arm); err == nil {
 				continue
 			}
-			if m.ended = "interrupted"; errors.Is(err, errTimeUp) && len(m.a) > 0 { // an end that was asked for
+			missing, is := errors.AsType[*figure.MissingError](err)
+			if is && len(m.a) > 0 { // the figure was there before: this test was too short for it
+				m.leftOut, m.why = m.leftOut+1, missing.Error()
+				fmt.Fprintf(out.Err, "pair %d of %d left out: %v\n", round+1, c.Pairs, err)
+				continue rounds
+			}
+			m.ended = "a test failed"
+			switch {
+			case errors.Is(err, errTimeUp) && len(m.a) > 0: // an end that was asked for
 				m.ended, err = err.Error(), nil
+			case errors.Is(err, context.Canceled):
+				m.ended = "interrupted"
 			}
 			return m, err
 		}
@@ -88,6 +103,10 @@ func (m *measurement) comparison(c config) *compare.Comparison {
 	}
 	for i := range out.Points {
 		compare.Conclude(out.Points[i:i+1], out.Margin, c.Confidence)
+		p, least := &out.Points[i], 0
+		if _, err := fmt.Sscanf(p.Settle, "--pairs %d", &least); err == nil && len(m.a) < c.Pairs {
+			p.Settle = plain.When(least > c.Pairs, "--pairs %d, and ", least) + m.remedy()
+		}
 	}
 	if control := out.Points[1]; (control.Word == stats.Better || control.Word == stats.Worse) && !c.Gate.Accept.Has(stats.Disturbed) {
 		remedy := "longer tests, or " + plain.Realtime + " in both commands"
@@ -101,14 +120,25 @@ func (m *measurement) comparison(c config) *compare.Comparison {
 		out.Labels = append(out.Labels, m.label)
 	}
 	pairs := plain.Plural(len(m.a), "pair")
-	if m.ended != "" {
-		pairs = fmt.Sprintf("%d of %d pairs (%s)", len(m.a), c.Pairs, m.ended)
+	if len(m.a) < c.Pairs {
+		pairs = fmt.Sprintf("%d of %d pairs (%s)", len(m.a), c.Pairs, cmp.Or(m.ended, m.why))
 	}
 	out.Labels = append(out.Labels, fmt.Sprintf("%s, %d of them with a disturbed run", pairs, m.disturbed))
-	if m.ended == "interrupted" {
+	if m.ended != "" && m.ended != errTimeUp.Error() {
 		out.Incomplete = append(out.Incomplete, fmt.Sprintf("ended after %d of %d pairs", len(m.a), c.Pairs))
 	}
 	return out
+}
+
+// remedy is what gives all pairs that were asked for, where there are fewer.
+func (m *measurement) remedy() string {
+	switch m.ended {
+	case "":
+		return "longer tests: raise -n or -D"
+	case errTimeUp.Error():
+		return "a longer --time"
+	}
+	return "again: " + m.ended
 }
 
 // point is the effect of other runs against those of A. The lot makes the two exchangeable, so that without a difference their ratio
