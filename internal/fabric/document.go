@@ -99,6 +99,9 @@ func (c *coordinator) explain(m *matrix.Matrix, f *matrix.Finding) {
 		}
 	}
 	f.Settle = c.reproduce(m, *f)
+	if f.Cause == matrix.NotConnected && f.OfHost() {
+		f.Settle = "run 'gobw doctor' there. Look for a firewall that drops UDP port 4791 (RoCE)." + plain.When(f.Settle != "", " Then %s", f.Settle)
+	}
 }
 
 // reproduce is the test of two hosts that shows a finding; for a host, with one that is known to be good. It is to be pasted: a host

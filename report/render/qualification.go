@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/gobw/gobw/report"
@@ -53,9 +54,23 @@ func outcomes(q *qualify.Qualification) table {
 		if len(g.Notes) == len(q.Tests) {
 			names = "all tests"
 		}
-		g.Notes = []string{"disturbed: " + names + "; try " + remedy + plain.When(longest > figure.RealtimeSeconds, ", with --scale %.1g --runs 21: then each test takes at most %g s", math.Floor(100*figure.RealtimeSeconds/longest)/100, figure.RealtimeSeconds)}
+		g.Notes = []string{"disturbed: " + names + "; try " + remedy + plain.When(longest > figure.RealtimeSeconds, ", with --scale %g --runs 21: then each run takes at most %g s", max(math.Floor(1000*scaleOf(q.Command)*figure.RealtimeSeconds/longest), 1)/1000, figure.RealtimeSeconds)}
 	}
 	return g
+}
+
+// scaleOf is the --scale of a command.
+func scaleOf(command []string) float64 {
+	for i, word := range command {
+		name, value, joined := strings.Cut(word, "=")
+		if !joined && i+1 < len(command) {
+			value = command[i+1]
+		}
+		if scale, err := strconv.ParseFloat(value, 64); name == "--scale" && err == nil && scale > 0 {
+			return scale
+		}
+	}
+	return 1
 }
 
 // shown is an outcome as people read it: what is not well in capitals.

@@ -63,7 +63,7 @@ func ParseAccepted(text string) (Accepted, error) {
 	for word := range strings.SplitSeq(text, ",") {
 		c := Cause(strings.TrimSpace(word))
 		if c != Unclear && c != Disturbed {
-			return nil, fmt.Errorf("%q: want %s or %s", c, Unclear, Disturbed)
+			return nil, fmt.Errorf("%q: want %s or %s, or both: %[2]s,%[3]s", c, Unclear, Disturbed)
 		}
 		out = append(out, c)
 	}

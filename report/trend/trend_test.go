@@ -213,11 +213,12 @@ func TestSince(t *testing.T) {
 			return 50
 		}
 	}
-	week := Window{Span: 7 * 24 * time.Hour}
+	week := 7 * 24 * time.Hour
+	newest := start.AddDate(0, 0, 29)
 	for _, tt := range []struct {
 		name   string
 		docs   []*report.Document
-		window Window
+		window time.Duration // before the newest of the results
 		want   stats.Word
 		cause  stats.Cause
 	}{
@@ -226,14 +227,14 @@ func TestSince(t *testing.T) {
 		{"better within the window", steady(30, stepAt(25, 1.2)), week, stats.Better, ""},
 		{"worse before the window", steady(40, stepAt(20, 0.85)), week, stats.Same, ""},
 		{"worse just before the window", steady(30, stepAt(21, 0.85)), week, stats.Same, ""},
-		{"by time", steady(30, stepAt(25, 0.85)), Window{Span: 6 * 24 * time.Hour}, stats.Worse, ""},
-		{"by date", steady(30, stepAt(25, 0.85)), Window{Since: start.Add(24 * 24 * time.Hour)}, stats.Worse, ""},
+		{"by time", steady(30, stepAt(25, 0.85)), 6 * 24 * time.Hour, stats.Worse, ""},
+		{"by date", steady(30, stepAt(25, 0.85)), newest.Sub(start.Add(24*24*time.Hour)) + 1, stats.Worse, ""},
 		{"three nights", steady(3, same), week, stats.CannotTell, stats.TooFew},
 		{"all new", steady(7, same), week, stats.CannotTell, stats.TooFew},
-		{"one new night", steady(20, same), Window{Span: time.Hour}, stats.CannotTell, stats.TooFew},
+		{"one new night", steady(20, same), time.Hour, stats.CannotTell, stats.TooFew},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			c := mustTrend(t, tt.docs, compare.Options{}).Since(tt.window)
+			c := sinceSpan(mustTrend(t, tt.docs, compare.Options{}), tt.window)
 			if len(c.Points) != 1 || c.Points[0].Word != tt.want || c.Points[0].Cause != tt.cause {
 				t.Errorf("%+v, want %s %s", c.Points, tt.want, tt.cause)
 			}
@@ -241,26 +242,29 @@ func TestSince(t *testing.T) {
 	}
 }
 
+// sinceSpan judges the results of the time before the newest.
+func sinceSpan(t *Trend, span time.Duration) *compare.Comparison { return t.Since(t.To.Add(1 - span)) }
+
 func TestSinceTrusts(t *testing.T) {
 	docs := steady(30, func(int) float64 { return 50 })
 	docs[28].Complete = false
-	if p := mustTrend(t, docs, compare.Options{}).Since(Window{Span: 7 * 24 * time.Hour}).Points[0]; p.Cause != stats.Incomplete {
+	if p := sinceSpan(mustTrend(t, docs, compare.Options{}), 7*24*time.Hour).Points[0]; p.Cause != stats.Incomplete {
 		t.Errorf("an interrupted night: %v", p.Verdict)
 	}
 	docs[28].Complete = true
 	for _, d := range docs[24:] {
 		d.Records[0].Warnings = []string{"disturbed: by something"}
 	}
-	if p := mustTrend(t, docs, compare.Options{}).Since(Window{Span: 7 * 24 * time.Hour}).Points[0]; p.Cause != stats.Disturbed {
+	if p := sinceSpan(mustTrend(t, docs, compare.Options{}), 7*24*time.Hour).Points[0]; p.Cause != stats.Disturbed {
 		t.Errorf("disturbed nights: %v", p.Verdict)
 	}
-	if p := mustTrend(t, docs, compare.Options{Accept: stats.Accepted{stats.Disturbed}}).Since(Window{Span: 7 * 24 * time.Hour}).Points[0]; p.Word != stats.Same {
+	if p := sinceSpan(mustTrend(t, docs, compare.Options{Accept: stats.Accepted{stats.Disturbed}}), 7*24*time.Hour).Points[0]; p.Word != stats.Same {
 		t.Errorf("disturbed nights, accepted: %v", p.Verdict)
 	}
 	for _, d := range docs[20:] {
 		d.Records[0].SizeBytes = 4096
 	}
-	if c := mustTrend(t, docs, compare.Options{}).Since(Window{Span: 7 * 24 * time.Hour}); len(c.OnlyOld) != 1 {
+	if c := sinceSpan(mustTrend(t, docs, compare.Options{}), 7*24*time.Hour); len(c.OnlyOld) != 1 {
 		t.Errorf("a point that is no longer measured: %v", c.OnlyOld)
 	}
 }
@@ -304,7 +308,7 @@ func TestHostileValues(t *testing.T) {
 			docs = append(docs, night(n, w))
 		}
 		tr := mustTrend(t, docs, compare.Options{})
-		_ = tr.Since(Window{Span: 3 * time.Hour})
+		_ = sinceSpan(tr, 3*time.Hour)
 	}
 }
 
@@ -333,16 +337,17 @@ func TestLongSeries(t *testing.T) {
 }
 
 func TestParseWindow(t *testing.T) {
-	for text, want := range map[string]Window{
-		"14d": {Span: 14 * 24 * time.Hour}, "36h": {Span: 36 * time.Hour},
-		"2026-11-01": {Since: time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)},
+	now := time.Date(2026, 11, 27, 10, 0, 0, 0, time.UTC)
+	for text, want := range map[string]time.Time{
+		"14d": time.Date(2026, 11, 13, 10, 0, 0, 0, time.UTC), "36h": time.Date(2026, 11, 25, 22, 0, 0, 0, time.UTC),
+		"2026-11-01": time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC),
 	} {
-		if got, err := ParseWindow(text); err != nil || *got != want {
+		if got, err := ParseWindow(text, now); err != nil || got != want {
 			t.Errorf("%s: %+v, %v", text, got, err)
 		}
 	}
 	for _, text := range []string{"", "0", "-1", "7", "0d", "-3h", "x", "1e9d", "9999999999d", "2026-13-01"} {
-		if w, err := ParseWindow(text); err == nil {
+		if w, err := ParseWindow(text, now); err == nil {
 			t.Errorf("%q: %+v", text, w)
 		}
 	}

@@ -2,6 +2,7 @@ package trend
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -11,67 +12,49 @@ import (
 	"github.com/gobw/gobw/report/stats"
 )
 
-// Window is what counts as new: the results since a time, or those of the time before the newest.
-type Window struct {
-	Since time.Time
-	Span  time.Duration
-}
-
-// ParseWindow reads "14d", "36h" or "2026-11-01".
-func ParseWindow(text string) (*Window, error) {
+// ParseWindow reads "14d", "36h" or "2026-11-01": what counts as new begins so long before now, or at the date.
+func ParseWindow(text string, now time.Time) (time.Time, error) {
 	text = strings.TrimSpace(text)
 	if days, ok := strings.CutSuffix(text, "d"); ok {
 		if n, err := strconv.Atoi(days); err == nil && n > 0 && n < 100_000 {
-			return &Window{Span: time.Duration(n) * 24 * time.Hour}, nil
+			return now.Add(-time.Duration(n) * 24 * time.Hour), nil
 		}
 	}
 	if span, err := time.ParseDuration(text); err == nil && span > 0 {
-		return &Window{Span: span}, nil
+		return now.Add(-span), nil
 	}
 	if at, err := time.Parse(time.DateOnly, text); err == nil {
-		return &Window{Since: at}, nil
+		return at, nil
 	}
-	return nil, fmt.Errorf("%q: want a time before the newest result (7d, 36h) or a date (2026-11-01)", text)
-}
-
-// begin is the index of the first point that is new; the number of points where none is. The newest result of all counts, not
-// the newest of this series: one that is no longer measured has nothing new.
-func (w Window) begin(t *Trend, s *Series) int {
-	since := w.Since
-	if w.Span > 0 {
-		since = t.To.Add(-w.Span)
-	}
-	for i, p := range s.Points {
-		if p.Time.After(since) || w.Span == 0 && p.Time.Equal(since) {
-			return i
-		}
-	}
-	return len(s.Points)
+	return time.Time{}, fmt.Errorf("%q: want a time before now (7d, 36h) or a date (2026-11-01)", text)
 }
 
 // Since sets the state that is in force now against the one before the window, for all series together: the results since the
 // last change against those of the state in which the window began. Where there was no change, the window's own results are
 // set against those before. A gate judges it.
-func (t *Trend) Since(w Window) *compare.Comparison {
+func (t *Trend) Since(since time.Time) *compare.Comparison {
 	c := &compare.Comparison{
 		Schema: compare.Schema, Old: []string{"before"}, New: []string{"since"}, Confidence: t.Confidence, Margin: t.Margin, Procedure: t.Procedure,
 		Documented: compare.Documented{Labels: t.Labels},
 	}
 	for i := range t.Series {
 		s := &t.Series[i]
-		begin := w.begin(t, s)
-		if begin == len(s.Points) {
-			c.OnlyOld = append(c.OnlyOld, fmt.Sprintf("%s (last measured %s)", s.Name(), s.Points[begin-1].Time.Format(time.DateOnly)))
+		begin := slices.IndexFunc(s.Points, func(p Point) bool { return !p.Time.Before(since) })
+		if begin < 0 {
+			c.OnlyOld = append(c.OnlyOld, fmt.Sprintf("%s (last measured %s)", s.Name(), s.Points[len(s.Points)-1].Time.Format(time.DateOnly)))
 			continue
 		}
-		before, since := s.states(begin, stats.LeastRuns(t.Confidence))
-		p := s.between(before, since, t.Confidence)
+		before, after := s.states(begin, stats.LeastRuns(t.Confidence))
+		p := s.between(before, after, t.Confidence)
 		for _, ch := range s.Changes {
 			if ch.At > begin {
 				p.P = max(p.P, ch.P) // the place was chosen for its difference
 			}
 		}
 		c.Points = append(c.Points, p)
+	}
+	if len(c.Points) == 0 {
+		c.OnlyOld, c.LeftOut = nil, []string{fmt.Sprintf("no result since %s (the newest is of %s)", since.UTC().Format(time.DateOnly), t.To.Format(time.DateOnly))}
 	}
 	c.Judge(t.accept)
 	for i := range c.Points {

@@ -36,8 +36,8 @@ type flags struct {
 
 // config is what to compare, and how.
 type config struct {
-	Old, New []string      // without New: Old compared by a field with itself, or over time
-	Window   *trend.Window // what is new over time; nil: that is not judged
+	Old, New []string  // without New: Old compared by a field with itself, or over time
+	Since    time.Time // what is new over time begins then; zero: that is not judged
 	Gate     gate.Config
 	Output   output.Config
 	Options  compare.Options
@@ -47,7 +47,10 @@ type config struct {
 func (c config) overTime() bool { return len(c.New) == 0 && c.Options.By == "" }
 
 // defaultSince is what is new over time where that is judged.
-const defaultSince = 7 * 24 * time.Hour
+const defaultSince = "7d"
+
+// now is the time from which --since counts back.
+var now = time.Now //nolint:gochecknoglobals // tests set it
 
 // NewCommand makes 'compare'.
 func NewCommand(tool string, out output.Streams) *cobra.Command {
@@ -76,7 +79,9 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 	fs.StringVar(&o.By, "by", "", "compare the values of this `SETTING`: qps, tx_depth, device")
 	fs.BoolVar(&o.Unlike, "unlike", false, "compare although device, CPU or link differ")
 	fs.Float64Var(&o.Confidence, "confidence", stats.DefaultConfidence, "`CONFIDENCE` of verdicts and intervals")
-	cmdline.Parsed(fs, &f.wrong, &f.read.Window, "since", "", "", "with DIR: only changes since `TIME`: 14d, 36h, or a date (default with --expect: 7d)", trend.ParseWindow)
+	cmdline.Parsed(fs, &f.wrong, &f.read.Since, "since", "", "", "with DIR: only changes since `TIME`: 14d or 36h before now, or a date (default with --expect: "+defaultSince+")", func(text string) (time.Time, error) {
+		return trend.ParseWindow(text, now())
+	})
 	f.output.Bind(fs, render.TrendFormats())
 	return cmd
 }
@@ -101,9 +106,9 @@ func (f *flags) config(args []string) (config, error) {
 	}
 	wrong.If(!(c.Options.Confidence >= 0.5 && c.Options.Confidence <= 0.999), "--confidence %g: want 0.5 to 0.999", c.Options.Confidence)
 	wrong.If(c.overTime() && c.Options.Unlike, "--unlike needs two results: in a directory each set-up has its own series")
-	wrong.If(!c.overTime() && c.Window != nil, "--since needs a directory of results: compare DIR --since TIME")
-	if c.Window == nil && f.gate.Given() {
-		c.Window = &trend.Window{Span: defaultSince}
+	wrong.If(!c.overTime() && !c.Since.IsZero(), "--since needs a directory of results: compare DIR --since TIME")
+	if c.Since.IsZero() && f.gate.Given() {
+		c.Since, _ = trend.ParseWindow(defaultSince, now())
 	}
 	before := len(wrong)
 	c.Output = f.output.Config(&wrong)
@@ -200,7 +205,7 @@ func against(c config, old []*report.Document, sides [][]*report.Document) (out 
 
 // overTime finds when figures changed, and sets what is new against what was before.
 func overTime(c config, docs []*report.Document, lost output.Lost) (judged []*compare.Comparison, write func(w io.Writer, format string) error, err error) {
-	if len(docs) == 1 && c.Window == nil { // a window is judged from the first night on: cannot tell
+	if len(docs) == 1 && c.Since.IsZero() { // a window is judged from the first night on: cannot tell
 		return nil, nil, errors.New("one result: give OLD and NEW, a directory of several results, or --by SETTING")
 	}
 	t, err := trend.Documents(docs, c.Options)
@@ -211,8 +216,8 @@ func overTime(c config, docs []*report.Document, lost output.Lost) (judged []*co
 		t.LeftOut = append(t.LeftOut, e.Error())
 	}
 	var since *compare.Comparison
-	if c.Window != nil {
-		since = t.Since(*c.Window)
+	if !c.Since.IsZero() {
+		since = t.Since(c.Since)
 		judged = append(judged, since)
 	}
 	return judged, func(w io.Writer, format string) error { return render.Trend(w, format, t, since) }, nil

@@ -29,13 +29,19 @@ func runCompare(t *testing.T, args ...string) (stdout, stderr string, code int) 
 	return out.String(), errs.String(), exit.Code(err)
 }
 
-// nights saves so many results into a directory, under names that do not sort by time.
+// TestMain has all tests run in the night of the newest result.
+func TestMain(m *testing.M) {
+	now = func() time.Time { return time.Date(2026, 10, 30, 2, 0, 1, 0, time.UTC) }
+	os.Exit(m.Run())
+}
+
+// nights saves so many results into a directory, under names that do not sort by time. The newest is of 30 October.
 func nights(t *testing.T, count int, gbs func(n int) float64) string {
 	t.Helper()
 	dir := t.TempDir()
 	for n := range count {
 		d := &report.Document{
-			Schema: report.SchemaVersion, Tool: "gobw", Complete: true, Started: time.Date(2026, 10, 1+n, 2, 0, 0, 0, time.UTC),
+			Schema: report.SchemaVersion, Tool: "gobw", Complete: true, Started: time.Date(2026, 10, 31-count+n, 2, 0, 0, 0, time.UTC),
 			Client: report.Environment{Device: "mlx5_0", Host: "alpha", Version: fmt.Sprintf("v%d", 1+n/20)},
 		}
 		r := report.Record{
@@ -121,6 +127,7 @@ func TestGateOverTime(t *testing.T) {
 		{"dropped", []string{bad, "--expect", "worse<5%"}, exit.Missed, "worse"},
 		{"dropped by less than asked", []string{bad, "--expect", "worse<20%"}, exit.Passed, ""},
 		{"dropped before the window", []string{nights(t, 60, dropped), "--expect", "worse<5%", "--since", "14d"}, exit.Passed, ""},
+		{"stopped before the window", []string{good, "--expect", "worse<5%", "--since", "2026-11-20"}, exit.Undecided, "no result since 2026-11-20 (the newest is of 2026-10-30)"},
 		{"too few", []string{nights(t, 5, steady), "--expect", "worse<5%"}, exit.Undecided, "too-few"},
 		{"the first night", []string{nights(t, 1, steady), "--expect", "worse<5%"}, exit.Undecided, "too-few"},
 		{"no such directory", []string{"nowhere"}, exit.Usage, "nowhere"},
@@ -141,6 +148,20 @@ func TestGateOverTime(t *testing.T) {
 				t.Errorf("exit status %d, want %d with %q\n%s%s", code, tt.code, tt.says, out, errs)
 			}
 		})
+	}
+}
+
+// A job that stopped is not good: --since counts from now, not from the newest result.
+func TestSinceIsBeforeNow(t *testing.T) {
+	of := now
+	defer func() { now = of }()
+	now = func() time.Time { return time.Date(2026, 11, 27, 0, 0, 0, 0, time.UTC) }
+	dir := nights(t, 30, steady)
+	for _, args := range [][]string{{dir, "--since", "7d", "--expect", "worse<5%"}, {dir, "--expect", "worse<5%"}} {
+		out, errs, code := runCompare(t, args...)
+		if code != exit.Undecided || !strings.Contains(errs, "no result since 2026-11-20 (the newest is of 2026-10-30)") || strings.Contains(errs, "the new result does not have it") {
+			t.Errorf("%v: exit status %d\n%s%s", args, code, out, errs)
+		}
 	}
 }
 
@@ -193,7 +214,7 @@ func TestFabric(t *testing.T) {
 	dir := t.TempDir()
 	for n := range 20 {
 		d := &report.Document{
-			Schema: report.SchemaVersion, Tool: "gobw", Complete: true, Started: time.Date(2026, 10, 1+n, 0, 0, 0, 0, time.UTC),
+			Schema: report.SchemaVersion, Tool: "gobw", Complete: true, Started: time.Date(2026, 10, 11+n, 0, 0, 0, 0, time.UTC),
 			Fabric: &matrix.Matrix{Pattern: "pairs", Rails: []string{"mlx5_0"}},
 		}
 		for run := range 4 {
@@ -208,7 +229,7 @@ func TestFabric(t *testing.T) {
 		}
 	}
 	out, errs, code := runCompare(t, dir, "--expect", "worse<5%", "--since", "7d")
-	if code != exit.Missed || !strings.Contains(out, "2026-10-16") || !strings.Contains(out, "node3") || strings.Count(out, "same: within") != 1 {
+	if code != exit.Missed || !strings.Contains(out, "2026-10-26") || !strings.Contains(out, "node3") || strings.Count(out, "same: within") != 1 {
 		t.Errorf("exit status %d\n%s%s", code, out, errs)
 	}
 }

@@ -29,11 +29,12 @@ func NewCommand(tool string, kind plan.Kind, out output.Streams) *cobra.Command 
 			"the command on all hosts, for example with srun. Without a launcher,\n" +
 			"start it on one host with --hosts, and on the others with --coordinator. Set the\n" +
 			"same " + secretVariable + " on all hosts, so that no other process can join.\n\n" +
-			"Rank 0 prints the verdict. Its exit codes: 0 pass; 1 something is slow, or an\n" +
-			"--expect is missed; 2 bad usage; 3 no run: a file cannot be written, or fewer\n" +
-			"than two hosts came; 4 a host was absent, unfit or lost; 5 wrong data; 6 after\n" +
-			"the run a file could not be written, or the program failed; 7 cannot tell; 130,\n" +
-			"143 interrupted. With a launcher all other ranks exit with 0.",
+			"Rank 0 prints the verdict. Its exit codes: 0 pass; 1 something is slow or not\n" +
+			"connected, or an --expect is missed; 2 bad usage; 3 no run: a file cannot be\n" +
+			"written, or fewer than two hosts came; 4 a host was absent, unfit or lost;\n" +
+			"5 wrong data; 6 after the run a file could not be written, or the program\n" +
+			"failed; 7 cannot tell; 130, 143 interrupted. With a launcher all other ranks\n" +
+			"exit with 0.",
 		Example: "  srun -K " + tool + " fabric --save fabric.html\n" +
 			"  " + tool + " fabric --hosts hosts.txt        # on node1, without a launcher\n" +
 			"  " + tool + " fabric --coordinator node1      # on each other host",

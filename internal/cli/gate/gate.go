@@ -30,13 +30,19 @@ type Config struct {
 	Accept stats.Accepted
 }
 
-// AcceptText is the help of --accept.
-const AcceptText = "also judge results of this `KIND`: disturbed, or unclear (the interval is too wide)"
+// Accept binds --accept, which may be repeated.
+func Accept(fs *pflag.FlagSet, wrong *cmdline.Faults, accept *stats.Accepted) {
+	text := "also judge results of this `KIND`: disturbed, or unclear (the interval is too wide); for both: disturbed,unclear"
+	cmdline.Parsed(fs, wrong, accept, "accept", "", "", text, func(kinds string) (stats.Accepted, error) {
+		more, err := stats.ParseAccepted(kinds)
+		return append(*accept, more...), err
+	})
+}
 
 // Bind adds the flags to a command; an example shows what it judges.
 func (f *Flags) Bind(fs *pflag.FlagSet, example string) {
 	fs.StringArrayVar(&f.expect, "expect", nil, "exit 1 if this `RULE` is missed, 7 if gobw cannot tell: "+example)
-	cmdline.Parsed(fs, &f.wrong, &f.accept, "accept", "", "", AcceptText, stats.ParseAccepted)
+	Accept(fs, &f.wrong, &f.accept)
 }
 
 // Given tells whether anything is judged.

@@ -74,8 +74,8 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if f.show {
-				if len(args) != 1 {
-					return exit.With(exit.Usage, fmt.Errorf("--print: want the name of a plan alone: %s qualify nic --print", tool))
+				if len(args) != 1 || cmd.Flags().NFlag() > 1 {
+					return exit.With(exit.Usage, fmt.Errorf("--print: want the name of a plan alone: %s qualify nic --print > mine.yaml", tool))
 				}
 				text, err := qualify.ShippedPlan(args[0])
 				if err != nil {
@@ -98,7 +98,7 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 	fs.BoolVar(&f.show, "print", false, "print a shipped plan, to start your own plan from")
 	cmdline.Group(fs, "Plan")
 	fs.StringArrayVar(&f.expect, "expect", nil, "each test must also meet this `RULE`: 'worse<5% of accepted.json'")
-	cmdline.Parsed(fs, &f.wrong, &f.accept, "accept", "", "", gate.AcceptText, stats.ParseAccepted)
+	gate.Accept(fs, &f.wrong, &f.accept)
 	cmdline.Parsed(fs, &f.wrong, &f.line, "line", "", "", "the line `RATE`, if the device does not report it: 25Gb/s", plan.ParseRate)
 	fs.StringSliceVar(&f.leaveOut, "leave-out", nil, "skip this `KIND` of expectations of the plan: line (line rate), counters, all")
 	cmdline.Group(fs, "Verdict")

@@ -13,6 +13,7 @@ import (
 	"os/signal"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -118,6 +119,8 @@ func (f *flags) validated(tool string, out output.Streams) (config, error) {
 	c.Device.CPU.Last *= 2 // the last but one, beside a client on this host
 	wrong.Range("--port (-p)", f.port, 1, 65535)
 	c.Listen.Address = listenAddress(f.listen, f.port)
+	_, port, err := net.SplitHostPort(c.Listen.Address)
+	wrong.If(err == nil && f.port != control.DefaultPort && port != strconv.Itoa(f.port), "--listen %s has a port: leave --port %d (-p) out", f.listen, f.port)
 	prefixes := func(name string, texts []string) (list []netip.Prefix) {
 		for _, text := range texts {
 			prefix, err := cmdline.ParsePrefix(text)
