@@ -193,7 +193,14 @@ func newLayout(text string, blocks []Block, outer, inner loop) (Layout, error) {
 			if lp.step < 0 {
 				return fail("%w: stride %d", ErrBackwards, lp.step)
 			}
-			return fail("%w: stride %d is smaller than the %d bytes repeated; use a stride of %d or more", ErrOverlap, lp.step, span, span)
+			key, enough := "stride", span
+			if strings.HasPrefix(text, "struct:") {
+				key = "extent"
+			}
+			if size == span { // without a gap it would be contiguous data
+				enough = 2 * span
+			}
+			return fail("%w: %s %d is smaller than the %d bytes repeated; try %s=%d", ErrOverlap, key, lp.step, span, key, enough)
 		}
 		reach, ok1 := mul(lp.count-1, lp.step)
 		sum, ok2 := mul(size, lp.count)

@@ -118,11 +118,8 @@ func CheckWritable(path string) error {
 	} else if err == nil && !info.Mode().IsRegular() {
 		return nil
 	}
-	f, to, err := beside(path)
-	switch {
-	case errors.Is(err, os.ErrNotExist):
-		return &FileError{File: path, Err: errors.New("cannot save: no such directory"), Remedy: "mkdir -p " + filepath.Dir(to)}
-	case err != nil:
+	f, _, err := beside(path)
+	if err != nil {
 		return saveError(path, err)
 	}
 	return errors.Join(f.Close(), os.Remove(f.Name()))
@@ -131,6 +128,12 @@ func CheckWritable(path string) error {
 func saveError(path string, err error) error {
 	if err == nil {
 		return nil
+	}
+	if errors.Is(err, os.ErrNotExist) {
+		return &FileError{File: path, Err: errors.New("cannot save: no such directory"), Remedy: "mkdir -p " + filepath.Dir(path)}
+	}
+	if pe, ok := errors.AsType[*os.PathError](err); ok { // it names the hidden file
+		err = pe.Err
 	}
 	return &FileError{File: path, Err: fmt.Errorf("cannot save: %w", err), Remedy: "the previous file, if any, is unchanged"}
 }

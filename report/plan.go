@@ -143,7 +143,7 @@ func (p Plan) Row() (table Plan, row string) {
 		row = p.Layout + plain.When(p.Strategy != "", ", %s", p.Strategy)
 		var block, blocks, stride float64
 		if n, _ := fmt.Sscanf(p.Layout, "vector:block=%g,num=%g,stride=%g", &block, &blocks, &stride); n == 3 {
-			row = fmt.Sprintf("%g blocks of %s, stride %s, %s", blocks, plain.Bytes(block), plain.Bytes(stride), p.Strategy)
+			row = fmt.Sprintf("%g blocks of %s, stride %s", blocks, plain.Bytes(block), plain.Bytes(stride)) + plain.When(p.Strategy != "", ", %s", p.Strategy)
 		}
 		p.Layout, p.Strategy, p.SegmentBytes = "", "", 0
 	default:

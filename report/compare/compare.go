@@ -115,6 +115,11 @@ func Documents(old, new []*report.Document, o Options) (*Comparison, error) {
 		kinds := map[bool]string{false: "a test between two ends", true: "a test of many hosts (gobw fabric)"}
 		return nil, fmt.Errorf("OLD is %s and NEW is %s: they have no row in common; measure the same test for both", kinds[many], kinds[!many])
 	}
+	for _, d := range slices.Concat(old, new) {
+		if !d.Complete && d.Fabric == nil && len(d.Measured()) == 0 {
+			return nil, fmt.Errorf("%s is INCOMPLETE and has no measurement: measure again, or leave it out", d.Name())
+		}
+	}
 	c.Unlike, c.Changed = Differences(old, new)
 	c.Unlike = slices.DeleteFunc(c.Unlike, func(d Difference) bool { return d.is(o.By) })
 	if len(c.Unlike) > 0 && !o.Unlike {

@@ -61,6 +61,34 @@ func TestCompareRefusesUnlike(t *testing.T) {
 
 // Grids that were measured otherwise have no point in common: nothing compares silently.
 // A test of many hosts has no row in common with one between two ends: that is said, and not how the machines differ.
+// A result without a measurement differs in everything: only its interruption is said.
+func TestCompareRefusesNoMeasurement(t *testing.T) {
+	empty := &report.Document{Noncontig: &noncontig.Grid{}, Failure: "interrupted (SIGINT)"}
+	empty.Description = "e.json"
+	for _, o := range []Options{{}, {Unlike: true}} {
+		_, err := Documents([]*report.Document{saved("grid")}, []*report.Document{empty}, o)
+		if err == nil || !strings.Contains(err.Error(), "e.json is INCOMPLETE and has no measurement") {
+			t.Errorf("%v", err)
+		}
+	}
+}
+
+// A row has no comma where the strategy is what is compared, and a field that need not be equal needs no --by.
+func TestCompareBy(t *testing.T) {
+	if _, row := (report.Plan{Layout: "vector:block=128,num=128,stride=256"}).Row(); row != "128 blocks of 128 B, stride 256 B" {
+		t.Errorf("row %q", row)
+	}
+	grid := []*report.Document{saved("grid")}
+	for by, want := range map[string]string{"priority": "leave out --by", "device": "compare OLD NEW --by device", "window": `"tx_depth"`} {
+		if _, err := Split(grid, by); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("--by %s: %v, want %s", by, err, want)
+		}
+	}
+	if _, err := Documents(grid, grid, Options{By: "priority"}); err == nil || !strings.Contains(err.Error(), "leave out --by") {
+		t.Errorf("%v", err)
+	}
+}
+
 func TestCompareRefusesHostsWithEnds(t *testing.T) {
 	one, many := saved("repeated"), saved("repeated")
 	many.Fabric, many.Client.CPUs = &matrix.Matrix{}, 0

@@ -10,9 +10,14 @@ import (
 	"github.com/gobw/gobw/report/plain"
 )
 
-// fieldNames are all fields that --by knows: of plans, and of set-ups.
+// fieldNames are all fields that --by knows: of plans, and of set-ups those that keep results from being compared.
 func fieldNames() []string {
-	out := append(report.PlanFields(), plain.Each((&report.Environment{}).Facts(), func(f report.Fact) string { return fieldOf(f.Name) })...)
+	out := report.PlanFields()
+	for _, f := range (&report.Environment{}).Facts() {
+		if f.Means == "unlike" {
+			out = append(out, fieldOf(f.Name))
+		}
+	}
 	slices.Sort(out)
 	return slices.Compact(out)
 }
@@ -23,7 +28,12 @@ func checkBy(by string) error {
 	if by == "" || slices.Contains(fieldNames(), by) {
 		return nil
 	}
-	near := by
+	for _, f := range (&report.Environment{}).Facts() {
+		if fieldOf(f.Name) == by {
+			return fmt.Errorf("--by %s: leave out --by: 'compare OLD NEW' compares results with different %[1]s", by)
+		}
+	}
+	near := cmp.Or(map[string]string{"window": "tx_depth"}[by], by) // noncontig's word
 	if at := slices.IndexFunc(fieldNames(), func(name string) bool { return strings.HasPrefix(name, by+"_") }); at >= 0 { // size: size_bytes
 		near = fieldNames()[at]
 	}
@@ -50,7 +60,9 @@ func Split(docs []*report.Document, by string) (sides [][]*report.Document, err 
 	}
 	sides = plain.Grouped(parts, func(d *report.Document) string { return value(d.Records[0]) })
 	switch {
-	case len(sides) == 0 || !slices.Contains(report.PlanFields(), by):
+	case !slices.Contains(report.PlanFields(), by): // of a set-up
+		return nil, fmt.Errorf("--by %s: give two sides: compare OLD NEW --by %[1]s", by)
+	case len(sides) == 0:
 		return nil, fmt.Errorf("--by %s: no record here has it", by)
 	case len(sides) == 1:
 		return nil, fmt.Errorf("--by %s: all records have %s %s; add a result with another value: compare FILE,OTHER --by %s", by, by, cmp.Or(value(parts[0].Records[0]), "none"), by)

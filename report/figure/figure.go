@@ -92,6 +92,9 @@ func All() []Figure {
 		{Name: "size", Dimension: Size, Unit: "B", Scale: 1.0 / 8, Get: func(r *report.Record) (float64, string) { return 8 * float64(r.SizeBytes), "" }},
 		{Name: "qps", Scale: 1, Get: func(r *report.Record) (float64, string) { return float64(r.QPs), "" }},
 		{Name: "cpu", Direction: stats.LowerIsBetter, Unit: "%", Scale: 100, Get: func(r *report.Record) (float64, string) {
+			if r.Strategy != "" {
+				return 0, "a grid has CPU time, not CPU use: see CPU ns/KiB in 'gobw report'"
+			}
 			if r.CPU == nil || r.CPU.SystemUtilization == 0 {
 				return 0, "CPU use was not measured (--cpu-time)"
 			}

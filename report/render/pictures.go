@@ -21,6 +21,16 @@ type Picture struct {
 	Figure plot.Figure
 }
 
+// NoPictureError is that documents give no picture.
+type NoPictureError struct{ Docs []*report.Document }
+
+func (e NoPictureError) Error() string {
+	if slices.ContainsFunc(e.Docs, func(d *report.Document) bool { return d.Noncontig != nil }) {
+		return "no picture: a grid needs two --blocks or more; --layout has no picture"
+	}
+	return fmt.Sprintf("no picture: a curve needs two sizes or more, a histogram needs %d samples or more", leastSamples)
+}
+
 // Pictures draws the documents: for each operation bandwidth, message rate or latency over size, and for each set-up
 // with histograms or series those. Several documents are laid over one another.
 func Pictures(docs []*report.Document) []Picture {

@@ -54,7 +54,11 @@ func (r result) write(w io.Writer, format string) error {
 	case "html":
 		return r.page(w)
 	case "svg":
-		return plot.WriteSVG(w, plain.Each(r.pictures(), func(p Picture) plot.Figure { return p.Figure })...)
+		pictures := r.pictures()
+		if len(pictures) == 0 {
+			return NoPictureError{r.docs}
+		}
+		return plot.WriteSVG(w, plain.Each(pictures, func(p Picture) plot.Figure { return p.Figure })...)
 	case "markdown":
 		r.markdown(out)
 	case "latex":

@@ -123,6 +123,9 @@ func (f *flags) config(args []string) (config, error) {
 
 // run compares, prints, and judges.
 func run(out output.Streams, c config) error {
+	if err := c.Output.CheckWritable(); err != nil {
+		return err
+	}
 	old, lost, err := output.Load(c.Old)
 	if c.overTime() && errors.Is(err, fs.ErrNotExist) {
 		return errors.Join(err, errors.New("give OLD and NEW, or a directory of results"))

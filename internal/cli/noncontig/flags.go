@@ -256,7 +256,7 @@ func parseStride(text string, block int64) (int64, error) {
 		return 0, fmt.Errorf("--strides: %w (or a factor, like 2x)", err)
 	}
 	if step < block {
-		return 0, fmt.Errorf("--strides %s means %[1]s bytes: blocks of %[2]d bytes would overlap; try --strides 2x, or --strides %[2]d", text, block)
+		return 0, fmt.Errorf("--strides %s means %[1]s bytes: blocks of %[2]d bytes would overlap; try --strides 2x, or --strides %[3]d", text, block, 2*block)
 	}
 	return step, nil
 }

@@ -63,7 +63,7 @@ func TestNoncontigGridOfNumbers(t *testing.T) {
 
 func TestNoncontigRefusesFlags(t *testing.T) {
 	for _, c := range []struct{ args, want string }{
-		{"--strides 32", "blocks of 4096 bytes would overlap; try --strides 2x, or --strides 4096"},
+		{"--strides 32", "blocks of 4096 bytes would overlap; try --strides 2x, or --strides 8192"},
 		{"--strides 0.5x", "a factor above 1"},
 		{"--format png", "there are table, csv, json"},
 		{"-s 1000", "the nearest is 1024"},

@@ -120,6 +120,14 @@ func (c Config) CheckWritable() error {
 
 // Deliver prints the result in the format of standard output, in none not at all, and saves it.
 func (c Config) Deliver(out Streams, write func(w io.Writer, format string) error) error {
+	err := c.deliver(out, write)
+	if _, is := errors.AsType[render.NoPictureError](err); is {
+		return exit.With(exit.Usage, err)
+	}
+	return err
+}
+
+func (c Config) deliver(out Streams, write func(w io.Writer, format string) error) error {
 	var errs []error
 	if to := out.Out; c.Format != "" {
 		if c.Quiet {

@@ -101,7 +101,7 @@ func (c Config) DeliverPart(out Streams, complete bool, command []string, write 
 		return c.Deliver(out, write)
 	}
 	to := c.unfinished()
-	err := to.Deliver(out, write)
+	err := to.deliver(out, write)
 	goesOn := c.kept && command != nil
 	if kept, path := c.Document(), to.Document(); path != kept || path != "" && goesOn {
 		fmt.Fprintf(out.Err, "kept in %s%s%s\n", path, plain.When(path != kept, "; %s is as it was", kept),

@@ -67,6 +67,9 @@ func (f *flags) config(args []string) (config, error) {
 
 // run renders files.
 func run(out output.Streams, c config) error {
+	if err := c.Output.CheckWritable(); err != nil {
+		return err
+	}
 	if len(c.Files) == 1 && c.Pictures == "" {
 		if r, err := search.Load(c.Files[0]); err == nil && r != nil {
 			return c.Output.Deliver(out, r.Write)
@@ -86,7 +89,7 @@ func run(out output.Streams, c config) error {
 	if c.Pictures != "" {
 		pictures := render.Pictures(docs)
 		if len(pictures) == 0 {
-			return exit.With(exit.Usage, errors.New("these results give no picture: a curve needs two sizes or more, a histogram needs a .json file of --save"))
+			return exit.With(exit.Usage, render.NoPictureError{Docs: docs})
 		}
 		if err := output.WritePictures(out, c.Pictures, pictures); err != nil {
 			return err
