@@ -63,7 +63,7 @@ func (h Host) Called() string { return cmp.Or(h.Name, fmt.Sprintf("rank %d", h.R
 
 // RunSees is the expectation of the run itself, and Run its point.
 const (
-	RunSees = "a slow host would be found"
+	RunSees = "the run can detect a slow host"
 	Run     = "run"
 )
 

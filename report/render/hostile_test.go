@@ -15,6 +15,7 @@ import (
 	"github.com/gobw/gobw/report"
 	"github.com/gobw/gobw/report/noncontig"
 	"github.com/gobw/gobw/report/plot"
+	"github.com/gobw/gobw/report/qualify"
 	"github.com/gobw/gobw/report/stats"
 )
 
@@ -191,5 +192,18 @@ func TestQualificationMarkdownOpensWithTheVerdict(t *testing.T) {
 	margin = 11773998
 	if row := outcomes(q).Rows[0]; row[5] != ">10×" {
 		t.Errorf("a margin of a million percent reads %q", row)
+	}
+}
+
+// Of several passed checks of one rule the row tells the one nearest to its limit, and of which figure it is.
+func TestNearestNamesItsFigure(t *testing.T) {
+	near, far := 0.1, 0.6
+	pass := stats.Verdict{Word: stats.Pass}
+	got := nearest(&qualify.Result{Document: &report.Document{Checks: []report.Check{
+		{Expression: "worse<5% of a.json", Point: "read 64 B: p50", Actual: "10.9 us", Margin: &near, Verdict: pass},
+		{Expression: "worse<5% of a.json", Point: "read 64 B: p99", Actual: "30 us", Margin: &far, Verdict: pass},
+	}}})
+	if len(got) != 1 || got[0].Actual != "10.9 us (p50, nearest of 2 to the limit)" {
+		t.Errorf("%+v", got)
 	}
 }

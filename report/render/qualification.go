@@ -102,7 +102,8 @@ func nearest(t *qualify.Result) []report.Check {
 	}
 	for i := range out {
 		if n := points[out[i].Expression]; n > 1 && out[i].Word == stats.Pass {
-			out[i].Actual += fmt.Sprintf(" (nearest of %d)", n)
+			_, name, _ := strings.Cut(out[i].Point, ": ")
+			out[i].Actual += fmt.Sprintf(" (%snearest of %d to the limit)", plain.When(name != "", "%s, ", name), n)
 		}
 	}
 	return out

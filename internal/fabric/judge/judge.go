@@ -206,5 +206,5 @@ func (j *Judge) findMissing() {
 }
 
 func found(s matrix.Subject, from, to int, why stats.Cause, cells, of int) matrix.Finding {
-	return matrix.Finding{Subject: s, From: from, To: to, Verdict: stats.Failure(why, "", "%d of %d flows", cells, of)}
+	return matrix.Finding{Subject: s, From: from, To: to, Verdict: stats.Failure(why, "", "%d of %d flows failed", cells, of)}
 }
