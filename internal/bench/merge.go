@@ -7,6 +7,7 @@ import (
 	"github.com/gobw/gobw/internal/control"
 	"github.com/gobw/gobw/internal/plan"
 	"github.com/gobw/gobw/report"
+	"github.com/gobw/gobw/report/plain"
 	"github.com/gobw/gobw/verbs"
 )
 
@@ -127,8 +128,8 @@ func (r *run) deliverUncounted(out *report.Record, delivered float64) {
 	}
 	out.Bandwidth, out.MessagesPerS, out.Latency, out.Histogram = report.Bandwidth{}, 0, nil, nil
 	out.Local, out.Remote, out.PerThread, out.PerRail = nil, nil, nil, nil
-	out.Warnings = append(out.Warnings, fmt.Sprintf("no bandwidth: %v does not report which WRITEs arrived; --verify=all counts, and so does --imm",
-		r.spec.Transport))
+	out.Warnings = append(out.Warnings, fmt.Sprintf("no bandwidth: %v does not report which WRITEs arrived; try --imm, or --verify=all%s",
+		r.spec.Transport, plain.When(r.spec.Duration > 0, " with -n in place of -D")))
 }
 
 // arrival is what an end sent in all, and what it knows of what arrived there.

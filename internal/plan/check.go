@@ -94,9 +94,10 @@ func (s *Settled) checkParts(wrong *Faults) {
 		s.checkThreads(wrong)
 	}
 	if p.Verify != VerifyNothing {
-		no = wrong.Of("--verify " + string(p.Verify))
+		no = wrong.Of("--verify=" + string(p.Verify))
 		no(s.row.Traceless, "%v leaves nothing to compare; use FETCH_AND_ADD", s.row.Opcode)
-		no(p.Verify == VerifyAll && (p.Duration > 0 || latency), "works for bandwidth tests with --iters (-n); --verify ends works for all")
+		no(p.Verify == VerifyAll && latency, "is for bandwidth tests; --verify alone checks the first and the last message")
+		no(p.Verify == VerifyAll && p.Duration > 0, "needs --iters (-n) in place of --duration (-D); --verify alone works with both")
 		no(p.QPs > 1 && (p.Duration > 0 || p.SRQ || p.Transport != verbs.RC), "several queue pairs need RC, --iters (-n) and no --srq: else nobody knows which message is where")
 		no(s.peer.Perftest, "data verification needs gobw at the other end: perftest sends random bytes")
 	}

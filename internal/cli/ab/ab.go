@@ -20,9 +20,13 @@ import (
 	"github.com/gobw/gobw/internal/plan"
 	"github.com/gobw/gobw/report/expect"
 	"github.com/gobw/gobw/report/figure"
+	"github.com/gobw/gobw/report/plain"
 	"github.com/gobw/gobw/report/render"
 	"github.com/gobw/gobw/report/stats"
 )
+
+// usable are the figures that the help names.
+const usable = "bw, msgrate, min, p50, p99"
 
 // flags are the flags of 'ab' as they were typed.
 type flags struct {
@@ -74,7 +78,7 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 	fs.StringVar(&f.beside, "beside", "", "measure A alone, and A while this `TEST` runs")
 	fs.IntVar(&f.typed.Pairs, "pairs", 21, "measure `N` pairs")
 	cmdline.Parsed(fs, &f.wrong, &f.typed.Limit, "time", "", "", "end after this `TIME`: 10m", plan.ParseTime)
-	fs.StringVar(&f.figure, "figure", "", "judge `FIGURE`: bw, msgrate, min, p50, p99 (default: bw, with golat p50)")
+	fs.StringVar(&f.figure, "figure", "", "judge `FIGURE`: "+usable+" (default: bw, with golat p50)")
 	f.gate.Bind(fs, "'worse<5%' (B against A)")
 	fs.Float64Var(&f.typed.Confidence, "confidence", stats.DefaultConfidence, "`CONFIDENCE` of verdicts and intervals")
 	f.output.Bind(fs, render.ComparisonFormats())
@@ -118,9 +122,9 @@ func (f *flags) config(tool string, args []string) (config, error) {
 	usual := map[bool]string{false: "bw", true: "p50"}[c.A.latency]
 	name := cmp.Or(f.figure, append(expect.Figures(c.Gate.Expect), usual)[0])
 	var known bool
-	if c.Figure, known = figure.Named(name); !known || c.Figure.Direction == stats.Neither {
-		wrong.Note(fmt.Errorf("--figure %q: neither side can be better by this figure; try bw, msgrate, p50 or p99", name))
-	}
+	c.Figure, known = figure.Named(name)
+	wrong.If(!known, "--figure: no figure %q%s; use one of %s", name, plain.Suggest(name, figure.Words()), usable)
+	wrong.If(known && c.Figure.Direction == stats.Neither, "--figure %s: no value of it is better than another; use one of %s", name, usable)
 	wrong.Range("--pairs", c.Pairs, 1, 1001)
 	wrong.If(!(c.Confidence >= 0.5 && c.Confidence <= 0.999), "--confidence %g: want 0.5 to 0.999", c.Confidence)
 	c.Output = f.output.Config(&wrong)

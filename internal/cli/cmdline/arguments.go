@@ -14,6 +14,12 @@ import (
 	"github.com/gobw/gobw/report/plain"
 )
 
+// quoted tells a line in quotes that begins with a flag.
+func quoted(err error) bool {
+	e, is := errors.AsType[*pflag.NotExistError](err)
+	return is && strings.Contains(e.GetSpecifiedName()+e.GetSpecifiedShortnames(), " ")
+}
+
 // FlagError words a refused flag, with the nearest right one.
 func FlagError(c *cobra.Command, err error) error {
 	text := err.Error()
@@ -23,7 +29,11 @@ func FlagError(c *cobra.Command, err error) error {
 			if len(test) > 1 && !strings.Contains(test[len(test)-1], " ") {
 				test = []string{strings.Join(test[1:], " ")}
 			}
-			return fmt.Sprintf("; put the test and its flags in quotes, the test first: %s '%s %s ...'", c.CommandPath(), test[len(test)-1], flag)
+			advice := "put the test and its flags in quotes, the test first"
+			if quoted(err) {
+				advice = "begin the test with its operation"
+			}
+			return fmt.Sprintf("; %s: %s '%s %s ...'", advice, c.CommandPath(), test[len(test)-1], flag)
 		}
 		return fmt.Sprintf("; '%s --help' lists all", c.CommandPath())
 	}

@@ -99,6 +99,8 @@ func runTestProcess(ctx context.Context) error {
 	last := event{Ended: true}
 	if lost, is := errors.AsType[*control.LostError](err); is {
 		last.Left, last.Error = true, fmt.Sprintf("%s: %v", lost.Phase, lost.Cause)
+	} else if errors.Is(err, context.Canceled) {
+		last.Error = "interrupted" // the server had the signal, and names it
 	} else if err != nil {
 		last.Error = err.Error()
 	}
