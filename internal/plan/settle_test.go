@@ -150,7 +150,7 @@ func TestRefusals(t *testing.T) {
 		{"flow label", with(func(s *Spec) { s.FlowLabels = []uint32{1, 1 << 20} }), []string{"--flow_label 1048576"}},
 		{"shared receives", Spec{Operation: Send, Kind: Bandwidth, SRQ: true, QPs: 3, RxDepth: 2}, []string{"--rx-depth (-r) 2: 3 queue pairs share the receives"}},
 		{"receives of a WRITE", with(func(s *Spec) { s.RxDepth = 4 }), []string{"--rx-depth (-r): RDMA WRITE takes no receive; it does with --imm"}},
-		{"verify and time", with(func(s *Spec) { s.Verify, s.Duration = VerifyAll, time.Second }), []string{"--verify all"}},
+		{"verify and time", with(func(s *Spec) { s.Verify, s.Duration = VerifyAll, time.Second }), []string{"--verify=all"}},
 		{"verified CMP_AND_SWAP", Spec{Operation: Atomic, Kind: Bandwidth, AtomicType: verbs.OpCompareSwap, Verify: VerifyEnds, Iterations: 10}, []string{"leaves nothing to compare; use FETCH_AND_ADD"}},
 		{"UC READ", Spec{Operation: Read, Kind: Bandwidth, Transport: verbs.UC}, []string{"UC has no RDMA READ: use RC"}},
 		{"UC flush", Spec{Operation: Flush, Kind: Bandwidth, Transport: verbs.UC}, []string{"UC has no RDMA WRITE with a READ that flushes it: use RC"}},
