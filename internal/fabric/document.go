@@ -147,7 +147,8 @@ func Checks(d *report.Document) []report.Check {
 	}
 	for i, h := range m.Hosts {
 		c := report.Check{Expression: matrix.WholeOf.Good(), Point: h.Called(), Actual: "-", Verdict: h.Verdict}
-		if namesakes := slices.DeleteFunc(slices.Clone(m.Hosts), func(o matrix.Host) bool { return o.Name != h.Name }); h.Name != "" && len(namesakes) > 1 {
+		namesakes := slices.DeleteFunc(slices.Clone(m.Hosts), func(o matrix.Host) bool { return o.Name != h.Name })
+		if h.Name != "" && len(namesakes) > 1 {
 			c.Point += fmt.Sprintf(" (rank %d)", h.Rank)
 		}
 		for _, f := range m.Findings {

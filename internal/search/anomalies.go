@@ -371,7 +371,8 @@ func (h *hunt) expected(p Point) float64 {
 // symptom is a rate below what is expected, or a counter that moves.
 func (h *hunt) symptom(counter string) *symptom {
 	if counter == "" {
-		return &symptom{Search: h.Search, value: rate, test: h.rate, twice: h.gauges(), doubt: unclear * max(1, float64(h.votes)/3), limit: func(p Point) float64 { return h.slow * h.expected(p) }}
+		doubt, limit := unclear*max(1, float64(h.votes)/3), func(p Point) float64 { return h.slow * h.expected(p) }
+		return &symptom{Search: h.Search, value: rate, test: h.rate, twice: h.gauges(), doubt: doubt, limit: limit}
 	}
 	limit := 1 / (2*counted + 3*h.noise[counter])
 	return &symptom{

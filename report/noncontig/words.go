@@ -38,7 +38,8 @@ func (n *Grid) summary() []string {
 	if len(settle) > 0 { // "--runs 420" behind "--runs 8"
 		slices.SortFunc(settle, func(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), strings.Compare(a, b)) })
 		middle := settle[len(settle)/2]
-		out = append(out, fmt.Sprintf("cannot tell: %d of %s", len(settle), plain.Plural(rows, "row"))+plain.When(middle != "", "; try %s", middle)+plain.When(len(settle) > 1 && strings.HasPrefix(middle, "--"), " (about half of these rows then have a verdict)"))
+		half := plain.When(len(settle) > 1 && strings.HasPrefix(middle, "--"), " (about half of these rows then have a verdict)")
+		out = append(out, fmt.Sprintf("cannot tell: %d of %s", len(settle), plain.Plural(rows, "row"))+plain.When(middle != "", "; try %s", middle)+half)
 	}
 	if rows == 0 && len(n.Cells) > 0 {
 		var needed []string

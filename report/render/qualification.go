@@ -54,7 +54,10 @@ func outcomes(q *qualify.Qualification) table {
 		if len(g.Notes) == len(q.Tests) {
 			names = "all tests"
 		}
-		g.Notes = []string{"disturbed: " + names + "; try " + remedy + plain.When(longest > figure.RealtimeSeconds, ", with --scale %g --runs 21: then each run takes at most %g s", max(math.Floor(1000*scaleOf(q.Command)*figure.RealtimeSeconds/longest), 1)/1000, figure.RealtimeSeconds)}
+		scale := max(math.Floor(1000*scaleOf(q.Command)*figure.RealtimeSeconds/longest), 1) / 1000
+		shorter := plain.When(longest > figure.RealtimeSeconds, ", with --scale %g --runs 21: then each run takes at most %g s",
+			scale, figure.RealtimeSeconds)
+		g.Notes = []string{"disturbed: " + names + "; try " + remedy + shorter}
 	}
 	return g
 }

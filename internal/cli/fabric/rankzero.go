@@ -61,7 +61,9 @@ func finish(ctx context.Context, out output.Streams, c config, d *report.Documen
 	expected := expect.Judge(d, c.Gate.Expect, expect.Judgement{Accept: c.Gate.Accept})
 	d.Checks = append(d.Checks, expected...)
 	complete := d.Complete && failed == nil && len(d.Fabric.Rounds) > 0
-	err := c.Output.DeliverPart(out, complete, nil, func(w io.Writer, format string) error { return render.Documents(w, format, []*report.Document{d}) })
+	err := c.Output.DeliverPart(out, complete, nil, func(w io.Writer, format string) error {
+		return render.Documents(w, format, []*report.Document{d})
+	})
 	switch {
 	case ctx.Err() != nil:
 		return errors.Join(context.Cause(ctx), err)

@@ -72,7 +72,8 @@ func interrupted(path string) bool {
 		return draft
 	}
 	measured := slices.ContainsFunc(saved.Tests, func(t struct{ Document json.RawMessage }) bool { return t.Document != nil })
-	return measured && (draft || saved.ExitCode > 128) || saved.Complete != nil && !*saved.Complete && len(saved.Records)+len(saved.Noncontig)+len(saved.Steps) > 0
+	incomplete := saved.Complete != nil && !*saved.Complete
+	return measured && (draft || saved.ExitCode > 128) || incomplete && len(saved.Records)+len(saved.Noncontig)+len(saved.Steps) > 0
 }
 
 // Keeper saves a result that is not finished, as long as that takes less than a twentieth of the time.
@@ -104,8 +105,9 @@ func (c Config) DeliverPart(out Streams, complete bool, command []string, write 
 	err := to.deliver(out, write)
 	goesOn := c.kept && command != nil
 	if kept, path := c.Document(), to.Document(); path != kept || path != "" && goesOn {
+		again := slices.DeleteFunc(slices.Clone(command), func(a string) bool { return a == "--resume" })
 		fmt.Fprintf(out.Err, "kept in %s%s%s\n", path, plain.When(path != kept, "; %s is as it was", kept),
-			plain.When(goesOn, "; to go on: %s --resume", plain.JoinWords(slices.DeleteFunc(slices.Clone(command), func(a string) bool { return a == "--resume" }))))
+			plain.When(goesOn, "; to go on: %s --resume", plain.JoinWords(again)))
 	} else if goesOn && c.Format != "" {
 		fmt.Fprintf(out.Err, "%s; start with --save FILE.json: then --resume measures the rest\n",
 			cmp.Or(plain.When(len(to.Saves) > 0, "--resume needs a .json file"), "nothing is saved"))

@@ -298,7 +298,8 @@ func (r *testRun) dialOptions() control.Options {
 	wait := r.v.PeerTimeout // every one
 	return control.Options{
 		Perftest: control.PerftestOptions{Version: r.v.PerftestVersion, Gbits: r.v.Gbits, NoMarker: r.v.Server()},
-		Program:  r.v.Tool.Name + " (gobw " + machine.Version() + ")", Source: r.v.Source, Network: r.v.Network, Timeouts: control.Timeouts{Peer: wait, Hello: wait, Phase: wait},
+		Program:  r.v.Tool.Name + " (gobw " + machine.Version() + ")", Source: r.v.Source, Network: r.v.Network,
+		Timeouts: control.Timeouts{Peer: wait, Hello: wait, Phase: wait},
 	}
 }
 

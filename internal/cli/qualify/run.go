@@ -243,5 +243,7 @@ func (q *qualification) deliver() error {
 			command = q.config.Command // there is something to go on with
 		}
 	}
-	return q.config.Output.DeliverPart(q.out, complete, command, func(w io.Writer, format string) error { return render.Qualification(w, format, q.report) })
+	return q.config.Output.DeliverPart(q.out, complete, command, func(w io.Writer, format string) error {
+		return render.Qualification(w, format, q.report)
+	})
 }

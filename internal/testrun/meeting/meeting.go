@@ -85,7 +85,8 @@ func (d *device) ListenCM(at netip.AddrPort, o verbs.CMOptions) (verbs.CMListene
 
 // DialCM finds the way to any address: the other device is in this process.
 func (d *device) DialCM(_ context.Context, to netip.AddrPort, o verbs.CMOptions) (verbs.CMConnection, error) {
-	c := &connection{d: d, transport: cmp.Or(o.Transport, verbs.RC), local: netip.AddrPortFrom(d.addr, 0), remote: to, in: make(chan verbs.ConnectOptions, 1)}
+	c := &connection{d: d, transport: cmp.Or(o.Transport, verbs.RC), in: make(chan verbs.ConnectOptions, 1)}
+	c.local, c.remote = netip.AddrPortFrom(d.addr, 0), to
 	c.there, c.leave = context.WithCancel(context.Background())
 	return c, nil
 }
