@@ -282,7 +282,7 @@ func flags(v *Invocation) []perftestFlag {
 			exact: true, set: text(&v.PerftestVersion),
 		}, // ours
 		{
-			head: "--peer-timeout=SECONDS", help: "end if the peer is silent for SECONDS (30 before and after the measurement, 10 during it)",
+			head: "--peer-timeout=SECONDS", help: "end if the peer is silent for SECONDS (client: 10 for the first answer; then 30, during the measurement 10)",
 			exact: true, set: parsed(&v.PeerTimeout, plan.ParseTime),
 		}, // ours
 

@@ -36,6 +36,9 @@ var synonyms = map[string]string{ //nolint:gochecknoglobals // a constant table
 // answers are for flags that another of our commands has, or that are done otherwise here.
 var answers = []struct{ command, flags, answer string }{ //nolint:gochecknoglobals // a constant table
 	{"noncontig", "expect", "give it to a test of a plan: gobw qualify PLAN"},
+	{"noncontig", "control", "'gobw ab' has a control: it runs A twice"},
+	{"noncontig", "seed", "leave it out"},
+	{"qualify", "list", "give --print"},
 	{"dips", "only fix", "dips changes the size only; 'gobw search best' has it"},
 	{"gobw", "v", "type 'gobw version'"},
 	{"golat", "v", "type 'golat version'"},
@@ -49,7 +52,7 @@ var answers = []struct{ command, flags, answer string }{ //nolint:gochecknogloba
 	{"compare", "runs", "measure again with it: gobw write HOST --runs 10"},
 	{"devices", "verbose v", "name the device: gobw devices DEVICE"},
 	{"version", "json", "give --format json"},
-	{"", "threads", "only bandwidth tests have it (not on roce0): gobw write HOST --threads 2 -q 2"},
+	{"", "threads", "only bandwidth tests have it: gobw write HOST --threads 2 -q 2 (on roce0 at most 1 per device)"},
 	{"", "gap", "only latency tests have it: golat send HOST --gap 10us"},
 	{"", "rate", "only bandwidth tests have it: gobw send HOST --rate 10G"},
 	{"", "timestamps", "only latency tests have it: golat read HOST --timestamps device"},

@@ -87,7 +87,7 @@ func (f *flags) bind(fs *pflag.FlagSet, op plan.Operation, kind plan.Kind) {
 
 	if bandwidth {
 		fs.IntVarP(&p.QPs, "qp", "q", 0, "queue pairs (default: 1 per device)")
-		fs.IntVar(&p.Threads, "threads", 0, "threads at each end (default: 1 per device; on roce0 at most 1)")
+		fs.IntVar(&p.Threads, "threads", 0, "threads at each end (default: 1 per device; on roce0 at most 1 per device)")
 		fs.IntVarP(&p.TxDepth, "tx-depth", "t", 0, "messages in flight per queue pair (default: 128)")
 	} else if row.MayInline() && !row.Responded {
 		fs.IntVarP(&p.TxDepth, "tx-depth", "t", 0, "at most this many outstanding completions; the test still sends one message at a time (default: 1, on roce0 over RC 64)")
@@ -96,7 +96,7 @@ func (f *flags) bind(fs *pflag.FlagSet, op plan.Operation, kind plan.Kind) {
 		fs.IntVarP(&p.RxDepth, "rx-depth", "r", 0, receives)
 	}
 	if bandwidth {
-		fs.IntVarP(&p.CQMod, "cq-mod", "Q", 0, "messages per completion (default: 100"+plain.When(!row.Counter, "; 1 above 8 KiB, but 100 with -a or -e")+plain.When(row.Supports(verbs.UD), " or UD")+"; N with -l N)")
+		fs.IntVarP(&p.CQMod, "cq-mod", "Q", 0, "messages per completion, at most the tx depth (default: 100"+plain.When(!row.Counter, "; 1 above 8 KiB, but 100 with -a or -e")+plain.When(row.Supports(verbs.UD), " or UD")+"; N with -l N)")
 	}
 	if row.Responded {
 		fs.IntVarP(&p.Outstanding, "outs", "o", 0, "READs and atomics in flight (default: device maximum)")
