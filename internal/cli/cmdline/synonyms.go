@@ -43,7 +43,7 @@ var answers = []struct{ command, flags, answer string }{ //nolint:gochecknogloba
 	{"gobw", "v", "type 'gobw version'"},
 	{"golat", "v", "type 'golat version'"},
 	{"fabric", "rank", "set RANK and WORLD_SIZE, or give --coordinator"},
-	{"fabric", "ranks", "set WORLD_SIZE, for a Kubernetes Job or PMIx GOBW_RANKS"},
+	{"fabric", "ranks", "set WORLD_SIZE, or GOBW_RANKS in a Kubernetes Job"},
 	{"fabric", "port p", "give --coordinator :PORT, and HOST:PORT at the other hosts"},
 	{"fabric", "H peers nodelist hostfile", "give --hosts FILE, or --hosts node1,node2"},
 	{"fabric", "D n duration iters", "give --round TIME for one round, --time TIME for all"},
@@ -59,7 +59,8 @@ var answers = []struct{ command, flags, answer string }{ //nolint:gochecknogloba
 	{"", "by", "'gobw search best' and 'gobw compare' have it"},
 	{"", "rw readwrite", "the command is the operation: gobw write HOST, or gobw read HOST"},
 	{"", "ioengine", "leave it out"},
-	{"", "dry-run", "plan and device are checked before the first test; --print shows the plan"},
+	{"qualify", "dry-run", "plan and device are checked before the first test; --print shows the plan"},
+	{"", "dry-run", "leave it out: flags and device are checked before the first test"},
 }
 
 // answer is what they say of a flag of a command; empty: nothing.
