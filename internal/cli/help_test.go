@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"context"
 	"os"
 	"regexp"
 	"slices"
@@ -12,8 +13,10 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/gobw/gobw/internal/cli/cmdline"
+	"github.com/gobw/gobw/internal/cli/exit"
 	"github.com/gobw/gobw/internal/cli/output"
 	"github.com/gobw/gobw/internal/plan"
+	"github.com/gobw/gobw/report/plain"
 )
 
 // TestHelpFits has the help of every command keep to its width, -h to one screen, and no two flags or defaults run into each other.
@@ -63,6 +66,38 @@ func TestHelpFits(t *testing.T) {
 			}
 		}
 		walk(nil, newRoot(tool, output.Streams{Out: &bytes.Buffer{}, Err: &bytes.Buffer{}}))
+	}
+}
+
+// TestExamplesAreAccepted has the command line of every example in the help accepted: it fails at most for a file or a host that is not there.
+func TestExamplesAreAccepted(t *testing.T) {
+	t.Chdir(t.TempDir())
+	ended, cancel := context.WithCancel(context.Background())
+	cancel()
+	var walk func(tool string, c *cobra.Command)
+	walk = func(tool string, c *cobra.Command) {
+		for line := range strings.Lines(c.Example) {
+			line, _, _ = strings.Cut(strings.TrimPrefix(strings.TrimSpace(line), "srun -K "), " #")
+			line, _, _ = strings.Cut(line, " > ")
+			words, err := plain.SplitWords(strings.ReplaceAll(line, "--loopback", "alpha")) // a loopback takes a second to end
+			if err != nil || len(words) == 0 || words[0] != tool {
+				t.Errorf("%s: example %q is no command line of %s (%v)", c.CommandPath(), line, tool, err)
+				continue
+			}
+			var stdout, stderr bytes.Buffer
+			code := run(ended, tool, words[1:], output.Streams{Out: &stdout, Err: &stderr})
+			if missing := regexp.MustCompile("no such file|no launcher|is no file"); code == exit.Usage && !missing.MatchString(stderr.String()) {
+				t.Errorf("%s: refused:\n%s", line, stderr.String())
+			}
+		}
+		for _, sub := range c.Commands() {
+			if sub.Name() != "completion" {
+				walk(tool, sub)
+			}
+		}
+	}
+	for _, tool := range []string{"gobw", "golat"} {
+		walk(tool, newRoot(tool, output.Streams{Out: &bytes.Buffer{}, Err: &bytes.Buffer{}}))
 	}
 }
 

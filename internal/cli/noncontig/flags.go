@@ -73,7 +73,7 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 			"  both     strided, strided (SEND; GSSR)\n\n" +
 			"Layouts for --layout:\n  " + strings.ReplaceAll(pattern.Grammar, "\n", "\n  "),
 		Example: "  " + tool + " noncontig --loopback\n" +
-			"  " + tool + " noncontig alpha --shape all --blocks 64:8K --strides 2x,4K --save x.json\n" +
+			"  " + tool + " noncontig alpha --shape all --blocks 64:8K --strides 2x,16K --save x.json\n" +
 			"  " + tool + " noncontig alpha --nums 64,256 --blocks 8:1K --cache cold\n" +
 			"  " + tool + " noncontig alpha --layout subarray:dims=512x512x8,face=y",
 		RunE: cmdline.Run(
