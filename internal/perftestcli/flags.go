@@ -251,9 +251,9 @@ func flags(v *Invocation) []perftestFlag {
 		},
 		{head: "--force-link=LINK", help: "IB or Ethernet: refuse the port if it is not that", set: parsed(&v.link, parseLink)},
 		{head: "-i, --ib-port=N", help: "port of the device (1)", fault: "IB Port can't be less than 1", set: integer(&v.IBPort, 1, 255)},
-		{head: "-O, --dualport", help: "-q queue pairs on port 1 and as many on port 2", kind: bw, set: on(&p.DualPort)},
+		{head: "-O, --dualport", help: "N queue pairs on port 1 and N on port 2; N is that of -q", kind: bw, set: on(&p.DualPort)},
 		{
-			head: "-x, --gid-index=N", help: "line of the GID table, see gobw devices (chosen: RoCE v2, IPv4 first; none on InfiniBand)", noun: "Gid index",
+			head: "-x, --gid-index=N", help: "line of the GID table, see gobw devices (default: a RoCE v2 GID, IPv4 first; none on InfiniBand)", noun: "Gid index",
 			set: optional(&v.GIDIndex, 0, 64),
 		},
 		{head: "--ipv6", help: "choose an IPv6 GID", set: on(&v.IPv6GID)},

@@ -111,7 +111,8 @@ func (s *Settled) checkThreads(wrong *Faults) {
 	switch {
 	case most > 0 && p.Threads > most*p.Rails && works:
 		names := slices.Repeat([]string{l.Device.Name}, min(p.Threads, max(l.CPUs, 2)))
-		wrong.Add("%s: %s works for one thread at a time; name it once for each thread: -d %s", name, l.Device.Name, strings.Join(names, ","))
+		wrong.Add("%s: %s works for one thread at a time; name it once for each thread: -d %s --threads %d", name, l.Device.Name,
+			strings.Join(names, ","), len(names))
 	case p.Threads == p.Rails: // one a device, which has been looked at
 		name = fmt.Sprintf("%d devices (-d) at once", p.Rails)
 	case p.SRQ:

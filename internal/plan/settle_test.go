@@ -260,6 +260,7 @@ func TestPolicy(t *testing.T) {
 			Shape: "gather", Strategy: "pack", Layout: "vector:block=64,num=4,stride=128", Footprint: 1 << 62,
 		}}, Policy{}, "footprint 4611686018427387904: want 1 to"},
 		{"endless", Spec{Operation: Write, Kind: Bandwidth, Duration: 5 * time.Second, Infinite: true}, Policy{Duration: time.Hour}, "until it is stopped"},
+		{"endless without a limit of time", Spec{Operation: Write, Kind: Bandwidth, Duration: 5 * time.Second, Infinite: true}, Policy{Bytes: 1 << 30, Rounds: 1, Records: 1}, "start ib_write_bw at both ends"},
 		{"queue pairs", Spec{Operation: Write, Kind: Bandwidth, QPs: 9}, Policy{QueuePairs: 8}, "the limit is 8"},
 		{"records", Spec{Operation: Write, Kind: Bandwidth, Sizes: slices.Repeat([]int{64}, 4096), Runs: 1 << 20}, Policy{Records: 1 << 20}, "4294967296 records"},
 		{"rounds", Spec{Operation: Read, Kind: Bandwidth, TxDepth: 1, Verify: VerifyAll, Iterations: 1 << 40}, Policy{Rounds: 1 << 30}, "rounds"},

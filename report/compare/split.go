@@ -33,8 +33,11 @@ func checkBy(by string) error {
 			return fmt.Errorf("--by %s: leave out --by: 'compare OLD NEW' compares results with different %[1]s", by)
 		}
 	}
-	near := cmp.Or(map[string]string{"window": "tx_depth"}[by], by) // noncontig's word
-	if at := slices.IndexFunc(fieldNames(), func(name string) bool { return strings.HasPrefix(name, by+"_") }); at >= 0 { // size: size_bytes
+	near := by
+	if by == "window" { // noncontig's word
+		near = "tx_depth"
+	} // and size is size_bytes
+	if at := slices.IndexFunc(fieldNames(), func(name string) bool { return strings.HasPrefix(name, by+"_") }); at >= 0 {
 		near = fieldNames()[at]
 	}
 	return fmt.Errorf("no field %q to compare by%s; there are %s", by, plain.Suggest(near, fieldNames()), strings.Join(fieldNames(), ", "))

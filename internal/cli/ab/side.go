@@ -164,13 +164,16 @@ func (s side) command(ctx context.Context, more ...string) (*exec.Cmd, error) {
 	return c, nil
 }
 
-// failure is why the process failed, with its exit code, which is this one's.
+// failure is why the process failed, with the exit code that follows: a test's own, but for a stock perftest.
 func (s side) failure(err error, said string) error {
 	ended, is := errors.AsType[*exec.ExitError](err)
 	if !is {
 		return exit.With(exit.Setup, fmt.Errorf("%q: %w", s.line, err))
 	}
-	if code := ended.ExitCode(); code > 0 {
+	switch code := ended.ExitCode(); {
+	case s.stock: // perftest's codes say nothing else
+		err = exit.With(exit.Failed, err)
+	case code > 0:
 		err = exit.With(code, err)
 	}
 	return fmt.Errorf("%q: %w\n%s", s.line, err, strings.TrimSpace(said))

@@ -2,6 +2,7 @@
 package search
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -75,7 +76,8 @@ func NewCommand(tool string, kind plan.Kind, out output.Streams) *cobra.Command 
 			"and its flags in quotes. First start 'gobw serve' on the other host.",
 		RunE: func(c *cobra.Command, args []string) error {
 			asked := strings.Join(args, " ")
-			return exit.With(exit.Usage, fmt.Errorf("%q is no question of %s; there are %s: %s best 'write HOST'%s", asked, tool, strings.Join(plain.Each(c.Commands(), (*cobra.Command).Name), ", "), c.CommandPath(),
+			none := cmp.Or(plain.When(asked != "", "%q is no question of %s", asked, tool), "a question is missing")
+			return exit.With(exit.Usage, fmt.Errorf("%s; there are %s: %s best 'write HOST'%s", none, strings.Join(plain.Each(c.Commands(), (*cobra.Command).Name), ", "), c.CommandPath(),
 				plain.When(strings.HasPrefix(asked, anomalies), "; for this one: gobw search anomalies HOST")))
 		},
 		Example: "  " + tool + " search best '" + map[plan.Kind]string{plan.Bandwidth: "write alpha -s 4K", plan.Latency: "send alpha"}[kind] + "'",
