@@ -42,6 +42,8 @@ func (f field) inWords() (said string, unusual bool) {
 		words = strings.ReplaceAll(f.name, "_", " ") + " %s"
 	case !unusual && otherwise != "":
 		words = otherwise
+	case f.name == "verified" && value == "ends":
+		value = "first and last message"
 	}
 	plural := map[bool]string{true: "", false: "s"}[value == "1"]
 	return strings.Replace(strings.Replace(words, "(s)", plural, 1), "%s", value, 1), unusual

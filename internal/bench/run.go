@@ -70,6 +70,8 @@ func Run(ctx context.Context, s control.Session, spec *plan.Spec, dev verbs.Devi
 	switch {
 	case errors.Is(err, context.Canceled):
 		s.Fail(errors.New("stopped by Ctrl-C or a signal"))
+	case ctx.Err() != nil && errors.Is(err, context.Cause(ctx)):
+		s.Fail(context.Cause(ctx))
 	case err != nil:
 		s.Fail(err)
 	}

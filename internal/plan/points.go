@@ -176,7 +176,7 @@ func refusals(p *Spec, point *Point, lim verbs.Limits, mtuBytes int) []error {
 		bad(fmt.Sprintf("%v may lose one of several SENDs of a message: use at most %d blocks, or -c RC", transport, fits),
 			"%d blocks in %d SENDs", l.Blocks(), load.RecvWRs)
 	} else if l.Blocks() > int64(fits) && fits < width {
-		bad(fmt.Sprintf("a UD receive has an entry for the 40-byte header, and the device %d: use at most %d blocks", width, fits),
+		bad(fmt.Sprintf("a UD receive needs one list entry for the 40-byte header, and the device allows %d entries: use at most %d blocks", width, fits),
 			"%d blocks", l.Blocks())
 	}
 	most = int64(lim.MaxQPWR)

@@ -244,7 +244,7 @@ func TestTableSaysWhatWasAsked(t *testing.T) {
 	if err := Documents(&b, "table", []*report.Document{d}); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"ends\n    verified", "cpu ns/msg", " 970.0"} {
+	for _, want := range []string{"first\n    and last message verified", "cpu ns/msg", " 970.0"} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("no %q in\n%s", want, b.String())
 		}

@@ -63,8 +63,8 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 			"OLD and NEW are .json files, or directories, or several: a.json,b.json. Each\n" +
 			"side needs four runs; --runs 10 is better. With one side, --by SETTING compares\n" +
 			"each value of this setting with the first. With a directory, find changes over\n" +
-			"time; the result can then be html or svg. For a chart of two results:\n" +
-			"'gobw report OLD NEW --save x.html'.",
+			"time; the result can then be html or svg. For a chart of two results (not of\n" +
+			"noncontig): 'gobw report OLD NEW --save x.html'.",
 		Example: "  " + tool + " compare old.json new.json --expect 'worse<5%'\n" +
 			"  " + tool + " compare q1.json,q4.json --by qps\n" +
 			"  " + tool + " compare nightly/ --since 7d --expect 'worse<5%'\n" +

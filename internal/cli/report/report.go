@@ -42,7 +42,7 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "report FILE...",
 		Short: "Print saved results: tables, CSV, HTML, pictures",
-		Long:  "Print saved results in other formats. With several files, each\npicture shows all of them.\n\nFormats:\n" + strings.Join(names, "\n"),
+		Long:  "Print saved results in other formats. With several files, each picture shows\nall of them. Only results of noncontig have pictures of their own: -1 is in the\nname of those of the first file.\n\nFormats:\n" + strings.Join(names, "\n"),
 		Example: "  " + tool + " report result.json\n" +
 			"  " + tool + " report monday.json tuesday.json --save week.html\n" +
 			"  " + tool + " report result.json --pictures plots\n" +
