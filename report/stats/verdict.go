@@ -177,7 +177,7 @@ func (e Effect) conclude(same, confidence, p float64, together int) Verdict {
 			return Unknown(TooFew, fmt.Sprintf("--pairs %d", least), "pairs: %d, needed: %d", e.N, least)
 		}
 		least := LeastRuns(confidence)
-		return Unknown(TooFew, fmt.Sprintf("measuring each side with --runs %d, or joining results: a.json,b.json,...", least), "runs on a side: %d, needed: %d", e.N, least)
+		return Unknown(TooFew, fmt.Sprintf("measuring each side with --runs %d", least), "runs on a side: %d, needed: %d", e.N, least)
 	}
 	by, low, high := e.Worse()
 	said := inWords(e.Change) + ", " + e.Interval.changes()

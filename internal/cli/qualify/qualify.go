@@ -2,6 +2,7 @@
 package qualify
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -137,6 +138,12 @@ func (f *flags) config(tool string, args []string) (config, error) {
 	if c.Resume != nil && c.Resume.Plan != c.Plan.Name {
 		return c, fmt.Errorf("--resume: %s is of plan %s, and PLAN is %s", c.Output.ToResume(), c.Resume.Plan, c.Plan.Name)
 	}
+	if c.Resume != nil {
+		if was, now := hostOf(tool, c.Resume.Command), strings.Join(args[1:], ""); was != now {
+			return c, fmt.Errorf("--resume: the tests in %s ran with %s, now it is %s: go on there, or leave --resume out",
+				c.Output.ToResume(), cmp.Or(was, "--loopback"), cmp.Or(now, "--loopback"))
+		}
+	}
 	chosen, err := chooseTests(c.Plan, f.only)
 	if err != nil {
 		return c, err
@@ -149,6 +156,15 @@ func (f *flags) config(tool string, args []string) (config, error) {
 		}
 	}
 	return c, f.tests(&c, chosen)
+}
+
+// hostOf is the HOST of a command of 'qualify'; empty: it has none.
+func hostOf(tool string, words []string) string {
+	cmd := NewCommand(tool, output.Streams{})
+	if len(words) < 3 || cmd.ParseFlags(words[2:]) != nil || cmd.Flags().NArg() < 2 {
+		return ""
+	}
+	return cmd.Flags().Arg(1)
 }
 
 // tests makes the tests ready to run: as long as was asked for, on the device and against the peer of the command line.
