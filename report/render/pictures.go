@@ -21,12 +21,15 @@ type Picture struct {
 	Figure plot.Figure
 }
 
+// NoGridPicture says what a grid needs for a picture.
+const NoGridPicture = "no picture: a grid needs two --blocks or more; --layout has no picture"
+
 // NoPictureError is that documents give no picture.
 type NoPictureError struct{ Docs []*report.Document }
 
 func (e NoPictureError) Error() string {
 	if slices.ContainsFunc(e.Docs, func(d *report.Document) bool { return d.Noncontig != nil }) {
-		return "no picture: a grid needs two --blocks or more; --layout has no picture"
+		return NoGridPicture
 	}
 	return fmt.Sprintf("no picture: a curve needs two sizes or more, a histogram needs %d samples or more", leastSamples)
 }

@@ -141,6 +141,13 @@ func (f *Flags) Config(tool string, args []string) (Config, error) {
 	wrong.If(c.Segment < 64 || c.Segment > 1<<30, "--segment %d: want 64 bytes to 1 GiB", c.Segment)
 	c.Layouts, err = f.grid()
 	wrong.Note(err)
+	pictures := !slices.ContainsFunc(c.Output.Saves, func(s output.Save) bool { return s.Format != "svg" }) // nothing else is saved
+	if pictures && (len(f.layouts) > 0 || len(f.blocks) == 1) {
+		wrong.If(c.Output.Format == "svg", "print the result: %s", render.NoGridPicture)
+		for _, s := range c.Output.Saves {
+			wrong.If(true, "%s: cannot save: %s", s.Path, render.NoGridPicture)
+		}
+	}
 	return c, errors.Join(wrong...)
 }
 
