@@ -217,7 +217,7 @@ func TestFewerPairs(t *testing.T) {
 		if labels, words := strings.Join(whole.Labels, "; "), whole.Points[0].InWords(); !strings.Contains(labels, tt.label) || !strings.HasSuffix(words, tt.hint) {
 			t.Errorf("%s: %s; %s", tt.name, labels, words)
 		}
-		if left := strings.Contains(said.String(), "pair 3 of 6 left out: \"send alpha\": no p50 here"); left != (tt.err == missing) {
+		if left := strings.Contains(said.String(), "pair 3 of 6 left out: \"send alpha\": no p50 here"); left != errors.Is(tt.err, missing) {
 			t.Errorf("%s: said %s", tt.name, said.String())
 		}
 		if unfinished := tt.ended != nil; (len(whole.Incomplete) > 0) != unfinished {
