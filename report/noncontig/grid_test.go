@@ -1,6 +1,7 @@
 package noncontig_test
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -216,6 +217,25 @@ func TestNoncontigOneSide(t *testing.T) {
 	n.Analyze()
 	if want := "no verdict: add both strategies to --only: gather-write and pack"; len(n.Summary) != 1 || n.Summary[0] != want {
 		t.Errorf("%q, want %q", n.Summary, want)
+	}
+}
+
+// TestNoncontigWarnings: what spoils measurements has a line each, and says how many they are.
+func TestNoncontigWarnings(t *testing.T) {
+	n := knownCosts(0.01, 6)
+	n.Points[0].Runs[0].Warnings = []string{"short", "disturbed"}
+	n.Points[1].Runs[2].Warnings = []string{"short"}
+	n.Analyze()
+	runs := 0
+	for _, p := range n.Points {
+		runs += len(p.Runs)
+	}
+	for _, want := range []string{
+		fmt.Sprintf("disturbed: 1 of %d measurements", runs), fmt.Sprintf("short: 2 of %d measurements; try a longer -D", runs),
+	} {
+		if !slices.Contains(n.Summary, want) {
+			t.Errorf("%q lacks %q", n.Summary, want)
+		}
 	}
 }
 

@@ -49,24 +49,29 @@ func (n *Grid) summary() []string {
 		}
 		out = append(out, "no verdict: add both strategies to --only: "+strings.Join(needed, ", or "))
 	}
-	if text := n.disturbed(); text != "" {
-		out = append(out, text)
-	}
-	return out
+	return append(out, n.warnings()...)
 }
 
-// disturbed says how many measurements were disturbed, and what to do.
-func (n *Grid) disturbed() string {
-	runs, disturbed := 0, 0
-	for i := range n.Points {
-		for k := range n.Points[i].Runs {
-			if runs++; n.Points[i].Runs[k].Disturbed() {
-				disturbed++
+// warnings says of each warning how many measurements have it, and what to do.
+func (n *Grid) warnings() (out []string) {
+	for _, word := range []string{"disturbed", "short", "too short", "counters moved"} { // the last two are of earlier versions
+		runs, with := 0, 0
+		for i := range n.Points {
+			for k := range n.Points[i].Runs {
+				if runs++; slices.Contains(n.Points[i].Runs[k].Warnings, word) {
+					with++
+				}
 			}
 		}
+		remedy := plain.When(strings.HasSuffix(word, "short"), "; try a longer -D")
+		if word == "disturbed" {
+			remedy = plain.When(n.Setup.Priority == "" && 5*with > runs, "; try %s", plain.Realtime)
+		}
+		if with > 0 {
+			out = append(out, fmt.Sprintf("%s: %d of %d measurements%s", word, with, runs, remedy))
+		}
 	}
-	return plain.When(disturbed > 0, "disturbed: %d of %d measurements", disturbed, runs) +
-		plain.When(n.Setup.Priority == "" && 5*disturbed > runs, "; try %s", plain.Realtime)
+	return out
 }
 
 // inWords says who wins where in a series, by the verdicts.
