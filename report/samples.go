@@ -1,9 +1,6 @@
 package report
 
-import (
-	"math"
-	"slices"
-)
+import "math"
 
 // Samples are the time samples of one run as a recorder keeps them: HdrHistogram-shaped counts of any unit, exact sums,
 // and as many samples as were kept as they came. Scale turns the unit into nanoseconds.
@@ -30,14 +27,7 @@ func Supported(p float64, n uint64) bool {
 	return float64(n)*(1-p) >= 10-1e-6
 }
 
-// rank is the number of samples, counted from the smallest, that make up the share p of n: at least 1.
-func rank(p float64, n uint64) uint64 {
-	k := uint64(math.Ceil(p*float64(n) - 1e-9))
-	return min(max(k, 1), n)
-}
-
-// NewLatency computes the figures of samples; no samples give the zero Latency. Percentiles are exact where Raw holds
-// every sample, and otherwise the highest value of the sample's bucket, at most 1/1024 above it.
+// NewLatency computes the figures of samples; no samples give the zero Latency. Percentiles are those of the [Distribution].
 func NewLatency(s Samples) Latency {
 	if s.N == 0 {
 		return Latency{}
@@ -52,46 +42,11 @@ func NewLatency(s Samples) Latency {
 		MeanNs:  mean * s.Scale,
 		StdevNs: math.Sqrt(max(0, s.SumSq/n-shifted*shifted)) * s.Scale,
 	}
-	at := s.QuantilesNs()
+	d := s.Distribution()
 	for _, f := range LatencyFigures() {
 		if p, is := f.Percentile(); is && f.Supported(s.N) {
-			f.set(&l, at(p))
+			f.set(&l, d.QuantileNs(p))
 		}
 	}
 	return l
-}
-
-// QuantilesNs returns a function from a share to the value that so many samples reach at most. There must be a sample.
-func (s Samples) QuantilesNs() func(p float64) float64 {
-	if uint64(len(s.Raw)) >= s.N {
-		sorted := slices.Sorted(slices.Values(s.Raw[:s.N]))
-		return func(p float64) float64 { return float64(sorted[rank(p, s.N)-1]) * s.Scale }
-	}
-	return func(p float64) float64 {
-		left := rank(p, s.N)
-		for i, c := range s.Counts {
-			if uint64(c) >= left {
-				_, high := bucket(i)
-				return float64(min(max(high, s.Min), s.Max)) * s.Scale
-			}
-			left -= uint64(c)
-		}
-		return float64(s.Max) * s.Scale
-	}
-}
-
-// Layout of an HdrHistogram of 3 significant digits and unit magnitude 0.
-const (
-	subBuckets     = 2048
-	halfSubBuckets = subBuckets / 2
-)
-
-// bucket is the lowest and the highest value counted at index i of a counts array.
-func bucket(i int) (low, high int64) {
-	if i < subBuckets {
-		return int64(i), int64(i)
-	}
-	shift := i/halfSubBuckets - 1
-	low = int64(i-shift*halfSubBuckets) << shift
-	return low, low + 1<<shift - 1
 }

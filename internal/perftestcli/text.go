@@ -168,8 +168,8 @@ func (t *Text) rowOf(r report.Record, samples report.Samples) Row {
 		}
 		row.Min, row.Max, row.Typical, row.Avg, row.Stdev = l.MinNs*scale, l.MaxNs*scale, l.P50Ns*scale, l.MeanNs*scale, l.StdevNs*scale
 		if samples.N > 0 { // perftest prints them however few samples there are
-			at := samples.QuantilesNs()
-			row.P99, row.P999 = at(0.99)*scale, at(0.999)*scale
+			d := samples.Distribution()
+			row.P99, row.P999 = d.QuantileNs(0.99)*scale, d.QuantileNs(0.999)*scale
 		}
 		row.TPS = r.MessagesPerS
 	}
