@@ -93,23 +93,14 @@ func (h *host) ask(o *Orders) {
 	}
 }
 
-// event is an agent's answer, or its end.
-type event struct {
-	host   *host
-	orders *Orders
-	answer *Answer
-	gone   error
-}
-
 // coordinator is one run.
 type coordinator struct {
 	cfg      Config
 	begun    time.Time
-	until    time.Time // when the time of all rounds is up
-	events   chan event
-	over     chan struct{}
-	hosts    []*host // by rank
-	part     []*host // those that take part, in the order of the cells
+	until    time.Time   // when the time of all rounds is up
+	events   chan func() // what agents have said, for the goroutine of the run
+	hosts    []*host     // by rank
+	part     []*host     // those that take part, in the order of the cells
 	leaves   []string
 	mtu      verbs.MTU // the smallest of all devices: all paths have it
 	software bool      // a device is
@@ -125,7 +116,7 @@ type coordinator struct {
 // document, which holds what was measured in any case.
 func Coordinate(ctx context.Context, l net.Listener, cfg Config) (*report.Document, error) {
 	c := &coordinator{
-		cfg: cfg, begun: time.Now(), events: make(chan event, 4096), over: make(chan struct{}), reasons: map[[2]int]string{}, lookedAt: time.Now(),
+		cfg: cfg, begun: time.Now(), events: make(chan func(), 4096), reasons: map[[2]int]string{}, lookedAt: time.Now(),
 	}
 	for r := range cfg.Ranks {
 		c.hosts = append(c.hosts, &host{Host: matrix.Host{Rank: r}})
@@ -135,11 +126,12 @@ func Coordinate(ctx context.Context, l net.Listener, cfg Config) (*report.Docume
 	why := "the run is over"
 	if ctx.Err() != nil {
 		why, err = "the run was stopped", context.Cause(ctx)
-		c.settle(ctx)
+		// What was under way is heard: a launcher that ends all ranks because one has died (srun -K) may tell this one sooner than the
+		// connection to the dead one does.
+		_ = c.await(context.WithoutCancel(ctx), 250*time.Millisecond, func() bool { return false })
 	} else if err != nil {
 		why = err.Error()
 	}
-	close(c.over)
 	c.listener.close()
 	var parting sync.WaitGroup
 	for _, h := range which(c.hosts, (*host).here) {
@@ -183,13 +175,6 @@ func (c *coordinator) run(ctx context.Context) error {
 	return nil
 }
 
-// settle hears what was under way when a run was stopped: a launcher that ends all ranks because one has died (srun -K) may tell this
-// one sooner than the connection to the dead one does.
-func (c *coordinator) settle(ctx context.Context) {
-	const within = 250 * time.Millisecond
-	_ = c.await(context.WithoutCancel(ctx), within, func() bool { return false })
-}
-
 func (c *coordinator) tell(format string, args ...any) { say(c.cfg.Progress, format, args...) }
 
 func (c *coordinator) note(format string, args ...any) { say(c.cfg.Note, format, args...) }
@@ -231,10 +216,10 @@ func (c *coordinator) await(ctx context.Context, within time.Duration, ready fun
 	defer tick.Stop()
 	for !ready() {
 		select {
-		case e := <-c.events:
-			c.handle(e)
+		case heard := <-c.events:
+			heard()
 			for n := len(c.events); n > 0; n-- { // ready may cost a look at every agent
-				c.handle(<-c.events)
+				(<-c.events)()
 			}
 		case p := <-c.listener.met:
 			c.comes(p)
@@ -321,14 +306,13 @@ func (h *host) note(format string, args ...any) {
 // bounded makes one short line of what another host said.
 func bounded(text string) string { return plain.Text(control.Bounded(text)) }
 
-// handle takes one event.
-func (c *coordinator) handle(e event) {
-	h := e.host
+// hear takes an agent's answer to orders, or why it is gone.
+func (c *coordinator) hear(h *host, o *Orders, a *Answer, gone error) {
 	switch {
-	case e.gone == nil && e.orders == h.orders: // else it comes too late
-		h.answer = e.answer
-	case e.gone != nil && !h.gone:
+	case gone == nil && o == h.orders: // else it comes too late
+		h.answer = a
+	case gone != nil && !h.gone:
 		h.gone = true
-		c.lose(h, e.gone.Error(), "look at the output of 'gobw fabric' there, and at the kernel's log (dmesg): the rank was killed, or crashed")
+		c.lose(h, gone.Error(), "look at the output of 'gobw fabric' there, and at the kernel's log (dmesg): the rank was killed, or crashed")
 	}
 }

@@ -23,7 +23,7 @@ const mostCells = 4 << 20
 // document is what there is now; stopped is why the run ended before its end.
 func (c *coordinator) document(stopped error) *report.Document {
 	d := &report.Document{
-		Schema: report.SchemaVersion, Tool: "gobw", Version: c.cfg.Version, Started: c.begun, Finished: time.Now(), Complete: stopped == nil,
+		Schema: report.SchemaVersion, Tool: c.tool(), Version: c.cfg.Version, Started: c.begun, Finished: time.Now(), Complete: stopped == nil,
 		Fabric: &matrix.Matrix{Latency: c.cfg.Judge.Latency, Pattern: string(c.schedule.Pattern), Planned: c.schedule.Rounds, Rails: slices.Clone(c.cfg.Rails)},
 	}
 	if stopped != nil {
@@ -43,6 +43,14 @@ func (c *coordinator) document(stopped error) *report.Document {
 	d.Checks = Checks(d)
 	d.Client.Device = strings.Join(m.Rails, ", ")
 	return d
+}
+
+// tool is the program of this run.
+func (c *coordinator) tool() string {
+	if c.cfg.Plan.Kind == plan.Latency {
+		return "golat"
+	}
+	return "gobw"
 }
 
 // addHosts lists those that take part in the order of the cells, and then the others.
@@ -120,11 +128,8 @@ func (c *coordinator) reproduce(m *matrix.Matrix, f matrix.Finding) string {
 	if max(from, to) >= len(c.part) || !matrix.Pasteable(m.Hosts[from].Name) || !matrix.Pasteable(m.Hosts[to].Name) {
 		return ""
 	}
-	tool, p := "gobw", c.cfg.Plan
-	if m.Latency {
-		tool = "golat"
-	}
-	words := []string{tool, string(p.Operation), m.Hosts[to].Name, "-s", fmt.Sprint(p.Sizes[0]), "-D", "5"}
+	p := c.cfg.Plan
+	words := []string{c.tool(), string(p.Operation), m.Hosts[to].Name, "-s", fmt.Sprint(p.Sizes[0]), "-D", "5"}
 	if p.QPs > 1 {
 		words = append(words, "-q", fmt.Sprint(p.QPs))
 	}

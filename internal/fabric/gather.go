@@ -135,8 +135,8 @@ func (c *coordinator) comes(p *peer) {
 	h.peer = p
 	p.start(func(o *Orders, a *Answer, gone error) {
 		select {
-		case c.events <- event{h, o, a, gone}:
-		case <-c.over:
+		case c.events <- func() { c.hear(h, o, a, gone) }:
+		case <-c.listener.ctx.Done(): // the run is over
 		}
 	})
 }

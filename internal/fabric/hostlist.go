@@ -2,6 +2,7 @@ package fabric
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -14,18 +15,17 @@ const mostHosts = 1 << 17
 
 // ExpandHosts lists the hosts of a list as Slurm spells it, "r[1-2]n[01-03,7]", in its order; duplicates stay. Its answers are
 // scontrol's.
-func ExpandHosts(list string) ([]string, error) {
-	var out []string
+func ExpandHosts(list string) (out []string, err error) {
 	for _, word := range hostWord.FindAllString(list, -1) {
 		if word = strings.TrimSpace(word); word == "" {
 			continue
 		}
 		hosts, err := expandWord(word)
+		if out = append(out, hosts...); err == nil && len(out) > mostHosts {
+			err = errTooMany
+		}
 		if err != nil {
 			return nil, fmt.Errorf("host list %.80q: %w", list, err)
-		}
-		if out = append(out, hosts...); len(out) > mostHosts {
-			return nil, fmt.Errorf("host list %.80q: more than %d hosts", list, mostHosts)
 		}
 	}
 	return out, nil
@@ -35,49 +35,29 @@ func ExpandHosts(list string) ([]string, error) {
 var (
 	// hostWord is what stands between two commas, of which those in brackets are none.
 	hostWord = regexp.MustCompile(`([^,\n\[]|\[[^\]]*\]?)+`)
-	// brackets parts a word into what stands before its first brackets, in them and behind them.
-	brackets = regexp.MustCompile(`^([^\[\]]*)(?:\[([^\]]*)\](.*))?$`)
 	// span is a number, or a first and a last one.
 	span = regexp.MustCompile(`^(\d{1,18})(?:-(\d{1,18}))?$`)
+
+	errTooMany = fmt.Errorf("more than %d hosts", mostHosts)
 )
 
-// expandWord multiplies the brackets of one word out, the last one fastest.
-func expandWord(word string) ([]string, error) {
-	parts := brackets.FindStringSubmatch(word)
+// expandWord multiplies the brackets of one word out, the last one fastest. The width of a range's first number is that of all its numbers.
+func expandWord(word string) (out []string, err error) {
+	before, rest, some := strings.Cut(word, "[")
+	numbers, after, closed := strings.Cut(rest, "]")
 	switch {
-	case parts == nil:
-		missing := "]"
-		if word[strings.IndexAny(word, "[]")] == ']' {
-			missing = "["
-		}
-		return nil, fmt.Errorf("%q is missing", missing)
-	case parts[1] == word:
+	case strings.Contains(before, "]"):
+		return nil, errors.New(`"[" is missing`)
+	case !some:
 		return []string{word}, nil
+	case !closed:
+		return nil, errors.New(`"]" is missing`)
 	}
-	numbers, err := expandNumbers(parts[2])
+	tails, err := expandWord(after)
 	if err != nil {
 		return nil, err
 	}
-	tails, err := expandWord(parts[3])
-	if err != nil {
-		return nil, err
-	}
-	if len(numbers)*len(tails) > mostHosts {
-		return nil, fmt.Errorf("more than %d hosts", mostHosts)
-	}
-	out := make([]string, 0, len(numbers)*len(tails))
-	for _, n := range numbers {
-		for _, t := range tails {
-			out = append(out, parts[1]+n+t)
-		}
-	}
-	return out, nil
-}
-
-// expandNumbers reads "01-03,7": the width of a range's first number is that of all its numbers.
-func expandNumbers(text string) ([]string, error) {
-	var out []string
-	for part := range strings.SplitSeq(text, ",") {
+	for part := range strings.SplitSeq(numbers, ",") {
 		ends := span.FindStringSubmatch(part)
 		if ends == nil {
 			return nil, fmt.Errorf("%q is not a number, nor a range of numbers", part)
@@ -87,11 +67,13 @@ func expandNumbers(text string) ([]string, error) {
 		switch {
 		case high < low:
 			return nil, fmt.Errorf("range %q runs backwards", part)
-		case high-low >= mostHosts || len(out) > mostHosts:
-			return nil, fmt.Errorf("more than %d hosts", mostHosts)
+		case high-low >= mostHosts || len(out)+(high-low+1)*len(tails) > mostHosts:
+			return nil, errTooMany
 		}
 		for n := low; n <= high; n++ {
-			out = append(out, fmt.Sprintf("%0*d", len(ends[1]), n))
+			for _, tail := range tails {
+				out = append(out, fmt.Sprintf("%s%0*d%s", before, len(ends[1]), n, tail))
+			}
 		}
 	}
 	return out, nil
