@@ -203,7 +203,6 @@ func (n *Grid) cells() []Cell {
 		p := points[0]
 		c := Cell{Key: p.key(), BlockBytes: p.BlockBytes, Blocks: p.Blocks, Bytes: p.SizeBytes, Layout: p.Layout}
 		c.Strategies = plain.Each(points, (*Point).figure)
-		slices.SortStableFunc(c.Strategies, func(a, b Figure) int { return cmp.Compare(StrategyRank(a.Strategy), StrategyRank(b.Strategy)) })
 		out = append(out, c)
 	}
 	slices.SortStableFunc(out, func(a, b Cell) int {
@@ -216,23 +215,6 @@ func (n *Grid) cells() []Cell {
 
 func shapeRank(s string) int {
 	return slices.IndexFunc(shapes(), func(of shape) bool { return of.name == s })
-}
-
-// StrategyRank is the order of columns and colours, from 0: the device's way, the CPU's ways, one work request per block, the bound.
-func StrategyRank(s string) int {
-	for _, of := range shapes() {
-		switch s {
-		case of.device:
-			return 0
-		case of.cpu:
-			return 1
-		}
-	}
-	others := []string{Pipelined, "multi-wr", Contiguous}
-	if i := slices.Index(others, s); i >= 0 {
-		return 2 + i
-	}
-	return 2 + len(others)
 }
 
 // Find the figures of a strategy; nil where it was not measured.

@@ -31,7 +31,7 @@ type page struct {
 // section is a document on the page.
 type section struct {
 	Name, Command, When string
-	Warnings            []string
+	Warnings, Closing   []string
 	Tables              []table
 }
 
@@ -43,13 +43,14 @@ func (r result) page(w io.Writer) error {
 		Style: template.CSS(plot.Style()), //nolint:gosec // our own style sheet
 	}
 	for i, d := range r.docs {
-		of := sectionOf(d)
+		sheet := documentSheet(d)
+		of := sectionOf(d, sheet)
 		if i == 0 || d.Device() != r.docs[i-1].Device() {
 			of.Tables = append(of.Tables, facts(d))
 		}
 		p.Sections = append(p.Sections, of)
-		for _, h := range heading(d) {
-			p.Notices = plain.AddNew(p.Notices, h)
+		for _, l := range sheet.labels {
+			p.Notices = plain.AddNew(p.Notices, l)
 		}
 	}
 	for _, pic := range r.pictures() {
@@ -83,8 +84,8 @@ func class(cell string, figure bool) string { //nolint:revive // figure: a fact,
 	return ""
 }
 
-func sectionOf(d *report.Document) section {
-	out := section{Name: d.Name(), Command: plain.JoinWords(d.Command), Warnings: d.Warnings, Tables: tables(d)}
+func sectionOf(d *report.Document, sheet result) section {
+	out := section{Name: d.Name(), Command: plain.JoinWords(d.Command), Warnings: sheet.warnings, Closing: sheet.closing, Tables: sheet.tables}
 	if !d.Started.IsZero() {
 		out.When = d.Started.UTC().Format("2006-01-02 15:04:05 UTC")
 		if s := d.Finished.Sub(d.Started).Seconds(); s > 0 {

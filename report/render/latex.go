@@ -8,21 +8,6 @@ import (
 
 // latex writes the table as a float that is made to fit the line. Its label is the words of its title.
 func (t table) latex(out *strings.Builder, said string) {
-	if t.prose {
-		fmt.Fprintf(out, "\\paragraph{%s}\n", escapeLaTeX(t.Title))
-		for _, r := range t.Rows {
-			switch text := sentence(r); {
-			case strings.HasPrefix(text, " "):
-				fmt.Fprintf(out, "\\par\\texttt{%s}\\par\n", escapeLaTeX(strings.TrimSpace(text)))
-			case strings.HasSuffix(text, ":"):
-				fmt.Fprintln(out, escapeLaTeX(text))
-			default:
-				fmt.Fprintf(out, "%s.\n", escapeLaTeX(text))
-			}
-		}
-		out.WriteString("\n")
-		return
-	}
 	caption := t.Title
 	if said != "" {
 		caption += " (" + said + ")"

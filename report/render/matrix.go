@@ -19,16 +19,12 @@ import (
 // hostMatrix is a test of many hosts as it is shown.
 type hostMatrix struct{ *matrix.Matrix }
 
-// mostBad bounds the verdicts and notes that people are shown; files have all.
+// mostBad bounds the verdicts, and the lines of notes, that people are shown; files have all.
 const mostBad = 40
 
-// tables are the verdict first, then what is bad, the gravest first, then what was and was not seen, then what to do.
+// tables are what is bad, the gravest first, then figures.
 func (m hostMatrix) tables(d *report.Document) []table {
-	head := table{Title: m.line(d.Checks), Header: []string{"what was tested"}, prose: true, Rows: [][]string{{m.Tested()}}}
-	if len(m.Rounds) > 0 {
-		head.Rows = append(head.Rows, []string{fmt.Sprintf("It took %.1f s.", d.Finished.Sub(d.Started).Seconds())})
-	}
-	out := []table{head}
+	var out []table
 	bad := slices.DeleteFunc(slices.Clone(d.Checks), func(c report.Check) bool { return c.Word == stats.Pass })
 	if len(bad) > 0 {
 		g := checkGrid(bad[:min(len(bad), mostBad)])
@@ -39,17 +35,26 @@ func (m hostMatrix) tables(d *report.Document) []table {
 		g.Title += plain.When(len(bad) > mostBad, "; the saved result has all %d", len(bad))
 		out = append(out, g)
 	}
-	for _, g := range []table{m.notes(), m.incastGrid(), m.spreads()} {
+	for _, g := range []table{m.incastGrid(), m.spreads()} {
 		if len(g.Rows) > 0 {
 			out = append(out, g)
 		}
 	}
+	return out
+}
+
+// closing is what was and was not seen, what was noted of hosts, and what to do.
+func (m hostMatrix) closing(d *report.Document) []string {
+	out := []string{m.Tested()}
+	if len(m.Rounds) > 0 {
+		out = append(out, fmt.Sprintf("It took %.1f s.", d.Finished.Sub(d.Started).Seconds()))
+	}
+	for _, h := range m.Hosts {
+		out = append(out, plain.Each(h.Notes, func(note string) string { return "noted: " + h.Called() + ": " + note })...)
+	}
+	out = out[:min(len(out), mostBad)]
 	if advice := m.advice(d); len(advice) > 0 {
-		g := table{Title: "What to do next", Header: []string{"what to do"}, prose: true}
-		for _, line := range advice {
-			g.Rows = append(g.Rows, []string{line})
-		}
-		out = append(out, g)
+		out = append(append(out, "What to do next"), advice...)
 	}
 	return out
 }
@@ -127,18 +132,6 @@ func (m hostMatrix) advice(d *report.Document) []string {
 		out = append(out, strings.Split(plain.Few(where[what], mostAdvice, "; ")+": "+what, "\n")...)
 	}
 	return out
-}
-
-func (m hostMatrix) notes() table {
-	g := table{Title: "Noted", Header: []string{"host", "note"}, prose: true}
-	for _, h := range m.Hosts {
-		for _, n := range h.Notes {
-			if len(g.Rows) < mostBad {
-				g.Rows = append(g.Rows, []string{h.Called(), n})
-			}
-		}
-	}
-	return g
 }
 
 // value is a cell's figure, in Gb/s or us.

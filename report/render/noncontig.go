@@ -38,15 +38,14 @@ func (n experiment) parts() []noncontigTable {
 	})
 }
 
-// strategies of the table's cells, in the order of columns.
+// strategies of the table's cells as they were measured, in the order of columns; those with fewest blocks lack some.
 func (t noncontigTable) strategies() []string {
 	var out []string
-	for _, c := range t.cells {
+	for _, c := range slices.SortedStableFunc(slices.Values(t.cells), func(a, b noncontig.Cell) int { return len(b.Strategies) - len(a.Strategies) }) {
 		for _, f := range c.Strategies {
 			out = plain.AddNew(out, f.Strategy)
 		}
 	}
-	slices.SortStableFunc(out, func(a, b string) int { return noncontig.StrategyRank(a) - noncontig.StrategyRank(b) })
 	return out
 }
 
@@ -76,17 +75,6 @@ func (n experiment) tables() []table {
 		if g := n.costGrid(t); len(g.Rows) > 0 {
 			out = append(out, g)
 		}
-	}
-	if len(n.Summary) > 0 {
-		g := table{Title: "in words", Header: []string{"series", "outcome"}, prose: true}
-		for _, s := range n.Summary {
-			where, what, found := strings.Cut(s, ": ")
-			if !found {
-				where, what = "", s
-			}
-			g.Rows = append(g.Rows, []string{where, what})
-		}
-		out = append(out, g)
 	}
 	return out
 }
@@ -317,7 +305,9 @@ func (n experiment) chart(d *report.Document, cells []noncontig.Cell) plot.Figur
 			}
 			return float64(cells[i].BlockBytes), values
 		})
-		s.Name, s.Color = strategy, 1+min(noncontig.StrategyRank(strategy), 4)
+		if s.Name = strategy; strategy == noncontig.Contiguous {
+			s.Color = 5 // grey
+		}
 		c.Series = append(c.Series, s)
 	}
 	c.Note = bandsOf(c.Series)

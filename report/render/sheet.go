@@ -34,6 +34,13 @@ type result struct {
 // documentSheet is a document as people are shown it.
 func documentSheet(d *report.Document) result {
 	r := result{title: d.Description, labels: heading(d), device: d.Device(), tables: tables(d), warnings: d.Warnings}
+	if d.Fabric != nil {
+		m := hostMatrix{d.Fabric}
+		r.labels, r.closing = append(r.labels, m.line(d.Checks)), m.closing(d)
+	}
+	if d.Noncontig != nil && len(d.Noncontig.Summary) > 0 {
+		r.closing = append([]string{"in words"}, d.Noncontig.Summary...)
+	}
 	for i := range r.tables { // the heading says why
 		r.tables[i].Notes = slices.DeleteFunc(r.tables[i].Notes, func(n string) bool { return d.Failure != "" && strings.HasPrefix(n, incomplete+d.Failure) })
 	}
@@ -75,12 +82,12 @@ func (r result) write(w io.Writer, format string) error {
 // dropNotes leaves figures and failures: notes that a row refers to stay, and what its marks mean.
 func (r *result) dropNotes() {
 	r.warnings = nil
+	r.closing = slices.DeleteFunc(r.closing, func(line string) bool { return strings.HasPrefix(line, figure.Others+": ") })
 	for i := range r.tables {
 		r.tables[i].Notes = slices.DeleteFunc(r.tables[i].Notes, func(n string) bool {
 			mark, _, found := strings.Cut(n, ": ")
 			return !strings.HasPrefix(n, "[") && (!found || utf8.RuneCountInString(mark) > 1)
 		})
-		r.tables[i].Rows = slices.DeleteFunc(r.tables[i].Rows, func(row []string) bool { return r.tables[i].prose && row[0] == figure.Others })
 	}
 }
 
@@ -157,7 +164,7 @@ func (r result) latex(out *strings.Builder) {
 		fmt.Fprintf(out, "%% warning: %s\n", escapeLaTeX(plain.OneLine(n)))
 	}
 	for _, line := range r.closing {
-		fmt.Fprintf(out, "\\noindent %s.\\par\n", escapeLaTeX(line))
+		fmt.Fprintf(out, "\\noindent %s\\par\n", escapeLaTeX(line))
 	}
 }
 

@@ -20,7 +20,6 @@ type table struct {
 	Rows   [][]string
 	Notes  []string // below the table
 	keys   int      // leading columns that tell rows apart: a terminal too narrow for the table gets it in parts, each with them
-	prose  bool     // rows are sentences, wrapped on a terminal, or commands to paste, which are indented
 }
 
 // note puts a text below the table and gives the number by which a cell refers to it.
@@ -66,11 +65,6 @@ func isFigure(s string) bool {
 	return strings.Trim(s, "0123456789.+-…<>%x×") == "" && strings.ContainsAny(s, "0123456789")
 }
 
-// sentence joins a row of prose.
-func sentence(row []string) string {
-	return strings.Join(slices.DeleteFunc(slices.Clone(row), func(s string) bool { return s == "" }), ": ")
-}
-
 // sized is a writer that tells how many columns it shows.
 type sized interface {
 	io.Writer
@@ -90,14 +84,8 @@ func (t table) terminal(out *strings.Builder, most int) {
 	if t.Title != "" {
 		writeWrapped(out, t.Title, most)
 	}
-	if t.prose {
-		for _, r := range t.Rows {
-			writeWrapped(out, sentence(r), most)
-		}
-	} else {
-		t.Rows = plain.Each(t.Rows, func(r []string) []string { return plain.Each(r, plain.OneLine) })
-		out.WriteString(t.fitted(most))
-	}
+	t.Rows = plain.Each(t.Rows, func(r []string) []string { return plain.Each(r, plain.OneLine) })
+	out.WriteString(t.fitted(most))
 	for _, n := range t.Notes {
 		writeWrapped(out, n, most)
 	}
@@ -109,52 +97,23 @@ func (t table) fitted(most int) string {
 	fits := func(text string) bool {
 		return !slices.ContainsFunc(strings.Split(text, "\n"), func(line string) bool { return len([]rune(line)) > most })
 	}
-	whole := t.draw("  ")
+	whole := t.draw("  ", most)
 	if fits(whole) {
 		return whole
 	}
-	if whole = t.draw(" "); fits(whole) || t.keys == 0 {
-		return whole
-	}
-	for t := t; t.narrower(); {
-		if wrapped := t.draw(" "); fits(wrapped) {
-			return wrapped
+	for cell := most; cell > 11; cell = cell * 7 / 8 {
+		if drawn := t.draw(" ", cell); fits(drawn) {
+			return drawn
 		}
 	}
 	end := t.keys + 1
-	for end < len(t.Header) && fits(t.part(t.keys, end+1).draw(" ")) {
+	for end < len(t.Header) && fits(t.part(t.keys, end+1).draw(" ", most)) {
 		end++
 	}
 	if end >= len(t.Header) {
-		return whole
+		return t.draw(" ", most)
 	}
 	return t.part(t.keys, end).fitted(most) + "\n" + t.part(end, len(t.Header)).fitted(most)
-}
-
-// narrower breaks the cells of the widest column of texts into lines, so that it gets narrower, and tells whether it did.
-func (t *table) narrower() bool {
-	const least = 12
-	width := func(cell string) int {
-		return slices.Max(plain.Each(strings.Split(cell, "\n"), func(line string) int { return len([]rune(line)) }))
-	}
-	widest, at := least, -1
-	for i, figures := range t.Figures() {
-		for _, r := range t.Rows {
-			if w := width(r[i]); !figures && w > widest {
-				widest, at = w, i
-			}
-		}
-	}
-	if at < 0 {
-		return false
-	}
-	t.Rows = plain.Each(t.Rows, slices.Clone)
-	narrowed := 0
-	for _, r := range t.Rows {
-		r[at] = strings.Join(plain.WrapWith(r[at], widest-1, ""), "\n")
-		narrowed = max(narrowed, width(r[at]))
-	}
-	return narrowed < widest
 }
 
 // part is the table with its keys and the columns from…to alone.
@@ -163,8 +122,8 @@ func (t table) part(from, to int) table {
 	return table{Header: pick(t.Header), Rows: plain.Each(t.Rows, pick), keys: t.keys}
 }
 
-// draw has no frame but a rule below the header.
-func (t table) draw(gap string) string {
+// draw has no frame but a rule below the header. Texts of more runes than a cell has take several lines.
+func (t table) draw(gap string, cell int) string {
 	var align tw.Alignment
 	for _, right := range t.Figures() {
 		align = append(align, map[bool]tw.Align{true: tw.AlignRight, false: tw.AlignLeft}[right])
@@ -182,7 +141,8 @@ func (t table) draw(gap string) string {
 		})),
 		tablewriter.WithHeaderAutoFormat(tw.Off),
 		tablewriter.WithHeaderAutoWrap(tw.WrapNone),
-		tablewriter.WithRowAutoWrap(tw.WrapNone),
+		tablewriter.WithRowAutoWrap(tw.WrapNormal),
+		tablewriter.WithRowMaxWidth(cell),
 		tablewriter.WithHeaderAlignmentConfig(cells),
 		tablewriter.WithRowAlignmentConfig(cells),
 		tablewriter.WithPadding(tw.Padding{Left: "", Right: gap, Overwrite: true}),

@@ -100,7 +100,7 @@ func TestReport(t *testing.T) {
 		"junit":       {"host7 -&gt; host9: the link is good", "host3: the host is good"},
 		"openmetrics": {`gobw_expectation_met{`, `point="host3"} 0`, `node="host7",side="sending"`, "# EOF"},
 		"csv":         {"host12,receiving", "same leaf"},
-		"markdown":    {"### FAIL", "host7 -"},
+		"markdown":    {"**FAIL", "host7 -"},
 	} {
 		out, code := ran(t, show.NewCommand, path, "--format", format)
 		if command := "\n  scontrol update nodename=host3,host5 state=drain reason=\"gobw fabric 2023-11-14\"\n"; format == "table" && !strings.Contains(out, command) {
@@ -261,7 +261,7 @@ func TestPictureOfTheDocuments(t *testing.T) {
 	if err := render.Documents(&text, "table", []*report.Document{d}); err != nil {
 		t.Fatal(err)
 	}
-	verdict, _, _ := strings.Cut(strings.TrimSpace(text.String()), "\nTested")
+	verdict, _, _ := strings.Cut(strings.TrimSpace(text.String()), "\n\n")
 	m := d.Fabric
 	h := &plot.HeatMap{
 		Title: strings.Join(strings.Fields(verdict), " "), Subtitle: "Simulated. Share of the expected bandwidth, from each of 64 hosts to each other", XLabel: "receiver", YLabel: "sender",
