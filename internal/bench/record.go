@@ -6,7 +6,6 @@ import (
 	"runtime"
 
 	"github.com/gobw/gobw/internal/bench/drive"
-	"github.com/gobw/gobw/internal/bench/machine"
 	"github.com/gobw/gobw/internal/plan"
 	"github.com/gobw/gobw/report"
 	"github.com/gobw/gobw/report/figure"
@@ -139,7 +138,7 @@ func (r *run) conditions(rec *report.Record, t *drive.Trace, d figure.Disturbanc
 		c.Counters = maps.Clone(t.Counters)
 		delete(c.Counters, "duplicate_request")
 	}
-	c.Realtime = r.result.Here.Priority == machine.PriorityRealtime
+	c.Realtime = r.result.Here.Priority == "realtime"
 	if rec.Kind == string(plan.Latency) {
 		c.ClockCostNs = r.result.Here.ClockCostNs
 		if rec.Latency != nil {

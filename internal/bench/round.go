@@ -164,9 +164,7 @@ func (r *run) part(ctx context.Context, rd plan.Round, n, count uint64, rec *job
 	}
 	defer func() { err = errors.Join(err, runner.Close()) }()
 	before := r.counters(rd)
-	if err := r.quiet.PrepareWatch(); err != nil {
-		return err
-	}
+	r.quiet.PrepareWatch()
 	if !rd.Local && (!r.endless() || rd.Run == 1) {
 		if err := r.session.Sync(ctx, control.PhaseReady, rd.Size, rd.Last); err != nil {
 			return err

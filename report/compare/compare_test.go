@@ -224,7 +224,7 @@ func TestCompareCannotTell(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := c.Points[0].Verdict; got.String() != tt.want || got.Cause == stats.Disturbed && !strings.HasPrefix(got.Settle, "measuring again with --priority") {
+			if got := c.Points[0].Verdict; got.String() != tt.want || got.Cause == stats.Disturbed && !strings.HasPrefix(got.Settle, "measuring again with 'chrt") {
 				t.Errorf("got %q (%s), want %q", got, got.Reason, tt.want)
 			}
 			if _, err := json.Marshal(c); err != nil {

@@ -30,7 +30,7 @@ func Calmer(d *report.Document) string {
 	case d.Client.Priority != "realtime":
 		return plain.Realtime
 	case d.Server != nil && d.Server.Priority != "realtime":
-		return "'gobw serve --priority realtime' at the other end"
+		return "'chrt -r 1 gobw serve' at the other end"
 	}
 	return fmt.Sprintf("tests of at most %g s, or a quieter machine", RealtimeSeconds)
 }
@@ -137,7 +137,7 @@ func (c Conditions) Warnings() []string {
 		}
 		if disturbed {
 			shorter := c.Realtime || c.Seconds > RealtimeSeconds
-			remedy := plain.When(shorter, " -D 500ms --runs 21") + plain.When(!c.Realtime, " "+plain.Realtime) + plain.When(shorter && c.Count > 0, ", without -n")
+			remedy := plain.When(shorter, " -D 500ms --runs 21") + plain.When(shorter && c.Count > 0, " without -n") + plain.When(shorter && !c.Realtime, ", and") + plain.When(!c.Realtime, " "+plain.Realtime)
 			add(Others, "other programs took %.0f %% of the measuring CPU; try%s", 100*waited/watched, remedy)
 		}
 	}

@@ -39,14 +39,14 @@ func TestConditions(t *testing.T) {
 				if slow := tt.c.Messages == 309; slow && !strings.HasSuffix(w, "short: 309 messages; a test needs 1280 (10 x messages in flight); try -D 9") {
 					t.Errorf("%q", w)
 				}
-				replaced := strings.Contains(w, "try -D 500ms --runs 21 ") && strings.HasSuffix(w, ", without -n")
+				replaced := strings.Contains(w, "try -D 500ms --runs 21 without -n, and ")
 				if tt.c.Count > 0 && !strings.HasSuffix(w, "; try -n 10000") && !replaced {
 					t.Errorf("%q: -D cannot be added to -n", w)
 				}
-				if tt.c.Waited > 0 && (strings.Contains(w, "-D 10") || tt.c.Seconds > 1 && strings.Contains(w, "realtime") && !strings.Contains(w, "-D 500ms")) {
+				if tt.c.Waited > 0 && (strings.Contains(w, "-D 10") || tt.c.Seconds > 1 && strings.Contains(w, "chrt") && !strings.Contains(w, "-D 500ms")) {
 					t.Errorf("%q: with realtime priority a run of this length is disturbed", w)
 				}
-				if tt.c.Realtime && strings.Contains(w, "realtime") {
+				if tt.c.Realtime && strings.Contains(w, "chrt") {
 					t.Errorf("%q: that is in force", w)
 				}
 			}

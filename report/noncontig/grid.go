@@ -36,7 +36,7 @@ type Setup struct {
 	MinSeconds     float64 `json:"min_seconds"` // per point, strategy and run
 	Kernel         string  `json:"kernel"`      // what packs: "go/avx512"
 	Verify         string  `json:"verify"`
-	Priority       string  `json:"priority,omitempty"` // "realtime": both ends ran before all others
+	Priority       string  `json:"priority,omitempty"` // "realtime": this end ran before all others
 	Events         bool    `json:"events,omitempty"`   // both ends sleep on completion events; CPU is then that of the processes
 }
 

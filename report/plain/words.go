@@ -7,7 +7,7 @@ import (
 )
 
 // Realtime is what to try where other programs had the measuring CPU.
-const Realtime = "--priority realtime (needs root, or 'ulimit -r 1')"
+const Realtime = "'chrt -r 1' before the command (needs root, or 'ulimit -r 1')"
 
 // Plural is a number of things: 1 host, 2 hosts.
 func Plural(n int, word string) string {

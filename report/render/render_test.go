@@ -268,8 +268,8 @@ func TestOneLineForEachKindOfNote(t *testing.T) {
 	for i := range d.Records {
 		d.Records[i].Warnings = []string{
 			fmt.Sprintf("peer: short: measured for 3 ms, but a test needs %[1]d ms; try -D %[1]d", 5+(i+2)%6),
-			fmt.Sprintf("disturbed: other programs took %d %% of the measuring CPU; try --priority realtime (needs root, or 'ulimit -r 1')", 10+i),
-			fmt.Sprintf("peer: disturbed: other programs took %d %% of the measuring CPU; try --priority realtime (needs root, or 'ulimit -r 1')", 20+i),
+			fmt.Sprintf("disturbed: other programs took %d %% of the measuring CPU; try 'chrt -r 1' before the command (needs root, or 'ulimit -r 1')", 10+i),
+			fmt.Sprintf("peer: disturbed: other programs took %d %% of the measuring CPU; try 'chrt -r 1' before the command (needs root, or 'ulimit -r 1')", 20+i),
 		}
 		if i < 2 {
 			d.Records[i].Warnings = append(d.Records[i].Warnings, "noisy: the rate moved")

@@ -10,15 +10,13 @@ import (
 	"github.com/gobw/gobw/verbs/job"
 )
 
-// CPUChoice says where the measuring thread runs, and before whom. The zero value leaves both to the kernel.
+// CPUChoice says where the measuring thread runs. The zero value leaves it to the kernel.
 type CPUChoice struct {
 	CPUs []int // pinned to these, one for each thread
 	// AnyMask has one thread take the first of CPUs that the kernel lets it have, whatever mask (taskset) the process was
 	// started with.
 	AnyMask bool
 	Last    int // else: how many CPUs from the end of those allowed: 1 is the last, 2 the one before; 0: not pinned
-	// Realtime puts this process, while it runs a plan, before all threads without real-time priority.
-	Realtime bool
 }
 
 // crowdedLook is for how long a CPU is tried out: long enough for whoever else wants it to get a turn.

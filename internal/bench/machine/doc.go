@@ -1,3 +1,3 @@
-// Package machine is the host as a measurement needs it: which CPUs its threads run on, before whom, what disturbed them
+// Package machine is the host as a measurement needs it: which CPUs its threads run on, what disturbed them
 // meanwhile, and what the host is called in a result.
 package machine

@@ -7,7 +7,6 @@ import "errors"
 var (
 	errNoAffinity = errors.New("this system does not pin threads to CPUs")
 	errNoMask     = errors.New("no signal mask of a thread on this system")
-	errNoRealtime = errors.New("this program knows real-time priority on Linux only")
 )
 
 func AllowedCPUs() ([]int, error) { return nil, errNoAffinity }
@@ -26,13 +25,5 @@ func LockedLimit() int64 { return -1 }
 // CurrentNode is unknown here.
 func CurrentNode() int { return -1 }
 
-const realtimeRemedy = "leave --priority out"
-
-// realtimePriority is refused.
-type realtimePriority struct{}
-
-func (*realtimePriority) raiseProcess() error { return errNoRealtime }
-
-func (*realtimePriority) lower() error { return nil }
-
-func realtimeThread() bool { return false }
+// Priority is not known here.
+func Priority() string { return "normal" }

@@ -21,8 +21,7 @@ type Quiet struct {
 	Pins      []int // the CPU of each thread; nil: not pinned
 	tids      []int // of the threads that measure, or did last
 	waited    time.Duration
-	realtime  *realtimePriority // nil: normal
-	blocked   bool              // Go's preemption signals cannot reach the threads that measure
+	blocked   bool // Go's preemption signals cannot reach the threads that measure
 	oldProcs  int
 	oldGC     int
 	oldLimit  int64
@@ -39,14 +38,8 @@ type Quiet struct {
 func BeQuiet(choice CPUChoice, nodes []int) (*Quiet, error) {
 	runtime.LockOSThread()
 	q := &Quiet{tids: make([]int, len(nodes))}
-	if choice.Realtime {
-		q.realtime = &realtimePriority{}
-	}
-	err := q.realtime.raise()
-	if err == nil { // before a look at how crowded the CPU is
-		q.Pins, err = choice.pick(nodes)
-	}
-	if err == nil {
+	var err error
+	if q.Pins, err = choice.pick(nodes); err == nil {
 		q.undo, err = q.calm(0)
 	}
 	if err == nil && q.Pins != nil && choice.CPUs == nil && len(nodes) == 1 && crowded(q.waits) {
@@ -56,7 +49,6 @@ func BeQuiet(choice CPUChoice, nodes []int) (*Quiet, error) {
 		}
 	}
 	if err != nil {
-		err = errors.Join(err, q.realtime.lower())
 		runtime.UnlockOSThread()
 		return nil, err
 	}
@@ -73,12 +65,9 @@ func BeQuiet(choice CPUChoice, nodes []int) (*Quiet, error) {
 
 // Describe adds what is in force to what a result says of this end.
 func (q *Quiet) Describe(e *report.Environment) {
-	e.GOMAXPROCS, e.PreemptSignal, e.Priority = runtime.GOMAXPROCS(0), !q.blocked, PriorityNormal
+	e.GOMAXPROCS, e.PreemptSignal, e.Priority = runtime.GOMAXPROCS(0), !q.blocked, Priority()
 	if q.Pins != nil {
 		e.PinnedCPU = q.Pins[0]
-	}
-	if realtimeThread() {
-		e.Priority = PriorityRealtime
 	}
 }
 
@@ -99,12 +88,8 @@ func (q *Quiet) Collect() {
 	debug.SetMemoryLimit(min(q.oldLimit, int64(m.Sys-m.HeapReleased)+garbageMost))
 }
 
-// PrepareWatch does what takes a while, so that Watch, between the ends' meeting and the first message, does not. Threads that are new
-// by now get the priority that was asked for.
-func (q *Quiet) PrepareWatch() error {
-	q.losses = readCPULosses("/", q.cpus)
-	return q.realtime.raise()
-}
+// PrepareWatch does what takes a while, so that Watch, between the ends' meeting and the first message, does not.
+func (q *Quiet) PrepareWatch() { q.losses = readCPULosses("/", q.cpus) }
 
 // Watch begins to count what disturbs the measuring thread; PrepareWatch comes before.
 func (q *Quiet) Watch() {
@@ -166,7 +151,7 @@ func (q *Quiet) Restore() error {
 	debug.SetGCPercent(q.oldGC)
 	debug.SetMemoryLimit(q.oldLimit)
 	runtime.GOMAXPROCS(q.oldProcs)
-	err := errors.Join(q.realtime.lower(), q.undo())
+	err := q.undo()
 	runtime.UnlockOSThread()
 	return err
 }

@@ -62,6 +62,15 @@ func nodeCPUs(node int, allowed []int) []int {
 
 func threadID() int { return unix.Gettid() }
 
+// Priority is that of the calling thread: "realtime" runs before all "normal" ones.
+func Priority() string {
+	a, err := unix.SchedGetAttr(0, 0)
+	if err == nil && slices.Contains([]uint32{unix.SCHED_FIFO, unix.SCHED_RR, unix.SCHED_DEADLINE}, a.Policy) {
+		return "realtime"
+	}
+	return "normal"
+}
+
 // LockedLimit is how many bytes this process may lock in memory ('ulimit -l'); -1: any number.
 func LockedLimit() int64 {
 	var l unix.Rlimit

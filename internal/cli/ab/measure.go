@@ -6,8 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"strings"
 
+	"github.com/gobw/gobw/internal/bench/machine"
 	"github.com/gobw/gobw/internal/cli/output"
 	"github.com/gobw/gobw/report/compare"
 	"github.com/gobw/gobw/report/expect"
@@ -109,8 +109,8 @@ func (m *measurement) comparison(c config) *compare.Comparison {
 		}
 	}
 	if control := out.Points[1]; (control.Word == stats.Better || control.Word == stats.Worse) && !c.Gate.Accept.Has(stats.Disturbed) {
-		remedy := "longer tests, or " + plain.Realtime + " in both commands"
-		if strings.Contains(c.A.line, "--priority") {
+		remedy := "longer tests, or " + plain.Realtime
+		if machine.Priority() == "realtime" {
 			remedy = "a quieter machine"
 		}
 		out.Points[0].Verdict = stats.Unknown(stats.Disturbed, remedy,

@@ -185,7 +185,7 @@ func (f *findings) processors(s *system) {
 	if free := float64(s.CPUs) - s.LoadAverage; s.CPUs > 1 && free < 1 {
 		f.add("cpu-load", note, thisEnd, fmt.Sprintf("on average %.1f threads used or waited for the %d CPUs in the last minute", s.LoadAverage, s.CPUs),
 			"other programs interrupt the measuring thread",
-			"top -b -n 1 | head -n 15   # stop what is not needed, or wait", "--priority realtime   # as a flag of the test, as root")
+			"top -b -n 1 | head -n 15   # stop what is not needed, or wait", "chrt -r 1 gobw write HOST   # as root: before all normal programs")
 	}
 	if s.CPUs < 2 {
 		f.add("cpus", warning, thisEnd, "only one CPU", "a spinning end takes it all; with --loopback both ends share it", "use -e (events), or another machine for one end")

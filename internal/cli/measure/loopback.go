@@ -10,7 +10,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/gobw/gobw/internal/bench/machine"
 	"github.com/gobw/gobw/internal/child"
 )
 
@@ -41,7 +40,6 @@ func startChild(ctx context.Context, c Config) (*otherEnd, error) {
 	}
 	give("--emulate", d.Emulate, d.Emulate != "")
 	give("--cpu", "none", d.CPU.Last == 0) // where this end's CPU was chosen by hand, the other end's is left to the kernel
-	give("--priority", machine.PriorityRealtime, d.CPU.Realtime)
 	p, err := child.Start(nil, args...)
 	if err != nil {
 		return nil, fmt.Errorf("--loopback: start the other end: %w", err)

@@ -86,7 +86,7 @@ func (e *experiment) prepare(m *measure.Measurer) error {
 		Device: info.Name, Transport: c.Transport.String(), Cache: c.Cache, LLCBytes: int64(e.caches.LastLevel), Window: c.Window,
 		MaxSGE: info.Limits.MaxSGE, MaxSGERead: info.Limits.MaxSGERead, Runs: c.Runs, MinSeconds: c.MinTime.Seconds(), Verify: c.Verify,
 		Events: c.Events, ListBytes: e.listBytesText(), SegmentBytes: c.Segment,
-		Kernel: pattern.KernelName(), Priority: plain.When(c.Device.CPU.Realtime, machine.PriorityRealtime),
+		Kernel: pattern.KernelName(), Priority: plain.When(machine.Priority() == "realtime", "realtime"),
 	}}
 	e.doc.Noncontig = n
 	e.doc.Label = bench.Label(info)

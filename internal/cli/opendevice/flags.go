@@ -2,7 +2,6 @@ package opendevice
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/spf13/pflag"
 
@@ -14,10 +13,10 @@ import (
 
 // Flags choose this end's device.
 type Flags struct {
-	typed         Config // what stands there as it was typed
-	cpu, priority string
-	gid           int
-	set           *pflag.FlagSet
+	typed Config // what stands there as it was typed
+	cpu   string
+	gid   int
+	set   *pflag.FlagSet
 }
 
 // BindName adds --device alone, to a command that sends no messages.
@@ -35,7 +34,6 @@ func (f *Flags) Bind(fs *pflag.FlagSet) {
 	fs.IntVarP(&c.Port, "ib-port", "i", 0, "port of the device (default: the first ACTIVE one)")
 	fs.IntVarP(&f.gid, "gid-index", "x", -1, "GID index (default: one that reaches the peer)")
 	fs.StringVar(&f.cpu, "cpu", "auto", "measure on `CPU`: 2 or 4-7, auto (a CPU near the device; not pinned if it is busy), none (not pinned)")
-	fs.StringVar(&f.priority, "priority", machine.PriorityNormal, "run with `PRIORITY`: normal; realtime keeps other programs off the measuring CPUs")
 	fs.StringVar(&c.Emulate, "emulate", "", "emulate this `NETWORK` (roce0): loss=1%,delay=5us,seed=7")
 	fs.StringVar(&c.Pcap, "pcap", "", "write roce0's packets to `FILE`, up to 1 GiB")
 	all.AddFlagSet(fs)
@@ -60,9 +58,6 @@ func (f *Flags) Config(wrong *cmdline.Faults) Config {
 	wrong.Note(cmdline.Prefixed("--emulate", err))
 	c.CPU, err = parseCPU(f.cpu)
 	wrong.Note(err)
-	normal, realtime := machine.PriorityNormal, machine.PriorityRealtime
-	c.CPU.Realtime = f.priority == realtime
-	wrong.If(!slices.Contains([]string{"", normal, realtime}, f.priority), "--priority %q: want %s or %s", f.priority, normal, realtime)
 	return c
 }
 

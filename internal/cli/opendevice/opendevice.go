@@ -30,7 +30,7 @@ type Config struct {
 	Several bool              // the command runs several devices at once
 	Port    int               // 0: the first ACTIVE one
 	GID     *int              // nil: chosen
-	CPU     machine.CPUChoice // to measure on, and the priority there
+	CPU     machine.CPUChoice // to measure on
 	Emulate string            // bad network that the software device emulates
 	Pcap    string            // file that gets the packets of the software device
 	// Strict refuses the software device unless it was named: a NIC whose driver failed must not pass.

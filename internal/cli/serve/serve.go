@@ -184,9 +184,6 @@ func listenAddress(s string, port int) string {
 
 // run serves until a signal, or one client with --once.
 func run(ctx context.Context, out output.Streams, c *config) error {
-	if err := c.Device.CPU.CheckPriority(); err != nil {
-		return exit.With(exit.Setup, err)
-	}
 	note, err := c.probe(c.Perftest)
 	if err != nil {
 		return err
