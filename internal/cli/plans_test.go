@@ -45,21 +45,22 @@ func TestShippedPlans(t *testing.T) {
 			"",
 		},
 		{
-			"course, short", "course.yaml -d roce0 --loopback --scale 0.1 --runs 1 --leave-out all --save course.json",
-			[]string{"-s 2:1M", "-s 2,4K,1M", "-s 2:64K", "-s 2,4K,64K"},
+			"course, short", "course.yaml -d roce0 --loopback --runs 1 --leave-out all --save course.json",
+			[]string{"-s 2:1M", "-s 2,4K,1M", "-s 2:64K", "-s 2,4K,64K", "-D 0.5", "-D 0.1", "-D 1 ", "-D 0.1 ", "-n 10000", "-n 1100"},
 			map[string]string{"course.json": `"name": "noncontig"`},
 			[]string{"software device, not a NIC", "PASS: plan course: 13 passed"},
 			"",
 		},
 		{
-			"course, what it expects", "course -d roce0 --loopback --scale 0.2 --runs 3 --only depth-128,signal-hundredth,noncontig",
-			nil, nil,
+			"course, what it expects", "course.yaml -d roce0 --loopback --runs 3 --only depth-128,signal-hundredth,noncontig",
+			[]string{"-D 1 ", "-D 0.2 "},
+			nil,
 			[]string{"depth-128: pass,", "noncontig: pass,", "0.8*signal-each.msgrate"},
 			"signal-hundredth",
 		},
 		{
-			"nic, what needs no NIC of it", "nic -d roce0 --loopback --scale 0.03 --runs 1 --leave-out line --only rate,ud --save nic.xml",
-			nil,
+			"nic, what needs no NIC of it", "nic.yaml -d roce0 --loopback --runs 1 --leave-out line --only rate,ud --save nic.xml",
+			[]string{"-D 3", "-D 0.1"},
 			map[string]string{"nic.xml": `<skipped message="left out on request`},
 			[]string{"PASS: plan nic: 3 passed"},
 			"",
@@ -143,7 +144,7 @@ func TestExampleWorkflow(t *testing.T) {
 			continue
 		}
 		if strings.Contains(step, " qualify ") {
-			step += " --scale 0.1 --only write-64k,send-latency --peer-timeout 60s"
+			step += " --only write-64k,send-latency --peer-timeout 60s"
 		}
 		cmd := exec.Command("bash", "-e", "-c", step)
 		cmd.Dir = dir

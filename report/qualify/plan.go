@@ -51,6 +51,7 @@ type Run interface {
 type Options struct {
 	// Parse reads a command line (words[0] is the tool). Nil: command lines are only split.
 	Parse func(words []string) (Run, error)
+	Flags []string // of all tests, in place of those that they have
 	// Unread says that nothing will be judged: files that expectations name may not be there yet.
 	Unread bool
 }
@@ -323,7 +324,7 @@ func (p *planParser) run(t *Test, line text, flags []string) {
 		return
 	}
 	test := min(2, len(words)) // behind "gobw write", so that the test's own flags come later and win
-	t.Words = slices.Concat(words[:test], flags, words[test:])
+	t.Words = slices.Concat(words[:test], flags, words[test:], p.options.Flags)
 	if p.options.Parse == nil {
 		return
 	}

@@ -5,9 +5,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"math"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/gobw/gobw/report"
@@ -54,26 +52,10 @@ func outcomes(q *qualify.Qualification) table {
 		if len(g.Notes) == len(q.Tests) {
 			names = "all tests"
 		}
-		scale := max(math.Floor(1000*scaleOf(q.Command)*figure.RealtimeSeconds/longest), 1) / 1000
-		shorter := plain.When(longest > figure.RealtimeSeconds, ", with --scale %g --runs 21: then each run takes at most %g s",
-			scale, figure.RealtimeSeconds)
+		shorter := plain.When(longest > figure.RealtimeSeconds, ", with --runs 21 and tests of at most %g s: -D 900ms in a plan of your own (--print)", figure.RealtimeSeconds)
 		g.Notes = []string{"disturbed: " + names + "; try " + remedy + shorter}
 	}
 	return g
-}
-
-// scaleOf is the --scale of a command.
-func scaleOf(command []string) float64 {
-	for i, word := range command {
-		name, value, joined := strings.Cut(word, "=")
-		if !joined && i+1 < len(command) {
-			value = command[i+1]
-		}
-		if scale, err := strconv.ParseFloat(value, 64); name == "--scale" && err == nil && scale > 0 {
-			return scale
-		}
-	}
-	return 1
 }
 
 // shown is an outcome as people read it: what is not well in capitals.

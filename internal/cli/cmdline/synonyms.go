@@ -16,7 +16,7 @@ import (
 var synonyms = map[string]string{ //nolint:gochecknoglobals // a constant table
 	"all-sizes": "--all", "sweep": "--all", "len": "--size", "length": "--size", "msg-size": "--size", "message-size": "--size", "bytes": "--size --blocks",
 	"block-size": "--blocks", "block-num": "--nums", "block-nums": "--nums", "stride": "--strides", "block": "--blocks", "num": "--nums --iters", "shapes": "--shape",
-	"iterations": "--iters --runs", "count": "--iters --runs", "iters": "--duration --runs --scale", "duration": "--runs --scale --time", "seconds": "--duration --time", "secs": "--duration --time", "time": "--duration", "max-time": "--duration --time",
+	"iterations": "--iters --runs", "count": "--iters --runs", "iters": "--duration --runs", "duration": "--runs --time", "seconds": "--duration --time", "secs": "--duration --time", "time": "--duration", "max-time": "--duration --time",
 	"repeat": "--runs --pairs", "repetitions": "--runs --pairs", "min-runs": "--runs --pairs", "runs": "--pairs", "total": "--size",
 	"P": "--qp", "parallel": "--qp", "queue-pairs": "--qp", "qps": "--qp", "streams": "--qp", "bitrate": "--rate", "bandwidth": "--rate", "limit": "--rate",
 	"reverse": "--reversed", "bidir": "--bidirectional", "both": "--bidirectional", "depth": "--tx-depth", "queue-depth": "--tx-depth", "window": "--tx-depth", "min-time": "--duration", "strategies": "--only",
@@ -24,7 +24,7 @@ var synonyms = map[string]string{ //nolint:gochecknoglobals // a constant table
 	"dev": "--device", "nic": "--device", "interface": "--device", "gid": "--gid-index", "affinity": "--cpu", "pin": "--cpu",
 	"timeout": "--peer-timeout", "local": "--loopback", "listen-port": "--port",
 	"validate": "--verify", "check": "--verify", "check-data": "--verify", "output": "--save", "logfile": "--save", "export": "--save", "file": "--save",
-	"n": "--duration --runs", "D": "--runs --scale", "o": "--save",
+	"n": "--duration --runs", "D": "--runs", "o": "--save",
 	"json": "--save FILE.json", "export-json": "--save FILE.json", "csv": "--save FILE.csv", "export-csv": "--save FILE.csv", "html": "--save FILE.html",
 	"junit": "--save FILE.xml", "markdown": "--save FILE.md", "export-markdown": "--save FILE.md", "openmetrics": "--save FILE.prom", "plot": "--save FILE.html",
 	"latex": "--save FILE.tex", "pictures": "--save FILE.html", "interval": "--save FILE.html", "percentiles": "--save FILE.json", "histogram": "--save FILE.html",

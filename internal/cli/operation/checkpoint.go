@@ -5,16 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/gobw/gobw/internal/bench"
-	"github.com/gobw/gobw/internal/cli/cmdline"
 	"github.com/gobw/gobw/internal/cli/exit"
 	"github.com/gobw/gobw/internal/cli/measure"
 	"github.com/gobw/gobw/internal/cli/output"
@@ -66,38 +63,15 @@ func saveSoFar(path string, doc report.Document, res *bench.Result) error {
 	return report.Save(path, &doc)
 }
 
-// checkBefore refuses to go on with another test, by the flags that differ.
-func checkBefore(doc *report.Document, now *pflag.FlagSet, op plan.Operation, kind plan.Kind, path string) error {
-	cmd := &cobra.Command{}
-	cmd.SetGlobalNormalizationFunc(cmdline.NormalizeFlag)
-	(&flags{}).bind(cmd.Flags(), op, kind)
+// checkBefore refuses to go on with another test.
+func checkBefore(c Config, now *pflag.FlagSet, op plan.Operation, kind plan.Kind) error {
+	doc := c.before
 	if len(doc.Command) < 2 || doc.Command[1] != string(op) || doc.Tool != "" && len(doc.Records) > 0 && doc.Records[0].Kind != string(kind) {
-		return fmt.Errorf("--resume: %s is of another test: %s", path, plain.JoinWords(doc.Command))
+		return fmt.Errorf("--resume: %s is of another test: %s", c.Output.ToResume(), plain.JoinWords(doc.Command))
 	}
-	if err := cmd.ParseFlags(doc.Command[2:]); err != nil {
-		return fmt.Errorf("--resume: the command in %s is not valid: %w", path, err)
-	}
-	var differ []string
-	if a, b := strings.Join(cmd.Flags().Args(), " "), strings.Join(now.Args(), " "); a != b {
-		differ = append(differ, fmt.Sprintf("the host was %q, is %q", a, b))
-	}
-	told := []string{"save", "resume", "format", "quiet", "expect", "accept", "wait", "help"}
-	cmd.Flags().VisitAll(func(f *pflag.Flag) {
-		if is := now.Lookup(f.Name); is != nil && !slices.Contains(told, f.Name) && is.Value.String() != f.Value.String() {
-			differ = append(differ, fmt.Sprintf("--%s was %s, is %s", f.Name, given(f), given(is)))
-		}
-	})
-	if differ != nil {
-		return fmt.Errorf("--resume: %s was measured otherwise: %s", filepath.Clean(path), strings.Join(differ, "; "))
-	}
-	return nil
-}
-
-func given(f *pflag.Flag) string {
-	if f.Changed {
-		return f.Value.String()
-	}
-	return "not given"
+	fresh := pflag.NewFlagSet("", pflag.ContinueOnError)
+	(&flags{}).bind(fresh, op, kind)
+	return c.Output.CheckSame(doc.Command, fresh, now)
 }
 
 // left takes over what was measured before, and tells what is left: the runs that the last size lacks, and the sizes after it.

@@ -37,7 +37,7 @@ func NewCommand(tool string, op plan.Operation, kind plan.Kind, out output.Strea
 				return err
 			}
 			if c.before != nil {
-				if err := checkBefore(c.before, cmd.Flags(), op, kind, c.Output.ToResume()); err != nil {
+				if err := checkBefore(c, cmd.Flags(), op, kind); err != nil {
 					return exit.With(exit.Usage, err)
 				}
 			}

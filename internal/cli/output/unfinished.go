@@ -7,10 +7,14 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/spf13/pflag"
+
+	"github.com/gobw/gobw/internal/cli/cmdline"
 	"github.com/gobw/gobw/internal/cli/exit"
 	"github.com/gobw/gobw/report"
 	"github.com/gobw/gobw/report/plain"
@@ -50,6 +54,35 @@ func Previous[T any](c Config, load func(path string) (*T, error)) (*T, error) {
 		return nil, exit.With(exit.Usage, fmt.Errorf("--resume: %s holds another kind of result: name another file with --save", path))
 	}
 	return before, nil
+}
+
+// CheckSame refuses to go on with what another command measured, and names what differs of the host and of the flags that decide what
+// is measured. fresh are the flags of the command before it reads any, typed those that it has read.
+func (c Config) CheckSame(command []string, fresh, typed *pflag.FlagSet) error {
+	fresh.SetNormalizeFunc(cmdline.NormalizeFlag)
+	if err := fresh.Parse(command[min(2, len(command)):]); err != nil {
+		return fmt.Errorf("--resume: the command in %s is not valid: %w", c.ToResume(), err)
+	}
+	var differ []string
+	if was, is := strings.Join(fresh.Args(), " "), strings.Join(typed.Args(), " "); was != is {
+		differ = append(differ, fmt.Sprintf("the arguments were %q, are %q", was, is))
+	}
+	given := func(f *pflag.Flag) string {
+		if f.Changed {
+			return f.Value.String()
+		}
+		return "not given"
+	}
+	others := []string{"save", "resume", "format", "quiet", "expect", "accept", "leave-out", "only", "line", "wait", "peer-timeout", "pcap", "help"}
+	fresh.VisitAll(func(f *pflag.Flag) {
+		if is := typed.Lookup(f.Name); is != nil && !slices.Contains(others, f.Name) && is.Value.String() != f.Value.String() {
+			differ = append(differ, fmt.Sprintf("--%s was %s, is %s", f.Name, given(f), given(is)))
+		}
+	})
+	if differ != nil {
+		return fmt.Errorf("--resume: %s was measured otherwise: %s", filepath.Clean(c.ToResume()), strings.Join(differ, "; "))
+	}
+	return nil
 }
 
 // interrupted tells whether a file holds what a test measured before it was interrupted. What is in a partial file and cannot be

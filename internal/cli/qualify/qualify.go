@@ -2,15 +2,15 @@
 package qualify
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/gobw/gobw/internal/cli/cmdline"
 	"github.com/gobw/gobw/internal/cli/exit"
@@ -31,7 +31,6 @@ type flags struct {
 	line                   float64 // bits/s, 0: the link's own
 	accept                 stats.Accepted
 	only, leaveOut, expect []string
-	scale                  float64
 	runs                   int
 	show                   bool
 	measure.Flags
@@ -70,7 +69,7 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 		Example: "  " + tool + " qualify quick -d roce0 --loopback --save junit.xml\n" +
 			"  " + tool + " qualify nic alpha --save nic.html --save accepted.json\n" +
 			"  " + tool + " qualify nic alpha --expect 'worse<5% of accepted.json'\n" +
-			"  " + tool + " qualify plan.yaml alpha --only write-64k --scale 0.1\n" +
+			"  " + tool + " qualify plan.yaml alpha --only write-64k --runs 1\n" +
 			"  " + tool + " qualify nic --print > mine.yaml",
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -86,7 +85,7 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 				return err
 			}
 			return cmdline.Run(
-				func(args []string) (config, error) { return f.config(tool, args) },
+				func(args []string) (config, error) { return f.config(tool, args, cmd.Flags()) },
 				func(ctx context.Context, c config) error { return run(ctx, out, c) },
 			)(cmd, args)
 		},
@@ -94,7 +93,6 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 	fs := cmd.Flags()
 	fs.SortFlags = false
 	fs.StringSliceVar(&f.only, "only", nil, "run only these `TESTS` of the plan: write-64k,read-64k")
-	fs.Float64Var(&f.scale, "scale", 1, "multiply the length of the tests: 0.1 for a quick look")
 	fs.IntVar(&f.runs, "runs", 0, "run each test this many times (default: as in the plan)")
 	fs.BoolVar(&f.show, "print", false, "print a shipped plan, to start your own plan from")
 	cmdline.Group(fs, "Plan")
@@ -111,7 +109,7 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 }
 
 // config checks the flags and names all mistakes at once.
-func (f *flags) config(tool string, args []string) (config, error) {
+func (f *flags) config(tool string, args []string, typed *pflag.FlagSet) (config, error) {
 	c, wrong := config{Line: f.line, Accept: f.accept}, slices.Clone(f.wrong)
 	if len(args) == 0 || len(args) > 2 {
 		return c, errors.New("want a plan and a host: gobw qualify nic HOST, or gobw qualify quick -d roce0 --loopback")
@@ -125,9 +123,12 @@ func (f *flags) config(tool string, args []string) (config, error) {
 	}
 	c.Resume, err = output.Previous(c.Output, qualify.Load)
 	wrong.Note(err)
-	wrong.If(!(f.scale > 0 && f.scale <= 1000), "--scale %g: want more than 0, up to 1000", f.scale)
 	wrong.If(f.runs < 0 || f.runs > 1000, "--runs %d: want 1 to 1000", f.runs)
-	c.Plan, err = qualify.LoadPlan(args[0], qualify.Options{Parse: parse, Unread: slices.Contains(f.leaveOut, leaveAll)})
+	o := qualify.Options{Parse: parse, Unread: slices.Contains(f.leaveOut, leaveAll)}
+	if f.runs > 0 {
+		o.Flags = []string{"--runs", strconv.Itoa(f.runs)}
+	}
+	c.Plan, err = qualify.LoadPlan(args[0], o)
 	if err != nil && len(args) == 2 && slices.Contains(qualify.ShippedPlans(), args[1]) {
 		err = fmt.Errorf("PLAN comes first: %s qualify %s %s", tool, args[1], args[0])
 	}
@@ -135,13 +136,9 @@ func (f *flags) config(tool string, args []string) (config, error) {
 	if err := errors.Join(wrong...); err != nil {
 		return c, err
 	}
-	if c.Resume != nil && c.Resume.Plan != c.Plan.Name {
-		return c, fmt.Errorf("--resume: %s is of plan %s, and PLAN is %s", c.Output.ToResume(), c.Resume.Plan, c.Plan.Name)
-	}
 	if c.Resume != nil {
-		if was, now := hostOf(tool, c.Resume.Command), strings.Join(args[1:], ""); was != now {
-			return c, fmt.Errorf("--resume: the tests in %s ran with %s, now it is %s: go on there, or leave --resume out",
-				c.Output.ToResume(), cmp.Or(was, "--loopback"), cmp.Or(now, "--loopback"))
+		if err := c.Output.CheckSame(c.Resume.Command, NewCommand(tool, output.Streams{}).Flags(), typed); err != nil {
+			return c, err
 		}
 	}
 	chosen, err := chooseTests(c.Plan, f.only)
@@ -158,16 +155,7 @@ func (f *flags) config(tool string, args []string) (config, error) {
 	return c, f.tests(&c, chosen)
 }
 
-// hostOf is the HOST of a command of 'qualify'; empty: it has none.
-func hostOf(tool string, words []string) string {
-	cmd := NewCommand(tool, output.Streams{})
-	if len(words) < 3 || cmd.ParseFlags(words[2:]) != nil || cmd.Flags().NArg() < 2 {
-		return ""
-	}
-	return cmd.Flags().Arg(1)
-}
-
-// tests makes the tests ready to run: as long as was asked for, on the device and against the peer of the command line.
+// tests makes the tests ready to run, on the device and against the peer of the command line.
 func (f *flags) tests(c *config, chosen []qualify.Test) error {
 	for _, one := range chosen {
 		t := planned{Test: one}
@@ -180,33 +168,11 @@ func (f *flags) tests(c *config, chosen []qualify.Test) error {
 			}
 			t.Expect = append(t.Expect, e)
 		}
-		parsed := t.Run.(*test)
-		more, err := parsed.stretch(f.scale, f.runs)
-		if err != nil {
-			return fmt.Errorf("test %s: %w", t.Name, err)
-		}
-		t.Words, t.Timeout = replaced(t.Words, more), time.Duration(float64(t.Timeout)*max(f.scale, 1))
-		at := parsed.setting()
+		at := t.Run.(*test).setting()
 		at.Command, at.Device, at.Peer = t.Words, c.Device, c.Peer
 		c.Tests = append(c.Tests, t)
 	}
 	return nil
-}
-
-// replaced are the words of a command with some flags, each with a value after it, in place of those that it has.
-func replaced(words, flags []string) []string {
-	long := map[string]string{"-D": "--duration", "-n": "--iters", "--runs": "--runs"}
-	var out []string
-	for i := 0; i < len(words); i++ {
-		name, _, joined := strings.Cut(words[i], "=")
-		again := slices.ContainsFunc(flags, func(flag string) bool { return long[flag] != "" && (name == flag || name == long[flag]) })
-		if !again {
-			out = append(out, words[i])
-		} else if !joined {
-			i++
-		}
-	}
-	return append(out, flags...)
 }
 
 // What --leave-out leaves out.

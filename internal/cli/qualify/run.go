@@ -54,6 +54,10 @@ func run(ctx context.Context, out output.Streams, c config) error {
 			}
 		}
 		done, stopped := q.finished(t), q.stopped(ctx)
+		if done != nil && done.Command != t.command() {
+			progress("measured again: its command was '%s'", done.Command)
+			done = nil
+		}
 		switch {
 		case done != nil:
 			result := q.judge(t, done.Document, nil, done.Seconds)
@@ -181,13 +185,13 @@ func (q *qualification) judge(t *planned, doc *report.Document, err error, secon
 	return q.add(result)
 }
 
-// finished is the earlier run's result of a test that it measured to the end with the same command; nil where there is none.
+// finished is the earlier run's result of a test that it measured to the end; nil where there is none.
 func (q *qualification) finished(t *planned) *qualify.Result {
 	if q.config.Resume == nil {
 		return nil
 	}
 	at := slices.IndexFunc(q.config.Resume.Tests, func(r qualify.Result) bool {
-		return r.Name == t.Name && r.Command == t.command() && r.Outcome != qualify.Broken && r.Document != nil && r.Document.Complete
+		return r.Name == t.Name && r.Outcome != qualify.Broken && r.Document != nil && r.Document.Complete
 	})
 	if at < 0 {
 		return nil

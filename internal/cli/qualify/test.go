@@ -6,9 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -99,47 +97,6 @@ func misplaced(typed *pflag.FlagSet) error {
 		wrong.Add("unexpected %q: give the peer to qualify, not in the plan", rest[0])
 	}
 	return errors.Join(wrong...)
-}
-
-// What a shortened test keeps at least, unless the plan has less: enough for p99, which needs 1000 samples, and for a rate.
-const (
-	leastMessages = 1100
-	leastTime     = 100 * time.Millisecond
-	leastGridTime = 5 * time.Millisecond
-)
-
-// stretch makes the test longer or shorter and repeats it so often, 0: as planned. It gives the flags that say so.
-func (t *test) stretch(scale float64, runs int) (flags []string, err error) {
-	scaled := func(d, least time.Duration) time.Duration {
-		return max(time.Duration(float64(d)*scale), min(d, least)).Round(time.Millisecond)
-	}
-	p := &t.operation.Plan
-	switch {
-	case scale == 1:
-	case t.grid != nil:
-		t.grid.MinTime = scaled(t.grid.MinTime, leastGridTime)
-		flags = append(flags, "-D", t.grid.MinTime.String())
-	default: // without a length of its own the test has the one of two gobw ends
-		settled, err := plan.Settle(*p, plan.Limits{Dialled: true}, plan.Peer{}, plan.Policy{})
-		if err != nil {
-			return nil, err
-		}
-		if planned := settled.Spec(); planned.Iterations > 0 {
-			p.Iterations = p.WholeBatches(max(uint64(float64(planned.Iterations)*scale), min(planned.Iterations, leastMessages)))
-			flags = append(flags, "-n", strconv.FormatUint(p.Iterations, 10))
-		} else {
-			p.Duration = scaled(planned.Duration, leastTime)
-			flags = append(flags, "-D", p.Duration.String())
-		}
-	}
-	if runs > 0 {
-		p.Runs = runs
-		if t.grid != nil {
-			t.grid.Runs = runs
-		}
-		flags = append(flags, "--runs", strconv.Itoa(runs))
-	}
-	return flags, nil
 }
 
 // setting is where the test runs, and as what it is recorded.
