@@ -57,21 +57,3 @@ func XML(s string) string {
 		return '?'
 	}, Terminal(s))
 }
-
-// FileName makes text part of a file's name: letters, digits, dots within and hyphens; nothing else, so no other directory.
-func FileName(s string) string {
-	s = strings.Map(func(r rune) rune {
-		switch {
-		case r >= 'a' && r <= 'z', r >= '0' && r <= '9', r == '.', r == '-', r == '_':
-			return r
-		case r >= 'A' && r <= 'Z':
-			return unicode.ToLower(r)
-		}
-		return '_'
-	}, s)
-	s = strings.Trim(s, ".")
-	if len(s) > 100 {
-		s = s[:100]
-	}
-	return s
-}

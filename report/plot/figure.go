@@ -15,7 +15,8 @@ type Figure interface {
 	draw(c *svg) (title string, width, height float64)
 }
 
-// WriteSVG writes a stand-alone SVG on white, fit for a paper: the figures, one below the other.
+// WriteSVG writes a stand-alone SVG on white, fit for a paper: the figures, one below the other. Of several each has an id,
+// by which programs take it out: "picture-1".
 func WriteSVG(w io.Writer, figures ...Figure) error { return writeSVG(w, lightColor, figures) }
 
 // WriteInlineSVG writes an SVG element for an HTML page, whose colours are CSS variables: --ink, --muted, --grid, --paper
@@ -24,11 +25,11 @@ func WriteInlineSVG(w io.Writer, f Figure) error { return writeSVG(w, variableCo
 
 func writeSVG(w io.Writer, paint func(color) string, figures []Figure) error {
 	width, height, parts := 0.0, 0.0, &strings.Builder{}
-	for _, f := range figures {
+	for i, f := range figures {
 		s := newSVG(paint)
 		title, wide, tall := f.draw(s)
-		fmt.Fprintf(parts, `<g role="img" transform="translate(0 %s)">`+"\n<title>%s</title>\n<path d=\"M0 0H%[3]sV%[4]sH0Z\" fill=\"%[5]s\"/>\n%[6]s</g>\n",
-			short(height), html.EscapeString(title), short(wide), short(tall), paint(color{paper, 1}), s.out)
+		fmt.Fprintf(parts, `<g role="img"%s transform="translate(0 %s)">`+"\n<title>%s</title>\n<path d=\"M0 0H%[4]sV%[5]sH0Z\" fill=\"%[6]s\"/>\n%[7]s</g>\n",
+			plain.When(len(figures) > 1, ` id="picture-%d"`, i+1), short(height), html.EscapeString(title), short(wide), short(tall), paint(color{paper, 1}), s.out)
 		width, height = max(width, wide), height+tall
 	}
 	least := plain.When(width > chartWidth, ` style="min-width:%spx"`, short(0.6*width)) // the page of a phone shows such a wide one in parts

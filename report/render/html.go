@@ -53,9 +53,9 @@ func (r result) page(w io.Writer) error {
 			p.Notices = plain.AddNew(p.Notices, l)
 		}
 	}
-	for _, pic := range r.pictures() {
+	for _, f := range r.pictures() {
 		b := &strings.Builder{}
-		if err := plot.WriteInlineSVG(b, pic.Figure); err != nil {
+		if err := plot.WriteInlineSVG(b, f); err != nil {
 			return err
 		}
 		p.Pictures = append(p.Pictures, template.HTML(b.String())) //nolint:gosec // written by package plot, which escapes every text

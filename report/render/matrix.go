@@ -183,13 +183,13 @@ func (m hostMatrix) spreads() table {
 }
 
 // pictures are a heat map for each rail, and what a receiver gets of many senders.
-func (m hostMatrix) pictures(d *report.Document) []Picture {
-	var out []Picture
+func (m hostMatrix) pictures(d *report.Document) []plot.Figure {
+	var out []plot.Figure
 	subtitle := subtitle([]*report.Document{d})
 	for rail := range m.Rails {
 		if h := m.heatMap(rail); len(h.Rows) > 0 {
 			h.Subtitle = subtitle
-			out = append(out, Picture{Name: "fabric-" + m.Rail(rail), Figure: h})
+			out = append(out, h)
 		}
 	}
 	if all := m.Incast(); len(all) > 1 {
@@ -197,10 +197,10 @@ func (m hostMatrix) pictures(d *report.Document) []Picture {
 		for _, i := range all {
 			s.X, s.Y = append(s.X, float64(i.FanIn)), append(s.Y, i.Receiver)
 		}
-		out = append(out, Picture{Name: "fabric-incast", Figure: &plot.Chart{
+		out = append(out, &plot.Chart{
 			Title: "What a receiver gets, by number of senders", Subtitle: subtitle,
 			X: plot.Axis{Label: "senders", Scale: plot.Log2}, Y: plot.Axis{Label: "bandwidth", Units: plain.BitsPerS, Zero: true}, Series: []plot.Series{s},
-		}})
+		})
 	}
 	return out
 }

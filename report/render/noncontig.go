@@ -212,25 +212,20 @@ func (n experiment) subtitle(d *report.Document) string {
 }
 
 // pictures are a heat map per shape and message size, and a line chart per series.
-func (n experiment) pictures(d *report.Document) []Picture {
-	var out []Picture
+func (n experiment) pictures(d *report.Document) []plot.Figure {
+	var out []plot.Figure
 	for _, t := range n.parts() {
 		t.Stride = "" // the rows of the map
 		if f := n.heatMap(d, t); f != nil {
-			out = append(out, Picture{Name: n.name(t.Key, "speedup"), Figure: f})
+			out = append(out, f)
 		}
 	}
 	for _, cells := range n.Series() {
 		if f := n.chart(d, cells); f != nil {
-			out = append(out, Picture{Name: n.name(cells[0].Key, "goodput"), Figure: f})
+			out = append(out, f)
 		}
 	}
 	return out
-}
-
-// name of a picture: "noncontig-gather-64kib-messages-2x-goodput".
-func (n experiment) name(k noncontig.Key, what string) string {
-	return strings.Join(strings.Fields(fmt.Sprintf("noncontig %s %s %s %s", k.Shape, strings.Replace(k.What(), " ", "", 1), k.Stride, what)), "-")
 }
 
 const fullStrength = 4 // a speed-up of this much has the strongest colour

@@ -200,13 +200,11 @@ func (m metrics) addRow(row figure.Row, labels []string) {
 	}
 }
 
-// qualificationFamilies are the verdicts of a qualification and the figures of its tests.
-func qualificationFamilies(q *qualify.Qualification) metrics {
-	m := families(q.Documents())
+// qualification adds the verdicts of a qualification.
+func (m metrics) qualification(q *qualify.Qualification) {
 	m.sample("gobw_qualification_passed", truth(q.Outcome == stats.Pass), "qualification", q.Plan)
 	m.sample("gobw_qualification_exit_status", float64(q.ExitCode), "qualification", q.Plan)
 	for _, t := range q.Tests {
 		m.sample("gobw_qualification_test_passed", truth(t.Outcome == stats.Pass), "qualification", q.Plan, "test", t.Name, "outcome", string(t.Outcome))
 	}
-	return m
 }

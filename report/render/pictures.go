@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/gobw/gobw/report"
@@ -14,12 +13,6 @@ import (
 	"github.com/gobw/gobw/report/plot"
 	"github.com/gobw/gobw/report/stats"
 )
-
-// Picture is a figure with a name that is fit for a file and unique in its list.
-type Picture struct {
-	Name   string // "write-bandwidth"
-	Figure plot.Figure
-}
 
 // NoGridPicture says what a grid needs for a picture.
 const NoGridPicture = "no picture: a grid needs two --blocks or more; --layout has no picture"
@@ -36,44 +29,23 @@ func (e NoPictureError) Error() string {
 
 // Pictures draws the documents: for each operation bandwidth, message rate or latency over size, and for each set-up
 // with histograms or series those. Several documents are laid over one another.
-func Pictures(docs []*report.Document) []Picture {
-	var out []Picture
+func Pictures(docs []*report.Document) []plot.Figure {
+	var out []plot.Figure
 	for _, chosen := range plain.Grouped(allCurves(docs), curve.operation) {
-		key := chosen[0].operation()
 		label(chosen, len(docs) > 1)
-		out = append(out, overSize(key, chosen)...)
-		out = append(out, distributions(key, chosen)...)
-		out = append(out, overTime(key, chosen)...)
+		out = append(out, overSize(chosen)...)
+		out = append(out, distributions(chosen)...)
+		out = append(out, overTime(chosen)...)
 	}
-	for i, d := range docs {
-		var more []Picture
+	for _, d := range docs {
 		if d.Noncontig != nil {
-			more = experiment{d.Noncontig}.pictures(d)
+			out = append(out, experiment{d.Noncontig}.pictures(d)...)
 		}
 		if d.Fabric != nil {
-			more = append(more, hostMatrix{d.Fabric}.pictures(d)...)
-		}
-		for _, p := range more {
-			if len(docs) > 1 {
-				p.Name += "-" + strconv.Itoa(i+1)
-			}
-			out = append(out, p)
+			out = append(out, hostMatrix{d.Fabric}.pictures(d)...)
 		}
 	}
-	return named(out)
-}
-
-// named makes the names fit for files, as operations and shapes are whatever a file says, and unique.
-func named(pictures []Picture) []Picture {
-	seen := map[string]int{}
-	for i := range pictures {
-		p := &pictures[i]
-		p.Name = plain.FileName(p.Name)
-		if seen[p.Name]++; seen[p.Name] > 1 {
-			p.Name += "-" + strconv.Itoa(seen[p.Name])
-		}
-	}
-	return pictures
+	return out
 }
 
 // curve is the records of one set-up of one document.
@@ -83,12 +55,8 @@ type curve struct {
 	name string // what tells it from the others of its picture
 }
 
-func (c curve) operation() operation { return operation{c.Setup.Operation, c.Setup.Kind} }
-
 // operation is what shares a picture.
-type operation struct{ operation, kind string }
-
-func (o operation) slug() string { return o.operation + "-" + o.kind }
+func (c curve) operation() [2]string { return [2]string{c.Setup.Operation, c.Setup.Kind} }
 
 func allCurves(docs []*report.Document) []curve {
 	var out []curve
@@ -160,12 +128,12 @@ func sizeAxis(label string) plot.Axis {
 }
 
 // overSize draws a figure over the message size; a picture of one size only says nothing and is left out.
-func overSize(op operation, curves []curve) []Picture {
+func overSize(curves []curve) []plot.Figure {
 	if !slices.ContainsFunc(curves, func(c curve) bool { return len(c.Rows) > 1 }) {
 		return nil
 	}
 	chart := func(what string, y plot.Axis, figures ...string) *plot.Chart {
-		c := &plot.Chart{Title: title(op.operation + " " + what + " over message size"), Subtitle: subtitleOf(curves), X: sizeAxis("message size"), Y: y}
+		c := &plot.Chart{Title: title(curves[0].Setup.Operation + " " + what + " over message size"), Subtitle: subtitleOf(curves), X: sizeAxis("message size"), Y: y}
 		for _, cv := range curves {
 			for _, name := range figures {
 				s := medians(len(cv.Rows), func(i int) (x float64, values []float64) {
@@ -182,8 +150,8 @@ func overSize(op operation, curves []curve) []Picture {
 		c.Note = bandsOf(c.Series)
 		return c
 	}
-	if op.kind == "latency" {
-		return []Picture{{op.slug(), chart("latency", latencyAxis(curves[0]), "p50", "p99")}}
+	if curves[0].Setup.IsLatency() {
+		return []plot.Figure{chart("latency", latencyAxis(curves[0]), "p50", "p99")}
 	}
 	bandwidth := chart("bandwidth", plot.Axis{Label: "bandwidth", Units: plain.BitsPerS}, "bw")
 	for _, cv := range curves {
@@ -191,8 +159,7 @@ func overSize(op operation, curves []curve) []Picture {
 			bandwidth.Marks = append(bandwidth.Marks, plot.Mark{Label: "line rate " + plain.WithUnit(line, plain.BitsPerS), Y: line})
 		}
 	}
-	rate := chart("message rate", plot.Axis{Label: "messages", Units: plain.MessagesPerS, Scale: plot.Log10}, "msgrate")
-	return []Picture{{op.slug(), bandwidth}, {op.operation + "-message-rate", rate}}
+	return []plot.Figure{bandwidth, chart("message rate", plot.Axis{Label: "messages", Units: plain.MessagesPerS, Scale: plot.Log10}, "msgrate")}
 }
 
 // latencyAxis says what was timed.
@@ -264,7 +231,7 @@ const leastSamples = 30
 
 // distributions draws the histogram and the percentiles of what has histograms; a histogram that does not decode is left out here, as Load has no
 // business failing for a picture.
-func distributions(op operation, curves []curve) []Picture {
+func distributions(curves []curve) []plot.Figure {
 	type row struct {
 		name string
 		runs []*report.Histogram
@@ -286,7 +253,7 @@ func distributions(op operation, curves []curve) []Picture {
 	}
 	rows, said := spread(rows, subtitleOf(curves))
 	axis := latencyAxis(curves[0])
-	what := title(op.operation + " " + axis.Label)
+	what := title(curves[0].Setup.Operation + " " + axis.Label)
 	bars := &plot.Chart{Title: what + ": histogram", Subtitle: said, X: axis, Y: plot.Axis{Label: "samples (%)"}}
 	shares := &plot.Chart{Title: what + " by percentile", Subtitle: said, X: plot.Axis{Label: "share of samples not above", Scale: plot.Nines}, Y: axis}
 	for _, r := range rows {
@@ -297,7 +264,7 @@ func distributions(op operation, curves []curve) []Picture {
 	if len(bars.Series) == 0 {
 		return nil
 	}
-	return []Picture{{op.slug() + "-histogram", bars}, {op.slug() + "-percentiles", shares}}
+	return []plot.Figure{bars, shares}
 }
 
 // histogram has a step for each bar.
@@ -324,13 +291,14 @@ func percentiles(name string, d *report.Distribution) plot.Series {
 }
 
 // overTime draws the rate per interval of the first run of each size that has a series.
-func overTime(op operation, curves []curve) []Picture {
+func overTime(curves []curve) []plot.Figure {
+	operation, latency := curves[0].Setup.Operation, curves[0].Setup.IsLatency()
 	c := &plot.Chart{
-		Title: title(op.operation + " bandwidth over time"),
+		Title: title(operation + " bandwidth over time"),
 		X:     plot.Axis{Label: "time", Units: plain.Seconds}, Y: plot.Axis{Label: "bandwidth", Units: plain.BitsPerS},
 	}
-	if op.kind == "latency" {
-		c.Title, c.Y.Label, c.Y.Units = title(op.operation+" round trips over time"), "messages", plain.MessagesPerS
+	if latency {
+		c.Title, c.Y.Label, c.Y.Units = title(operation+" round trips over time"), "messages", plain.MessagesPerS
 	}
 	for _, cv := range curves {
 		for _, r := range cv.Rows {
@@ -340,7 +308,7 @@ func overTime(op operation, curves []curve) []Picture {
 			}
 			s := plot.Series{Name: joined(plain.Bytes(float64(r.Size)), cv.name), Shape: plot.Steps}
 			counts, each := rates.Bytes, 8.0
-			if op.kind == "latency" {
+			if latency {
 				counts, each = rates.Messages, 1
 			}
 			for i, n := range counts {
@@ -355,5 +323,5 @@ func overTime(op operation, curves []curve) []Picture {
 		return nil
 	}
 	c.Series, c.Subtitle = spread(c.Series, subtitleOf(curves))
-	return []Picture{{op.slug() + "-over-time", c}}
+	return []plot.Figure{c}
 }

@@ -47,13 +47,13 @@ func TestOverlaysAreNamedByWhatDiffers(t *testing.T) {
 	} {
 		older, newer := overlay(func(*report.Document) {}), overlay(tt.b)
 		older.Description, newer.Description = "old.json", "new.json"
-		c := Pictures([]*report.Document{older, newer})[0].Figure.(*plot.Chart)
+		c := Pictures([]*report.Document{older, newer})[0].(*plot.Chart)
 		if len(c.Series) != 2 || c.Series[0].Name != tt.want[0] || c.Series[1].Name != tt.want[1] {
 			t.Errorf("%s: %d curves, %q and %q; want %q", tt.name, len(c.Series), c.Series[0].Name, c.Series[len(c.Series)-1].Name, tt.want)
 		}
 		older.Records = append(older.Records, newer.Records...)
 		older.Description = ""
-		c = Pictures([]*report.Document{older})[0].Figure.(*plot.Chart)
+		c = Pictures([]*report.Document{older})[0].(*plot.Chart)
 		if want := strings.TrimPrefix(strings.TrimPrefix(tt.want[0], "old.json"), ", "); c.Series[0].Name != want {
 			t.Errorf("%s within a document: %q, want %q", tt.name, c.Series[0].Name, want)
 		}
@@ -72,7 +72,7 @@ func TestChartsSayBandsAndKeepGaps(t *testing.T) {
 			}
 		}
 	})
-	c := Pictures([]*report.Document{d})[0].Figure.(*plot.Chart)
+	c := Pictures([]*report.Document{d})[0].(*plot.Chart)
 	if !strings.Contains(c.Note, "Bands: 95 % intervals of the medians") {
 		t.Errorf("the note is %q", c.Note)
 	}

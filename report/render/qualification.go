@@ -135,11 +135,9 @@ func QualificationFormats() []string {
 func Qualification(w io.Writer, format string, q *qualify.Qualification) error {
 	whole := *q
 	whole.Schema = report.QualificationSchema
-	docs := q.Documents()
 	r := result{
 		tables: []table{outcomes(q)}, closing: reasons(q), verdict: q.Summary(), good: q.Outcome == stats.Pass,
-		json: &whole, docs: docs, pictures: func() []Picture { return Pictures(docs) }, suites: func() []suite { return qualificationSuites(q) },
-		families: func() metrics { return qualificationFamilies(q) },
+		json: &whole, docs: q.Documents(), qualification: q,
 	}
 	if q.Label != "" {
 		r.labels = []string{q.Label}

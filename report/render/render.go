@@ -100,10 +100,7 @@ func Documents(w io.Writer, format string, docs []*report.Document) error {
 		}
 		return nil
 	}
-	r := result{
-		title: "gobw", docs: docs, pictures: func() []Picture { return Pictures(docs) }, families: func() metrics { return families(docs) },
-		suites: func() []suite { return plain.Each(docs, suiteOf) },
-	}
+	r := result{title: "gobw", docs: docs}
 	if format == "html" {
 		r.title = plain.Plural(len(docs), "result")
 		if len(docs) == 1 {

@@ -214,7 +214,8 @@ func TestPictures(t *testing.T) {
 		want []string
 	}{
 		{"sample", []*report.Document{saved("sample")}, []string{
-			"write-bandwidth", "write-message-rate", "write-bandwidth-over-time", "send-latency", "send-latency-histogram", "send-latency-percentiles",
+			"Write bandwidth over message size", "Write message rate over message size", "Write bandwidth over time",
+			"Send latency over message size", "Send half round trip latency: histogram", "Send half round trip latency by percentile",
 		}},
 		{"one size", []*report.Document{saved("repeated")}, nil},
 		{"none", nil, nil},
@@ -222,8 +223,8 @@ func TestPictures(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			var got []string
 			for _, p := range Pictures(tt.docs) {
-				got = append(got, p.Name)
-				if err := plot.WriteInlineSVG(io.Discard, p.Figure); err != nil {
+				got = append(got, titleOf(p))
+				if err := plot.WriteInlineSVG(io.Discard, p); err != nil {
 					t.Error(err)
 				}
 			}

@@ -7,11 +7,12 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/gobw/gobw/report"
 	"github.com/gobw/gobw/report/figure"
 	"github.com/gobw/gobw/report/plain"
 	"github.com/gobw/gobw/report/plot"
-
-	"github.com/gobw/gobw/report"
+	"github.com/gobw/gobw/report/qualify"
+	"github.com/gobw/gobw/report/trend"
 )
 
 // result is what every format is made of, whatever was measured: for people what must be said first, tables, and lines below them.
@@ -26,9 +27,9 @@ type result struct {
 	good     bool
 	json     any
 	docs     []*report.Document // each has a section of the page
-	suites   func() []suite
-	families func() metrics
-	pictures func() []Picture
+
+	qualification *qualify.Qualification // nil: of another kind
+	trend         *trend.Trend
 }
 
 // documentSheet is a document as people are shown it.
@@ -47,6 +48,14 @@ func documentSheet(d *report.Document) result {
 	return r
 }
 
+// pictures are those of a trend, or of the documents.
+func (r result) pictures() []plot.Figure {
+	if r.trend != nil {
+		return trendPictures(r.trend)
+	}
+	return Pictures(r.docs)
+}
+
 // write writes the result in one of its formats.
 func (r result) write(w io.Writer, format string) error {
 	out := &strings.Builder{}
@@ -54,9 +63,17 @@ func (r result) write(w io.Writer, format string) error {
 	case "json":
 		return writeJSON(w, r.json)
 	case "junit":
-		return writeJUnit(w, r.title, r.suites())
+		suites := plain.Each(r.docs, suiteOf)
+		if r.qualification != nil {
+			suites = qualificationSuites(r.qualification)
+		}
+		return writeJUnit(w, r.title, suites)
 	case "openmetrics":
-		r.families().write(out)
+		m := families(r.docs)
+		if r.qualification != nil {
+			m.qualification(r.qualification)
+		}
+		m.write(out)
 		return write(w, out.String())
 	case "html":
 		return r.page(w)
@@ -65,7 +82,7 @@ func (r result) write(w io.Writer, format string) error {
 		if len(pictures) == 0 {
 			return NoPictureError{r.docs}
 		}
-		return plot.WriteSVG(w, plain.Each(pictures, func(p Picture) plot.Figure { return p.Figure })...)
+		return plot.WriteSVG(w, pictures...)
 	case "markdown":
 		r.markdown(out)
 	case "latex":

@@ -29,7 +29,7 @@ func Trend(w io.Writer, format string, t *trend.Trend, since *compare.Comparison
 		changes += len(t.Series[i].Changes)
 	}
 	r := result{
-		title: "trend of " + plain.Plural(t.Results, "result"), labels: t.Labels, tables: trendTables(t), closing: trendClosing(t, since == nil),
+		trend: t, title: "trend of " + plain.Plural(t.Results, "result"), labels: t.Labels, tables: trendTables(t), closing: trendClosing(t, since == nil),
 		json: struct {
 			*trend.Trend
 			Since *compare.Comparison `json:"since,omitempty"`
@@ -45,7 +45,6 @@ func Trend(w io.Writer, format string, t *trend.Trend, since *compare.Comparison
 	if format == "html" {
 		r.verdict, r.good = fmt.Sprintf("%s in %d series.", plain.Plural(changes, "change"), len(t.Series)), changes == 0
 	}
-	r.pictures = func() []Picture { return trendPictures(t) }
 	return r.write(w, format)
 }
 
@@ -114,7 +113,7 @@ func trendClosing(t *trend.Trend, alone bool) []string {
 
 // trendPictures draws series over time, those that changed most recently first: the results as dots, the
 // states as levels, and a line at each change.
-func trendPictures(t *trend.Trend) []Picture {
+func trendPictures(t *trend.Trend) []plot.Figure {
 	order := make([]*trend.Series, len(t.Series))
 	for i := range t.Series {
 		order[i] = &t.Series[i]
@@ -126,11 +125,7 @@ func trendPictures(t *trend.Trend) []Picture {
 		return s.Changes[len(s.Changes)-1].First
 	}
 	slices.SortStableFunc(order, func(a, b *trend.Series) int { return newest(b).Compare(newest(a)) })
-	var out []Picture
-	for _, s := range order[:min(mostPictures, len(order))] {
-		out = append(out, Picture{s.Row + "-" + s.Figure + "-" + s.Group, trendChart(s)})
-	}
-	return named(out)
+	return plain.Each(order[:min(mostPictures, len(order))], trendChart)
 }
 
 // dated is the span from which on a picture's axis is in dates; below, it has the time of the day.

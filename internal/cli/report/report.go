@@ -22,47 +22,36 @@ import (
 	"github.com/gobw/gobw/report/render"
 )
 
-// flags are the flags of 'report' as they were typed.
-type flags struct {
-	output   output.Flags
-	pictures string
-}
-
 // config is what to render.
 type config struct {
-	Files    []string
-	Output   output.Config
-	Pictures string // a directory; empty: none
+	Files  []string
+	Output output.Config
 }
 
 // NewCommand makes 'report'.
 func NewCommand(tool string, out output.Streams) *cobra.Command {
-	flags := &flags{}
+	var flags output.Flags
 	names := plain.Each(render.Formats(), func(f render.Format) string { return fmt.Sprintf("  %-11s %s", f.Name, f.Description) })
 	cmd := &cobra.Command{
 		Use:   "report FILE...",
 		Short: "Print saved results: tables, CSV, HTML, pictures",
-		Long:  "Print saved results in other formats. With several files, each picture shows\nall of them. Only results of noncontig have pictures of their own: -1 is in the\nname of those of the first file.\n\nFormats:\n" + strings.Join(names, "\n"),
+		Long:  "Print saved results in other formats. With several files, each picture shows\nall of them. Only results of noncontig have pictures of their own.\n\nFormats:\n" + strings.Join(names, "\n"),
 		Example: "  " + tool + " report result.json\n" +
 			"  " + tool + " report monday.json tuesday.json --save week.html\n" +
-			"  " + tool + " report result.json --pictures plots\n" +
 			"  " + tool + " report result.json --format latex",
 		Args: cobra.ArbitraryArgs,
-		RunE: cmdline.Run(flags.config, func(_ context.Context, c config) error { return run(out, c) }),
+		RunE: cmdline.Run(func(args []string) (config, error) {
+			c := config{Files: args}
+			var wrong cmdline.Faults
+			wrong.If(len(args) == 0, "no file: name a saved result, such as the file of --save result.json")
+			c.Output = flags.Config(&wrong)
+			return c, errors.Join(wrong...)
+		}, func(_ context.Context, c config) error { return run(out, c) }),
 	}
 	fs := cmd.Flags()
 	fs.SortFlags = false
-	flags.output.Bind(fs, render.DocumentFormats())
-	fs.StringVar(&flags.pictures, "pictures", "", "write each picture into `DIR` (SVG)")
+	flags.Bind(fs, render.DocumentFormats())
 	return cmd
-}
-
-func (f *flags) config(args []string) (config, error) {
-	c := config{Files: args, Pictures: f.pictures}
-	var wrong cmdline.Faults
-	wrong.If(len(args) == 0, "no file: name a saved result, such as the file of --save result.json")
-	c.Output = f.output.Config(&wrong)
-	return c, errors.Join(wrong...)
 }
 
 // run renders files.
@@ -70,7 +59,7 @@ func run(out output.Streams, c config) error {
 	if err := c.Output.CheckWritable(); err != nil {
 		return err
 	}
-	if len(c.Files) == 1 && c.Pictures == "" {
+	if len(c.Files) == 1 {
 		if r, err := search.Load(c.Files[0]); err == nil && r != nil {
 			return c.Output.Deliver(out, r.Write)
 		}
@@ -86,15 +75,6 @@ func run(out output.Streams, c config) error {
 		return err
 	}
 	lost.Note(out)
-	if c.Pictures != "" {
-		pictures := render.Pictures(docs)
-		if len(pictures) == 0 {
-			return exit.With(exit.Usage, render.NoPictureError{Docs: docs})
-		}
-		if err := output.WritePictures(out, c.Pictures, pictures); err != nil {
-			return err
-		}
-	}
 	var q *qualify.Qualification
 	if len(c.Files) == 1 {
 		q, _ = qualify.Load(c.Files[0]) // a file of results has been read already
