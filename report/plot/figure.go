@@ -28,8 +28,9 @@ func writeSVG(w io.Writer, paint func(color) string, figures []Figure) error {
 	for i, f := range figures {
 		s := newSVG(paint)
 		title, wide, tall := f.draw(s)
-		fmt.Fprintf(parts, `<g role="img"%s transform="translate(0 %s)">`+"\n<title>%s</title>\n<path d=\"M0 0H%[4]sV%[5]sH0Z\" fill=\"%[6]s\"/>\n%[7]s</g>\n",
-			plain.When(len(figures) > 1, ` id="picture-%d"`, i+1), short(height), html.EscapeString(title), short(wide), short(tall), paint(color{paper, 1}), s.out)
+		id := plain.When(len(figures) > 1, ` id="picture-%d"`, i+1)
+		fmt.Fprintf(parts, `<g role="img"%s transform="translate(0 %s)">`+"\n<title>%s</title>\n", id, short(height), html.EscapeString(title))
+		fmt.Fprintf(parts, `<path d="M0 0H%sV%sH0Z" fill="%s"/>`+"\n%s</g>\n", short(wide), short(tall), paint(color{paper, 1}), s.out)
 		width, height = max(width, wide), height+tall
 	}
 	least := plain.When(width > chartWidth, ` style="min-width:%spx"`, short(0.6*width)) // the page of a phone shows such a wide one in parts

@@ -41,7 +41,8 @@ func (n experiment) parts() []noncontigTable {
 // strategies of the table's cells as they were measured, in the order of columns; those with fewest blocks lack some.
 func (t noncontigTable) strategies() []string {
 	var out []string
-	for _, c := range slices.SortedStableFunc(slices.Values(t.cells), func(a, b noncontig.Cell) int { return len(b.Strategies) - len(a.Strategies) }) {
+	most := func(a, b noncontig.Cell) int { return len(b.Strategies) - len(a.Strategies) }
+	for _, c := range slices.SortedStableFunc(slices.Values(t.cells), most) {
 		for _, f := range c.Strategies {
 			out = plain.AddNew(out, f.Strategy)
 		}

@@ -132,8 +132,9 @@ func overSize(curves []curve) []plot.Figure {
 	if !slices.ContainsFunc(curves, func(c curve) bool { return len(c.Rows) > 1 }) {
 		return nil
 	}
+	operation := title(curves[0].Setup.Operation)
 	chart := func(what string, y plot.Axis, figures ...string) *plot.Chart {
-		c := &plot.Chart{Title: title(curves[0].Setup.Operation + " " + what + " over message size"), Subtitle: subtitleOf(curves), X: sizeAxis("message size"), Y: y}
+		c := &plot.Chart{Title: operation + " " + what + " over message size", Subtitle: subtitleOf(curves), X: sizeAxis("message size"), Y: y}
 		for _, cv := range curves {
 			for _, name := range figures {
 				s := medians(len(cv.Rows), func(i int) (x float64, values []float64) {
@@ -159,7 +160,8 @@ func overSize(curves []curve) []plot.Figure {
 			bandwidth.Marks = append(bandwidth.Marks, plot.Mark{Label: "line rate " + plain.WithUnit(line, plain.BitsPerS), Y: line})
 		}
 	}
-	return []plot.Figure{bandwidth, chart("message rate", plot.Axis{Label: "messages", Units: plain.MessagesPerS, Scale: plot.Log10}, "msgrate")}
+	rate := chart("message rate", plot.Axis{Label: "messages", Units: plain.MessagesPerS, Scale: plot.Log10}, "msgrate")
+	return []plot.Figure{bandwidth, rate}
 }
 
 // latencyAxis says what was timed.
@@ -211,54 +213,33 @@ func bandsOf(series []plot.Series) string {
 	return plain.When(shaded, "Bands: %s intervals of the medians; of fewer than six runs their range.", stats.Percent(stats.DefaultConfidence))
 }
 
-// mostCurves is how many distributions or runs one picture shows.
-const mostCurves = 4
-
-// spread picks as many as one picture shows, the first and the last among them, and says of how many.
-func spread[T any](all []T, subtitle string) ([]T, string) {
-	if len(all) <= mostCurves {
-		return all, subtitle
-	}
-	out := make([]T, mostCurves)
-	for i := range out {
-		out[i] = all[i*(len(all)-1)/(mostCurves-1)]
-	}
-	return out, fmt.Sprintf("%d of %d curves · %s", mostCurves, len(all), subtitle)
-}
-
 // leastSamples are those that have a distribution.
 const leastSamples = 30
 
-// distributions draws the histogram and the percentiles of what has histograms; a histogram that does not decode is left out here, as Load has no
-// business failing for a picture.
+// distributions draws the histogram and the percentiles of what has histograms; a histogram that does not decode is left out here, as
+// Load has no business failing for a picture.
 func distributions(curves []curve) []plot.Figure {
-	type row struct {
-		name string
-		runs []*report.Histogram
-	}
-	var rows []row
-	for _, c := range curves {
-		for _, r := range c.Rows {
-			of, samples := row{name: joined(plain.Bytes(float64(r.Size)), c.name)}, uint64(0)
-			for _, rec := range r.Runs {
-				if rec.Histogram != nil && rec.Latency != nil {
-					of.runs = append(of.runs, rec.Histogram)
-					samples += rec.Latency.Samples
-				}
-			}
-			if samples >= leastSamples {
-				rows = append(rows, of)
-			}
-		}
-	}
-	rows, said := spread(rows, subtitleOf(curves))
-	axis := latencyAxis(curves[0])
+	said, axis := subtitleOf(curves), latencyAxis(curves[0])
 	what := title(curves[0].Setup.Operation + " " + axis.Label)
 	bars := &plot.Chart{Title: what + ": histogram", Subtitle: said, X: axis, Y: plot.Axis{Label: "samples (%)"}}
 	shares := &plot.Chart{Title: what + " by percentile", Subtitle: said, X: plot.Axis{Label: "share of samples not above", Scale: plot.Nines}, Y: axis}
-	for _, r := range rows {
-		if d, err := report.Decode(r.runs...); err == nil && d.N() > 0 {
-			bars.Series, shares.Series = append(bars.Series, histogram(r.name, d)), append(shares.Series, percentiles(r.name, d))
+	for _, c := range curves {
+		for _, r := range c.Rows {
+			var runs []*report.Histogram
+			samples := uint64(0)
+			for _, rec := range r.Runs {
+				if rec.Histogram != nil && rec.Latency != nil {
+					runs = append(runs, rec.Histogram)
+					samples += rec.Latency.Samples
+				}
+			}
+			if samples < leastSamples {
+				continue
+			}
+			if d, err := report.Decode(runs...); err == nil && d.N() > 0 {
+				name := joined(plain.Bytes(float64(r.Size)), c.name)
+				bars.Series, shares.Series = append(bars.Series, histogram(name, d)), append(shares.Series, percentiles(name, d))
+			}
 		}
 	}
 	if len(bars.Series) == 0 {
@@ -294,8 +275,8 @@ func percentiles(name string, d *report.Distribution) plot.Series {
 func overTime(curves []curve) []plot.Figure {
 	operation, latency := curves[0].Setup.Operation, curves[0].Setup.IsLatency()
 	c := &plot.Chart{
-		Title: title(operation + " bandwidth over time"),
-		X:     plot.Axis{Label: "time", Units: plain.Seconds}, Y: plot.Axis{Label: "bandwidth", Units: plain.BitsPerS},
+		Title: title(operation + " bandwidth over time"), Subtitle: subtitleOf(curves),
+		X: plot.Axis{Label: "time", Units: plain.Seconds}, Y: plot.Axis{Label: "bandwidth", Units: plain.BitsPerS},
 	}
 	if latency {
 		c.Title, c.Y.Label, c.Y.Units = title(operation+" round trips over time"), "messages", plain.MessagesPerS
@@ -322,6 +303,5 @@ func overTime(curves []curve) []plot.Figure {
 	if len(c.Series) == 0 {
 		return nil
 	}
-	c.Series, c.Subtitle = spread(c.Series, subtitleOf(curves))
 	return []plot.Figure{c}
 }

@@ -29,7 +29,8 @@ func Trend(w io.Writer, format string, t *trend.Trend, since *compare.Comparison
 		changes += len(t.Series[i].Changes)
 	}
 	r := result{
-		trend: t, title: "trend of " + plain.Plural(t.Results, "result"), labels: t.Labels, tables: trendTables(t), closing: trendClosing(t, since == nil),
+		trend: t,
+		title: "trend of " + plain.Plural(t.Results, "result"), labels: t.Labels, tables: trendTables(t), closing: trendClosing(t, since == nil),
 		json: struct {
 			*trend.Trend
 			Since *compare.Comparison `json:"since,omitempty"`
