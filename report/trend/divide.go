@@ -4,8 +4,6 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
-
-	"github.com/gobw/gobw/report/plain"
 )
 
 // leastSegment is how many results lie between two changes at least: fewer are an outlier as likely as a new state.
@@ -14,8 +12,8 @@ const leastSegment = 3
 // LeastResults are needed to find a change: two states.
 const LeastResults = 2 * leastSegment
 
-// divide finds the changes of one series: hierarchical division, in which each step takes the split with the largest
-// statistic of all segments and keeps it where a permutation test finds fewer than a share of alpha orders that split as well.
+// divide finds the changes of one series: by halves, each segment at the split with the largest statistic, where a permutation test
+// finds fewer than a share of alpha of the segment's orders that split as well.
 type divide struct {
 	values       []float64
 	permutations int
@@ -47,58 +45,36 @@ func newDivide(values []float64, alpha float64, permutations int, lot *rand.Rand
 	return d
 }
 
-// next is the best split besides those found, with its p, whether it stands or not; false where no segment is long enough for one.
-func (d *divide) next(found []split) (best split, some bool) {
-	var segments [][]float64
-	best.q = math.Inf(-1)
-	bounds := append(plain.Each(found, func(s split) int { return s.at }), 0, len(d.values))
-	slices.Sort(bounds)
-	for i := range len(bounds) - 1 {
-		segment := d.values[bounds[i]:bounds[i+1]]
-		segments = append(segments, segment)
-		if s, can := d.best(segment); can && s.q > best.q {
-			best, some = s, true
-			best.at += bounds[i]
-		}
-	}
-	if some {
-		best.p = d.test(segments, best.q)
+// next is the best split of a segment, with its p, whether it stands or not; false where the segment is too short for one.
+func (d *divide) next(from, to int) (best split, some bool) {
+	if best, some = d.best(d.values[from:to]); some {
+		best.p = d.test(d.values[from:to], best.q)
+		best.at += from
 	}
 	return best, some
 }
 
-// all finds every change, in the order of the series, given the first, which stands.
-func (d *divide) all(first split) []split {
+// all finds every change of a segment, in the order of the series, given its best split, which stands.
+func (d *divide) all(from, to int, first split) []split {
 	found := []split{first}
-	for {
-		s, some := d.next(found)
-		if !some || s.p > d.alpha {
-			break
-		}
-		found = append(found, s)
+	if s, some := d.next(from, first.at); some && s.p <= d.alpha {
+		found = slices.Concat(d.all(from, first.at, s), found)
 	}
-	slices.SortFunc(found, func(a, b split) int { return a.at - b.at })
+	if s, some := d.next(first.at, to); some && s.p <= d.alpha {
+		found = append(found, d.all(first.at, to, s)...)
+	}
 	return found
 }
 
-// test is the share of orders, drawn within the segments, whose best split is as good as q; the order seen is one of them. It
+// test is the share of a segment's orders, drawn by lot, whose best split is as good as q; the order seen is one of them. It
 // ends early where the share cannot fall to alpha any more.
-func (d *divide) test(segments [][]float64, q float64) float64 {
-	shuffled := make([][]float64, len(segments))
-	for i, s := range segments {
-		shuffled[i] = slices.Clone(s)
-	}
+func (d *divide) test(segment []float64, q float64) float64 {
+	shuffled := slices.Clone(segment)
 	enough := int(math.Ceil(d.alpha*float64(d.permutations+1))) + 1
 	asGood := 0
 	for drawn := 1; drawn <= d.permutations; drawn++ {
-		most := math.Inf(-1)
-		for _, s := range shuffled {
-			d.lot.Shuffle(len(s), func(i, j int) { s[i], s[j] = s[j], s[i] })
-			if b, ok := d.best(s); ok {
-				most = max(most, b.q)
-			}
-		}
-		if most >= q*(1-1e-12) { // another order of the same sums
+		d.lot.Shuffle(len(shuffled), func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })
+		if s, _ := d.best(shuffled); s.q >= q*(1-1e-12) { // another order of the same sums
 			if asGood++; asGood >= enough {
 				return float64(asGood+1) / float64(drawn+1)
 			}

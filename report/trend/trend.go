@@ -180,14 +180,14 @@ func (t *Trend) find(o compare.Options) {
 		wanted := drawn(len(values), max(permutations, int(25*float64(len(t.Series))/alpha)))
 		divides[i] = newDivide(values, alpha, wanted, rand.New(rand.NewPCG(0, t.Series[i].hash())))
 		ps[i] = 1
-		if s, ok := divides[i].next(nil); ok {
+		if s, ok := divides[i].next(0, len(values)); ok {
 			firsts[i], ps[i] = s, s.p
 		}
 	}
 	for i, p := range stats.BenjaminiHochberg(ps) {
 		if p <= stats.Level(o.Confidence, max(len(ps), 2)) { // one series is many places to split it
 			divides[i].permutations = drawn(len(t.Series[i].Points), permutations)
-			t.Series[i].settle(divides[i].all(firsts[i]), o)
+			t.Series[i].settle(divides[i].all(0, len(t.Series[i].Points), firsts[i]), o)
 		}
 	}
 }
