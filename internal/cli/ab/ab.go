@@ -7,17 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/gobw/gobw/internal/cli/cmdline"
-	"github.com/gobw/gobw/internal/cli/exit"
 	"github.com/gobw/gobw/internal/cli/gate"
 	"github.com/gobw/gobw/internal/cli/output"
-	"github.com/gobw/gobw/internal/plan"
 	"github.com/gobw/gobw/report/expect"
 	"github.com/gobw/gobw/report/figure"
 	"github.com/gobw/gobw/report/plain"
@@ -33,7 +29,6 @@ type flags struct {
 	typed          config // what stands there as it was typed
 	gate           gate.Flags
 	figure, beside string
-	wrong          cmdline.Faults // of what was typed
 	output         output.Flags
 }
 
@@ -41,8 +36,7 @@ type flags struct {
 type config struct {
 	A, B       side
 	Figure     figure.Figure
-	Pairs      int           // at most
-	Limit      time.Duration // for all of it; 0: none
+	Pairs      int
 	Gate       gate.Config
 	Confidence float64
 	Output     output.Config
@@ -77,7 +71,6 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 	fs.SortFlags = false
 	fs.StringVar(&f.beside, "beside", "", "measure A alone, and A while this `TEST` runs")
 	fs.IntVar(&f.typed.Pairs, "pairs", 21, "measure `N` pairs")
-	cmdline.Parsed(fs, &f.wrong, &f.typed.Limit, "time", "", "", "end after this `TIME`: 10m", plan.ParseTime)
 	fs.StringVar(&f.figure, "figure", "", "judge `FIGURE`: "+usable+" (default: bw, with golat p50)")
 	f.gate.Bind(fs, "'worse<5%' (B against A)")
 	fs.Float64Var(&f.typed.Confidence, "confidence", stats.DefaultConfidence, "`CONFIDENCE` of verdicts and intervals")
@@ -91,7 +84,7 @@ func (f *flags) config(tool string, args []string) (config, error) {
 	if len(args) == 2 && !strings.Contains(args[0]+args[1], " ") {
 		return c, fmt.Errorf("put each test in quotes: %s ab 'write HOST' 'write HOST -q 4'", tool)
 	}
-	wrong := slices.Clone(f.wrong)
+	var wrong cmdline.Faults
 	var err error
 	c.A, err = parseSide(tool, args[0])
 	wrong.Note(cmdline.Prefixed("A", err))
@@ -137,15 +130,7 @@ func run(ctx context.Context, out output.Streams, c config) error {
 	if err := c.Output.CheckWritable(); err != nil {
 		return err
 	}
-	if c.Limit > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, c.Limit, errTimeUp)
-		defer cancel()
-	}
 	m, failed := measure(ctx, out, c)
-	if errors.Is(failed, errTimeUp) {
-		return exit.With(exit.Usage, fmt.Errorf("--time %v: no pair was complete in this time", c.Limit))
-	}
 	if failed != nil && len(m.a) == 0 {
 		return failed
 	}

@@ -75,12 +75,12 @@ func TestConfigNamesAllMistakes(t *testing.T) {
 		cmd.SetArgs(args)
 		return cmd.Execute()
 	}
-	err := refused("serve", "write host", "--pairs", "-1", "--figure", "qps", "--time", "soon",
+	err := refused("serve", "write host", "--pairs", "-1", "--figure", "qps",
 		"--expect", "worst", "--accept", "all", "--confidence", "2", "--format", "xml")
 	if err == nil {
 		t.Fatal("no error")
 	}
-	for _, want := range []string{"A: ", "--pairs", "--figure", "--time", "--expect", "--accept", "--confidence", "--format"} {
+	for _, want := range []string{"A: ", "--pairs", "--figure", "--expect", "--accept", "--confidence", "--format"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("no word of %s in:\n%v", want, err)
 		}
@@ -189,8 +189,6 @@ func TestFewerPairs(t *testing.T) {
 		ended       error
 		label, hint string
 	}{
-		{"time", 21, 2, 21, errTimeUp, 2, nil, "2 of 21 pairs (the time is up)", "try a longer --time"},
-		{"time, few pairs asked for", 4, 2, 4, errTimeUp, 2, nil, "2 of 4 pairs (the time is up)", "try --pairs 6, and a longer --time"},
 		{"a test failed", 6, 3, 6, exit.With(exit.Setup, errors.New("no device")), 3, exit.Error{Code: exit.Setup}, "3 of 6 pairs (a test failed)", "try again: a test failed"},
 		{"interrupted", 6, 3, 6, exit.SignalError{Signal: syscall.SIGINT}, 3, context.Canceled, "3 of 6 pairs (interrupted)", "try again: interrupted"},
 		{"one without samples", 6, 2, 2, missing, 5, nil, "5 of 6 pairs (no p50 here: no time samples)", "try longer tests: raise -n or -D"},

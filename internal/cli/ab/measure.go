@@ -60,11 +60,7 @@ rounds:
 				fmt.Fprintf(out.Err, "pair %d of %d left out: %v\n", round+1, c.Pairs, err)
 				continue rounds
 			}
-			m.ended = "a test failed"
-			switch {
-			case errors.Is(err, errTimeUp) && len(m.a) > 0: // an end that was asked for
-				m.ended, err = err.Error(), nil
-			case errors.Is(err, context.Canceled):
+			if m.ended = "a test failed"; errors.Is(err, context.Canceled) {
 				m.ended = "interrupted"
 			}
 			return m, err
@@ -103,9 +99,8 @@ func (m *measurement) comparison(c config) *compare.Comparison {
 	}
 	for i := range out.Points {
 		compare.Conclude(out.Points[i:i+1], out.Margin, c.Confidence)
-		p, least := &out.Points[i], 0
-		if _, err := fmt.Sscanf(p.Settle, "--pairs %d", &least); err == nil && len(m.a) < c.Pairs {
-			p.Settle = plain.When(least > c.Pairs, "--pairs %d, and ", least) + m.remedy()
+		if p := &out.Points[i]; len(m.a) < c.Pairs && (p.Cause == stats.TooFew || p.Cause == stats.Unclear) {
+			p.Settle = cmp.Or(plain.When(m.ended != "", "again: %s", m.ended), "longer tests: raise -n or -D")
 		}
 	}
 	if control := out.Points[1]; (control.Word == stats.Better || control.Word == stats.Worse) && !c.Gate.Accept.Has(stats.Disturbed) {
@@ -124,21 +119,10 @@ func (m *measurement) comparison(c config) *compare.Comparison {
 		pairs = fmt.Sprintf("%d of %d pairs (%s)", len(m.a), c.Pairs, cmp.Or(m.ended, m.why))
 	}
 	out.Labels = append(out.Labels, fmt.Sprintf("%s, %d of them with a disturbed run", pairs, m.disturbed))
-	if m.ended != "" && m.ended != errTimeUp.Error() {
+	if m.ended != "" {
 		out.Incomplete = append(out.Incomplete, fmt.Sprintf("ended after %d of %d pairs", len(m.a), c.Pairs))
 	}
 	return out
-}
-
-// remedy is what gives all pairs that were asked for, where there are fewer.
-func (m *measurement) remedy() string {
-	switch m.ended {
-	case "":
-		return "longer tests: raise -n or -D"
-	case errTimeUp.Error():
-		return "a longer --time"
-	}
-	return "again: " + m.ended
 }
 
 // point is the effect of other runs against those of A. The lot makes the two exchangeable, so that without a difference their ratio

@@ -34,9 +34,6 @@ type side struct {
 	beside  *side // runs at the same time; nil: nothing does
 }
 
-// errTimeUp ends the measuring when --time is over.
-var errTimeUp = errors.New("the time is up")
-
 // parseSide reads a command line: 'write HOST ...', 'golat send HOST ...', '/opt/gobw-0.9/gobw write HOST ...' or
 // 'perftest:ib_write_bw HOST ...'. It refuses the flags that this command gives itself: those of the result, and some more.
 func parseSide(tool, line string, more ...string) (side, error) {

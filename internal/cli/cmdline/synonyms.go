@@ -38,6 +38,7 @@ var answers = []struct{ command, flags, answer string }{ //nolint:gochecknogloba
 	{"noncontig", "expect", "give it to a test of a plan: gobw qualify PLAN"},
 	{"noncontig", "control", "'gobw ab' has a control: it runs A twice"},
 	{"noncontig", "seed", "leave it out"},
+	{"ab", "time", "use --pairs; after Ctrl-C it prints what it has measured"},
 	{"qualify", "list", "give --print"},
 	{"dips", "only fix", "dips changes the size only; 'gobw search best' has it"},
 	{"gobw", "v", "type 'gobw version'"},
