@@ -109,9 +109,6 @@ func (f *flags) bind(fs *pflag.FlagSet, op plan.Operation, kind plan.Kind) {
 	}
 	f.bindFields()
 	cmdline.Parsed(fs, wrong, &p.PostAPI, "post-api", "", "auto", "post sends with `API`: post_send, wr (ibv_wr_*), auto (as perftest does)", cmdline.Text[verbs.PostAPI])
-	if !bandwidth {
-		fs.StringVar((*string)(&p.Timestamps), "timestamps", "host", "use `CLOCK` for the samples: host, or device (the clock of the NIC)")
-	}
 	cmdline.Group(fs, "Queues")
 
 	f.Bind(fs, render.DocumentFormats())
@@ -180,9 +177,6 @@ func (f *flags) config(tool string, args []string) (Config, error) {
 	wrong := slices.Clone(f.wrong)
 	args = cmdline.MeantAsValue(&wrong, f.set.Lookup("verify"), args, func(word string) bool { return word == "all" || word == "ends" })
 	c, p := Config{Config: f.Config(&wrong, tool, args)}, f.spec
-	if p.Timestamps == "host" {
-		p.Timestamps = plan.HostClock
-	}
 	wrong.If(p.AllSizes && len(p.Sizes) > 0, "--all (-a) and --size (-s) exclude each other")
 	c.Device.Several = true
 	if rails := len(c.Device.Names()); rails > 1 {
