@@ -2,10 +2,9 @@
 package devices
 
 import (
-	"encoding"
+	"encoding/json"
 	"fmt"
 	"io"
-	"reflect"
 	"slices"
 	"strings"
 
@@ -98,7 +97,6 @@ func (l deviceListing) write(w io.Writer, whole bool) error { //nolint:revive //
 			}
 		}
 	}
-	text := &strings.Builder{}
 	if len(ports) > 0 {
 		if err := render.WriteTable(w, []string{"device", "provider", "port", "state", "link", "rate", "MTU", "LID"}, ports); err != nil {
 			return err
@@ -111,12 +109,17 @@ func (l deviceListing) write(w io.Writer, whole bool) error { //nolint:revive //
 		}
 	}
 	for _, n := range notes {
-		fmt.Fprintln(text, n)
+		if _, err := fmt.Fprintln(w, n); err != nil {
+			return err
+		}
 	}
-	if whole {
-		l.describe(text)
+	if !whole {
+		return nil
 	}
-	_, err := io.WriteString(w, text.String())
+	all, err := json.MarshalIndent(l.Providers[0].Devices[0], "", "  ")
+	if err == nil {
+		_, err = fmt.Fprintf(w, "\n%s\n", all)
+	}
 	return err
 }
 
@@ -142,55 +145,4 @@ func gidRows(d *opendevice.Listed, p *opendevice.ListedPort) [][]string {
 		rows = append(rows, []string{d.Name, fmt.Sprint(p.Number), fmt.Sprint(g.Index), g.GID.Addr().String(), g.Type.String()})
 	}
 	return rows
-}
-
-// describe gives every fact as a name and a value.
-func (l deviceListing) describe(text *strings.Builder) {
-	for _, p := range l.Providers {
-		for _, d := range p.Devices {
-			if d.Info == nil {
-				continue
-			}
-			fmt.Fprintf(text, "\n%s\n", d.Name)
-			writeFacts(text, "  ", "", reflect.ValueOf(*d.Info))
-			for _, port := range d.Ports {
-				fmt.Fprintf(text, "  port %d\n", port.Number)
-				writeFacts(text, "    ", "", reflect.ValueOf(port.PortInfo))
-				if len(port.PKeys) > 0 {
-					fmt.Fprintf(text, "    %-24s %#04x\n", "pkeys", port.PKeys)
-				}
-			}
-		}
-	}
-}
-
-// writeFacts writes the fields of v in their order, by their JSON names and in the words of 'ibv_devinfo -v': enums by name, sets of
-// bits and identifiers in hexadecimal. What the tables above show is left out.
-func writeFacts(text *strings.Builder, indent, parent string, v reflect.Value) {
-	for field, x := range v.Fields() {
-		tag := field.Tag.Get("json")
-		name, _, _ := strings.Cut(tag, ",")
-		shown := fmt.Sprint(x)
-		switch named, is := reflect.TypeAssert[encoding.TextMarshaler](x); {
-		case slices.Contains([]string{"name", "provider", "number"}, name), strings.Contains(tag, ",omit") && x.IsZero():
-			continue
-		case is:
-			if b, err := named.MarshalText(); err == nil {
-				shown = string(b)
-			}
-		case x.Kind() == reflect.Struct:
-			writeFacts(text, indent, plain.When(name != "limits", "%s_", name), x)
-			continue
-		case x.CanFloat():
-			shown = fmt.Sprintf("%.0f", x.Float())
-		case x.CanUint() && !x.Type().Implements(reflect.TypeFor[fmt.Stringer]()) && isBits(name):
-			shown = fmt.Sprintf("%#x", x.Uint())
-		}
-		fmt.Fprintf(text, "%s%-24s %s\n", indent, parent+name, shown)
-	}
-}
-
-// isBits tells whether a field is a set of bits or an identifier.
-func isBits(name string) bool {
-	return slices.ContainsFunc([]string{"_flags", "_cap", "_id", "_ver", "mask"}, func(end string) bool { return strings.HasSuffix(name, end) })
 }
