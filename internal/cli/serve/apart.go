@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,8 +23,6 @@ const (
 	settleTime = 2 * time.Minute
 	// afterSignal is how long a test's process may take to tell its client that the server ends.
 	afterSignal = 3 * time.Second
-	// lookEvery is how often the server looks whether others wait for what takes long.
-	lookEvery = 500 * time.Millisecond
 )
 
 // process is a test's process as the server sees it.
@@ -123,71 +122,48 @@ func (c *config) serveOne(ctx context.Context, client *connect.Client, othersWai
 		p.end()
 		return
 	}
-	test, last, err := p.follow(ctx, o, log, othersWait)
-	switch {
-	case last == nil:
+	if test, err := p.follow(ctx, o, log, othersWait); err != nil {
 		log.Error("test", "test", test, "err", err)
 		if o.Client.Ours != nil { // perftest's dialect has no words: there the connection closes
 			frame.Farewell(client.Conn, frame.Message{Kind: frame.KindError, Error: err.Error(), Lost: true}, time.Second)
 		}
-	case test == "" && (last.Left || last.Error == ""):
-		log.Info("client left without a test")
-	case last.Left:
-		log.Info("client left", "test", test, "while", last.Error)
-	case last.Error != "" && test == "":
-		log.Warn("client refused", "err", last.Error)
-	case last.Error != "":
-		log.Warn("ended", "test", test, "err", last.Error)
-	default:
-		log.Info("done", "test", test)
 	}
 }
 
-// follow logs what a process does until it has ended. It ends one that takes longer than is granted, or long while others wait, or whose
-// server is to end. Without a last event of the process the error says why.
-func (p *process) follow(ctx context.Context, o order, log *slog.Logger, othersWait func() bool) (test string, last *event, err error) {
+// follow logs what a process does until it has ended. It ends one that takes longer than is granted, or whose client goes on from test to
+// test while others wait, or whose server is to end. Where the process did not say how it ended the error does.
+func (p *process) follow(ctx context.Context, o order, log *slog.Logger, othersWait func() bool) (test string, err error) {
 	kill := func(why error) {
 		err = why
 		_ = p.Process.Process.Kill()
 	}
-	granted, came := o.Policy.Duration, time.Now()
+	granted, came, said := o.Policy.Duration, time.Now(), false
 	late, tooLate := time.NewTimer(o.Timeouts.Hello), fmt.Errorf("no test was agreed on within %v", o.Timeouts.Hello)
 	defer late.Stop()
 	stop := ctx.Done()
-	var look <-chan time.Time
-	var slow string
 	for {
 		select {
 		case e, more := <-p.events:
-			look, slow = nil, e.Slow
 			switch {
-			case !more && err == nil:
-				return test, last, p.death()
+			case !more && err == nil && !said:
+				return test, p.death()
 			case !more:
 				_ = p.wait()
-				return test, last, err
-			case e.Ended:
-				last = &e
-			case e.Planned != "":
-				test = e.Planned
-				log.Info("begins", "test", test)
-				late.Stop()
-				if granted == 0 {
-					break
-				}
-				late.Reset(granted + settleTime)
-				tooLate = fmt.Errorf("the test takes longer than --max-duration grants, %v: its process was ended", granted)
-				if served := time.Since(came); served > granted && othersWait() {
-					kill(fmt.Errorf("others wait, and this client has been served for %v: --max-duration grants %v", served.Round(time.Second), granted))
-				}
-			case slow != "":
-				look = time.After(0)
-			case e.Measured != "":
-				log.Info("measured", "test", e.Measured, "figure", e.Figure)
+				return test, err
 			}
-		case <-look:
-			if look = time.After(lookEvery); othersWait() {
-				kill(fmt.Errorf("others wait, and %s", slow))
+			e.Test = cmp.Or(e.Test, test)
+			e.log(log)
+			if said = e.Ended; said || e.Figure != "" {
+				break
+			}
+			test = e.Test
+			if late.Stop(); granted == 0 {
+				break
+			}
+			late.Reset(granted + settleTime)
+			tooLate = fmt.Errorf("the test takes longer than --max-duration grants, %v: its process was ended", granted)
+			if served := time.Since(came); served > granted && othersWait() {
+				kill(fmt.Errorf("others wait, and this client has been served for %v: --max-duration grants %v", served.Round(time.Second), granted))
 			}
 		case <-late.C:
 			kill(tooLate)

@@ -3,6 +3,7 @@ package serve
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/gobw/gobw/internal/bench"
 	"github.com/gobw/gobw/internal/bench/endpoint"
@@ -11,12 +12,27 @@ import (
 	"github.com/gobw/gobw/internal/control"
 	"github.com/gobw/gobw/internal/perftestcli"
 	"github.com/gobw/gobw/internal/plan"
-	"github.com/gobw/gobw/report"
 	"github.com/gobw/gobw/verbs"
 )
 
-// serve runs a client's tests, one plan after another, on a device of their own.
-func (o *order) serve(ctx context.Context, s control.Session, begins func(*plan.Settled, *endpoint.Endpoint), measured func(report.Record)) (err error) {
+// serve runs a client's tests, and tells of them.
+func (o *order) serve(ctx context.Context, s control.Session) error {
+	o.test = ""
+	err := o.run(ctx, s)
+	last := event{Test: o.test, Ended: true}
+	if lost, is := errors.AsType[*control.LostError](err); is {
+		last.Left, last.Error = true, fmt.Sprintf("%s: %v", lost.Phase, lost.Cause)
+	} else if errors.Is(err, context.Canceled) {
+		last.Error = "interrupted" // the server had the signal, and names it
+	} else if err != nil {
+		last.Error = err.Error()
+	}
+	o.tell(last)
+	return err
+}
+
+// run runs one plan after another, on a device of their own.
+func (o *order) run(ctx context.Context, s control.Session) (err error) {
 	d, err := openFor(s, o.Device)
 	if err != nil {
 		s.Fail(err)
@@ -29,7 +45,7 @@ func (o *order) serve(ctx context.Context, s control.Session, begins func(*plan.
 		return err
 	}
 	_, bound := d.Device.(verbs.Rebinder)
-	options := bench.Options{Rails: d.Others(), CPU: o.Device.CPU, Port: o.Device.Port, GIDIndex: o.Device.GID, Connected: begins}
+	options := bench.Options{Rails: d.Others(), CPU: o.Device.CPU, Port: o.Device.Port, GIDIndex: o.Device.GID}
 	options.Policy.Data = plan.DataPolicy{Peer: s.RemoteAddr().Addr(), Bound: bound, Allow: o.DataAllow}
 	var plan *plan.Spec
 	if s.Dialect() == control.Perftest {
@@ -44,7 +60,7 @@ func (o *order) serve(ctx context.Context, s control.Session, begins func(*plan.
 			return s.Close()
 		}
 		for _, r := range res.Records {
-			measured(r)
+			o.tell(event{Test: r.String(), Figure: figureText(r)})
 		}
 		if s.Dialect() == control.Perftest {
 			return s.Close()

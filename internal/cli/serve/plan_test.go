@@ -25,7 +25,7 @@ func proposed() plan.Spec {
 // TestExtremesOfPlans sets every number of a plan to its extremes and just past them: each is judged at once, and what is
 // admitted needs no more than is granted.
 func TestExtremesOfPlans(t *testing.T) {
-	judge := (&order{Policy: granted()}).admit
+	judge := (&order{Policy: granted(), tell: func(event) {}}).admit
 	if p := proposed(); judge(&p) != nil {
 		t.Fatal("an honest plan is refused:", judge(&p))
 	}
@@ -132,7 +132,7 @@ func FuzzPlan(f *testing.F) {
 	b, _ := json.Marshal(p)
 	f.Add(b)
 	f.Add([]byte(`{"operation":"write","kind":"bandwidth","transport":"RC","reversed":true,"verify":"ends","sizes":[2],"tx_depth":2,"noncontig":{"shape":"gather","strategy":"gather-write","layout":"vector:block=1,num=2,stride=4611686018427387903","window":2}}`))
-	judge := (&order{Policy: granted()}).admit
+	judge := (&order{Policy: granted(), tell: func(event) {}}).admit
 	testrun.Fuzz(f, func(t *testing.T, b []byte) {
 		var p plan.Spec
 		if len(b) > 64<<10 || json.Unmarshal(b, &p) != nil {

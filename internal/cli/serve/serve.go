@@ -17,10 +17,10 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/gobw/gobw/internal/bench/endpoint"
 	"github.com/gobw/gobw/internal/bench/machine"
 	"github.com/gobw/gobw/internal/cli/cmdline"
 	"github.com/gobw/gobw/internal/cli/exit"
@@ -31,7 +31,6 @@ import (
 	"github.com/gobw/gobw/internal/control/connect"
 	"github.com/gobw/gobw/internal/perftestcli"
 	"github.com/gobw/gobw/internal/plan"
-	"github.com/gobw/gobw/report"
 )
 
 // flags are the flags of 'serve'.
@@ -159,6 +158,9 @@ const (
 	maxRecords = 1 << 16
 )
 
+// stepTime is how long a client that lives may take for a step, such as registering its memory.
+const stepTime = 15 * time.Second
+
 // parseMemory reads what a client's test may take, in bytes.
 func parseMemory(text string) (uint64, error) {
 	n, err := plan.ParseBytes(text)
@@ -188,6 +190,7 @@ func run(ctx context.Context, out output.Streams, c *config) error {
 	if err != nil {
 		return err
 	}
+	c.Listen.Timeouts.Phase = stepTime
 	c.Timeouts, c.Listen.LocalFacts = c.Listen.Timeouts.WithDefaults(), c.localFacts
 	apart := runtime.GOOS == "linux" && !c.Once && !c.Child
 	if !apart {
@@ -261,15 +264,10 @@ func (c *config) serveHere(ctx context.Context, l *connect.Listener) error {
 			return stopped(ctx, err)
 		}
 		log := c.Listen.Log.With("client", s.RemoteAddr())
-		begins := func(p *plan.Settled, _ *endpoint.Endpoint) { log.Info("begins", "test", planText(p.Spec())) }
-		err = c.serve(ctx, s, begins, func(r report.Record) { log.Info("measured", "test", r.String(), "figure", figureText(r)) })
-		switch {
-		case ctx.Err() != nil:
+		c.tell = func(e event) { e.log(log) }
+		err = c.serve(ctx, s)
+		if ctx.Err() != nil {
 			return stopped(ctx, context.Cause(ctx))
-		case err != nil:
-			log.Error("ended", "err", err)
-		default:
-			log.Info("done")
 		}
 		if c.Once {
 			return err

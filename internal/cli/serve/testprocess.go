@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/netip"
 	"os"
@@ -42,19 +43,38 @@ type order struct {
 	Gbits     bool              `json:"gbits"`
 	Client    connect.Handover  `json:"client"`
 
-	opened  *opendevice.Device // for the client that is being served
-	granted *plan.Settled      // its test
+	opened *opendevice.Device // for the client that is being served
+	tell   func(event)        // what happens to it
+	test   string             // its last one
 }
 
-// event is what a test's process tells.
+// event is what happens to a client.
 type event struct {
-	Planned  string `json:"planned,omitempty"`  // a test begins
-	Measured string `json:"measured,omitempty"` // a record of it
-	Figure   string `json:"figure,omitempty"`
-	Slow     string `json:"slow,omitempty"` // what takes long; any other event ends that
-	Ended    bool   `json:"ended,omitempty"`
-	Left     bool   `json:"left,omitempty"`  // the client went away
-	Error    string `json:"error,omitempty"` // how it ended, empty: well
+	Test   string `json:"test,omitempty"`   // a test begins; with a figure: a record of it
+	Figure string `json:"figure,omitempty"` // or the last that began
+	Ended  bool   `json:"ended,omitempty"`  // its tests
+	Left   bool   `json:"left,omitempty"`   // the client went away
+	Error  string `json:"error,omitempty"`  // how they ended, empty: well
+}
+
+// log says what happens.
+func (e event) log(log *slog.Logger) {
+	switch {
+	case !e.Ended && e.Figure == "":
+		log.Info("begins", "test", e.Test)
+	case !e.Ended:
+		log.Info("measured", "test", e.Test, "figure", e.Figure)
+	case e.Test == "" && (e.Left || e.Error == ""):
+		log.Info("client left without a test")
+	case e.Left:
+		log.Info("client left", "test", e.Test, "while", e.Error)
+	case e.Test == "":
+		log.Warn("client refused", "err", e.Error)
+	case e.Error != "":
+		log.Warn("ended", "test", e.Test, "err", e.Error)
+	default:
+		log.Info("done", "test", e.Test)
+	}
 }
 
 // heapBytes bounds the heap of a test's process, also while its garbage is not collected.
@@ -83,28 +103,18 @@ func runTestProcess(ctx context.Context) error {
 	debug.SetMemoryLimit(heapBytes)
 	ctx, cancel := endWithInput(ctx, "the server has ended")
 	defer cancel(nil)
+	o.tell = out.write
 	admit := func(p *plan.Spec) error {
-		defer out.slow(judgeTime, fmt.Sprintf("the check of this client's test takes longer than %v", judgeTime))()
 		if err := o.admit(p); err != nil {
 			return err
 		}
-		out.write(event{Planned: planText(*p)})
 		return grantMemory()
 	}
 	s := connect.Resume(conn, o.Client, control.Options{
-		Timeouts: o.Timeouts, Perftest: control.PerftestOptions{Gbits: o.Gbits}, Admit: admit, Waiting: o.waiting(out), LocalFacts: o.localFacts,
+		Timeouts: o.Timeouts, Perftest: control.PerftestOptions{Gbits: o.Gbits}, Admit: admit, LocalFacts: o.localFacts,
 	})
 	defer leaveWithClient(ctx, s, out)()
-	err = o.serve(ctx, s, nil, func(r report.Record) { out.write(event{Measured: r.String(), Figure: figureText(r)}) })
-	last := event{Ended: true}
-	if lost, is := errors.AsType[*control.LostError](err); is {
-		last.Left, last.Error = true, fmt.Sprintf("%s: %v", lost.Phase, lost.Cause)
-	} else if errors.Is(err, context.Canceled) {
-		last.Error = "interrupted" // the server had the signal, and names it
-	} else if err != nil {
-		last.Error = err.Error()
-	}
-	out.write(last)
+	_ = o.serve(ctx, s)
 	return nil
 }
 
@@ -119,34 +129,13 @@ func endWithInput(ctx context.Context, why string) (context.Context, context.Can
 }
 
 // admit refuses a plan that no test is, or that this end does not grant.
-func (o *order) admit(p *plan.Spec) (err error) {
-	o.granted, err = plan.Settle(*p, plan.Limits{}, plan.Peer{}, o.Policy)
-	return err
-}
-
-// What may take so long while others wait: until a plan is judged, and a step of a client that lives. It may have as much memory to
-// register as this end, which takes the more the more there is.
-const (
-	judgeTime  = time.Second
-	stepTime   = 5 * time.Second
-	stepPerMiB = time.Millisecond
-)
-
-// waiting tells the server of steps that take long. What is measured takes its time; where messages are counted nobody knows which.
-func (o *order) waiting(out *events) func(measuring bool) (over func()) {
-	return func(measuring bool) (over func()) {
-		most := stepTime
-		if o.granted != nil {
-			most += time.Duration(o.granted.Memory().Total()>>20) * stepPerMiB
-		}
-		if measuring {
-			runs := o.granted.Spec().Duration
-			if most += runs; runs == 0 {
-				return func() {}
-			}
-		}
-		return out.slow(most, fmt.Sprintf("this client did nothing for %v", most.Round(time.Second)))
+func (o *order) admit(p *plan.Spec) error {
+	_, err := plan.Settle(*p, plan.Limits{}, plan.Peer{}, o.Policy)
+	if err == nil {
+		o.test = planText(*p)
+		o.tell(event{Test: o.test})
 	}
+	return err
 }
 
 // leaveWithClient ends the process of a test whose client has left, whatever the test is doing: memory may take its time to
@@ -174,21 +163,6 @@ func (e *events) write(v event) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	_ = frame.Write(e.w, kindEvent, v) // a server that has gone is noticed by its orders
-}
-
-// slow tells of what takes longer than so, until it is over.
-func (e *events) slow(most time.Duration, what string) (over func()) {
-	done := make(chan struct{})
-	go func() {
-		select {
-		case <-done:
-		case <-time.After(most):
-			e.write(event{Slow: what})
-			<-done
-			e.write(event{})
-		}
-	}()
-	return func() { close(done) }
 }
 
 // figureText is the figure that the test is about.
