@@ -105,6 +105,9 @@ func (r *run) seed(rd plan.Round, part uint64) uint64 {
 	return uint64(rd.Size)<<40 | uint64(rd.Run)<<32 | uint64(rd.Kind)<<28 | part&(1<<28-1)
 }
 
+// shortest is less than what a message of most tests takes: samples beyond are in the histogram alone.
+const shortest = 100 * time.Nanosecond
+
 // recorder is that of all rounds, so that its memory is touched once, as this one needs it.
 func (r *run) recorder(rd plan.Round) *job.Recorder {
 	if r.rec == nil {
@@ -114,6 +117,8 @@ func (r *run) recorder(rd plan.Round) *job.Recorder {
 			raw = 0
 		case n > 0:
 			raw = min(raw, n)
+		default: // no test is faster for long
+			raw = min(raw, uint64(r.spec.Duration/shortest))
 		}
 		r.rec = job.NewRecorder(int(raw))
 	}

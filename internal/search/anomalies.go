@@ -8,463 +8,106 @@ import (
 )
 
 const (
-	unclear     = 0.1   // of that limit: a point as near to it is measured again
-	counted     = 0.001 // events per message that a counter should not have, beside thrice what the sweep had
-	freshPoints = 12    // random points, of which the worst is annealed
-	annealSteps = 12    // from it, without a worse one
+	counted     = 0.001 // events per message that a counter should not have, beside thrice what the base has
+	freshPoints = 12    // random points; the search goes on from the worst
+	mostPasses  = 3     // over all dimensions from there
 	temperature = 0.05
 	cooling     = 0.99
-	baseTests   = 4
-	costTests   = 2
-	alike       = 1.1  // two tests of a point that differ by less agree
-	steady      = 1.15 // the spread of the base's tests, where one test tells
-	calm        = 1.3  // two costs that differ by less may differ by noise, where pairs tell
-	gaugeTests  = 20   // of the base, to see which rate it keeps
-	rare        = 8    // one in so many tests is not rare
-	mostWaits   = 30   // tests of the base, until its usual rate comes back
-	lately      = 5 * gaugeTests
-	mostAgree   = 5
-	mostVotes   = 9
+	worse       = 0.95 // of the energy of before: a pass that finds no worse point is the last
+	suspect     = 0.85 // of the rate that a smaller value has: a test that may be an anomaly
+	slow        = 0.8  // one that is
+	baseTests   = 6
+	doubtful    = 0.1  // a look as near to the limit is not enough
+	steady      = 1.15 // between the slowest and the fastest of them, where one look tells
+	noisyLead   = 4    // else so many more looks must say yes than no, or no than yes
 )
 
 // hunt is a search for anomalies.
 type hunt struct {
 	*Search
-	base   Point
-	sizes  [2]int             // of messages, at which each value is measured
-	plain  [2]float64         // seconds of a message of each, at the base
-	costs  [][][2]float64     // per dimension, of each of its values: how many times the base's, at each size
-	noise  map[string]float64 // the most that the sweep had of each counter
-	slow   float64            // of what is expected: below it a point is an anomaly
-	same   float64            // two costs that differ by less may differ by noise
-	slowed [2]float64         // what is left of the base's usual rate, where that did not come back for long; 0: it has
-	faster bool               // the base is, than the sweep took it to be
-	alone  bool               // one test tells a point's rate; else one between two tests of the base that tell the same speed, or votes
-	votes  int                // pairs that tell it; 1: none are needed
-	jump   claim              // of an anomaly beside its neighbour: what slows down little by little is none
+	noise   map[string]float64 // the most that tests of the base had of each counter
+	top     [2]float64         // the most messages and bytes a second that any test had
+	lead    int                // of the looks that say yes over those that say no, or the other way round, that tell
+	jump    claim              // of the slow point beside the good one
+	refuted map[cause]int      // how often it was followed up for nothing
 }
 
-// Anomalies looks for them until something ends it. First each dimension is swept alone, from the base: what a value costs by
-// itself is expected where it meets others. Then points are drawn and annealed towards what is slower than the costs of their
-// values together.
+// cause is what may be wrong: a counter moves, or a test is slower with the bad value of a dimension than with the good one.
+type cause struct {
+	counter        string
+	dim, good, bad int // -1, 0, 0 of a counter
+}
+
+// Anomalies looks for them until something ends it. More of a setting should not be slower: a larger depth, a larger MTU, longer lists.
+// Nor should messages a second grow with the size, or bytes a second fall. Where a test breaks this, the two neighbouring values are
+// found between which its rate falls, and the settings that the fall needs. Tests are chosen by annealing, towards what is slow.
 func Anomalies(s *Search) {
-	h := &hunt{Search: s, base: s.Space.Base(), noise: map[string]float64{}, slow: 0.8, same: alike, alone: true, votes: 1, jump: claim{pairs: 6, least: 0.15, doubt: 0.05}}
-	h.sweep()
-	h.Answer.Begun = !h.over()
-	var swept []Step
-	for _, step := range h.steps {
-		step.Figures.Value = h.median(step.Point)
-		if step.Figures.Value > 0 && !slices.ContainsFunc(swept, func(o Step) bool { return slices.Equal(o.Point, step.Point) }) {
-			swept = append(swept, step)
-		}
-	}
-	slices.SortStableFunc(swept, func(a, b Step) int { return cmp.Compare(h.energy(a), h.energy(b)) })
-	for _, step := range swept { // a value may be slow alone where nothing explains it; what is worst is least likely to be noise
-		h.follow(step)
-	}
-	for !h.over() {
-		h.anneal(h.fresh())
-	}
-}
-
-// sweep measures what each value costs alone, at a small and at a large size.
-func (h *hunt) sweep() {
-	dims := h.Space.Dimensions
-	if s := h.Space.Size; s >= 0 {
-		h.sizes = [2]int{dims[s].low(), dims[s].high()}
-	}
-	for tests := 1; tests <= baseTests || tests <= gaugeTests && !h.alone; tests++ {
-		for _, size := range h.sizes {
-			p := h.sized(h.base, size)
-			h.atLeast(p, tests)
-			h.alone = h.alone && apart(h.values(p)) < steady
-		}
-	}
-	spread, gauges := 1.0, true
-	for k, size := range h.sizes {
-		values := h.values(h.sized(h.base, size))
-		h.plain[k] = 1 / median(values)
-		if n := len(values); n > 0 && !h.alone {
-			usual := kept(values)
-			slices.Sort(values)
-			if gauges = gauges && usual > 0; !gauges { // what disturbs a test makes it slower
-				usual = values[n-1-n/6]
-			}
-			h.plain[k] = 1 / usual
-			spread = max(spread, values[n-1-n/8]/values[n/8])
-		}
-	}
-	if !h.alone {
-		h.jump = claim{pairs: 12, least: 0.15, doubt: 0.05}
-	}
-	for ; !gauges && spread > calm && h.votes < mostVotes; spread /= calm {
-		h.votes, h.slow, h.same, h.jump = h.votes+2, max(h.slow*0.8, 0.5), calm, claim{pairs: 12, least: 0.3, doubt: 0.01} // what is expected is not known better
-	}
-	h.faster = false
-	h.costs = make([][][2]float64, len(dims))
-	for d := range dims {
-		h.costs[d] = slices.Repeat([][2]float64{{1, 1}}, len(dims[d].Values))
-	}
-	for d := range dims {
-		base, last := dims[d].near(h.base[d]), len(dims[d].Values)-1
-		h.price(d, 0, 1)
-		h.price(d, last, 1)
-		h.sweepBetween(d, 0, base)
-		h.sweepBetween(d, base, last)
-		if h.faster {
-			break
-		}
-	}
-	if h.alone && slices.ContainsFunc(h.steps, func(step Step) bool { return apart(h.values(step.Point)) > calm }) { // it is not so steady after all
-		h.alone, h.faster = false, true
-	}
-	if h.faster {
-		h.sweep()
-		return
-	}
+	h := &hunt{Search: s, noise: map[string]float64{}, lead: 1, jump: claim{pairs: 6, least: 0.15, doubt: 0.05}, refuted: map[cause]int{}}
+	base := s.Space.Base()
+	h.atLeast(base, baseTests)
 	for _, step := range h.steps {
 		for name, n := range step.Figures.Counters {
 			h.noise[name] = max(h.noise[name], n)
 		}
 	}
-}
-
-// kept is the fastest rate that a point keeps: two of its tests in a row have it, but for small differences, and that is not rare.
-// 0: there is none.
-func kept(values []float64) float64 {
-	sorted := slices.Sorted(slices.Values(values))
-	for n := len(sorted); n > 0; n-- {
-		from, _ := slices.BinarySearch(sorted, sorted[n-1]/alike)
-		inside, pairs := func(v float64) bool { return v >= sorted[from] && v <= sorted[n-1] }, 0
-		for i := range values[1:] {
-			if inside(values[i]) && inside(values[i+1]) {
-				pairs++
-			}
-		}
-		if rare*pairs >= len(values) {
-			return median(sorted[from:n])
-		}
+	h.scatters()
+	if step, ok := h.try(base); ok { // each setting alone
+		h.pass(step, 0)
 	}
-	return 0
-}
-
-// apart is how many times the slowest of some tests the fastest is.
-func apart(values []float64) float64 {
-	if len(values) == 0 {
-		return 1
-	}
-	return slices.Max(values) / slices.Min(values)
-}
-
-// sweepBetween prices the values between two, of which those between equal ends cost the same.
-func (h *hunt) sweepBetween(d, low, high int) {
-	c, middle := h.costs[d], (low+high)/2
-	switch {
-	case middle == low:
-	case h.Space.Dimensions[d].Words == nil && h.near(c[low][0]/c[high][0]) && h.near(c[low][1]/c[high][1]):
-		for i := low + 1; i < high; i++ {
-			c[i] = [2]float64{max(c[low][0], c[high][0]), max(c[low][1], c[high][1])}
-		}
-	default:
-		h.price(d, middle, 1)
-		h.sweepBetween(d, low, middle)
-		h.sweepBetween(d, middle, high)
+	h.Answer.Begun = !h.over()
+	for !h.over() {
+		h.anneal(h.fresh())
 	}
 }
 
-// price measures what a value costs beside the base's, with more tests where one says that it costs something.
-func (h *hunt) price(d, i, tests int) {
-	v := h.Space.Dimensions[d].Values[i]
-	p := h.Space.Moved(h.base, d, v)
-	if d == h.Space.Size || p[d] != v || v == h.base[d] { // it does not go with the base, or is its own
-		return
+// scatters tells that it was not known before that tests of one point differ by much: one look does not tell then.
+func (h *hunt) scatters() bool {
+	does := func(step Step) bool {
+		values := h.values(step.Point)
+		return len(values) > 1 && slices.Max(values) > steady*slices.Min(values)
 	}
-	for k, size := range h.sizes {
-		c := h.ratio(h.sized(p, size), k, tests)
-		if tests == 1 && !h.near(c) && (c < 1 || !h.gauges()) {
-			c = h.ratio(h.sized(p, size), k, costTests)
-		}
-		if tests < baseTests && h.near(c) { // of many dimensions the noise would add up
-			c = 1
-		}
-		if k == 1 { // bytes cost at least what the base's do
-			c = max(c, 1)
-		}
-		if !h.over() && !math.IsInf(c, 0) {
-			h.costs[d][i][k] = c
-		}
+	if h.lead > 1 || !slices.ContainsFunc(h.steps, does) {
+		return false
 	}
+	h.lead, h.jump.pairs = noisyLead, 12
+	return true
 }
 
-// ratio is how many times the base's time a point takes at a size of the sweep.
-func (h *hunt) ratio(p Point, k, tests int) float64 {
-	if !h.alone {
-		var values []float64
-		for range 2*(tests/baseTests) + 1 {
-			v, _ := h.rate(p)
-			values = append(values, v*h.plain[k])
-		}
-		return 1 / median(values)
-	}
-	return 1 / h.atLeast(p, tests) / h.plain[k]
-}
-
-// near tells whether a ratio is 1 but for the noise of tests.
-func (h *hunt) near(ratio float64) bool { return ratio < h.same && ratio*h.same > 1 }
-
-// refine measures the costs by which a point is judged as often as the base's.
-func (h *hunt) refine(p Point) {
-	for d, v := range p {
-		small, large := h.cheapest(d, v, 0), h.cheapest(d, v, 1)
-		for _, i := range slices.Compact([]int{h.Space.Dimensions[d].near(v), small, large}) {
-			h.price(d, i, baseTests)
-		}
-	}
-}
-
-// sized is a point with messages of another size.
-func (h *hunt) sized(p Point, size int) Point {
-	if s := h.Space.Size; s >= 0 {
-		return h.Space.repaired(p.with(s, size))
-	}
-	return p
-}
-
-// rate is what a test of a point gives, or two that agree where the speed of the machine changes. Where the base keeps no rate, a test
-// that gives about what is expected tells that. Else the rate is the base's at a size of the sweep, times the ratio to it in pairs.
-func (h *hunt) rate(p Point) (float64, bool) {
+// try measures a point, and follows up counters that should be still.
+func (h *hunt) try(p Point) (Step, bool) {
 	f, ok := h.at(p)
-	switch {
-	case !ok:
-		return 0, false
-	case h.alone:
-		return f.Value, true
-	case h.votes == 1:
-		return h.agreed(p, f)
-	case h.near(f.Value / h.expected(p)):
-		return h.expected(p), true
+	if !ok {
+		return Step{}, false
 	}
-	k := h.nearer(p)
-	e := h.pairs(h.sized(h.base, h.sizes[k]), p, h.votes, rate)
-	return (1 + e.Change) / h.plain[k], e.N > 0
+	h.top[0], h.top[1] = max(h.top[0], f.Value), max(h.top[1], f.Value*h.bytes(p))
+	for _, name := range slices.Sorted(maps.Keys(f.Counters)) {
+		limit := 2*counted + 3*h.noise[name]
+		moves := func(q Point) (float64, bool) {
+			f, ok := h.at(q)
+			return limit / (counted + f.Counters[name]), ok
+		}
+		if c := (cause{counter: name, dim: -1}); counted+f.Counters[name] > limit && h.worthwhile(c, p) {
+			h.reduce(moves, p, c)
+		}
+	}
+	return Step{Point: p, Figures: f}, true
 }
 
-// nearer is the size of the sweep at which the base takes most of what it takes at a point's.
-func (h *hunt) nearer(p Point) int {
-	if h.share(p)*(h.plain[1]-h.plain[0]) > h.plain[0] {
-		return 1
-	}
-	return 0
-}
-
-// share is how far a point's size lies between those of the sweep.
-func (h *hunt) share(p Point) float64 {
+// bytes of a message.
+func (h *hunt) bytes(p Point) float64 {
 	if s := h.Space.Size; s >= 0 {
-		return float64(p[s]-h.sizes[0]) / float64(h.sizes[1]-h.sizes[0])
+		return float64(p[s])
 	}
-	return 0
+	return 1
 }
 
-// gauges tells whether tests of the base tell the speed of the machine.
-func (h *hunt) gauges() bool { return !h.alone && h.votes == 1 }
-
-// gauged repeats the test of a point until it gives what is expected, or lies between two tests of the base that tell the same speed of
-// the machine. It waits for the usual speed. Where that does not come back for long, the speed that the machine has now will do: the
-// point would be as much faster at the usual one.
-func (h *hunt) gauged(p Point, v float64) float64 {
-	if v*h.same >= h.expected(p) {
-		return v
-	}
-	k := h.nearer(p)
-	base, before := h.sized(h.base, h.sizes[k]), 0.0
-	if last := h.steps[max(len(h.steps)-2, 0)]; slices.Equal(last.Point, base) {
-		before = h.speed(last.Figures, k)
-	}
-	for waits := range 2 * mostWaits {
-		f, _ := h.at(base)
-		after := h.speed(f, k)
-		if h.near(before / after) {
-			return v / min(max(before, after), 1)
-		}
-		if before = after; before > 0 {
-			if f, ok := h.at(p); ok {
-				v = f.Value
-			}
-		} else if waits >= mostWaits {
-			values := h.values(base)
-			h.slowed[k] = kept(values[max(len(values)-baseTests, 0):]) * h.plain[k]
-		}
-	}
-	return v
-}
-
-// speed is the speed of the machine as a test of the base tells it: 1 is usual. 0: it is neither nearly that nor the one that will do.
-func (h *hunt) speed(f Figures, k int) float64 {
-	share := f.Value * h.plain[k]
-	switch {
-	case share >= h.same: // what is faster may have become usual
-		values := h.values(h.sized(h.base, h.sizes[k]))
-		if usual := kept(values[max(len(values)-lately, 0):]); usual*h.plain[k] > h.same {
-			h.plain[k], h.slowed[k], h.faster = 1/usual, 0, true
-		}
-	case share > h.slow:
-		h.slowed[k] = 0
-		return share
-	case h.slowed[k] > 0 && h.near(share/h.slowed[k]):
-		return share
-	}
-	return 0
-}
-
-// agreed repeats the test of a point until two agree, and gives the slower of the two: one test may be much faster or slower.
-func (h *hunt) agreed(p Point, f Figures) (float64, bool) {
-	var values []float64
-	for ok := true; ok; f, ok = h.at(p) {
-		v := h.gauged(p, f.Value)
-		values = append(values, v)
-		slices.Sort(values)
-		for i, v := range values[1:] {
-			if v < alike*values[i] {
-				return values[i], !h.over()
-			}
-		}
-		if len(values) == mostAgree {
-			break
-		}
-	}
-	return median(values), !h.over()
-}
-
-// cheapest is the value by which another one is judged at a size of the sweep: where it is slower than a smaller one, and may not be,
-// that is the cheapest of those.
-func (h *hunt) cheapest(d, v, k int) int {
-	dim, costs := &h.Space.Dimensions[d], h.costs[d]
-	at := dim.near(v)
-	if !dim.AnyCost {
-		for i := range at {
-			if costs[at][k] > costs[i][k]/h.slow {
-				at = i
-			}
-		}
-	}
-	return at
-}
-
-// expected is the least rate that the costs of a point's values explain together: between the sizes of the sweep a byte costs the same.
-// Of values that are faster than the base's only the best one counts: two need not add up.
-func (h *hunt) expected(p Point) float64 {
-	seconds := h.plain
-	for k := range seconds {
-		gain := 1.0
-		for d, v := range p {
-			if d != h.Space.Size {
-				c := h.costs[d][h.cheapest(d, v, k)][k]
-				seconds[k] *= max(c, 1)
-				gain = min(gain, c)
-			}
-		}
-		seconds[k] *= gain
-	}
-	return 1 / (seconds[0] + h.share(p)*(seconds[1]-seconds[0]))
-}
-
-// symptom is a rate below what is expected, or a counter that moves.
-func (h *hunt) symptom(counter string) *symptom {
-	if counter == "" {
-		doubt, limit := unclear*max(1, float64(h.votes)/3), func(p Point) float64 { return h.slow * h.expected(p) }
-		return &symptom{Search: h.Search, value: rate, test: h.rate, twice: h.gauges(), doubt: doubt, limit: limit}
-	}
-	limit := 1 / (2*counted + 3*h.noise[counter])
-	return &symptom{
-		Search: h.Search, value: func(f Figures) float64 { return 1 / (counted + f.Counters[counter]) }, limit: func(Point) float64 { return limit },
-	}
-}
-
-// follow reduces a point to its minimal set and confirms it, if it is bad and no known rule says why.
-func (h *hunt) follow(step Step) {
-	if h.explained(step.Point) {
-		return
-	}
-	for _, counter := range slices.Concat([]string{""}, slices.Sorted(maps.Keys(step.Figures.Counters))) {
-		if y := h.symptom(counter); y.value(step.Figures) < y.limit(step.Point) && y.is(step.Point) == bad {
-			h.reduce(y, Finding{Counter: counter, Bad: step.Point})
-			return
-		}
-	}
-}
-
-// reduce takes the settings that do not matter out of a bad point, and tells the range of those that do.
-func (h *hunt) reduce(y *symptom, f Finding) {
-	p := h.Space.reduced(f.Bad, func(d, _ int) []int { return h.base[d : d+1] }, func(q Point) bool { return y.is(q) == bad })
-	refuted := func(o Finding) bool {
-		return slices.Equal(o.Bad, p) && o.Counter == f.Counter && o.Pairs.Change > -h.jump.least
-	}
-	if slices.ContainsFunc(h.Answer.Unproven, refuted) { // pairs did not even make it likely
-		return
-	}
-	h.refine(p)
-	if y.known = nil; y.is(p) != bad { // its values cost more than a look at each had shown
-		return
-	}
-	f.Bad = p
-	for d := range p {
-		c, neighbour := y.extent(p, d)
-		if neighbour == nil { // it is bad at all values that go with the others
-			continue
-		}
-		f.Rule = append(f.Rule, c)
-		if f.Good == nil || !h.Space.Dimensions[d].AnyCost {
-			f.Good = neighbour
-		}
-	}
-	if f.Good == nil {
-		return
-	}
-	h.refine(f.Good)
-	if y.known = nil; h.over() || y.is(p) != bad { // once is noise
-		return
-	}
-	jump, holds := h.jump, false
-	if f.Counter == "" { // beyond what the two are expected to differ by
-		f.Left = h.median(p) / h.expected(p)
-		jump.least = 1 - (1-jump.least)*h.expected(p)/h.expected(f.Good)
-	}
-	f.Pairs, holds = jump.holds(h.Search, f.Good, p, y.value)
-	f.Events = counted/(1+f.Pairs.Change) - counted
-	switch {
-	case h.over():
-	case holds:
-		h.Answer.Found = append(h.Answer.Found, f)
-	case !slices.ContainsFunc(h.Answer.Unproven, func(o Finding) bool { return o.Rule.String() == f.Rule.String() }):
-		h.Answer.Unproven = append(h.Answer.Unproven, f)
-	}
-}
-
-// explained tells whether a rule that was found holds. One that was not confirmed may be noise, and would hide much.
-func (h *hunt) explained(p Point) bool {
-	return slices.ContainsFunc(h.Answer.Found, func(f Finding) bool { return f.Rule.Holds(&h.Space, p) })
-}
-
-// energy is how much of the expected rate is left; less where counters move.
+// energy is the larger share of two bounds, the most messages and the most bytes a second that were seen; less where counters move.
 func (h *hunt) energy(s Step) float64 {
-	e := s.Figures.Value / h.expected(s.Point)
+	e := max(s.Figures.Value/h.top[0], s.Figures.Value*h.bytes(s.Point)/h.top[1])
 	for name, n := range s.Figures.Counters {
 		e -= math.Log1p(max(n-h.noise[name], 0) / counted)
 	}
 	return e
-}
-
-// try measures a point, and follows up what is wrong with it.
-func (h *hunt) try(p Point) (Step, bool) {
-	f, ok := h.at(p)
-	if ok && h.gauges() {
-		f.Value = h.gauged(p, f.Value)
-	}
-	step := Step{Point: p, Figures: f}
-	if ok {
-		h.follow(step)
-	}
-	return step, ok
 }
 
 // fresh measures random points that no known rule explains.
@@ -489,22 +132,192 @@ func (h *hunt) anneal(fresh []Step) {
 	}
 	at := slices.MinFunc(fresh, func(a, b Step) int { return cmp.Compare(h.energy(a), h.energy(b)) })
 	t := temperature
-	for idle := 0; idle < annealSteps && !h.over(); idle++ {
-		p := h.Space.mutated(at.Point, h.rng)
-		if h.explained(p) {
-			continue
+	for range mostPasses {
+		next := h.pass(at, t)
+		if h.over() || h.energy(next) > h.energy(at)-(1-worse)*math.Abs(h.energy(at)) {
+			break
 		}
-		next, ok := h.try(p)
-		if !ok {
-			continue
-		}
-		worse := h.energy(at) - h.energy(next)
-		if worse > 0 {
-			idle = 0
-		}
-		if worse > 0 || h.rng.Float64() < math.Exp(worse/t) {
-			at = next
-		}
-		t *= cooling
+		at, t = next, t*math.Pow(cooling, float64(len(at.Point)))
 	}
+}
+
+// pass takes each dimension of a point to its ends, and looks at what changes. It goes on from a point that is worse, and from one that
+// is better with the probability of annealing.
+func (h *hunt) pass(at Step, t float64) Step {
+	for _, d := range h.rng.Perm(len(at.Point)) {
+		dim := &h.Space.Dimensions[d]
+		values := []int{dim.low(), dim.high()}
+		if dim.Words != nil {
+			values = []int{dim.draw(h.rng)}
+		}
+		for _, v := range values {
+			q := h.Space.Moved(at.Point, d, v)
+			if slices.Equal(q, at.Point) || h.explained(q) {
+				continue
+			}
+			next, ok := h.try(q)
+			if !ok {
+				continue
+			}
+			if slices.Equal(q, at.Point.with(d, v)) {
+				h.compare(at, next, d)
+			}
+			if worse := h.energy(at) - h.energy(next); worse > 0 && t > 0 || h.rng.Float64() < math.Exp(worse/t) {
+				at = next
+			}
+		}
+	}
+	return at
+}
+
+// compare tells whether of two tests that differ in one dimension one is slower than the other, and should not be.
+func (h *hunt) compare(a, b Step, d int) {
+	if h.Space.Dimensions[d].AnyCost {
+		return
+	}
+	if a.Point[d] > b.Point[d] {
+		a, b = b, a
+	}
+	good, bad := a.Point[d], b.Point[d]
+	if h.fall(d, good, bad, a.Figures.Value, b.Figures.Value) < suspect {
+		h.follow(b.Point, cause{dim: d, good: good, bad: bad})
+	}
+	if d == h.Space.Size && a.Figures.Value < suspect*b.Figures.Value {
+		h.follow(a.Point, cause{dim: d, good: bad, bad: good})
+	}
+}
+
+// fall is what is left of the rate at a good value of a dimension at a bad one: of bytes where that is a larger size, else of messages.
+func (h *hunt) fall(d, good, bad int, atGood, atBad float64) float64 {
+	if d == h.Space.Size && bad > good {
+		return atBad * float64(bad) / (atGood * float64(good))
+	}
+	return atBad / atGood
+}
+
+// worthwhile tells whether a cause at a point is to be followed up: what was refuted is, ever more rarely.
+func (h *hunt) worthwhile(c cause, p Point) bool {
+	return !h.explained(p) && h.rng.IntN(1+h.refuted[c]) == 0
+}
+
+// falls looks at a point beside the one that has the good value of a dimension, in a pair of tests. Values beyond that are good, too.
+func (h *hunt) falls(d, good int, rising bool) func(q Point) (share float64, ok bool) {
+	return func(q Point) (share float64, ok bool) {
+		if q[d] == good || q[d] > good != rising {
+			return math.Inf(1), true
+		}
+		points := [2]Point{q.with(d, good), q}
+		if !slices.Equal(h.Space.repaired(points[0]), points[0]) {
+			return 0, false
+		}
+		var f [2]Figures
+		first := h.rng.IntN(2)
+		for _, i := range []int{first, 1 - first} {
+			if f[i], ok = h.at(points[i]); !ok {
+				return 0, false
+			}
+		}
+		return h.fall(d, good, q[d], f[0].Value, f[1].Value), true
+	}
+}
+
+// left is the median of as many looks as tell.
+func (h *hunt) left(p Point, c cause) float64 {
+	look := h.falls(c.dim, c.good, c.bad > c.good)
+	var shares []float64
+	for range 2*h.lead - 1 {
+		if share, ok := look(p.with(c.dim, c.bad)); ok {
+			shares = append(shares, share)
+		}
+	}
+	return median(shares)
+}
+
+// follow finds the neighbouring values between which the rate falls, and the settings that it needs.
+func (h *hunt) follow(p Point, c cause) {
+	if !h.worthwhile(c, p) {
+		return
+	}
+	h.refuted[c]++
+	wide := c
+	below := func(limit float64) func(q Point) (float64, bool) {
+		look := h.falls(c.dim, c.good, c.bad > c.good)
+		return func(q Point) (float64, bool) {
+			share, ok := look(q)
+			return share / limit, ok
+		}
+	}
+	if (&symptom{Search: h.Search, look: below(suspect), lead: h.lead}).is(p) != bad {
+		return
+	}
+	for !h.over() {
+		m, found := h.Space.Dimensions[c.dim].middle(c.good, c.bad)
+		if !found {
+			break
+		}
+		near, far := cause{dim: c.dim, good: c.good, bad: m}, cause{dim: c.dim, good: m, bad: c.bad}
+		if c = far; h.left(p, near) < h.left(p, far) {
+			c = near
+		}
+	}
+	p = p.with(c.dim, c.bad)
+	if left := h.left(p, c); left > 0 && left < slow && h.reduce(below(math.Sqrt(left)), p, c) {
+		delete(h.refuted, wide)
+	}
+}
+
+// reduce takes the settings that do not matter out of a bad point, tells the range of those that do, and confirms what is left. It
+// tells whether that holds.
+func (h *hunt) reduce(look func(q Point) (float64, bool), p Point, c cause) (holds bool) {
+	y, from := &symptom{Search: h.Search, look: look, lead: h.lead, doubt: doubtful}, p
+	if y.is(p) != bad {
+		return false
+	}
+	base := h.Space.Base()
+	p = h.Space.reduced(p, func(d, _ int) []int {
+		if d == c.dim {
+			return nil
+		}
+		return base[d : d+1]
+	}, func(q Point) bool { return (c.dim < 0 || q[c.dim] == p[c.dim]) && y.is(q) == bad })
+	f := Finding{Counter: c.counter, Bad: p}
+	for d := range p {
+		e, neighbour := y.extent(p, d)
+		if neighbour == nil { // it is bad at all values that go with the others
+			continue
+		}
+		f.Rule = append(f.Rule, e)
+		if d == c.dim || c.dim < 0 && (f.Good == nil || !h.Space.Dimensions[d].AnyCost) {
+			f.Good = neighbour
+		}
+	}
+	if h.scatters() {
+		return h.reduce(look, from, c)
+	}
+	y.known = nil
+	if f.Good == nil || h.over() || y.is(p) != bad { // once is noise
+		return false
+	}
+	value := rate
+	if c.counter != "" {
+		value = func(g Figures) float64 { return 1 / (counted + g.Counters[c.counter]) }
+	}
+	f.Pairs, holds = h.jump.holds(h.Search, f.Good, p, value)
+	f.Events = counted/(1+f.Pairs.Change) - counted
+	switch {
+	case h.over():
+		return false
+	case holds:
+		h.Answer.Found = append(h.Answer.Found, f)
+	default:
+		if h.refuted[c]++; !slices.ContainsFunc(h.Answer.Unproven, func(o Finding) bool { return o.Rule.String() == f.Rule.String() }) {
+			h.Answer.Unproven = append(h.Answer.Unproven, f)
+		}
+	}
+	return holds
+}
+
+// explained tells whether a rule that was found holds. One that was not confirmed may be noise, and would hide much.
+func (h *hunt) explained(p Point) bool {
+	return slices.ContainsFunc(h.Answer.Found, func(f Finding) bool { return f.Rule.Holds(&h.Space, p) })
 }

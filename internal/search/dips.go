@@ -42,8 +42,9 @@ func Dips(s *Search) {
 			continue
 		}
 		middle := time(a) + jump/2
-		y := &symptom{Search: s, value: rate, doubt: jump / 4 / middle, limit: func(p Point) float64 {
-			return 1 / (middle + slope*float64(p[s.Space.Size]-a))
+		y := &symptom{Search: s, lead: 1, doubt: jump / 4 / middle, look: func(p Point) (float64, bool) {
+			f, ok := s.at(p)
+			return f.Value * (middle + slope*float64(p[s.Space.Size]-a)), ok
 		}}
 		first, last := y.edge(at(b), s.Space.Size, a)
 		f := Finding{Rule: Rule{{Dimension: dim.Name, Low: &first}}, Bad: at(first), Good: at(last)}

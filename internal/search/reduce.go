@@ -6,14 +6,12 @@ import (
 	"slices"
 )
 
-// symptom is what is wrong with bad points: their value lies below a limit.
+// symptom is what is wrong with bad points.
 type symptom struct {
 	*Search
-	value func(f Figures) float64
-	test  func(p Point) (value float64, ok bool) // nil: the value of one test
-	limit func(p Point) float64
-	doubt float64 // a value within this share of the limit is measured again
-	twice bool    // so is one that is good: a test may be much faster than others of its point
+	look  func(p Point) (share float64, ok bool) // below 1: this look at a point says that it is bad; not ok: nothing can be said
+	lead  int                                    // of the looks that say one thing over those that say the other; at least 1
+	doubt float64                                // a look that is as near to 1 needs another one
 	known map[string]verdict
 }
 
@@ -26,10 +24,10 @@ const (
 	bad
 )
 
-// mostTests of a point that lies near the limit.
-const mostTests = 7
+// mostLooks at a point.
+const mostLooks = 25
 
-// is tells whether a point shows the symptom, by the median of its tests, and remembers the answer.
+// is tells whether a point shows the symptom, and remembers the answer.
 func (y *symptom) is(p Point) verdict {
 	key := fmt.Sprint(p)
 	if v, known := y.known[key]; known {
@@ -38,16 +36,21 @@ func (y *symptom) is(p Point) verdict {
 	if !slices.Equal(y.Space.repaired(p), p) {
 		return untold
 	}
-	var shares []float64 // of the limit
-	for len(shares) < mostTests && (len(shares)%2 == 0 || math.Abs(median(shares)-1) <= y.doubt || y.twice && len(shares) == 1 && shares[0] > 1) {
-		v, ok := y.tested(p)
-		if !ok {
+	lead, looks := 0, 0
+	for need := y.lead; max(lead, -lead) < need && looks < mostLooks; looks++ {
+		share, ok := y.look(p)
+		switch {
+		case !ok:
 			return untold
+		case math.Abs(share-1) <= y.doubt:
+			need = max(need, 2)
 		}
-		shares = append(shares, v/y.limit(p))
+		if lead++; share < 1 {
+			lead -= 2
+		}
 	}
 	v := good
-	if median(shares) < 1 {
+	if lead < 0 {
 		v = bad
 	}
 	if y.known == nil {
@@ -55,14 +58,6 @@ func (y *symptom) is(p Point) verdict {
 	}
 	y.known[key] = v
 	return v
-}
-
-func (y *symptom) tested(p Point) (float64, bool) {
-	if y.test != nil {
-		return y.test(p)
-	}
-	f, ok := y.at(p)
-	return y.value(f), ok
 }
 
 // reduced is the smallest point that is still as it should be: each dimension takes the first of the values with which it is, until
@@ -125,13 +120,9 @@ func (y *symptom) edge(p Point, d, end int) (last, first int) {
 	dim := &y.Space.Dimensions[d]
 	last, first = p[d], end
 	for !y.over() {
-		low, high := min(last, first), max(last, first)
-		inside, v := dim.between(low, high), low+(high-low)/2
-		switch {
-		case len(inside) > 0:
-			v = inside[len(inside)/2]
-		case !dim.Fine || v == low:
-			return last, first
+		v, found := dim.middle(last, first)
+		if !found {
+			break
 		}
 		if y.is(p.with(d, v)) == bad {
 			last = v
@@ -140,6 +131,16 @@ func (y *symptom) edge(p Point, d, end int) (last, first int) {
 		}
 	}
 	return last, first
+}
+
+// middle is a value between two others, if there is one.
+func (d *Dimension) middle(a, b int) (v int, found bool) {
+	low, high := min(a, b), max(a, b)
+	if inside := d.between(low, high); len(inside) > 0 {
+		return inside[len(inside)/2], true
+	}
+	v = low + (high-low)/2
+	return v, d.Fine && v > low
 }
 
 // between are the values between two others, of which neither is one.

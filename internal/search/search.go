@@ -45,7 +45,6 @@ type Finding struct {
 	Counter string       `json:"counter,omitempty"` // empty: it is slow
 	Bad     Point        `json:"bad"`               // the simplest point that shows it
 	Good    Point        `json:"good"`              // its nearest good neighbour
-	Left    float64      `json:"left,omitempty"`    // of the expected rate
 	Events  float64      `json:"events,omitempty"`  // of the counter, per message
 	Until   int          `json:"until,omitempty"`   // of sizes: the measured one at which the rate of bytes is again what it was
 	Pairs   stats.Effect `json:"pairs"`             // the rate of Bad against Good

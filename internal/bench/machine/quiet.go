@@ -25,7 +25,7 @@ type Quiet struct {
 	oldProcs  int
 	oldGC     int
 	oldLimit  int64
-	collectAt uint64       // bytes in the heap from which on there is much garbage
+	collectAt uint64       // bytes in the heap from which on there is much garbage; 0: not known yet
 	undo      func() error // leaves the first thread as it was
 	cpus      []int        // that the measuring thread may run on
 	losses    cpuLosses
@@ -79,12 +79,18 @@ const garbageMost = 64 << 20
 // than one of its jobs does.
 func (q *Quiet) Collect() {
 	var m runtime.MemStats
-	if runtime.ReadMemStats(&m); m.HeapAlloc < q.collectAt {
+	runtime.ReadMemStats(&m)
+	first := q.collectAt == 0
+	if first { // Go itself lets the heap grow to twice what was in use
+		q.collectAt = m.NextGC/2 + garbageMost/8
+	}
+	if m.HeapAlloc >= q.collectAt {
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		q.collectAt = m.HeapAlloc + garbageMost/8
+	} else if !first {
 		return
 	}
-	runtime.GC()
-	runtime.ReadMemStats(&m)
-	q.collectAt = m.HeapAlloc + garbageMost/8
 	debug.SetMemoryLimit(min(q.oldLimit, int64(m.Sys-m.HeapReleased)+garbageMost))
 }
 

@@ -70,7 +70,7 @@ func (r *Result) finish(s *engine.Search, m *meter, failed error) {
 		r.best(b, m)
 	}
 	for _, f := range r.Answer.Found {
-		how := plain.When(f.Left > 0, "%.0f %% of the rate that its settings explain; ", 100*f.Left) + change(f.Pairs) + " messages a second"
+		how := change(f.Pairs) + " messages a second"
 		if f.Counter != "" {
 			how = fmt.Sprintf("%.3g %s a message", f.Events, f.Counter)
 		}
