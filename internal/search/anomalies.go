@@ -19,7 +19,7 @@ const (
 	baseTests   = 6
 	doubtful    = 0.1  // a look as near to the limit is not enough
 	steady      = 1.15 // between the slowest and the fastest of them, where one look tells
-	noisyLead   = 4    // else so many more looks must say yes than no, or no than yes
+	noisyLead   = 5    // else so many more looks must say yes than no, or no than yes
 )
 
 // hunt is a search for anomalies.
@@ -87,7 +87,7 @@ func (h *hunt) try(p Point) (Step, bool) {
 			return limit / (counted + f.Counters[name]), ok
 		}
 		if c := (cause{counter: name, dim: -1}); counted+f.Counters[name] > limit && h.worthwhile(c, p) {
-			h.reduce(moves, p, c)
+			h.reduce(&symptom{Search: h.Search, lead: h.lead, doubt: doubtful, look: moves}, c, p)
 		}
 	}
 	return Step{Point: p, Figures: f}, true
@@ -240,36 +240,33 @@ func (h *hunt) follow(p Point, c cause) {
 	}
 	h.refuted[c]++
 	wide := c
-	below := func(limit float64) func(q Point) (float64, bool) {
-		look := h.falls(c.dim, c.good, c.bad > c.good)
-		return func(q Point) (float64, bool) {
+	look := h.falls(c.dim, c.good, c.bad > c.good)
+	below := func(limit float64, lead int) *symptom {
+		return &symptom{Search: h.Search, lead: lead, doubt: doubtful, look: func(q Point) (float64, bool) {
 			share, ok := look(q)
 			return share / limit, ok
-		}
+		}}
 	}
-	if (&symptom{Search: h.Search, look: below(suspect), lead: h.lead}).is(p) != bad {
+	if below(suspect, min(h.lead, 2)).is(p) != bad {
 		return
 	}
-	for !h.over() {
-		m, found := h.Space.Dimensions[c.dim].middle(c.good, c.bad)
-		if !found {
-			break
-		}
-		near, far := cause{dim: c.dim, good: c.good, bad: m}, cause{dim: c.dim, good: m, bad: c.bad}
-		if c = far; h.left(p, near) < h.left(p, far) {
-			c = near
-		}
+	left := h.left(p, c)
+	if left == 0 || left > suspect {
+		return
 	}
+	last, first := below(math.Sqrt(left), h.lead).edge(p, c.dim, c.good)
+	c.good, c.bad = first, last
+	look = h.falls(c.dim, c.good, c.bad > c.good)
 	p = p.with(c.dim, c.bad)
-	if left := h.left(p, c); left > 0 && left < slow && h.reduce(below(math.Sqrt(left)), p, c) {
+	if left = h.left(p, c); left > 0 && left < slow && h.reduce(below(math.Sqrt(left), h.lead), c, p) {
 		delete(h.refuted, wide)
 	}
 }
 
 // reduce takes the settings that do not matter out of a bad point, tells the range of those that do, and confirms what is left. It
 // tells whether that holds.
-func (h *hunt) reduce(look func(q Point) (float64, bool), p Point, c cause) (holds bool) {
-	y, from := &symptom{Search: h.Search, look: look, lead: h.lead, doubt: doubtful}, p
+func (h *hunt) reduce(y *symptom, c cause, p Point) (holds bool) {
+	from := p
 	if y.is(p) != bad {
 		return false
 	}
@@ -292,7 +289,8 @@ func (h *hunt) reduce(look func(q Point) (float64, bool), p Point, c cause) (hol
 		}
 	}
 	if h.scatters() {
-		return h.reduce(look, from, c)
+		y.known, y.lead = nil, h.lead
+		return h.reduce(y, c, from)
 	}
 	y.known = nil
 	if f.Good == nil || h.over() || y.is(p) != bad { // once is noise

@@ -25,7 +25,7 @@ const (
 )
 
 // mostLooks at a point.
-const mostLooks = 25
+const mostLooks = 15
 
 // is tells whether a point shows the symptom, and remembers the answer.
 func (y *symptom) is(p Point) verdict {

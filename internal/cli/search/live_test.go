@@ -65,7 +65,7 @@ func TestPlantedRulesAreFoundLive(t *testing.T) {
 	}{
 		{"qp >= 16", func(v of) bool { return v("qp") >= 16 }},
 		{"post-list >= 16 and bidirectional yes", func(v of) bool { return v("post-list") >= 16 && v("bidirectional") == 1 }},
-		{"operation send and size >= 4097 and qp >= 4", func(v of) bool { return v("operation") == 2 && v("size") >= 4097 && v("qp") >= 4 }},
+		{"operation send and size >= 1025 and qp >= 4", func(v of) bool { return v("operation") == 2 && v("size") >= 1025 && v("qp") >= 4 }},
 	}
 	type count struct {
 		exact, inexact, others, searches, tests int
