@@ -1,7 +1,6 @@
 package search
 
 import (
-	"cmp"
 	"maps"
 	"math"
 	"slices"
@@ -9,11 +8,8 @@ import (
 
 const (
 	counted     = 0.001 // events per message that a counter should not have, beside thrice what the base has
-	freshPoints = 12    // random points; the search goes on from the worst
-	mostPasses  = 3     // over all dimensions from there
 	temperature = 0.05
 	cooling     = 0.99
-	worse       = 0.95 // of the energy of before: a pass that finds no worse point is the last
 	suspect     = 0.85 // of the rate that a smaller value has: a test that may be an anomaly
 	slow        = 0.8  // one that is
 	baseTests   = 6
@@ -51,12 +47,10 @@ func Anomalies(s *Search) {
 		}
 	}
 	h.scatters()
-	if step, ok := h.try(base); ok { // each setting alone
-		h.pass(step, 0)
-	}
+	h.pass(base, false) // each setting alone
 	h.Answer.Begun = !h.over()
 	for !h.over() {
-		h.anneal(h.fresh())
+		h.pass(h.fresh(), true)
 	}
 }
 
@@ -110,41 +104,24 @@ func (h *hunt) energy(s Step) float64 {
 	return e
 }
 
-// fresh measures random points that no known rule explains.
-func (h *hunt) fresh() []Step {
-	var steps []Step
-	for range freshPoints {
-		p := h.Space.random(h.rng)
-		for tries := 0; h.explained(p) && tries < 100; tries++ {
-			p = h.Space.random(h.rng)
-		}
-		if step, ok := h.try(p); ok {
-			steps = append(steps, step)
-		}
+// fresh is a random point that no known rule explains.
+func (h *hunt) fresh() Point {
+	p := h.Space.random(h.rng)
+	for tries := 0; h.explained(p) && tries < 100; tries++ {
+		p = h.Space.random(h.rng)
 	}
-	return steps
+	return p
 }
 
-// anneal goes from the worst of the fresh points to worse ones, one dimension at a time.
-func (h *hunt) anneal(fresh []Step) {
-	if len(fresh) == 0 {
-		return
-	}
-	at := slices.MinFunc(fresh, func(a, b Step) int { return cmp.Compare(h.energy(a), h.energy(b)) })
+// pass takes each dimension of a point to its ends, and looks at what changes. One that walks goes on from a point that is worse, and from
+// one that is better with the probability of annealing.
+func (h *hunt) pass(p Point, walks bool) {
+	at, ok := h.try(p)
 	t := temperature
-	for range mostPasses {
-		next := h.pass(at, t)
-		if h.over() || h.energy(next) > h.energy(at)-(1-worse)*math.Abs(h.energy(at)) {
-			break
+	for _, d := range h.rng.Perm(len(p)) {
+		if !ok {
+			return
 		}
-		at, t = next, t*math.Pow(cooling, float64(len(at.Point)))
-	}
-}
-
-// pass takes each dimension of a point to its ends, and looks at what changes. It goes on from a point that is worse, and from one that
-// is better with the probability of annealing.
-func (h *hunt) pass(at Step, t float64) Step {
-	for _, d := range h.rng.Perm(len(at.Point)) {
 		dim := &h.Space.Dimensions[d]
 		values := []int{dim.low(), dim.high()}
 		if dim.Words != nil {
@@ -162,12 +139,12 @@ func (h *hunt) pass(at Step, t float64) Step {
 			if slices.Equal(q, at.Point.with(d, v)) {
 				h.compare(at, next, d)
 			}
-			if worse := h.energy(at) - h.energy(next); worse > 0 && t > 0 || h.rng.Float64() < math.Exp(worse/t) {
+			if worse := h.energy(at) - h.energy(next); walks && (worse > 0 || h.rng.Float64() < math.Exp(worse/t)) {
 				at = next
 			}
+			t *= cooling
 		}
 	}
-	return at
 }
 
 // compare tells whether of two tests that differ in one dimension one is slower than the other, and should not be.
@@ -277,6 +254,9 @@ func (h *hunt) reduce(y *symptom, c cause, p Point) (holds bool) {
 		}
 		return base[d : d+1]
 	}, func(q Point) bool { return (c.dim < 0 || q[c.dim] == p[c.dim]) && y.is(q) == bad })
+	if h.explained(p) {
+		return false
+	}
 	f := Finding{Counter: c.counter, Bad: p}
 	for d := range p {
 		e, neighbour := y.extent(p, d)
