@@ -56,15 +56,13 @@ func Anomalies(s *Search) {
 
 // scatters tells that it was not known before that tests of one point differ by much: one look does not tell then.
 func (h *hunt) scatters() bool {
-	does := func(step Step) bool {
-		values := h.values(step.Point)
-		return len(values) > 1 && slices.Max(values) > steady*slices.Min(values)
+	for _, values := range h.results {
+		if h.lead == 1 && slices.Max(values) > steady*slices.Min(values) {
+			h.lead, h.jump.pairs = noisyLead, 12
+			return true
+		}
 	}
-	if h.lead > 1 || !slices.ContainsFunc(h.steps, does) {
-		return false
-	}
-	h.lead, h.jump.pairs = noisyLead, 12
-	return true
+	return false
 }
 
 // try measures a point, and follows up counters that should be still.
@@ -98,8 +96,8 @@ func (h *hunt) bytes(p Point) float64 {
 // energy is the larger share of two bounds, the most messages and the most bytes a second that were seen; less where counters move.
 func (h *hunt) energy(s Step) float64 {
 	e := max(s.Figures.Value/h.top[0], s.Figures.Value*h.bytes(s.Point)/h.top[1])
-	for name, n := range s.Figures.Counters {
-		e -= math.Log1p(max(n-h.noise[name], 0) / counted)
+	for _, name := range slices.Sorted(maps.Keys(s.Figures.Counters)) { // the same sum each time
+		e -= math.Log1p(max(s.Figures.Counters[name]-h.noise[name], 0) / counted)
 	}
 	return e
 }

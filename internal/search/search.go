@@ -5,6 +5,7 @@ package search
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -74,12 +75,13 @@ type Search struct {
 	measure func(p Point) (Figures, error)
 	rng     *rand.Rand
 	steps   []Step
-	err     error // what ended it
+	results map[string][]float64 // of each point, by its text
+	err     error                // what ended it
 }
 
 // Run asks a question: [Best], [Dips] or [Anomalies]. What ended it early is the error; the answer is then what is known.
 func (s *Search) Run(ctx context.Context, question func(*Search)) error {
-	s.rng, s.steps, s.err = rand.New(rand.NewPCG(s.Seed, 0)), nil, nil
+	s.rng, s.steps, s.results, s.err = rand.New(rand.NewPCG(s.Seed, 0)), nil, map[string][]float64{}, nil
 	s.measure = func(p Point) (Figures, error) {
 		if err := context.Cause(ctx); err != nil {
 			return Figures{}, err
@@ -100,8 +102,7 @@ func (s *Search) at(p Point) (Figures, bool) {
 	case s.err != nil:
 		return Figures{}, false
 	case n < len(s.Known) && slices.Equal(s.Known[n].Point, p):
-		s.steps = append(s.steps, s.Known[n])
-		return s.Known[n].Figures, s.Known[n].Failure == ""
+		return s.add(s.Known[n])
 	case s.Most > 0 && n >= s.Most:
 		s.err = ErrPoints
 		return Figures{}, false
@@ -121,9 +122,18 @@ func (s *Search) at(p Point) (Figures, bool) {
 	case !(f.Value > 0) || math.IsInf(f.Value, 0):
 		step.Figures.Value, step.Failure = 0, Nothing
 	}
-	s.steps = append(s.steps, step)
 	if s.Tell != nil {
-		s.Tell(step)
+		defer s.Tell(step)
+	}
+	return s.add(step)
+}
+
+// add takes a step over.
+func (s *Search) add(step Step) (Figures, bool) {
+	s.steps = append(s.steps, step)
+	if step.Failure == "" {
+		key := fmt.Sprint(step.Point)
+		s.results[key] = append(s.results[key], step.Figures.Value)
 	}
 	return step.Figures, step.Failure == ""
 }
@@ -142,15 +152,7 @@ func (s *Search) atLeast(p Point, tests int) float64 {
 }
 
 // values are all that was measured of a point.
-func (s *Search) values(p Point) []float64 {
-	var values []float64
-	for _, step := range s.steps {
-		if step.Failure == "" && slices.Equal(step.Point, p) {
-			values = append(values, step.Figures.Value)
-		}
-	}
-	return values
-}
+func (s *Search) values(p Point) []float64 { return s.results[fmt.Sprint(p)] }
 
 func (s *Search) median(p Point) float64 { return median(s.values(p)) }
 

@@ -133,7 +133,11 @@ func TestBestBesideTheWholeGrid(t *testing.T) {
 		t.Fatalf("after %d tests: %v", len(s.Steps()), err)
 	}
 	at := s.Answer.Best.At
-	t.Logf("best: %s, %d tests", space.Text(at, nil), len(s.Steps()))
+	distinct := map[string]bool{}
+	for _, step := range s.Steps() {
+		distinct[space.Text(step.Point, nil)] = true
+	}
+	t.Logf("best: %s, %d tests of %d points", space.Text(at, nil), len(s.Steps()), len(distinct))
 	points := []engine.Point{{}}
 	for _, d := range space.Dimensions {
 		var longer []engine.Point
@@ -166,6 +170,6 @@ func TestBestBesideTheWholeGrid(t *testing.T) {
 		a, b = append(a, f.Value), append(b, g.Value)
 	}
 	e := stats.Paired(b, a, stats.DefaultConfidence, stats.HigherIsBetter)
-	t.Logf("grid: %d of %d points measured, the best of them %s; 'best' is %s beside it in 15 pairs, for %.3f of the grid's tests",
-		seen, len(points), space.Text(topAt, nil), change(e), float64(len(s.Steps()))/float64(len(points)))
+	t.Logf("grid: %d of %d points measured, the best of them %s; 'best' is %s beside it in 15 pairs, from %.3f of the grid's points",
+		seen, len(points), space.Text(topAt, nil), change(e), float64(len(distinct))/float64(len(points)))
 }
