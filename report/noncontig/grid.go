@@ -102,6 +102,8 @@ type Cell struct {
 	Winner string `json:"winner,omitempty"`
 	// Question is the device's own way against the pack kernel; nil where one of them is missing.
 	Question *Judgement `json:"question,omitempty"`
+
+	judged []*Judgement // each two of its strategies
 }
 
 // Figure is one strategy within a cell: medians over the runs.
@@ -225,11 +227,6 @@ func (c *Cell) Find(strategy string) *Figure {
 		}
 	}
 	return nil
-}
-
-// Disturbed tells whether something else had the CPU of either end.
-func (r *Run) Disturbed() bool {
-	return slices.Contains(r.Warnings, "disturbed")
 }
 
 // ShapeName is a shape with the course's name for it: "gather (G-WR)".

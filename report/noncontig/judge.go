@@ -46,10 +46,9 @@ func (r *Run) round(place int) int { return cmp.Or(r.Round, place+1) }
 // verdicts judges each two strategies of every cell. All of them are judged together.
 func (n *Grid) verdicts() {
 	var all []*Judgement
-	byCell := make([][]*Judgement, len(n.Cells))
 	for i := range n.Cells {
-		byCell[i] = n.Cells[i].weigh()
-		all = append(all, byCell[i]...)
+		n.Cells[i].weigh()
+		all = append(all, n.Cells[i].judged...)
 	}
 	effects := plain.Each(all, func(j *Judgement) stats.Effect { return j.Goodput })
 	for i, v := range stats.Conclude(effects, stats.DefaultMargin, stats.DefaultConfidence) {
@@ -60,25 +59,23 @@ func (n *Grid) verdicts() {
 		}
 	}
 	for i := range n.Cells {
-		n.Cells[i].decide(byCell[i])
+		n.Cells[i].decide()
 	}
 }
 
 // weigh lists what there is to judge in a cell: each two of the strategies that compete, the device's own way against the copy
 // among them.
-func (c *Cell) weigh() []*Judgement {
+func (c *Cell) weigh() {
 	device, cpu := Sides(c.Shape)
-	var out []*Judgement
 	rivals := c.rivals()
 	for i, a := range rivals {
 		for _, b := range rivals[i+1:] {
-			out = append(out, judge(a.point, b.point))
-			if a.Strategy == device && b.Strategy == cpu {
-				c.Question = out[len(out)-1]
+			j := judge(a.point, b.point)
+			if c.judged = append(c.judged, j); a.Strategy == device && b.Strategy == cpu {
+				c.Question = j
 			}
 		}
 	}
-	return out
 }
 
 // rivals are the strategies of the cell that can win.
@@ -88,20 +85,13 @@ func (c *Cell) rivals() []Figure {
 }
 
 // decide names the winner: the strategy that is better than each other by the verdicts.
-func (c *Cell) decide(judged []*Judgement) {
-	better := map[string]int{} // than how many others
-	for _, j := range judged {
-		switch j.Word {
-		case stats.Better:
-			better[j.Strategy]++
-		case stats.Worse:
-			better[j.Against]++
-		case stats.Same, stats.CannotTell, stats.Pass, stats.Fail: // none of the two wins
+func (c *Cell) decide() {
+	for _, f := range c.rivals() {
+		beaten := func(j *Judgement) bool {
+			return j.Strategy == f.Strategy && j.Word != stats.Better || j.Against == f.Strategy && j.Word != stats.Worse
 		}
-	}
-	for name, n := range better {
-		if n == len(c.rivals())-1 {
-			c.Winner = name
+		if len(c.judged) > 0 && !slices.ContainsFunc(c.judged, beaten) {
+			c.Winner = f.Strategy
 		}
 	}
 }

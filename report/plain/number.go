@@ -14,21 +14,16 @@ func Number(v float64) string {
 		return "-"
 	case v == 0:
 		return "0"
-	case a >= 999.5:
-		return strconv.FormatFloat(v, 'f', 0, 64)
-	case a >= 99.95:
-		return strconv.FormatFloat(v, 'f', 1, 64)
-	case a >= 0.9995:
-		return strconv.FormatFloat(v, 'f', 2, 64)
-	case a >= 0.09995:
-		return strconv.FormatFloat(v, 'f', 3, 64)
-	case a >= 0.00009995:
-		return strconv.FormatFloat(v, 'f', 2-int(math.Floor(math.Log10(a*1.0005))), 64)
-	}
-	if v < 0 {
+	case a < 0.00009995 && v < 0:
 		return ">-0.0001"
+	case a < 0.00009995:
+		return "<0.0001"
 	}
-	return "<0.0001"
+	places := 2 - int(math.Floor(math.Log10(a*1.0005001)))
+	if a >= 9.995 {
+		places++
+	}
+	return strconv.FormatFloat(v, 'f', max(places, 0), 64)
 }
 
 // Bytes writes a size for people: 512 B, 4 KiB, 1.5 MiB.

@@ -3,6 +3,7 @@ package plain
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 )
 
@@ -17,40 +18,28 @@ func Plural(n int, word string) string {
 	return fmt.Sprintf("%d %ss", n, word)
 }
 
+// A word of a command line is of plain characters, escaped ones and quotations.
+var (
+	commandWord = regexp.MustCompile(`(?s)([^ \t\n'"\\]|\\.|'[^']*'|"(\\.|[^"\\])*")+`)
+	quotation   = regexp.MustCompile(`(?s)\\.|'[^']*'|"(\\.|[^"\\])*"`)
+	escaped     = regexp.MustCompile(`(?s)\\(.)`)
+)
+
 // SplitWords parts a command line into words as a shell does, with quotes and backslashes and nothing else.
 func SplitWords(line string) ([]string, error) {
-	var words []string
-	var word strings.Builder
-	inside, quote, escaped := false, rune(0), false
-	for _, r := range line {
-		switch {
-		case escaped:
-			word.WriteRune(r)
-			escaped = false
-		case r == '\\' && quote != '\'':
-			escaped, inside = true, true
-		case quote != 0 && r == quote:
-			quote = 0
-		case quote == 0 && (r == '\'' || r == '"'):
-			quote, inside = r, true
-		case quote == 0 && (r == ' ' || r == '\t' || r == '\n'):
-			if inside {
-				words = append(words, word.String())
-			}
-			word.Reset()
-			inside = false
-		default:
-			word.WriteRune(r)
-			inside = true
-		}
-	}
-	if quote != 0 || escaped {
+	if strings.Trim(commandWord.ReplaceAllString(line, ""), " \t\n") != "" {
 		return nil, errors.New("the quotation does not end")
 	}
-	if inside {
-		words = append(words, word.String())
+	unquote := func(q string) string {
+		switch q[0] {
+		case '\'':
+			return q[1 : len(q)-1]
+		case '"':
+			q = q[1 : len(q)-1]
+		}
+		return escaped.ReplaceAllString(q, "$1")
 	}
-	return words, nil
+	return Each(commandWord.FindAllString(line, -1), func(w string) string { return quotation.ReplaceAllStringFunc(w, unquote) }), nil
 }
 
 // JoinWords makes a command line of words, as a shell and [SplitWords] take it.

@@ -3,7 +3,6 @@ package plot
 import (
 	"cmp"
 	"math"
-	"slices"
 	"strconv"
 
 	"github.com/gobw/gobw/report/plain"
@@ -17,7 +16,6 @@ const (
 	Linear Scale = iota
 	Log10
 	Log2
-	Nines // a share p from 0 to 1, by log10 of 1/(1-p): 90 %, 99 % and 99.9 % are equally far apart
 )
 
 // Axis is one axis of a chart.
@@ -42,7 +40,7 @@ type tick struct {
 	label string
 }
 
-// leastRatio is the ratio of values below which a logarithmic axis is linear instead.
+// leastRatio is the ratio of values below which a logarithmic axis of numbers is linear instead.
 const leastRatio = 12
 
 // newRuler decides the range for values; a logarithmic axis ignores values that are not positive.
@@ -55,11 +53,8 @@ func newRuler(a Axis, values []float64) ruler {
 	}
 	if lo > hi {
 		lo, hi = 1, 10
-		if a.Scale == Nines {
-			lo, hi = 0, 0.9
-		}
 	}
-	if a.Scale == Log10 && hi < leastRatio*lo {
+	if a.Scale == Log10 && hi < leastRatio*lo && a.Format == nil {
 		a.Scale = Linear
 	}
 	if a.Zero && a.Scale == Linear {
@@ -67,8 +62,6 @@ func newRuler(a Axis, values []float64) ruler {
 	}
 	r := ruler{Axis: a, min: lo, max: hi}
 	switch {
-	case a.Scale == Nines:
-		r.min, r.max = 0, max(hi, 0.9)
 	case lo == hi && a.Scale == Linear:
 		r.max += cmp.Or(math.Abs(lo)/10, 1)
 	case lo == hi:
@@ -89,20 +82,14 @@ func (r ruler) rounded() ruler {
 		r.min, r.max = math.Floor(r.min/r.unit.Of/step+1e-9)*step*r.unit.Of, math.Ceil(r.max/r.unit.Of/step-1e-9)*step*r.unit.Of
 	case Log10:
 		r.min, r.max = floor125(r.min), 1/floor125(1/r.max)
-	case Log2, Nines:
+	case Log2:
 	}
 	return r
 }
 
 // shows tells whether an axis has a place for a value.
 func shows(s Scale, v float64) bool {
-	switch {
-	case math.IsNaN(v) || math.IsInf(v, 0):
-		return false
-	case s == Nines:
-		return v >= 0 && v < 1
-	}
-	return s == Linear || v > 0
+	return !math.IsNaN(v) && !math.IsInf(v, 0) && (s == Linear || v > 0)
 }
 
 // floor125 is the largest of 1, 2, 5 times a power of ten not above v (v > 0).
@@ -125,8 +112,6 @@ func (r ruler) place(v float64) float64 {
 		switch r.Scale {
 		case Log10, Log2:
 			return math.Log(max(v, math.SmallestNonzeroFloat64))
-		case Nines:
-			return -math.Log10(1 - min(v, 1-1e-12))
 		case Linear:
 		}
 		return v
@@ -178,13 +163,6 @@ func (r ruler) level(level int) []float64 {
 		for e := math.Ceil(math.Log2(r.min) - 1e-9); e <= math.Log2(r.max)+1e-9; e += float64(level + 1) {
 			out = append(out, math.Exp2(e))
 		}
-	case Nines:
-		for n := 0; n <= 9; n += max(level, 1) {
-			out = append(out, 1-math.Pow(10, -float64(n)))
-		}
-		if level == 0 {
-			out = slices.Insert(out, 1, 0.5)
-		}
 	}
 	return out
 }
@@ -193,8 +171,6 @@ func (r ruler) level(level int) []float64 {
 func (r ruler) text(v float64) string {
 	number := func(v float64) string { return strconv.FormatFloat(math.Round(v*1e6)/1e6, 'f', -1, 64) }
 	switch {
-	case r.Scale == Nines:
-		return strconv.FormatFloat(100*v, 'g', 12, 64) + " %"
 	case r.Format != nil:
 		return r.Format(v)
 	case r.Scale == Linear || len(r.Units) == 0:

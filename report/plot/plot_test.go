@@ -5,6 +5,7 @@ import (
 	"encoding/xml"
 	"errors"
 	"flag"
+	"fmt"
 	"io"
 	"math"
 	"os"
@@ -16,6 +17,9 @@ import (
 )
 
 var update = flag.Bool("update", false, "write the golden files again") //nolint:gochecknoglobals // a flag of the test
+
+// shares is a share p at 1/(1-p).
+func shares(v float64) string { return fmt.Sprintf("%.*g %%", 4+int(math.Log10(v)), 100-100/v) }
 
 // figures by the names of their golden files.
 func figures() map[string]Figure {
@@ -35,7 +39,7 @@ func figures() map[string]Figure {
 	}
 	nines := &Chart{
 		Title: "Latency by percentile", Subtitle: "send, RC, 2 B",
-		X: Axis{Label: "share of messages", Scale: Nines}, Y: Axis{Label: "half round trip", Units: plain.Seconds},
+		X: Axis{Label: "share of messages", Scale: Log10, Format: shares}, Y: Axis{Label: "half round trip", Units: plain.Seconds},
 	}
 	steps := &Chart{
 		Title: "Latency histogram", X: Axis{Label: "half round trip", Units: plain.Seconds, Scale: Log10}, Y: Axis{Label: "messages"},
@@ -45,8 +49,7 @@ func figures() map[string]Figure {
 		s := Series{Name: []string{"2 B", "64 B", "4096 B"}[i]}
 		h := Series{Name: s.Name, Shape: Steps}
 		for j := range 60 {
-			p := 1 - math.Pow(10, -float64(j)/15)
-			s.X, s.Y = append(s.X, p), append(s.Y, 1e-6*(5+float64(i)+math.Pow(float64(j)/20, 2)))
+			s.X, s.Y = append(s.X, math.Pow(10, float64(j)/15)), append(s.Y, 1e-6*(5+float64(i)+math.Pow(float64(j)/20, 2)))
 			x := 5 * math.Exp(float64(j)/60)
 			h.X, h.Y = append(h.X, x/1e6), append(h.Y, 1e4*math.Exp(-math.Pow((math.Log(x)-1.8-float64(i)*0.1)*8, 2)))
 		}
@@ -166,7 +169,8 @@ func TestTicks(t *testing.T) {
 		{"sizes", labels(Axis{Scale: Log2, Format: plain.Bytes}, 512, 1<<20), "512 B 1 KiB 2 KiB 4 KiB 8 KiB 16 KiB 32 KiB 64 KiB 128 KiB 256 KiB 512 KiB 1 MiB"},
 		{"a linear axis has one unit, in its label", labels(Axis{Units: plain.Seconds}, 0, 0.002, 0.0101), "0 5 10 15"},
 		{"a logarithmic one has one at each tick", labels(Axis{Units: plain.Seconds, Scale: Log10}, 2e-6, 10), "10 us 100 us 1 ms 10 ms 100 ms 1 s 10 s"},
-		{"nines", labels(Axis{Scale: Nines}, 0.9995), "0 % 50 % 90 % 99 % 99.9 %"},
+		{"shares", labels(Axis{Scale: Log10, Format: shares}, 1, 2000), "0 % 50 % 80 % 90 % 95 % 98 % 99 % 99.5 % 99.8 % 99.9 % 99.95 %"},
+		{"few shares", labels(Axis{Scale: Log10, Format: shares}, 1, 3), "0 % 50 % 66.67 % 75 % 80 %"},
 		{"no data", labels(Axis{Scale: Log10}), "0 2 4 6 8 10"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -135,6 +135,6 @@ func Comparison(w io.Writer, format string, c *compare.Comparison) error {
 		})
 	}
 	return result{
-		labels: c.Labels, tables: comparisonTables(c), closing: closing, json: c,
+		Labels: c.Labels, Tables: comparisonTables(c), Closing: closing, json: c,
 	}.write(w, format)
 }

@@ -16,41 +16,30 @@ import (
 //go:embed page.html
 var pageSource string
 
-// page is what the template shows.
-type page struct {
-	Title, Verdict string
-	Good           bool
-	Style          template.CSS
-	Notices        []string
-	Tables         []table
-	Closing        []string
-	Pictures       []template.HTML
-	Sections       []section
-}
-
 // section is a document on the page.
 type section struct {
+	result
 	Name, Command, When string
-	Warnings, Closing   []string
-	Tables              []table
 }
 
 // page writes one page that needs no network: what was measured, on what, all tables, and all pictures as inline SVG.
 // It follows the reader's light or dark theme and prints on white.
 func (r result) page(w io.Writer) error {
-	p := page{
-		Title: title(r.title), Verdict: r.verdict, Good: r.good, Notices: slices.Clone(r.labels), Tables: r.tables, Closing: r.closing,
-		Style: template.CSS(plot.Style()), //nolint:gosec // our own style sheet
-	}
+	p := struct {
+		result
+		Style    template.CSS
+		Pictures []template.HTML
+		Sections []section
+	}{result: r, Style: template.CSS(plot.Style())} //nolint:gosec // our own style sheet
+	p.Title, p.Labels = title(r.Title), slices.Clone(r.Labels)
 	for i, d := range r.docs {
-		sheet := documentSheet(d)
-		of := sectionOf(d, sheet)
+		of := sectionOf(d)
 		if i == 0 || d.Device() != r.docs[i-1].Device() {
 			of.Tables = append(of.Tables, facts(d))
 		}
 		p.Sections = append(p.Sections, of)
-		for _, l := range sheet.labels {
-			p.Notices = plain.AddNew(p.Notices, l)
+		for _, l := range of.Labels {
+			p.Labels = plain.AddNew(p.Labels, l)
 		}
 	}
 	for _, f := range r.pictures() {
@@ -84,8 +73,8 @@ func class(cell string, figure bool) string { //nolint:revive // figure: a fact,
 	return ""
 }
 
-func sectionOf(d *report.Document, sheet result) section {
-	out := section{Name: d.Name(), Command: plain.JoinWords(d.Command), Warnings: sheet.warnings, Closing: sheet.closing, Tables: sheet.tables}
+func sectionOf(d *report.Document) section {
+	out := section{result: documentSheet(d), Name: d.Name(), Command: plain.JoinWords(d.Command)}
 	if !d.Started.IsZero() {
 		out.When = d.Started.UTC().Format("2006-01-02 15:04:05 UTC")
 		if s := d.Finished.Sub(d.Started).Seconds(); s > 0 {

@@ -222,7 +222,7 @@ func distributions(curves []curve) []plot.Figure {
 	said, axis := subtitleOf(curves), latencyAxis(curves[0])
 	what := title(curves[0].Setup.Operation + " " + axis.Label)
 	bars := &plot.Chart{Title: what + ": histogram", Subtitle: said, X: axis, Y: plot.Axis{Label: "samples (%)"}}
-	shares := &plot.Chart{Title: what + " by percentile", Subtitle: said, X: plot.Axis{Label: "share of samples not above", Scale: plot.Nines}, Y: axis}
+	shares := &plot.Chart{Title: what + " by percentile", Subtitle: said, X: sharesAxis(), Y: axis}
 	for _, c := range curves {
 		for _, r := range c.Rows {
 			var runs []*report.Histogram
@@ -258,15 +258,21 @@ func histogram(name string, d *report.Distribution) plot.Series {
 	return out
 }
 
+// sharesAxis has a share p at 1/(1-p): 90 %, 99 % and 99.9 % are equally far apart.
+func sharesAxis() plot.Axis {
+	return plot.Axis{Label: "share of samples not above", Scale: plot.Log10, Format: func(v float64) string {
+		return fmt.Sprintf("%.*g %%", 4+int(math.Log10(v)), 100-100/v)
+	}}
+}
+
 // percentiles as far as the samples support them: 10/(1-p) samples for p.
 func percentiles(name string, d *report.Distribution) plot.Series {
 	out := plot.Series{Name: name}
 	limit := math.Log10(max(float64(d.N())/10, 2))
 	const points = 160
 	for i := range points + 1 {
-		p := 1 - math.Pow(10, -limit*float64(i)/points)
-		out.X = append(out.X, p)
-		out.Y = append(out.Y, d.QuantileNs(p)/1e9)
+		x := math.Pow(10, limit*float64(i)/points)
+		out.X, out.Y = append(out.X, x), append(out.Y, d.QuantileNs(1-1/x)/1e9)
 	}
 	return out
 }

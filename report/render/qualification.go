@@ -136,17 +136,17 @@ func Qualification(w io.Writer, format string, q *qualify.Qualification) error {
 	whole := *q
 	whole.Schema = report.QualificationSchema
 	r := result{
-		tables: []table{outcomes(q)}, closing: reasons(q), verdict: q.Summary(), good: q.Outcome == stats.Pass,
+		Tables: []table{outcomes(q)}, Closing: reasons(q), Verdict: q.Summary(), Good: q.Outcome == stats.Pass,
 		json: &whole, docs: q.Documents(), qualification: q,
 	}
 	if q.Label != "" {
-		r.labels = []string{q.Label}
+		r.Labels = []string{q.Label}
 	}
 	switch format {
 	case "junit":
-		r.title = "gobw qualify " + q.Plan
+		r.Title = "gobw qualify " + q.Plan
 	case "html":
-		r.title = "plan " + q.Plan
+		r.Title = "plan " + q.Plan
 	}
 	return r.write(w, format)
 }

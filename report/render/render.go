@@ -100,13 +100,13 @@ func Documents(w io.Writer, format string, docs []*report.Document) error {
 		}
 		return nil
 	}
-	r := result{title: "gobw", docs: docs}
+	r := result{Title: "gobw", docs: docs}
 	if format == "html" {
-		r.title = plain.Plural(len(docs), "result")
+		r.Title = plain.Plural(len(docs), "result")
 		if len(docs) == 1 {
-			r.title = cmp.Or(docs[0].Description, plain.JoinWords(docs[0].Command), docs[0].Name())
+			r.Title = cmp.Or(docs[0].Description, plain.JoinWords(docs[0].Command), docs[0].Name())
 		}
-		r.verdict, r.good = checked(docs)
+		r.Verdict, r.Good = checked(docs)
 	}
 	return r.write(w, format)
 }

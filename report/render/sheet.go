@@ -17,14 +17,14 @@ import (
 
 // result is what every format is made of, whatever was measured: for people what must be said first, tables, and lines below them.
 type result struct {
-	title    string
-	labels   []string
+	Title    string
+	Labels   []string
 	device   string // on what was measured
-	tables   []table
-	warnings []string
-	closing  []string
-	verdict  string // the last line of a terminal, the first of a page
-	good     bool
+	Tables   []table
+	Warnings []string
+	Closing  []string
+	Verdict  string // the last line of a terminal, the first of a page
+	Good     bool
 	json     any
 	docs     []*report.Document // each has a section of the page
 
@@ -34,16 +34,16 @@ type result struct {
 
 // documentSheet is a document as people are shown it.
 func documentSheet(d *report.Document) result {
-	r := result{title: d.Description, labels: heading(d), device: d.Device(), tables: tables(d), warnings: d.Warnings}
+	r := result{Title: d.Description, Labels: heading(d), device: d.Device(), Tables: tables(d), Warnings: d.Warnings}
 	if d.Fabric != nil {
 		m := hostMatrix{d.Fabric}
-		r.labels, r.closing = append(r.labels, m.line(d.Checks)), m.closing(d)
+		r.Labels, r.Closing = append(r.Labels, m.line(d.Checks)), m.closing(d)
 	}
 	if d.Noncontig != nil && len(d.Noncontig.Summary) > 0 {
-		r.closing = append([]string{"in words"}, d.Noncontig.Summary...)
+		r.Closing = append([]string{"in words"}, d.Noncontig.Summary...)
 	}
-	for i := range r.tables { // the heading says why
-		r.tables[i].Notes = slices.DeleteFunc(r.tables[i].Notes, func(n string) bool { return d.Failure != "" && strings.HasPrefix(n, incomplete+d.Failure) })
+	for i := range r.Tables { // the heading says why
+		r.Tables[i].Notes = slices.DeleteFunc(r.Tables[i].Notes, func(n string) bool { return d.Failure != "" && strings.HasPrefix(n, incomplete+d.Failure) })
 	}
 	return r
 }
@@ -67,7 +67,7 @@ func (r result) write(w io.Writer, format string) error {
 		if r.qualification != nil {
 			suites = qualificationSuites(r.qualification)
 		}
-		return writeJUnit(w, r.title, suites)
+		return writeJUnit(w, r.Title, suites)
 	case "openmetrics":
 		m := families(r.docs)
 		if r.qualification != nil {
@@ -98,10 +98,10 @@ func (r result) write(w io.Writer, format string) error {
 
 // dropNotes leaves figures and failures: notes that a row refers to stay, and what its marks mean.
 func (r *result) dropNotes() {
-	r.warnings = nil
-	r.closing = slices.DeleteFunc(r.closing, func(line string) bool { return strings.HasPrefix(line, figure.Others+": ") })
-	for i := range r.tables {
-		r.tables[i].Notes = slices.DeleteFunc(r.tables[i].Notes, func(n string) bool {
+	r.Warnings = nil
+	r.Closing = slices.DeleteFunc(r.Closing, func(line string) bool { return strings.HasPrefix(line, figure.Others+": ") })
+	for i := range r.Tables {
+		r.Tables[i].Notes = slices.DeleteFunc(r.Tables[i].Notes, func(n string) bool {
 			mark, _, found := strings.Cut(n, ": ")
 			return !strings.HasPrefix(n, "[") && (!found || utf8.RuneCountInString(mark) > 1)
 		})
@@ -110,9 +110,9 @@ func (r *result) dropNotes() {
 
 // terminal has titles above the tables, warnings and what is to be said of all below them.
 func (r result) terminal(out *strings.Builder, most int) {
-	head := r.labels
+	head := r.Labels
 	if r.device != "" {
-		first := plain.When(r.title != "", "%s: ", r.title) + r.device // the title says which of several results
+		first := plain.When(r.Title != "", "%s: ", r.Title) + r.device // the title says which of several results
 		if len(head) > 0 && !strings.HasPrefix(head[0], "INCOMPLETE: ") {
 			first += ": " + head[0]
 			head = head[1:]
@@ -122,44 +122,44 @@ func (r result) terminal(out *strings.Builder, most int) {
 	for _, l := range head {
 		writeWrapped(out, l, most)
 	}
-	for _, t := range r.tables {
+	for _, t := range r.Tables {
 		if out.Len() > 0 {
 			fmt.Fprintln(out)
 		}
 		t.terminal(out, most)
 	}
-	for _, n := range r.warnings {
+	for _, n := range r.Warnings {
 		writeWrapped(out, "warning: "+n, most)
 	}
-	if len(r.closing) > 0 || r.verdict != "" {
+	if len(r.Closing) > 0 || r.Verdict != "" {
 		fmt.Fprintln(out)
 	}
-	for _, line := range r.closing {
+	for _, line := range r.Closing {
 		writeWrapped(out, line, most)
 	}
-	if r.verdict != "" {
-		writeWrapped(out, r.verdict, most)
+	if r.Verdict != "" {
+		writeWrapped(out, r.Verdict, most)
 	}
 }
 
 // markdown is GitHub's. It opens with the verdict: a step summary shows its first lines.
 func (r result) markdown(out *strings.Builder) {
-	if head := r.verdict + r.title; head != "" {
+	if head := r.Verdict + r.Title; head != "" {
 		fmt.Fprintf(out, "## %s\n\n", escapeMarkdown(head))
 	}
-	for _, l := range r.labels {
+	for _, l := range r.Labels {
 		fmt.Fprintf(out, "**%s**\n\n", escapeMarkdown(l))
 	}
 	if r.device != "" {
 		fmt.Fprintf(out, "%s\n\n", escapeMarkdown(r.device))
 	}
-	for _, t := range r.tables {
+	for _, t := range r.Tables {
 		t.markdown(out)
 	}
-	for _, n := range r.warnings {
+	for _, n := range r.Warnings {
 		fmt.Fprintf(out, "- warning: %s\n", escapeMarkdown(n))
 	}
-	for _, line := range r.closing {
+	for _, line := range r.Closing {
 		fmt.Fprintf(out, "- %s\n", escapeMarkdown(line))
 	}
 }
@@ -167,20 +167,20 @@ func (r result) markdown(out *strings.Builder) {
 // latex is tables in the style of the booktabs package.
 func (r result) latex(out *strings.Builder) {
 	out.WriteString("% needs \\usepackage{booktabs} and \\usepackage{graphicx}\n")
-	said := r.labels
+	said := r.Labels
 	if r.device != "" {
 		said = append(said, r.device)
 	}
-	for _, t := range r.tables {
-		if r.title != "" {
-			t.Title = r.title + ": " + t.Title
+	for _, t := range r.Tables {
+		if r.Title != "" {
+			t.Title = r.Title + ": " + t.Title
 		}
 		t.latex(out, strings.Join(said, "; "))
 	}
-	for _, n := range r.warnings {
+	for _, n := range r.Warnings {
 		fmt.Fprintf(out, "%% warning: %s\n", escapeLaTeX(plain.OneLine(n)))
 	}
-	for _, line := range r.closing {
+	for _, line := range r.Closing {
 		fmt.Fprintf(out, "\\noindent %s\\par\n", escapeLaTeX(line))
 	}
 }

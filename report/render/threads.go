@@ -18,19 +18,15 @@ func shareGrids(g figure.Group) []table {
 		t := table{Title: title + repetitions(g), Header: []string{"bytes", part, "device", "CPU", "QPs", "Gb/s", "MiB/s", "Mmsg/s"}, keys: 2}
 		for _, row := range g.Rows {
 			for n, share := range of(row.Runs[0]) {
-				median := func(f func(report.Share) float64, scale float64) string {
-					var values []float64
-					for _, r := range row.Runs {
-						if shares := of(r); n < len(shares) {
-							values = append(values, f(shares[n]))
-						}
+				var bits, rates []float64
+				for _, r := range row.Runs {
+					if shares := of(r); n < len(shares) {
+						bits, rates = append(bits, shares[n].AverageBitsPerS), append(rates, shares[n].MessagesPerS)
 					}
-					return plain.Number(stats.Median(values) * scale)
 				}
-				bits := func(s report.Share) float64 { return s.AverageBitsPerS }
 				t.Rows = append(t.Rows, []string{
 					strconv.FormatUint(row.Size, 10), strconv.Itoa(n + 1), share.Device, cmp.Or(plain.When(share.CPU >= 0, "%d", share.CPU), "-"), strconv.Itoa(share.QPs),
-					median(bits, 1e-9), median(bits, 1.0/8/(1<<20)), median(func(s report.Share) float64 { return s.MessagesPerS }, 1e-6),
+					plain.Number(stats.Median(bits) * 1e-9), plain.Number(stats.Median(bits) / 8 / (1 << 20)), plain.Number(stats.Median(rates) * 1e-6),
 				})
 			}
 		}

@@ -30,7 +30,7 @@ func Trend(w io.Writer, format string, t *trend.Trend, since *compare.Comparison
 	}
 	r := result{
 		trend: t,
-		title: "trend of " + plain.Plural(t.Results, "result"), labels: t.Labels, tables: trendTables(t), closing: trendClosing(t, since == nil),
+		Title: "trend of " + plain.Plural(t.Results, "result"), Labels: t.Labels, Tables: trendTables(t), Closing: trendClosing(t, since == nil),
 		json: struct {
 			*trend.Trend
 			Since *compare.Comparison `json:"since,omitempty"`
@@ -39,12 +39,12 @@ func Trend(w io.Writer, format string, t *trend.Trend, since *compare.Comparison
 	if since != nil {
 		for _, changed := range comparisonTables(since) {
 			changed.Title = "new results against old: " + changed.Title
-			r.tables = append(r.tables, changed)
+			r.Tables = append(r.Tables, changed)
 		}
-		r.closing = append(r.closing, comparisonClosing(since)...)
+		r.Closing = append(r.Closing, comparisonClosing(since)...)
 	}
 	if format == "html" {
-		r.verdict, r.good = fmt.Sprintf("%s in %d series.", plain.Plural(changes, "change"), len(t.Series)), changes == 0
+		r.Verdict, r.Good = fmt.Sprintf("%s in %d series.", plain.Plural(changes, "change"), len(t.Series)), changes == 0
 	}
 	return r.write(w, format)
 }
