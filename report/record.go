@@ -2,6 +2,7 @@ package report
 
 import (
 	"slices"
+	"time"
 
 	"github.com/gobw/gobw/report/noncontig"
 	"github.com/gobw/gobw/report/plain"
@@ -21,10 +22,13 @@ func (d *Document) Device() string {
 	return s
 }
 
-// Name of a document among several: its description, or the device and host.
+// Name of a document among several: its description, or the device and host, or of a test of many hosts when it was.
 func (d *Document) Name() string {
 	if d.Description != "" {
 		return d.Description
+	}
+	if d.Fabric != nil { // whose device is that of one host
+		return d.Tool + " fabric of " + d.Started.UTC().Format(time.DateTime)
 	}
 	if s := d.Device(); s != "" {
 		return s

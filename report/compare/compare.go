@@ -21,7 +21,7 @@ type Options struct {
 	Confidence float64        // of the verdicts, and of the intervals: 95 %
 	Figures    []string       // "bw" for bandwidth tests, "p50" and "p99" for latency tests
 	Unlike     bool           // compare unlike set-ups all the same
-	By         string         // the one field of the plan or of the set-up that may differ: "qps", "device"
+	By         string         // the one field of the plan that may differ: "qps"
 	Accept     stats.Accepted // Disturbed: judge such points all the same
 }
 
@@ -44,6 +44,7 @@ type Comparison struct {
 	OnlyNew    []string          `json:"only_new,omitempty"`
 	Otherwise  map[string]string `json:"otherwise,omitempty"` // of those: how the other side measured the same
 	Checks     []report.Check    `json:"checks,omitempty"`    // what --expect says of it
+	Finish     string            `json:"-"`                   // how to go on with what was interrupted
 	Documented
 }
 
@@ -106,7 +107,7 @@ func Documents(old, new []*report.Document, o Options) (*Comparison, error) {
 	if err := checkBy(o.By); err != nil {
 		return nil, err
 	}
-	c := &Comparison{Schema: Schema, Confidence: o.Confidence, Margin: o.Margin, Procedure: stats.Procedure, By: o.By, Otherwise: map[string]string{}}
+	c := &Comparison{Schema: Schema, Confidence: o.Confidence, Margin: o.Margin, Procedure: stats.Procedure, By: o.By, Otherwise: map[string]string{}, Finish: "--resume"}
 	old, c.LeftOut = Distinct(old)
 	new, again := Distinct(new)
 	c.LeftOut = append(c.LeftOut, again...)
@@ -114,6 +115,8 @@ func Documents(old, new []*report.Document, o Options) (*Comparison, error) {
 	if many := slices.ContainsFunc(old, ofHosts); many != slices.ContainsFunc(new, ofHosts) {
 		kinds := map[bool]string{false: "a test between two ends", true: "a test of many hosts (gobw fabric)"}
 		return nil, fmt.Errorf("OLD is %s and NEW is %s: they have no row in common; measure the same test for both", kinds[many], kinds[!many])
+	} else if many {
+		c.Finish = "measuring again" // gobw fabric has no --resume
 	}
 	for _, d := range slices.Concat(old, new) {
 		if !d.Complete && d.Fabric == nil && len(d.Measured()) == 0 {
@@ -121,7 +124,6 @@ func Documents(old, new []*report.Document, o Options) (*Comparison, error) {
 		}
 	}
 	c.Unlike, c.Changed = Differences(old, new)
-	c.Unlike = slices.DeleteFunc(c.Unlike, func(d Difference) bool { return d.is(o.By) })
 	if len(c.Unlike) > 0 && !o.Unlike {
 		return nil, &UnlikeError{c.Unlike}
 	}
@@ -255,15 +257,15 @@ func Conclude(points []Point, margin, confidence float64) {
 func (c *Comparison) Judge(accept stats.Accepted) {
 	Conclude(c.Points, c.Margin, c.Confidence)
 	for i := range c.Points {
-		c.Points[i].Verdict = c.Points[i].trusted(accept)
+		c.Points[i].Verdict = c.Points[i].trusted(accept, cmp.Or(c.Finish, "--resume"))
 	}
 }
 
 // trusted is the verdict where both sides can be trusted.
-func (p *Point) trusted(accept stats.Accepted) stats.Verdict {
+func (p *Point) trusted(accept stats.Accepted, finish string) stats.Verdict {
 	for _, s := range p.sides {
 		if s.Incomplete != "" {
-			return stats.Unknown(stats.Incomplete, "--resume, or leave it out", "%s was interrupted", s.Incomplete)
+			return stats.Unknown(stats.Incomplete, finish+", or leave it out", "%s was interrupted", s.Incomplete)
 		}
 	}
 	if p.Cause == stats.TooFew {

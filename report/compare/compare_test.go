@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -79,7 +80,7 @@ func TestCompareBy(t *testing.T) {
 		t.Errorf("row %q", row)
 	}
 	grid := []*report.Document{saved("grid")}
-	for by, want := range map[string]string{"priority": "leave out --by", "device": "compare OLD NEW --by device", "window": `"tx_depth"`} {
+	for by, want := range map[string]string{"priority": "leave out --by", "device": "'compare OLD NEW --unlike' compares", "window": `"tx_depth"`} {
 		if _, err := Split(grid, by); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("--by %s: %v, want %s", by, err, want)
 		}
@@ -107,6 +108,12 @@ func TestCompareHostsAdvises(t *testing.T) {
 	}
 	c, err := Documents([]*report.Document{old}, []*report.Document{noisy}, Options{})
 	if err != nil || c.Points[0].Cause != stats.Unclear || !strings.HasPrefix(c.Points[0].Settle, "a longer --time") {
+		t.Errorf("%v, %+v", err, c)
+	}
+	// Nor has it --resume; and its device is that of one host.
+	noisy.Complete, noisy.Tool, noisy.Started = false, "gobw", time.Date(2026, 11, 27, 4, 0, 0, 0, time.UTC)
+	c, err = Documents([]*report.Document{old}, []*report.Document{noisy}, Options{})
+	if err != nil || c.Points[0].Settle != "measuring again, or leave it out" || !slices.Contains(c.Incomplete, "gobw fabric of 2026-11-27 04:00:00") {
 		t.Errorf("%v, %+v", err, c)
 	}
 }
@@ -274,11 +281,6 @@ func TestCompareByAField(t *testing.T) {
 	}
 	if _, err := Documents([]*report.Document{old}, []*report.Document{old}, Options{By: "qp"}); err == nil || !strings.Contains(err.Error(), `"qps"`) {
 		t.Errorf("got %v", err)
-	}
-	device := repeated(0.7)
-	device.Client.Device = "roce1"
-	if _, err := Documents([]*report.Document{old}, []*report.Document{device}, Options{By: "device"}); err != nil {
-		t.Errorf("by device: %v", err)
 	}
 }
 

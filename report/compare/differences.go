@@ -21,12 +21,6 @@ func (d Difference) String() string {
 	return fmt.Sprintf("%s: %s before, %s now", d.What, cmp.Or(d.Old, "none"), cmp.Or(d.New, "none"))
 }
 
-// is tells whether the difference is in the field by which is compared.
-func (d Difference) is(by string) bool {
-	_, what, found := strings.Cut(d.What, " ")
-	return by != "" && (found && fieldOf(what) == by || d.What == "label" && (by == "device" || by == "emulated_network"))
-}
-
 // Differences between set-ups: those that make figures incomparable, and those a comparison may be about.
 func Differences(old, new []*report.Document) (unlike, changed []Difference) {
 	add := func(what, means string, mayBeSeveral bool, of func(d *report.Document) (value string, has bool)) {

@@ -10,37 +10,25 @@ import (
 	"github.com/gobw/gobw/report/plain"
 )
 
-// fieldNames are all fields that --by knows: of plans, and of set-ups those that keep results from being compared.
-func fieldNames() []string {
-	out := report.PlanFields()
-	for _, f := range (&report.Environment{}).Facts() {
-		if f.Means == "unlike" {
-			out = append(out, fieldOf(f.Name))
-		}
-	}
-	slices.Sort(out)
-	return slices.Compact(out)
-}
-
-func fieldOf(what string) string { return strings.ReplaceAll(strings.ToLower(what), " ", "_") }
-
+// checkBy refuses what is no field of a plan.
 func checkBy(by string) error {
-	if by == "" || slices.Contains(fieldNames(), by) {
+	names := slices.Sorted(slices.Values(report.PlanFields()))
+	if by == "" || slices.Contains(names, by) {
 		return nil
 	}
 	for _, f := range (&report.Environment{}).Facts() {
-		if fieldOf(f.Name) == by {
-			return fmt.Errorf("--by %s: leave out --by: 'compare OLD NEW' compares results with different %[1]s", by)
+		if strings.ReplaceAll(strings.ToLower(f.Name), " ", "_") == by {
+			return fmt.Errorf("--by %s: leave out --by: 'compare OLD NEW%s' compares results with different %[1]s", by, plain.When(f.Means == "unlike", " --unlike"))
 		}
 	}
 	near := by
 	if by == "window" { // noncontig's word
 		near = "tx_depth"
 	} // and size is size_bytes
-	if at := slices.IndexFunc(fieldNames(), func(name string) bool { return strings.HasPrefix(name, by+"_") }); at >= 0 {
-		near = fieldNames()[at]
+	if at := slices.IndexFunc(names, func(name string) bool { return strings.HasPrefix(name, by+"_") }); at >= 0 {
+		near = names[at]
 	}
-	return fmt.Errorf("no field %q to compare by%s; there are %s", by, plain.Suggest(near, fieldNames()), strings.Join(fieldNames(), ", "))
+	return fmt.Errorf("no field %q to compare by%s; there are %s", by, plain.Suggest(near, names), strings.Join(names, ", "))
 }
 
 // Split parts the records of documents by the values of one field of their plans, in the order of first
@@ -63,8 +51,6 @@ func Split(docs []*report.Document, by string) (sides [][]*report.Document, err 
 	}
 	sides = plain.Grouped(parts, func(d *report.Document) string { return value(d.Records[0]) })
 	switch {
-	case !slices.Contains(report.PlanFields(), by): // of a set-up
-		return nil, fmt.Errorf("--by %s: give two sides: compare OLD NEW --by %[1]s", by)
 	case len(sides) == 0:
 		return nil, fmt.Errorf("--by %s: no record here has it", by)
 	case len(sides) == 1:

@@ -90,7 +90,7 @@ func JudgeComparison(c *compare.Comparison, expectations []*Expectation, accept 
 	}
 	if !slices.ContainsFunc(c.Points, func(p compare.Point) bool { return p.Cause == stats.Incomplete }) {
 		for _, s := range c.Incomplete {
-			unseen(s, stats.Incomplete, "--resume")
+			unseen(s, stats.Incomplete, cmp.Or(c.Finish, "--resume"))
 		}
 	}
 	return out

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -169,7 +168,8 @@ func drawn(n, wanted int) int {
 }
 
 // find divides each series, and keeps the changes of those that stand among all (Benjamini-Hochberg over the first, largest
-// change of each): the more series there are the more orders each test draws, so that one change among them can stand.
+// change of each): the more series there are the more orders each test draws, so that one change among them can stand. Each draws the same orders,
+// so that another series beside one changes nothing.
 func (t *Trend) find(o compare.Options) {
 	alpha := 1 - o.Confidence
 	divides := make([]*divide, len(t.Series))
@@ -178,7 +178,7 @@ func (t *Trend) find(o compare.Options) {
 	for i := range t.Series {
 		values := Values(t.Series[i].Points)
 		wanted := drawn(len(values), max(permutations, int(25*float64(len(t.Series))/alpha)))
-		divides[i] = newDivide(values, alpha, wanted, rand.New(rand.NewPCG(0, t.Series[i].hash())))
+		divides[i] = newDivide(values, alpha, wanted, rand.New(rand.NewPCG(0, 0)))
 		ps[i] = 1
 		if s, ok := divides[i].next(0, len(values)); ok {
 			firsts[i], ps[i] = s, s.p
@@ -190,13 +190,6 @@ func (t *Trend) find(o compare.Options) {
 			t.Series[i].settle(divides[i].all(0, len(t.Series[i].Points), firsts[i]), o)
 		}
 	}
-}
-
-// hash tells series apart by what they are, so that another series beside one does not change its permutations.
-func (s *Series) hash() uint64 {
-	h := fnv.New64a()
-	fmt.Fprint(h, s.Group, "\x00", s.Row, "\x00", s.Place, "\x00", s.Figure)
-	return h.Sum64()
 }
 
 // settle describes the changes: each between the states beside it.

@@ -38,6 +38,7 @@ type flags struct {
 type config struct {
 	Old, New []string  // without New: Old compared by a field with itself, or over time
 	Since    time.Time // what is new over time begins then; zero: that is not judged
+	usual    bool      // it was not given
 	Gate     gate.Config
 	Output   output.Config
 	Options  compare.Options
@@ -75,8 +76,8 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 	fs, o := cmd.Flags(), &f.read.Options
 	fs.SortFlags = false
 	f.gate.Bind(fs, "'worse<5%', 'p99 worse<10%'")
-	fs.StringSliceVar(&o.Figures, "figures", nil, "compare these `FIGURES`: bw, msgrate, p50, p99.9 (default: bw; in latency tests p50 and p99)")
-	fs.StringVar(&o.By, "by", "", "compare the values of this `SETTING`: qps, tx_depth, device")
+	fs.StringSliceVar(&o.Figures, "figure", nil, "compare these `FIGURES`: bw, msgrate, p50, p99.9 (default: bw; in latency tests p50 and p99)")
+	fs.StringVar(&o.By, "by", "", "compare the values of this `SETTING`: qps, tx_depth, cache")
 	fs.BoolVar(&o.Unlike, "unlike", false, "compare although device, CPU or link differ")
 	fs.Float64Var(&o.Confidence, "confidence", stats.DefaultConfidence, "`CONFIDENCE` of verdicts and intervals")
 	cmdline.Parsed(fs, &f.wrong, &f.read.Since, "since", "", "", "with DIR: only changes since `TIME`: 14d or 36h before now, or a date (default with --expect: "+defaultSince+")", func(text string) (time.Time, error) {
@@ -108,6 +109,7 @@ func (f *flags) config(args []string) (config, error) {
 	wrong.If(c.overTime() && c.Options.Unlike, "--unlike needs two results: in a directory each set-up has its own series")
 	wrong.If(!c.overTime() && !c.Since.IsZero(), "--since needs a directory of results: compare DIR --since TIME")
 	if c.Since.IsZero() && f.gate.Given() {
+		c.usual = c.overTime()
 		c.Since, _ = trend.ParseWindow(defaultSince, now())
 	}
 	before := len(wrong)
@@ -141,6 +143,9 @@ func run(out output.Streams, c config) error {
 		return err
 	}
 	lost.Note(out)
+	if c.usual && !c.Output.Quiet {
+		fmt.Fprintf(out.Err, "--expect judges what is new since %s: --since %s is the default\n", c.Since.UTC().Format(time.DateOnly), defaultSince)
+	}
 	var judged []*compare.Comparison
 	var write func(w io.Writer, format string) error
 	switch {
