@@ -242,12 +242,8 @@ func parse(file string, b []byte) ([]*Document, error) {
 // schemaOf reads what a document says it is.
 func schemaOf(file string, b []byte) (string, error) {
 	var head struct{ Schema *string }
-	err := json.Unmarshal(b, &head)
-	if kind, is := errors.AsType[*json.UnmarshalTypeError](err); is && kind.Field == "" {
-		return "", foreign(file, "holds a JSON "+kind.Value)
-	}
-	if err != nil {
-		return "", jsonError(file, b, err)
+	if err := decode(file, b, &head); err != nil {
+		return "", err
 	}
 	if head.Schema == nil {
 		return "", foreign(file, `has no "schema"`)
@@ -266,14 +262,6 @@ func LoadAs[T any](path, schema string) (*T, error) {
 	}
 	v := new(T)
 	return v, decode(path, b, v)
-}
-
-// decode reads JSON into v; what is wrong with it is a [FileError] with its place.
-func decode(file string, b []byte, v any) error {
-	if err := json.Unmarshal(b, v); err != nil {
-		return jsonError(file, b, err)
-	}
-	return nil
 }
 
 // Check tells whether the parts of a document fit each other, as whoever shows it relies on, and computes again what follows from them.
@@ -329,8 +317,12 @@ func foreign(file, why string) error {
 	return &FileError{File: file, Err: fmt.Errorf("not a result of gobw: it %s", why), Remedy: savedRemedy, Foreign: true}
 }
 
-// jsonError places a JSON error by line and column.
-func jsonError(file string, b []byte, err error) error {
+// decode reads JSON into v; what is wrong with it is a [FileError] with its place.
+func decode(file string, b []byte, v any) error {
+	err := json.Unmarshal(b, v)
+	if err == nil {
+		return nil
+	}
 	fe := &FileError{File: file, Err: err}
 	if syntax, is := errors.AsType[*json.SyntaxError](err); is {
 		fe.Place = place(b, syntax.Offset)
@@ -340,6 +332,9 @@ func jsonError(file string, b []byte, err error) error {
 		}
 	}
 	if kind, is := errors.AsType[*json.UnmarshalTypeError](err); is {
+		if kind.Field == "" {
+			return foreign(file, "holds a JSON "+kind.Value)
+		}
 		fe.Place = place(b, kind.Offset)
 		fe.Err = fmt.Errorf("%s is a JSON %s, want a value for %v", kind.Field, kind.Value, kind.Type)
 		fe.Remedy = "this is not a file of gobw, or it was edited"

@@ -177,7 +177,7 @@ func TestGate(t *testing.T) {
 		{"", 1, "judged by their change"},
 	} {
 		_, err := Parse(tt.text, Options{Comparison: true})
-		var ee *report.ExpressionError
+		var ee *Error
 		if !errors.As(err, &ee) || ee.Column != tt.column || !strings.Contains(ee.Problem, tt.want) {
 			t.Errorf("%s: %v, want column %d and %q", tt.text, err, tt.column, tt.want)
 		}

@@ -138,7 +138,7 @@ func TestExpectationMistakes(t *testing.T) {
 		{"bw >= 1 Gb/s where counted", 1, "for a counter"},
 	} {
 		_, err := Parse(tt.text, Options{Tests: []string{"write-64k"}, Test: "mine"})
-		var ee *report.ExpressionError
+		var ee *Error
 		if !errors.As(err, &ee) || ee.Column != tt.column || !strings.Contains(ee.Problem, tt.want) {
 			t.Errorf("%q: %v, want column %d and %q", tt.text, err, tt.column, tt.want)
 		}
@@ -454,7 +454,7 @@ func FuzzParseExpectation(f *testing.F) {
 		testrun.Within(t, 200*time.Millisecond, 16<<20, func() { _, _ = Parse(s, Options{Dir: t.TempDir()}) })
 		e, err := Parse(s, Options{Dir: t.TempDir(), Tests: []string{"a-b"}})
 		if err != nil {
-			var ee *report.ExpressionError
+			var ee *Error
 			if errors.As(err, &ee) && (ee.Column < 1 || ee.Column > len([]rune(s))+1) {
 				t.Errorf("%q: column %d lies outside", s, ee.Column)
 			}

@@ -12,7 +12,6 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/gobw/gobw/report"
 	"github.com/gobw/gobw/report/compare"
 	"github.com/gobw/gobw/report/figure"
 	"github.com/gobw/gobw/report/plain"
@@ -81,8 +80,26 @@ func units() []unit {
 	return out
 }
 
+// Error is a mistake in an expectation or a gate, with its place.
+type Error struct {
+	Text    string
+	Column  int // from 1
+	Problem string
+	Err     error // the cause, where there is one: a baseline that cannot be read
+}
+
+func (e *Error) Error() string {
+	return fmt.Sprintf("column %d: %s\n  %s\n  %s^", e.Column, e.Problem, e.Text, strings.Repeat(" ", max(0, e.Column-1)))
+}
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// Short is the mistake without the picture of its place.
+func (e *Error) Short() string { return e.Problem }
+
 func (p *parser) fail(column int, format string, args ...any) error {
-	return &report.ExpressionError{Text: p.text, Column: column, Problem: fmt.Sprintf(format, args...)}
+	return &Error{Text: p.text, Column: column, Problem: fmt.Sprintf(format, args...)}
 }
 
 // scan cuts the text into tokens.
@@ -134,7 +151,7 @@ func (p *parser) take(text string) bool {
 
 func operators() []string { return []string{">=", "<=", ">", "<", "==", "!="} }
 
-// Parse reads an expectation and loads the file that it names. Mistakes are [report.ExpressionError].
+// Parse reads an expectation and loads the file that it names. Mistakes are [Error].
 func Parse(text string, o Options) (*Expectation, error) {
 	p := &parser{text: text, options: o}
 	if err := p.scan(); err != nil {
@@ -194,7 +211,7 @@ func (p *parser) change() (*change, error) {
 	case named:
 		t := p.next()
 		if c.docs, err = p.load(t.text); err != nil && (!p.options.Unread || !errors.Is(err, fs.ErrNotExist)) {
-			return nil, &report.ExpressionError{Text: p.text, Column: t.column, Problem: err.Error(), Err: err}
+			return nil, &Error{Text: p.text, Column: t.column, Problem: err.Error(), Err: err}
 		}
 		c.file = t.text
 	}

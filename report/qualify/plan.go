@@ -337,7 +337,7 @@ func (p *planParser) run(t *Test, line text, flags []string) {
 func (p *planParser) expect(t *Test, line text) {
 	e, err := t.Parse(line.string, expect.Options{Dir: filepath.Dir(p.plan.File), Tests: p.earlier(), Unread: p.options.Unread})
 	at := line.at
-	if misspelt, is := errors.AsType[*report.ExpressionError](err); is {
+	if misspelt, is := errors.AsType[*expect.Error](err); is {
 		err = errors.New(misspelt.Problem)
 		if missing, is := errors.AsType[*report.FileError](misspelt.Err); is && errors.Is(missing, fs.ErrNotExist) {
 			err = fmt.Errorf("%w; make it first, in the folder of the plan: the same command with --leave-out all --save %s", err, missing.File)

@@ -155,17 +155,11 @@ func (t *Trend) gather(docs []*report.Document, figures []figure.Figure) error {
 	return nil
 }
 
+// Bounds of the orders drawn: for a long series fewer, so that it takes seconds, but enough to tell at all.
 const (
-	permutations = 999
-	// Bounds of the orders drawn: for a long series fewer, so that it takes seconds, but enough to tell at all.
 	leastPermutations, mostPermutations = 199, 200_000
 	mostSteps                           = 30_000_000
 )
-
-// drawn is how many orders of n values are drawn where so many are wanted.
-func drawn(n, wanted int) int {
-	return max(leastPermutations, min(wanted, mostPermutations, mostSteps/max(n, 1)))
-}
 
 // find divides each series, and keeps the changes of those that stand among all (Benjamini-Hochberg over the first, largest
 // change of each): the more series there are the more orders each test draws, so that one change among them can stand. Each draws the same orders,
@@ -177,7 +171,8 @@ func (t *Trend) find(o compare.Options) {
 	ps := make([]float64, len(t.Series))
 	for i := range t.Series {
 		values := Values(t.Series[i].Points)
-		wanted := drawn(len(values), max(permutations, int(25*float64(len(t.Series))/alpha)))
+		wanted := max(999, int(25*float64(len(t.Series))/alpha))
+		wanted = max(leastPermutations, min(wanted, mostPermutations, mostSteps/max(len(values), 1)))
 		divides[i] = newDivide(values, alpha, wanted, rand.New(rand.NewPCG(0, 0)))
 		ps[i] = 1
 		if s, ok := divides[i].next(0, len(values)); ok {
@@ -186,7 +181,6 @@ func (t *Trend) find(o compare.Options) {
 	}
 	for i, p := range stats.BenjaminiHochberg(ps) {
 		if p <= stats.Level(o.Confidence, max(len(ps), 2)) { // one series is many places to split it
-			divides[i].permutations = drawn(len(t.Series[i].Points), permutations)
 			t.Series[i].settle(divides[i].all(0, len(t.Series[i].Points), firsts[i]), o)
 		}
 	}

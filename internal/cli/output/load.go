@@ -102,14 +102,11 @@ func inDirectory(path string) ([]string, error) {
 
 // load reads one file.
 func load(file string) ([]*report.Document, error) {
-	b, err := report.ReadFile(file, report.MostBytes)
-	if err != nil {
-		if fe, ok := errors.AsType[*report.FileError](err); ok && filepath.Ext(file) == ".json" && errors.Is(err, fs.ErrNotExist) {
-			fe.Remedy = "'gobw write HOST --save " + file + "' makes one"
-		}
-		return nil, err
+	docs, err := report.LoadAll(file)
+	if fe, ok := errors.AsType[*report.FileError](err); ok && filepath.Ext(file) == ".json" && errors.Is(err, fs.ErrNotExist) {
+		fe.Remedy = "'gobw write HOST --save " + file + "' makes one"
 	}
-	return report.Parse(file, b)
+	return docs, err
 }
 
 // describe gives documents the file's name where they have none of their own.

@@ -18,7 +18,6 @@ import (
 	"github.com/gobw/gobw/internal/cli/measure"
 	"github.com/gobw/gobw/internal/cli/output"
 	"github.com/gobw/gobw/internal/plan"
-	"github.com/gobw/gobw/report"
 	"github.com/gobw/gobw/report/expect"
 	"github.com/gobw/gobw/report/plain"
 	"github.com/gobw/gobw/report/qualify"
@@ -163,7 +162,7 @@ func (f *flags) tests(c *config, chosen []qualify.Test) error {
 		for _, text := range f.expect {
 			e, err := t.Parse(text, expect.Options{Dir: "."})
 			if err != nil {
-				_, misspelt := errors.AsType[*report.ExpressionError](err)
+				_, misspelt := errors.AsType[*expect.Error](err)
 				return fmt.Errorf("--expect: test %s: %w%s", t.Name, err, plain.When(!misspelt, "; leave it out with --only, or write the rule into the plan"))
 			}
 			t.Expect = append(t.Expect, e)
