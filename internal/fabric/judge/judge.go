@@ -39,9 +39,8 @@ type Judge struct {
 	stage    stage
 	subjects map[subject]*trial
 	lost     []bool
-	effects  map[subject]float64 // of hosts and trunks that are known to be slow
-	bad      []matrix.Finding    // found without a trial: not connected, wrong data
-	controls map[bool][]float64  // of re-tests, by whether they ran alone: logarithms
+	bad      []matrix.Finding   // found without a trial: not connected, wrong data
+	controls map[bool][]float64 // of re-tests, by whether they ran alone: logarithms
 	retests  int
 	links    int // suspected links beyond the most that are tried
 }
@@ -63,7 +62,7 @@ func New(c Config) *Judge {
 	if c.Leaf == nil {
 		c.Leaf = make([]int, c.Hosts)
 	}
-	return &Judge{cfg: c, subjects: map[subject]*trial{}, lost: make([]bool, c.Hosts), effects: map[subject]float64{}, controls: map[bool][]float64{}}
+	return &Judge{cfg: c, subjects: map[subject]*trial{}, lost: make([]bool, c.Hosts), controls: map[bool][]float64{}}
 }
 
 // Lost tells that a host is gone: no partner is sought for it any more.
@@ -170,7 +169,7 @@ func (j *Judge) bounds(tried int) (accuse, acquit float64) {
 func (j *Judge) weight(residual, accuse, acquit float64) float64 {
 	d := -math.Log(1 - j.cfg.Slow)
 	w := (-residual - d/2) * d / (j.levels.sigma * j.levels.sigma)
-	return min(max(w, acquit), accuse/2.5)
+	return min(max(w, 0.75*acquit), accuse/2.5)
 }
 
 // findMissing finds hosts that most flows could not connect to, or whose data most flows found wrong; and links with wrong data.

@@ -158,9 +158,9 @@ func (j *Judge) suspectLinks() {
 // learnEffects keeps by how much each slow host and trunk is slow, for what it explains of links. All its cells under load
 // count: an error here would be blamed on its links.
 func (j *Judge) learnEffects() {
-	for s, t := range j.subjects {
+	for _, t := range j.subjects {
 		if all := slices.Concat(t.seen, t.loaded.x); t.loaded.decision == slow && len(all) > 0 {
-			j.effects[s] = stats.Median(all)
+			t.effect = stats.Median(all)
 		}
 	}
 }
@@ -170,13 +170,14 @@ func (j *Judge) learnEffects() {
 func (j *Judge) effectsOf(x Cell) float64 {
 	least := 0.0
 	for _, s := range j.subjectsOf(x) {
-		if s.kind == matrix.Link {
+		t := j.subjects[s]
+		if s.kind == matrix.Link || t == nil {
 			continue
 		}
-		if t := j.subjects[s]; t != nil && t.loaded.decision == open {
+		if t.loaded.decision == open {
 			return math.Inf(-1)
 		}
-		least += j.effects[s]
+		least += t.effect
 	}
 	return least
 }

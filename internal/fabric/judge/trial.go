@@ -32,6 +32,7 @@ type evidence struct {
 type trial struct {
 	screen  float64   // median residual of the scheduled rounds: the worst are tried first
 	seen    []float64 // of what, but for a link
+	effect  float64   // of a host or a trunk that is known to be slow: by how much
 	missing bool      // it did not connect
 	loaded  evidence
 	quiet   evidence
@@ -142,16 +143,13 @@ func (j *Judge) good(s subject) bool {
 	return t == nil || t.loaded.decision == fine
 }
 
-// trunkFlows is how many flows try a trunk at a time.
-const trunkFlows = 4
-
-// place finds flows for a subject in a round: those that a good host or path takes part in, but for the subject. As in a scheduled round
-// they run both ways, but over a trunk, whose other direction may be bad, too.
+// place finds a flow for a subject in a round: one that a good host or path takes part in, but for the subject. As in a scheduled round
+// it runs both ways, but over a trunk, whose other direction may be bad, too.
 func (j *Judge) place(r *round, s subject, good []int) bool {
-	from, to, most := []int{int(s.from)}, []int{int(s.to)}, 1
+	from, to := []int{int(s.from)}, []int{int(s.to)}
 	switch s.kind {
 	case matrix.Trunk:
-		from, to, most = j.below(good, s.from), j.below(good, s.to), trunkFlows
+		from, to = j.below(good, s.from), j.below(good, s.to)
 	case matrix.Sender:
 		to = good
 	case matrix.Receiver:
@@ -161,18 +159,18 @@ func (j *Judge) place(r *round, s subject, good []int) bool {
 	if s.kind == matrix.Sender && r.sends[s.from] || s.kind == matrix.Receiver && r.receives[s.to] {
 		return true // the other side's test was this one's, too
 	}
-	placed := 0
 	for _, a := range from {
 		for _, b := range to {
-			if placed == most || s.ofHost() && (r.sends[b] || r.receives[a]) || !j.tells(s, a, b) || !r.add(a, b) {
+			if s.ofHost() && (r.sends[b] || r.receives[a]) || !j.tells(s, a, b) || !r.add(a, b) {
 				continue
 			}
-			if placed++; s.kind != matrix.Trunk {
+			if s.kind != matrix.Trunk {
 				r.add(b, a)
 			}
+			return true
 		}
 	}
-	return placed > 0
+	return false
 }
 
 // below are the hosts of a leaf.
@@ -242,7 +240,7 @@ func (j *Judge) try(cells []Cell, quiet bool) {
 		}
 		accuse, acquit := j.bounds(tried[link])
 		e.x = append(e.x, r)
-		e.sum += max(j.weight(r, accuse, acquit), 0.75*acquit)
+		e.sum += j.weight(r, accuse, acquit)
 		if e.sum <= acquit {
 			e.decision = fine
 		} else if e.sum >= accuse && j.worse(e.x, j.controls[quiet], tried[link]) {
