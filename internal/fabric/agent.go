@@ -176,7 +176,7 @@ func (a *agent) run(stopped context.Context) (string, error) {
 		}
 	}()
 	for {
-		m, err := a.session.Receive(ctx, mostOrder, 0)
+		m, err := a.session.Receive(ctx, mostBytes, 0)
 		said, refused := errors.AsType[*control.PeerError](err)
 		switch {
 		case refused:

@@ -162,8 +162,8 @@ func (c *coordinator) run(ctx context.Context) error {
 			return err
 		}
 		c.done++
-		if len(which(c.part, (*host).fit)) < 2 {
-			return fmt.Errorf("fewer than two hosts are left after round %d", c.done)
+		if err := c.enough("are left after round %d", c.done); err != nil {
+			return err
 		}
 	}
 	for r, more := c.judge.Next(); more; r, more = c.judge.Next() {

@@ -75,9 +75,9 @@ func (c *coordinator) called(absent []*host) []string {
 }
 
 // enough tells whether there are two hosts to test.
-func (c *coordinator) enough(verb string) error {
+func (c *coordinator) enough(verb string, args ...any) error {
 	if n := len(which(c.hosts, (*host).fit)); n < 2 {
-		return fmt.Errorf("%d of %d ranks %s: a fabric test needs two", n, c.cfg.Ranks, verb)
+		return fmt.Errorf("%d of %d ranks %s: a fabric test needs two", n, c.cfg.Ranks, fmt.Sprintf(verb, args...))
 	}
 	return nil
 }
@@ -180,7 +180,7 @@ func (c *coordinator) open(ctx context.Context) error {
 			at = mine
 		}
 		h.Address = at.String()
-		o := &Orders{most: mostAnswer * len(c.cfg.Rails)}
+		o := &Orders{}
 		for i, device := range c.cfg.Rails {
 			o.Rails = append(o.Rails, Order{Rail: i, Open: &OpenOrder{Address: h.Address, Device: device, Plan: c.cfg.Plan}})
 		}

@@ -236,7 +236,7 @@ func TestMeasureEndsWithItsInput(t *testing.T) {
 		{Prepare: &PrepareOrder{Flows: []Part{{Initiates: true}}}},
 	} {
 		ask(o)
-		if r, err := frame.Read[Rail](out, kindAnswer, mostOrder); err != nil || r.Error != "" {
+		if r, err := frame.Read[Rail](out, kindAnswer, mostBytes); err != nil || r.Error != "" {
 			t.Fatalf("%+v, %v", r, err)
 		}
 	}

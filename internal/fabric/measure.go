@@ -42,7 +42,7 @@ func Measure(ctx context.Context, cfg MeasureConfig, in io.Reader, out io.Writer
 	orders := make(chan Order)
 	go func() {
 		for {
-			o, err := frame.Read[Order](in, kindOrder, mostOrder)
+			o, err := frame.Read[Order](in, kindOrder, mostBytes)
 			if err != nil {
 				cancel(err)
 				return

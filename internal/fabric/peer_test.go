@@ -23,7 +23,7 @@ func TestOrderOfOrders(t *testing.T) {
 		_, err := agent.Meet(t.Context(), frame.Hello{}, 5*time.Second)
 		met <- err
 		for range orders {
-			asked, err := frame.Expect[Orders](t.Context(), agent, kindOrder, mostOrder, 0)
+			asked, err := frame.Expect[Orders](t.Context(), agent, kindOrder, mostBytes, 0)
 			if err != nil || agent.Send(kindAnswer, Answer{}) != nil {
 				return
 			}
@@ -39,7 +39,7 @@ func TestOrderOfOrders(t *testing.T) {
 	}
 	p.start(func(*Orders, *Answer, error) {})
 	for n := range orders {
-		p.send(&Orders{Rails: []Order{{Rail: n}}, most: mostAnswer})
+		p.send(&Orders{Rails: []Order{{Rail: n}}})
 	}
 	next := 0
 	for n := range heard {

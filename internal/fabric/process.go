@@ -8,6 +8,7 @@ import (
 
 	"github.com/gobw/gobw/internal/child"
 	"github.com/gobw/gobw/internal/control/frame"
+	"github.com/gobw/gobw/report/plain"
 )
 
 // Process is a worker in a process of its own: what crashes there costs a round, and its spinning takes no heartbeat away.
@@ -38,25 +39,22 @@ func (o Order) within() time.Duration {
 
 // Do implements [Worker]. The process is started by its first order, and not again. One that gives no answer in time is ended.
 func (p *Process) Do(ctx context.Context, o Order) (r Rail) {
-	if p.Process == nil && p.ended == "" {
+	if p.Process == nil {
 		process, err := child.Start(nil, p.Command...)
 		if err != nil {
 			return Rail{Error: err.Error()}
 		}
 		p.Process = process
 	}
-	if p.Process == nil {
+	if p.ended != "" {
 		return Rail{Error: p.ended}
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, o.within(), fmt.Errorf("no answer within %v", o.within()))
 	defer cancel()
-	process := p.Process
-	kill := func() { _ = process.Process.Kill() }
-	stop := context.AfterFunc(ctx, kill)
-	defer stop()
+	defer context.AfterFunc(ctx, p.kill)()
 	err := frame.Write(p.In, kindOrder, o)
 	if err == nil {
-		r, err = frame.Read[Rail](p.Out, kindAnswer, mostOrder)
+		r, err = frame.Read[Rail](p.Out, kindAnswer, mostBytes)
 	}
 	if err == nil {
 		return r
@@ -64,34 +62,26 @@ func (p *Process) Do(ctx context.Context, o Order) (r Rail) {
 	if ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
-	kill()
-	state := p.reap()
-	if said, _, _ := strings.Cut(process.Said.String(), "\n"); said != "" {
-		state += ": " + said
-	}
-	p.ended = fmt.Sprintf("the measuring process ended (%s): %v", state, err)
+	p.kill()
+	p.wait()
+	said, _, _ := strings.Cut(p.Said.String(), "\n")
+	p.ended = fmt.Sprintf("the measuring process ended (%v%s): %v", p.ProcessState, plain.When(said != "", ": %s", said), err)
 	return Rail{Error: p.ended}
 }
 
-// reap waits for a process that has been told to end.
-func (p *Process) reap() string {
+func (p *Process) kill() { _ = p.Process.Process.Kill() }
+
+// wait waits for a process that has been told to end, if only by the end of its input.
+func (p *Process) wait() {
 	_ = p.In.Close()
-	err := p.Wait()
-	p.Process = nil
-	if err != nil {
-		return err.Error()
-	}
-	return "exit status 0"
+	_ = p.Wait()
 }
 
 // Close ends the process.
 func (p *Process) Close() error {
-	if p.Process == nil {
-		return nil
+	if p.Process != nil && p.ended == "" {
+		defer time.AfterFunc(2*time.Second, p.kill).Stop()
+		p.wait()
 	}
-	process := p.Process.Process
-	kill := time.AfterFunc(2*time.Second, func() { _ = process.Kill() })
-	defer kill.Stop()
-	p.reap()
 	return nil
 }

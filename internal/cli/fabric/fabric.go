@@ -99,18 +99,14 @@ func run(ctx context.Context, out output.Streams, c config) error {
 // identity is this process's part: that which a launcher gave it, or rank 0's of a list of hosts, or, with a coordinator that is another
 // host, rank -1: it is found by its host's name in rank 0's list.
 func (c *config) identity(host string) (fabric.Identity, error) {
-	switch {
-	case len(c.hosts) == 0:
-	case c.coordinator == "" || isHere(c.coordinator, host):
+	if len(c.hosts) > 0 && (c.coordinator == "" || isHere(c.coordinator, host)) {
 		return fabric.Identity{Size: len(c.hosts), Hosts: c.hosts}, nil
-	default:
-		return fabric.Identity{Rank: -1, Rendezvous: []string{c.coordinator}}, nil
 	}
 	id, err := fabric.Discover(c.coordinator, os.Getenv)
-	switch {
-	case errors.Is(err, fabric.ErrAlone) && c.coordinator != "":
+	switch alone := errors.Is(err, fabric.ErrAlone); {
+	case len(c.hosts) > 0, alone && c.coordinator != "":
 		return fabric.Identity{Rank: -1, Rendezvous: []string{c.coordinator}}, nil
-	case errors.Is(err, fabric.ErrAlone):
+	case alone:
 		err = fmt.Errorf("%w: start it with a launcher (srun -K %s fabric), or give --hosts FILE here and --coordinator HOST on each other host", err, c.Tool)
 	}
 	return id, err
