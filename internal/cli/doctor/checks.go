@@ -37,6 +37,7 @@ type end struct {
 	ibvRemedy string
 	hardware  bool                // libibverbs has a device
 	devices   []opendevice.Listed // of those asked for, that could be opened
+	closed    []opendevice.Listed // of libibverbs, that could not
 	system    system
 }
 
@@ -62,9 +63,8 @@ func examine(e end, need uint64) []finding {
 	if !hardware && e.system.Linux && (e.ibvError == "" || !e.system.VerbsLoaded || len(e.system.RDMAHardware) == 0) { // else nobody could be asked
 		all.noHardware(&e.system)
 	}
-	for _, f := range e.system.DeniedDeviceFiles {
-		all.add("permission", problem, thisEnd, "no permission to open "+f, "every verbs call goes through this file",
-			"chmod a+rw "+f+"   # until the next boot; distributions do it by a udev rule of rdma-core", "docker run --device "+f+" ...   # in a container")
+	for _, d := range e.closed {
+		all.add("device", problem, thisEnd+": "+d.Name, d.Error, "", d.Remedy)
 	}
 	if s := &e.system; hardware && !s.CanLockMemory && s.MemlockBytes >= 0 && uint64(s.MemlockBytes) < need {
 		all.add("memlock", problem, thisEnd,

@@ -56,6 +56,7 @@ func TestExamine(t *testing.T) {
 		{"module not loaded", end{system: system{Linux: true, CPUs: 8, RDMAHardware: []string{"mlx5_core 0000:81:00.0"}}}, 0, "kernel-modules", []string{"modprobe ib_uverbs"}},
 		{"module of the driver not loaded", end{system: system{Linux: true, CPUs: 8, VerbsLoaded: true, RDMAHardware: []string{"mlx5_core 0000:81:00.0"}}}, 0, "kernel-modules", []string{"no verbs device", "modprobe mlx5_ib"}},
 		{"hardware, but no library to ask it", end{ibvError: "no libibverbs.so.1", system: system{Linux: true, CPUs: 8, MemlockBytes: -1, VerbsLoaded: true, RDMAHardware: []string{"mlx5_core 0000:81:00.0"}}}, 0, "libibverbs", []string{"apt-get install libibverbs1"}},
+		{"a device that does not open", end{closed: []opendevice.Listed{{DeviceName: verbs.DeviceName{Name: "mlx5_0"}, Error: "open: no permission", Remedy: "look at /dev/infiniband"}}, hardware: true, system: healthy}, 0, "device", []string{"no permission", "/dev/infiniband"}},
 		{"iommu", end{devices: []opendevice.Listed{nic(nil)}, system: system{Linux: true, CPUs: 8, MemlockBytes: -1, IOMMUTranslates: true}}, 0, "iommu", []string{"iommu=pt"}},
 	}
 	for _, tt := range tests {

@@ -111,13 +111,17 @@ func look(c opendevice.Config) (end, error) {
 		return e, err
 	}
 	for _, p := range opendevice.List(all) {
-		if p.Name == ibv.New().Name() {
+		hardware := p.Name == ibv.New().Name()
+		if hardware {
 			e.hardware, e.ibvError, e.ibvRemedy = len(p.Devices) > 0, p.Error, p.Remedy
 		}
 		for _, d := range p.Devices {
 			asked := func(name string) bool { return name == d.Name || strings.HasPrefix(name, d.Name+"@") }
-			if d.Info != nil && (c.Name == "" || slices.ContainsFunc(c.Names(), asked)) {
+			switch {
+			case d.Info != nil && (c.Name == "" || slices.ContainsFunc(c.Names(), asked)):
 				e.devices = append(e.devices, d)
+			case d.Info == nil && c.Name == "" && hardware:
+				e.closed = append(e.closed, d)
 			}
 		}
 	}

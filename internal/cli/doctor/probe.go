@@ -2,9 +2,7 @@ package doctor
 
 import (
 	"errors"
-	"io/fs"
 	"net"
-	"os"
 	"syscall"
 )
 
@@ -20,20 +18,4 @@ func udpPortTaken() string {
 		return "the kernel's rdma_rxe, or a process on the wildcard address, is bound to it"
 	}
 	return "" // no such address here (loopback down, not Linux): nothing learned
-}
-
-// deniedDeviceFiles lists uverbs files that exist and cannot be opened for want of permission.
-func deniedDeviceFiles(root fs.FS) []string {
-	var denied []string
-	for _, file := range append(matching(root, "dev/infiniband/uverbs*"), matching(root, "dev/infiniband/rdma_cm")...) {
-		name := "/" + file
-		f, err := os.OpenFile(name, os.O_RDWR, 0)
-		if errors.Is(err, fs.ErrPermission) {
-			denied = append(denied, name)
-		}
-		if err == nil {
-			_ = f.Close()
-		}
-	}
-	return denied
 }

@@ -14,29 +14,28 @@ import (
 
 // system is what the checks need to know of the operating system.
 type system struct {
-	Linux             bool
-	CPUs              int
-	Governor          string
-	LoadAverage       float64 // threads that ran or wanted to, over a minute; 0: unknown
-	NUMANodes         []int
-	AffinityNodes     []int    // nodes on which this process may run
-	MemlockBytes      int64    // -1: no limit
-	CanLockMemory     bool     // CAP_IPC_LOCK: the limit does not apply
-	VerbsLoaded       bool     // the kernel module ib_uverbs
-	SoftRoCE          bool     // the kernel module rdma_rxe can be loaded
-	RDMAHardware      []string // PCI functions that RDMA drivers serve
-	DeniedDeviceFiles []string
-	DefaultInterface  string
-	IOMMUTranslates   bool
-	ReceiveBufferMax  int
-	Port4791          string // why the port cannot be bound; empty: free
+	Linux            bool
+	CPUs             int
+	Governor         string
+	LoadAverage      float64 // threads that ran or wanted to, over a minute; 0: unknown
+	NUMANodes        []int
+	AffinityNodes    []int    // nodes on which this process may run
+	MemlockBytes     int64    // -1: no limit
+	CanLockMemory    bool     // CAP_IPC_LOCK: the limit does not apply
+	VerbsLoaded      bool     // the kernel module ib_uverbs
+	SoftRoCE         bool     // the kernel module rdma_rxe can be loaded
+	RDMAHardware     []string // PCI functions that RDMA drivers serve
+	DefaultInterface string
+	IOMMUTranslates  bool
+	ReceiveBufferMax int
+	Port4791         string // why the port cannot be bound; empty: free
 }
 
 // inspect reads the system below root (os.DirFS("/")). What cannot be read is left zero.
 func inspect(root fs.FS) system {
 	s := system{
 		Linux: runtime.GOOS == "linux", CPUs: runtime.NumCPU(), Governor: strings.TrimSpace(read(root, "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")),
-		MemlockBytes: machine.LockedLimit(), Port4791: udpPortTaken(), DeniedDeviceFiles: deniedDeviceFiles(root),
+		MemlockBytes: machine.LockedLimit(), Port4791: udpPortTaken(),
 	}
 	load, _, _ := strings.Cut(read(root, "proc/loadavg"), " ")
 	s.LoadAverage, _ = strconv.ParseFloat(load, 64)

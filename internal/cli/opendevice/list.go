@@ -18,9 +18,10 @@ type Listing struct {
 // Listed is one device with its ports.
 type Listed struct {
 	verbs.DeviceName
-	Error string            `json:"error,omitempty"`
-	Info  *verbs.DeviceInfo `json:"info,omitempty"`
-	Ports []ListedPort      `json:"ports,omitempty"`
+	Error  string            `json:"error,omitempty"`
+	Remedy string            `json:"remedy,omitempty"`
+	Info   *verbs.DeviceInfo `json:"info,omitempty"`
+	Ports  []ListedPort      `json:"ports,omitempty"`
 }
 
 // ListedPort is one port with its tables.
@@ -51,7 +52,7 @@ func list(p verbs.Provider, n verbs.DeviceName) Listed {
 	out := Listed{DeviceName: n}
 	d, err := p.Open(n.Name)
 	if err != nil {
-		out.Error = err.Error()
+		out.Error, out.Remedy = err.Error(), verbs.RemedyOf(err)
 		return out
 	}
 	info := d.Info()
