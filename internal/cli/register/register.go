@@ -37,7 +37,7 @@ type config struct {
 func NewCommand(tool string, out output.Streams) *cobra.Command {
 	f := &flags{}
 	c := config{}
-	var size, iters string
+	var wrong cmdline.Faults // of what was typed
 	cmd := &cobra.Command{
 		Use: "register", Short: "Measure the time to register memory",
 		Long: "Measure the time to register and to deregister memory. The command needs no\n" +
@@ -48,9 +48,13 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 		Args: cmdline.NoArguments,
 		RunE: cmdline.Run(
 			func([]string) (config, error) {
-				var wrong cmdline.Faults
 				c.Config = f.config(tool, nil, &wrong)
-				c.check(size, iters, &wrong)
+				wrong.Range("--threads", c.Threads, 1, 1024)
+				if len(c.Sizes) > 0 && c.Threads > 0 {
+					need, free := slices.Max(c.Sizes)*int64(c.Threads), machine.AvailableMemory()
+					wrong.If(free > 0 && need > free*9/10, "--size (-s) with --threads %d: that is %s of memory, %s are available",
+						c.Threads, plain.Bytes(float64(need)), plain.Bytes(float64(free)))
+				}
 				return c, errors.Join(wrong...)
 			},
 			func(ctx context.Context, c config) error {
@@ -59,8 +63,14 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 		),
 	}
 	fs := cmd.Flags()
-	fs.StringVarP(&size, "size", "s", "4K:64M", "register `BYTES`: 1M, 4K:1G (each twice the one before), 4K,1M")
-	fs.StringVarP(&iters, "iters", "n", "", "register each size `N` times in each thread (default: as many as fit in 0.5 s, at least 10, at most 1000)")
+	cmdline.Parsed(fs, &wrong, &c.Sizes, "size", "s", "4K:64M", "register `BYTES`: 1M, 4K:1G (each twice the one before), 4K,1M", plan.ParseLadder)
+	cmdline.Parsed(fs, &wrong, &c.Count, "iters", "n", "", "register each size `N` times in each thread (default: as many as fit in 0.5 s, at least 10, at most 1000)", func(text string) (int, error) {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 || n > 1e7 {
+			return 0, fmt.Errorf("%q: want 1 to 10000000", text)
+		}
+		return n, nil
+	})
 	fs.IntVar(&c.Threads, "threads", 1, "threads that register at the same time")
 	fs.BoolVar(&c.HugePages, "huge-pages", false, "take memory from reserved huge pages")
 	fs.BoolVar(&c.Paged, "odp", false, "on-demand paging: the device loads pages when it needs them")
@@ -68,23 +78,6 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 	cmdline.Group(fs, "Memory")
 	f.finish(cmd, "size", "iters", "threads", "huge-pages", "odp", "device")
 	return cmd
-}
-
-// check reads the sizes and the count, and refuses more memory than there is.
-func (c *config) check(size, iters string, wrong *cmdline.Faults) {
-	var err error
-	c.Sizes, err = plan.ParseLadder(size)
-	wrong.Note(cmdline.Prefixed("--size (-s)", err))
-	if iters != "" {
-		c.Count, err = strconv.Atoi(iters)
-		wrong.If(err != nil || c.Count < 1 || c.Count > 1e7, "--iters (-n) %q: want 1 to 10000000", iters)
-	}
-	wrong.Range("--threads", c.Threads, 1, 1024)
-	if len(c.Sizes) > 0 && c.Threads > 0 {
-		need, free := slices.Max(c.Sizes)*int64(c.Threads), machine.AvailableMemory()
-		wrong.If(free > 0 && need > free*9/10, "--size (-s) %s with --threads %d: that is %s of memory, %s are available",
-			size, c.Threads, plain.Bytes(float64(need)), plain.Bytes(float64(free)))
-	}
 }
 
 // run measures each size.
