@@ -131,7 +131,7 @@ func TestMove(t *testing.T) {
 func TestMoveShorterThanARoundTrip(t *testing.T) {
 	for name, p := range map[string]plan.Spec{
 		"write":         {Operation: plan.Write, Kind: plan.Bandwidth, Sizes: []int{4096}, TxDepth: 4},
-		"write latency": {Operation: plan.Write, Kind: plan.Latency, Sizes: []int{8}, InlineBytes: -1},
+		"write latency": {Operation: plan.Write, Kind: plan.Latency, Sizes: []int{8}, InlineBytes: -1, Timeout: 18},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p.Duration = time.Second
