@@ -39,8 +39,7 @@ type AgentConfig struct {
 const (
 	orphanAfter = 20 * time.Second // without a word of the other end a connection is given up
 	dialWithin  = 2 * time.Second
-	again       = 50 * time.Millisecond // between attempts
-	againLater  = time.Second           // where somebody answered who is not this run's rank 0
+	again       = 250 * time.Millisecond // between attempts
 	tellEvery   = 10 * time.Second
 )
 
@@ -77,7 +76,6 @@ func find(ctx context.Context, cfg AgentConfig) (*frame.Session, error) {
 	var last error
 	told := time.Now().Add(tellAfter - tellEvery)
 	for {
-		pause := again
 		for i, place := range cfg.Places {
 			s, err := meetRankZero(ctx, cfg, place)
 			if err == nil {
@@ -87,11 +85,7 @@ func find(ctx context.Context, cfg AgentConfig) (*frame.Session, error) {
 			if ctx.Err() != nil && last != nil { // an attempt that was cut short says nothing
 				break
 			}
-			_, answered := errors.AsType[*strangerError](err)
-			if answered {
-				pause = againLater
-			}
-			if i == 0 || answered {
+			if _, answered := errors.AsType[*strangerError](err); i == 0 || answered {
 				last = explain(place, err)
 			}
 		}
@@ -100,7 +94,7 @@ func find(ctx context.Context, cfg AgentConfig) (*frame.Session, error) {
 			say(cfg.Note, "waiting for rank 0: %v", last)
 		}
 		select {
-		case <-time.After(pause):
+		case <-time.After(again):
 		case <-ctx.Done():
 			return nil, fmt.Errorf("%w: %w", context.Cause(ctx), last)
 		}

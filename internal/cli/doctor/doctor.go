@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"slices"
 	"strings"
@@ -20,7 +19,6 @@ import (
 	"github.com/gobw/gobw/internal/cli/measure"
 	"github.com/gobw/gobw/internal/cli/opendevice"
 	"github.com/gobw/gobw/internal/cli/output"
-	"github.com/gobw/gobw/internal/control"
 	"github.com/gobw/gobw/internal/plan"
 	"github.com/gobw/gobw/report"
 	"github.com/gobw/gobw/report/plain"
@@ -152,21 +150,17 @@ func (f *findings) tryPath(ctx context.Context, out output.Streams, tool string,
 		Tool: tool, Command: measure.CommandLine(tool), Device: device, Peer: host, Output: output.Config{Quiet: true},
 		Plan: plan.Spec{Operation: plan.Write, Kind: plan.Bandwidth, Transport: verbs.RC, Sizes: []int{4096}, Iterations: 16, Verify: "ends", NoPeak: true},
 	})
-	where, dns := thisEnd+" and "+name, (*net.DNSError)(nil)
+	where := thisEnd + " and " + name
 	switch {
 	case err == nil:
 		f.smallerMTU(mine, doc.Client, name)
 		f.add("path", passed, where, "16 messages of 4 KiB arrived, and their data is right", "")
-	case errors.As(err, &dns):
-		f.add("path", problem, where, err.Error(), "no address is known for this name", "correct the name, or give an IP address")
 	case errors.Is(err, syscall.ECONNREFUSED):
 		f.add("path", problem, where, fmt.Sprintf("nobody serves on %s, TCP port %d", host.Host, host.Port), "the other end of a test is 'gobw serve'", host.Serve(tool))
 	case errors.Is(err, verbs.RetryExceeded):
 		f.add("path", problem, where, err.Error(), "the control connection works but no RoCE packet is answered",
 			"open UDP port 4791 in both directions: iptables -I INPUT -p udp --dport 4791 -j ACCEPT",
 			"compare 'gobw devices' of both ends: same RoCE version, same family; choose with -x")
-	case errors.Is(err, control.ErrPeerLost):
-		f.add("path", problem, where, err.Error(), "the peer went away while the test was set up", "look at what 'serve' wrote on "+name)
 	default:
 		f.add("path", problem, where, err.Error(), "", verbs.RemedyOf(err))
 	}
