@@ -23,8 +23,8 @@ func TestMain(m *testing.M) {
 		m.Run()
 		return
 	}
-	out := &events{w: os.Stdout}
-	out.write(event{})
+	tell := teller(os.Stdout)
+	tell(event{})
 	if err := boundProcess(1 << 40); err != nil {
 		panic(err)
 	}
@@ -32,8 +32,8 @@ func TestMain(m *testing.M) {
 	case "hangs":
 		select {}
 	case "plans":
-		out.write(event{Test: "a test"})
-		out.write(event{Test: "the next"})
+		tell(event{Test: "a test"})
+		tell(event{Test: "the next"})
 		select {}
 	case "fills its memory":
 		for all := [][]byte{}; len(all) < 1<<10; { // of 16 MiB

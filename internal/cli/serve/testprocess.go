@@ -91,8 +91,8 @@ func runTestProcess(ctx context.Context) error {
 		return exit.With(exit.Usage, fmt.Errorf("this is a part of 'serve', which starts it: %w", err))
 	}
 	_ = inherited.Close()
-	out := &events{w: os.Stdout}
-	out.write(event{}) // it has started
+	tell := teller(os.Stdout)
+	tell(event{}) // it has started
 	o, err := frame.Read[order](os.Stdin, kindOrder, maxOrderBytes)
 	if err != nil {
 		return err // the client has gone
@@ -103,7 +103,7 @@ func runTestProcess(ctx context.Context) error {
 	debug.SetMemoryLimit(heapBytes)
 	ctx, cancel := endWithInput(ctx, "the server has ended")
 	defer cancel(nil)
-	o.tell = out.write
+	o.tell = tell
 	admit := func(p *plan.Spec) error {
 		if err := o.admit(p); err != nil {
 			return err
@@ -113,7 +113,7 @@ func runTestProcess(ctx context.Context) error {
 	s := connect.Resume(conn, o.Client, control.Options{
 		Timeouts: o.Timeouts, Perftest: control.PerftestOptions{Gbits: o.Gbits}, Admit: admit, LocalFacts: o.localFacts,
 	})
-	defer leaveWithClient(ctx, s, out)()
+	defer leaveWithClient(ctx, s, tell)()
 	_ = o.serve(ctx, s)
 	return nil
 }
@@ -140,29 +140,27 @@ func (o *order) admit(p *plan.Spec) error {
 
 // leaveWithClient ends the process of a test whose client has left, whatever the test is doing: memory may take its time to
 // be registered, and a call into a driver need not return.
-func leaveWithClient(ctx context.Context, s control.Session, out *events) (stop func()) {
+func leaveWithClient(ctx context.Context, s control.Session, tell func(event)) (stop func()) {
 	watched, unwatch := s.Watch(ctx)
 	context.AfterFunc(watched, func() {
 		time.Sleep(leaveGrace)
 		if cause := context.Cause(watched); ctx.Err() == nil && !errors.Is(cause, context.Canceled) { // no signal, and no end by itself
-			out.write(event{Ended: true, Left: true, Error: cause.Error()})
+			tell(event{Ended: true, Left: true, Error: cause.Error()})
 			os.Exit(exit.PeerLost) //nolint:forbidigo // a thread may be where nothing else reaches it
 		}
 	})
 	return unwatch
 }
 
-// events writes what the server is to know.
-type events struct {
-	mu sync.Mutex
-	w  io.Writer
-}
-
-func (e *events) write(v event) {
-	v.Error, v.Figure = control.Bounded(v.Error), control.Bounded(v.Figure)
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	_ = frame.Write(e.w, kindEvent, v) // a server that has gone is noticed by its orders
+// teller writes what the server is to know.
+func teller(w io.Writer) func(event) {
+	var mu sync.Mutex
+	return func(e event) {
+		e.Error, e.Figure = control.Bounded(e.Error), control.Bounded(e.Figure)
+		mu.Lock()
+		defer mu.Unlock()
+		_ = frame.Write(w, kindEvent, e) // a server that has gone is noticed by its orders
+	}
 }
 
 // figureText is the figure that the test is about.

@@ -9,18 +9,13 @@ import (
 // heartbeatsPerSecond is how many a peer may send: five times as many as with the shortest peer timeout.
 const heartbeatsPerSecond = 1000
 
-// Interval is how often to send heartbeats to a peer with such a timeout.
-func Interval(bears time.Duration) time.Duration {
-	return min(max(bears/6, 5*time.Millisecond), 500*time.Millisecond)
-}
-
-// interval is that of this session: the end that bears less silence decides it.
+// interval is how often to send heartbeats: the end that bears less silence decides it.
 func (s *Session) interval() time.Duration {
 	bears := s.o.Bears
 	if theirs := time.Duration(min(max(s.theirs.BearsMs, 0), time.Hour.Milliseconds())) * time.Millisecond; theirs > 0 {
 		bears = min(bears, theirs)
 	}
-	return Interval(bears)
+	return min(max(bears/6, 5*time.Millisecond), 500*time.Millisecond)
 }
 
 // beat shows the peer that this end lives, and declares it lost when it was silent for too long. A tick that came late
