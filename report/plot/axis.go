@@ -23,7 +23,6 @@ type Axis struct {
 	Label  string
 	Units  []plain.Unit // of the values: a linear axis has one, in its label; a logarithmic one has one at each tick
 	Scale  Scale
-	Zero   bool                   // the axis begins at nothing
 	Format func(v float64) string // of tick labels, in place of numbers
 }
 
@@ -56,9 +55,6 @@ func newRuler(a Axis, values []float64) ruler {
 	}
 	if a.Scale == Log10 && hi < leastRatio*lo && a.Format == nil {
 		a.Scale = Linear
-	}
-	if a.Zero && a.Scale == Linear {
-		lo, hi = min(lo, 0), max(hi, 0)
 	}
 	r := ruler{Axis: a, min: lo, max: hi}
 	switch {

@@ -1,6 +1,7 @@
 package plot
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
@@ -143,29 +144,27 @@ func (c *Chart) axes(cv *svg, f *frame) {
 
 // mark draws a line across the diagram. Its label stands where there is more room.
 func (f frame) mark(cv *svg, m Mark) {
-	line, label := stroke{color{muted, 1}, 1.2, true}, font{size: textSize, color: color{muted, 1}, halo: true}
+	label := font{size: textSize, color: color{muted, 1}, halo: true}
+	y := m.Y
 	if m.X != 0 {
-		p, ok := f.at(m.X, f.y.max)
-		if !ok {
-			return
-		}
-		cv.line([]point{{p.x, f.top}, {p.x, f.bottom}}, line)
-		at := point{p.x + 5, f.top + 13}
-		if p.x > (f.left+f.right)/2 {
-			label.anchor, at.x = "end", p.x-5
-		}
-		cv.text(at, m.Label, label)
-		return
+		y = f.y.max
 	}
-	p, ok := f.at(f.x.max, m.Y)
+	p, ok := f.at(cmp.Or(m.X, f.x.max), y)
 	if !ok {
 		return
 	}
-	cv.line([]point{{f.left, p.y}, {f.right, p.y}}, line)
-	if p.y < f.top+17 {
-		p.y += 19
+	from, to, at := point{f.left, p.y}, point{f.right, p.y}, point{f.left + 6, p.y - 5}
+	switch {
+	case m.X != 0:
+		from, to, at = point{p.x, f.top}, point{p.x, f.bottom}, point{p.x + 5, f.top + 13}
+		if p.x > (f.left+f.right)/2 {
+			label.anchor, at.x = "end", p.x-5
+		}
+	case p.y < f.top+17:
+		at.y += 19
 	}
-	cv.text(point{f.left + 6, p.y - 5}, m.Label, label)
+	cv.line([]point{from, to}, stroke{color{muted, 1}, 1.2, true})
+	cv.text(at, m.Label, label)
 }
 
 // runs gives the points of a series between its gaps.

@@ -199,7 +199,7 @@ func (m hostMatrix) pictures(d *report.Document) []plot.Figure {
 		}
 		out = append(out, &plot.Chart{
 			Title: "What a receiver gets, by number of senders", Subtitle: subtitle,
-			X: plot.Axis{Label: "senders", Scale: plot.Log2}, Y: plot.Axis{Label: "bandwidth", Units: plain.BitsPerS, Zero: true}, Series: []plot.Series{s},
+			X: plot.Axis{Label: "senders", Scale: plot.Log2}, Y: plot.Axis{Label: "bandwidth", Units: plain.BitsPerS}, Series: []plot.Series{s},
 		})
 	}
 	return out

@@ -156,23 +156,20 @@ func Qualification(w io.Writer, format string, q *qualify.Qualification) error {
 func qualificationSuites(q *qualify.Qualification) []suite {
 	var out []suite
 	for _, t := range q.Tests {
-		var s suite
+		var d report.Document
 		if t.Document != nil {
-			d := *t.Document
-			d.Description = t.Name
-			d.Complete = true // a failure is written below, in the test's own words
-			s = suiteOf(&d)
+			d = *t.Document
 		}
-		s.Name, s.Time = t.Name, seconds(t.Seconds)
+		d.Description, d.Complete = t.Name, true // a failure is written below, in the test's own words
+		s := suiteOf(&d)
+		s.Time = seconds(t.Seconds)
 		run := testCase{Name: "run", Time: s.Time}
-		switch {
-		case t.Outcome == qualify.Broken:
+		if t.Outcome == qualify.Broken {
 			run.Reason = because("error", "error", t.Reason+" ("+t.Command+")")
-			s.Cases = append(s.Cases, run)
-		case t.Outcome == qualify.Skipped:
-			run.Time, run.Reason = seconds(0), because("skipped", "", t.Reason)
-			s.Cases = append(s.Cases, run)
-		case len(s.Cases) == 0 && len(t.LeftOut) == 0:
+		} else if t.Outcome == qualify.Skipped {
+			run.Reason = because("skipped", "", t.Reason)
+		}
+		if run.Reason != nil || len(s.Cases)+len(t.LeftOut) == 0 {
 			s.Cases = append(s.Cases, run)
 		}
 		for _, e := range t.LeftOut {

@@ -214,14 +214,12 @@ func (e *experiment) listBytes(s plan.Strategy) int {
 
 // listBytesText tells where the lists of the grid are cut, if anywhere: "gather-write 4096, scatter-read 8192".
 func (e *experiment) listBytesText() string {
-	var cuts []string
-	for _, shape := range e.config.Shapes {
+	cuts := plain.Each(e.config.Shapes, func(shape string) string {
 		s := plan.Strategies(shape)[0]
-		if n := e.listBytes(s); n > 0 {
-			cuts = append(cuts, fmt.Sprintf("%s %d", s.Name, n))
-		}
-	}
-	return strings.Join(cuts, ", ")
+		n := e.listBytes(s)
+		return plain.When(n > 0, ", %s %d", s.Name, n)
+	})
+	return strings.TrimPrefix(strings.Join(cuts, ""), ", ")
 }
 
 // addPoint adds a point to the result, and its arm to a cell; one that the grid has twice is measured once.
