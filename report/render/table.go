@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/olekukonko/tablewriter"
-	"github.com/olekukonko/tablewriter/renderer"
 	"github.com/olekukonko/tablewriter/tw"
 
 	"github.com/gobw/gobw/report/plain"
@@ -128,23 +127,17 @@ func (t table) draw(gap string, cell int) string {
 	for _, right := range t.Figures() {
 		align = append(align, map[bool]tw.Align{true: tw.AlignRight, false: tw.AlignLeft}[right])
 	}
-	cells := tw.CellAlignment{Global: tw.AlignRight, PerColumn: align}
 	drawn := &strings.Builder{}
 	w := tablewriter.NewTable(drawn,
-		tablewriter.WithRenderer(renderer.NewBlueprint(tw.Rendition{
-			Borders: tw.Border{Left: tw.Off, Right: tw.Off, Top: tw.Off, Bottom: tw.Off},
-			Symbols: tw.NewSymbols(tw.StyleLight),
-			Settings: tw.Settings{
-				Separators: tw.Separators{BetweenColumns: tw.Off, BetweenRows: tw.Off, ShowHeader: tw.On},
-				Lines:      tw.Lines{ShowHeaderLine: tw.On},
-			},
-		})),
+		tablewriter.WithRendition(tw.Rendition{
+			Borders:  tw.BorderNone,
+			Settings: tw.Settings{Separators: tw.SeparatorsNone, Lines: tw.Lines{ShowHeaderLine: tw.On}},
+		}),
 		tablewriter.WithHeaderAutoFormat(tw.Off),
 		tablewriter.WithHeaderAutoWrap(tw.WrapNone),
 		tablewriter.WithRowAutoWrap(tw.WrapNormal),
 		tablewriter.WithRowMaxWidth(cell),
-		tablewriter.WithHeaderAlignmentConfig(cells),
-		tablewriter.WithRowAlignmentConfig(cells),
+		tablewriter.WithAlignment(align),
 		tablewriter.WithPadding(tw.Padding{Left: "", Right: gap, Overwrite: true}),
 	)
 	w.Header(plain.Each(t.Header, plain.OneLine))
