@@ -213,33 +213,54 @@ func bandsOf(series []plot.Series) string {
 	return plain.When(shaded, "Bands: %s intervals of the medians; of fewer than six runs their range.", stats.Percent(stats.DefaultConfidence))
 }
 
+// mostCurves is how many distributions or runs one picture shows.
+const mostCurves = 4
+
+// spread picks as many as one picture shows, the first and the last among them, and says of how many.
+func spread[T any](all []T, subtitle string) ([]T, string) {
+	if len(all) <= mostCurves {
+		return all, subtitle
+	}
+	out := make([]T, mostCurves)
+	for i := range out {
+		out[i] = all[i*(len(all)-1)/(mostCurves-1)]
+	}
+	return out, fmt.Sprintf("%d of %d curves · %s", mostCurves, len(all), subtitle)
+}
+
 // leastSamples are those that have a distribution.
 const leastSamples = 30
 
 // distributions draws the histogram and the percentiles of what has histograms; a histogram that does not decode is left out here, as
 // Load has no business failing for a picture.
 func distributions(curves []curve) []plot.Figure {
-	said, axis := subtitleOf(curves), latencyAxis(curves[0])
-	what := title(curves[0].Setup.Operation + " " + axis.Label)
-	bars := &plot.Chart{Title: what + ": histogram", Subtitle: said, X: axis, Y: plot.Axis{Label: "samples (%)"}}
-	shares := &plot.Chart{Title: what + " by percentile", Subtitle: said, X: sharesAxis(), Y: axis}
+	type row struct {
+		name string
+		runs []*report.Histogram
+	}
+	var rows []row
 	for _, c := range curves {
 		for _, r := range c.Rows {
-			var runs []*report.Histogram
-			samples := uint64(0)
+			of, samples := row{name: joined(plain.Bytes(float64(r.Size)), c.name)}, uint64(0)
 			for _, rec := range r.Runs {
 				if rec.Histogram != nil && rec.Latency != nil {
-					runs = append(runs, rec.Histogram)
+					of.runs = append(of.runs, rec.Histogram)
 					samples += rec.Latency.Samples
 				}
 			}
-			if samples < leastSamples {
-				continue
+			if samples >= leastSamples {
+				rows = append(rows, of)
 			}
-			if d, err := report.Decode(runs...); err == nil && d.N() > 0 {
-				name := joined(plain.Bytes(float64(r.Size)), c.name)
-				bars.Series, shares.Series = append(bars.Series, histogram(name, d)), append(shares.Series, percentiles(name, d))
-			}
+		}
+	}
+	rows, said := spread(rows, subtitleOf(curves))
+	axis := latencyAxis(curves[0])
+	what := title(curves[0].Setup.Operation + " " + axis.Label)
+	bars := &plot.Chart{Title: what + ": histogram", Subtitle: said, X: axis, Y: plot.Axis{Label: "samples (%)"}}
+	shares := &plot.Chart{Title: what + " by percentile", Subtitle: said, X: sharesAxis(), Y: axis}
+	for _, r := range rows {
+		if d, err := report.Decode(r.runs...); err == nil && d.N() > 0 {
+			bars.Series, shares.Series = append(bars.Series, histogram(r.name, d)), append(shares.Series, percentiles(r.name, d))
 		}
 	}
 	if len(bars.Series) == 0 {
@@ -281,8 +302,8 @@ func percentiles(name string, d *report.Distribution) plot.Series {
 func overTime(curves []curve) []plot.Figure {
 	operation, latency := curves[0].Setup.Operation, curves[0].Setup.IsLatency()
 	c := &plot.Chart{
-		Title: title(operation + " bandwidth over time"), Subtitle: subtitleOf(curves),
-		X: plot.Axis{Label: "time", Units: plain.Seconds}, Y: plot.Axis{Label: "bandwidth", Units: plain.BitsPerS},
+		Title: title(operation + " bandwidth over time"),
+		X:     plot.Axis{Label: "time", Units: plain.Seconds}, Y: plot.Axis{Label: "bandwidth", Units: plain.BitsPerS},
 	}
 	if latency {
 		c.Title, c.Y.Label, c.Y.Units = title(operation+" round trips over time"), "messages", plain.MessagesPerS
@@ -309,5 +330,6 @@ func overTime(curves []curve) []plot.Figure {
 	if len(c.Series) == 0 {
 		return nil
 	}
+	c.Series, c.Subtitle = spread(c.Series, subtitleOf(curves))
 	return []plot.Figure{c}
 }
