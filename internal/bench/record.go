@@ -130,7 +130,7 @@ func (r *run) shares(t *drive.Trace, n int) []report.Share {
 }
 
 func (r *run) conditions(rec *report.Record, t *drive.Trace, d figure.Disturbance) figure.Conditions {
-	c := figure.Conditions{Seconds: rec.Seconds, Messages: rec.Messages, Count: r.plan.Spec().Iterations, Counters: t.Counters, Disturbance: d}
+	c := figure.Conditions{Seconds: rec.Seconds, Messages: rec.Messages, Count: r.plan.CountGiven(), Counters: t.Counters, Disturbance: d}
 	if info, _ := r.rails.Common(); info.Software { // it asks for a late acknowledgement within 100 us: a request that comes again is no loss
 		c.Counters = maps.Clone(t.Counters)
 		delete(c.Counters, "duplicate_request")

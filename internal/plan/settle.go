@@ -216,6 +216,7 @@ func (s *Settled) fillLength() {
 	if p.Iterations != 0 || p.Duration != 0 {
 		return
 	}
+	s.openLength = true
 	p.Iterations = DefaultIterations(s.row, p.Kind)
 	largest := s.LargestSize()
 	switch {

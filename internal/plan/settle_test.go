@@ -932,3 +932,17 @@ func TestGroup(t *testing.T) {
 		}
 	}
 }
+
+// TestCountGiven: advice about -n is for those who gave it; the other end knows it as well.
+func TestCountGiven(t *testing.T) {
+	for _, given := range []uint64{0, 700} {
+		s, err := Settle(Spec{Operation: Write, Kind: Bandwidth, Iterations: given}, device(), Peer{}, Policy{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		other, err := Settle(s.Proposal(), device(), Peer{}, Policy{})
+		if err != nil || s.CountGiven() != given || other.CountGiven() != given || other.Spec().Iterations != s.Spec().Iterations {
+			t.Errorf("given %d: %d here, %v", given, s.CountGiven(), err)
+		}
+	}
+}

@@ -55,6 +55,7 @@ type Settled struct {
 	point  *Point // of the non-contiguous experiment, or nil
 
 	openSizes   bool // sizes are the path's to choose, see Proposal
+	openLength  bool // nobody asked for a count or a time
 	largest     int  // bytes of the largest message
 	mtu         verbs.MTU
 	outstanding int
@@ -72,12 +73,15 @@ type Settled struct {
 // Spec is the test in full. What it holds is not to be changed.
 func (s *Settled) Spec() Spec { return s.spec }
 
-// Proposal is the test as the peer is asked for it: in full, but for sizes that the path decides, and for the threads of
-// this end where the peer neither posts nor receives.
+// Proposal is the test as the peer is asked for it: in full, but for sizes that the path decides, for a length that follows from the
+// rest, and for the threads of this end where the peer neither posts nor receives.
 func (s *Settled) Proposal() Spec {
 	p := s.spec
 	if s.openSizes {
 		p.Sizes = nil
+	}
+	if s.openLength && s.Ours() {
+		p.Iterations, p.Duration = 0, 0
 	}
 	if p.Threads == 1 || !s.sharesThreads() {
 		p.Threads = 0
@@ -100,6 +104,14 @@ func (s *Settled) Agreed(spec Spec) Spec {
 func (s *Settled) sharesThreads() bool {
 	other := Target - s.role
 	return s.sends(other) || s.receives(other)
+}
+
+// CountGiven is the count of messages that was asked for; 0: none was.
+func (s *Settled) CountGiven() uint64 {
+	if s.openLength {
+		return 0
+	}
+	return s.spec.Iterations
 }
 
 // Row is the operation.

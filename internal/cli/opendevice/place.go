@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/netip"
 	"strings"
+	"syscall"
 
 	"github.com/gobw/gobw/internal/cli/exit"
 	"github.com/gobw/gobw/verbs"
@@ -86,6 +87,9 @@ func (d *Device) bind(local netip.Addr) (netip.Addr, error) {
 		return at, err
 	}
 	if err := b.Bind(at); err != nil {
+		if errors.Is(err, syscall.EADDRINUSE) {
+			err = fmt.Errorf("%w; for two ends on one host use --loopback", err)
+		}
 		return at, exit.With(exit.Setup, err)
 	}
 	d.at = at

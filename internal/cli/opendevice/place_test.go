@@ -3,8 +3,26 @@ package opendevice
 import (
 	"net/netip"
 	"strings"
+	"syscall"
 	"testing"
+
+	"github.com/gobw/gobw/internal/cli/exit"
+	"github.com/gobw/gobw/verbs"
 )
+
+// taken is a device at whose address somebody else is.
+type taken struct{ verbs.Device }
+
+func (taken) Bind(netip.Addr) error { return &verbs.Error{Verb: "bind", Err: syscall.EADDRINUSE} }
+
+// TestAddressTaken: both ends on one host, by its own address, are told how else.
+func TestAddressTaken(t *testing.T) {
+	d := &Device{Device: taken{}}
+	_, err := d.Bind(netip.MustParseAddr("192.0.2.1"))
+	if err == nil || !strings.Contains(err.Error(), "use --loopback") || exit.Code(err) != exit.Setup {
+		t.Errorf("%v, exit code %d", err, exit.Code(err))
+	}
+}
 
 // TestPlaces: one rule says where a software device is, whichever command opens it.
 func TestPlaces(t *testing.T) {
