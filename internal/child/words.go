@@ -2,6 +2,7 @@
 package child
 
 import (
+	"slices"
 	"strings"
 	"sync"
 )
@@ -14,25 +15,22 @@ const (
 
 // Words keeps the beginning and the end of what a process writes.
 type Words struct {
-	mu          sync.Mutex
-	first, last []byte
+	mu   sync.Mutex
+	kept []byte
 }
 
 func (w *Words) Write(p []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	n := len(p)
-	k := min(firstBytes-len(w.first), n)
-	w.first = append(w.first, p[:k]...)
-	if w.last = append(w.last, p[k:]...); len(w.last) > lastBytes {
-		w.last = append([]byte(nil), w.last[len(w.last)-lastBytes:]...)
+	if w.kept = append(w.kept, p...); len(w.kept) > firstBytes+lastBytes {
+		w.kept = slices.Delete(w.kept, firstBytes, len(w.kept)-lastBytes)
 	}
-	return n, nil
+	return len(p), nil
 }
 
 // String is what was kept, without the white space around it.
 func (w *Words) String() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return strings.TrimSpace(string(w.first) + string(w.last))
+	return strings.TrimSpace(string(w.kept))
 }

@@ -109,7 +109,7 @@ func TestSweepAgreesWithAlone(t *testing.T) {
 				a, b := stats.Summarize(inSweep, stats.DefaultConfidence), stats.Summarize(alone, stats.DefaultConfidence)
 				t.Logf("in a sweep %.4g, %.4g to %.4g; alone %.4g, %.4g to %.4g", a.Median, a.Interval.Low, a.Interval.High, b.Median, b.Interval.Low, b.Interval.High)
 				if a.Interval.Low <= b.Interval.High && b.Interval.Low <= a.Interval.High {
-					testrun.Later(t, attempt+1)
+					testrun.Later(t, t.Name(), attempt+1)
 					return
 				}
 				if sides[a.Median > b.Median]++; sides[a.Median > b.Median] == liveAttempts {
@@ -175,7 +175,7 @@ func TestCompareTellsLive(t *testing.T) {
 			alarms, text := compareLive(t, byDelay, "min")
 			t.Log("without and with a slowdown:", text)
 			if alarms == [2]bool{false, true} {
-				testrun.Later(t, attempt+1)
+				testrun.Later(t, t.Name(), attempt+1)
 				return
 			}
 		}

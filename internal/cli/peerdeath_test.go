@@ -198,7 +198,7 @@ func TestPeerDeath(t *testing.T) {
 						d.victim = victim{Server: server, Phase: phase, Signal: int(way.signal), Source: d.client.String(), Plan: deathPlan(phase)}
 						late := d.run()
 						if late == nil {
-							testrun.Later(t, attempt)
+							testrun.Later(t, t.Name(), attempt)
 							return
 						}
 						if attempt == attempts {

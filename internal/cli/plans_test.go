@@ -94,7 +94,7 @@ func TestShippedPlans(t *testing.T) {
 				text, code = qualify(append([]string{"--peer-timeout", "60s"}, strings.Fields(tt.args)...)...)
 				mayMiss := code == exit.Missed && tt.may != "" && strings.Count(text, ": fail,") == strings.Count(text, tt.may+": fail,")
 				if code == exit.Passed || mayMiss {
-					testrun.Later(t, attempt)
+					testrun.Later(t, t.Name(), attempt)
 					break
 				}
 				late := code == exit.Failed && strings.Contains(text, "did not end within its timeout")

@@ -117,9 +117,6 @@ func Operations() []Operation {
 	return all
 }
 
-// OperationNames are the operations in words: "write, read, send or atomic".
-func OperationNames() string { return alternatives(Operations()) }
-
 // Requests are those that make up a message, in order. The completion of the last is the message's.
 func (r Row) Requests() []verbs.Opcode {
 	if r.Flushed {
@@ -173,7 +170,7 @@ func (s *Spec) Row() (Row, error) {
 		}
 	}
 	if !slices.Contains(Operations(), s.Operation) {
-		return Row{}, fmt.Errorf("operation %q: want %s", s.Operation, OperationNames())
+		return Row{}, fmt.Errorf("operation %q: want %s", s.Operation, alternatives(Operations()))
 	}
 	return Row{}, fmt.Errorf("atomic type %v: want FETCH_AND_ADD or CMP_AND_SWAP", s.AtomicType)
 }

@@ -715,8 +715,8 @@ func TestFlush(t *testing.T) {
 	if got := s.Lane(64, 0).Window; got != 8 {
 		t.Errorf("a window of %d messages, want 8", got)
 	}
-	if want := verbs.AccessRemoteWrite | verbs.AccessRemoteRead; s.Access() != want {
-		t.Errorf("access %v, want %v", s.Access(), want)
+	if want := verbs.AccessRemoteWrite | verbs.AccessRemoteRead; s.Row().Access != want {
+		t.Errorf("access %v, want %v", s.Row().Access, want)
 	}
 	if _, err := Settle(spec, Limits{Dialled: true}, Peer{Perftest: true}, Policy{}); err == nil || !strings.Contains(err.Error(), "perftest has no flush: run gobw at both ends; a perftest server has ended now: start it again") {
 		t.Errorf("with perftest at the other end: %v", err)

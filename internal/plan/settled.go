@@ -182,21 +182,13 @@ func (s *Settled) MovesFirst() bool {
 }
 
 // LargestSize is the largest message in bytes.
-func (s *Settled) LargestSize() int { return slices.Max(s.spec.Sizes) }
+func (s *Settled) LargestSize() int { return s.spec.LargestSize() }
 
 // MTU is the path's, 0 where no end knows it.
 func (s *Settled) MTU() verbs.MTU { return s.mtu }
 
 // Outstanding is how many READs and atomics may be in flight per queue pair.
 func (s *Settled) Outstanding() int { return s.outstanding }
-
-// ReceiveList is how many receives are posted as one list; 0: as they come.
-func (s *Settled) ReceiveList() int {
-	if s.spec.RecvList > 1 {
-		return s.spec.RecvList
-	}
-	return 0
-}
 
 // OpenEnded tells whether receives are kept posted across rounds, for any number of messages.
 func (s *Settled) OpenEnded() bool { return s.Ours() || s.spec.Infinite }
@@ -213,9 +205,6 @@ func (s *Settled) ReceivesPerMessage() uint64 {
 func (s *Settled) Strict() bool {
 	return s.spec.StrictOrdering || s.row.TargetFirst && s.spec.Kind == Latency
 }
-
-// Access is the right that the peer needs to this end's memory.
-func (s *Settled) Access() verbs.Access { return s.row.Access }
 
 // Buffers is where messages lie, Queues what queue pairs hold, Memory what it all takes.
 func (s *Settled) Buffers() Buffers { return s.buffers }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -109,13 +110,7 @@ type Noncontig struct {
 }
 
 // LargestSize is the largest message of the spec in bytes; 0 where it leaves the sizes open.
-func (s *Spec) LargestSize() int {
-	largest := 0
-	for _, size := range s.Sizes {
-		largest = max(largest, size)
-	}
-	return largest
-}
+func (s *Spec) LargestSize() int { return slices.Max(append([]int{0}, s.Sizes...)) }
 
 // Same refuses another spec, by the names of the fields that differ. Sizes that this one leaves open are the other's to
 // choose.

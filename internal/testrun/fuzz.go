@@ -67,24 +67,19 @@ func (m *mutator) input() []byte {
 
 // changed is an input like the first, with something of the other at times.
 func (m *mutator) changed(b, other []byte) []byte {
-	cut := func(b []byte) (from, to int) { // short pieces are likelier
+	piece := func(b []byte) (from, to int) { // short ones are likelier; it may be empty
 		from = m.rand.IntN(len(b) + 1)
 		return from, from + m.rand.IntN(1+min(len(b)-from, 1<<m.rand.IntN(10)))
 	}
-	at := m.rand.IntN(len(b) + 1)
+	at, end := piece(b)
 	switch change := m.rand.IntN(8); {
 	case change == 0:
-		from, to := cut(other)
-		return slices.Insert(b, at, bytes.Clone(other[from:to])...)
+		from, to := piece(other)
+		return slices.Replace(b, at, end, bytes.Clone(other[from:to])...)
 	case change == 1:
+		return slices.Delete(b, at, end)
+	case change == 2 || len(b) == 0:
 		return slices.Insert(b, at, byte(m.rand.Uint32()))
-	case len(b) == 0:
-		return b
-	case change == 2:
-		return slices.Delete(b, min(at, len(b)-1), len(b)-m.rand.IntN(len(b)-min(at, len(b)-1)))
-	case change == 3:
-		from, to := cut(b)
-		return slices.Delete(b, from, to)
 	}
 	switch x := &b[m.rand.IntN(len(b))]; m.rand.IntN(4) {
 	case 0:

@@ -54,15 +54,9 @@ func Need(tb testing.TB, programs ...string) {
 	}
 }
 
-// Later notes that the test passed at this attempt, from 1. The first is as it should be, and is not noted. A retry hides
-// what the suite should tell, so only tests of 'make test-all' may try again, and it fails above a budget.
-func Later(tb testing.TB, attempt int) {
-	tb.Helper()
-	LaterBy(tb, tb.Name(), attempt)
-}
-
-// LaterBy is [Later] for a test of another program, by its name.
-func LaterBy(tb testing.TB, name string, attempt int) {
+// Later notes that the test of this name passed at this attempt, from 1. The first is as it should be, and is not noted. A retry
+// hides what the suite should tell, so only tests of 'make test-all' may try again, and it fails above a budget.
+func Later(tb testing.TB, name string, attempt int) {
 	tb.Helper()
 	if attempt > 1 {
 		tb.Logf("FLAKY: %s passed at attempt %d", name, attempt)

@@ -9,12 +9,12 @@ import (
 func TestLater(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "flaky")
 	t.Setenv(Retried, path)
-	Later(t, 1)
+	Later(t, t.Name(), 1)
 	if _, err := os.Stat(path); err == nil {
 		t.Error("a test that passed at once was noted")
 	}
-	Later(t, 2)
-	LaterBy(t, "lab/cell", 3)
+	Later(t, t.Name(), 2)
+	Later(t, "lab/cell", 3)
 	b, err := os.ReadFile(path)
 	if want := "TestLater: attempt 2\nlab/cell: attempt 3\n"; err != nil || string(b) != want {
 		t.Errorf("%v, %q, want %q", err, b, want)

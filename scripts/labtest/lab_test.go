@@ -42,7 +42,7 @@ func TestLab(t *testing.T) {
 	t.Logf("%s test:\n%s", script, out.Bytes())
 	for _, m := range later.FindAllStringSubmatch(out.String(), -1) {
 		attempt, _ := strconv.Atoi(m[2])
-		testrun.LaterBy(t, "lab: "+m[1], attempt)
+		testrun.Later(t, "lab: "+m[1], attempt)
 	}
 	for _, m := range red.FindAllStringSubmatch(out.String(), -1) {
 		t.Run(m[1], func(t *testing.T) { t.Error(m[2]) }) // by its name, so that a summary of failed tests tells which

@@ -73,7 +73,9 @@ func (e *Endpoint) Compile(size int, count uint64) (*job.Job, error) {
 		}
 		if len(lane.Receives) > 0 {
 			lane.Receives, lane.Unpack = job.Rotate(lane.Receives, qp.taken), job.Rotate(lane.Unpack, qp.taken)
-			lane.ReceiveList = p.ReceiveList()
+			if e.spec.RecvList > 1 { // else they are posted as they come
+				lane.ReceiveList = e.spec.RecvList
+			}
 			if !p.OpenEnded() {
 				lane.Expect = s.Count
 			}

@@ -176,7 +176,7 @@ func (e *Endpoint) createCQs(d plan.Queues) (err error) {
 func (e *Endpoint) allocate() error {
 	access := verbs.AccessLocalWrite
 	if e.plan.Row().Addressed() { // of a SEND the peer writes nothing by itself
-		access |= e.plan.Access()
+		access |= e.plan.Row().Access
 	}
 	if !e.plan.Strict() {
 		access |= verbs.AccessRelaxedOrdering
@@ -258,7 +258,7 @@ func (e *Endpoint) createQP(qp *pair, d plan.Queues) error {
 	}
 	return e.timed("init", time.Now(), func() error {
 		return verbs.InitQP(qp.QueuePair, verbs.ConnectOptions{
-			Port: qp.rail.Port.Number, PKeyIndex: e.spec.PKeyIndex, Access: verbs.AccessLocalWrite | e.plan.Access(), QKey: e.qkey,
+			Port: qp.rail.Port.Number, PKeyIndex: e.spec.PKeyIndex, Access: verbs.AccessLocalWrite | e.plan.Row().Access, QKey: e.qkey,
 		})
 	})
 }

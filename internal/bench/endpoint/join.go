@@ -154,7 +154,7 @@ func (e *Endpoint) initBy(c verbs.CMConnection, qp verbs.QueuePair) error {
 	if qp.State() != verbs.StateReset {
 		return nil
 	}
-	init.Access = verbs.AccessLocalWrite | e.plan.Access()
+	init.Access = verbs.AccessLocalWrite | e.plan.Row().Access
 	return verbs.InitQP(qp, init)
 }
 
