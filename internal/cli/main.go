@@ -95,48 +95,40 @@ func toolName(arg0 string) string {
 	return "gobw"
 }
 
-// lastResort is how long a command may take to end after a signal before the same signal ends it outright.
+// lastResort is how long a command may take to end after a signal before it is ended outright.
 const lastResort = 15 * time.Second
 
 // sameSignal is for how long a further signal counts as the first one's echo: timeout(1) signals the process and its group,
 // a terminal and a supervisor may both do.
 const sameSignal = 500 * time.Millisecond
 
-// again swallows signals for sameSignal; true: the command ended.
-func again(signals <-chan os.Signal, done <-chan struct{}) bool {
-	over := time.After(sameSignal)
-	for {
-		select {
-		case <-signals:
-		case <-done:
-			return true
-		case <-over:
-			return false
-		}
-	}
-}
-
 // withSignals returns a context that the first SIGINT or SIGTERM ends, with the signal as the cause; one that
-// comes later than sameSignal kills the process as if nobody listened, and so does the first one itself when the command does not end for lastResort.
+// comes later than sameSignal kills the process as if nobody listened. A command that does not end for lastResort is ended, with the
+// exit status of the signal.
 func withSignals(parent context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(parent)
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	done := make(chan struct{})
+	ends := func(within time.Duration) bool {
+		select {
+		case <-done:
+			return true
+		case <-time.After(within):
+			return false
+		}
+	}
 	go func() {
 		select {
+		case <-done:
 		case s := <-signals:
 			cancel(exit.SignalError{Signal: s})
-			if again(signals, done) {
+			if ends(sameSignal) { // of further signals nobody hears meanwhile
 				return
 			}
-			signal.Stop(signals)
-			select {
-			case <-done:
-			case <-time.After(lastResort):
-				endBy(s)
+			if signal.Stop(signals); !ends(lastResort) {
+				os.Exit(exit.Code(exit.SignalError{Signal: s}))
 			}
-		case <-done:
 		}
 	}()
 	return ctx, func() {
