@@ -112,8 +112,6 @@ type Record struct {
 	Remote       *Bandwidth       `json:"remote,omitempty"`
 	PerThread    []Share          `json:"per_thread,omitempty"`      // of the end that sends, or with -b the client
 	PeerThreads  []Share          `json:"peer_per_thread,omitempty"` // the other end's
-	PerRail      []Share          `json:"per_rail,omitempty"`        // of the same end as PerThread
-	PeerRails    []Share          `json:"peer_per_rail,omitempty"`
 	Warnings     []string         `json:"warnings,omitempty"`
 }
 

@@ -65,7 +65,7 @@ func (r *run) merge(local, remote report.Record, here, there arrival) report.Rec
 		from, to, atFrom, atTo = remote, local, there, here
 	}
 	out := from
-	out.PeerCPU, out.PeerCounters, out.PeerThreads, out.PeerRails = to.CPU, to.Counters, to.PerThread, to.PerRail
+	out.PeerCPU, out.PeerCounters, out.PeerThreads = to.CPU, to.Counters, to.PerThread
 	for _, w := range to.Warnings {
 		out.Warnings = append(out.Warnings, "peer: "+w)
 	}
@@ -127,7 +127,7 @@ func (r *run) deliverUncounted(out *report.Record, delivered float64) {
 		return
 	}
 	out.Bandwidth, out.MessagesPerS, out.Latency, out.Histogram = report.Bandwidth{}, 0, nil, nil
-	out.Local, out.Remote, out.PerThread, out.PerRail = nil, nil, nil, nil
+	out.Local, out.Remote, out.PerThread = nil, nil, nil
 	out.Warnings = append(out.Warnings, fmt.Sprintf("no bandwidth: %v does not report which WRITEs arrived; try --imm, or --verify=all%s",
 		r.spec.Transport, plain.When(r.spec.Duration > 0, " with -n in place of -D")))
 }

@@ -23,14 +23,14 @@ func TestRails(t *testing.T) {
 			continue // those after a warm-up are margins, too
 		}
 		tt.spec.Rails = 2
-		parts := func(r *report.Record) (here, there []report.Share) { return r.PerRail, r.PeerRails }
+		parts := func(r *report.Record) (here, there []report.Share) { return r.PerThread, r.PeerThreads }
 		runParts(t, p, tt, parts, func(t *testing.T, r *report.Record, res *Result) {
 			if r.Rails != 2 || r.Threads != 2 {
 				t.Errorf("the record says %d rails and %d threads", r.Rails, r.Threads)
 			}
-			checkRails(t, r.PerRail, res.Here)
+			checkRails(t, r.PerThread, res.Here)
 			if tt.remote {
-				checkRails(t, r.PeerRails, *res.Peer)
+				checkRails(t, r.PeerThreads, *res.Peer)
 			}
 		})
 	}
@@ -54,8 +54,8 @@ func TestRailsOfOneEnd(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r := res.Records[0]; r.Rails != 0 || r.PerRail != nil || res.Peer.Rails != nil || res.Peer.Device != "roce0" {
-		t.Errorf("a test of one device tells of rails: %+v, server %q", r.PerRail, res.Peer.Device)
+	if r := res.Records[0]; r.Rails != 0 || r.PerThread != nil || res.Peer.Rails != nil || res.Peer.Device != "roce0" {
+		t.Errorf("a test of one device tells of rails: %+v, server %q", r.PerThread, res.Peer.Device)
 	}
 	_, err = newPairOfRails(t, 2, 1, same).run(t, plan.Spec{Operation: plan.Write, Kind: plan.Bandwidth, QPs: 2, Rails: 2})
 	if err == nil || !strings.Contains(err.Error(), "the test runs on 2 devices at once, this end has 1") {

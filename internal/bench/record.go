@@ -36,10 +36,7 @@ func (r *run) record(rd plan.Round, t *drive.Trace, rec *job.Recorder, d figure.
 	lane := r.plan.Lane(size, 0)
 	out := report.Record{Plan: r.recordedPlan(size, lane), Run: rd.Run + r.o.After, DurationTest: lane.Count == 0}
 	if t.Threads != nil && (r.plan.Sends() || r.plan.Receives()) { // an end that only serves counts nothing
-		out.PerThread = r.shares(t, p.Threads)
-		if p.Rails > 1 {
-			out.PerRail = r.shares(t, p.Rails)
-		}
+		out.PerThread = r.shares(t)
 	}
 	m := t.Measured(r.perNs, r.plan.Sends())
 	if r.plan.Ours() && r.plan.Answers() {
@@ -104,11 +101,11 @@ func (r *run) recordedPlan(size int, lane plan.Lane) report.Plan {
 	return out
 }
 
-// shares is what each of n did of a round: the threads, or the rails to which they are dealt out.
-func (r *run) shares(t *drive.Trace, n int) []report.Share {
-	out, of := make([]report.Share, n), r.rails.Names()
+// shares is what each thread did of a round.
+func (r *run) shares(t *drive.Trace) []report.Share {
+	out, of := make([]report.Share, r.spec.Threads), r.rails.Names()
 	for i := range out {
-		m := t.Share(i, n).Measured(r.perNs, r.plan.Sends())
+		m := t.Share(i).Measured(r.perNs, r.plan.Sends())
 		s := report.Share{CPU: -1, Messages: m.Messages, Bytes: m.Bytes, Seconds: m.Seconds}
 		if m.Seconds > 0 {
 			s.AverageBitsPerS, s.MessagesPerS = float64(m.Bytes)*8/m.Seconds, float64(m.Messages)/m.Seconds
@@ -116,11 +113,11 @@ func (r *run) shares(t *drive.Trace, n int) []report.Share {
 		if len(of) > 1 {
 			s.Device = of[i%len(of)]
 		}
-		if r.quiet.Pins != nil && n == len(r.quiet.Pins) {
+		if r.quiet.Pins != nil {
 			s.CPU = r.quiet.Pins[i]
 		}
 		for q := range r.spec.QPs {
-			if q%r.spec.Threads%n == i {
+			if q%r.spec.Threads == i {
 				s.QPs++
 			}
 		}

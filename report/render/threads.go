@@ -10,12 +10,11 @@ import (
 	"github.com/gobw/gobw/report/stats"
 )
 
-// shareGrids show what each device and each thread of a set-up did, of the end that sends and of the other: a row per size and one of
-// them. What stands above is their total.
+// shareGrids show what each thread of a set-up did, of the end that sends and of the other: a row per size and thread. What stands above is their total.
 func shareGrids(g figure.Group) []table {
 	var out []table
-	add := func(title, part string, of func(*report.Record) []report.Share) {
-		t := table{Title: title + repetitions(g), Header: []string{"bytes", part, "device", "CPU", "QPs", "Gb/s", "MiB/s", "Mmsg/s"}, keys: 2}
+	add := func(title string, of func(*report.Record) []report.Share) {
+		t := table{Title: title + repetitions(g), Header: []string{"bytes", "thread", "device", "CPU", "QPs", "Gb/s", "MiB/s", "Mmsg/s"}, keys: 2}
 		for _, row := range g.Rows {
 			for n, share := range of(row.Runs[0]) {
 				var bits, rates []float64
@@ -34,13 +33,7 @@ func shareGrids(g figure.Group) []table {
 			out = append(out, t)
 		}
 	}
-	if g.Setup.Rails > 1 {
-		add("by rail", "rail", func(r *report.Record) []report.Share { return r.PerRail })
-		add("by rail of the other end", "rail", func(r *report.Record) []report.Share { return r.PeerRails })
-	}
-	if g.Setup.Threads > max(g.Setup.Rails, 1) {
-		add("by thread", "thread", func(r *report.Record) []report.Share { return r.PerThread })
-		add("by thread of the other end", "thread", func(r *report.Record) []report.Share { return r.PeerThreads })
-	}
+	add("by thread", func(r *report.Record) []report.Share { return r.PerThread })
+	add("by thread of the other end", func(r *report.Record) []report.Share { return r.PeerThreads })
 	return out
 }

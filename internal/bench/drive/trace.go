@@ -27,22 +27,15 @@ type mark struct {
 	threads []job.Progress
 }
 
-// Share is the trace of every n-th thread from number i on.
-func (t *Trace) Share(i, n int) *Trace {
-	add := func(threads []job.Progress) job.Progress {
-		all := threads[i]
-		for k := i + n; k < len(threads); k += n {
-			all.Add(threads[k])
-		}
-		return all
-	}
+// Share is the trace of thread i.
+func (t *Trace) Share(i int) *Trace {
 	of := func(m *mark) *mark {
 		if m == nil {
 			return nil
 		}
-		return &mark{at: m.at, p: add(m.threads)}
+		return &mark{at: m.at, p: m.threads[i]}
 	}
-	return &Trace{Last: add(t.Threads), From: of(t.From), To: of(t.To)}
+	return &Trace{Last: t.Threads[i], From: of(t.From), To: of(t.To)}
 }
 
 // Amount is what was moved in the measured interval.
