@@ -17,10 +17,8 @@ type LatencyFigure struct {
 // computes, shows or judges a latency goes by this list.
 func LatencyFigures() []LatencyFigure {
 	var out []LatencyFigure
-	t := reflect.TypeFor[Latency]()
-	for i := range t.NumField() {
-		if names := t.Field(i).Tag.Get("figure"); names != "" {
-			all := strings.Split(names, ",")
+	for i, f := range fieldsOf(&Latency{}) {
+		if all := strings.Split(f.Tag.Get("figure"), ","); all[0] != "" {
 			out = append(out, LatencyFigure{all[0], all[1:], i})
 		}
 	}

@@ -109,6 +109,6 @@ func (q *Qualification) Summary() string {
 			parts = append(parts, fmt.Sprintf("%d %s", n, o.said))
 		}
 	}
-	text := fmt.Sprintf("%s: plan %s: %s", q.Outcome.Headline(), q.Plan, strings.Join(parts, ", "))
+	text := fmt.Sprintf("%s: plan %s: %s", strings.ToUpper(string(q.Outcome)), q.Plan, strings.Join(parts, ", "))
 	return text + plain.When(busy > 0, " (%d disturbed)", busy) + plain.When(q.ExitCode != 0, "; exit status %d", q.ExitCode)
 }

@@ -94,7 +94,7 @@ func (m hostMatrix) line(checks []report.Check) string {
 		parts = append(parts, fmt.Sprintf("after %d of %d rounds", scheduled, m.Planned))
 	}
 	word := stats.Gravest(plain.Each(checks, func(c report.Check) stats.Word { return c.Word })...)
-	return fmt.Sprintf("%s: %s. %d of %s, %s, %s and %s.", word.Headline(), strings.Join(parts, ", "), m.Took(),
+	return fmt.Sprintf("%s: %s. %d of %s, %s, %s and %s.", strings.ToUpper(string(word)), strings.Join(parts, ", "), m.Took(),
 		plain.Plural(len(m.Hosts), "host"), plain.Plural(len(m.Rails), "rail"), plain.Plural(scheduled, "round"), plain.Plural(m.Retests(), "re-test"))
 }
 

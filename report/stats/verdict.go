@@ -26,11 +26,6 @@ const (
 	Same   Word = "same"
 )
 
-// Headline is the word of a gate as the first of a result.
-func (w Word) Headline() string {
-	return strings.ToUpper(string(w))
-}
-
 // CannotTell is the third word of a gate and the fourth of a comparison: whatever cannot be claimed cannot be told.
 const CannotTell Word = "cannot tell"
 

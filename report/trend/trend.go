@@ -162,8 +162,8 @@ const (
 )
 
 // find divides each series, and keeps the changes of those that stand among all (Benjamini-Hochberg over the first, largest
-// change of each): the more series there are the more orders each test draws, so that one change among them can stand. Each draws the same orders,
-// so that another series beside one changes nothing.
+// change of each): the more series there are the more orders each test draws, so that one change among them can stand. Each draws
+// the same orders, so that another series beside one changes nothing.
 func (t *Trend) find(o compare.Options) {
 	alpha := 1 - o.Confidence
 	divides := make([]*divide, len(t.Series))

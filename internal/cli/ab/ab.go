@@ -130,7 +130,12 @@ func run(ctx context.Context, out output.Streams, c config) error {
 	if err := c.Output.CheckWritable(); err != nil {
 		return err
 	}
-	m, failed := measure(ctx, out, c)
+	m, failed := rounds(out, c, func(arm int) (outcome, error) {
+		if arm == armB {
+			return c.B.run(ctx, c.Figure)
+		}
+		return c.A.run(ctx, c.Figure)
+	})
 	if failed != nil && len(m.a) == 0 {
 		return failed
 	}

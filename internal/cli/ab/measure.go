@@ -34,16 +34,7 @@ const (
 	arms
 )
 
-// measure runs round after round, each in an order drawn by lot, until there are enough. After an error the rounds before it stand.
-func measure(ctx context.Context, out output.Streams, c config) (measurement, error) {
-	return rounds(out, c, func(arm int) (outcome, error) {
-		if arm == armB {
-			return c.B.run(ctx, c.Figure)
-		}
-		return c.A.run(ctx, c.Figure)
-	})
-}
-
+// rounds measures round after round, each in an order drawn by lot, until there are enough. After an error the rounds before it stand.
 func rounds(out output.Streams, c config, run func(arm int) (outcome, error)) (measurement, error) {
 	var m measurement
 rounds:

@@ -159,7 +159,8 @@ func TestSinceIsBeforeNow(t *testing.T) {
 	dir := nights(t, 30, steady)
 	for _, args := range [][]string{{dir, "--since", "7d", "--expect", "worse<5%"}, {dir, "--expect", "worse<5%"}} {
 		out, errs, code := runCompare(t, args...)
-		if code != exit.Undecided || !strings.Contains(errs, "no result since 2026-11-20 (the newest is of 2026-10-30)") || strings.Contains(errs, "the new result does not have it") {
+		if code != exit.Undecided || !strings.Contains(errs, "no result since 2026-11-20 (the newest is of 2026-10-30)") || strings.Contains(errs, "the new result does not have it") ||
+			strings.Contains(errs, "--expect judges what is new since 2026-11-20: --since 7d is the default") != (len(args) == 3) {
 			t.Errorf("%v: exit status %d\n%s%s", args, code, out, errs)
 		}
 	}
