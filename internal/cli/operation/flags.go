@@ -178,7 +178,7 @@ func (f *flags) config(tool string, args []string) (Config, error) {
 	args = cmdline.MeantAsValue(&wrong, f.set.Lookup("verify"), args, func(word string) bool { return word == "all" || word == "ends" })
 	c, p := Config{Config: f.Config(&wrong, tool, args)}, f.spec
 	wrong.If(p.AllSizes && len(p.Sizes) > 0, "--all (-a) and --size (-s) exclude each other")
-	wrong.If(len(p.Mix) > 0 && len(p.Sizes) > 0, "--mix %v: it names the sizes: leave out --size (-s) and --all (-a)", p.Mix) // as for a size that it has not
+	wrong.If(len(p.Mix) > 0 && len(p.Sizes) > 0, "--mix %v: it names the sizes: leave out --size (-s) and --all (-a)", p.Mix)
 	c.Device.Several = true
 	if rails := len(c.Device.Names()); rails > 1 {
 		p.Rails = rails
