@@ -144,13 +144,6 @@ func (f *flags) config(tool string, args []string, typed *pflag.FlagSet) (config
 	if err != nil {
 		return c, err
 	}
-	if c.Resume != nil && len(f.only) > 0 {
-		for _, r := range c.Resume.Tests {
-			if r.Document != nil && !slices.ContainsFunc(chosen, func(t qualify.Test) bool { return t.Name == r.Name }) {
-				return c, fmt.Errorf("--resume with --only would drop test %s from %s: leave --only out, or save to another file", r.Name, c.Output.ToResume())
-			}
-		}
-	}
 	return c, f.tests(&c, chosen)
 }
 
