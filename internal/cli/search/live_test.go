@@ -18,7 +18,7 @@ import (
 
 var (
 	live   = flag.String("live", "", "a test against a server that runs: 'write 127.0.0.1 -d roce0'")
-	length = flag.Duration("length", 20*time.Millisecond, "of a live test")
+	length = flag.Duration("length", 10*time.Millisecond, "of a live test")
 	seeds  = flag.Int("seeds", 10, "searches of each planted rule")
 	first  = flag.Uint64("first", 0, "seed of the first searches")
 	most   = flag.Duration("most", 5*time.Minute, "time for all planted rules; a quarter of it for the grid")
@@ -65,7 +65,7 @@ func TestPlantedRulesAreFoundLive(t *testing.T) {
 	}{
 		{"qp >= 16", func(v of) bool { return v("qp") >= 16 }},
 		{"post-list >= 16 and bidirectional yes", func(v of) bool { return v("post-list") >= 16 && v("bidirectional") == 1 }},
-		{"operation send and size >= 1025 and qp >= 4", func(v of) bool { return v("operation") == 2 && v("size") >= 1025 && v("qp") >= 4 }},
+		{"operation send and size >= 1025 and qp >= 16", func(v of) bool { return v("operation") == 2 && v("size") >= 1025 && v("qp") >= 16 }},
 	}
 	type count struct {
 		exact, inexact, others, searches, tests int
