@@ -108,11 +108,21 @@ type Record struct {
 	PeerCPU      *CPU             `json:"peer_cpu,omitempty"`
 	Counters     map[string]int64 `json:"counters,omitempty"`      // device counters, after minus before
 	PeerCounters map[string]int64 `json:"peer_counters,omitempty"` // the other end's
+	Clock        *Clock           `json:"clock,omitempty"`         // with Timestamps
 	Local        *Bandwidth       `json:"local,omitempty"`         // -b: this end's share
 	Remote       *Bandwidth       `json:"remote,omitempty"`
 	PerThread    []Share          `json:"per_thread,omitempty"`      // of the end that sends, or with -b the client
 	PeerThreads  []Share          `json:"peer_per_thread,omitempty"` // the other end's
 	Warnings     []string         `json:"warnings,omitempty"`
+}
+
+// Clock is a device's, in ticks a second: by the stamps of its completions a latency was timed.
+type Clock struct {
+	StatedHz    float64 `json:"stated_hz"`   // what the device says
+	MeasuredHz  float64 `json:"measured_hz"` // against the host's clock, from the first sample's begin to the last one's end
+	Uncertainty float64 `json:"uncertainty"` // of MeasuredHz, as a share of it
+	// Hz is in force: what was measured, where that is uncertain by no more than a ten-thousandth, else what is stated.
+	Hz float64 `json:"hz"`
 }
 
 // Share is what one of several threads or devices did, in its own time.

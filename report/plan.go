@@ -34,6 +34,7 @@ type Plan struct {
 	SRQ               bool    `json:"srq,omitempty" words:"shared receive queue|a receive queue each"`
 	RateLimitBitsPerS float64 `json:"rate_limit_bits_per_s,omitempty" words:"at most %s|no rate limit"`
 	GapNs             float64 `json:"gap_ns,omitempty" words:"%s pause before each message|no pause"`
+	Timestamps        string  `json:"timestamps,omitempty" words:"by the %s's clock|by the host's clock"` // latency: "device": from the stamps of its completions
 	Events            bool    `json:"events,omitempty" words:"events|polling"`
 	Verified          string  `json:"verified,omitempty" words:"%s verified|not verified"` // "ends": the first and the last message; "all"
 	RoundTripHalf     bool    `json:"half_round_trip,omitempty"`                           // latency figures are half of what was stamped

@@ -77,8 +77,8 @@ func TestPlanInWords(t *testing.T) {
 	if got, want := p.String(), "write bandwidth RC 65536 B, direction both, 4 QPs, post list 16, at most 2.50 Gb/s, events"; got != want {
 		t.Errorf("in short %q, want %q", got, want)
 	}
-	p = report.Plan{Operation: "send", Kind: "latency", Transport: "UD", Direction: "both", SizeBytes: 2, QPs: 1, MTU: 1024, TxDepth: 1, PostList: 1, GapNs: 5e6}
-	if got, want := p.Title(), "send latency, UD, 1 QP, MTU 1024, 5ms pause before each message"; got != want {
+	p = report.Plan{Operation: "send", Kind: "latency", Transport: "UD", Direction: "both", SizeBytes: 2, QPs: 1, MTU: 1024, TxDepth: 1, PostList: 1, GapNs: 5e6, Timestamps: "device"}
+	if got, want := p.Title(), "send latency, UD, 1 QP, MTU 1024, 5ms pause before each message, by the device's clock"; got != want {
 		t.Errorf("title %q, want %q", got, want)
 	}
 	if got, want := p.InWords("events")+", "+p.InWords("gap_ns")+", "+p.InWords("rails"), "polling, 5ms pause before each message, 1 rail"; got != want {

@@ -92,6 +92,7 @@ func fields() []field {
 		{"RateBits", "--rate", aWrite, func(s *plan.Spec) { s.RateBits = 1e9 }, false},
 		{"Burst", "", with(aWrite, func(s *plan.Spec) { s.RateBits = 1e9 }), func(s *plan.Spec) { s.Burst = 4 }, false},
 		{"Gap", "--gap", plan.Spec{Operation: plan.Send, Kind: plan.Latency, Iterations: 10}, func(s *plan.Spec) { s.Gap = time.Millisecond }, false},
+		{"Timestamps", "--timestamps", plan.Spec{Operation: plan.Send, Kind: plan.Latency, Iterations: 10}, func(s *plan.Spec) { s.Timestamps = plan.DeviceClock }, false},
 		{"NoPeak", "--noPeak (perftest's command line)", aWrite, func(s *plan.Spec) { s.NoPeak = true }, false},
 		{"CPU", "--cpu-time", aWrite, func(s *plan.Spec) { s.CPU = true }, false},
 		{"SL", "--sl", aWrite, func(s *plan.Spec) { s.SL = 3 }, true},

@@ -14,9 +14,12 @@ import (
 	"github.com/gobw/gobw/verbs/tick"
 )
 
-// samples are the recorder's, for renderings that want each one.
-func (r *run) samples(rec *job.Recorder) report.Samples {
+// samples are the recorder's, for renderings that want each one, in the time of the clock that they are of.
+func (r *run) samples(rec *job.Recorder, clock *report.Clock) report.Samples {
 	scale := 1 / float64(r.perNs)
+	if clock != nil {
+		scale = 1e9 / clock.Hz
+	}
 	if r.plan.Answers() { // half of what was stamped
 		scale /= 2
 	}
@@ -31,10 +34,10 @@ func (r *run) samples(rec *job.Recorder) report.Samples {
 }
 
 // record makes the record of one measured round from this end's view.
-func (r *run) record(rd plan.Round, t *drive.Trace, rec *job.Recorder, d figure.Disturbance) report.Record {
+func (r *run) record(rd plan.Round, t *drive.Trace, rec *job.Recorder, clock *report.Clock, d figure.Disturbance) report.Record {
 	p, size := &r.spec, r.spec.Sizes[rd.Size]
 	lane := r.plan.Lane(size, 0)
-	out := report.Record{Plan: r.recordedPlan(size, lane), Run: rd.Run + r.o.After, DurationTest: lane.Count == 0}
+	out := report.Record{Plan: r.recordedPlan(size, lane), Run: rd.Run + r.o.After, DurationTest: lane.Count == 0, Clock: clock}
 	if t.Threads != nil && (r.plan.Sends() || r.plan.Receives()) { // an end that only serves counts nothing
 		out.PerThread = r.shares(t)
 	}
@@ -53,7 +56,7 @@ func (r *run) record(rd plan.Round, t *drive.Trace, rec *job.Recorder, d figure.
 		out.Bandwidth.PeakBitsPerS = max(best, out.Bandwidth.AverageBitsPerS)
 	}
 	if rec.N > 0 {
-		samples := r.samples(rec)
+		samples := r.samples(rec, clock)
 		out.Latency = new(report.NewLatency(samples))
 		h, err := report.NewHistogram(samples)
 		if err != nil {

@@ -41,7 +41,11 @@ func (r *run) round(ctx context.Context, rd plan.Round) error {
 	}
 	r.perNs = r.clock.PerNanosecond()
 	rec.Release()
-	local := r.record(rd, &x.trace, rec, x.hurt)
+	clock, wrong := deviceClock(rec, r.perNs)
+	if wrong != nil {
+		return cmp.Or(err, wrong)
+	}
+	local := r.record(rd, &x.trace, rec, clock, x.hurt)
 	if err != nil { // what it had measured until then
 		local.Verified = ""
 		local.Warnings = append(local.Warnings, "incomplete: "+err.Error())
@@ -81,7 +85,7 @@ func (r *run) round(ctx context.Context, rd plan.Round) error {
 	}
 	r.keep(record)
 	if r.o.Measured != nil {
-		r.o.Measured(record, r.samples(rec))
+		r.o.Measured(record, r.samples(rec, clock))
 	}
 	if r.o.Kept != nil && corrupt == nil {
 		r.o.Kept(r.result)
@@ -129,8 +133,11 @@ func (r *run) recorder(rd plan.Round) *job.Recorder {
 	whole := r.spec.Margin == 0 || r.spec.Threads < 2
 	rec.Samples = measured && whole && (r.spec.Kind == plan.Latency || !r.spec.NoPeak)
 	rec.Peak = measured && !r.spec.NoPeak && r.spec.Kind == plan.Bandwidth
-	rec.CPU = r.spec.CPU && whole
-	rec.HoldFirst = r.plan.Answers() && r.plan.MovesFirst() // the end that moves second has no sample of it
+	rec.CPU, rec.Clock = r.spec.CPU && whole, verbs.CompletionClock{}
+	if rec.Samples && r.plan.StampedByDevice() {
+		rec.Clock = r.rails[0].Device.Info().Clock
+	}
+	rec.HoldFirst = r.plan.Answers() && r.plan.MovesFirst() && rec.Clock.IsZero() // the end that moves second has no sample of it
 	return rec
 }
 

@@ -20,6 +20,9 @@ func (s *Settled) checkOperation(wrong *Faults) {
 	} else if p.Gap > 0 {
 		wrong.Add("--gap %v: it is for latency tests; --rate paces a bandwidth test", p.Gap)
 	}
+	if p.Timestamps == DeviceClock {
+		s.checkTimestamps(wrong)
+	}
 	wrong.If(p.Burst > 1 && p.RateBits == 0, "--burst_size %d: it needs --rate_limit", p.Burst)
 	wrong.If(p.Vector > 0 && !p.Events, "--vector (-X) %d: it needs --events (-e)", p.Vector)
 	wrong.If(p.RDMACM && p.Transport == verbs.UC, "--rdma-cm (-R): RDMA CM connects RC and UD, not UC")
@@ -32,6 +35,22 @@ func (s *Settled) checkLatency(wrong *Faults) {
 	wrong.If(p.QPs != 1, "--qp (-q) %d: a latency test has one queue pair", p.QPs)
 	wrong.If(p.Infinite, "--run_infinitely: it is for bandwidth tests")
 	wrong.If(p.Events && s.row.ByLastByte, "--events (-e): a WRITE makes no event at the peer; use --imm, or golat send")
+}
+
+// checkTimestamps refuses what no completion tells.
+func (s *Settled) checkTimestamps(wrong *Faults) {
+	const name = "--timestamps device"
+	switch {
+	case s.spec.Kind != Latency:
+		wrong.Add(name + ": it is for latency tests (golat)")
+	case s.row.ByLastByte:
+		wrong.Add(name + ": no completion shows when the peer's WRITE has arrived; use --imm, or golat send, read, atomic or flush")
+	case s.spec.Gap > 0:
+		wrong.Add(name + " with --gap: the pause would be part of the time from one completion to the next")
+	}
+	if l := &s.limits; l.known() && s.StampedByDevice() && l.Device.Clock.IsZero() {
+		wrong.Add(name+": %s reports no clock that stamps completions (ibv_query_device_ex); use --timestamps host", l.Device.Name)
+	}
 }
 
 // checkParts refuses what parts of a test exclude. The limits of multicast and of two ports are perftest's.
@@ -262,6 +281,7 @@ func (s *Settled) note() {
 		return
 	}
 	name := s.limits.Device.Name
+	add(s.StampedByDevice(), "--timestamps device: the clock of %s is the host's, read when a packet is handled", name)
 	add(p.Vector > 0, "--vector (-X) %d has no effect on %s: it has one", p.Vector, name)
 	add(p.SL > 0, "--sl (-S) %d has no effect on %s: a service level needs a VLAN or InfiniBand", p.SL, name)
 	add(p.OnDemand, "--odp has no effect on %s: its memory is never pinned, the kernel brings a page when it is touched", name)

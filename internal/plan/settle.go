@@ -134,6 +134,7 @@ func (s *Settled) checkLengths(wrong *Faults) {
 	wrong.If(!(p.RateBits >= 0) || p.RateBits > 1e18, "--rate %g: want a positive number of bits per second", p.RateBits)
 	wrong.If(!slices.Contains([]verbs.Transport{0, verbs.RC, verbs.UC, verbs.UD}, p.Transport), "transport %v: want RC, UC or UD", p.Transport)
 	wrong.If(!slices.Contains([]Verify{VerifyNothing, VerifyEnds, VerifyAll}, p.Verify), "--verify %q: want ends or all", p.Verify)
+	wrong.If(p.Timestamps != HostClock && p.Timestamps != DeviceClock, "--timestamps %q: want host or device", p.Timestamps)
 	power := func(name string, n, most int) {
 		wrong.If(n < 0 || n > most || n&(n-1) != 0, "the peer's %s of %d bytes: want a power of two up to %d", name, n, most)
 	}

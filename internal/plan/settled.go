@@ -181,6 +181,11 @@ func (s *Settled) MovesFirst() bool {
 	return (s.role == Initiator) != (s.Answers() && s.row.TargetFirst)
 }
 
+// StampedByDevice tells whether this end times the test by the device's clock.
+func (s *Settled) StampedByDevice() bool {
+	return s.spec.Timestamps == DeviceClock && s.role == Initiator
+}
+
 // LargestSize is the largest message in bytes.
 func (s *Settled) LargestSize() int { return s.spec.LargestSize() }
 

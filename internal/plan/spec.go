@@ -31,6 +31,15 @@ const (
 	VerifyAll     Verify = "all"  // every message
 )
 
+// Clock is whose clock times a latency test.
+type Clock string
+
+// Clocks.
+const (
+	HostClock   Clock = ""       // read by the measuring thread
+	DeviceClock Clock = "device" // stamped on completions
+)
+
 // Spec is all that can be said about a test, and the only thing of it that crosses the wire. Zero fields mean what the
 // comment says, or that [Settle] chooses. Others have at least 1, or what the tag "least" says, and at most what "most" says: perftest's
 // bounds where it has some. For the other tags see [Field].
@@ -79,6 +88,7 @@ type Spec struct {
 	RateBits       float64       `json:"rate_bits_per_s,omitempty"`                        // pace; 0: none
 	Burst          int           `json:"burst,omitempty" flag:"--burst_size" most:"15000"` // messages of a queue pair that follow each other at once under RateBits; 0: 1
 	Gap            time.Duration `json:"gap_ns,omitempty"`                                 // latency: pause before each message
+	Timestamps     Clock         `json:"timestamps,omitempty"`                             // latency: of the end that initiates
 	NoPeak         bool          `json:"no_peak,omitempty"`
 	CPU            bool          `json:"cpu,omitempty" flag:"--cpu-time" help:"measure the CPU time per message"`
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/gobw/gobw/internal/plan"
+	"github.com/gobw/gobw/verbs"
 	"github.com/gobw/gobw/verbs/job"
 )
 
@@ -53,19 +54,23 @@ func TestWindowThatIsMissed(t *testing.T) {
 	}
 }
 
-// TestProgressHasTheMedian holds that a latency test tells its median so far, of a ping-pong half a round trip.
+// TestProgressHasTheMedian holds that a latency test tells its median so far, of a ping-pong half a round trip, in the time of the clock
+// that stamped the samples.
 func TestProgressHasTheMedian(t *testing.T) {
 	for _, c := range []struct {
-		op   plan.Operation
-		want float64
+		op    plan.Operation
+		clock verbs.CompletionClock
+		want  float64
 	}{
-		{plan.Send, 1000},
-		{plan.Read, 2000},
+		{plan.Send, verbs.CompletionClock{}, 1000},
+		{plan.Read, verbs.CompletionClock{}, 2000},
+		{plan.Read, verbs.CompletionClock{Hz: 5e8, Mask: 1<<48 - 1}, 8000},
 	} {
 		rec := job.NewRecorder(0)
 		for range 9 {
 			rec.Add(4000)
 		}
+		rec.Clock = c.clock
 		var got Progress
 		d := &Driver{
 			Spec:  plan.Spec{Kind: plan.Latency, Sizes: []int{8}, Runs: 1},
@@ -76,7 +81,7 @@ func TestProgressHasTheMedian(t *testing.T) {
 			},
 		}
 		if d.tell(1); math.Abs(got.MedianNs/c.want-1) > 0.02 || got.BitsPerS != 0 {
-			t.Errorf("%s: got %+v, want a median of %v ns", c.op, got, c.want)
+			t.Errorf("%s with %+v: got %+v, want a median of %v ns", c.op, c.clock, got, c.want)
 		}
 	}
 }

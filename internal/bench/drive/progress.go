@@ -47,11 +47,14 @@ func (d *Driver) tell(now job.Ticks) {
 	d.Progress(p)
 }
 
-// median is that of the samples so far; 0: there is none.
+// median is that of the samples so far, in the time of the clock that they are of; 0: there is none.
 func (d *Driver) median() float64 {
-	perNs := float64(d.PerNs)
+	rec, perNs := d.Trace.Recorder, float64(d.PerNs)
+	if !rec.Clock.IsZero() {
+		perNs = rec.Clock.Hz / 1e9
+	}
 	if d.Plan.Answers() { // half of what was stamped
 		perNs *= 2
 	}
-	return float64(d.Trace.Recorder.Quantile(0.5)) / perNs
+	return float64(rec.Quantile(0.5)) / perNs
 }

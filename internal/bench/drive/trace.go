@@ -89,7 +89,11 @@ func (t *Trace) Exchanges(m Amount, rec *job.Recorder, perNs tick.Rate, size uin
 		return m
 	}
 	m.Messages, m.Bytes = rec.N, rec.N*size // completions may be told of many at once
-	if t.From == nil && !gap {              // else the window's
+	switch {
+	case t.From != nil: // the window's
+	case !rec.Clock.IsZero():
+		m.Seconds = perNs.Seconds(rec.Elapsed)
+	case !gap:
 		m.Seconds = rec.Sum / float64(perNs) / 1e9
 	}
 	return m

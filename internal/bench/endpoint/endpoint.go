@@ -160,7 +160,7 @@ func (e *Endpoint) createCQs(d plan.Queues) (err error) {
 		requests = append(requests, d.RecvWRs)
 	}
 	for _, n := range requests {
-		cq, err := dev.CreateCQ(verbs.CompletionQueueOptions{Depth: max(n*share, 1), Channel: t.Channel, Vector: vector})
+		cq, err := dev.CreateCQ(verbs.CompletionQueueOptions{Depth: max(n*share, 1), Channel: t.Channel, Vector: vector, Timestamps: e.plan.StampedByDevice()})
 		if err != nil {
 			return err
 		}

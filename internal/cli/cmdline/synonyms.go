@@ -57,7 +57,7 @@ var answers = []struct{ command, flags, answer string }{ //nolint:gochecknogloba
 	{"", "threads", "only bandwidth tests have it: gobw write HOST --threads 2 -q 2 (on roce0 at most 1 per device)"},
 	{"", "gap", "only latency tests have it: golat send HOST --gap 10us"},
 	{"", "rate", "only bandwidth tests have it: gobw send HOST --rate 10G"},
-	{"", "timestamps", "leave it out: the samples are of the host's clock"},
+	{"", "timestamps", "only latency tests have it: golat read HOST --timestamps device"},
 	{"", "by", "'gobw search best' and 'gobw compare' have it"},
 	{"", "rw readwrite", "the command is the operation: gobw write HOST, or gobw read HOST"},
 	{"", "ioengine", "leave it out"},

@@ -109,6 +109,9 @@ func (f *flags) bind(fs *pflag.FlagSet, op plan.Operation, kind plan.Kind) {
 	}
 	f.bindFields()
 	cmdline.Parsed(fs, wrong, &p.PostAPI, "post-api", "", "auto", "post sends with `API`: post_send, wr (ibv_wr_*), auto (as perftest does)", cmdline.Text[verbs.PostAPI])
+	if !bandwidth {
+		fs.StringVar((*string)(&p.Timestamps), "timestamps", "host", "use `CLOCK` for the samples: host, or device (the clock of the NIC)")
+	}
 	cmdline.Group(fs, "Queues")
 
 	f.Bind(fs, render.DocumentFormats())
@@ -177,6 +180,9 @@ func (f *flags) config(tool string, args []string) (Config, error) {
 	wrong := slices.Clone(f.wrong)
 	args = cmdline.MeantAsValue(&wrong, f.set.Lookup("verify"), args, func(word string) bool { return word == "all" || word == "ends" })
 	c, p := Config{Config: f.Config(&wrong, tool, args)}, f.spec
+	if p.Timestamps == "host" {
+		p.Timestamps = plan.HostClock
+	}
 	wrong.If(p.AllSizes && len(p.Sizes) > 0, "--all (-a) and --size (-s) exclude each other")
 	wrong.If(len(p.Mix) > 0 && len(p.Sizes) > 0, "--mix %v: it names the sizes: leave out --size (-s) and --all (-a)", p.Mix)
 	c.Device.Several = true
