@@ -34,6 +34,9 @@ const (
 	mostFlowBytes  = 2 << 30 // of one flow's buffers
 )
 
+// Operations are those that run between two hosts.
+func Operations() []plan.Operation { return []plan.Operation{plan.Write, plan.Read, plan.Send} }
+
 // Measure opens a device and runs rounds as it is told, until its input ends. Who gives the orders may end in the middle of a round.
 func Measure(ctx context.Context, cfg MeasureConfig, in io.Reader, out io.Writer) error {
 	m := &measurer{cfg: cfg}
@@ -145,8 +148,15 @@ func (m *measurer) open(o OpenOrder, r *Rail) error {
 		return err
 	}
 	m.spec = o.Plan
-	if _, err := m.settle(m.spec, plan.Initiator, m.rails[0].Port.ActiveMTU); err != nil {
+	p, err := m.settle(m.spec, plan.Initiator, m.rails[0].Port.ActiveMTU)
+	if err != nil {
 		return err
+	}
+	if p.Spec().Transport == verbs.UC && !p.Row().NeedsReceive() {
+		return errors.New("UC WRITE: nobody knows how much arrives; use send, or RC")
+	}
+	if m.verifies() && (p.Spec().Kind != plan.Bandwidth || p.Row().Fetches() || !p.Row().Addressed()) {
+		return errors.New("data is verified for the bandwidth of write only")
 	}
 	tables, err := m.rails.Tables(m.cfg.GIDIndex)
 	if err != nil {
@@ -161,12 +171,10 @@ func (m *measurer) open(o OpenOrder, r *Rail) error {
 // settle makes the test of one part.
 func (m *measurer) settle(spec plan.Spec, role plan.Role, mtu verbs.MTU) (*plan.Settled, error) {
 	limits := endpoint.Limits(m.device.Info(), m.rails[0].Port, (role == plan.Initiator) != spec.Reversed)
-	return plan.Settle(spec, limits, plan.Peer{MTU: mtu}, plan.Policy{Bytes: mostFlowBytes, QueuePairs: mostQueuePairs, Operations: []plan.Operation{plan.Write}})
+	return plan.Settle(spec, limits, plan.Peer{MTU: mtu}, plan.Policy{Bytes: mostFlowBytes, QueuePairs: mostQueuePairs, Operations: Operations()})
 }
 
-func (m *measurer) verifies() bool {
-	return m.spec.Verify != plan.VerifyNothing && m.spec.Kind == plan.Bandwidth
-}
+func (m *measurer) verifies() bool { return m.spec.Verify != plan.VerifyNothing }
 
 // prepare makes a round's flows and returns the addresses of each.
 func (m *measurer) prepare(p PrepareOrder) ([][]control.Address, error) {

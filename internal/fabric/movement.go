@@ -57,11 +57,12 @@ func (f *Flow) fail(err error) {
 // movement is one round's.
 type movement struct {
 	*measurer
-	clock   tick.Clock
-	out     []Flow
-	whole   *job.Job
-	leads   *plan.Settled // of a flow that sends, if one does; nil: no flow has a peer
-	sending float64       // flows with a peer
+	clock tick.Clock
+	out   []Flow
+	whole *job.Job
+	leads *plan.Settled // of a flow that sends, if one does; nil: no flow has a peer
+	// Flows with a peer, by direction.
+	sending, receiving float64
 }
 
 // join makes one job of all flows. What only serves needs no lane where others move.
@@ -75,6 +76,8 @@ func (r *movement) join() error {
 		}
 		if f.plan.Sends() {
 			r.sending++
+		} else {
+			r.receiving++
 		}
 		if !serves && !moves(f) {
 			continue
@@ -101,6 +104,7 @@ const firstWithin = 2500 * time.Millisecond
 // drive runs the job for the span and works the figures out.
 func (r *movement) drive(ctx context.Context, g GoOrder) error {
 	perNs := r.clock.PerNanosecond()
+	begun := job.Now()
 	runner, err := job.Prepare(r.device, r.whole)
 	if err != nil {
 		return err
@@ -115,7 +119,7 @@ func (r *movement) drive(ctx context.Context, g GoOrder) error {
 		},
 	})
 	if err = errors.Join(r.blame(d.Run(ctx)), runner.Close()); err == nil {
-		r.figures(d.Trace)
+		r.figures(d.Trace, begun)
 	}
 	return err
 }
@@ -133,10 +137,12 @@ func (r *movement) blame(err error) error {
 	return err
 }
 
-// figures divides what was sent among the flows. With one flow, as in all patterns but incast, it is that flow's own.
-func (r *movement) figures(t *drive.Trace) {
+// figures divides what was moved among the flows of each direction. With one flow a direction, as in all patterns but incast, it is
+// that flow's own.
+func (r *movement) figures(t *drive.Trace, begun job.Ticks) {
 	perNs := r.clock.PerNanosecond()
-	sent := 8 * t.PerSecond(perNs, t.Last.FirstPost, func(p job.Progress) uint64 { return p.BytesOut })
+	bitsOut := 8 * t.PerSecond(perNs, t.Last.FirstPost, func(p job.Progress) uint64 { return p.BytesOut })
+	bitsIn := 8 * t.PerSecond(perNs, begun, func(p job.Progress) uint64 { return p.BytesIn })
 	failed := slices.ContainsFunc(r.out, func(f Flow) bool { return f.Error != "" })
 	for k, f := range r.flows {
 		m := &r.out[k]
@@ -145,7 +151,9 @@ func (r *movement) figures(t *drive.Trace) {
 		case r.spec.Kind == plan.Latency:
 			r.latency(&m.Quantiles, t.Recorder, perNs)
 		case f.plan.Sends():
-			m.Bits = sent / r.sending
+			m.Bits = bitsOut / r.sending
+		case f.plan.Receives():
+			m.Bits = bitsIn / r.receiving
 		}
 		m.Unmeasured = failed && m.Error == "" && m.Bits == 0 && m.Quantiles == [5]float64{}
 	}

@@ -90,16 +90,24 @@ func moveAllFor(t *testing.T, all []*measurer, g GoOrder) [][]Flow {
 	return out
 }
 
-// TestMove runs two rounds of three hosts.
+// TestMove runs two rounds of three hosts. 'make quick' has one whose rate is known at the sender, and one at the receiver.
 func TestMove(t *testing.T) {
-	for _, tt := range []struct {
+	for i, tt := range []struct {
 		name string
 		plan plan.Spec
+		// where the rate is known: at the flow's sender (RC), or its receiver
+		receiver bool
 	}{
-		{"write", plan.Spec{Operation: plan.Write, Kind: plan.Bandwidth, Sizes: []int{16384}, Verify: "ends"}},
-		{"write -q 3", plan.Spec{Operation: plan.Write, Kind: plan.Bandwidth, Sizes: []int{16384}, QPs: 3}},
+		{"write", plan.Spec{Operation: plan.Write, Kind: plan.Bandwidth, Sizes: []int{16384}, Verify: "ends"}, false},
+		{"write -q 3", plan.Spec{Operation: plan.Write, Kind: plan.Bandwidth, Sizes: []int{16384}, QPs: 3}, false},
+		{"read", plan.Spec{Operation: plan.Read, Kind: plan.Bandwidth, Sizes: []int{16384}}, false},
+		{"send", plan.Spec{Operation: plan.Send, Kind: plan.Bandwidth, Sizes: []int{16384}}, true},
+		{"send UD", plan.Spec{Operation: plan.Send, Kind: plan.Bandwidth, Transport: verbs.UD, Sizes: []int{1024}}, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
+			if testing.Short() && i > 0 && i < 4 {
+				t.Skip("short: the first and the last")
+			}
 			tt.plan.Duration, tt.plan.TxDepth = time.Second, 16
 			all := measurers(t, 3, tt.plan)
 			for range 2 { // two rounds: a device takes new flows after the old
@@ -111,8 +119,10 @@ func TestMove(t *testing.T) {
 						if m.Error != "" {
 							t.Errorf("host %d, flow %d: %v", i, k, m.Error)
 						}
-						if all[i].flows[k].plan.Role() == plan.Initiator && m.Bits < 1e6 {
-							t.Errorf("host %d, flow %d moved %g bits/s", i, k, m.Bits)
+						if all[i].flows[k].plan.Role() == plan.Target && tt.receiver || all[i].flows[k].plan.Role() == plan.Initiator && !tt.receiver {
+							if m.Bits < 1e6 {
+								t.Errorf("host %d, flow %d moved %g bits/s", i, k, m.Bits)
+							}
 						}
 					}
 				}
@@ -130,8 +140,9 @@ func TestMove(t *testing.T) {
 // are slow and not dead.
 func TestMoveShorterThanARoundTrip(t *testing.T) {
 	for name, p := range map[string]plan.Spec{
-		"write":         {Operation: plan.Write, Kind: plan.Bandwidth, Sizes: []int{4096}, TxDepth: 4},
-		"write latency": {Operation: plan.Write, Kind: plan.Latency, Sizes: []int{8}, InlineBytes: -1, Timeout: 18},
+		"write":        {Operation: plan.Write, Kind: plan.Bandwidth, Sizes: []int{4096}, TxDepth: 4},
+		"send":         {Operation: plan.Send, Kind: plan.Bandwidth, Sizes: []int{4096}, TxDepth: 4, Timeout: 18},
+		"send latency": {Operation: plan.Send, Kind: plan.Latency, Sizes: []int{8}, InlineBytes: -1, Timeout: 18},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p.Duration = time.Second
@@ -177,13 +188,21 @@ func TestMoveLatency(t *testing.T) {
 	if testing.Short() {
 		t.Skip("short: it measures for seconds")
 	}
-	all := measurers(t, 2, plan.Spec{Operation: plan.Write, Kind: plan.Latency, Sizes: []int{8}, InlineBytes: -1, Duration: time.Second})
-	connect(t, all[0], all[1])
-	for i, m := range moveAll(t, all) {
-		ns := m[0].Quantiles[:] // the median of at least a hundred exchanges a second
-		if !slices.IsSorted(ns) || ns[2] < 500 || ns[2] > 1e7 {
-			t.Errorf("host %d: %v ns, error %v", i, ns, m[0].Error)
-		}
+	for _, op := range []plan.Operation{plan.Send, plan.Write, plan.Read} {
+		t.Run(string(op), func(t *testing.T) {
+			all := measurers(t, 2, plan.Spec{Operation: op, Kind: plan.Latency, Sizes: []int{8}, InlineBytes: -1, Duration: time.Second})
+			connect(t, all[0], all[1])
+			moved := moveAll(t, all)
+			for i, m := range moved {
+				if op == plan.Read && i == 1 {
+					continue
+				}
+				ns := m[0].Quantiles[:] // the median of at least a hundred exchanges a second
+				if !slices.IsSorted(ns) || ns[2] < 500 || ns[2] > 1e7 {
+					t.Errorf("host %d: %v ns, error %v", i, ns, m[0].Error)
+				}
+			}
+		})
 	}
 }
 
@@ -217,9 +236,13 @@ func TestMoveFindsWrongData(t *testing.T) {
 
 func TestMoveRefuses(t *testing.T) {
 	m := measuring(t)
-	p := plan.Spec{Operation: plan.Send, Kind: plan.Bandwidth, Sizes: []int{8}}
-	if err := m.open(OpenOrder{Address: "127.0.1.9", Plan: p}, &Rail{}); err == nil || !strings.Contains(err.Error(), "write") {
-		t.Errorf("%+v: %v", p, err)
+	for want, p := range map[string]plan.Spec{
+		"nobody knows": {Operation: plan.Write, Transport: verbs.UC, Kind: plan.Bandwidth, Sizes: []int{8}},
+		"verified for": {Operation: plan.Send, Kind: plan.Bandwidth, Sizes: []int{8}, Verify: "ends"},
+	} {
+		if err := m.open(OpenOrder{Address: "127.0.1.9", Plan: p}, &Rail{}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%+v: %v, want %q", p, err, want)
+		}
 	}
 	if got := fmt.Sprint((&GoOrder{In: 9, Lead: 1, Measure: 2, Tail: 3}).whole()); got != "6ns" {
 		t.Errorf("whole span %s", got)

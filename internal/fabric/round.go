@@ -64,15 +64,19 @@ func (r *round) lay(flows []schedule.Flow) {
 	for _, h := range r.part {
 		h.flows, h.orders, h.answer = nil, nil, nil
 	}
+	fetches := plan.RowOf(r.cfg.Plan.Operation).Fetches()
 	known := map[schedule.Flow]int{}
 	for _, f := range flows {
 		e := flowEnds{Flow: f}
 		from, to := r.part[f.From], r.part[f.To]
 		if k, twin := known[schedule.Flow{From: f.To, To: f.From}]; from.lost || to.lost {
 			e.dead = true
-		} else if twin && r.cfg.Plan.Kind == plan.Latency {
+		} else if twin && r.cfg.Plan.Kind == plan.Latency && !fetches {
 			e.initiator, e.target, e.mirrored = r.flows[k].target, r.flows[k].initiator, true
 		} else {
+			if fetches { // whose data is read does not post
+				from, to = to, from
+			}
 			label := r.flowLabel(f)
 			e.initiator, e.target = from.takes(Part{Initiates: true, FlowLabel: label}), to.takes(Part{FlowLabel: label})
 			known[f] = len(r.flows)
@@ -260,6 +264,8 @@ func (r *round) fill(x *judge.Cell, f *flowEnds, rail int) {
 			return
 		}
 	}
+	// In UC and UD a completion at the sender does not mean that anything arrived.
+	receiverKnows := r.cfg.Plan.Transport == verbs.UC || r.cfg.Plan.Transport == verbs.UD
 	switch a, b := said[0], said[1]; {
 	case a.Corrupt || b.Corrupt:
 		x.State = matrix.Corrupted
@@ -269,7 +275,7 @@ func (r *round) fill(x *judge.Cell, f *flowEnds, rail int) {
 		x.State = matrix.Missing
 		r.failed(f, bounded(cmp.Or(a.Error, b.Error)))
 		return
-	case a.Unmeasured:
+	case a.Unmeasured || receiverKnows && b.Unmeasured:
 		r.failed(f, "another flow of this host failed before this flow sent data")
 		return
 	}
@@ -279,8 +285,8 @@ func (r *round) fill(x *judge.Cell, f *flowEnds, rail int) {
 			x.Quantiles[k] = float32(q)
 		}
 		x.Value = x.Quantiles[2]
-	} else {
-		x.Value = float32(said[0].Bits)
+	} else if x.Value = float32(said[0].Bits); receiverKnows {
+		x.Value = float32(said[1].Bits)
 	}
 	if !(x.Value > 0) {
 		x.State = matrix.Missing

@@ -62,7 +62,6 @@ var answers = []struct{ command, flags, answer string }{ //nolint:gochecknogloba
 	{"", "rw readwrite", "the command is the operation: gobw write HOST, or gobw read HOST"},
 	{"", "ioengine", "leave it out"},
 	{"qualify", "dry-run", "plan and device are checked before the first test; --print shows the plan"},
-	{"fabric", "op connection c", "it measures WRITE over RC; two hosts alone: gobw send HOST -c UD, gobw read HOST"},
 	{"", "dry-run", "leave it out: flags and device are checked before the first test"},
 }
 

@@ -46,7 +46,7 @@ func (f *flags) bind(cmd *cobra.Command, kind plan.Kind) {
 	fs, c, wrong := cmd.Flags(), &f.config, &f.wrong
 	fs.SortFlags = false
 	r, p := &c.run, &c.run.Plan
-	*p = plan.Spec{Operation: plan.Write, Transport: verbs.RC, Kind: kind, Duration: time.Hour}
+	*p = plan.Spec{Kind: kind, Duration: time.Hour}
 	r.Judge = judge.Config{Seed: 1, Latency: kind == plan.Latency}
 	patterns := "pairs or incast"
 	if kind == plan.Latency {
@@ -83,6 +83,10 @@ func (f *flags) bind(cmd *cobra.Command, kind plan.Kind) {
 	if kind == plan.Latency {
 		size, example, p.InlineBytes = "8", "'p50 <= 3us'", -1
 	}
+	cmdline.Parsed(fs, wrong, &p.Operation, "op", "", "write", "test with `OPERATION`: write, read or send", oneOf(fabric.Operations()...))
+	cmdline.Parsed(fs, wrong, &p.Transport, "connection", "c", "RC", "use `TRANSPORT`: RC, UC or UD", func(text string) (verbs.Transport, error) {
+		return cmdline.Text[verbs.Transport](strings.ToUpper(text))
+	})
 	cmdline.Parsed(fs, wrong, &p.Sizes, "size", "s", size, "messages of `SIZE` bytes", func(text string) ([]int, error) {
 		n, err := plan.ParseSize(text)
 		return []int{n}, err
@@ -132,9 +136,11 @@ func (f *flags) check(tool string) (config, error) {
 	}
 	wrong.If(c.run.Measure > time.Hour, "--round %v: want an hour or less", c.run.Measure)
 	wrong.Range("--qp (-q)", p.QPs, 1, 256)
-	if !latency && p.QPs == 1 {
+	if p.Operation == plan.Write && !latency && p.Transport == verbs.RC && p.QPs == 1 {
 		p.Verify = "ends"
 	}
+	wrong.If(p.Operation != "" && !plan.RowOf(p.Operation).Supports(p.Transport), "--op %s: %v does not carry it: use --connection RC, or --op send", p.Operation, p.Transport)
+	wrong.If(p.Operation == plan.Write && p.Transport == verbs.UC, "--op write over UC: nobody can count what arrives: use --op send, or --connection RC")
 	wrong.If(latency && c.run.Pattern == schedule.Incast, "--pattern incast: a latency test needs one partner per round: use pairs")
 	f.Judge(&wrong, &c.Config, p.Kind, p.Transport.String())
 	has, figure := &report.Record{Plan: report.Plan{Kind: string(p.Kind)}, Bandwidth: report.Bandwidth{AverageBitsPerS: 1}}, "bw"
