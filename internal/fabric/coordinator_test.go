@@ -423,7 +423,7 @@ func TestHostsByAddress(t *testing.T) {
 func TestStrangersStayOut(t *testing.T) {
 	o, err := run{ranks: 4, agent: func(rank int, c *AgentConfig) bool {
 		if rank == 3 {
-			c.Key, c.Wait = Key("job", "guess"), 3500*time.Millisecond
+			c.Key, c.Wait = Key("job", "guess"), 3600*time.Millisecond
 		}
 		return true
 	}}.run(t)
