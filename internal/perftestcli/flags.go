@@ -125,7 +125,7 @@ func flags(v *Invocation) []perftestFlag {
 			group: "Length", head: "-n, --iters=N", help: fmt.Sprintf("messages per queue pair, at least 5 (%d)", plan.DefaultIterations(row, v.Tool.Kind)),
 			set: integer(&p.Iterations, 5, 1<<32),
 		},
-		{head: "-D, --duration=SECONDS", help: "run for SECONDS; -n is then ignored", set: span(&p.Duration, time.Second, 1, 1<<30)},
+		{head: "-D, --duration=SECONDS", help: "run for SECONDS; -n is then ignored", set: v.setDuration},
 		{
 			head: "-f, --margin=SECONDS", help: "with -D: leave out SECONDS at the beginning and at the end (a quarter of -D, whole seconds)",
 			set: optional(&v.margin, 0, 1<<30),
@@ -143,7 +143,7 @@ func flags(v *Invocation) []perftestFlag {
 		},
 		{
 			head: "--latency_gap=USEC", help: "least time between two messages, in microseconds (0)", kind: lat, elsewhere: Ignored,
-			set: span(&p.Gap, time.Microsecond, 0, 1<<40),
+			set: span(&p.Gap, time.Microsecond, 1<<40),
 		},
 
 		{group: "Queues", head: "-q, --qp=N", help: "queue pairs (1)", kind: bw, elsewhere: Ignored, only: "1", set: integer(&p.QPs, 1, 16384)},
@@ -179,7 +179,7 @@ func flags(v *Invocation) []perftestFlag {
 		{head: "--disable_pcie_relaxed", help: "memory without relaxed ordering", kind: bw, elsewhere: Ignored, set: on(&p.StrictOrdering)},
 		{
 			head: "--wait_destroy=SECONDS", help: "keep the queue pairs for SECONDS after the test (0)", kind: bw, elsewhere: Ignored,
-			set: span(&v.WaitDestroy, time.Second, 0, 1<<20),
+			set: span(&v.WaitDestroy, time.Second, 1<<20),
 		},
 
 		{
@@ -200,8 +200,8 @@ func flags(v *Invocation) []perftestFlag {
 		{head: "--flow_label=LIST", help: "flow labels, separated by commas, for the queue pairs in turn (0)", set: parsed(&p.FlowLabels, parseFlowLabels)},
 		{head: "--dlid=LID", help: "LID to send to, on InfiniBand (the one that the peer tells)", set: integer(&v.DLID, 0, 1<<16-1)},
 		{head: "--pkey_index=N", help: "line of the P_Key table (0)", set: integer(&p.PKeyIndex, 0, 65535)},
-		{head: "-u, --qp-timeout=N", help: "4.096 us x 2^N without an answer until a message is sent again (14: 67 ms; roce0 16)", set: integer(&p.Timeout, 0, 31)},
-		{head: "--retry_count=N", help: "how often a message is sent again, 1 to 7 (7)", set: integer(&p.Retries, 1, 7)},
+		{head: "-u, --qp-timeout=N", help: "4.096 us x 2^N without an answer until a message is sent again (14: 67 ms; roce0 16)", set: v.setTimeout},
+		{head: "--retry_count=N", help: "how often a message is sent again, 1 to 7 (7)", set: v.setRetries},
 		{head: "-R, --rdma_cm", help: "connect the queue pairs by RDMA CM, at IP addresses; not UC", set: on(&p.RDMACM)},
 		{head: "-T, --tos=N", help: "type of service of the path, with -R (not set)", set: optional(&p.TOS, 0, 255)},
 		{head: "-z, --comm_rdma_cm", help: "control connection by RDMA CM, ordinary queue pairs", set: on(&v.ControlCM)},

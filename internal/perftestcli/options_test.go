@@ -277,7 +277,6 @@ func tools(names []string) string {
 var differs = map[string]string{
 	"ib_write_bw -c DC": "stock goes on and fails where the device has none", "ib_write_bw --run_infinitely -a": "stock ignores -a",
 	"ib_write_bw --tclass 300": "stock cuts it to eight bits", "ib_write_bw --retry_count 9": "stock cuts it to three bits",
-	"ib_write_bw -u 99":              "stock's device takes five bits of it",
 	"ib_write_bw --pkey_index 70000": "stock takes the last of the table", "ib_write_lat -q 1": "4.5 refuses even one",
 	"ib_write_bw -r 5": "as in 6.29", "ib_write_bw --inline_recv 4": "as in 4.5",
 	"ib_write_bw -n 100 -n 200": "the last counts, as in 4.5", "ib_write_bw --report_gbits --report_gbits": "the last counts, as in 4.5",

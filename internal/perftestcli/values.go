@@ -79,9 +79,9 @@ func optional[T int | int64 | uint8](field **T, low, high int64) func(string) er
 	}
 }
 
-func span(field *time.Duration, unit time.Duration, low, high int64) func(string) error {
+func span(field *time.Duration, unit time.Duration, high int64) func(string) error {
 	return func(value string) error {
-		n, err := number(value, low, high)
+		n, err := number(value, 0, high)
 		*field = time.Duration(n) * unit
 		return err
 	}
@@ -121,6 +121,29 @@ func (v *Invocation) setSize(value string) error {
 	if err == nil {
 		v.Plan.Sizes, v.sizeGiven = []int{n}, true
 	}
+	return err
+}
+
+func (v *Invocation) setDuration(value string) error {
+	n, err := number(value, 1, 1<<30)
+	v.Plan.Duration = time.Duration(n) * time.Second
+	return err
+}
+
+func (v *Invocation) setTimeout(value string) error {
+	n, err := number(value, 0, 255)
+	if v.Plan.Timeout = uint8(n) & 31; n > 31 {
+		v.warn("-u %d is read as %d, as by a device: the code has five bits", n, v.Plan.Timeout)
+	}
+	return err
+}
+
+func (v *Invocation) setRetries(value string) error {
+	n, err := number(value, 0, 7)
+	if n == 0 && err == nil {
+		v.warn("--retry_count 0: one resend is the least")
+	}
+	v.Plan.Retries = uint8(max(n, 1))
 	return err
 }
 
