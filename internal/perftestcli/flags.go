@@ -97,9 +97,9 @@ func flags(v *Invocation) []perftestFlag {
 		lat = plan.Latency
 	)
 	p, row := &v.Plan, plan.RowOf(v.Tool.Operation)
-	inline := "0"
+	depth, inline := 128, "0"
 	if v.Tool.Kind == lat {
-		inline = strconv.Itoa(row.Inline)
+		depth, inline = 1, strconv.Itoa(row.Inline)
 		if row.InlineUD > 0 {
 			inline += fmt.Sprintf(", UD %d", row.InlineUD)
 		}
@@ -107,6 +107,10 @@ func flags(v *Invocation) []perftestFlag {
 	var transports []string
 	for _, t := range row.Transports {
 		transports = append(transports, t.String())
+	}
+	receives, events := "receives posted on each queue pair; with --use-srq in all", "sleep until a completion comes, instead of polling"
+	if row.Addressed() && !row.Responded {
+		receives, events = "receives posted on each queue pair, with --write_with_imm", events+"; with --write_with_imm"
 	}
 	const unit = "MiB/s, or Gb/s with --report_gbits"
 	list := []perftestFlag{
@@ -147,8 +151,8 @@ func flags(v *Invocation) []perftestFlag {
 		},
 
 		{group: "Queues", head: "-q, --qp=N", help: "queue pairs (1)", kind: bw, elsewhere: Ignored, only: "1", set: integer(&p.QPs, 1, 16384)},
-		{head: "-t, --tx-depth=N", help: "messages in flight on each queue pair (128, latency 1)", set: integer(&p.TxDepth, 1, 15000)},
-		{head: "-r, --rx-depth=N", help: "receives posted on each queue pair, with --use-srq in all; of WRITE with --write_with_imm (512)", verbs: "sw", elsewhere: Ignored, only: "1", set: integer(&p.RxDepth, 1, 16384)},
+		{head: "-t, --tx-depth=N", help: fmt.Sprintf("messages in flight on each queue pair (%d)", depth), set: integer(&p.TxDepth, 1, 15000)},
+		{head: "-r, --rx-depth=N", help: receives + " (512)", verbs: "sw", elsewhere: Ignored, only: "1", set: integer(&p.RxDepth, 1, 16384)},
 		{
 			head: "-o, --outs=N", help: "READs and atomics in flight on each queue pair (what the device can)", verbs: "ra", set: integer(&p.Outstanding, 1, 1<<16),
 		},
@@ -172,7 +176,7 @@ func flags(v *Invocation) []perftestFlag {
 		{head: "-g, --mcg", help: "the server's queue pair joins a multicast group, with -c UD", verbs: "s", set: on(&p.Multicast)},
 		{head: "-M, --MGID=GROUP", help: "that group: 16 numbers with colons between, or an IP address", verbs: "s", elsewhere: Ignored, set: parsed(&p.MGID, parseGroup)},
 		{head: "--mr_per_qp", help: "a memory region for each queue pair", kind: bw, elsewhere: Ignored, set: on(&p.MRPerQP)},
-		{head: "-e, --events", help: "sleep until a completion comes, instead of polling; of WRITE with --write_with_imm", set: on(&p.Events)},
+		{head: "-e, --events", help: events, set: on(&p.Events)},
 		{head: "-X, --vector=N", help: "completion vector, with -e (0)", set: integer(&p.Vector, 0, 2048)},
 		{head: "--use_hugepages", help: "buffers in reserved huge pages", set: on(&p.HugePages)},
 		{head: "--odp", help: "buffers whose pages are loaded on demand", set: on(&p.OnDemand)},

@@ -1,12 +1,11 @@
 package perftestcli
 
 import (
-	"cmp"
-	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
-	"github.com/spf13/pflag"
+	"github.com/gobw/gobw/report/plain"
 )
 
 func (f perftestFlag) String() string {
@@ -24,50 +23,78 @@ func (f perftestFlag) briefly() string {
 	return "-" + string(f.short)
 }
 
-// getopt parses a command line nearly as glibc's getopt_long does: clusters, attached values, abbreviated long options, and options behind
-// operands. apply is called with each option.
-func getopt(table []perftestFlag, args []string, apply func(*perftestFlag, string) error) (operands []string, err error) {
-	var ambiguous error
-	fs := pflag.NewFlagSet("", pflag.ContinueOnError)
-	fs.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
-		whole, err := wholeName(table, name)
-		ambiguous = cmp.Or(ambiguous, err)
-		return pflag.NormalizedName(whole)
-	})
-	for i := range table {
-		f := &table[i]
-		letter := strings.TrimRight(string(f.short), "\x00")
-		if f.value {
-			fs.FuncP(f.long, letter, "", func(value string) error { return apply(f, value) })
-			continue
-		}
-		fs.BoolFuncP(f.long, letter, "", func(value string) error {
-			if value != "true" { // what stands behind an equals sign
-				return errors.New("it takes no value")
-			}
-			return apply(f, "")
-		})
-	}
-	err = fs.Parse(args)
-	return fs.Args(), cmp.Or(ambiguous, err)
+// given is one option on a command line.
+type given struct {
+	*perftestFlag
+	text string // its value
 }
 
-// wholeName finds a long option by a beginning that no other option has. A name that is none stays as it is.
-func wholeName(table []perftestFlag, name string) (string, error) {
-	var candidates []string
-	for _, f := range table {
+// getopt parses a command line as glibc's getopt_long does: clusters, attached values, abbreviated long options, and
+// options behind operands.
+func getopt(table []perftestFlag, args []string) (found []given, operands []string, err error) {
+	for len(args) > 0 {
+		a := args[0]
+		args = args[1:]
+		switch {
+		case a == "--":
+			return found, append(operands, args...), nil
+		case strings.HasPrefix(a, "--"):
+			name, value, attached := strings.Cut(a[2:], "=")
+			f, err := findLong(table, name)
+			switch {
+			case err != nil:
+				return nil, nil, err
+			case attached && !f.value:
+				return nil, nil, fmt.Errorf("option '--%s' doesn't allow an argument", f.long)
+			case !attached && f.value:
+				if len(args) == 0 {
+					return nil, nil, fmt.Errorf("option '--%s' requires an argument", f.long)
+				}
+				value, args = args[0], args[1:]
+			}
+			found = append(found, given{f, value})
+		case len(a) > 1 && a[0] == '-':
+			for cluster := a[1:]; cluster != ""; {
+				i := slices.IndexFunc(table, func(f perftestFlag) bool { return f.short == cluster[0] })
+				if i < 0 {
+					return nil, nil, fmt.Errorf("invalid option -- '%c'", cluster[0])
+				}
+				g := given{perftestFlag: &table[i]}
+				if cluster = cluster[1:]; g.value {
+					if cluster == "" {
+						if len(args) == 0 {
+							return nil, nil, fmt.Errorf("option requires an argument -- '%c'", g.short)
+						}
+						cluster, args = args[0], args[1:]
+					}
+					g.text, cluster = cluster, ""
+				}
+				found = append(found, g)
+			}
+		default:
+			operands = append(operands, a)
+		}
+	}
+	return found, operands, nil
+}
+
+// findLong finds a long option by its name or by a beginning that no other option has.
+func findLong(table []perftestFlag, name string) (*perftestFlag, error) {
+	var candidates []int
+	for i, f := range table {
 		if f.long == name {
-			return name, nil
+			return &table[i], nil
 		}
 		if name != "" && !f.exact && strings.HasPrefix(f.long, name) {
-			candidates = append(candidates, f.long)
+			candidates = append(candidates, i)
 		}
 	}
 	switch len(candidates) {
 	case 0:
-		return name, nil
+		return nil, fmt.Errorf("unrecognized option '--%s'", name)
 	case 1:
-		return candidates[0], nil
+		return &table[candidates[0]], nil
 	}
-	return name, fmt.Errorf("option '--%s' is ambiguous; possibilities: '--%s'", name, strings.Join(candidates, "' '--"))
+	names := plain.Each(candidates, func(i int) string { return "'--" + table[i].long + "'" })
+	return nil, fmt.Errorf("option '--%s' is ambiguous; possibilities: %s", name, strings.Join(names, " "))
 }

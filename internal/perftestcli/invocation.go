@@ -99,15 +99,15 @@ func Parse(tool Tool, args []string) (Invocation, error) {
 		v.Plan.TxDepth = 1 // where ours is deeper on a software device
 	}
 	table := flags(&v)
-	var errs []error
-	operands, err := getopt(table, args, func(f *perftestFlag, value string) error {
-		if err := f.apply(&v, value); err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", f, err))
-		}
-		return nil
-	})
+	found, operands, err := getopt(table, args)
 	if err != nil {
 		return v, fmt.Errorf("%s: %w", tool.Name, err)
+	}
+	var errs []error
+	for _, g := range found {
+		if err := g.apply(&v, g.text); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", g, err))
+		}
 	}
 	if v.Help || v.Version {
 		return v, nil
