@@ -303,7 +303,7 @@ func TestPerftestErrors(t *testing.T) {
 		{"ib_write_bw --peer-timeout 0", 1, "want more than 0 seconds"},
 		{"ib_write_bw -V", 1, "Version: 6.29\n"},
 		{"ib_write_bw -V --perftest-version 6.06", 1, "Version: 6.29\n"},
-		{"ib_write_bw --nosuch", 1, "unrecognized option '--nosuch'\n 'ib_write_bw --help' lists the options\n"},
+		{"ib_write_bw --nosuch", 1, "Usage:"},
 		{"ib_write_bw -d nosuch0 127.5.9.1", 1, `no device "nosuch0"`},
 		{"ib_write_bw -d roce0 -p 1 127.5.9.1", 1, "Couldn't connect to 127.5.9.1:1"},
 	} {

@@ -30,6 +30,9 @@ type perftestFlag struct {
 	elsewhere Disposition // in all other tools: Ignored or Refused, as stock perftest has it
 	only      string      // elsewhere (where kind is set: in tests of the other kind) this value is taken, and others refused
 	why       string      // it is ignored or refused
+	noun      string      // stock's, of a range
+	fault     string      // stock's first line where it refuses the value
+	stock     string      // stock's first line where it refuses the option
 	list      *list       // how many of something are posted at once
 }
 
@@ -37,7 +40,37 @@ type perftestFlag struct {
 type list struct {
 	number *int
 	label  string // of the header
+	noun   string // stock's, where -n is no multiple of it
 	sends  bool   // the title names it, too, and without -Q it decides how often a completion is asked for
+}
+
+// StockError is a fault that stock perftest words, too: scripts look for its line.
+type StockError struct {
+	Line string
+	Err  error
+}
+
+func (e *StockError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the fault in our words.
+func (e *StockError) Unwrap() error { return e.Err }
+
+// faults are the mistakes of a command line.
+type faults struct{ plan.Faults }
+
+// stock keeps a mistake where there is one, in stock's words and in ours.
+func (f *faults) stock(is bool, line, format string, args ...any) {
+	if is {
+		f.Note(&StockError{line, fmt.Errorf(format, args...)})
+	}
+}
+
+// inStockWords adds stock's line, if there is one.
+func inStockWords(line string, err error) error {
+	if line == "" || err == nil {
+		return err
+	}
+	return &StockError{line, err}
 }
 
 // Disposition is what becomes of an option in a tool. There is no fourth kind: none is swallowed.
@@ -68,10 +101,14 @@ func (f perftestFlag) in(tool Tool) Disposition {
 func (f perftestFlag) apply(v *Invocation, value string) error {
 	switch f.in(v.Tool) {
 	case Acts:
-		return f.set(value)
+		line, err := f.fault, f.set(value)
+		if bounds, is := errors.AsType[*rangeError](err); is && f.noun != "" {
+			line = fmt.Sprintf(" %s should be between %d and %d", f.noun, bounds.low, bounds.high)
+		}
+		return inStockWords(line, err)
 	case Ignored:
 		if f.only != "" && value != f.only && (f.kind == "" || f.kind != v.Tool.Kind) {
-			return fmt.Errorf("%s: this tool has %s and nothing else, as in perftest", value, f.only)
+			return inStockWords(f.stock, fmt.Errorf("%s: this tool has %s and nothing else, as in perftest", value, f.only))
 		}
 		why := f.why
 		if why == "" {
@@ -86,8 +123,11 @@ func (f perftestFlag) apply(v *Invocation, value string) error {
 	if f.why != "" {
 		return errors.New(f.why)
 	}
-	return errors.New("this tool does not have it")
+	return inStockWords(f.stock, errNotTool)
 }
+
+// errNotTool says that a tool does not have an option.
+var errNotTool = errors.New("this tool does not have it")
 
 // flags is the table of every option that perftest 4.5 to 6.29 has, in the order of the help, bound to an invocation of a tool. The
 // options that stock's parser takes in every tool, and uses in some, are Ignored elsewhere.
@@ -114,28 +154,36 @@ func flags(v *Invocation) []perftestFlag {
 	}
 	const unit = "MiB/s, or Gb/s with --report_gbits"
 	list := []perftestFlag{
-		{group: "Messages", head: "-s, --size=BYTES", help: fmt.Sprintf("message size; K and M are powers of 1024 (%d)", plan.DefaultBytes(row, v.Tool.Kind)), set: v.setSize},
-		{head: "-a, --all", help: "all powers of two from 2 bytes to 8 MiB, one row each; UD: to the MTU", verbs: "swr", set: on(&p.AllSizes)},
+		{group: "Messages", head: "-s, --size=BYTES", help: fmt.Sprintf("message size; K and M are powers of 1024 (%d)", plan.DefaultBytes(row, v.Tool.Kind)), noun: "Message Size", set: v.setSize},
+		{
+			head: "-a, --all", help: "all powers of two from 2 bytes to 8 MiB, one row each; UD: to the MTU", verbs: "swr", set: on(&p.AllSizes),
+			stock: "Message size cannot be changed for Atomic tests ",
+		},
 		{head: "-c, --connection=<" + strings.Join(transports, "/") + ">", help: "transport (RC)", set: v.setConnection}, // wrappers read this line
 		{
 			head: "-A, --atomic_type=TYPE", help: "FETCH_AND_ADD or CMP_AND_SWAP (FETCH_AND_ADD)", verbs: "a", set: parsed(&p.AtomicType, parseAtomic),
+			stock: " You are not running the atomic_lat/bw test!",
 		},
 		{head: "--write_with_imm", help: "WRITE with immediate data, which takes a receive at the other end", verbs: "w", set: on(&p.WriteImm)},
 		{head: "--send_with_imm", help: "SEND with immediate data", verbs: "s", set: on(&p.SendImm)},
-		{head: "-b, --bidirectional", help: "both ends send at once; the row is the sum", kind: bw, set: on(&p.Bidirectional)},
+		{
+			head: "-b, --bidirectional", help: "both ends send at once; the row is the sum", kind: bw, set: on(&p.Bidirectional),
+			stock: " Bidirectional is only available in BW test",
+		},
 		{head: "--reversed", help: "the server sends to the client", kind: bw, elsewhere: Ignored, set: on(&p.Reversed)},
 
 		{
 			group: "Length", head: "-n, --iters=N", help: fmt.Sprintf("messages per queue pair, at least 5 (%d)", plan.DefaultIterations(row, v.Tool.Kind)),
-			set: integer(&p.Iterations, 5, 1<<32),
+			noun: "Iteration num", set: integer(&p.Iterations, 5, 1<<32),
 		},
-		{head: "-D, --duration=SECONDS", help: "run for SECONDS; -n is then ignored", set: v.setDuration},
+		{head: "-D, --duration=SECONDS", help: "run for SECONDS; -n is then ignored", fault: " Duration period must be positive", set: v.setDuration},
 		{
 			head: "-f, --margin=SECONDS", help: "with -D: leave out SECONDS at the beginning and at the end (a quarter of -D, whole seconds)",
 			set: optional(&v.margin, 0, 1<<30),
 		},
 		{
 			head: "--run_infinitely", help: fmt.Sprintf("until it is stopped, a row every -D seconds (%d)", impliedSeconds), kind: bw, set: on(&p.Infinite),
+			stock: " run_infinitely exists only in BW tests for now.",
 		},
 		{head: "--perform_warm_up", help: "first a window of messages that is not measured", kind: bw, verbs: "rwa", elsewhere: Ignored, set: on(&v.warmUp)},
 		{head: "--rate_limit=RATE", help: "send no faster, in the units of --rate_units (no limit)", kind: bw, elsewhere: Ignored, set: v.number(&v.rate, "")},
@@ -143,41 +191,51 @@ func flags(v *Invocation) []perftestFlag {
 		{head: "--rate_limit_type=TYPE", help: "SW or HW; the limit is kept in software either way (HW)", kind: bw, elsewhere: Ignored, set: text(&v.rateType)},
 		{
 			head: "--burst_size=N", help: "with --rate_limit_type SW: messages that follow each other at once (the tx depth)", kind: bw, elsewhere: Ignored,
-			set: integer(&p.Burst, 0, 1<<31-1),
+			set: integer(&v.burst, 0, 1<<31-1),
 		},
 		{
 			head: "--latency_gap=USEC", help: "least time between two messages, in microseconds (0)", kind: lat, elsewhere: Ignored,
 			set: span(&p.Gap, time.Microsecond, 1<<40),
 		},
 
-		{group: "Queues", head: "-q, --qp=N", help: "queue pairs (1)", kind: bw, elsewhere: Ignored, only: "1", set: integer(&p.QPs, 1, 16384)},
-		{head: "-t, --tx-depth=N", help: fmt.Sprintf("messages in flight on each queue pair (%d)", depth), set: integer(&p.TxDepth, 1, 15000)},
-		{head: "-r, --rx-depth=N", help: receives + " (512)", verbs: "sw", elsewhere: Ignored, only: "1", set: integer(&p.RxDepth, 1, 16384)},
 		{
-			head: "-o, --outs=N", help: "READs and atomics in flight on each queue pair (what the device can)", verbs: "ra", set: integer(&p.Outstanding, 1, 1<<16),
+			group: "Queues", head: "-q, --qp=N", help: "queue pairs (1)", kind: bw, elsewhere: Ignored, only: "1", set: integer(&p.QPs, 1, 16384),
+			noun: "num of Qps", stock: " Multiple QPs only available on bw tests",
+		},
+		{head: "-t, --tx-depth=N", help: fmt.Sprintf("messages in flight on each queue pair (%d)", depth), noun: "Tx depth", set: integer(&p.TxDepth, 1, 15000)},
+		{
+			head: "-r, --rx-depth=N", help: receives + " (512)", verbs: "sw", elsewhere: Ignored, only: "1", set: integer(&p.RxDepth, 1, 16384),
+			noun: " Rx depth", stock: " On RDMA verbs rx depth can be only 1",
 		},
 		{
-			head: "-Q, --cq-mod=N", help: "ask for a completion of every N-th message (100; above 8 KiB 1)", kind: bw, elsewhere: Ignored,
+			head: "-o, --outs=N", help: "READs and atomics in flight on each queue pair (what the device can)", verbs: "ra", set: integer(&p.Outstanding, 1, 1<<16),
+			stock: " Setting Outstanding reads only available on READ verb",
+		},
+		{
+			head: "-Q, --cq-mod=N", help: "ask for a completion of every N-th message (100; above 8 KiB 1)", kind: bw, elsewhere: Ignored, noun: "CQ moderation",
 			set: integer(&p.CQMod, 1, 1024),
 		},
 		{
 			head: "-l, --post_list=N", help: "messages per post, a divisor of -n (1)", kind: bw, elsewhere: Ignored, only: "1", set: integer(&p.PostList, 1, 15000),
-			list: &list{&p.PostList, "Post List", true},
+			stock: "Post list is supported in BW tests only", list: &list{&p.PostList, "Post List", "post list", true},
 		},
 		{
 			head: "--recv_post_list=N", help: "receives per post (1)", kind: bw, verbs: "sw", elsewhere: Ignored, only: "1", set: integer(&p.RecvList, 1, 16384),
-			list: &list{&p.RecvList, "Recv Post List", false},
+			list: &list{&p.RecvList, "Recv Post List", "receive post list", false},
 		},
 		{
 			head: "-I, --inline_size=BYTES", help: "messages up to this size travel in the request itself (" + inline + ")", verbs: "sw",
-			set: integer(&p.InlineBytes, 0, 1024),
+			set: integer(&p.InlineBytes, 0, 1024), noun: "Max inline", stock: " Inline feature not available on READ/Atomic verbs",
 		},
-		{head: "--use-srq", help: "one receive queue for all queue pairs", verbs: "s", set: on(&p.SRQ)},
-		{head: "-g, --mcg", help: "the server's queue pair joins a multicast group, with -c UD", verbs: "s", set: on(&p.Multicast)},
+		{head: "--use-srq", help: "one receive queue for all queue pairs", verbs: "s", set: on(&p.SRQ), stock: " Using SRQ only avavilible in SEND tests."},
+		{
+			head: "-g, --mcg", help: "the server's queue pair joins a multicast group, with -c UD", verbs: "s", set: on(&p.Multicast),
+			stock: " MultiCast feature only available on SEND verb",
+		},
 		{head: "-M, --MGID=GROUP", help: "that group: 16 numbers with colons between, or an IP address", verbs: "s", elsewhere: Ignored, set: parsed(&p.MGID, parseGroup)},
 		{head: "--mr_per_qp", help: "a memory region for each queue pair", kind: bw, elsewhere: Ignored, set: on(&p.MRPerQP)},
 		{head: "-e, --events", help: events, set: on(&p.Events)},
-		{head: "-X, --vector=N", help: "completion vector, with -e (0)", set: integer(&p.Vector, 0, 2048)},
+		{head: "-X, --vector=N", help: "completion vector, with -e (0)", noun: "EQN", set: integer(&p.Vector, 0, 2048)},
 		{head: "--use_hugepages", help: "buffers in reserved huge pages", set: on(&p.HugePages)},
 		{head: "--odp", help: "buffers whose pages are loaded on demand", set: on(&p.OnDemand)},
 		{head: "--disable_pcie_relaxed", help: "memory without relaxed ordering", kind: bw, elsewhere: Ignored, set: on(&p.StrictOrdering)},
@@ -191,15 +249,15 @@ func flags(v *Invocation) []perftestFlag {
 			set: text(&v.Device),
 		},
 		{head: "--force-link=LINK", help: "IB or Ethernet: refuse the port if it is not that", set: parsed(&v.link, parseLink)},
-		{head: "-i, --ib-port=N", help: "port of the device (1)", set: integer(&v.IBPort, 1, 255)},
+		{head: "-i, --ib-port=N", help: "port of the device (1)", fault: "IB Port can't be less than 1", set: integer(&v.IBPort, 1, 255)},
 		{head: "-O, --dualport", help: "N queue pairs on port 1 and N on port 2; N is that of -q", kind: bw, set: on(&p.DualPort)},
 		{
-			head: "-x, --gid-index=N", help: "line of the GID table, see gobw devices (default: a RoCE v2 GID, IPv4 first; none on InfiniBand)",
+			head: "-x, --gid-index=N", help: "line of the GID table, see gobw devices (default: a RoCE v2 GID, IPv4 first; none on InfiniBand)", noun: "Gid index",
 			set: optional(&v.GIDIndex, 0, 64),
 		},
 		{head: "--ipv6", help: "choose an IPv6 GID", set: on(&v.IPv6GID)},
 		{head: "-m, --mtu=BYTES", help: "path MTU, 256 to 4096 (the port's)", set: integer(&v.MTUBytes, 0, 1<<20)},
-		{head: "-S, --sl=N", help: "service level, 0 to 15 (0)", set: integer(&p.SL, 0, 15)},
+		{head: "-S, --sl=N", help: "service level, 0 to 15 (0)", fault: " Only 15 Service levels", set: integer(&p.SL, 0, 15)},
 		{head: "--tclass=N", help: "traffic class of the packets, 0 to 255 (0)", set: integer(&p.TrafficClass, 0, 255)},
 		{head: "--flow_label=LIST", help: "flow labels, separated by commas, for the queue pairs in turn (0)", set: parsed(&p.FlowLabels, parseFlowLabels)},
 		{head: "--dlid=LID", help: "LID to send to, on InfiniBand (the one that the peer tells)", set: integer(&v.DLID, 0, 1<<16-1)},
@@ -207,7 +265,7 @@ func flags(v *Invocation) []perftestFlag {
 		{head: "-u, --qp-timeout=N", help: "4.096 us x 2^N without an answer until a message is sent again (14: 67 ms; roce0 16)", set: v.setTimeout},
 		{head: "--retry_count=N", help: "how often a message is sent again, 1 to 7 (7)", set: v.setRetries},
 		{head: "-R, --rdma_cm", help: "connect the queue pairs by RDMA CM, at IP addresses; not UC", set: on(&p.RDMACM)},
-		{head: "-T, --tos=N", help: "type of service of the path, with -R (not set)", set: optional(&p.TOS, 0, 255)},
+		{head: "-T, --tos=N", help: "type of service of the path, with -R (not set)", noun: "TOS", set: optional(&p.TOS, 0, 255)},
 		{head: "-z, --comm_rdma_cm", help: "control connection by RDMA CM, ordinary queue pairs", set: on(&v.ControlCM)},
 		{head: "--com_rdma_cm", exact: true, set: on(&v.ControlCM)}, // as 4.5's help spells it
 		{head: "--pin_cores=LIST", help: "CPUs, as in 0-3,8: the measuring thread runs on the first (one of the device's node)", set: parsed(&v.Cores, plan.ParseCPUs)},
@@ -231,11 +289,15 @@ func flags(v *Invocation) []perftestFlag {
 		{head: "--report-both", help: "with -b: also each direction alone", kind: bw, elsewhere: Ignored, set: on(&v.ReportBoth)},
 		{
 			head: "-N, --noPeak", help: fmt.Sprintf("no peak (default with -D, and above %d messages)", peakIterations), kind: bw, set: on(&p.NoPeak),
+			stock: " NoPeak only valid for BW tests",
 		},
-		{head: "-C, --report-cycles", help: "times in cycles of the CPU's counter", kind: lat, set: on(&v.Cycles)},
-		{head: "-H, --report-histogrm", help: "all samples, sorted (sic; --report-histogram, too)", kind: lat, set: on(&v.Histogram)},
+		{head: "-C, --report-cycles", help: "times in cycles of the CPU's counter", kind: lat, set: on(&v.Cycles), stock: " Available only on Latency tests"},
+		{
+			head: "-H, --report-histogrm", help: "all samples, sorted (sic; --report-histogram, too)", kind: lat, set: on(&v.Histogram),
+			stock: " Available only on Latency tests",
+		},
 		{head: "--report-histogram", exact: true, kind: lat, set: on(&v.Histogram)},
-		{head: "-U, --report-unsorted", help: "all samples, as they came", kind: lat, set: on(&v.Unsorted)},
+		{head: "-U, --report-unsorted", help: "all samples, as they came", kind: lat, set: on(&v.Unsorted), stock: " Available only on Latency tests"},
 		{
 			head: "-W, --report-counters=LIST", help: "how much these counters of the device moved: counters/port_xmit_data,hw_counters/out_of_sequence",
 			set: parsed(&v.Counters, parseCounters),
@@ -251,7 +313,10 @@ func flags(v *Invocation) []perftestFlag {
 
 		{group: "Other", head: "--use_old_post_send", help: "post with ibv_post_send, also where ibv_wr_* is there", set: constant(&p.PostAPI, verbs.PostSend)},
 		{head: "-F, --CPU-freq", elsewhere: Ignored, silent: true, why: "the clock is calibrated, whatever frequency the CPUs have"},
-		{head: "-L, --hop_limit=N", elsewhere: Ignored, only: "64", why: "only perftest's raw Ethernet tools have another than 64"},
+		{
+			head: "-L, --hop_limit=N", elsewhere: Ignored, only: "64", why: "only perftest's raw Ethernet tools have another than 64",
+			stock: " Hop limit only valid for RawEth QP ",
+		},
 		{head: "--inline_recv=N", elsewhere: Ignored, why: "perftest parses it, and does nothing with it"},
 		{head: "--no_lock", elsewhere: Ignored, why: "queues belong to one thread here, but their library keeps its locks"},
 		{head: "--cqe_poll=N", elsewhere: Ignored, why: "the measuring loop polls in batches of its own"},

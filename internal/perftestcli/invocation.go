@@ -65,6 +65,7 @@ type Invocation struct {
 	rateUnit  string
 	rateType  string
 	warmUp    bool
+	burst     int
 	link      verbs.LinkLayer // --force-link; zero: the port's
 	polls     bool            // perftest would adapt the batch of its polls
 }
@@ -101,7 +102,7 @@ func Parse(tool Tool, args []string) (Invocation, error) {
 	table := flags(&v)
 	found, operands, err := getopt(table, args)
 	if err != nil {
-		return v, fmt.Errorf("%s: %w", tool.Name, err)
+		return v, &UnknownError{fmt.Errorf("%s: %w", tool.Name, err)}
 	}
 	var errs []error
 	for _, g := range found {
@@ -117,11 +118,16 @@ func Parse(tool Tool, args []string) (Invocation, error) {
 	case 1:
 		v.Host = operands[0]
 	default:
-		errs = append(errs, fmt.Errorf("%q: one host is enough", strings.Join(operands[1:], " ")))
+		errs = append(errs, &StockError{" Invalid Command line. Please check command rerun ", fmt.Errorf("%q: one host is enough", strings.Join(operands[1:], " "))})
 	}
 	errs = append(errs, v.settle()...)
 	return v, errors.Join(errs...)
 }
+
+// UnknownError is a command line that getopt does not understand, such as one with an unknown option.
+type UnknownError struct{ Err error }
+
+func (e *UnknownError) Error() string { return e.Err.Error() }
 
 // ParseLine reads a whole command line such as "ib_send_bw -c UD -s 1024".
 func ParseLine(line string) (Invocation, error) {
@@ -142,24 +148,31 @@ func ParseLine(line string) (Invocation, error) {
 
 // settle fills the defaults that depend on other flags, and checks what must fit together.
 func (v *Invocation) settle() []error {
-	wrong, p := &plan.Faults{}, &v.Plan
+	wrong := &faults{}
+	p, stock := &v.Plan, wrong.stock
 	bandwidth := p.Kind == plan.Bandwidth
 	row, err := p.Row()
 	if err != nil {
 		return []error{err}
 	}
-	wrong.If((p.Events || p.Vector > 0) && !row.NeedsReceive() && !row.Responded, "-e: a WRITE makes no event at the peer; add --write_with_imm")
-	wrong.If(p.Duration > 0 && p.AllSizes, "-D and -a exclude each other")
-	wrong.If(p.Duration > 0 && p.Events, "-D and -e exclude each other")
-	if len(*wrong) > 0 {
-		return *wrong
+	stock((p.Events || p.Vector > 0) && !row.NeedsReceive() && !row.Responded, " Events feature not available on WRITE verb", "-e: a WRITE makes no event at the peer; add --write_with_imm")
+	stock(p.TOS != nil && !p.RDMACM, " TOS only valid for rdma_cm based QP and RawEth QP ", "--tos (-T): it needs -R; --tclass works without")
+	stock(p.RDMACM && p.Transport == verbs.UC, " UC is not supported in librdmacm", "-R: RDMA CM connects RC and UD, not UC")
+	stock(p.Transport == verbs.UC && row.Responded, " UC connection not possible in READ/ATOMIC verbs", "UC has no %s: use RC", row.Text)
+	stock(p.Transport == verbs.UD && p.Operation != plan.Send, " UD connection only possible in SEND verb", "UD has no %s: use RC", row.Text)
+	stock(p.Duration > 0 && p.AllSizes, "Duration mode currently doesn't support running on all sizes.", "-D and -a exclude each other")
+	stock(p.Duration > 0 && p.Events, "Duration mode doesn't work with events.", "-D and -e exclude each other")
+	if len(wrong.Faults) > 0 {
+		return wrong.Faults
 	}
 	if p.Duration > 0 && p.Iterations > 0 && !p.Infinite {
 		v.warn("-n %d is ignored: -D decides", p.Iterations)
 		p.Iterations = 0
 	}
 	if p.Infinite {
-		wrong.If(p.Operation == plan.Send && p.Bidirectional, "--run_infinitely does not work with send -b")
+		wrong.If(p.AllSizes, "--run_infinitely and -a exclude each other")
+		const line = " run_infinitely mode is not supported in SEND, SEND_IMM or WRITE_IMM Bidirectional BW test"
+		stock(!p.AllSizes && p.Operation == plan.Send && p.Bidirectional, line, "--run_infinitely does not work with send -b")
 		if p.Duration == 0 {
 			p.Duration = impliedSeconds * time.Second
 		}
@@ -183,13 +196,14 @@ func (v *Invocation) settle() []error {
 	case !v.sizeGiven:
 		p.Sizes = []int{plan.DefaultBytes(row, p.Kind)}
 	}
+	stock(p.Margin > 0 && p.Duration <= 2*p.Margin, "please check that DURATION > 2*MARGIN", "-D %v: want more than two margins (-f) of %v", p.Duration, p.Margin)
 	for _, f := range v.lists() {
 		n := *f.list.number
 		applies := f.verbs == "" || row.NeedsReceive()
-		wrong.If(applies && p.Iterations%uint64(n) != 0, "-n %d is no multiple of %s %d", p.Iterations, f.briefly(), n)
+		stock(applies && p.Iterations%uint64(n) != 0, "Number of iterations must be a multiple of "+f.list.noun+" size", "-n %d is no multiple of %s %d", p.Iterations, f.briefly(), n)
 	}
-	if len(*wrong) > 0 {
-		return *wrong
+	if len(wrong.Faults) > 0 {
+		return wrong.Faults
 	}
 	v.noteRemarks(row)
 	if bandwidth && (p.Iterations > peakIterations || p.Duration > 0 || p.Infinite) {
@@ -205,8 +219,9 @@ func (v *Invocation) settle() []error {
 		v.ReportBoth = false
 	}
 	measures, known := map[string]plan.Kind{"": p.Kind, "bandwidth": plan.Bandwidth, "message_rate": plan.Bandwidth, "latency": plan.Latency}[v.Output]
-	wrong.If(!known, "--output %q: want bandwidth, message_rate or latency", v.Output)
-	wrong.If(known && measures != p.Kind, "--output %s: %s measures %s", v.Output, v.Tool.Name, p.Kind)
+	stock(!known, " Invalid verbosity level output flag. Please use bandwidth, latency, message_rate", "--output %q: want bandwidth, message_rate or latency", v.Output)
+	stock(known && measures != p.Kind && bandwidth, " Output verbosity level for BW can be: bandwidth, message_rate", "--output latency: %s measures bandwidth", v.Tool.Name)
+	stock(known && measures != p.Kind && !bandwidth, " Output verbosity level for LAT can be: latency", "--output %s: %s measures latency", v.Output, v.Tool.Name)
 	v.settleRate(wrong)
 	v.ControlCM = v.ControlCM || p.RDMACM
 	if !row.NeedsReceive() && (p.RxDepth > 0 || p.RecvList > 1) {
@@ -218,7 +233,7 @@ func (v *Invocation) settle() []error {
 	}
 	settled, err := plan.Settle(*p, plan.Limits{}, plan.Peer{}, plan.Policy{})
 	if err != nil {
-		return append(*wrong, err)
+		return append(wrong.Faults, err)
 	}
 	if v.rateType == "SW" && p.RateBits > 0 && p.Burst == 0 {
 		p.Burst = settled.Depths().Tx // as in perftest
@@ -229,7 +244,7 @@ func (v *Invocation) settle() []error {
 			p.Warmup = list
 		}
 	}
-	return *wrong
+	return wrong.Faults
 }
 
 // noteRemarks collects what perftest says of its own choices, on stdout before anything else.
@@ -241,7 +256,7 @@ func (v *Invocation) noteRemarks(row plan.Row) {
 	}
 	for _, f := range v.lists() {
 		if f.list.sends && p.CQMod == 0 {
-			v.Remarks += dashes + f.list.label + " requested - CQ moderation will be the size of the " + strings.ToLower(f.list.label) + "\n"
+			v.Remarks += dashes + f.list.label + " requested - CQ moderation will be the size of the " + f.list.noun + "\n"
 		}
 	}
 	receiver := v.Server() != p.Reversed && row.NeedsReceive() && !p.Bidirectional
@@ -268,16 +283,34 @@ func (v *Invocation) settlePorts() {
 	}
 }
 
-// settleRate turns --rate_limit and its unit into bits per second. Stock's HW is kept in software, too.
-func (v *Invocation) settleRate(wrong *plan.Faults) {
-	p := &v.Plan
-	unit, known := map[string]float64{"M": 8 * (1 << 20), "": 1e9, "g": 1e9, "p": 8 * float64(p.LargestSize())}[v.rateUnit]
-	wrong.If(!known, "--rate_units %q: want M (MiB/s), g (Gb/s) or p (packets/s)", v.rateUnit)
-	wrong.If(v.rateType == "PP", "--rate_limit_type PP (packet pacing) is not there: use SW")
-	wrong.If(!slices.Contains([]string{"", "HW", "SW", "PP"}, v.rateType), "--rate_limit_type %q: want SW or HW", v.rateType)
-	p.RateBits, p.Burst = v.rate*unit, min(p.Burst, mostBurst)
-	if v.rate > 0 && v.rateType != "SW" {
+// hardwareRates are the static rates of an address handle (ibv_rate), in Gb/s, that perftest knows.
+var hardwareRates = []float64{2.5, 5, 10, 14, 20, 25, 28, 30, 40, 50, 56, 60, 80, 100, 112, 120, 168, 200, 300, 400, 600} //nolint:gochecknoglobals // a table
+
+// settleRate turns --rate_limit and its unit into bits per second.
+func (v *Invocation) settleRate(wrong *faults) {
+	stock := wrong.stock
+	if v.rate == 0 {
+		stock(v.burst > 0, " Can't enable burst mode when rate limiter is off", "--burst_size %d: it needs --rate_limit", v.burst)
+		return
+	}
+	unit, known := map[string]float64{"M": 8 * (1 << 20), "": 1e9, "g": 1e9, "p": 8 * float64(v.Plan.LargestSize())}[v.rateUnit]
+	stock(!known, " Invalid rate limit units. Please use M,g or p", "--rate_units %q: want M (MiB/s), g (Gb/s) or p (packets/s)", v.rateUnit)
+	v.Plan.RateBits = v.rate * unit
+	switch v.rateType {
+	case "", "HW":
+		packets := v.rateUnit == "p"
+		stock(packets, " Failed: pps rate limit units is not supported when setting HW rate limit", "--rate_units p: it needs --rate_limit_type SW")
+		stock(!packets && !slices.Contains(hardwareRates, v.rate), " Failed: Unknown rate limit value", "--rate_limit %g: a device has %v Gb/s; --rate_limit_type SW has any", v.rate, hardwareRates)
 		v.warn("--rate_limit: the rate is kept in software, not by the device")
+		if v.burst > 0 {
+			v.warn("--burst_size is ignored: it needs --rate_limit_type SW, as in perftest")
+		}
+	case "SW":
+		v.Plan.Burst = min(v.burst, mostBurst)
+	case "PP":
+		wrong.Add("--rate_limit_type PP (packet pacing) is not there: use SW")
+	default:
+		stock(true, " Invalid rate limit type flag. Please use HW, SW or PP.", "--rate_limit_type %q: want SW or HW", v.rateType)
 	}
 }
 

@@ -134,7 +134,7 @@ func TestFlags(t *testing.T) {
 		{"ib_write_bw --disable_pcie_relaxed", func(v *Invocation) { v.Plan.StrictOrdering = true }},
 		{"ib_write_bw --rate_limit 10 --rate_limit_type SW", func(v *Invocation) { v.rate, v.rateType, v.Plan.RateBits, v.Plan.Burst = 10, "SW", 1e10, 128 }},
 		{"ib_write_bw --rate_limit 10 --rate_limit_type SW --burst_size 0x10", func(v *Invocation) {
-			v.rate, v.rateType, v.Plan.RateBits, v.Plan.Burst = 10, "SW", 1e10, 16
+			v.rate, v.rateType, v.Plan.RateBits, v.burst, v.Plan.Burst = 10, "SW", 1e10, 16, 16
 		}},
 		{"ib_write_bw --rate_limit 10 --rate_units M --rate_limit_type SW", func(v *Invocation) {
 			v.rate, v.rateUnit, v.rateType, v.Plan.RateBits = 10, "M", "SW", 10*8*(1<<20)
@@ -253,9 +253,9 @@ func TestRefusals(t *testing.T) {
 		{"ib_write_bw --nonsense", "unrecognized option '--nonsense'"},
 		{"ib_write_bw --report", "ambiguous"},
 		{"ib_write_bw --all=1", "doesn't allow an argument"},
-		{"ib_write_bw -R -c UC", "(-R): RDMA CM connects RC and UD, not UC"},
+		{"ib_write_bw -R -c UC", "-R: RDMA CM connects RC and UD, not UC"},
 		{"ib_write_bw -R -T 256", "-T (--tos): 256: want 0 to 255"},
-		{"ib_write_bw -z -T 96", "(-T): it needs --rdma-cm (-R)"},
+		{"ib_write_bw -z -T 96", "(-T): it needs -R"},
 		{"ib_send_bw -g -q 2", "exclude each other"},
 		{"ib_send_bw -g -b", "exclude each other"},
 		{"ib_send_bw -g -O", "exclude each other"},

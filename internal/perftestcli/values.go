@@ -15,6 +15,14 @@ import (
 	"github.com/gobw/gobw/verbs"
 )
 
+// rangeError is a number beyond its bounds.
+type rangeError struct {
+	value     string
+	low, high int64
+}
+
+func (e *rangeError) Error() string { return fmt.Sprintf("%s: want %d to %d", e.value, e.low, e.high) }
+
 // number reads an integer as strtol(…, 0) does: decimal, 0x or octal; what follows the digits is an error, not ignored.
 func number(value string, low, high int64) (int64, error) {
 	n, err := strconv.ParseInt(value, 0, 64) // base 0: the prefix chooses, as in C
@@ -22,7 +30,7 @@ func number(value string, low, high int64) (int64, error) {
 		return 0, fmt.Errorf("%q is no number", value)
 	}
 	if n < low || n > high {
-		return 0, fmt.Errorf("%s: want %d to %d", value, low, high)
+		return 0, &rangeError{value, low, high}
 	}
 	return n, nil
 }
@@ -36,7 +44,11 @@ func size(value string) (int, error) {
 		n, err := number(value, 1, plan.MaxMessage)
 		return int(n), err
 	}
-	return plan.ParseSize(value)
+	n, err := plan.ParseSize(value)
+	if err != nil {
+		err = &StockError{fmt.Sprintf(" Message Size should be between 1 and %d", plan.MaxMessage), err}
+	}
+	return n, err
 }
 
 func on(field *bool) func(string) error { return constant(field, true) }
@@ -118,8 +130,13 @@ func (v *Invocation) limit(field **float64, name string) func(string) error {
 
 func (v *Invocation) setSize(value string) error {
 	n, err := size(value)
-	if err == nil {
-		v.Plan.Sizes, v.sizeGiven = []int{n}, true
+	if err != nil {
+		return err
+	}
+	v.Plan.Sizes, v.sizeGiven = []int{n}, true
+	fixed := plan.DefaultBytes(plan.RowOf(plan.Atomic), v.Tool.Kind)
+	if v.Tool.Operation == plan.Atomic && n != fixed {
+		err = &StockError{"Message size cannot be changed for Atomic tests ", fmt.Errorf("%d: an atomic has %d bytes", n, fixed)}
 	}
 	return err
 }
@@ -168,7 +185,7 @@ func (v *Invocation) setConnection(value string) error {
 	if slices.Contains([]string{"XRC", "DC", "SRD"}, value) {
 		return fmt.Errorf("%s is not there: use RC, UC or UD", value)
 	}
-	return fmt.Errorf("%q: want RC, UC or UD, in upper case", value)
+	return &StockError{" Invalid Connection type. Please choose from {RC,UC,UD,XRC,DC,SRD}", fmt.Errorf("%q: want RC, UC or UD, in upper case", value)}
 }
 
 // parseGroup reads a multicast group as perftest writes it, 16 numbers with colons between, or as an IP address.

@@ -56,10 +56,7 @@ func Main(ctx context.Context, tool perftestcli.Tool, args []string, out output.
 	v, err := perftestcli.Parse(tool, args)
 	switch {
 	case err != nil:
-		for _, e := range exit.EachOf(err) {
-			fmt.Fprintf(out.Err, " %v\n", e)
-		}
-		fmt.Fprintf(out.Err, " '%s --help' lists the options\n", tool.Name)
+		explainUsage(tool, err, out)
 		return PerftestFailed
 	case v.Help:
 		_, err = fmt.Fprint(out.Out, perftestcli.Usage(tool))
@@ -80,6 +77,24 @@ func Main(ctx context.Context, tool perftestcli.Tool, args []string, out output.
 		return r.status(err)
 	}
 	return r.judge()
+}
+
+// explainUsage says what is wrong with a command line: each fault in stock's words, where it has some, and in ours.
+func explainUsage(tool perftestcli.Tool, err error, out output.Streams) {
+	if unknown, is := errors.AsType[*perftestcli.UnknownError](err); is {
+		fmt.Fprintf(out.Err, "%v\n", unknown)
+		_, err := fmt.Fprint(out.Out, perftestcli.Usage(tool))
+		exit.Complain(out.Err, tool.Name, err)
+		fmt.Fprintf(out.Err, " Invalid Command or flag.\n Please check command line and run again.\n\n")
+	} else {
+		for _, e := range exit.EachOf(err) {
+			if stock, is := errors.AsType[*perftestcli.StockError](e); is {
+				fmt.Fprintln(out.Err, stock.Line)
+			}
+			fmt.Fprintf(out.Err, " %v\n", e)
+		}
+	}
+	fmt.Fprintf(out.Err, " Parser function exited with Error\n")
 }
 
 // testRun is one run under one of perftest's names.
