@@ -42,7 +42,10 @@ func (v *Invocation) columns(r Row) columns {
 			},
 		}
 	}
-	unit, row, digits := "MiB", " %-7d    %-10d       %-7.2f            %-7.2f\t\t     %-7.6f", 2
+	unit, row, digits := "MB", " %-7d    %-10d       %-7.2f            %-7.2f\t\t   %-7.6f", 2
+	if v.Style() == Modern {
+		unit, row = "MiB", " %-7d    %-10d       %-7.2f            %-7.2f\t\t     %-7.6f"
+	}
 	if v.Gbits {
 		unit = "Gb"
 	}

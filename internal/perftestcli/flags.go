@@ -30,6 +30,7 @@ type perftestFlag struct {
 	elsewhere Disposition // in all other tools: Ignored or Refused, as stock perftest has it
 	only      string      // elsewhere (where kind is set: in tests of the other kind) this value is taken, and others refused
 	why       string      // it is ignored or refused
+	classic   bool        // 4.5 has it, and 6.29 does not know it
 	noun      string      // stock's, of a range
 	fault     string      // stock's first line where it refuses the value
 	stock     string      // stock's first line where it refuses the option
@@ -317,7 +318,7 @@ func flags(v *Invocation) []perftestFlag {
 			head: "-L, --hop_limit=N", elsewhere: Ignored, only: "64", why: "only perftest's raw Ethernet tools have another than 64",
 			stock: " Hop limit only valid for RawEth QP ",
 		},
-		{head: "--inline_recv=N", elsewhere: Ignored, why: "perftest parses it, and does nothing with it"},
+		{head: "--inline_recv=N", classic: true, elsewhere: Ignored, why: "perftest parses it, and does nothing with it"},
 		{head: "--no_lock", elsewhere: Ignored, why: "queues belong to one thread here, but their library keeps its locks"},
 		{head: "--cqe_poll=N", elsewhere: Ignored, why: "the measuring loop polls in batches of its own"},
 		{head: "--disable_dynamic_polling", elsewhere: Ignored, why: "the batch of a poll does not change here"},

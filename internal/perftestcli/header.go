@@ -109,7 +109,7 @@ func (x *line) json() string {
 func (f *Facts) lines(v *Invocation) []line {
 	p, d, row := f.Plan.Spec(), f.Plan.Depths(), f.Plan.Row()
 	tx, rx := f.Plan.Shown()
-	bandwidth := p.Kind == plan.Bandwidth
+	bandwidth, modern := p.Kind == plan.Bandwidth, v.Style() == Modern
 	channel := fmt.Sprintf("%s_comp%d", f.Device.Name, p.Vector)
 	head := []line{
 		{is: p.Events, asText: "Test with events. Using " + channel, key: "Test with events", value: "Using_" + channel},
@@ -121,9 +121,9 @@ func (f *Facts) lines(v *Invocation) []line {
 		{is: true, label: "Connection type", value: p.Transport.String()},
 		{is: true, label: "Using SRQ", value: onOff(p.SRQ), beside: true},
 		{is: true, label: "PCIe relax order", value: onOff(!f.Plan.Strict())},
-		{is: true, label: "Lock-free", key: noKey, value: "OFF", beside: true},
+		{is: modern, label: "Lock-free", key: noKey, value: "OFF", beside: true},
 		{is: true, label: "ibv_wr* API", value: onOff(f.PostAPI == verbs.PostWR)},
-		{is: true, label: "Using Enhanced Reorder      ", key: noKey, value: "OFF", beside: true},
+		{is: modern, label: "Using Enhanced Reorder      ", key: noKey, value: "OFF", beside: true},
 		{is: tx, label: "TX depth", value: d.Tx},
 	}
 	for _, f := range (&Invocation{Plan: p}).lists() {
@@ -132,7 +132,7 @@ func (f *Facts) lines(v *Invocation) []line {
 	return append(head, []line{
 		{is: rx, label: "RX depth", value: d.Rx},
 		{is: bandwidth, label: "CQ Moderation", value: d.CQMod},
-		{is: bandwidth, label: "CQE Poll Batch", key: noKey, value: either(v.polls, "Dynamic", "16")},
+		{is: bandwidth && modern, label: "CQE Poll Batch", key: noKey, value: either(v.polls, "Dynamic", "16")},
 		{is: true, label: "Mtu", value: f.MTU.Bytes(), unit: "[B]"},
 		{is: true, label: "Link type", value: either(f.Port.LinkLayer == verbs.LinkEthernet, "Ethernet", "IB")},
 		{is: f.GID != nil, label: "GID index", value: orZero(f.GID).Index},
@@ -140,10 +140,10 @@ func (f *Facts) lines(v *Invocation) []line {
 		{is: row.Responded, label: "Outstand reads", value: f.Outstanding},
 		{is: !row.Responded, label: "Max inline data", value: f.Inline, unit: "[B]"},
 		{is: true, asText: "rdma_cm QPs\t : " + onOff(p.RDMACM), key: "rdma_cm_QPs", value: onOff(p.RDMACM)},
-		{is: true, key: "Use_ROCm_memory", value: "OFF"},
-		{is: true, key: "Use_MUSA_memory", value: "OFF"},
+		{is: modern, key: "Use_ROCm_memory", value: "OFF"},
+		{is: modern, key: "Use_MUSA_memory", value: "OFF"},
 		{is: true, label: "Data ex. method", value: either(v.ControlCM, "rdma_cm", "Ethernet")},
 		{is: p.TOS != nil, asText: fmt.Sprintf(" \tTOS    : %d", orZero(p.TOS)), key: "TOS", value: orZero(p.TOS), beside: true},
-		{is: f.NUMANode >= 0, label: "NUMA node", key: noKey, value: f.NUMANode},
+		{is: modern && f.NUMANode >= 0, label: "NUMA node", key: noKey, value: f.NUMANode},
 	}...)
 }

@@ -1,6 +1,7 @@
 package perftestcli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -83,12 +84,8 @@ const (
 	defaultJSON    = "perftest_out.json"
 )
 
-const (
-	// DefaultVersion is the perftest version that we advertise: it talks to every perftest but 6.28.
-	DefaultVersion = "6.27"
-	// TextVersion is the version whose text is ours, which -V prints: scripts choose by it how to read.
-	TextVersion = "6.29"
-)
+// DefaultVersion is the perftest version that we advertise: it talks to every perftest but 6.28.
+const DefaultVersion = "6.27"
 
 // Parse reads a tool's command line, without the program's name. All faults come back at once.
 func Parse(tool Tool, args []string) (Invocation, error) {
@@ -105,13 +102,26 @@ func Parse(tool Tool, args []string) (Invocation, error) {
 		return v, &UnknownError{fmt.Errorf("%s: %w", tool.Name, err)}
 	}
 	var errs []error
-	for _, g := range found {
+	repeated, classic := "", ""
+	for i, g := range found {
 		if err := g.apply(&v, g.text); err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", g, err))
+		}
+		if repeated == "" && slices.ContainsFunc(found[:i], func(other given) bool { return other.perftestFlag == g.perftestFlag }) {
+			repeated = strings.TrimPrefix(g.briefly(), "--")
+		}
+		if g.classic {
+			classic = cmp.Or(classic, g.long)
 		}
 	}
 	if v.Help || v.Version {
 		return v, nil
+	}
+	if classic != "" && v.Style() == Modern {
+		return v, &UnknownError{fmt.Errorf("%s: unrecognized option '--%s'", tool.Name, classic)}
+	}
+	if repeated != "" && v.Style() == Modern {
+		errs = append(errs, &StockError{" Duplicated argument: " + repeated + " ", errors.New("from version 6.13 on an option is given once")})
 	}
 	switch len(operands) {
 	case 0:
@@ -128,6 +138,22 @@ func Parse(tool Tool, args []string) (Invocation, error) {
 type UnknownError struct{ Err error }
 
 func (e *UnknownError) Error() string { return e.Err.Error() }
+
+// Style is the version of perftest whose text, JSON and codes are ours: of 4.5, unless a version from 6.22 on is asked for.
+func (v *Invocation) Style() Style {
+	if v.PerftestVersion >= "6.22" {
+		return Modern
+	}
+	return Classic
+}
+
+// ClaimedVersion is the version whose text is ours, which -V prints: scripts choose by it how to read.
+func (v *Invocation) ClaimedVersion() string {
+	if v.Style() == Classic {
+		return "6.06"
+	}
+	return v.PerftestVersion
+}
 
 // ParseLine reads a whole command line such as "ib_send_bw -c UD -s 1024".
 func ParseLine(line string) (Invocation, error) {
@@ -156,6 +182,7 @@ func (v *Invocation) settle() []error {
 		return []error{err}
 	}
 	stock((p.Events || p.Vector > 0) && !row.NeedsReceive() && !row.Responded, " Events feature not available on WRITE verb", "-e: a WRITE makes no event at the peer; add --write_with_imm")
+	stock(v.Style() == Classic && p.RxDepth > 1 && p.Operation == plan.Write && !p.WriteImm, " On RDMA verbs rx depth can be only 1", "-r %d: a WRITE takes no receive", p.RxDepth)
 	stock(p.TOS != nil && !p.RDMACM, " TOS only valid for rdma_cm based QP and RawEth QP ", "--tos (-T): it needs -R; --tclass works without")
 	stock(p.RDMACM && p.Transport == verbs.UC, " UC is not supported in librdmacm", "-R: RDMA CM connects RC and UD, not UC")
 	stock(p.Transport == verbs.UC && row.Responded, " UC connection not possible in READ/ATOMIC verbs", "UC has no %s: use RC", row.Text)
@@ -171,7 +198,10 @@ func (v *Invocation) settle() []error {
 	}
 	if p.Infinite {
 		wrong.If(p.AllSizes, "--run_infinitely and -a exclude each other")
-		const line = " run_infinitely mode is not supported in SEND, SEND_IMM or WRITE_IMM Bidirectional BW test"
+		line := " run_infinitely mode is not supported in SEND Bidirectional BW test"
+		if v.Style() == Modern {
+			line = " run_infinitely mode is not supported in SEND, SEND_IMM or WRITE_IMM Bidirectional BW test"
+		}
 		stock(!p.AllSizes && p.Operation == plan.Send && p.Bidirectional, line, "--run_infinitely does not work with send -b")
 		if p.Duration == 0 {
 			p.Duration = impliedSeconds * time.Second
@@ -258,6 +288,9 @@ func (v *Invocation) noteRemarks(row plan.Row) {
 		if f.list.sends && p.CQMod == 0 {
 			v.Remarks += dashes + f.list.label + " requested - CQ moderation will be the size of the " + f.list.noun + "\n"
 		}
+	}
+	if v.Style() == Classic {
+		return
 	}
 	receiver := v.Server() != p.Reversed && row.NeedsReceive() && !p.Bidirectional
 	if bandwidth && !p.NoPeak && (p.Iterations > peakIterations || p.Duration > 0 || p.Infinite || receiver) {

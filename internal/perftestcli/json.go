@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// Document is --out_json: the keys, the order and the digits of perftest 6.29, which parsers hold it to.
+// Document is --out_json: the keys, the order and the digits of perftest 6.29, which parsers hold it to. (Before 6.20 perftest's
+// file is no JSON.)
 type Document struct {
 	v    Invocation
 	info []string

@@ -13,6 +13,15 @@ import (
 
 const dashes = "---------------------------------------------------------------------------------------\n"
 
+// Style is the generation of perftest whose text is written.
+type Style uint8
+
+// Styles.
+const (
+	Classic Style = iota // 4.5 (it calls itself 6.06): "MB/sec"
+	Modern               // from 24.07 (6.22) on: "MiB/sec" and more lines in the header
+)
+
 // Text writes perftest's output to w as the test goes on. The first write error stops it; see [Text.Err].
 type Text struct {
 	w     io.Writer
@@ -224,13 +233,13 @@ func (t *Text) counters(r report.Record) {
 	t.printf("\n")
 }
 
-// Finish closes the table, and says that --wait_destroy has begun. In a one-sided test without end the server has no row, and the client
-// says that it was stopped.
+// Finish closes the table, and says that --wait_destroy has begun. In a one-sided test without end the server has no row, and from 6.25 on
+// the client says that it was stopped.
 func (t *Text) Finish() {
 	switch stopped := t.plan.Infinite && rowOf(&t.plan).Addressed() && !t.plan.Bidirectional; {
 	case stopped && t.v.Server():
 		t.always(" Client closed connection\n")
-	case stopped:
+	case stopped && t.v.Style() == Modern:
 		t.always("\n User stopped traffic\n")
 	}
 	t.printf("%s", dashes)

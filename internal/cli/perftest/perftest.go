@@ -63,7 +63,7 @@ func Main(ctx context.Context, tool perftestcli.Tool, args []string, out output.
 		exit.Complain(out.Err, tool.Name, err)
 		return PerftestFailed
 	case v.Version:
-		_, err = fmt.Fprintf(out.Out, "Version: %s\n", perftestcli.TextVersion)
+		_, err = fmt.Fprintf(out.Out, "Version: %s\n", v.ClaimedVersion())
 		exit.Complain(out.Err, tool.Name, err)
 		return PerftestFailed
 	}
@@ -409,7 +409,8 @@ func (r *testRun) explain(err error) {
 	case errors.As(err, &mismatch):
 		fmt.Fprintf(r.out.Err, " %s\n Failed to negotiate parameters\n", mismatch.Lines[0])
 	case errors.Is(err, syscall.ECONNREFUSED), !r.v.Server() && isDial(err):
-		fmt.Fprintf(r.out.Err, "Couldn't connect to %s:%d\nUnable to open file descriptor for socket connection\n Unable to init the socket connection\n", r.v.Host, r.v.TCPPort)
+		between := map[perftestcli.Style]string{perftestcli.Modern: "\n"}[r.v.Style()]
+		fmt.Fprintf(r.out.Err, "Couldn't connect to %s:%d\nUnable to open file descriptor for socket connection%s Unable to init the socket connection\n", r.v.Host, r.v.TCPPort, between)
 	case errors.Is(err, control.ErrPeerLost):
 		fmt.Fprintf(r.out.Err, "ethernet_read_keys: Couldn't read remote address\n Unable to read from socket/rdma_cm\n")
 	case errors.As(err, &port) && port.Number > port.Ports:
