@@ -383,11 +383,11 @@ func TestReplacedProgram(t *testing.T) {
 	s.honest(t)
 }
 
-// TestLivingClientThatStays: a client that shows life, reads nothing of what it is told and does nothing loses its slot, and leaves nothing
-// behind.
+// TestLivingClientThatStays: a client that shows life, reads nothing of what it is told and does nothing loses its slot to who waits for
+// it, and leaves nothing behind.
 func TestLivingClientThatStays(t *testing.T) {
 	if testing.Short() {
-		t.Skip("short: it waits for 15 s")
+		t.Skip("short: it waits for 5 s; TestTooLate and TestSteps of internal/cli/serve have the rule")
 	}
 	t.Parallel() // it only waits
 	s := startServer(t, "--peer-timeout", "2s")
@@ -415,7 +415,7 @@ func TestLivingClientThatStays(t *testing.T) {
 	if code, text := s.client("gobw write -s 64 -n 200 --wait 2m --peer-timeout 30s"); code != exit.Passed {
 		t.Errorf("the next honest client: exit %d\n%s", code, text)
 	}
-	if !strings.Contains(s.log.String(), "it answers, but made no progress for 15s") {
+	if !strings.Contains(s.log.String(), "others wait, and this client did nothing for 5s") {
 		t.Error("the client had its slot to the end")
 	}
 	close(done)

@@ -36,6 +36,9 @@ type Options struct {
 	Log     *slog.Logger   // nil: silent
 	// Admit is told each client's plan, and refuses it by an error; nil: none is refused.
 	Admit func(*plan.Spec) error
+	// Waiting is told that a client's next step is waited for, which may be its measurement, and by the function that it returns that the
+	// wait is over (ours only); nil: nobody.
+	Waiting func(measuring bool) (over func())
 	// LocalFacts describes this end (page, cache line, MTU, outstanding reads) before a plan is known. It lets a client
 	// of perftest 6.28 or later, which says all of its test, be served without a plan; nil: such clients are refused.
 	LocalFacts func() (Facts, error)
@@ -63,6 +66,9 @@ func (o Options) WithDefaults() Options {
 	}
 	if o.Admit == nil {
 		o.Admit = func(*plan.Spec) error { return nil }
+	}
+	if o.Waiting == nil {
+		o.Waiting = func(bool) func() { return func() {} }
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)

@@ -23,6 +23,8 @@ const (
 	settleTime = 2 * time.Minute
 	// afterSignal is how long a test's process may take to tell its client that the server ends.
 	afterSignal = 3 * time.Second
+	// lookEvery is how often the server looks whether others wait for what takes long.
+	lookEvery = 500 * time.Millisecond
 )
 
 // process is a test's process as the server sees it.
@@ -130,8 +132,8 @@ func (c *config) serveOne(ctx context.Context, client *connect.Client, othersWai
 	}
 }
 
-// follow logs what a process does until it has ended. It ends one that takes longer than is granted, or whose client goes on from test to
-// test while others wait, or whose server is to end. Where the process did not say how it ended the error does.
+// follow logs what a process does until it has ended. It ends one that takes longer than is granted, or long while others wait, or whose
+// server is to end. Where the process did not say how it ended the error does.
 func (p *process) follow(ctx context.Context, o order, log *slog.Logger, othersWait func() bool) (test string, err error) {
 	kill := func(why error) {
 		err = why
@@ -141,15 +143,23 @@ func (p *process) follow(ctx context.Context, o order, log *slog.Logger, othersW
 	late, tooLate := time.NewTimer(o.Timeouts.Hello), fmt.Errorf("no test was agreed on within %v", o.Timeouts.Hello)
 	defer late.Stop()
 	stop := ctx.Done()
+	var look <-chan time.Time
+	var slow string
 	for {
 		select {
 		case e, more := <-p.events:
+			look, slow = nil, e.Slow
 			switch {
 			case !more && err == nil && !said:
 				return test, p.death()
 			case !more:
 				_ = p.wait()
 				return test, err
+			case slow != "":
+				look = time.After(0)
+				continue
+			case e == event{}: // it is no longer slow
+				continue
 			}
 			e.Test = cmp.Or(e.Test, test)
 			e.log(log)
@@ -164,6 +174,10 @@ func (p *process) follow(ctx context.Context, o order, log *slog.Logger, othersW
 			tooLate = fmt.Errorf("the test takes longer than --max-duration grants, %v: its process was ended", granted)
 			if served := time.Since(came); served > granted && othersWait() {
 				kill(fmt.Errorf("others wait, and this client has been served for %v: --max-duration grants %v", served.Round(time.Second), granted))
+			}
+		case <-look:
+			if look = time.After(lookEvery); othersWait() {
+				kill(fmt.Errorf("others wait, and %s", slow))
 			}
 		case <-late.C:
 			kill(tooLate)

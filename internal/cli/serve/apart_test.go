@@ -31,6 +31,13 @@ func TestMain(m *testing.M) {
 	switch os.Getenv("JUDGING") {
 	case "hangs":
 		select {}
+	case "is slow":
+		o := order{tell: tell}
+		over := o.slow(time.Millisecond, "it was slow")
+		time.Sleep(10 * time.Millisecond)
+		over()
+		o.slow(time.Second/2, "it is slow")
+		select {}
 	case "plans":
 		tell(event{Test: "a test"})
 		tell(event{Test: "the next"})
@@ -67,10 +74,12 @@ func always() bool { return true }
 
 func never() bool { return false }
 
-// TestTooLate: a process ends whose client does not get as far as a test in the time of a first message, or that begins a second test
-// after its time while others wait, or whose server ends.
+// TestTooLate: a process ends whose client does not get as far as a test in the time of a first message, that begins a second test after
+// its time while others wait or lets a step take long meanwhile, or whose server ends.
 func TestTooLate(t *testing.T) {
 	const soon = 200 * time.Millisecond
+	looks := 0
+	later := func() bool { looks++; return looks > 1 }
 	for _, tt := range []struct {
 		does   string
 		o      order
@@ -78,6 +87,8 @@ func TestTooLate(t *testing.T) {
 		want   string
 	}{
 		{"hangs", order{Timeouts: control.Timeouts{Hello: soon}}, never, "no test was agreed on within 200ms"},
+		{"is slow", order{Timeouts: control.Timeouts{Hello: time.Hour}}, later, "others wait, and it is slow"},
+		{"is slow", order{Timeouts: control.Timeouts{Hello: 2 * time.Second}}, never, "no test was agreed on within 2s"},
 		{"plans", order{Timeouts: control.Timeouts{Hello: time.Hour}, Policy: plan.Policy{Duration: time.Nanosecond}}, always, "others wait, and this client has been served for"},
 	} {
 		t.Setenv("JUDGING", tt.does)

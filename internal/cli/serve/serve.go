@@ -17,7 +17,6 @@ import (
 	"strings"
 	"sync"
 	"syscall"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -158,9 +157,6 @@ const (
 	maxRecords = 1 << 16
 )
 
-// stepTime is how long a client that lives may take for a step, such as registering its memory.
-const stepTime = 15 * time.Second
-
 // parseMemory reads what a client's test may take, in bytes.
 func parseMemory(text string) (uint64, error) {
 	n, err := plan.ParseBytes(text)
@@ -190,7 +186,6 @@ func run(ctx context.Context, out output.Streams, c *config) error {
 	if err != nil {
 		return err
 	}
-	c.Listen.Timeouts.Phase = stepTime
 	c.Timeouts, c.Listen.LocalFacts = c.Listen.Timeouts.WithDefaults(), c.localFacts
 	apart := runtime.GOOS == "linux" && !c.Once && !c.Child
 	if !apart {

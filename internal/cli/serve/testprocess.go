@@ -43,15 +43,17 @@ type order struct {
 	Gbits     bool              `json:"gbits"`
 	Client    connect.Handover  `json:"client"`
 
-	opened *opendevice.Device // for the client that is being served
-	tell   func(event)        // what happens to it
-	test   string             // its last one
+	opened  *opendevice.Device // for the client that is being served
+	tell    func(event)        // what happens to it
+	test    string             // its last one
+	granted *plan.Settled      // the same
 }
 
 // event is what happens to a client.
 type event struct {
 	Test   string `json:"test,omitempty"`   // a test begins; with a figure: a record of it
 	Figure string `json:"figure,omitempty"` // or the last that began
+	Slow   string `json:"slow,omitempty"`   // what takes long; any other event ends that
 	Ended  bool   `json:"ended,omitempty"`  // its tests
 	Left   bool   `json:"left,omitempty"`   // the client went away
 	Error  string `json:"error,omitempty"`  // how they ended, empty: well
@@ -105,13 +107,14 @@ func runTestProcess(ctx context.Context) error {
 	defer cancel(nil)
 	o.tell = tell
 	admit := func(p *plan.Spec) error {
+		defer o.slow(judgeTime, fmt.Sprintf("the check of this client's test takes longer than %v", judgeTime))()
 		if err := o.admit(p); err != nil {
 			return err
 		}
 		return grantMemory()
 	}
 	s := connect.Resume(conn, o.Client, control.Options{
-		Timeouts: o.Timeouts, Perftest: control.PerftestOptions{Gbits: o.Gbits}, Admit: admit, LocalFacts: o.localFacts,
+		Timeouts: o.Timeouts, Perftest: control.PerftestOptions{Gbits: o.Gbits}, Admit: admit, Waiting: o.waiting, LocalFacts: o.localFacts,
 	})
 	defer leaveWithClient(ctx, s, tell)()
 	_ = o.serve(ctx, s)
@@ -129,13 +132,51 @@ func endWithInput(ctx context.Context, why string) (context.Context, context.Can
 }
 
 // admit refuses a plan that no test is, or that this end does not grant.
-func (o *order) admit(p *plan.Spec) error {
-	_, err := plan.Settle(*p, plan.Limits{}, plan.Peer{}, o.Policy)
+func (o *order) admit(p *plan.Spec) (err error) {
+	o.granted, err = plan.Settle(*p, plan.Limits{}, plan.Peer{}, o.Policy)
 	if err == nil {
 		o.test = planText(*p)
 		o.tell(event{Test: o.test})
 	}
 	return err
+}
+
+// What may take so long while others wait: until a plan is judged, and a step of a client that lives. It may have as much memory to
+// register as this end, which takes the more the more there is.
+const (
+	judgeTime  = time.Second
+	stepTime   = 5 * time.Second
+	stepPerMiB = time.Millisecond
+)
+
+// waiting tells the server of steps that take long. What is measured takes its time; where messages are counted nobody knows which.
+func (o *order) waiting(measuring bool) (over func()) {
+	most := stepTime
+	if o.granted != nil {
+		most += time.Duration(o.granted.Memory().Total()>>20) * stepPerMiB
+	}
+	if measuring {
+		runs := o.granted.Spec().Duration
+		if most += runs; runs == 0 {
+			return func() {}
+		}
+	}
+	return o.slow(most, fmt.Sprintf("this client did nothing for %v", most.Round(time.Second)))
+}
+
+// slow tells of what takes longer than so, until it is over.
+func (o *order) slow(most time.Duration, what string) (over func()) {
+	done := make(chan struct{})
+	go func() {
+		select {
+		case <-done:
+		case <-time.After(most):
+			o.tell(event{Slow: what})
+			<-done
+			o.tell(event{})
+		}
+	}()
+	return func() { close(done) }
 }
 
 // leaveWithClient ends the process of a test whose client has left, whatever the test is doing: memory may take its time to

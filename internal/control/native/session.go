@@ -78,7 +78,9 @@ func (s *Session) Propose(ctx context.Context, p *plan.Spec) (*plan.Spec, error)
 		return s.plan, err
 	}
 	s.Doing("waiting for the client's plan")
+	over := s.o.Waiting(false)
 	m, err := s.Receive(ctx, MaxPlanBytes, s.o.Timeouts.Phase)
+	over()
 	switch {
 	case err != nil:
 		return nil, err
@@ -106,6 +108,7 @@ func swap[T any](ctx context.Context, s *Session, kind string, local T, most int
 	if err := s.Send(kind, local); err != nil {
 		return remote, err
 	}
+	defer s.o.Waiting(phase == control.PhaseDone)()
 	return frame.Expect[T](ctx, s.Session, kind, most, s.o.Timeouts.ForPhase(phase, s.plan))
 }
 
