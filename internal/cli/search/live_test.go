@@ -78,8 +78,8 @@ func TestPlantedRulesAreFoundLive(t *testing.T) {
 			break
 		}
 		c, p, from := &counts[i], plants[i], time.Now()
-		// Twice its share of what is left: most searches need less.
-		ctx, cancel := context.WithTimeoutCause(t.Context(), min(left, 2*left/time.Duration(*seeds*len(plants)-n)), errTimeUp)
+		// Four times its share of what is left: most searches need less.
+		ctx, cancel := context.WithTimeoutCause(t.Context(), min(left, 4*left/time.Duration(*seeds*len(plants)-n)), errTimeUp)
 		is := func(point engine.Point) bool { return p.is(func(name string) int { return point[space.Index(name)] }) }
 		s := &engine.Search{Space: space, Seed: *first + uint64(n/len(plants)), Measure: func(ctx context.Context, point engine.Point) (engine.Figures, error) {
 			f, err := m.measure(ctx, point) // what it measures is real
