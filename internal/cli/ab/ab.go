@@ -91,13 +91,10 @@ func (f *flags) config(tool string, args []string) (config, error) {
 	switch {
 	case f.beside != "":
 		wrong.If(len(args) == 2, "two commands and --beside: give one command, and the other with --beside")
-		var neighbour side
-		neighbour, err = parseSide(tool, f.beside, "iters", "duration")
+		var neighbour Neighbour
+		neighbour, err = ParseNeighbour(tool, f.beside)
 		c.B = c.A
 		c.B.beside, c.B.line = &neighbour, c.A.line+" beside "+f.beside
-		if neighbour.stock {
-			err = fmt.Errorf("%q: want a test of gobw or golat, because it must run as long as A", f.beside)
-		}
 		wrong.Note(cmdline.Prefixed("--beside", err))
 	case len(args) == 2:
 		c.B, err = parseSide(tool, args[1])

@@ -262,11 +262,11 @@ func TestProgressTellsThatItFlows(t *testing.T) {
 // TestNeighbourFlows: what runs beside a test has more than begun when that is measured; one that ends is told of.
 func TestNeighbourFlows(t *testing.T) {
 	flows := filepath.Join(t.TempDir(), "flows")
-	shell := func(script string) side {
-		return side{line: script, program: "/bin/sh", words: []string{"sh", "-c", script}}
+	shell := func(script string) Neighbour {
+		return Neighbour{side{line: script, program: "/bin/sh", words: []string{"sh", "-c", script}}}
 	}
 	const warming = `printf '\r4 KiB  warming up' >&2; sleep 0.2; `
-	stop, err := shell(warming + `: >` + flows + `; printf '\r4 KiB  1 Gb/s' >&2; exec sleep 60`).start(t.Context())
+	stop, err := shell(warming + `: >` + flows + `; printf '\r4 KiB  1 Gb/s' >&2; exec sleep 60`).Start(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -276,7 +276,7 @@ func TestNeighbourFlows(t *testing.T) {
 	if err := stop(); err != nil {
 		t.Error(err)
 	}
-	_, err = shell(warming + `printf '\r         \rno route' >&2; exit 3`).start(t.Context())
+	_, err = shell(warming + `printf '\r         \rno route' >&2; exit 3`).Start(t.Context())
 	if exit.Code(err) != exit.Setup || !strings.HasSuffix(err.Error(), "before the test beside it: no route") {
 		t.Errorf("exit code %d of %v", exit.Code(err), err)
 	}

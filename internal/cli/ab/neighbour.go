@@ -15,9 +15,21 @@ import (
 // neighbourLimit is how long a neighbour runs at most, in seconds: it is stopped when the test beside it has ended.
 const neighbourLimit = "3600"
 
-// start starts the test as a neighbour, which runs as long as another is measured beside it, and waits until its messages flow. stop
+// Neighbour is a test that runs as long as others are measured beside it.
+type Neighbour struct{ side }
+
+// ParseNeighbour reads the test's command line.
+func ParseNeighbour(tool, line string) (Neighbour, error) {
+	s, err := parseSide(tool, line, "iters", "duration")
+	if s.stock {
+		err = fmt.Errorf("%q: want a test of gobw or golat, because it must run as long as the other test", line)
+	}
+	return Neighbour{s}, err
+}
+
+// Start starts the neighbour, which runs as long as another is measured beside it, and waits until its messages flow. stop
 // ends it, and tells if it had ended before.
-func (s side) start(ctx context.Context) (stop func() error, err error) {
+func (s Neighbour) Start(ctx context.Context) (stop func() error, err error) {
 	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	c, err := s.command(running, "--duration", neighbourLimit)
 	if err != nil {

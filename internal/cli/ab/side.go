@@ -31,7 +31,7 @@ type side struct {
 	words   []string // its name, and what it is told
 	stock   bool     // it is a stock perftest
 	latency bool
-	beside  *side // runs at the same time; nil: nothing does
+	beside  *Neighbour // runs at the same time; nil: nothing does
 }
 
 // parseSide reads a command line: 'write HOST ...', 'golat send HOST ...', '/opt/gobw-0.9/gobw write HOST ...' or
@@ -113,7 +113,7 @@ const stopWithin = 10 * time.Second
 // run runs the test once, as a process.
 func (s side) run(ctx context.Context, f figure.Figure) (o outcome, err error) {
 	if s.beside != nil {
-		stop, err := s.beside.start(ctx)
+		stop, err := s.beside.Start(ctx)
 		if err != nil {
 			return o, err
 		}

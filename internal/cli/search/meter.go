@@ -33,6 +33,9 @@ type meter struct {
 	session *measure.Measurer
 	limits  plan.Limits
 	gid     int // index of the session's GID; negative: nothing was measured yet
+
+	runs int          // which neighbour runs; 0: none
+	stop func() error // ends it
 }
 
 // returns is how long a peer may take to come back after a test that failed.
@@ -61,18 +64,44 @@ func (m *meter) open(ctx context.Context) error {
 }
 
 func (m *meter) close() error {
-	if m.session == nil {
+	err := m.stopNeighbour()
+	if m.session != nil {
+		err = errors.Join(m.session.Close(), err)
+		m.session = nil
+	}
+	return err
+}
+
+// keepBeside has the neighbour of a point run, and no other.
+func (m *meter) keepBeside(ctx context.Context, p engine.Point) error {
+	n := m.neighbour(p)
+	if n == m.runs {
 		return nil
 	}
-	err := m.session.Close()
-	m.session = nil
+	err := m.stopNeighbour()
+	if err == nil && n > 0 {
+		if m.stop, err = m.config.neighbours[n-1].Start(ctx); err == nil {
+			m.runs = n
+		}
+	}
 	return err
+}
+
+func (m *meter) stopNeighbour() error {
+	if m.runs == 0 {
+		return nil
+	}
+	m.runs = 0
+	return m.stop()
 }
 
 // measure runs a point's test.
 func (m *meter) measure(ctx context.Context, p engine.Point) (f engine.Figures, err error) {
 	if err := m.open(ctx); err != nil {
 		return f, exit.With(exit.PeerLost, fmt.Errorf("after a failed test the other end does not answer: %w", err))
+	}
+	if err := m.keepBeside(ctx, p); err != nil {
+		return f, cmp.Or(context.Cause(ctx), error(&engine.PointError{Err: err}))
 	}
 	limited, cancel := context.WithTimeoutCause(ctx, m.config.limit(), fmt.Errorf("the test did not end within %v", m.config.limit()))
 	defer cancel()
@@ -165,6 +194,9 @@ func (m *meter) command(p engine.Point) string {
 	if len(spec.Mix) > 0 && len(m.config.Test.Plan.Mix) == 0 {
 		line += " --mix " + spec.Mix.String()
 	}
+	if n := m.neighbour(p); n > 0 {
+		line = plain.JoinWords([]string{m.config.Tool, "ab", line, "--beside", m.config.Beside[n-1]})
+	}
 	return line
 }
 
@@ -172,7 +204,7 @@ func (m *meter) command(p engine.Point) string {
 func (m *meter) perftest(p engine.Point) string {
 	spec := m.spec(p)
 	tool := slices.IndexFunc(perftestcli.Tools(), func(t perftestcli.Tool) bool { return t.Operation == spec.Operation && t.Kind == spec.Kind })
-	if tool < 0 || spec.Threads > 1 || spec.Rails > 1 || spec.PostAPI != 0 || len(spec.Mix) > 0 || m.limits.Device.Software {
+	if tool < 0 || spec.Threads > 1 || spec.Rails > 1 || spec.PostAPI != 0 || len(spec.Mix) > 0 || m.neighbour(p) > 0 || m.limits.Device.Software {
 		return ""
 	}
 	words := []string{perftestcli.Tools()[tool].Name, "-F"}

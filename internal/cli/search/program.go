@@ -18,7 +18,7 @@ var program string
 func (m *meter) program(p engine.Point) string {
 	spec := m.spec(p)
 	settled, err := plan.Settle(spec, m.limits, plan.Peer{}, plan.Policy{})
-	if m.gid < 0 || m.perftest(p) != "" || m.limits.Device.Software || err != nil {
+	if m.gid < 0 || m.neighbour(p) > 0 || m.perftest(p) != "" || m.limits.Device.Software || err != nil {
 		return ""
 	}
 	spec = settled.Spec()

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/gobw/gobw/internal/cli/ab"
 	"github.com/gobw/gobw/internal/cli/cmdline"
 	"github.com/gobw/gobw/internal/cli/exit"
 	"github.com/gobw/gobw/internal/cli/measure"
@@ -61,9 +62,11 @@ type config struct {
 	Points         int
 	Only           []string
 	Fix            map[string]string
-	Seed           uint64 // 0: any
+	Beside         []string // tests to run beside, or none
+	Seed           uint64   // 0: any
 	Output         output.Config
 	FailOnFinding  bool
+	neighbours     []ab.Neighbour // of Beside
 	typed          *pflag.FlagSet // of the test
 }
 
@@ -137,6 +140,9 @@ func newQuestion(tool, question, short string, kind plan.Kind, out output.Stream
 		fs.StringSliceVar(&f.Only, "only", nil, "try only these `SETTINGS`: "+some)
 		fs.StringArrayVar(&f.fix, "fix", nil, "keep this `SETTING`: "+one+"; may be repeated")
 	}
+	if question == anomalies {
+		fs.StringArrayVar(&f.Beside, "beside", nil, "also try each test while this `TEST` runs; may be repeated")
+	}
 	if question == best && kind == plan.Bandwidth {
 		fs.StringVar(&f.By, "by", byRate, "search for `GOAL`: rate (most messages a second), cpu (least CPU time per message)")
 	}
@@ -178,6 +184,11 @@ func (f *commandFlags) validated(tool, question string, kind plan.Kind, line str
 		_, fixed := c.Fix[s.Name]
 		only, typed := slices.Contains(c.Only, s.Name), c.typed != nil && c.typed.Changed(s.flagName())
 		wrong.If(only && fixed || typed && (only || fixed), "%s: name it once: in the test or --fix, which keep it, or in --only, which tries it", s.Name)
+	}
+	for _, line := range c.Beside {
+		n, err := ab.ParseNeighbour(tool, line)
+		wrong.Note(cmdline.Prefixed("--beside", err))
+		c.neighbours = append(c.neighbours, n)
 	}
 	c.Output = f.output.Config(&wrong)
 	return c, errors.Join(wrong...)

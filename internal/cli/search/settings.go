@@ -149,6 +149,17 @@ func has(tool string, o plan.Operation, flag string) (is bool) {
 	return is
 }
 
+// beside is the dimension of tests that run at the same time.
+const beside = "beside"
+
+// neighbour is which of the tests to run beside has a point, counted from 1; 0: none.
+func (t *tests) neighbour(p engine.Point) int {
+	if i := slices.IndexFunc(t.dims, func(s setting) bool { return s.Name == beside }); i >= 0 && p != nil {
+		return p[i]
+	}
+	return 0
+}
+
 // tests are the points of a space as tests.
 type tests struct {
 	dims   []setting
@@ -257,6 +268,11 @@ func (c *config) tests(l plan.Limits) (*tests, error) {
 		if tried {
 			t.dims = append(t.dims, s)
 		}
+	}
+	if len(c.Beside) > 0 { // the plan does not know of it
+		words := append([]string{"nothing"}, c.Beside...)
+		t.dims = append(t.dims, setting{Dimension: engine.Dimension{Name: beside, Words: words, Values: plain.Each(words, func(w string) int { return slices.Index(words, w) }), AnyCost: true},
+			field: field{func(*plan.Spec) int { return 0 }, func(*plan.Spec, int) {}}})
 	}
 	settled, err := plan.Settle(t.base, l, plan.Peer{}, plan.Policy{})
 	if wrong.Note(err); len(wrong) > 0 {
