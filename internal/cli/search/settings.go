@@ -271,8 +271,10 @@ func (c *config) tests(l plan.Limits) (*tests, error) {
 	}
 	if len(c.Beside) > 0 { // the plan does not know of it
 		words := append([]string{"nothing"}, c.Beside...)
-		t.dims = append(t.dims, setting{Dimension: engine.Dimension{Name: beside, Words: words, Values: plain.Each(words, func(w string) int { return slices.Index(words, w) }), AnyCost: true},
-			field: field{func(*plan.Spec) int { return 0 }, func(*plan.Spec, int) {}}})
+		t.dims = append(t.dims, setting{
+			Dimension: engine.Dimension{Name: beside, Words: words, Values: plain.Each(words, func(w string) int { return slices.Index(words, w) }), AnyCost: true},
+			field:     field{func(*plan.Spec) int { return 0 }, func(*plan.Spec, int) {}},
+		})
 	}
 	settled, err := plan.Settle(t.base, l, plan.Peer{}, plan.Policy{})
 	if wrong.Note(err); len(wrong) > 0 {
