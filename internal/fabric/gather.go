@@ -180,7 +180,7 @@ func (c *coordinator) open(ctx context.Context) error {
 			at = mine
 		}
 		h.Address = at.String()
-		o := &Orders{}
+		o := &Orders{most: mostAnswer * len(c.cfg.Rails)}
 		for i, device := range c.cfg.Rails {
 			o.Rails = append(o.Rails, Order{Rail: i, Open: &OpenOrder{Address: h.Address, Device: device, Plan: c.cfg.Plan}})
 		}

@@ -108,6 +108,23 @@ func TestImpossibleFigures(t *testing.T) {
 	}
 }
 
+// TestLongAnswers: what an agent was asked for bounds its answer, which is refused before its bytes are read.
+func TestLongAnswers(t *testing.T) {
+	o, err := run{ranks: 4, worker: func(rank int) *fake {
+		f := &fake{rank: rank}
+		if rank == 3 {
+			f.rail.Device = strings.Repeat("x", 1<<20)
+		}
+		return f
+	}}.run(t)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if h := o.host(3); !strings.Contains(h.Reason, "the limit is 8192") || o.Fabric.Took() != 3 {
+		t.Errorf("%+v", h)
+	}
+}
+
 // TestARunEnds: an agent that gives each answer at the last moment does not stretch a run beyond twice its time and a minute.
 func TestARunEnds(t *testing.T) {
 	o, err := run{ranks: 32, cfg: func(c *Config) { long(c); c.Time = 40 * time.Second }, worker: func(rank int) *fake {

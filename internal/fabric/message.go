@@ -26,9 +26,13 @@ const (
 	kindAnswer = "answer"
 )
 
+// Bounds of messages in bytes. Of what an agent says, what it was asked for decides: a few bytes of JSON can take many of memory.
 const (
-	mostBytes = 32 << 20 // of a message: the addresses of all queue pairs that an agent grants
-	mostRails = 16
+	mostAnswer  = 8 << 10 // and beyond it
+	mostAddress = 512     // of each queue pair
+	mostFlow    = 1 << 10 // of each flow's result
+	mostBytes   = 32 << 20
+	mostRails   = 16
 )
 
 // Hello is who an agent is.
@@ -43,6 +47,8 @@ type Hello struct {
 // Orders are what the rails of an agent are to do next, all at once.
 type Orders struct {
 	Rails []Order `json:"rails"`
+
+	most int // bytes of the answer
 }
 
 // Order is what one rail is to do: one of the three, which follow each other in a run.

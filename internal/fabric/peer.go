@@ -80,7 +80,7 @@ func (p *peer) exchange(ctx context.Context, o *Orders) (*Answer, error) {
 	if err := p.session.Send(kindOrder, o); err != nil {
 		return nil, err
 	}
-	a, err := frame.Expect[Answer](ctx, p.session, kindAnswer, mostBytes, 0)
+	a, err := frame.Expect[Answer](ctx, p.session, kindAnswer, o.most, 0)
 	return &a, err
 }
 

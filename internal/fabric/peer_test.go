@@ -39,7 +39,7 @@ func TestOrderOfOrders(t *testing.T) {
 	}
 	p.start(func(*Orders, *Answer, error) {})
 	for n := range orders {
-		p.send(&Orders{Rails: []Order{{Rail: n}}})
+		p.send(&Orders{Rails: []Order{{Rail: n}}, most: mostAnswer})
 	}
 	next := 0
 	for n := range heard {

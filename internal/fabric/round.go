@@ -103,7 +103,7 @@ func (h *host) takes(part Part) end {
 func (r *round) prepare(ctx context.Context) error {
 	orders := map[*host]*Orders{}
 	for _, h := range which(r.part, func(h *host) bool { return len(h.flows) > 0 }) {
-		orders[h] = r.order(func() Order { return Order{Prepare: &PrepareOrder{r.mtu, h.flows}} })
+		orders[h] = r.order(h, mostAddress*max(r.cfg.Plan.QPs, 1), func() Order { return Order{Prepare: &PrepareOrder{r.mtu, h.flows}} })
 	}
 	return r.turn(ctx, prepareWithin, orders, func(rail Rail) int { return len(rail.Addresses) })
 }
@@ -113,7 +113,7 @@ func (r *round) start(ctx context.Context) error {
 	orders := map[*host]*Orders{}
 	meet := func(e, other end) {
 		if orders[e.host] == nil {
-			orders[e.host] = r.order(func() Order {
+			orders[e.host] = r.order(e.host, mostFlow, func() Order {
 				return Order{Go: &GoOrder{Lead: lead, Measure: r.cfg.Measure, Tail: tail, Addresses: make([][]control.Address, len(e.flows))}}
 			})
 		}
@@ -137,9 +137,9 @@ func (r *round) start(ctx context.Context) error {
 	return r.turn(ctx, in+lead+r.cfg.Measure+tail+beyondRun, orders, func(rail Rail) int { return len(rail.Flows) })
 }
 
-// order makes orders for all rails.
-func (r *round) order(of func() Order) *Orders {
-	o := &Orders{}
+// order makes orders for all rails, whose answer has so many bytes for each flow.
+func (r *round) order(h *host, perFlow int, of func() Order) *Orders {
+	o := &Orders{most: mostAnswer + perFlow*len(r.rails)*len(h.flows)}
 	for _, rail := range r.rails {
 		order := of()
 		order.Rail = rail
