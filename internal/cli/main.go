@@ -127,7 +127,7 @@ func withSignals(parent context.Context) (context.Context, func()) {
 				return
 			}
 			if signal.Stop(signals); !ends(lastResort) {
-				os.Exit(exit.Code(exit.SignalError{Signal: s}))
+				os.Exit(exit.Code(exit.SignalError{Signal: s})) //nolint:forbidigo // a thread may be where nothing else reaches it
 			}
 		}
 	}()

@@ -19,6 +19,7 @@ import (
 	"github.com/gobw/gobw/internal/cli/measure"
 	"github.com/gobw/gobw/internal/cli/opendevice"
 	"github.com/gobw/gobw/internal/cli/output"
+	"github.com/gobw/gobw/internal/control"
 	"github.com/gobw/gobw/internal/plan"
 	"github.com/gobw/gobw/report"
 	"github.com/gobw/gobw/report/plain"
@@ -162,7 +163,8 @@ func (f *findings) tryPath(ctx context.Context, out output.Streams, tool string,
 			"open UDP port 4791 in both directions: iptables -I INPUT -p udp --dport 4791 -j ACCEPT",
 			"compare 'gobw devices' of both ends: same RoCE version, same family; choose with -x")
 	default:
-		f.add("path", problem, where, err.Error(), "", verbs.RemedyOf(err))
+		serve := plain.When(errors.Is(err, control.ErrPeerLost), "look at what 'serve' wrote on %s", name)
+		f.add("path", problem, where, err.Error(), "", cmp.Or(verbs.RemedyOf(err), serve))
 	}
 }
 
