@@ -54,13 +54,14 @@ func (d *divide) next(from, to int) (best split, some bool) {
 	return best, some
 }
 
-// all finds every change of a segment, in the order of the series, given its best split, which stands.
+// all finds every change of a segment, in the order of the series, given its best split, which stands. The segments beside it share alpha:
+// one step is one change in all but one of twenty series.
 func (d *divide) all(from, to int, first split) []split {
 	found := []split{first}
-	if s, some := d.next(from, first.at); some && s.p <= d.alpha {
+	if s, some := d.next(from, first.at); some && s.p <= d.alpha/2 {
 		found = slices.Concat(d.all(from, first.at, s), found)
 	}
-	if s, some := d.next(first.at, to); some && s.p <= d.alpha {
+	if s, some := d.next(first.at, to); some && s.p <= d.alpha/2 {
 		found = append(found, d.all(first.at, to, s)...)
 	}
 	return found
