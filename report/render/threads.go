@@ -2,6 +2,7 @@ package render
 
 import (
 	"cmp"
+	"slices"
 	"strconv"
 
 	"github.com/gobw/gobw/report"
@@ -10,11 +11,12 @@ import (
 	"github.com/gobw/gobw/report/stats"
 )
 
-// shareGrids show what each thread of a set-up did, of the end that sends and of the other: a row per size and thread. What stands above is their total.
+// shareGrids show what each device and each thread of a set-up did, of the end that sends and of the other: a row per size and one of
+// them. What stands above is their total. Where each device has one thread its row is the device's.
 func shareGrids(g figure.Group) []table {
 	var out []table
-	add := func(title string, of func(*report.Record) []report.Share) {
-		t := table{Title: title + repetitions(g), Header: []string{"bytes", "thread", "device", "CPU", "QPs", "Gb/s", "MiB/s", "Mmsg/s"}, keys: 2}
+	add := func(title, part string, of func(*report.Record) []report.Share) {
+		t := table{Title: title + repetitions(g), Header: []string{"bytes", part, "device", "CPU", "QPs", "Gb/s", "MiB/s", "Mmsg/s"}, keys: 2}
 		for _, row := range g.Rows {
 			for n, share := range of(row.Runs[0]) {
 				var bits, rates []float64
@@ -33,7 +35,22 @@ func shareGrids(g figure.Group) []table {
 			out = append(out, t)
 		}
 	}
-	add("by thread", func(r *report.Record) []report.Share { return r.PerThread })
-	add("by thread of the other end", func(r *report.Record) []report.Share { return r.PeerThreads })
+	if rails := g.Setup.Rails; rails > 1 && g.Setup.Threads > rails {
+		add("by rail", "rail", func(r *report.Record) []report.Share { return ofRails(r.PerThread, rails) })
+		add("by rail of the other end", "rail", func(r *report.Record) []report.Share { return ofRails(r.PeerThreads, rails) })
+	}
+	add("by thread", "thread", func(r *report.Record) []report.Share { return r.PerThread })
+	add("by thread of the other end", "thread", func(r *report.Record) []report.Share { return r.PeerThreads })
+	return out
+}
+
+// ofRails adds up the threads of each of so many rails: they are dealt out one after the other.
+func ofRails(threads []report.Share, rails int) []report.Share {
+	out := slices.Clone(threads[:min(rails, len(threads))])
+	for i, t := range threads[len(out):] {
+		s := &out[i%rails]
+		s.CPU, s.QPs = -1, s.QPs+t.QPs
+		s.AverageBitsPerS, s.MessagesPerS = s.AverageBitsPerS+t.AverageBitsPerS, s.MessagesPerS+t.MessagesPerS
+	}
 	return out
 }

@@ -36,7 +36,8 @@ func TestThreadTable(t *testing.T) {
 	}
 }
 
-// TestRailTable: a set-up on several devices has a row for each thread, with its device, under their total.
+// TestRailTable: a set-up on several devices has a row for each under their total; threads have rows of their own beside these only where
+// there are more of them.
 func TestRailTable(t *testing.T) {
 	r := report.Record{
 		Plan: report.Plan{Operation: "write", Kind: "bandwidth", Transport: "RC", SizeBytes: 64, QPs: 4, Rails: 2, Threads: 2},
@@ -58,8 +59,14 @@ func TestRailTable(t *testing.T) {
 			t.Errorf("want %q once in\n%s", want, text)
 		}
 	}
-	r.Threads = 4
-	if text := table(r); !strings.Contains(text, "2 rails, 4 threads") {
-		t.Errorf("nothing of four threads:\n%s", text)
+	if strings.Contains(text, "by rail") {
+		t.Errorf("a thread for each rail has two tables:\n%s", text)
+	}
+	r.Threads, r.PerThread = 4, append(r.PerThread, r.PerThread...)
+	text = table(r)
+	for _, want := range []string{"2 rails, 4 threads", "by rail\n", "   64     2  mlx5_1    4  2.00  238.4    2.00\n", "   64       4  mlx5_1    6    2  1.00  119.2    1.00\n"} {
+		if strings.Count(text, want) != 1 {
+			t.Errorf("want %q once in\n%s", want, text)
+		}
 	}
 }
