@@ -945,4 +945,8 @@ func TestCountGiven(t *testing.T) {
 			t.Errorf("given %d: %d here, %v", given, s.CountGiven(), err)
 		}
 	}
+	sweep, err := Settle(Spec{Operation: Write, Kind: Bandwidth, Sizes: []int{64, 128}}, device(), Peer{}, Policy{})
+	if err != nil || sweep.Proposal().Duration != sweep.Spec().Duration { // by which the ends know how long to wait for each other
+		t.Errorf("a sweep is proposed with %v: %v", sweep.Proposal().Duration, err)
+	}
 }

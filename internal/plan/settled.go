@@ -73,7 +73,7 @@ type Settled struct {
 // Spec is the test in full. What it holds is not to be changed.
 func (s *Settled) Spec() Spec { return s.spec }
 
-// Proposal is the test as the peer is asked for it: in full, but for sizes that the path decides, for a length that follows from the
+// Proposal is the test as the peer is asked for it: in full, but for sizes that the path decides, for a count that follows from the
 // rest, and for the threads of this end where the peer neither posts nor receives.
 func (s *Settled) Proposal() Spec {
 	p := s.spec
@@ -81,7 +81,7 @@ func (s *Settled) Proposal() Spec {
 		p.Sizes = nil
 	}
 	if s.openLength && s.Ours() {
-		p.Iterations, p.Duration = 0, 0
+		p.Iterations = 0
 	}
 	if p.Threads == 1 || !s.sharesThreads() {
 		p.Threads = 0
