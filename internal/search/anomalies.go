@@ -79,7 +79,9 @@ func (h *hunt) try(p Point) (Step, bool) {
 			return limit / (counted + f.Counters[name]), ok
 		}
 		if c := (cause{counter: name, dim: -1}); counted+f.Counters[name] > limit && h.worthwhile(c, p) {
-			h.reduce(&symptom{Search: h.Search, lead: h.lead, doubt: doubtful, look: moves}, c, p)
+			if h.reduce(&symptom{Search: h.Search, lead: h.lead, doubt: doubtful, look: moves}, c, p) {
+				h.refuted[c]--
+			}
 		}
 	}
 	return Step{Point: p, Figures: f}, true
@@ -170,9 +172,14 @@ func (h *hunt) fall(d, good, bad int, atGood, atBad float64) float64 {
 	return atBad / atGood
 }
 
-// worthwhile tells whether a cause at a point is to be followed up: what was refuted is, ever more rarely.
+// worthwhile tells whether a cause at a point is to be followed up: what was refuted is, ever more rarely. It counts as refuted until it
+// holds.
 func (h *hunt) worthwhile(c cause, p Point) bool {
-	return !h.explained(p) && h.rng.IntN(1+h.refuted[c]) == 0
+	if h.explained(p) || h.rng.IntN(1+h.refuted[c]) > 0 {
+		return false
+	}
+	h.refuted[c]++
+	return true
 }
 
 // falls looks at a point beside the one that has the good value of a dimension, in a pair of tests. Values beyond that are good, too.
@@ -213,7 +220,6 @@ func (h *hunt) follow(p Point, c cause) {
 	if !h.worthwhile(c, p) {
 		return
 	}
-	h.refuted[c]++
 	wide := c
 	look := h.falls(c.dim, c.good, c.bad > c.good)
 	below := func(limit float64, lead int) *symptom {
@@ -234,7 +240,7 @@ func (h *hunt) follow(p Point, c cause) {
 	look = h.falls(c.dim, c.good, c.bad > c.good)
 	p = p.with(c.dim, c.bad)
 	if left = h.left(p, c); left > 0 && left < slow && h.reduce(below(math.Sqrt(left), h.lead), c, p) {
-		delete(h.refuted, wide)
+		h.refuted[wide]--
 	}
 }
 
@@ -286,7 +292,7 @@ func (h *hunt) reduce(y *symptom, c cause, p Point) (holds bool) {
 	case holds:
 		h.Answer.Found = append(h.Answer.Found, f)
 	default:
-		if h.refuted[c]++; !slices.ContainsFunc(h.Answer.Unproven, func(o Finding) bool { return o.Rule.String() == f.Rule.String() }) {
+		if !slices.ContainsFunc(h.Answer.Unproven, func(o Finding) bool { return o.Rule.String() == f.Rule.String() }) {
 			h.Answer.Unproven = append(h.Answer.Unproven, f)
 		}
 	}
