@@ -113,7 +113,7 @@ func (h *hunt) fresh() Point {
 	return p
 }
 
-// pass takes each dimension of a point to its ends, and looks at what changes. One that walks goes on from a point that is worse, and from
+// pass takes each dimension of a point to its ends and to a value between them, and looks at what changes. One that walks goes on from a point that is worse, and from
 // one that is better with the probability of annealing.
 func (h *hunt) pass(p Point, walks bool) {
 	at, ok := h.try(p)
@@ -122,14 +122,14 @@ func (h *hunt) pass(p Point, walks bool) {
 		if !ok {
 			return
 		}
-		dim := &h.Space.Dimensions[d]
-		values := []int{dim.low(), dim.high()}
+		dim, tests := &h.Space.Dimensions[d], []Step{at}
+		values := []int{dim.low(), dim.Values[h.rng.IntN(len(dim.Values))], dim.high()} // between its ends a gain may hide a loss
 		if dim.Words != nil {
 			values = []int{dim.draw(h.rng)}
 		}
 		for _, v := range values {
 			q := h.Space.Moved(at.Point, d, v)
-			if slices.Equal(q, at.Point) || h.explained(q) {
+			if slices.ContainsFunc(tests, func(s Step) bool { return slices.Equal(s.Point, q) }) || h.explained(q) {
 				continue
 			}
 			next, ok := h.try(q)
@@ -137,23 +137,25 @@ func (h *hunt) pass(p Point, walks bool) {
 				continue
 			}
 			if slices.Equal(q, at.Point.with(d, v)) {
-				h.compare(at, next, d)
+				tests = append(tests, next)
 			}
 			if worse := h.energy(at) - h.energy(next); walks && (worse > 0 || h.rng.Float64() < math.Exp(worse/t)) {
 				at = next
 			}
 			t *= cooling
 		}
+		slices.SortFunc(tests, func(a, b Step) int { return a.Point[d] - b.Point[d] })
+		for i := range tests[1:] {
+			h.compare(tests[i], tests[i+1], d)
+		}
 	}
 }
 
-// compare tells whether of two tests that differ in one dimension one is slower than the other, and should not be.
+// compare tells whether of two tests that differ in one dimension, in which the second has more, one is slower than the other and should
+// not be.
 func (h *hunt) compare(a, b Step, d int) {
 	if h.Space.Dimensions[d].AnyCost {
 		return
-	}
-	if a.Point[d] > b.Point[d] {
-		a, b = b, a
 	}
 	good, bad := a.Point[d], b.Point[d]
 	if h.fall(d, good, bad, a.Figures.Value, b.Figures.Value) < suspect {

@@ -24,8 +24,10 @@ const (
 	bad
 )
 
-// mostLooks at a point.
-const mostLooks = 15
+const (
+	mostLooks = 15 // at a point
+	mostEdges = 3  // that turn out to be none
+)
 
 // is tells whether a point shows the symptom, and remembers the answer.
 func (y *symptom) is(p Point) verdict {
@@ -60,6 +62,14 @@ func (y *symptom) is(p Point) verdict {
 	return v
 }
 
+// again asks once more where one look does not tell: a wrong answer would stand in a rule.
+func (y *symptom) again(p Point) verdict {
+	if y.lead > 1 {
+		delete(y.known, fmt.Sprint(p))
+	}
+	return y.is(p)
+}
+
 // reduced is the smallest point that is still as it should be: each dimension takes the first of the values with which it is, until
 // no dimension changes any more.
 func (s *Space) reduced(p Point, values func(d, v int) []int, still func(q Point) bool) Point {
@@ -84,7 +94,12 @@ func (y *symptom) extent(p Point, d int) (c Condition, neighbour Point) {
 	c.Dimension = dim.Name
 	if dim.Words != nil {
 		for _, v := range dim.Values {
-			switch q := p.with(d, v); y.is(q) {
+			q := p.with(d, v)
+			told := y.is(q)
+			if told == good {
+				told = y.again(q)
+			}
+			switch told {
 			case bad:
 				c.Words = append(c.Words, dim.Word(v))
 			case good:
@@ -100,6 +115,9 @@ func (y *symptom) extent(p Point, d int) (c Condition, neighbour Point) {
 			case bad:
 				return nil
 			case good:
+				if y.again(p.with(d, v)) == bad {
+					return nil
+				}
 				last, first := y.edge(p, d, v)
 				neighbour = p.with(d, first)
 				return &last
@@ -119,15 +137,19 @@ func (y *symptom) extent(p Point, d int) (c Condition, neighbour Point) {
 func (y *symptom) edge(p Point, d, end int) (last, first int) {
 	dim := &y.Space.Dimensions[d]
 	last, first = p[d], end
-	for !y.over() {
+	for tries := 0; !y.over() && tries < mostEdges; {
 		v, found := dim.middle(last, first)
-		if !found {
-			break
-		}
-		if y.is(p.with(d, v)) == bad {
+		switch {
+		case found && y.is(p.with(d, v)) == bad:
 			last = v
-		} else {
+		case found:
 			first = v
+		case first != end && y.again(p.with(d, first)) == bad:
+			tries, last, first = tries+1, first, end
+		case last != p[d] && y.again(p.with(d, last)) == good:
+			tries, last, first = tries+1, p[d], last
+		default:
+			return last, first
 		}
 	}
 	return last, first
