@@ -184,13 +184,18 @@ func (h *hunt) worthwhile(c cause, p Point) bool {
 	return true
 }
 
-// falls looks at a point beside the one that has the good value of a dimension, in a pair of tests. Values beyond that are good, too.
-func (h *hunt) falls(d, good int, rising bool) func(q Point) (share float64, ok bool) {
+// falls looks at a point beside the one that has the good value of a cause, in a pair of tests. Values beyond that are good, too; sizes
+// beyond the bad one are bad, since bytes a second grow with the size.
+func (h *hunt) falls(c cause) func(q Point) (share float64, ok bool) {
+	d, rising := c.dim, c.bad > c.good
 	return func(q Point) (share float64, ok bool) {
-		if q[d] == good || q[d] > good != rising {
+		switch {
+		case q[d] == c.good || q[d] > c.good != rising:
 			return math.Inf(1), true
+		case d == h.Space.Size && q[d] != c.bad && q[d] > c.bad == rising:
+			return 0, true
 		}
-		points := [2]Point{q.with(d, good), q}
+		points := [2]Point{q.with(d, c.good), q}
 		if !slices.Equal(h.Space.repaired(points[0]), points[0]) {
 			return 0, false
 		}
@@ -201,13 +206,13 @@ func (h *hunt) falls(d, good int, rising bool) func(q Point) (share float64, ok 
 				return 0, false
 			}
 		}
-		return h.fall(d, good, q[d], f[0].Value, f[1].Value), true
+		return h.fall(d, c.good, q[d], f[0].Value, f[1].Value), true
 	}
 }
 
 // left is the median of as many looks as tell.
 func (h *hunt) left(p Point, c cause) float64 {
-	look := h.falls(c.dim, c.good, c.bad > c.good)
+	look := h.falls(c)
 	var shares []float64
 	for range 2*h.lead - 1 {
 		if share, ok := look(p.with(c.dim, c.bad)); ok {
@@ -223,7 +228,7 @@ func (h *hunt) follow(p Point, c cause) {
 		return
 	}
 	wide := c
-	look := h.falls(c.dim, c.good, c.bad > c.good)
+	look := h.falls(c)
 	below := func(limit float64, lead int) *symptom {
 		return &symptom{Search: h.Search, lead: lead, doubt: doubtful, look: func(q Point) (float64, bool) {
 			share, ok := look(q)
@@ -239,7 +244,7 @@ func (h *hunt) follow(p Point, c cause) {
 	}
 	last, first := below(math.Sqrt(left), h.lead).edge(p, c.dim, c.good)
 	c.good, c.bad = first, last
-	look = h.falls(c.dim, c.good, c.bad > c.good)
+	look = h.falls(c)
 	p = p.with(c.dim, c.bad)
 	if left = h.left(p, c); left > 0 && left < slow && h.reduce(below(math.Sqrt(left), h.lead), c, p) {
 		h.refuted[wide]--
@@ -260,17 +265,27 @@ func (h *hunt) reduce(y *symptom, c cause, p Point) (holds bool) {
 		}
 		return base[d : d+1]
 	}, func(q Point) bool { return (c.dim < 0 || q[c.dim] == p[c.dim]) && y.is(q) == bad })
+	if c.dim >= 0 && c.dim == h.Space.Size { // where another setting shows it, too, that tells the sizes better
+		for d := range p {
+			if low := h.Space.Dimensions[d].low(); d != c.dim && p[d] > low && !h.Space.Dimensions[d].AnyCost {
+				h.follow(p, cause{dim: d, good: low, bad: p[d]})
+			}
+		}
+	}
 	if h.explained(p) {
-		return false
+		return true
 	}
 	f := Finding{Counter: c.counter, Bad: p}
+	if c.dim >= 0 {
+		f.Good = p.with(c.dim, c.good)
+	}
 	for d := range p {
 		e, neighbour := y.extent(p, d)
 		if neighbour == nil { // it is bad at all values that go with the others
 			continue
 		}
 		f.Rule = append(f.Rule, e)
-		if d == c.dim || c.dim < 0 && (f.Good == nil || !h.Space.Dimensions[d].AnyCost) {
+		if c.dim < 0 && (f.Good == nil || !h.Space.Dimensions[d].AnyCost) {
 			f.Good = neighbour
 		}
 	}
