@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/spf13/pflag"
 
@@ -43,6 +44,7 @@ func capable(t *testing.T) (*tests, *config) {
 	if err := c.parseTest("alpha"); err != nil {
 		t.Fatal(err)
 	}
+	c.Test.Plan.Duration = 100 * time.Millisecond
 	tests, err := c.tests(plan.Limits{Device: verbs.DeviceInfo{Name: "x", Limits: verbs.Limits{
 		MaxQP: 1000, MaxQPWR: 16384, MaxInline: 512, MaxCQE: 1 << 20, MaxRDAtomic: 128, MaxInitRDAtomic: 128, Atomic: true, MaxSGE: 32, MaxSGERead: 32, MaxSRQ: 100, MaxSRQWR: 16384,
 	}}, Port: verbs.PortInfo{Number: 1, ActiveMTU: verbs.MTU4096, State: verbs.PortActive}, PageBytes: 4096, LineBytes: 64, CPUs: 8, Dialled: true})
@@ -192,5 +194,22 @@ func TestBeside(t *testing.T) {
 	}
 	if err := m.keepBeside(t.Context(), engine.Point{2}); err == nil || !strings.Contains(err.Error(), "it ended before the test beside it") {
 		t.Error(err)
+	}
+}
+
+// TestInFlight: a point whose messages in flight would hold a test up for long is repaired; on a fast link it is none.
+func TestInFlight(t *testing.T) {
+	tests, _ := capable(t)
+	space := tests.space()
+	p := space.Base()
+	for name, v := range map[string]int{"size": 262144, "qp": 64, "tx-depth": 512} {
+		p[space.Index(name)] = v
+	}
+	q := space.Repair(slices.Clone(p), space.Index("size"))
+	if slices.Equal(p, q) || q[space.Index("size")] != 262144 || tests.problems(q) > 0 {
+		t.Errorf("%s became %s", space.Text(p, nil), space.Text(q, nil))
+	}
+	if tests.limits.Port.RateBitsPerS = 200e9; !slices.Equal(space.Repair(slices.Clone(p), -1), p) {
+		t.Error("a link of 200 Gb/s needs no repair")
 	}
 }

@@ -196,11 +196,21 @@ func (t *tests) problems(p engine.Point) int {
 	if overUC || spec.PostAPI == verbs.PostWR && t.limits.Device.Software {
 		n = 1
 	}
-	_, err := plan.Settle(spec, t.limits, plan.Peer{}, plan.Policy{})
+	settled, err := plan.Settle(spec, t.limits, plan.Peer{}, plan.Policy{})
 	if wrong, is := errors.AsType[*plan.Error](err); is {
-		n += len(wrong.Problems)
+		return n + len(wrong.Problems)
+	}
+	if size := spec.Sizes[0]; float64(settled.Spec().QPs*settled.Lane(size, 0).Window)*spec.MeanBytes(size) > t.inFlight() {
+		n++
 	}
 	return n
+}
+
+// inFlight is how many bytes may be in flight at most: what a link, or a device that has none, carries in the time of ten tests. More
+// would hold a test up for long after its time.
+func (t *tests) inFlight() float64 {
+	const softwareBitsPerS, most = 8e9, 10
+	return max(t.limits.Port.RateBitsPerS, softwareBitsPerS) / 8 * most * t.base.Duration.Seconds()
 }
 
 // repair makes a test of a point that breaks a rule: from the last dimension to the first, each takes its base or another value
