@@ -10,8 +10,7 @@ const (
 	counted     = 0.001 // events per message that a counter should not have, beside thrice what the base has
 	temperature = 0.05
 	cooling     = 0.99
-	suspect     = 0.85 // of the rate that a smaller value has: a test that may be an anomaly
-	slow        = 0.8  // one that is
+	suspect     = 1.06 // times what an anomaly may have: a test that may be one
 	baseTests   = 6
 	doubtful    = 0.1  // a look as near to the limit is not enough
 	steady      = 1.15 // between the slowest and the fastest of them, where one look tells
@@ -24,6 +23,7 @@ type hunt struct {
 	noise   map[string]float64 // the most that tests of the base had of each counter
 	top     [2]float64         // the most messages and bytes a second that any test had
 	lead    int                // of the looks that say yes over those that say no, or the other way round, that tell
+	slow    float64            // of the rate with a smaller value: an anomaly has less
 	jump    claim              // of the slow point beside the good one
 	refuted map[cause]int      // how often it was followed up for nothing
 }
@@ -38,7 +38,7 @@ type cause struct {
 // Nor should messages a second grow with the size, or bytes a second fall. Where a test breaks this, the two neighbouring values are
 // found between which its rate falls, and the settings that the fall needs. Tests are chosen by annealing, towards what is slow.
 func Anomalies(s *Search) {
-	h := &hunt{Search: s, noise: map[string]float64{}, lead: 1, jump: claim{pairs: 6, least: 0.15, doubt: 0.05}, refuted: map[cause]int{}}
+	h := &hunt{Search: s, noise: map[string]float64{}, lead: 1, slow: 0.8, jump: claim{pairs: 6, least: 0.15, doubt: 0.05}, refuted: map[cause]int{}}
 	base := s.Space.Base()
 	h.atLeast(base, baseTests)
 	for _, step := range h.steps {
@@ -58,7 +58,7 @@ func Anomalies(s *Search) {
 func (h *hunt) scatters() bool {
 	for _, values := range h.results {
 		if h.lead == 1 && slices.Max(values) > steady*slices.Min(values) {
-			h.lead, h.jump.pairs = noisyLead, 12
+			h.lead, h.slow, h.jump = noisyLead, 0.7, claim{pairs: 12, least: 0.25, doubt: 0.05}
 			return true
 		}
 	}
@@ -158,10 +158,10 @@ func (h *hunt) compare(a, b Step, d int) {
 		return
 	}
 	good, bad := a.Point[d], b.Point[d]
-	if h.fall(d, good, bad, a.Figures.Value, b.Figures.Value) < suspect {
+	if h.fall(d, good, bad, a.Figures.Value, b.Figures.Value) < suspect*h.slow {
 		h.follow(b.Point, cause{dim: d, good: good, bad: bad})
 	}
-	if d == h.Space.Size && a.Figures.Value < suspect*b.Figures.Value {
+	if d == h.Space.Size && a.Figures.Value < suspect*h.slow*b.Figures.Value {
 		h.follow(a.Point, cause{dim: d, good: bad, bad: good})
 	}
 }
@@ -235,18 +235,18 @@ func (h *hunt) follow(p Point, c cause) {
 			return share / limit, ok
 		}}
 	}
-	if below(suspect, min(h.lead, 2)).is(p) != bad {
+	if below(suspect*h.slow, min(h.lead, 2)).is(p) != bad {
 		return
 	}
 	left := h.left(p, c)
-	if left == 0 || left > suspect {
+	if left == 0 || left > suspect*h.slow {
 		return
 	}
 	last, first := below(math.Sqrt(left), h.lead).edge(p, c.dim, c.good)
 	c.good, c.bad = first, last
 	look = h.falls(c)
 	p = p.with(c.dim, c.bad)
-	if left = h.left(p, c); left > 0 && left < slow && h.reduce(below(math.Sqrt(left), h.lead), c, p) {
+	if left = h.left(p, c); left > 0 && left < h.slow && h.reduce(below(math.Sqrt(left), h.lead), c, p) {
 		h.refuted[wide]--
 	}
 }

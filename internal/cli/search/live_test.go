@@ -57,7 +57,7 @@ func openLive(t *testing.T, question string, only ...string) (*meter, engine.Spa
 // TestPlantedRulesAreFoundLive: rules of one to three settings, among the noise of a device that is there. It counts and does not
 // judge. All rules have their turn with one seed, then with the next, until -most is over.
 func TestPlantedRulesAreFoundLive(t *testing.T) {
-	m, space := openLive(t, anomalies, "operation", "size", "qp", "tx-depth", "post-list", "bidirectional", "events")
+	m, space := openLive(t, anomalies, "operation", "size", "qp", "tx-depth", "post-list", "bidirectional")
 	type of = func(string) int
 	plants := []struct {
 		rule string
