@@ -141,14 +141,13 @@ func (s *Search) add(step Step) (Figures, bool) {
 // over tells whether the search has ended early.
 func (s *Search) over() bool { return s.err != nil }
 
-// atLeast measures a point until it has so many tests, and gives their median; 0: none can be made.
-func (s *Search) atLeast(p Point, tests int) float64 {
+// atLeast measures a point until it has so many tests, or none can be made.
+func (s *Search) atLeast(p Point, tests int) {
 	for n := len(s.values(p)); n < tests; n++ {
 		if _, ok := s.at(p); !ok {
 			break
 		}
 	}
-	return s.median(p)
 }
 
 // values are all that was measured of a point.

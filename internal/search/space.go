@@ -115,18 +115,6 @@ func (d *Dimension) draw(r *rand.Rand) int {
 	return d.Values[r.IntN(len(d.Values))]
 }
 
-// mutated changes one dimension of a point.
-func (s *Space) mutated(p Point, r *rand.Rand) Point {
-	d := r.IntN(len(p))
-	for range 8 {
-		if v := s.Dimensions[d].draw(r); v != p[d] {
-			return s.Moved(p, d, v)
-		}
-		d = r.IntN(len(p))
-	}
-	return p
-}
-
 // Condition is what a rule says of one dimension: an interval, or some of its words.
 type Condition struct {
 	Dimension string   `json:"dimension"`

@@ -164,10 +164,12 @@ func qualificationSuites(q *qualify.Qualification) []suite {
 		s := suiteOf(&d)
 		s.Time = seconds(t.Seconds)
 		run := testCase{Name: "run", Time: s.Time}
-		if t.Outcome == qualify.Broken {
+		switch t.Outcome {
+		case qualify.Broken:
 			run.Reason = because("error", "error", t.Reason+" ("+t.Command+")")
-		} else if t.Outcome == qualify.Skipped {
+		case qualify.Skipped:
 			run.Reason = because("skipped", "", t.Reason)
+		default:
 		}
 		if run.Reason != nil || len(s.Cases)+len(t.LeftOut) == 0 {
 			s.Cases = append(s.Cases, run)
