@@ -27,8 +27,6 @@ func WhyLost(err error) error {
 		return ErrClosed
 	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
 		return errReset
-	case errors.Is(err, syscall.ETIMEDOUT):
-		return fmt.Errorf("%w, and its host, too: it is down, or the network between is", ErrSilent)
 	case is && timeout.Timeout():
 		return ErrSilent
 	}

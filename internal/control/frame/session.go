@@ -75,7 +75,6 @@ func New(conn net.Conn, o Options) *Session {
 	}
 	s.Doing("greeting")
 	s.silence.bears = o.Bears
-	boundHost(conn, o.Bears)
 	s.wg.Go(s.read)
 	every := s.interval() // a hello changes it
 	s.wg.Go(func() { s.beat(every) })

@@ -40,7 +40,7 @@ func (s *silence) excuse(now time.Duration) {
 }
 
 // verdict is nil while the peer may live. One that kept its beat is lost after the peer timeout. One that did not, or has said nothing
-// yet, has longer: it, or this end, has too little CPU. That its host is gone the kernel tells sooner ([boundHost]).
+// yet, has longer: it, or this end, has too little CPU.
 func (s *silence) verdict(now time.Duration) error {
 	silent := now - time.Duration(s.heard.Load())
 	limit := time.Duration(longestBorne * float64(s.bears))
