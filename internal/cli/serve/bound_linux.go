@@ -1,13 +1,13 @@
 package serve
 
 import (
-	"cmp"
 	"errors"
 	"net"
 	"os"
-	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/gobw/gobw/internal/control/frame"
 )
 
 // judgeBytes is how much memory the process may have until its plan is judged.
@@ -15,21 +15,14 @@ const judgeBytes = 512 << 20
 
 // descriptorOf is one more descriptor of a connection, for a child. That of net's File would make all of them block.
 func descriptorOf(conn net.Conn) (f *os.File, err error) {
-	socket, is := conn.(syscall.Conn)
-	if !is {
-		return nil, errors.ErrUnsupported
-	}
-	raw, err := socket.SyscallConn()
-	if err != nil {
-		return nil, err
-	}
-	closed := raw.Control(func(fd uintptr) {
+	err = errors.New("the connection is closed")
+	frame.WithSocket(conn, func(fd int) {
 		var n int
-		if n, err = unix.FcntlInt(fd, unix.F_DUPFD_CLOEXEC, 0); err == nil {
+		if n, err = unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0); err == nil {
 			f = os.NewFile(uintptr(n), "client")
 		}
 	})
-	return f, cmp.Or(err, closed)
+	return f, err
 }
 
 // boundProcess keeps a test from taking the host with it: this process may have what the test was granted and room for the program,

@@ -39,7 +39,7 @@ func (s *Session) beat(every time.Duration) {
 			if late {
 				s.silence.excuse(now.Sub(s.start))
 			}
-			if err := s.silence.verdict(now.Sub(s.start)); err != nil && !s.paused.Load() {
+			if err := s.judge(); err != nil {
 				s.die(&control.LostError{Phase: *s.doing.Load(), Cause: err})
 				return
 			}
@@ -51,4 +51,13 @@ func (s *Session) beat(every time.Duration) {
 			}
 		}
 	}
+}
+
+// judge asks the kernel about the peer's host once the peer timeout has passed in silence.
+func (s *Session) judge() error {
+	now := time.Since(s.start)
+	if s.paused.Load() || s.silence.verdict(now, hostUnknown) == nil || unread(s.Conn) {
+		return nil
+	}
+	return s.silence.verdict(now, hostOf(s.Conn, s.o.Bears))
 }

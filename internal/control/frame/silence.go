@@ -39,16 +39,40 @@ func (s *silence) excuse(now time.Duration) {
 	s.heard.Store(max(s.heard.Load(), int64(now-s.bears/2)))
 }
 
-// verdict is nil while the peer may live. One that kept its beat is lost after the peer timeout. One that did not, or has said nothing
-// yet, has longer: it, or this end, has too little CPU.
-func (s *silence) verdict(now time.Duration) error {
+// verdict is nil while the peer may live. One that kept its beat is lost after the peer timeout. One that did not, or has
+// said nothing yet, has longer, as long as its host answers: it, or this end, has too little CPU.
+func (s *silence) verdict(now time.Duration, h hostLife) error {
 	silent := now - time.Duration(s.heard.Load())
-	limit := time.Duration(longestBorne * float64(s.bears))
-	if s.spoke.Load() {
-		limit = min(max(s.bears, gapsBorne*time.Duration(s.gap.Load())), limit)
+	limit := s.bears
+	if h == hostAnswers {
+		limit = time.Duration(longestBorne * float64(s.bears))
+		if s.spoke.Load() {
+			limit = min(max(s.bears, gapsBorne*time.Duration(s.gap.Load())), limit)
+		}
 	}
 	if silent <= limit {
 		return nil
 	}
-	return fmt.Errorf("%w for %v", control.ErrSilent, silent.Round(100*time.Millisecond))
+	return fmt.Errorf("%w for %v%v", control.ErrSilent, silent.Round(100*time.Millisecond), h)
+}
+
+// hostLife is what the kernel knows of the peer's host.
+type hostLife uint8
+
+const (
+	hostUnknown hostLife = iota
+	hostAnswers          // it acknowledges what is sent to the peer
+	hostSilent
+)
+
+// String continues a sentence about the peer's silence.
+func (h hostLife) String() string {
+	switch h {
+	case hostAnswers:
+		return ", but its host answers: the process was stopped, or got no CPU time"
+	case hostSilent:
+		return ", nor from its host: it is down, or the network between is"
+	default:
+		return ""
+	}
 }
