@@ -113,8 +113,8 @@ func (h *hunt) fresh() Point {
 	return p
 }
 
-// pass takes each dimension of a point to its ends and to a value between them, and looks at what changes. One that walks goes on from a point that is worse, and from
-// one that is better with the probability of annealing.
+// pass takes each dimension of a point to its ends and to a value between them, and looks at what changes. One that walks goes on from
+// a point that is worse, and from one that is better with the probability of annealing.
 func (h *hunt) pass(p Point, walks bool) {
 	at, ok := h.try(p)
 	t := temperature
