@@ -109,7 +109,9 @@ func (m *meter) measure(ctx context.Context, p engine.Point) (f engine.Figures, 
 	if err == nil && len(res.Records) > 0 {
 		r := &res.Records[0]
 		m.gid = res.Here.GIDIndex
-		return m.figures(r), nil
+		f = m.figures(r)
+		m.learn(p, f)
+		return f, nil
 	}
 	m.failed = true
 	if cause := context.Cause(ctx); cause != nil {
@@ -117,6 +119,14 @@ func (m *meter) measure(ctx context.Context, p engine.Point) (f engine.Figures, 
 	}
 	_ = m.close() // what ended the test is told
 	return f, &engine.PointError{Err: cmp.Or(context.Cause(limited), err, errors.New("the test has no record"))}
+}
+
+// learn keeps the rate of the first test, that of the point where a search starts.
+func (m *meter) learn(p engine.Point, f engine.Figures) {
+	if m.rate == 0 && m.config.By == byRate {
+		spec := m.spec(p)
+		m.rate = f.Value * spec.MeanBytes(spec.Sizes[0])
+	}
 }
 
 // goal is what is better. Of its values, more is.

@@ -67,6 +67,9 @@ func run(ctx context.Context, out output.Streams, c config) error {
 			s.Most += len(before.Steps)
 		}
 		s.Seed, s.Known, r.Seed, earlier = before.Seed, before.Steps, before.Seed, before.Seconds
+		if len(s.Known) > 0 {
+			m.learn(s.Known[0].Point, s.Known[0].Figures)
+		}
 	}
 	finish := func(failed error) {
 		r.Seconds = earlier + time.Since(r.Started).Seconds()

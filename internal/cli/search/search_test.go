@@ -197,19 +197,38 @@ func TestBeside(t *testing.T) {
 	}
 }
 
-// TestInFlight: a point whose messages in flight would hold a test up for long is repaired; on a fast link it is none.
+// TestInFlight: a point whose messages in flight would hold a test up for long is repaired; on a fast link it is none, and on a device
+// whose first test was slow it is.
 func TestInFlight(t *testing.T) {
-	tests, _ := capable(t)
+	tests, c := capable(t)
 	space := tests.space()
 	p := space.Base()
 	for name, v := range map[string]int{"size": 262144, "qp": 64, "tx-depth": 512} {
 		p[space.Index(name)] = v
 	}
+	if tests.limits.Port.RateBitsPerS = 200e9; !slices.Equal(space.Repair(slices.Clone(p), -1), p) {
+		t.Error("a link of 200 Gb/s needs no repair")
+	}
+	m := &meter{tests: tests, config: c}
+	c.By = byRate
+	m.learn(space.Base(), engine.Figures{Value: 1000})
+	m.learn(space.Base(), engine.Figures{Value: 1e9}) // the first alone counts
 	q := space.Repair(slices.Clone(p), space.Index("size"))
 	if slices.Equal(p, q) || q[space.Index("size")] != 262144 || tests.problems(q) > 0 {
 		t.Errorf("%s became %s", space.Text(p, nil), space.Text(q, nil))
 	}
-	if tests.limits.Port.RateBitsPerS = 200e9; !slices.Equal(space.Repair(slices.Clone(p), -1), p) {
-		t.Error("a link of 200 Gb/s needs no repair")
+}
+
+// TestTheServerCanRunEachPoint: receives of all queue pairs that its completion queue does not hold are repaired.
+func TestTheServerCanRunEachPoint(t *testing.T) {
+	tests, _ := capable(t)
+	tests.limits.Device.Limits.MaxCQE = 32767
+	space := tests.space()
+	p := space.Base()
+	for name, v := range map[string]int{"operation": slices.Index(operations(), plan.Send), "qp": 64, "rx-depth": 1024} {
+		p[space.Index(name)] = v
+	}
+	if tests.problems(p) == 0 {
+		t.Errorf("%s has no problem", space.Text(p, nil))
 	}
 }

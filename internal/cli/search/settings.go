@@ -1,8 +1,10 @@
 package search
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -166,6 +168,8 @@ type tests struct {
 	fixed  []setting // at their Base
 	base   plan.Spec
 	limits plan.Limits
+	depth  int     // where the search starts
+	rate   float64 // bytes a second of the first test; 0: there is none
 }
 
 // typed are the settings of a point that its command line has beside the test's own; of no point those of --fix. Moderation would
@@ -188,43 +192,50 @@ func (t *tests) spec(p engine.Point) plan.Spec {
 	return spec
 }
 
-// problems is how much stands against a point's test.
-func (t *tests) problems(p engine.Point) int {
+// problems is how much stands against a point's test: the rules that it breaks, and how often what is in flight would have to be halved.
+func (t *tests) problems(p engine.Point) float64 {
 	spec := t.spec(p)
-	n := 0
+	n := 0.0
 	overUC := spec.Transport != verbs.RC && spec.Transport != 0 && spec.Operation != plan.Send // nobody counts the WRITEs that arrive
 	if overUC || spec.PostAPI == verbs.PostWR && t.limits.Device.Software {
 		n = 1
 	}
-	settled, err := plan.Settle(spec, t.limits, plan.Peer{}, plan.Policy{})
-	if wrong, is := errors.AsType[*plan.Error](err); is {
-		return n + len(wrong.Problems)
+	size, window := spec.Sizes[0], cmp.Or(spec.TxDepth, t.depth)
+	for _, dialled := range []bool{false, true} { // the server's device is taken to be as this one
+		limits := t.limits
+		limits.Dialled = dialled
+		settled, err := plan.Settle(spec, limits, plan.Peer{}, plan.Policy{})
+		if wrong, is := errors.AsType[*plan.Error](err); is {
+			n += float64(len(wrong.Problems))
+			break
+		}
+		window = settled.Lane(size, 0).Window
 	}
-	if size := spec.Sizes[0]; float64(settled.Spec().QPs*settled.Lane(size, 0).Window)*spec.MeanBytes(size) > t.inFlight() {
-		n++
-	}
-	return n
+	return n + max(math.Log2(float64(max(spec.QPs, 1)*window)*spec.MeanBytes(size)/t.inFlight()), 0)
 }
 
-// inFlight is how many bytes may be in flight at most: what a link, or a device that has none, carries in the time of ten tests. More
-// would hold a test up for long after its time.
+// inFlight is how many bytes may be in flight at most: what the first test, or the link, carries in the time of ten tests. More would
+// hold a test up for long after its time.
 func (t *tests) inFlight() float64 {
-	const softwareBitsPerS, most = 8e9, 10
-	return max(t.limits.Port.RateBitsPerS, softwareBitsPerS) / 8 * most * t.base.Duration.Seconds()
+	const most = 10
+	return cmp.Or(t.rate, t.limits.Port.RateBitsPerS/8, math.Inf(1)) * most * t.base.Duration.Seconds()
 }
 
-// repair makes a test of a point that breaks a rule: from the last dimension to the first, each takes its base or another value
-// where that leaves less to say against the point. What cannot be repaired is the base.
+// repair makes a test of a point that breaks a rule: from the last dimension to the first, and once more, each takes its base or another
+// value where that leaves less to say against the point. What cannot be repaired is the base.
 func (t *tests) repair(p engine.Point, keep int) engine.Point {
 	left := t.problems(p)
-	for d := len(p) - 1; d >= 0 && left > 0; d-- {
+	for i := 2*len(p) - 1; i >= 0 && left > 0; i-- {
+		d := i % len(p)
+		if d == keep {
+			continue
+		}
 		best := p[d]
 		for _, v := range slices.Concat([]int{t.dims[d].Base}, t.dims[d].Values) {
-			if p[d] = v; d == keep || left == 0 {
-				break
-			}
-			if n := t.problems(p); n < left {
-				best, left = v, n
+			if p[d] = v; left > 0 {
+				if n := t.problems(p); n < left {
+					best, left = v, n
+				}
 			}
 		}
 		p[d] = best
@@ -291,6 +302,7 @@ func (c *config) tests(l plan.Limits) (*tests, error) {
 		return nil, exit.With(exit.Usage, errors.Join(wrong...))
 	}
 	from := settled.Spec()
+	t.depth = from.TxDepth
 	if len(t.base.Sizes) == 0 {
 		t.base.Sizes = slices.Clone(from.Sizes)
 	}
