@@ -80,6 +80,21 @@ func TestAPointThatFailsIsSkipped(t *testing.T) {
 	}
 }
 
+// TestTheCounterThatMovesMostIsTold: of two that move for one cause.
+func TestTheCounterThatMovesMostIsTold(t *testing.T) {
+	space := simulatedSpace()
+	dev := &simulated{space: &space, noise: rand.New(rand.NewPCG(1, 1)), sigma: 0.03, planted: func(v func(string) int) (float64, map[string]float64) {
+		if v("direction") == 1 {
+			return 1, map[string]float64{"few": 0.01, "many": 0.5}
+		}
+		return 1, map[string]float64{"few": 0, "many": 0}
+	}}
+	s := &Search{Space: space, Measure: dev.Measure, Seed: 1, Most: 300}
+	if err := s.Run(t.Context(), Anomalies); !errors.Is(err, ErrPoints) || len(s.Answer.Found) != 1 || s.Answer.Found[0].Counter != "many" {
+		t.Errorf("found %+v, %v", s.Answer.Found, err)
+	}
+}
+
 // TestInterruptedGivesWhatIsKnown: a best that is cut off still has a point.
 func TestInterruptedGivesWhatIsKnown(t *testing.T) {
 	space := settingsSpace()

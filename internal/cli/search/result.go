@@ -187,7 +187,10 @@ func (r *Result) table() string {
 	}
 	if len(r.Findings) == 0 && r.Complete {
 		say(r.Question == dips, "nothing found: no size is slower than the sizes next to it")
-		say(r.Question == anomalies, "nothing found: no combination of settings is slow")
+		ordered := slices.ContainsFunc(r.Dimensions, func(d engine.Dimension) bool { return !d.AnyCost })
+		say(r.Question == anomalies && ordered, "nothing found: no combination of settings is slow")
+		say(r.Question == anomalies && !ordered, "nothing found: no counter moved. Slow tests were not looked for, because nobody knows which value of\n"+
+			"these settings should be faster. Also try a setting such as qp.")
 	}
 	say(true, "%d tests in %s, %.0f a minute; --seed %d%s", len(r.Steps), time.Duration(r.Seconds*1e9).Round(time.Second/10), float64(len(r.Steps))/max(r.Seconds, 1e-9)*60, r.Seed,
 		plain.When(r.Empty > 0, "; in %d no message arrived: give a longer --test-time", r.Empty))
