@@ -2,10 +2,12 @@ package cli
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -124,6 +126,41 @@ func TestKilledGridResumes(t *testing.T) {
 		if len(after[key]) != 2 || after[key][0] != values[0] {
 			t.Errorf("%s: %v before, %v after", key, values, after[key])
 		}
+	}
+}
+
+// A search that was killed is not finished: without --resume its file is not replaced, and with it no test is measured twice.
+func TestKilledSearchResumes(t *testing.T) {
+	dir := t.TempDir()
+	type saved struct {
+		Complete bool
+		Failure  string
+		Steps    []struct {
+			Point   []int
+			Figures struct{ Value float64 }
+		}
+	}
+	load := func() (s saved) {
+		if b, err := os.ReadFile(filepath.Join(dir, "s.json")); err == nil {
+			_ = json.Unmarshal(b, &s) // half a file has no steps
+		}
+		return s
+	}
+	line := []string{"search", "best", "write --loopback -d roce0 -s 4K --peer-timeout 60s", "--only", "cq-mod,tx-depth", "--test-time", "10ms", "--save", "s.json"}
+	killed(t, dir, func() bool { return len(load().Steps) >= 20 }, line...)
+	before := load()
+	if before.Complete || before.Failure == "" {
+		t.Errorf("killed after %d tests, and complete: %v, %q", len(before.Steps), before.Complete, before.Failure)
+	}
+	again := exec.CommandContext(t.Context(), "gobw", line...)
+	again.Dir = dir
+	if out, err := again.CombinedOutput(); statusOf(err) != 2 || !strings.Contains(string(out), "--resume") {
+		t.Errorf("once more without --resume: %v\n%s", err, out)
+	}
+	finish(t, dir, append(line, "--resume")...)
+	after := load()
+	if n := len(before.Steps); !after.Complete || len(after.Steps) <= n || !reflect.DeepEqual(after.Steps[:n], before.Steps) {
+		t.Errorf("after %d tests resumed to %d, complete: %v", n, len(after.Steps), after.Complete)
 	}
 }
 

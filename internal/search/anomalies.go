@@ -73,13 +73,19 @@ func (h *hunt) try(p Point) (Step, bool) {
 		return Step{}, false
 	}
 	h.top[0], h.top[1] = max(h.top[0], f.Value), max(h.top[1], f.Value*h.bytes(p))
-	for _, name := range h.ranked(f.Counters) {
-		limit := 2*counted + 3*h.noise[name]
+	limit := func(name string) float64 { return 2*counted + 3*h.noise[name] }
+	var moved []string
+	for name, n := range f.Counters {
+		if counted+n > limit(name) {
+			moved = append(moved, name)
+		}
+	}
+	for _, name := range h.ranked(moved) {
 		moves := func(q Point) (float64, bool) {
 			f, ok := h.at(q)
-			return limit / (counted + f.Counters[name]), ok
+			return limit(name) / (counted + f.Counters[name]), ok
 		}
-		if c := (cause{counter: name, dim: -1}); counted+f.Counters[name] > limit && h.worthwhile(c, p) {
+		if c := (cause{counter: name, dim: -1}); h.worthwhile(c, p) {
 			if h.reduce(&symptom{Search: h.Search, lead: h.lead, doubt: doubtful, look: moves}, c, p) {
 				h.refuted[c]--
 			}
@@ -88,20 +94,20 @@ func (h *hunt) try(p Point) (Step, bool) {
 	return Step{Point: p, Figures: f}, true
 }
 
-// ranked are the names of counters, the one first whose variance over its mean was the largest in the first tests (Collie, NSDI'22):
-// where several move for one cause, that one tells most.
-func (h *hunt) ranked(counters map[string]float64) []string {
-	const first = 100
-	steps := h.steps[:min(len(h.steps), first)]
-	dispersion := func(name string) float64 {
+// ranked sorts counters, the one first whose variance over its mean is the largest so far (Collie, NSDI'22): where several move for one
+// cause, that one tells most.
+func (h *hunt) ranked(names []string) []string {
+	dispersion := map[string]float64{}
+	for _, name := range names {
 		sum, squares := 0.0, 0.0
-		for _, s := range steps {
+		for _, s := range h.steps {
 			n := s.Figures.Counters[name]
 			sum, squares = sum+n, squares+n*n
 		}
-		return squares/max(sum, math.SmallestNonzeroFloat64) - sum/float64(len(steps))
+		dispersion[name] = squares/sum - sum/float64(len(h.steps))
 	}
-	return slices.SortedFunc(maps.Keys(counters), func(a, b string) int { return cmp.Or(cmp.Compare(dispersion(b), dispersion(a)), cmp.Compare(a, b)) })
+	slices.SortFunc(names, func(a, b string) int { return cmp.Or(cmp.Compare(dispersion[b], dispersion[a]), cmp.Compare(a, b)) })
+	return names
 }
 
 // bytes of a message.
@@ -319,17 +325,23 @@ func (h *hunt) reduce(y *symptom, c cause, p Point) (holds bool) {
 		value = func(g Figures) float64 { return 1 / (counted + g.Counters[c.counter]) }
 	}
 	f.Pairs, holds = h.jump.holds(h.Search, f.Good, p, value)
-	f.Events = counted/(1+f.Pairs.Change) - counted
-	switch {
-	case h.over():
+	if h.over() {
 		return false
-	case holds:
-		h.Answer.Found = append(h.Answer.Found, f)
-	default:
-		if !slices.ContainsFunc(h.Answer.Unproven, func(o Finding) bool { return o.Rule.String() == f.Rule.String() }) {
-			h.Answer.Unproven = append(h.Answer.Unproven, f)
+	}
+	var events []float64
+	for _, s := range h.steps {
+		if slices.Equal(s.Point, p) {
+			events = append(events, s.Figures.Counters[c.counter])
 		}
 	}
+	f.Events = median(events)
+	// In one list, once.
+	h.Answer.Unproven = slices.DeleteFunc(h.Answer.Unproven, func(o Finding) bool { return o.Rule.String() == f.Rule.String() })
+	list := &h.Answer.Unproven
+	if holds {
+		list = &h.Answer.Found
+	}
+	*list = append(*list, f)
 	return holds
 }
 

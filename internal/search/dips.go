@@ -49,7 +49,9 @@ func Dips(s *Search) {
 		first, last := y.edge(at(b), s.Space.Size, a)
 		f := Finding{Rule: Rule{{Dimension: dim.Name, Low: &first}}, Bad: at(first), Good: at(last)}
 		holds := false
-		if f.Pairs, holds = (claim{pairs: 12, least: leastDip / 2, doubt: dipAlarm / float64(len(sizes))}).holds(s, f.Good, f.Bad, rate); !holds {
+		doubt := dipAlarm / float64(len(sizes))
+		pairs := max(12, 2+int(-math.Log2(doubt))) // fewer cannot leave so little doubt
+		if f.Pairs, holds = (claim{pairs: pairs, least: leastDip / 2, doubt: doubt}).holds(s, f.Good, f.Bad, rate); !holds {
 			continue
 		}
 		for _, size := range sizes[i+1:] {

@@ -87,10 +87,11 @@ func TestTheCounterThatMovesMostIsTold(t *testing.T) {
 		if v("direction") == 1 {
 			return 1, map[string]float64{"few": 0.01, "many": 0.5}
 		}
-		return 1, map[string]float64{"few": 0, "many": 0}
+		return 1, map[string]float64{"few": 0, "many": 0.01}
 	}}
 	s := &Search{Space: space, Measure: dev.Measure, Seed: 1, Most: 300}
-	if err := s.Run(t.Context(), Anomalies); !errors.Is(err, ErrPoints) || len(s.Answer.Found) != 1 || s.Answer.Found[0].Counter != "many" {
+	err := s.Run(t.Context(), Anomalies)
+	if !errors.Is(err, ErrPoints) || len(s.Answer.Found) != 1 || s.Answer.Found[0].Counter != "many" || s.Answer.Found[0].Events != 0.5 {
 		t.Errorf("found %+v, %v", s.Answer.Found, err)
 	}
 }

@@ -266,14 +266,14 @@ func TestNeighbourFlows(t *testing.T) {
 		return Neighbour{side{line: script, program: "/bin/sh", words: []string{"sh", "-c", script}}}
 	}
 	const warming = `printf '\r4 KiB  warming up' >&2; sleep 0.2; `
-	stop, err := shell(warming + `: >` + flows + `; printf '\r4 KiB  1 Gb/s' >&2; exec sleep 60`).Start(t.Context())
+	running, err := shell(warming + `: >` + flows + `; printf '\r4 KiB  1 Gb/s' >&2; exec sleep 60`).Start(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(flows); err != nil {
 		t.Error("it was taken for running while it warmed up")
 	}
-	if err := stop(); err != nil {
+	if err := errors.Join(running.Ended(), running.Stop()); err != nil {
 		t.Error(err)
 	}
 	_, err = shell(warming + `printf '\r         \rno route' >&2; exit 3`).Start(t.Context())

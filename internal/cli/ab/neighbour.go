@@ -27,9 +27,33 @@ func ParseNeighbour(tool, line string) (Neighbour, error) {
 	return Neighbour{s}, err
 }
 
-// Start starts the neighbour, which runs as long as another is measured beside it, and waits until its messages flow. stop
-// ends it, and tells if it had ended before.
-func (s Neighbour) Start(ctx context.Context) (stop func() error, err error) {
+// Running is a neighbour that was started.
+type Running struct {
+	cancel context.CancelFunc
+	ended  chan struct{}
+	early  func() error // why it ended before it was stopped
+}
+
+// Ended is an error if the neighbour does not run any more.
+func (r *Running) Ended() error {
+	select {
+	case <-r.ended:
+		return r.early()
+	default:
+		return nil
+	}
+}
+
+// Stop ends the neighbour, and tells if it had ended before.
+func (r *Running) Stop() error {
+	err := r.Ended()
+	r.cancel()
+	<-r.ended
+	return err
+}
+
+// Start starts the neighbour, and waits until its messages flow.
+func (s Neighbour) Start(ctx context.Context) (*Running, error) {
 	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	c, err := s.command(running, "--duration", neighbourLimit)
 	if err != nil {
@@ -62,16 +86,7 @@ func (s Neighbour) Start(ctx context.Context) (stop func() error, err error) {
 		return nil, context.Cause(ctx)
 	case <-said.flows:
 	}
-	return func() error {
-		select {
-		case <-ended:
-			return early()
-		default:
-		}
-		cancel()
-		<-ended
-		return nil
-	}, nil
+	return &Running{cancel: cancel, ended: ended, early: early}, nil
 }
 
 // progressed keeps what a test writes, and tells when its line of progress shows that it measures.

@@ -113,11 +113,11 @@ const stopWithin = 10 * time.Second
 // run runs the test once, as a process.
 func (s side) run(ctx context.Context, f figure.Figure) (o outcome, err error) {
 	if s.beside != nil {
-		stop, err := s.beside.Start(ctx)
+		running, err := s.beside.Start(ctx)
 		if err != nil {
 			return o, err
 		}
-		defer func() { err = errors.Join(err, stop()) }()
+		defer func() { err = errors.Join(err, running.Stop()) }()
 	}
 	var more []string
 	if !s.stock {

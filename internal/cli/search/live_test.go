@@ -46,6 +46,7 @@ func openLive(t *testing.T, question string, only ...string) (*meter, engine.Spa
 	if m.tests, err = c.tests(m.limits); err != nil {
 		t.Fatal(err)
 	}
+	m.learn(t.Context())
 	space := m.space()
 	if space.Size >= 0 { // of larger ones what is in flight takes longer than a test
 		size := &space.Dimensions[space.Size]

@@ -10,8 +10,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/pflag"
+
 	"github.com/gobw/gobw/internal/bench"
 	"github.com/gobw/gobw/internal/bench/endpoint"
+	"github.com/gobw/gobw/internal/cli/ab"
 	"github.com/gobw/gobw/internal/cli/exit"
 	"github.com/gobw/gobw/internal/cli/measure"
 	"github.com/gobw/gobw/internal/cli/output"
@@ -34,8 +37,8 @@ type meter struct {
 	limits  plan.Limits
 	gid     int // index of the session's GID; negative: nothing was measured yet
 
-	runs int          // which neighbour runs; 0: none
-	stop func() error // ends it
+	runs      int // which neighbour runs; 0: none
+	neighbour *ab.Running
 }
 
 // returns is how long a peer may take to come back after a test that failed.
@@ -74,13 +77,13 @@ func (m *meter) close() error {
 
 // keepBeside has the neighbour of a point run, and no other.
 func (m *meter) keepBeside(ctx context.Context, p engine.Point) error {
-	n := m.neighbour(p)
+	n := m.beside(p)
 	if n == m.runs {
 		return nil
 	}
 	err := m.stopNeighbour()
 	if err == nil && n > 0 {
-		if m.stop, err = m.config.neighbours[n-1].Start(ctx); err == nil {
+		if m.neighbour, err = m.config.neighbours[n-1].Start(ctx); err == nil {
 			m.runs = n
 		}
 	}
@@ -92,13 +95,13 @@ func (m *meter) stopNeighbour() error {
 		return nil
 	}
 	m.runs = 0
-	return m.stop()
+	return m.neighbour.Stop()
 }
 
 // measure runs a point's test.
 func (m *meter) measure(ctx context.Context, p engine.Point) (f engine.Figures, err error) {
 	if err := m.open(ctx); err != nil {
-		return f, exit.With(exit.PeerLost, fmt.Errorf("after a failed test the other end does not answer: %w", err))
+		return f, cmp.Or(context.Cause(ctx), exit.With(exit.PeerLost, fmt.Errorf("after a failed test the other end does not answer: %w", err)))
 	}
 	if err := m.keepBeside(ctx, p); err != nil {
 		return f, cmp.Or(context.Cause(ctx), error(&engine.PointError{Err: err}))
@@ -107,11 +110,11 @@ func (m *meter) measure(ctx context.Context, p engine.Point) (f engine.Figures, 
 	defer cancel()
 	res, err := m.session.Run(limited, m.spec(p), bench.Options{})
 	if err == nil && len(res.Records) > 0 {
-		r := &res.Records[0]
 		m.gid = res.Here.GIDIndex
-		f = m.figures(r)
-		m.learn(p, f)
-		return f, nil
+		if m.runs > 0 && m.neighbour.Ended() != nil {
+			return f, &engine.PointError{Err: m.stopNeighbour()}
+		}
+		return m.figures(&res.Records[0]), nil
 	}
 	m.failed = true
 	if cause := context.Cause(ctx); cause != nil {
@@ -121,9 +124,11 @@ func (m *meter) measure(ctx context.Context, p engine.Point) (f engine.Figures, 
 	return f, &engine.PointError{Err: cmp.Or(context.Cause(limited), err, errors.New("the test has no record"))}
 }
 
-// learn keeps the rate of the first test, that of the point where a search starts.
-func (m *meter) learn(p engine.Point, f engine.Figures) {
-	if m.rate == 0 && m.config.By == byRate {
+// learn measures the rate of the point where a search starts. If that fails the search will see it, too.
+func (m *meter) learn(ctx context.Context) {
+	space := m.space()
+	p := space.Base()
+	if f, err := m.measure(ctx, p); err == nil {
 		spec := m.spec(p)
 		m.rate = f.Value * spec.MeanBytes(spec.Sizes[0])
 	}
@@ -190,6 +195,13 @@ func (m *meter) figures(r *report.Record) engine.Figures {
 func (m *meter) command(p engine.Point) string {
 	words, spec := slices.Clone(m.config.Words), m.spec(p)
 	words[1] = string(spec.Operation)
+	if at := slices.IndexFunc(words, func(w string) bool { return strings.HasPrefix(w, "-s") || strings.HasPrefix(w, "--size") }); at > 0 && len(spec.Mix) > 0 {
+		last := at + 1 // a mix names the sizes
+		if words[at] == "-s" || words[at] == "--size" {
+			last++
+		}
+		words = slices.Delete(words, at, last)
+	}
 	line, sized := plain.JoinWords(words), m.config.Question == anomalies && p != nil
 	m.typed(p, func(s *setting, v int) {
 		sized = sized || s.Name == "size"
@@ -198,31 +210,51 @@ func (m *meter) command(p engine.Point) string {
 			line += " " + s.flag(s.name(), v)
 		}
 	})
-	if sized && spec.Operation != plan.Atomic && !slices.Equal(spec.Sizes, m.config.Test.Plan.Sizes) {
+	if sized && spec.Operation != plan.Atomic && len(spec.Mix) == 0 && !slices.Equal(spec.Sizes, m.config.Test.Plan.Sizes) {
 		line += " -s " + strconv.Itoa(spec.Sizes[0])
 	}
 	if len(spec.Mix) > 0 && len(m.config.Test.Plan.Mix) == 0 {
 		line += " --mix " + spec.Mix.String()
 	}
-	if n := m.neighbour(p); n > 0 {
+	if n := m.beside(p); n > 0 {
 		line = plain.JoinWords([]string{m.config.Tool, "ab", line, "--beside", m.config.Beside[n-1]})
 	}
 	return line
+}
+
+// others are the flags of the test that are no settings, and do more than find the other end.
+func (m *meter) others() (all []*pflag.Flag) {
+	known := append(plain.Each(settings(), func(s setting) string { return s.flagName() }), "device", "port", "source", "wait", "peer-timeout", "token-file", "cpu", "loopback")
+	m.config.typed.Visit(func(f *pflag.Flag) {
+		if !slices.Contains(known, f.Name) {
+			all = append(all, f)
+		}
+	})
+	return all
 }
 
 // perftest is the command of stock perftest that runs a point's test; empty where it cannot.
 func (m *meter) perftest(p engine.Point) string {
 	spec := m.spec(p)
 	tool := slices.IndexFunc(perftestcli.Tools(), func(t perftestcli.Tool) bool { return t.Operation == spec.Operation && t.Kind == spec.Kind })
-	if tool < 0 || spec.Threads > 1 || spec.Rails > 1 || spec.PostAPI != 0 || len(spec.Mix) > 0 || m.neighbour(p) > 0 || m.limits.Device.Software {
+	if tool < 0 || spec.Threads > 1 || spec.Rails > 1 || spec.PostAPI != 0 || len(spec.Mix) > 0 || m.beside(p) > 0 || m.limits.Device.Software {
 		return ""
 	}
 	words := []string{perftestcli.Tools()[tool].Name, "-F"}
 	if name := m.config.Test.Device.Name; name != "" {
 		words = append(words, "-d", name)
 	}
+	for _, f := range m.others() {
+		if f.Shorthand == "" {
+			return ""
+		}
+		words = append(words, "-"+f.Shorthand)
+		if f.Value.Type() != "bool" {
+			words = append(words, f.Value.String())
+		}
+	}
 	for _, s := range settings() {
-		if v := s.get(&spec); s.perftest != "" && v > 0 && (s.Name != "size" || spec.Operation != plan.Atomic) {
+		if v := s.get(&spec); s.perftest != "" && (v > 0 || v == 0 && s.Name == "inline") && (s.Name != "size" || spec.Operation != plan.Atomic) {
 			words = append(words, s.flag(s.perftest, v))
 		}
 	}

@@ -18,13 +18,18 @@ var program string
 func (m *meter) program(p engine.Point) string {
 	spec := m.spec(p)
 	settled, err := plan.Settle(spec, m.limits, plan.Peer{}, plan.Policy{})
-	if m.gid < 0 || m.neighbour(p) > 0 || m.perftest(p) != "" || m.limits.Device.Software || err != nil {
+	if m.gid < 0 || m.beside(p) > 0 || m.perftest(p) != "" || m.limits.Device.Software || err != nil {
 		return ""
 	}
 	spec = settled.Spec()
 	opcode, has := map[plan.Operation]string{plan.Write: "RDMA_WRITE", plan.Read: "RDMA_READ", plan.Send: "SEND"}[spec.Operation]
 	if !has || spec.Kind != plan.Bandwidth || spec.Threads > 1 || spec.Rails > 1 || spec.Events || spec.SRQ || spec.PostAPI == verbs.PostWR {
 		return ""
+	}
+	for _, f := range m.others() {
+		if f.Name != "gid-index" && f.Name != "ib-port" {
+			return ""
+		}
 	}
 	size := spec.Sizes[0]
 	lane, queues := settled.Lane(size, 0), settled.Queues()

@@ -1,6 +1,7 @@
 package search
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -23,28 +24,30 @@ const schema = "gobw.search/1"
 
 // Result is what a search found.
 type Result struct {
-	Schema     string             `json:"schema"`
-	Tool       string             `json:"tool"`
-	Version    string             `json:"version"`
-	Command    []string           `json:"command"`
-	Question   string             `json:"question"`
-	Test       string             `json:"test"`
-	By         string             `json:"by,omitempty"`
-	Started    time.Time          `json:"started"`
-	Seconds    float64            `json:"seconds"` // with those of the runs that --resume went on with
-	Complete   bool               `json:"complete"`
-	Failure    string             `json:"failure,omitempty"`
-	Label      string             `json:"label,omitempty"`
-	Device     string             `json:"device"`
-	Seed       uint64             `json:"seed"`
-	Dimensions []engine.Dimension `json:"dimensions"`
-	Answer     engine.Answer      `json:"answer"`
-	Commands   []string           `json:"commands,omitempty"` // of the best setting, ours first
-	Gives      string             `json:"gives,omitempty"`    // what it gives
-	Settings   [][4]string        `json:"settings,omitempty"` // name, default, best, and the effect of the default in the best
-	Findings   []finding          `json:"findings,omitempty"` // the answer's, and tests that failed, in words
-	Empty      int                `json:"empty,omitempty"`    // points at which nothing came through in the time of a test
-	Steps      []engine.Step      `json:"steps"`
+	Schema         string             `json:"schema"`
+	Tool           string             `json:"tool"`
+	Version        string             `json:"version"`
+	Command        []string           `json:"command"`
+	Question       string             `json:"question"`
+	Test           string             `json:"test"`
+	By             string             `json:"by,omitempty"`
+	Started        time.Time          `json:"started"`
+	Seconds        float64            `json:"seconds"` // with those of the runs that --resume went on with
+	Complete       bool               `json:"complete"`
+	Failure        string             `json:"failure,omitempty"`
+	Label          string             `json:"label,omitempty"`
+	Device         string             `json:"device"`
+	Seed           uint64             `json:"seed"`
+	Dimensions     []engine.Dimension `json:"dimensions"`
+	TestTime       time.Duration      `json:"test_time_ns"`
+	StartBytesPerS float64            `json:"start_bytes_per_s,omitempty"` // of the point where the search starts; it limits what may be in flight
+	Answer         engine.Answer      `json:"answer"`
+	Commands       []string           `json:"commands,omitempty"` // of the best setting, ours first
+	Gives          string             `json:"gives,omitempty"`    // what it gives
+	Settings       [][4]string        `json:"settings,omitempty"` // name, default, best, and the effect of the default in the best
+	Findings       []finding          `json:"findings,omitempty"` // the answer's, and tests that failed, in words
+	Empty          int                `json:"empty,omitempty"`    // points at which nothing came through in the time of a test
+	Steps          []engine.Step      `json:"steps"`
 }
 
 // finding is what is wrong with a device, and the commands that show it.
@@ -189,8 +192,9 @@ func (r *Result) table() string {
 		say(r.Question == dips, "nothing found: no size is slower than the sizes next to it")
 		ordered := slices.ContainsFunc(r.Dimensions, func(d engine.Dimension) bool { return !d.AnyCost })
 		say(r.Question == anomalies && ordered, "nothing found: no combination of settings is slow")
-		say(r.Question == anomalies && !ordered, "nothing found: no counter moved. Slow tests were not looked for, because nobody knows which value of\n"+
-			"these settings should be faster. Also try a setting such as qp.")
+		counts := slices.ContainsFunc(r.Steps, func(s engine.Step) bool { return len(s.Figures.Counters) > 0 })
+		say(r.Question == anomalies && !ordered, "nothing found: %s. Slow tests were not looked for, because nobody knows which value of\n"+
+			"these settings should be faster. Also try a setting such as qp.", cmp.Or(plain.When(counts, "no counter moved"), "the device has no counters"))
 	}
 	say(true, "%d tests in %s, %.0f a minute; --seed %d%s", len(r.Steps), time.Duration(r.Seconds*1e9).Round(time.Second/10), float64(len(r.Steps))/max(r.Seconds, 1e-9)*60, r.Seed,
 		plain.When(r.Empty > 0, "; in %d no message arrived: give a longer --test-time", r.Empty))

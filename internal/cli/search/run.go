@@ -49,6 +49,9 @@ func run(ctx context.Context, out output.Streams, c config) error {
 		return errors.Join(err, m.close())
 	}
 	space := m.space()
+	if c.Question == dips { // all sizes are the user's
+		space.Repair = func(p engine.Point, _ int) engine.Point { return p }
+	}
 	if before != nil && c.Seed != 0 && c.Seed != before.Seed {
 		return errors.Join(exit.With(exit.Usage, fmt.Errorf("--seed %d: --resume goes on with --seed %d: leave it out", c.Seed, before.Seed)), m.close())
 	}
@@ -56,21 +59,22 @@ func run(ctx context.Context, out output.Streams, c config) error {
 	r := &Result{
 		Schema: schema, Tool: c.Tool, Version: machine.Version(), Command: c.Args, Question: c.Question, Test: m.command(nil), By: c.By,
 		Started: time.Now().UTC(), Label: bench.Label(m.limits.Device), Device: m.limits.Device.Name, Seed: c.Seed, Dimensions: space.Dimensions,
+		TestTime: c.Test.Plan.Duration,
 	}
 	s := &engine.Search{Space: space, Measure: m.measure, Seed: c.Seed, Most: c.Points}
 	earlier := 0.0
 	if before != nil {
-		if !reflect.DeepEqual(before.Dimensions, r.Dimensions) || before.Device != r.Device || before.Test != r.Test || before.By != r.By {
+		if !reflect.DeepEqual(before.Dimensions, r.Dimensions) || before.Device != r.Device || before.Test != r.Test || before.By != r.By || before.TestTime != r.TestTime {
 			return errors.Join(exit.With(exit.Usage, fmt.Errorf("--resume: the file is of another search, on %s: %s", before.Device, plain.JoinWords(before.Command))), m.close())
 		}
 		if c.Points > 0 { // as --time, of this run
 			s.Most += len(before.Steps)
 		}
-		s.Seed, s.Known, r.Seed, earlier = before.Seed, before.Steps, before.Seed, before.Seconds
-		if len(s.Known) > 0 {
-			m.learn(s.Known[0].Point, s.Known[0].Figures)
-		}
+		s.Seed, s.Known, r.Seed, earlier, m.rate = before.Seed, before.Steps, before.Seed, before.Seconds, before.StartBytesPerS
+	} else if c.Question != dips {
+		m.learn(ctx)
 	}
+	r.StartBytesPerS = m.rate
 	finish := func(failed error) {
 		r.Seconds = earlier + time.Since(r.Started).Seconds()
 		r.finish(s, m, failed)
@@ -79,7 +83,7 @@ func run(ctx context.Context, out output.Streams, c config) error {
 	s.Tell = func(engine.Step) {
 		bar.Write(fmt.Sprintf("%s in %v", plain.Plural(len(s.Steps()), "test"), time.Since(r.Started).Round(time.Second)))
 		err := keeper.Keep(c.Output, func(path string) error {
-			finish(nil)
+			finish(errors.New("the search did not end"))
 			return report.WriteFile(path, func(w io.Writer) error { return r.Write(w, "json") })
 		})
 		if err != nil && !trouble {

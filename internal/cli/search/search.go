@@ -243,6 +243,9 @@ func (c *config) parseTest(line string) error {
 		if c.Question == dips && typed.Changed("size") {
 			return fmt.Errorf("%q: leave out --size (-s) in the test, and give the range after it: -s 2:64K", line)
 		}
+		if c.Question == dips && typed.Changed("mix") {
+			return fmt.Errorf("%q: leave out --mix: dips measures one size at a time", line)
+		}
 		return nil
 	})
 	if err == nil && len(c.Test.Plan.Sizes) > 1 {

@@ -23,6 +23,7 @@ import (
 	"github.com/gobw/gobw/internal/plan"
 	engine "github.com/gobw/gobw/internal/search"
 	"github.com/gobw/gobw/internal/testrun"
+	"github.com/gobw/gobw/report/plain"
 	"github.com/gobw/gobw/verbs"
 )
 
@@ -118,7 +119,7 @@ func TestEveryRepairedPointIsATest(t *testing.T) {
 	}
 	point, m := space.Base(), &meter{tests: tests, config: c}
 	point[space.Index("sge")], point[space.Index("mix")] = 4, 1
-	if got := m.command(point); !strings.HasSuffix(got, " --mix 4Kx4,64") || m.perftest(point) != "" {
+	if got := m.command(point); !strings.HasSuffix(got, "gobw write alpha -Q 100 --mix 4Kx4,64") || m.perftest(point) != "" {
 		t.Errorf("a mix is typed %q, and perftest %q", got, m.perftest(point))
 	}
 	tried, refused := 0, map[string]int{}
@@ -126,6 +127,13 @@ func TestEveryRepairedPointIsATest(t *testing.T) {
 		tried++
 		if again := space.Repair(slices.Clone(p), -1); !slices.Equal(again, p) {
 			t.Fatalf("%s is repaired once more, to %s", space.Text(p, nil), space.Text(again, nil))
+		}
+		words, err := plain.SplitWords(m.command(p))
+		if err == nil {
+			_, err = operation.Parse(words, func(*pflag.FlagSet) error { return nil })
+		}
+		if err != nil {
+			t.Fatalf("%s: %v", m.command(p), err)
 		}
 		spec := tests.spec(p)
 		if _, err := plan.Settle(spec, tests.limits, plan.Peer{}, plan.Policy{}); err != nil {
@@ -179,7 +187,7 @@ func TestBeside(t *testing.T) {
 		}
 		c.neighbours = append(c.neighbours, n)
 	}
-	m := &meter{config: c, tests: &tests{dims: []setting{{Dimension: engine.Dimension{Name: beside}}}}}
+	m := &meter{config: c, tests: &tests{dims: []setting{{Dimension: engine.Dimension{Name: besideName}}}}}
 	running := func() bool { _, err := os.Stat(runs); return err == nil }
 	for _, v := range []int{0, 1, 1, 0} {
 		if err := m.keepBeside(t.Context(), engine.Point{v}); err != nil || running() != (v == 1) {
@@ -200,7 +208,7 @@ func TestBeside(t *testing.T) {
 // TestInFlight: a point whose messages in flight would hold a test up for long is repaired; on a fast link it is none, and on a device
 // whose first test was slow it is.
 func TestInFlight(t *testing.T) {
-	tests, c := capable(t)
+	tests, _ := capable(t)
 	space := tests.space()
 	p := space.Base()
 	for name, v := range map[string]int{"size": 262144, "qp": 64, "tx-depth": 512} {
@@ -209,10 +217,7 @@ func TestInFlight(t *testing.T) {
 	if tests.limits.Port.RateBitsPerS = 200e9; !slices.Equal(space.Repair(slices.Clone(p), -1), p) {
 		t.Error("a link of 200 Gb/s needs no repair")
 	}
-	m := &meter{tests: tests, config: c}
-	c.By = byRate
-	m.learn(space.Base(), engine.Figures{Value: 1000})
-	m.learn(space.Base(), engine.Figures{Value: 1e9}) // the first alone counts
+	tests.rate = 4e6
 	q := space.Repair(slices.Clone(p), space.Index("size"))
 	if slices.Equal(p, q) || q[space.Index("size")] != 262144 || tests.problems(q) > 0 {
 		t.Errorf("%s became %s", space.Text(p, nil), space.Text(q, nil))
@@ -236,7 +241,7 @@ func TestTheServerCanRunEachPoint(t *testing.T) {
 // TestNothingFoundSaysWhatWasLookedFor: where no setting has an order, only counters tell.
 func TestNothingFoundSaysWhatWasLookedFor(t *testing.T) {
 	for ordered, want := range map[bool]string{true: "no combination of settings is slow", false: "no counter moved. Slow tests were not looked for"} {
-		r := &Result{Question: anomalies, Complete: true, Dimensions: []engine.Dimension{{Name: "events", AnyCost: true}, {Name: "qp", AnyCost: !ordered}}}
+		r := &Result{Question: anomalies, Complete: true, Dimensions: []engine.Dimension{{Name: "events", AnyCost: true}, {Name: "qp", AnyCost: !ordered}}, Steps: []engine.Step{{Figures: engine.Figures{Counters: map[string]float64{"rnr_naks": 0}}}}}
 		if text := r.table(); !strings.Contains(text, "nothing found: "+want) {
 			t.Errorf("ordered %t: %q, want %q", ordered, text, want)
 		}

@@ -151,12 +151,12 @@ func has(tool string, o plan.Operation, flag string) (is bool) {
 	return is
 }
 
-// beside is the dimension of tests that run at the same time.
-const beside = "beside"
+// besideName is the dimension of tests that run at the same time.
+const besideName = "beside"
 
-// neighbour is which of the tests to run beside has a point, counted from 1; 0: none.
-func (t *tests) neighbour(p engine.Point) int {
-	if i := slices.IndexFunc(t.dims, func(s setting) bool { return s.Name == beside }); i >= 0 && p != nil {
+// beside is which of the tests to run beside has a point, counted from 1; 0: none.
+func (t *tests) beside(p engine.Point) int {
+	if i := slices.IndexFunc(t.dims, func(s setting) bool { return s.Name == besideName }); i >= 0 && p != nil {
 		return p[i]
 	}
 	return 0
@@ -168,8 +168,9 @@ type tests struct {
 	fixed  []setting // at their Base
 	base   plan.Spec
 	limits plan.Limits
-	depth  int     // where the search starts
-	rate   float64 // bytes a second of the first test; 0: there is none
+	rate   float64 // bytes a second of the point where the search starts; 0: it is not known
+	first  float64 // bytes that are in flight there
+	depth  int     // messages
 }
 
 // typed are the settings of a point that its command line has beside the test's own; of no point those of --fix. Moderation would
@@ -196,11 +197,10 @@ func (t *tests) spec(p engine.Point) plan.Spec {
 func (t *tests) problems(p engine.Point) float64 {
 	spec := t.spec(p)
 	n := 0.0
-	overUC := spec.Transport != verbs.RC && spec.Transport != 0 && spec.Operation != plan.Send // nobody counts the WRITEs that arrive
-	if overUC || spec.PostAPI == verbs.PostWR && t.limits.Device.Software {
+	if uncounted(&spec) || spec.PostAPI == verbs.PostWR && t.limits.Device.Software {
 		n = 1
 	}
-	size, window := spec.Sizes[0], cmp.Or(spec.TxDepth, t.depth)
+	window := cmp.Or(spec.TxDepth, t.depth)
 	for _, dialled := range []bool{false, true} { // the server's device is taken to be as this one
 		limits := t.limits
 		limits.Dialled = dialled
@@ -209,20 +209,30 @@ func (t *tests) problems(p engine.Point) float64 {
 			n += float64(len(wrong.Problems))
 			break
 		}
-		window = settled.Lane(size, 0).Window
+		window = settled.Lane(spec.Sizes[0], 0).Window
 	}
-	return n + max(math.Log2(float64(max(spec.QPs, 1)*window)*spec.MeanBytes(size)/t.inFlight()), 0)
+	return n + max(math.Log2(inFlight(&spec, window)/t.mostInFlight()), 0)
 }
 
-// inFlight is how many bytes may be in flight at most: what the first test, or the link, carries in the time of ten tests. More would
-// hold a test up for long after its time.
-func (t *tests) inFlight() float64 {
-	const most = 10
-	return cmp.Or(t.rate, t.limits.Port.RateBitsPerS/8, math.Inf(1)) * most * t.base.Duration.Seconds()
+// uncounted tells of a test whose messages nobody counts when they arrive.
+func uncounted(spec *plan.Spec) bool {
+	return spec.Transport != verbs.RC && spec.Transport != 0 && spec.Operation != plan.Send
+}
+
+// inFlight is how many bytes a test has in flight, with so many messages on each queue pair.
+func inFlight(spec *plan.Spec, window int) float64 {
+	return float64(max(spec.QPs, 1)*window) * spec.MeanBytes(spec.Sizes[0])
+}
+
+// mostInFlight is how many bytes may be in flight: what the point where the search starts, or the link, carries in the time of ten tests.
+// More would hold a test up for long after its time.
+func (t *tests) mostInFlight() float64 {
+	const most, softwareBytesPerS = 10, 1e9
+	return max(cmp.Or(t.rate, t.limits.Port.RateBitsPerS/8, softwareBytesPerS)*most*t.base.Duration.Seconds(), t.first)
 }
 
 // repair makes a test of a point that breaks a rule: from the last dimension to the first, and once more, each takes its base or another
-// value where that leaves less to say against the point. What cannot be repaired is the base.
+// value, the largest first, where that leaves less to say against the point. What cannot be repaired is the base.
 func (t *tests) repair(p engine.Point, keep int) engine.Point {
 	left := t.problems(p)
 	for i := 2*len(p) - 1; i >= 0 && left > 0; i-- {
@@ -231,7 +241,8 @@ func (t *tests) repair(p engine.Point, keep int) engine.Point {
 			continue
 		}
 		best := p[d]
-		for _, v := range slices.Concat([]int{t.dims[d].Base}, t.dims[d].Values) {
+		values := append(slices.Clone(t.dims[d].Values), t.dims[d].Base)
+		for _, v := range slices.Backward(values) {
 			if p[d] = v; left > 0 {
 				if n := t.problems(p); n < left {
 					best, left = v, n
@@ -254,11 +265,21 @@ func (t *tests) space() engine.Space {
 	return engine.Space{Dimensions: dims, Size: slices.IndexFunc(dims, func(d engine.Dimension) bool { return d.Name == "size" }), Repair: t.repair}
 }
 
+// takenBy tells whether an operation has all flags of the test.
+func (c *config) takenBy(o plan.Operation) bool {
+	all := true
+	c.typed.Visit(func(f *pflag.Flag) { all = all && has(c.Tool, o, f.Name) })
+	return all
+}
+
 // tests are what the search may try: the settings that the test does not name, as far as the device of this end has them.
 func (c *config) tests(l plan.Limits) (*tests, error) {
 	t := &tests{base: c.Test.Plan, limits: l}
 	var wrong cmdline.Faults
-	if c.Question == anomalies && !c.typed.Changed("size") {
+	switch {
+	case c.Question == dips: // what goes with the largest goes with all
+		t.base.Sizes = c.Sizes[1:]
+	case c.Question == anomalies && !c.typed.Changed("size") && !c.typed.Changed("mix"):
 		t.base.Sizes = []int{4096}
 	}
 	for _, s := range settings() {
@@ -286,6 +307,10 @@ func (c *config) tests(l plan.Limits) (*tests, error) {
 		case flag != nil && flag.Changed:
 			tried = false
 		}
+		if s.Name == "operation" && tried {
+			tried = slices.Contains(operations(), t.base.Operation)
+			s.Values = slices.DeleteFunc(s.Values, func(v int) bool { return !c.takenBy(operations()[v]) })
+		}
 		if tried {
 			t.dims = append(t.dims, s)
 		}
@@ -293,19 +318,21 @@ func (c *config) tests(l plan.Limits) (*tests, error) {
 	if len(c.Beside) > 0 { // the plan does not know of it
 		words := append([]string{"nothing"}, c.Beside...)
 		t.dims = append(t.dims, setting{
-			Dimension: engine.Dimension{Name: beside, Words: words, Values: plain.Each(words, func(w string) int { return slices.Index(words, w) }), AnyCost: true},
+			Dimension: engine.Dimension{Name: besideName, Words: words, Values: plain.Each(words, func(w string) int { return slices.Index(words, w) }), AnyCost: true},
 			field:     field{func(*plan.Spec) int { return 0 }, func(*plan.Spec, int) {}},
 		})
 	}
+	wrong.If(c.Question != dips && uncounted(&t.base), "%s over %v: nobody counts the messages that arrive, so no setting can be called faster: take RC", t.base.Operation, t.base.Transport)
 	settled, err := plan.Settle(t.base, l, plan.Peer{}, plan.Policy{})
 	if wrong.Note(err); len(wrong) > 0 {
 		return nil, exit.With(exit.Usage, errors.Join(wrong...))
 	}
 	from := settled.Spec()
-	t.depth = from.TxDepth
 	if len(t.base.Sizes) == 0 {
 		t.base.Sizes = slices.Clone(from.Sizes)
 	}
+	t.depth = from.TxDepth
+	t.first = inFlight(&from, settled.Lane(t.base.Sizes[0], 0).Window)
 	from.MTU, from.Outstanding, from.InlineBytes, from.CQMod = settled.MTU(), settled.Outstanding(), t.base.InlineBytes, max(settled.Depths().CQMod, 1)
 	for i := range t.dims {
 		s := &t.dims[i]
