@@ -298,9 +298,18 @@ func (h *hunt) reduce(y *symptom, c cause, p Point) (holds bool) {
 	if h.explained(p) {
 		return true
 	}
-	f := Finding{Counter: c.counter, Bad: p}
+	f, value := Finding{Counter: c.counter, Bad: p}, rate
+	if c.dim < 0 {
+		value = func(g Figures) float64 { return 1 / (counted + g.Counters[c.counter]) }
+	}
+	confirmed := func() bool {
+		f.Pairs, holds = h.jump.holds(h.Search, f.Good, p, value)
+		return holds
+	}
 	if c.dim >= 0 {
-		f.Good = p.with(c.dim, c.good)
+		if f.Good = p.with(c.dim, c.good); !confirmed() {
+			return h.unproven(f, base)
+		}
 	}
 	for d := range p {
 		e, neighbour := y.extent(p, d)
@@ -320,13 +329,8 @@ func (h *hunt) reduce(y *symptom, c cause, p Point) (holds bool) {
 	if f.Good == nil || h.over() || y.is(p) != bad { // once is noise
 		return false
 	}
-	value := rate
-	if c.counter != "" {
-		value = func(g Figures) float64 { return 1 / (counted + g.Counters[c.counter]) }
-	}
-	f.Pairs, holds = h.jump.holds(h.Search, f.Good, p, value)
-	if h.over() {
-		return false
+	if c.dim < 0 && !confirmed() {
+		return h.unproven(f, base)
 	}
 	var events []float64
 	for _, s := range h.steps {
@@ -335,14 +339,29 @@ func (h *hunt) reduce(y *symptom, c cause, p Point) (holds bool) {
 		}
 	}
 	f.Events = median(events)
-	// In one list, once.
-	h.Answer.Unproven = slices.DeleteFunc(h.Answer.Unproven, func(o Finding) bool { return o.Rule.String() == f.Rule.String() })
-	list := &h.Answer.Unproven
-	if holds {
-		list = &h.Answer.Found
+	if h.over() {
+		return false
 	}
-	*list = append(*list, f)
-	return holds
+	h.Answer.Found = append(h.Answer.Found, f)
+	return true
+}
+
+// unproven keeps what pairs did not confirm, by the values that differ from the base, once each.
+func (h *hunt) unproven(f Finding, base Point) (holds bool) {
+	f.Rule = nil
+	for d, v := range f.Bad {
+		if c := (Condition{Dimension: h.Space.Dimensions[d].Name, Low: &v, High: &v}); v != base[d] {
+			if h.Space.Dimensions[d].Words != nil {
+				c = Condition{Dimension: c.Dimension, Words: []string{h.Space.Dimensions[d].Word(v)}}
+			}
+			f.Rule = append(f.Rule, c)
+		}
+	}
+	known := slices.ContainsFunc(h.Answer.Unproven, func(o Finding) bool { return slices.Equal(o.Bad, f.Bad) && o.Counter == f.Counter })
+	if !known && !h.over() {
+		h.Answer.Unproven = append(h.Answer.Unproven, f)
+	}
+	return false
 }
 
 // explained tells whether a rule that was found holds. One that was not confirmed may be noise, and would hide much.

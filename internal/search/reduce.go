@@ -13,6 +13,7 @@ type symptom struct {
 	lead  int                                    // of the looks that say one thing over those that say the other; at least 1
 	doubt float64                                // a look that is as near to 1 needs another one
 	known map[string]verdict
+	split int // points at which even the most looks did not agree
 }
 
 // verdict is whether a point shows a symptom.
@@ -27,6 +28,7 @@ const (
 const (
 	mostLooks = 15 // at a point
 	mostEdges = 3  // that turn out to be none
+	mostSplit = 2  // points near an edge: what falls little by little has none
 )
 
 // is tells whether a point shows the symptom, and remembers the answer.
@@ -38,8 +40,8 @@ func (y *symptom) is(p Point) verdict {
 	if !slices.Equal(y.Space.repaired(p), p) {
 		return untold
 	}
-	lead, looks := 0, 0
-	for need := y.lead; max(lead, -lead) < need && looks < mostLooks; looks++ {
+	lead, need := 0, y.lead
+	for looks := 0; max(lead, -lead) < need && looks < mostLooks; looks++ {
 		share, ok := y.look(p)
 		switch {
 		case !ok:
@@ -54,6 +56,9 @@ func (y *symptom) is(p Point) verdict {
 	v := good
 	if lead < 0 {
 		v = bad
+	}
+	if max(lead, -lead) < need {
+		y.split++
 	}
 	if y.known == nil {
 		y.known = map[string]verdict{}
@@ -137,7 +142,8 @@ func (y *symptom) extent(p Point, d int) (c Condition, neighbour Point) {
 func (y *symptom) edge(p Point, d, end int) (last, first int) {
 	dim := &y.Space.Dimensions[d]
 	last, first = p[d], end
-	for tries := 0; !y.over() && tries < mostEdges; {
+	most := y.split + mostSplit
+	for tries := 0; !y.over() && tries < mostEdges && y.split < most; {
 		v, found := dim.middle(last, first)
 		switch {
 		case found && y.is(p.with(d, v)) == bad:
