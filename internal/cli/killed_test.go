@@ -146,7 +146,8 @@ func TestKilledSearchResumes(t *testing.T) {
 		}
 		return s
 	}
-	line := []string{"search", "best", "write --loopback -d roce0 -s 4K --peer-timeout 60s", "--only", "cq-mod,tx-depth", "--test-time", "10ms", "--save", "s.json"}
+	line := []string{"search", "best", "write --loopback -d roce0 -s 4K --peer-timeout 60s", "--only", "cq-mod,tx-depth"}
+	line = append(line, "--test-time", "10ms", "--save", "s.json")
 	killed(t, dir, func() bool { return len(load().Steps) >= 20 }, line...)
 	before := load()
 	if before.Complete || before.Failure == "" {

@@ -266,6 +266,9 @@ func (h *hunt) follow(p Point, c cause) {
 		return
 	}
 	last, first := below(math.Sqrt(left), h.lead).edge(p, c.dim, c.good)
+	if _, between := h.Space.Dimensions[c.dim].middle(last, first); between { // it falls little by little
+		return
+	}
 	c.good, c.bad = first, last
 	look = h.falls(c)
 	p = p.with(c.dim, c.bad)
@@ -306,9 +309,16 @@ func (h *hunt) reduce(y *symptom, c cause, p Point) (holds bool) {
 		f.Pairs, holds = h.jump.holds(h.Search, f.Good, p, value)
 		return holds
 	}
+	again := func() bool {
+		y.known, y.lead = nil, h.lead
+		return h.reduce(y, c, from)
+	}
+	if h.scatters() {
+		return again()
+	}
 	if c.dim >= 0 {
 		if f.Good = p.with(c.dim, c.good); !confirmed() {
-			return h.unproven(f, base)
+			return h.unproven(f, c)
 		}
 	}
 	for d := range p {
@@ -322,15 +332,14 @@ func (h *hunt) reduce(y *symptom, c cause, p Point) (holds bool) {
 		}
 	}
 	if h.scatters() {
-		y.known, y.lead = nil, h.lead
-		return h.reduce(y, c, from)
+		return again()
 	}
 	y.known = nil
 	if f.Good == nil || h.over() || y.is(p) != bad { // once is noise
 		return false
 	}
 	if c.dim < 0 && !confirmed() {
-		return h.unproven(f, base)
+		return h.unproven(f, c)
 	}
 	var events []float64
 	for _, s := range h.steps {
@@ -346,15 +355,17 @@ func (h *hunt) reduce(y *symptom, c cause, p Point) (holds bool) {
 	return true
 }
 
-// unproven keeps what pairs did not confirm, by the values that differ from the base, once each.
-func (h *hunt) unproven(f Finding, base Point) (holds bool) {
+// unproven keeps what pairs did not confirm, by its cause and the values that differ from the base, once each.
+func (h *hunt) unproven(f Finding, c cause) (holds bool) {
 	f.Rule = nil
+	base := h.Space.Base()
 	for d, v := range f.Bad {
-		if c := (Condition{Dimension: h.Space.Dimensions[d].Name, Low: &v, High: &v}); v != base[d] {
-			if h.Space.Dimensions[d].Words != nil {
-				c = Condition{Dimension: c.Dimension, Words: []string{h.Space.Dimensions[d].Word(v)}}
-			}
-			f.Rule = append(f.Rule, c)
+		switch dim := &h.Space.Dimensions[d]; {
+		case v == base[d] && d != c.dim:
+		case dim.Words != nil:
+			f.Rule = append(f.Rule, Condition{Dimension: dim.Name, Words: []string{dim.Word(v)}})
+		default:
+			f.Rule = append(f.Rule, Condition{Dimension: dim.Name, Low: &v, High: &v})
 		}
 	}
 	known := slices.ContainsFunc(h.Answer.Unproven, func(o Finding) bool { return slices.Equal(o.Bad, f.Bad) && o.Counter == f.Counter })

@@ -22,7 +22,7 @@ type BestSettings struct {
 
 const (
 	within       = 0.02 // of the peak
-	mostDoubt    = 0.05  // a smaller setting must not be worse by more at the interval's end
+	mostDoubt    = 0.05 // a smaller setting must not be worse by more at the interval's end
 	judgePairs   = 8
 	enoughTests  = 6 // of a point whose median is known well
 	freshStarts  = 16

@@ -124,8 +124,11 @@ func (m *meter) measure(ctx context.Context, p engine.Point) (f engine.Figures, 
 	return f, &engine.PointError{Err: cmp.Or(context.Cause(limited), err, errors.New("the test has no record"))}
 }
 
-// learn measures the rate of the point where a search starts. If that fails the search will see it, too.
+// learn measures the rate of the point where a search by rate starts. If that fails the search will see it, too.
 func (m *meter) learn(ctx context.Context) {
+	if m.config.By != byRate {
+		return
+	}
 	space := m.space()
 	p := space.Base()
 	if f, err := m.measure(ctx, p); err == nil {
@@ -195,8 +198,9 @@ func (m *meter) figures(r *report.Record) engine.Figures {
 func (m *meter) command(p engine.Point) string {
 	words, spec := slices.Clone(m.config.Words), m.spec(p)
 	words[1] = string(spec.Operation)
-	if at := slices.IndexFunc(words, func(w string) bool { return strings.HasPrefix(w, "-s") || strings.HasPrefix(w, "--size") }); at > 0 && len(spec.Mix) > 0 {
-		last := at + 1 // a mix names the sizes
+	size := func(word string) bool { return strings.HasPrefix(word, "-s") || strings.HasPrefix(word, "--size") }
+	if at := slices.IndexFunc(words, size); at > 0 && len(spec.Mix) > 0 { // a mix names the sizes
+		last := at + 1
 		if words[at] == "-s" || words[at] == "--size" {
 			last++
 		}
@@ -224,7 +228,8 @@ func (m *meter) command(p engine.Point) string {
 
 // others are the flags of the test that are no settings, and do more than find the other end.
 func (m *meter) others() (all []*pflag.Flag) {
-	known := append(plain.Each(settings(), func(s setting) string { return s.flagName() }), "device", "port", "source", "wait", "peer-timeout", "token-file", "cpu", "loopback")
+	known := append(plain.Each(settings(), func(s setting) string { return s.flagName() }),
+		"device", "port", "source", "wait", "peer-timeout", "token-file", "cpu", "loopback")
 	m.config.typed.Visit(func(f *pflag.Flag) {
 		if !slices.Contains(known, f.Name) {
 			all = append(all, f)
@@ -245,16 +250,23 @@ func (m *meter) perftest(p engine.Point) string {
 		words = append(words, "-d", name)
 	}
 	for _, f := range m.others() {
-		if f.Shorthand == "" {
+		switch value := f.Value.String(); {
+		case value == "false":
+		case f.Shorthand == "":
 			return ""
-		}
-		words = append(words, "-"+f.Shorthand)
-		if f.Value.Type() != "bool" {
-			words = append(words, f.Value.String())
+		case value == "true":
+			words = append(words, "-"+f.Shorthand)
+		default:
+			words = append(words, "-"+f.Shorthand, value)
 		}
 	}
 	for _, s := range settings() {
-		if v := s.get(&spec); s.perftest != "" && (v > 0 || v == 0 && s.Name == "inline") && (s.Name != "size" || spec.Operation != plan.Atomic) {
+		v := s.get(&spec)
+		given := v > 0 && (s.Name != "size" || spec.Operation != plan.Atomic)
+		if s.Name == "inline" {
+			given = v >= 0 && has(m.config.Tool, spec.Operation, "inline")
+		}
+		if s.perftest != "" && given {
 			words = append(words, s.flag(s.perftest, v))
 		}
 	}

@@ -1,7 +1,6 @@
 package search
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -40,7 +39,7 @@ type Result struct {
 	Seed           uint64             `json:"seed"`
 	Dimensions     []engine.Dimension `json:"dimensions"`
 	TestTime       time.Duration      `json:"test_time_ns"`
-	StartBytesPerS float64            `json:"start_bytes_per_s,omitempty"` // of the point where the search starts; it limits what may be in flight
+	StartBytesPerS float64            `json:"start_bytes_per_s,omitempty"` // where the search starts; it limits what may be in flight
 	Answer         engine.Answer      `json:"answer"`
 	Commands       []string           `json:"commands,omitempty"` // of the best setting, ours first
 	Gives          string             `json:"gives,omitempty"`    // what it gives
@@ -186,15 +185,18 @@ func (r *Result) table() string {
 		say(f.program != "", "   in C:   --save FILE.json writes it beside FILE.json")
 	}
 	for _, f := range r.Answer.Unproven {
-		say(true, "not confirmed by a second measurement: %s", f.Rule)
+		say(true, "not confirmed by a second measurement: %s%s", f.Rule, plain.When(f.Counter != "", " (%s)", f.Counter))
 	}
 	if len(r.Findings) == 0 && r.Complete {
 		say(r.Question == dips, "nothing found: no size is slower than the sizes next to it")
 		ordered := slices.ContainsFunc(r.Dimensions, func(d engine.Dimension) bool { return !d.AnyCost })
 		say(r.Question == anomalies && ordered, "nothing found: no combination of settings is slow")
-		counts := slices.ContainsFunc(r.Steps, func(s engine.Step) bool { return len(s.Figures.Counters) > 0 })
+		counters := "the device has no counters"
+		if slices.ContainsFunc(r.Steps, func(s engine.Step) bool { return len(s.Figures.Counters) > 0 }) {
+			counters = "no counter moved"
+		}
 		say(r.Question == anomalies && !ordered, "nothing found: %s. Slow tests were not looked for, because nobody knows which value of\n"+
-			"these settings should be faster. Also try a setting such as qp.", cmp.Or(plain.When(counts, "no counter moved"), "the device has no counters"))
+			"these settings should be faster. Also try a setting such as qp.", counters)
 	}
 	say(true, "%d tests in %s, %.0f a minute; --seed %d%s", len(r.Steps), time.Duration(r.Seconds*1e9).Round(time.Second/10), float64(len(r.Steps))/max(r.Seconds, 1e-9)*60, r.Seed,
 		plain.When(r.Empty > 0, "; in %d no message arrived: give a longer --test-time", r.Empty))

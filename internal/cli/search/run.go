@@ -64,7 +64,8 @@ func run(ctx context.Context, out output.Streams, c config) error {
 	s := &engine.Search{Space: space, Measure: m.measure, Seed: c.Seed, Most: c.Points}
 	earlier := 0.0
 	if before != nil {
-		if !reflect.DeepEqual(before.Dimensions, r.Dimensions) || before.Device != r.Device || before.Test != r.Test || before.By != r.By || before.TestTime != r.TestTime {
+		same := before.Device == r.Device && before.Test == r.Test && before.By == r.By && before.TestTime == r.TestTime
+		if !same || !reflect.DeepEqual(before.Dimensions, r.Dimensions) {
 			return errors.Join(exit.With(exit.Usage, fmt.Errorf("--resume: the file is of another search, on %s: %s", before.Device, plain.JoinWords(before.Command))), m.close())
 		}
 		if c.Points > 0 { // as --time, of this run

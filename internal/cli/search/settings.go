@@ -201,17 +201,23 @@ func (t *tests) problems(p engine.Point) float64 {
 		n = 1
 	}
 	window := cmp.Or(spec.TxDepth, t.depth)
-	for _, dialled := range []bool{false, true} { // the server's device is taken to be as this one
-		limits := t.limits
-		limits.Dialled = dialled
-		settled, err := plan.Settle(spec, limits, plan.Peer{}, plan.Policy{})
-		if wrong, is := errors.AsType[*plan.Error](err); is {
-			n += float64(len(wrong.Problems))
-			break
-		}
+	settled, err := t.settle(spec)
+	if wrong, is := errors.AsType[*plan.Error](err); is {
+		n += float64(len(wrong.Problems))
+	} else {
 		window = settled.Lane(spec.Sizes[0], 0).Window
 	}
 	return n + max(math.Log2(inFlight(&spec, window)/t.mostInFlight()), 0)
+}
+
+// settle makes the test of this end, and of the server, whose device is taken to be as this one.
+func (t *tests) settle(spec plan.Spec) (*plan.Settled, error) {
+	server := t.limits
+	server.Dialled = false
+	if _, err := plan.Settle(spec, server, plan.Peer{}, plan.Policy{}); err != nil {
+		return nil, err
+	}
+	return plan.Settle(spec, t.limits, plan.Peer{}, plan.Policy{})
 }
 
 // uncounted tells of a test whose messages nobody counts when they arrive.
@@ -268,7 +274,9 @@ func (t *tests) space() engine.Space {
 // takenBy tells whether an operation has all flags of the test.
 func (c *config) takenBy(o plan.Operation) bool {
 	all := true
-	c.typed.Visit(func(f *pflag.Flag) { all = all && has(c.Tool, o, f.Name) })
+	c.typed.Visit(func(f *pflag.Flag) {
+		all = all && has(c.Tool, o, f.Name) && (f.Name != "imm" || o == c.Test.Plan.Operation) // another field of the plan for each
+	})
 	return all
 }
 
@@ -322,8 +330,10 @@ func (c *config) tests(l plan.Limits) (*tests, error) {
 			field:     field{func(*plan.Spec) int { return 0 }, func(*plan.Spec, int) {}},
 		})
 	}
-	wrong.If(c.Question != dips && uncounted(&t.base), "%s over %v: nobody counts the messages that arrive, so no setting can be called faster: take RC", t.base.Operation, t.base.Transport)
-	settled, err := plan.Settle(t.base, l, plan.Peer{}, plan.Policy{})
+	others := slices.ContainsFunc(t.dims, func(s setting) bool { return s.Name == "operation" })
+	wrong.If(c.Question != dips && !others && uncounted(&t.base),
+		"%s over %v: nobody counts the messages that arrive, so no setting can be called faster: take RC", t.base.Operation, t.base.Transport)
+	settled, err := t.settle(t.base)
 	if wrong.Note(err); len(wrong) > 0 {
 		return nil, exit.With(exit.Usage, errors.Join(wrong...))
 	}
