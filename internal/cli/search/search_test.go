@@ -224,6 +224,24 @@ func TestInFlight(t *testing.T) {
 	}
 }
 
+// TestDefaultsOfEachOperation: what is not typed is what the point says, also of settings that only another operation has.
+func TestDefaultsOfEachOperation(t *testing.T) {
+	tests, _ := capable(t)
+	space := tests.space()
+	for o, name := range map[plan.Operation]string{plan.Read: "outs", plan.Send: "rx-depth"} {
+		p := space.Base()
+		p[space.Index("operation")] = slices.Index(operations(), o)
+		settled, err := tests.settle(tests.spec(p))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := map[string]int{"outs": settled.Outstanding(), "rx-depth": settled.Depths().Rx}[name]
+		if want := p[space.Index(name)]; got != want || got < 2 {
+			t.Errorf("%s: %s is %d, the point says %d", o, name, got, want)
+		}
+	}
+}
+
 // TestTheServerCanRunEachPoint: receives of all queue pairs that its completion queue does not hold are repaired.
 func TestTheServerCanRunEachPoint(t *testing.T) {
 	tests, _ := capable(t)

@@ -343,7 +343,13 @@ func (c *config) tests(l plan.Limits) (*tests, error) {
 	}
 	t.depth = from.TxDepth
 	t.first = inFlight(&from, settled.Lane(t.base.Sizes[0], 0).Window)
-	from.MTU, from.Outstanding, from.InlineBytes, from.CQMod = settled.MTU(), settled.Outstanding(), t.base.InlineBytes, max(settled.Depths().CQMod, 1)
+	depths := settled.Depths()
+	from.MTU, from.Outstanding, from.InlineBytes, from.RxDepth, from.CQMod = settled.MTU(), settled.Outstanding(), t.base.InlineBytes, depths.Rx, max(depths.CQMod, 1)
+	read := t.base
+	read.Operation = plan.Read
+	if reads, err := t.settle(read); err == nil && others {
+		from.Outstanding = reads.Outstanding()
+	}
 	for i := range t.dims {
 		s := &t.dims[i]
 		s.Base = s.get(&from)
