@@ -3,6 +3,7 @@ package roce
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"unsafe"
 
 	"github.com/gobw/gobw/verbs"
@@ -34,10 +35,12 @@ type region struct {
 	qp     *queuePair // a bound window belongs to one queue pair
 }
 
-// keyTable maps keys to regions: the index is in the upper 24 bits, the consumer's part in the low 8.
+// keyTable maps keys to regions. The upper 24 bits of a key are the index XOR mask, the low 8 bits are the consumer's part. Mask and
+// the first consumer's part are random, so that nobody can guess a key (32 bits).
 type keyTable struct {
 	regions []*region
 	free    []uint32
+	mask    uint32
 	low     uint8
 }
 
@@ -48,24 +51,26 @@ func (t *keyTable) add(r *region) {
 		t.free = t.free[1:]
 	} else {
 		if len(t.regions) == 0 {
-			t.regions = append(t.regions, nil) // key 0 names nothing
+			t.regions = append(t.regions, nil)
+			t.mask = 1 + maxMR + maxMW + rand.Uint32N(1<<24-1-maxMR-maxMW) // above all indices, so that no key is 0
+			t.low = uint8(rand.Uint32())
 		}
 		i = uint32(len(t.regions))
 		t.regions = append(t.regions, nil)
 	}
 	t.low = t.low*37 + 101 // so that a stale key does not name its successor
-	r.key = i<<8 | uint32(t.low)
+	r.key = (i^t.mask)<<8 | uint32(t.low)
 	t.regions[i] = r
 }
 
 func (t *keyTable) remove(r *region) {
-	i := r.key >> 8
+	i := r.key>>8 ^ t.mask
 	t.regions[i] = nil
 	t.free = append(t.free, i)
 }
 
 func (t *keyTable) find(key uint32) *region {
-	i := key >> 8
+	i := key>>8 ^ t.mask
 	if i >= uint32(len(t.regions)) {
 		return nil
 	}
