@@ -24,7 +24,8 @@ func (q *queuePair) onDatagram(p *wire.Packet, from *link.Source, id uint16) {
 		return
 	}
 	from.Datagram(p.Raw, id).PutGRH(q.e.grh[:])
-	if !q.fill(q.e.grh[:]) || !q.fill(p.Payload) {
+	pd := q.receiveDomain()
+	if !q.scatterAt(pd, c.list, 0, q.e.grh[:]) || !q.scatterAt(pd, c.list, wire.GRHBytes, p.Payload) {
 		q.failReceive(verbs.LocalProtectionError)
 		q.enterError()
 		return

@@ -46,7 +46,8 @@ type engine struct {
 	closed  bool
 
 	sockets []*socket
-	busy    []*path
+	busy    []*path // those with something to send, in the order of their turns
+	turns   []*path // room for the next order
 	out     link.Sender
 	replies replies
 	pool    rc.Pool
@@ -210,46 +211,53 @@ func (e *engine) makeBusy(p *path) {
 	}
 }
 
-// transmit sends what queue pairs have, in turns.
+// transmit sends what queue pairs have, in turns. A path that was served goes behind the others: one that always has
+// something to send, as unreliable queue pairs may, does not keep them waiting for more than a round.
 func (e *engine) transmit(now tick.Time) bool {
 	budget := sendBudget
 	limit := e.out.Sent.Bytes + uint64(sendBytes)
-	some := false
-	for i := 0; i < len(e.busy); i++ {
-		p := e.busy[i]
+	served := 0
+	for ; served < len(e.busy) && budget > 0 && e.out.Sent.Bytes < limit; served++ {
+		p := e.busy[served]
 		for budget > 0 && e.out.Sent.Bytes < limit {
-			sent := 0
-			if q := p.responses.pop(); q != nil {
-				sent += q.sendResponses(min(budget, sendQuantum/2))
-				if q.respond.OwesAnswers() {
-					p.responses.push(q)
-				}
-			}
-			closed := true
-			if q := p.requests.pop(); q != nil {
-				n, why := q.sendSome(now, min(budget, sendQuantum))
-				sent += n
-				if why != rc.Idle {
-					q.kick()
-				}
-				closed = why == rc.Blocked
-			}
+			sent, goesOn := p.serve(now, budget)
 			budget -= sent
-			some = some || sent > 0
-			if p.responses.head == nil && (p.requests.head == nil || closed) {
+			if !goesOn {
 				break
 			}
 		}
-		if p.requests.head == nil && p.responses.head == nil {
-			p.busy = false
-			last := len(e.busy) - 1
-			e.busy[i] = e.busy[last]
-			e.busy = e.busy[:last]
-			i--
+	}
+	e.turns = append(e.turns[:0], e.busy[served:]...)
+	for _, p := range e.busy[:served] {
+		if p.busy = p.hasWork(); p.busy {
+			e.turns = append(e.turns, p)
 		}
 	}
-	return some
+	e.busy, e.turns = e.turns, e.busy
+	return budget < sendBudget
 }
+
+// serve sends up to budget packets of the queue pairs whose turn it is on a path, and tells whether others may send now.
+func (p *path) serve(now tick.Time, budget int) (sent int, goesOn bool) {
+	if q := p.responses.pop(); q != nil {
+		sent += q.sendResponses(min(budget, sendQuantum/2))
+		if q.respond.OwesAnswers() {
+			p.responses.push(q)
+		}
+	}
+	closed := true
+	if q := p.requests.pop(); q != nil {
+		n, why := q.sendSome(now, min(budget, sendQuantum))
+		sent += n
+		if why != rc.Idle {
+			q.kick()
+		}
+		closed = why == rc.Blocked
+	}
+	return sent, p.responses.head != nil || p.requests.head != nil && !closed
+}
+
+func (p *path) hasWork() bool { return p.requests.head != nil || p.responses.head != nil }
 
 // arrival is where a packet came from and its place among those that the kernel joined.
 type arrival struct {

@@ -149,11 +149,12 @@ func (q *queuePair) takePayload(p *wire.Packet) verbs.Status {
 		return verbs.RNRRetryExceeded
 	case n > c.room:
 		return verbs.LocalLengthError
-	case !q.fill(p.Payload):
+	case !q.scatterAt(q.receiveDomain(), c.list, c.bytes, p.Payload):
 		return verbs.LocalProtectionError
 	case p.Opcode.Has(wire.HasIETH) && !q.invalidate(p.InvalidateRKey()):
 		return verbs.RemoteInvalidRequestError
 	}
+	c.filled(n)
 	return verbs.Success
 }
 
@@ -246,11 +247,15 @@ func (q *queuePair) takeReceive() bool {
 	return true
 }
 
-// fill appends payload to the current receive.
-func (q *queuePair) fill(b []byte) bool {
-	c, n := &q.current, uint32(len(b))
-	c.bytes, c.room = c.bytes+n, c.room-n
-	return q.scatterAt(c.list, c.bytes-n, b)
+// filled notes that n bytes of payload are in the current receive. A packet that fails before that may come again.
+func (c *incoming) filled(n uint32) { c.bytes, c.room = c.bytes+n, c.room-n }
+
+// receiveDomain is the domain of the memory that receives name: the shared queue's, where there is one (IBTA 10.2.9).
+func (q *queuePair) receiveDomain() *protectionDomain {
+	if q.srq != nil {
+		return q.srq.pd
+	}
+	return q.pd
 }
 
 // completeReceive ends the current receive successfully, with what the packet says besides.

@@ -52,7 +52,10 @@ func (pd *protectionDomain) CreateQP(o verbs.QueuePairOptions) (verbs.QueuePair,
 	setDefault(&o.SendDepth, 128)
 	setDefault(&o.SendSGEs, 1)
 	setDefault(&o.RecvSGEs, 1)
-	if o.SRQ == nil && !o.NoRecvQueue {
+	switch {
+	case o.SRQ != nil:
+		o.RecvDepth = 0
+	case !o.NoRecvQueue:
 		setDefault(&o.RecvDepth, 128)
 	}
 	q := &queuePair{object: object{e: e}, pd: pd, transport: o.Transport, signalAll: o.SignalAll}
@@ -120,7 +123,6 @@ func (q *queuePair) choose(o *verbs.QueuePairOptions) error {
 		if q.srq, err = handle.Own[*sharedReceiveQueue](e, kindSRQ, o.SRQ); err != nil {
 			errs = append(errs, err)
 		}
-		o.RecvDepth = 0
 	}
 	return errors.Join(errs...)
 }

@@ -67,15 +67,17 @@ func (q *queuePair) PostReceive(list []verbs.ReceiveRequest) error {
 	e := q.e
 	e.lock()
 	defer e.unlock()
+	var failed error
 	for i := range list {
 		if err := q.postReceive(&list[i]); err != nil {
-			return q.fail("post receive", &verbs.PostError{Index: i, Err: err})
+			failed = q.fail("post receive", &verbs.PostError{Index: i, Err: err})
+			break
 		}
 	}
 	if q.state == verbs.StateError {
 		q.flush()
 	}
-	return nil
+	return failed
 }
 
 var (

@@ -128,6 +128,7 @@ func (q *queuePair) enterState(to verbs.QPState) {
 	q.state = to
 	if (from == verbs.StateRTS || from == verbs.StateSQD) && (to == verbs.StateRTS || to == verbs.StateSQD) {
 		q.request.Change(q.requesterSetup())
+		q.respond.Serve(q.attr.MaxDestRDAtomic)
 	}
 }
 

@@ -78,7 +78,7 @@ func (q *queuePair) send(p *rc.Packet) verbs.Status {
 		if w.Flags&verbs.Inline != 0 {
 			pieces = 1
 			e.gathered[0] = q.sends.inlined(p.Index)[offset : offset+n]
-		} else if pieces = q.gather(q.sends.list(p.Index), offset, n, 0); pieces < 0 {
+		} else if pieces = q.gather(q.pd, q.sends.list(p.Index), offset, n, 0); pieces < 0 {
 			return verbs.LocalProtectionError
 		}
 	}
@@ -124,9 +124,9 @@ func (q *queuePair) send(p *rc.Packet) verbs.Status {
 	return verbs.Success
 }
 
-// gather finds n bytes of a scatter/gather list from offset on, and leaves them in e.gathered; -1 where memory is gone, or may not be
-// used so.
-func (q *queuePair) gather(list []verbs.SGE, offset, n uint32, need verbs.Access) (count int) {
+// gather finds n bytes of a scatter/gather list of a domain from offset on, and leaves them in e.gathered; -1 where memory is
+// gone, or may not be used so.
+func (q *queuePair) gather(pd *protectionDomain, list []verbs.SGE, offset, n uint32, need verbs.Access) (count int) {
 	for i := range list {
 		g := &list[i]
 		if n == 0 {
@@ -137,7 +137,7 @@ func (q *queuePair) gather(list []verbs.SGE, offset, n uint32, need verbs.Access
 			continue
 		}
 		m := min(g.Length-offset, n)
-		at := q.e.local(q.pd, g.Addr+uint64(offset), m, g.LKey, need)
+		at := q.e.local(pd, g.Addr+uint64(offset), m, g.LKey, need)
 		if at == nil {
 			return -1
 		}
@@ -168,7 +168,7 @@ func (q *queuePair) onResponse(p *wire.Packet, now tick.Time) {
 			data = unsafe.Slice((*byte)(unsafe.Pointer(&original)), 8)
 		}
 		if index, offset, wanted := r.Place(psn, len(data), !atomic, now); wanted {
-			if q.scatterAt(q.sends.list(index), offset, data) {
+			if q.scatterAt(q.pd, q.sends.list(index), offset, data) {
 				r.Arrived(index, psn, len(data), p.Opcode.Has(wire.Ends), now)
 			} else {
 				r.Refuse(index, verbs.LocalProtectionError)
@@ -224,8 +224,8 @@ func (q *queuePair) settle() {
 }
 
 // scatterAt copies b to a scatter list from an offset on.
-func (q *queuePair) scatterAt(list []verbs.SGE, offset uint32, b []byte) bool {
-	count := q.gather(list, offset, uint32(len(b)), verbs.AccessLocalWrite)
+func (q *queuePair) scatterAt(pd *protectionDomain, list []verbs.SGE, offset uint32, b []byte) bool {
+	count := q.gather(pd, list, offset, uint32(len(b)), verbs.AccessLocalWrite)
 	for i := range count {
 		b = b[copy(q.e.gathered[i], b):]
 	}

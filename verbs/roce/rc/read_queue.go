@@ -41,6 +41,19 @@ func newReadQueue(depth uint8) readQueue {
 	return readQueue{ring: make([]readWork, n), mask: n - 1, due: make([]dueAnswer, 2*n)}
 }
 
+// grown is the queue with more places: what is remembered and due stays.
+func (r *readQueue) grown(depth uint8) readQueue {
+	n := newReadQueue(depth)
+	n.tail, n.first, n.end, n.fresh = r.tail, r.first, r.end, r.fresh
+	for i := range uint32(len(r.ring)) {
+		n.ring[(r.tail-i-1)&n.mask] = r.ring[(r.tail-i-1)&r.mask]
+	}
+	for i := r.first; i != r.end; i++ {
+		n.due[i%uint32(len(n.due))] = r.due[i%uint32(len(r.due))]
+	}
+	return n
+}
+
 func (r *readQueue) empty() bool { return r.first == r.end }
 
 func (r *readQueue) push(a dueAnswer) {
@@ -87,8 +100,7 @@ func (r *readQueue) add(w readWork) *readWork {
 
 // find looks for the request that a PSN belongs to, among those still remembered.
 func (r *readQueue) find(psn uint32) (uint32, *readWork) {
-	kept := min(r.tail, uint32(len(r.ring)))
-	for n := uint32(1); n <= kept; n++ {
+	for n := uint32(1); n <= uint32(len(r.ring)); n++ { // an empty place has no PSN
 		i := r.tail - n
 		w := &r.ring[i&r.mask]
 		if wire.PSNDiff(psn, w.psn) >= 0 && wire.PSNDiff(psn, w.psn+w.packets) < 0 {

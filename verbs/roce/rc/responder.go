@@ -40,6 +40,14 @@ func (r *Responder) Begin(psn, mtu uint32, depth uint8, pool *Pool, count *Count
 	r.reads = newReadQueue(depth)
 }
 
+// Serve has so many READs and atomics answered at once. Fewer than before take no place away: what the peer has outstanding is
+// answered.
+func (r *Responder) Serve(depth uint8) {
+	if depth > 0 && RingSize(int(depth)) > uint32(len(r.reads.ring)) {
+		r.reads = r.reads.grown(depth)
+	}
+}
+
 // Reset forgets everything.
 func (r *Responder) Reset() {
 	r.held.clear()

@@ -1,0 +1,171 @@
+package roce
+
+import (
+	"net/netip"
+	"slices"
+	"testing"
+
+	"github.com/gobw/gobw/verbs"
+	"github.com/gobw/gobw/verbs/roce/link"
+	"github.com/gobw/gobw/verbs/roce/wire"
+)
+
+// keepsBehindGaps has the stage's queue pair keep what arrives behind a gap.
+func (s *stage) keepsBehindGaps() {
+	s.q.peerWindow = 1 << 20
+	s.q.beginReceiving()
+}
+
+// statuses are the receives that have completed, and how.
+func (s *stage) statuses() (list []verbs.Completion) {
+	for s.cq.head != s.cq.tail {
+		list = append(list, s.cq.take().Completion)
+	}
+	return list
+}
+
+// TestHeldPacketFails has a packet that waited behind a gap hit a receive that does not take it. It is asked for again, and fails as
+// it would have without the gap: nothing of it is counted twice.
+func TestHeldPacketFails(t *testing.T) {
+	good := request{op: wire.SendFirst, bytes: stageMTU}
+	for _, tt := range []struct {
+		name string
+		held request // behind good
+		bad  int     // which entry of the receive, of a packet and of 8 bytes, has a wrong key; -1: none
+		want verbs.Status
+	}{
+		{"bad entry", request{op: wire.SendMiddle, psn: 1, bytes: stageMTU}, 1, verbs.LocalProtectionError},
+		{"unknown key to invalidate", request{op: wire.SendLastInvalidate, psn: 1, bytes: 8}, -1, verbs.RemoteInvalidRequestError},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := newStage(t, everything)
+			s.q.receives = newReceiveQueue(1, 2)
+			s.keepsBehindGaps()
+			var list []verbs.SGE
+			for i, n := range []int{stageMTU, tt.held.bytes} {
+				e := s.mr.SGE(i*1024, n)
+				if i == tt.bad {
+					e.LKey ^= 0x5a00
+				}
+				list = append(list, e)
+			}
+			check(t, s.q.PostReceive([]verbs.ReceiveRequest{{ID: 7, SGEs: list}}))
+			s.q.onRequest(s.packet(tt.held)) // early
+			s.q.onRequest(s.packet(good))
+			s.q.onRequest(s.packet(tt.held)) // as asked for
+			got := s.statuses()
+			if len(got) != 1 || got[0].ID != 7 || got[0].Status != tt.want {
+				t.Errorf("the receive completed with %+v, want one %v", got, tt.want)
+			}
+		})
+	}
+}
+
+// TestPathsShare has a UC queue pair that never runs out of messages beside another path: each gets half of the rounds.
+func TestPathsShare(t *testing.T) {
+	s := newStage(t, everything)
+	var sent [2]int
+	paths := [2]*path{s.q.path, nil}
+	var err error
+	paths[1], err = s.e.pathFor(s.q.path.socket, netip.MustParseAddr("127.2.0.3"), link.Service{})
+	check(t, err)
+	s.e.out.Carry = func(p *link.Path, b []byte, segment int) {
+		sent[slices.IndexFunc(paths[:], func(x *path) bool { return &x.Path == p })] += (len(b) + segment - 1) / segment
+	}
+	cq, err := s.e.device.CreateCQ(verbs.CompletionQueueOptions{Depth: 1024})
+	check(t, err)
+	s.cq = cq.(*completionQueue)
+	var pairs [2]*queuePair
+	for i, p := range paths {
+		qp, err := s.q.pd.CreateQP(verbs.QueuePairOptions{Transport: verbs.UC, SendCQ: s.cq, SendDepth: 256, SignalAll: true})
+		check(t, err)
+		q := qp.(*queuePair)
+		q.path, q.mtu, q.state = p, stageMTU, verbs.StateRTR
+		q.enterState(verbs.StateRTS)
+		pairs[i] = q
+	}
+	for range 100 {
+		for _, q := range pairs {
+			for !q.request.Full() {
+				check(t, q.post(&verbs.SendRequest{Opcode: verbs.OpSend, SGEs: []verbs.SGE{{Addr: s.mr.Addr(), Length: 4, LKey: s.mr.LKey()}}}))
+			}
+			q.kick()
+		}
+		s.e.transmit(0)
+		s.e.out.Flush()
+		s.statuses()
+	}
+	if least := min(sent[0], sent[1]); least == 0 || max(sent[0], sent[1]) > 2*least {
+		t.Errorf("two paths sent %v packets, want about as many each", sent)
+	}
+}
+
+// TestPostInErrorFlushes posts a list that does not fit to a queue pair in ERR: what was taken flushes.
+func TestPostInErrorFlushes(t *testing.T) {
+	s := newStage(t, everything)
+	s.q.enterError()
+	list := slices.Repeat([]verbs.ReceiveRequest{{ID: 3}}, s.q.caps.RecvDepth)
+	list[2].SGEs = make([]verbs.SGE, 9)
+	if err := s.q.PostReceive(list); err == nil {
+		t.Error("a receive of nine entries was taken")
+	}
+	if got := s.statuses(); len(got) != 2 || got[0].Status != verbs.FlushError {
+		t.Errorf("completed %+v, want the two that were taken, flushed", got)
+	}
+}
+
+// TestServesMoreReads raises the READs served at once while some are remembered: as many are served from then on, and what was asked
+// before is answered again where it comes again.
+func TestServesMoreReads(t *testing.T) {
+	s := newStage(t, everything)
+	ask := func(psn int) { s.q.onRequest(s.packet(request{op: wire.ReadRequest, psn: psn, length: 8})) }
+	ask(0)
+	ask(1)
+	check(t, s.q.Modify(verbs.QueuePairAttributes{Mask: verbs.AttrState, State: verbs.StateSQD}))
+	check(t, s.q.Modify(verbs.QueuePairAttributes{Mask: verbs.AttrMaxDestRDAtomic, MaxDestRDAtomic: 16}))
+	for psn := 2; psn < 16; psn++ {
+		ask(psn)
+	}
+	s.e.transmit(0)
+	if _, _, psns := s.answered(); len(psns) != 16 {
+		t.Errorf("answers for %v, want 16", psns)
+	}
+	ask(1)
+	s.e.transmit(0)
+	if _, _, psns := s.answered(); !slices.Equal(psns, []int{1}) || s.q.state != verbs.StateSQD {
+		t.Errorf("answers for %v in %v, want one for 1 in SQD", psns, s.q.state)
+	}
+}
+
+// TestSharedReceiveDomain receives into memory of the shared receive queue's domain, which is not the queue pair's (IBTA 10.2.9).
+func TestSharedReceiveDomain(t *testing.T) {
+	s := newStage(t, everything)
+	pd, err := s.e.device.AllocPD()
+	check(t, err)
+	srq, err := pd.CreateSRQ(verbs.SharedReceiveQueueOptions{})
+	check(t, err)
+	mr, err := pd.RegisterMemory(s.b.Bytes(), everything)
+	check(t, err)
+	s.q.srq = srq.(*sharedReceiveQueue)
+	for _, m := range []verbs.MemoryRegion{mr, s.mr} {
+		check(t, srq.PostReceive([]verbs.ReceiveRequest{{SGEs: []verbs.SGE{m.SGE(0, 64)}}}))
+	}
+	s.q.onRequest(s.packet(request{op: wire.SendOnly, bytes: 4}))
+	s.q.onRequest(s.packet(request{op: wire.SendOnly, psn: 1, bytes: 4}))
+	got := s.statuses()
+	if len(got) != 2 || got[0].Status != verbs.Success || got[1].Status != verbs.LocalProtectionError {
+		t.Errorf("completed %+v, want a success, and LOC_PROT_ERR by a key of the queue pair's domain", got)
+	}
+}
+
+// TestDepthBesideSharedQueue: a queue pair that takes shared receives has none of its own, whatever was asked for.
+func TestDepthBesideSharedQueue(t *testing.T) {
+	s := newStage(t, everything)
+	srq, err := s.q.pd.CreateSRQ(verbs.SharedReceiveQueueOptions{})
+	check(t, err)
+	qp, err := s.q.pd.CreateQP(verbs.QueuePairOptions{SendCQ: s.cq, SRQ: srq, RecvDepth: maxQPWR + 1})
+	check(t, err)
+	if got := qp.Capabilities().RecvDepth; got != 0 {
+		t.Errorf("%d receives of its own, want none", got)
+	}
+}
