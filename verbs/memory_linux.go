@@ -15,6 +15,10 @@ func allocPages(bytes int, o MemoryOptions) ([]byte, func() error, error) {
 		flags |= syscall.MAP_HUGETLB
 		unit = 2 << 20
 	}
+	mask := [16]uint64{}
+	if o.NUMANode > 64*len(mask) {
+		return nil, nil, fmt.Errorf("NUMA node %d: want 0 to %d", o.NUMANode-1, 64*len(mask)-1)
+	}
 	size := (bytes + unit - 1) / unit * unit
 	if size < bytes {
 		return nil, nil, fmt.Errorf("%d bytes overflow the address space", bytes)
@@ -27,7 +31,6 @@ func allocPages(bytes int, o MemoryOptions) ([]byte, func() error, error) {
 		return nil, nil, err
 	}
 	if o.NUMANode > 0 {
-		mask := [16]uint64{}
 		mask[(o.NUMANode-1)/64] = 1 << ((o.NUMANode - 1) % 64)
 		_, _, errno := syscall.Syscall6(unix.SYS_MBIND, uintptr(unsafe.Pointer(&b[0])), uintptr(size), unix.MPOL_BIND,
 			uintptr(unsafe.Pointer(&mask)), uintptr(len(mask)*64), 0)

@@ -21,3 +21,9 @@ func TestAllocIsZeroedAlignedAndWritable(t *testing.T) {
 		t.Error("Alloc(0) succeeded")
 	}
 }
+
+func TestAllocRefusesNodeBeyondMask(t *testing.T) {
+	if b, err := Alloc(1, MemoryOptions{NUMANode: 1 << 20}); err == nil {
+		t.Errorf("memory on node %d: %v", 1<<20, b.Close())
+	}
+}

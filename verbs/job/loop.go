@@ -137,10 +137,10 @@ func (r *loop) finish() {
 
 // run works until the job is done; one that is takes what comes.
 func (r *loop) run(until Ticks) (done bool, err error) {
-	j := r.job
+	j, began := r.job, Now()
 	for {
 		now := Now()
-		if now >= until {
+		if now >= until || now < began { // a counter that went back does not reach until for long
 			return false, nil
 		}
 		ended := j.Stop != nil && j.Stop.Load() != 0

@@ -131,7 +131,7 @@ func (e *engine) serve() {
 			continue
 		}
 		held = false
-		if e.clock.Duration(tick.Now()-e.lastRound) >= silence-silence/8 {
+		if since := e.clock.Duration(tick.Now() - e.lastRound); since < -silence || since >= silence-silence/8 {
 			e.takeOver()
 		}
 		e.unlock()

@@ -38,6 +38,7 @@ func (e *engine) counters() map[string]uint64 {
 		"sent_pkts": sent.Packets, "sent_bytes": sent.Bytes, "rcvd_pkts": c.receivedPackets, "rcvd_bytes": c.receivedBytes,
 		"send_calls": sent.Calls, "sent_datagrams": sent.Datagrams, "receive_calls": c.receives, "empty_receive_calls": c.emptyReceives, "sent_acks": c.acks,
 		"send_err":              sent.Errors,
+		"unsegmented_sends":     sent.Uncut,
 		"malformed":             c.malformed,
 		"unknown_qp":            c.unknownQP,
 		"wrong_path":            c.wrongPath,

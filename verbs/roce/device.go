@@ -267,8 +267,10 @@ func bindError(a netip.Addr, err error) error {
 
 // socketOf finds or opens the socket of a GID.
 func (e *engine) socketOf(g *gid) (*socket, error) {
-	if s := e.socketAt(g.addr); s != nil {
-		return s, nil
+	for _, s := range e.sockets {
+		if s.Local == g.addr && (s.Zone == g.zone || !g.addr.IsLinkLocalUnicast()) { // interfaces may share a link-local address
+			return s, nil
+		}
 	}
 	return e.addSocket(g)
 }

@@ -149,7 +149,7 @@ const (
 	// what has arrived.
 	burstPackets = 32
 	// sendQuantum is how many packets a queue pair sends in its turn, sendBudget how many leave in one round of progress.
-	sendQuantum = 64
+	sendQuantum = 128
 	sendBudget  = 128
 	// sendBytes bounds a round in bytes.
 	sendBytes = 128 << 10
@@ -166,7 +166,10 @@ const (
 // received or sent.
 func (e *engine) progress(now tick.Time, receives int) bool {
 	e.wakeSentry()
-	if now-e.lastRound > e.lateRound {
+	switch took := now - e.lastRound; {
+	case took < -e.lateRound:
+		e.restartClocks(now)
+	case took > e.lateRound:
 		receives = max(receives, lateReceives)
 	}
 	e.lastRound = now

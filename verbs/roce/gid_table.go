@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/gobw/gobw/verbs"
+	"github.com/gobw/gobw/verbs/roce/wire"
 )
 
 // gid is a line of the GID table: an address of this machine.
@@ -109,11 +110,14 @@ func isVirtual(name string) bool {
 	return os.IsNotExist(err)
 }
 
-// activeMTU is the largest path MTU an interface carries: rxe's rule is MTU + 80.
+// mostHeaders is what the largest packet has besides its payload: IPv6, UDP, BTH, RETH, immediate data and ICRC. rxe counts 80.
+const mostHeaders = 40 + wire.UDPBytes + wire.BTHBytes + wire.RETHBytes + wire.ImmediateBytes + wire.ICRCBytes
+
+// activeMTU is the largest path MTU an interface carries.
 func activeMTU(interfaceMTU int) verbs.MTU {
 	best := verbs.MTU256
 	for m := verbs.MTU256; m <= verbs.MTU4096; m++ {
-		if m.Bytes()+80 <= interfaceMTU {
+		if m.Bytes()+mostHeaders <= interfaceMTU {
 			best = m
 		}
 	}

@@ -4,10 +4,13 @@ import (
 	"net/netip"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/gobw/gobw/verbs"
 	"github.com/gobw/gobw/verbs/roce/link"
 	"github.com/gobw/gobw/verbs/roce/wire"
+	"github.com/gobw/gobw/verbs/tick"
+	"github.com/gobw/gobw/verbs/verbstest"
 )
 
 // keepsBehindGaps has the stage's queue pair keep what arrives behind a gap.
@@ -167,5 +170,104 @@ func TestDepthBesideSharedQueue(t *testing.T) {
 	check(t, err)
 	if got := qp.Capabilities().RecvDepth; got != 0 {
 		t.Errorf("%d receives of its own, want none", got)
+	}
+}
+
+// TestCounterGoesBack has the cycle counter begin anew, as after a suspend to memory: what was lost before is sent again soon.
+func TestCounterGoesBack(t *testing.T) {
+	s := newStage(t, everything)
+	const before = tick.Time(time.Hour)
+	s.e.progress(before, 0)
+	s.post(verbs.OpWrite, 10)
+	s.wantSent(before, 0)
+	after := tick.Time(time.Second)
+	s.e.progress(after, 0)
+	s.e.progress(after+tick.Time(100*time.Millisecond), 0)
+	if _, _, psns := s.answered(); len(psns) == 0 {
+		t.Error("nothing is sent again")
+	}
+}
+
+// TestServesAfterCounterGoesBack sees that an end that nobody polls is driven although the cycle counter has gone back.
+func TestServesAfterCounterGoesBack(t *testing.T) {
+	a, b := newPair(t, pairOptions{})
+	b.device.e.held(func() {
+		b.device.e.lastRound, b.device.e.nextTimer = tick.Now()+tick.Time(1<<60), tick.Now()+tick.Time(1<<60)
+	})
+	check(t, a.qp.PostSend([]verbs.SendRequest{{
+		Opcode: verbs.OpWrite, Flags: verbs.Signaled, SGEs: []verbs.SGE{a.sge(0, 8)}, RemoteAddr: b.mr.Addr(), RKey: b.mr.RKey(),
+	}}))
+	for late := time.Now().Add(20 * time.Second); ; {
+		var c [1]verbs.Completion
+		if n, err := a.cq.Poll(c[:]); err != nil || n == 1 {
+			if err != nil || c[0].Status != verbs.Success {
+				t.Errorf("%v, %v", c, err)
+			}
+			return
+		}
+		if time.Now().After(late) {
+			t.Fatal("the passive end is dead")
+		}
+		<-time.After(time.Millisecond)
+	}
+}
+
+// TestSharedLinkLocal gives two interfaces one link-local address, as VLANs of a NIC have it: each sends by its own socket.
+func TestSharedLinkLocal(t *testing.T) {
+	e := newEngine(Options{}, 1)
+	a := netip.MustParseAddr("fe80::77")
+	for zone := uint32(2); zone <= 3; zone++ {
+		s := heldSocket(a, 0)
+		s.Zone = zone
+		e.sockets = append(e.sockets, s)
+	}
+	for zone := uint32(2); zone <= 3; zone++ {
+		if s, err := e.socketOf(&gid{addr: a, zone: zone}); err != nil || s.Zone != zone {
+			t.Errorf("the GID of interface %d leaves by %+v (%v)", zone, s, err)
+		}
+	}
+}
+
+// TestActiveMTU: the longest packet of a path MTU fits the interface.
+func TestActiveMTU(t *testing.T) {
+	for mtu, want := range map[int]verbs.MTU{65536: verbs.MTU4096, 4180: verbs.MTU4096, 4179: verbs.MTU2048, 1500: verbs.MTU1024, 68: verbs.MTU256} {
+		if got := activeMTU(mtu); got != want {
+			t.Errorf("an interface of MTU %d carries %v, want %v", mtu, got, want)
+		}
+	}
+}
+
+// TestPathMTUAboveInterface: a path MTU that the interface does not carry is refused, as by rxe.
+func TestPathMTUAboveInterface(t *testing.T) {
+	d := OpenFree(t, Options{Address: verbstest.Address()}).(*device)
+	pd, err := d.AllocPD()
+	check(t, err)
+	cq, err := d.CreateCQ(verbs.CompletionQueueOptions{})
+	check(t, err)
+	qp, err := pd.CreateQP(verbs.QueuePairOptions{SendCQ: cq})
+	check(t, err)
+	home, err := d.DefaultGID()
+	check(t, err)
+	o := verbs.ConnectOptions{PathMTU: verbs.MTU4096, AddressVector: verbs.AddressVector{DGID: home.GID, SGIDIndex: home.Index, UseGID: true}}
+	check(t, verbs.InitQP(qp, o))
+	narrow := d.gids[home.Index]
+	narrow.mtu = 1500
+	if err := qp.(*queuePair).mayUse(&narrow, &verbs.QueuePairAttributes{Mask: verbs.AttrPathMTU, PathMTU: verbs.MTU4096}); err == nil {
+		t.Error("a path MTU of 4096 on an interface of 1500")
+	}
+	check(t, qp.(*queuePair).mayUse(&narrow, &verbs.QueuePairAttributes{Mask: verbs.AttrPathMTU, PathMTU: verbs.MTU1024}))
+	check(t, verbs.ConnectQP(qp, o))
+	for _, c := range []interface{ Close() error }{qp, cq, pd, d} {
+		check(t, c.Close())
+	}
+}
+
+// TestResetForgetsPeer: after RESET nothing is taken for granted of the next peer.
+func TestResetForgetsPeer(t *testing.T) {
+	s := newStage(t, everything)
+	s.keepsBehindGaps()
+	s.q.enterState(verbs.StateReset)
+	if s.q.peerWindow != 0 {
+		t.Errorf("the next peer is taken for a device like this, with a window of %d", s.q.peerWindow)
 	}
 }

@@ -29,7 +29,9 @@ func (q *queuePair) Modify(a verbs.QueuePairAttributes) error {
 	}
 	var p *path
 	if g != nil && err == nil {
-		p, err = e.pathTo(g, a.AddressVector)
+		if err = q.mayUse(g, &a); err == nil {
+			p, err = e.pathTo(g, a.AddressVector)
+		}
 	}
 	if err != nil {
 		return q.fail(fmt.Sprintf("modify queue pair to %v", to), err)
@@ -55,6 +57,14 @@ func (q *queuePair) mayChange(to verbs.QPState, a *verbs.QueuePairAttributes) er
 		return fmt.Errorf("P_Key index %d: the table has one entry, 0", a.PKeyIndex)
 	case a.Mask&verbs.AttrAccess != 0 && a.Access&^known != 0:
 		return fmt.Errorf("access %v of a queue pair: %w", a.Access, verbs.ErrUnsupported)
+	}
+	return nil
+}
+
+// mayUse tells why a path from a GID cannot have these attributes, if it cannot.
+func (q *queuePair) mayUse(g *gid, a *verbs.QueuePairAttributes) error {
+	if most := activeMTU(g.mtu); a.Mask&verbs.AttrPathMTU != 0 && a.PathMTU > most {
+		return fmt.Errorf("path MTU %v: interface %s carries %v at most; take that, or raise its MTU (ip link set)", a.PathMTU, g.name, most)
 	}
 	return nil
 }
@@ -176,7 +186,7 @@ func (q *queuePair) reset() {
 	q.receives.head = q.receives.tail
 	q.request.Reset()
 	q.respond.Reset()
-	q.path = nil
+	q.path, q.peerWindow = nil, 0
 	q.attr = verbs.QueuePairAttributes{}
 }
 

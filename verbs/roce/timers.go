@@ -26,6 +26,18 @@ func (e *engine) timer(at tick.Time) {
 	}
 }
 
+// restartClocks starts all clocks anew. The cycle counter of many machines begins at 0 again when they wake from suspend to memory: by
+// the old deadlines nothing would be due for as long as they had been up.
+func (e *engine) restartClocks(now tick.Time) {
+	for _, q := range e.timed {
+		q.request.RestartClocks(now)
+	}
+	e.nextTimer = now
+	if e.network != nil {
+		e.network.Restart(int64(now))
+	}
+}
+
 // runTimers gives every queue pair whose deadline has come its tick.
 func (e *engine) runTimers(now tick.Time) {
 	e.nextTimer = tick.Never

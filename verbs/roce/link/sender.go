@@ -8,8 +8,10 @@ import (
 )
 
 const (
-	// MaxSegments is how many packets the kernel takes in one segmented send (UDP_MAX_SEGMENTS of Linux 6.1).
-	MaxSegments = 64
+	// MaxSegments is how many packets the kernel takes in one segmented send (UDP_MAX_SEGMENTS since Linux 6.9), and
+	// oldMaxSegments how many did before.
+	MaxSegments    = 128
+	oldMaxSegments = 64
 	// maxBatchBytes is the longest UDP payload over IPv4.
 	maxBatchBytes = 65507
 )
@@ -41,7 +43,8 @@ type Sender struct {
 type Sent struct {
 	Packets, Bytes, Datagrams uint64
 	Calls                     uint64 // of the kernel
-	Errors                    uint64
+	Errors                    uint64 // packets that the kernel did not take
+	Uncut                     uint64 // batches that it did not cut
 }
 
 // batch is its place in scratch, up to the next one's.
@@ -166,19 +169,26 @@ func (t *Sender) Flush() {
 			t.capture(t.bytes(i), t.batches[i].segment)
 		}
 	}
-	taken := 0
+	first := 0
 	if len(t.batches) > 1 && t.Carry == nil {
-		taken = t.path.Socket.sendBatches(t)
+		if first = t.path.Socket.sendBatches(t); first > 0 {
+			t.path.uncut = 0
+		}
 		t.Sent.Calls++
 	}
-	for i := taken; i < len(t.batches); i++ {
+	for i := first; i < len(t.batches); i++ {
 		b, segment := t.bytes(i), t.batches[i].segment
-		t.Sent.Calls++
-		switch {
-		case t.Carry != nil:
+		if t.Carry != nil {
+			t.Sent.Calls++
 			t.Carry(t.path, b, segment)
-		case !t.path.Socket.send(t.path, b, segment):
-			t.sendSingly(t.path, b, segment)
+			continue
+		}
+		switch t.send(b, segment) {
+		case taken:
+			t.path.uncut = 0
+		case uncut:
+			t.sendParts(b, segment)
+		case failed:
 		}
 	}
 	t.path, t.batches, t.used = nil, t.batches[:0], 0
@@ -197,19 +207,49 @@ func (t *Sender) capture(b []byte, segment int) {
 	}
 }
 
-// sendSingly sends a batch that the kernel would not segment packet by packet, each with the IP ID of a single datagram.
-func (t *Sender) sendSingly(p *Path, b []byte, segment int) {
-	if len(b) > segment {
-		p.Segments = 1
-		p.Socket.segmentation = false
+// verdict is what the kernel made of a send.
+type verdict uint8
+
+const (
+	taken  verdict = iota
+	uncut          // it does not cut these bytes into packets: perhaps one by one
+	failed         // they have not left: the interface is too narrow, a firewall forbids it, there is no route
+)
+
+// mostUncut sends in a row that the kernel did not cut are no accident: the path's packets leave one by one from then on.
+const mostUncut = 8
+
+// send hands bytes to the kernel.
+func (t *Sender) send(b []byte, segment int) verdict {
+	t.Sent.Calls++
+	v := t.path.Socket.send(t.path, b, segment)
+	if v == failed {
+		n := uint64((len(b) + segment - 1) / segment)
+		t.Sent.Errors += n
+		t.Sent.Packets -= n
 	}
-	for len(b) > 0 {
-		n := min(segment, len(b))
-		p.flow.Seal(b[:n], 0)
-		t.Sent.Calls++
-		if !p.Socket.send(p, b[:n], n) {
-			t.Sent.Errors++
+	return v
+}
+
+// sendParts sends a batch that the kernel did not cut in parts: first of as many packets as older kernels cut, then of one. Each part
+// numbers its packets from 0 on, and its ICRCs say so.
+func (t *Sender) sendParts(b []byte, segment int) {
+	p := t.path
+	most := segment
+	if t.Sent.Uncut++; len(b) > oldMaxSegments*segment {
+		p.Segments, most = oldMaxSegments, oldMaxSegments*segment
+	} else if p.uncut++; p.uncut >= mostUncut {
+		p.Segments = 1
+	}
+	for ; len(b) > 0; b = b[min(most, len(b)):] {
+		part := b[:min(most, len(b))]
+		for id, left := uint16(0), part; len(left) > 0; id++ {
+			n := min(segment, len(left))
+			p.flow.Seal(left[:n], id)
+			left = left[n:]
 		}
-		b = b[n:]
+		if t.send(part, segment) == uncut {
+			t.sendParts(part, segment)
+		}
 	}
 }

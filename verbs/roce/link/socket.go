@@ -40,8 +40,8 @@ type Received struct {
 // is nothing. From is nil where the packet cannot be a peer's.
 func (s *Socket) Receive(b []byte) (r Received, ok bool) {
 	n, segment := s.receive(b)
-	if n == 0 {
-		return r, false
+	if n <= 0 {
+		return r, n == 0 // a datagram may be empty
 	}
 	r = Received{From: s.source(), Bytes: b[:n], Segment: segment}
 	if segment != 0 || r.From == nil {
@@ -77,6 +77,7 @@ type Path struct {
 	Remote   netip.Addr
 	Service  Service
 	Segments int // most packets of one send: 1 without segmentation
+	uncut    int // sends in a row that the kernel did not cut
 
 	name sockaddr  // the peer, as the kernel wants it
 	flow wire.Flow // what we send

@@ -165,7 +165,7 @@ func (s *Socket) UseOffloads() {
 func (s *Socket) Close() error { return syscall.Close(s.fd) }
 
 // receive takes one datagram, or several of one sender that the kernel joined; segment is then the length of all but the
-// last, 0 where that is not known. The sender is in s.in.name. It never blocks: n is 0 when there is nothing.
+// last, 0 where that is not known. The sender is in s.in.name. It never blocks: n is negative when there is nothing.
 func (s *Socket) receive(b []byte) (n, segment int) {
 	if !s.joins || s.singles.prevails() {
 		s.in.length = uint32(len(s.in.name))
@@ -173,7 +173,7 @@ func (s *Socket) receive(b []byte) (n, segment int) {
 			uintptr(unsafe.Pointer(&s.in.name[0])), uintptr(unsafe.Pointer(&s.in.length)))
 		switch {
 		case errno != 0:
-			return 0, 0
+			return -1, 0
 		case s.joins:
 			return int(r), 0
 		}
@@ -190,7 +190,7 @@ func (s *Socket) receive(b []byte) (n, segment int) {
 	m.SetControllen(len(s.in.control))
 	r, _, errno := syscall.RawSyscall(syscall.SYS_RECVMSG, uintptr(s.fd), uintptr(unsafe.Pointer(m)), syscall.MSG_DONTWAIT)
 	if errno != 0 {
-		return 0, 0
+		return -1, 0
 	}
 	n = int(r)
 	segment = n
@@ -225,9 +225,8 @@ func (s *Socket) sameSender() bool {
 // remember makes the latest sender the one that sameSender compares with.
 func (s *Socket) remember() { s.in.last = s.in.name }
 
-// send hands one packet, or several of segment bytes but the last, to the kernel. It reports whether the kernel took them;
-// congestion counts as taken: the network lost them.
-func (s *Socket) send(p *Path, b []byte, segment int) bool {
+// send hands one packet, or several of segment bytes but the last, to the kernel.
+func (s *Socket) send(p *Path, b []byte, segment int) verdict {
 	if p.Service != s.treated {
 		s.treat(p.Service)
 	}
@@ -240,11 +239,22 @@ func (s *Socket) send(p *Path, b []byte, segment int) bool {
 			s.describe(0, p, b, segment)
 			_, _, errno = syscall.RawSyscall(syscall.SYS_SENDMSG, uintptr(s.fd), uintptr(unsafe.Pointer(&s.out.messages[0].Msghdr)), syscall.MSG_DONTWAIT)
 		}
-		if errno == 0 {
-			return true
-		}
-		if again, taken := s.refused(errno, try); !again {
+		switch errno {
+		case 0:
 			return taken
+		case syscall.EINTR:
+		case syscall.EAGAIN, syscall.ENOBUFS:
+			if try == 3 {
+				return failed
+			}
+			s.awaitRoom()
+		case syscall.EIO, syscall.EINVAL:
+			if len(b) > segment {
+				return uncut
+			}
+			return failed
+		default:
+			return failed
 		}
 	}
 }
@@ -301,24 +311,6 @@ func (s *Socket) treat(v Service) {
 	_ = syscall.SetsockoptInt(s.fd, level, class, int(v.Class))
 	_ = syscall.SetsockoptInt(s.fd, level, hops, int(v.Hops))
 	_ = syscall.SetsockoptInt(s.fd, syscall.SOL_SOCKET, syscall.SO_PRIORITY, int(v.Level)) // above 6 it takes a privilege
-}
-
-// refused tells what to do about packets that the kernel did not take: try again, else what send reports.
-func (s *Socket) refused(errno syscall.Errno, try int) (again, taken bool) {
-	switch errno {
-	case syscall.EINTR:
-		return true, false
-	case syscall.EAGAIN, syscall.ENOBUFS:
-		if try < 3 {
-			s.awaitRoom()
-			return true, false
-		}
-		return false, true
-	case syscall.EIO, syscall.EINVAL:
-		return false, false
-	default: // no route, host down, refused: as if the network had lost it
-		return false, true
-	}
 }
 
 // awaitRoom waits up to a millisecond for the send buffer to drain.

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/gobw/gobw/verbs/roce/wire"
+	"golang.org/x/sys/unix"
 )
 
 // TestServiceOnTheWire sends over paths of several kinds of service, in turn, and looks at what the kernel saw arrive.
@@ -46,7 +47,7 @@ func TestServiceOnTheWire(t *testing.T) {
 				check(t, err)
 				p.name = makeSockaddr(s.Local, 0, port, v.FlowLabel)
 				var packet [wire.MinPacketBytes]byte
-				if !s.send(&p, packet[:], len(packet)) {
+				if s.send(&p, packet[:], len(packet)) != taken {
 					t.Fatal("not taken")
 				}
 				got := received(t, s.fd, tt.level)
@@ -91,4 +92,145 @@ func received(t *testing.T, fd, level int) map[int]uint32 {
 		}
 	}
 	return got
+}
+
+// openFree opens a socket at a loopback address of its own.
+func openFree(t *testing.T, address string, port uint16) *Socket {
+	t.Helper()
+	s, err := Open(netip.MustParseAddr(address), 0, port, 1<<20, 1)
+	check(t, err)
+	t.Cleanup(func() { check(t, s.Close()) })
+	return s
+}
+
+// receiveOne waits for what arrives at a socket.
+func receiveOne(t *testing.T, s *Socket, b []byte) Received {
+	t.Helper()
+	for range 1_000_000 {
+		if r, ok := s.Receive(b); ok {
+			return r
+		}
+	}
+	t.Fatal("nothing arrived")
+	return Received{}
+}
+
+// TestUncutBatch has a kernel not cut batches for a while: they leave packet by packet, each with the ICRC of a packet by itself, and as
+// one again afterwards. Only where that goes on does the path stop trying.
+func TestUncutBatch(t *testing.T) {
+	from, to := openFree(t, "127.2.77.2", wire.Port), openFree(t, "127.2.77.3", wire.Port)
+	from.UseOffloads()
+	to.UseOffloads()
+	if !from.segmentation || !to.joins {
+		t.Skip("the kernel has no segmentation")
+	}
+	p, err := NewPath(from, to.Local, Service{})
+	check(t, err)
+	sender := NewSender()
+	b := make([]byte, 1<<16)
+	calls := func(packets int) int {
+		for psn := range packets {
+			sender.Open(&p, wire.RCAcknowledge, 0, 5, uint32(psn), 0)
+			sender.Close()
+		}
+		sender.Flush()
+		n := 0
+		for got := 0; got < packets; n++ {
+			r := receiveOne(t, to, b)
+			for i := 0; len(r.Bytes) > 0; i++ {
+				k := min(r.Segment, len(r.Bytes))
+				if id, ok := r.From.Verify(r.Bytes[:k], uint16(i), 0); !ok || int(id) != i {
+					t.Fatalf("packet %d has ID %d (%v), want %d", got, id, ok, i)
+				}
+				r.Bytes = r.Bytes[k:]
+				got++
+			}
+		}
+		return n
+	}
+	uncut := func(v int) { check(t, syscall.SetsockoptInt(from.fd, syscall.SOL_SOCKET, unix.SO_NO_CHECK, v)) }
+	for _, tt := range []struct{ noCheck, times, want int }{{0, 1, 1}, {1, 1, 3}, {0, 1, 1}, {1, mostUncut, 3}, {0, 1, 3}} {
+		uncut(tt.noCheck)
+		for range tt.times {
+			if got := calls(3); got != tt.want {
+				t.Errorf("%+v: three packets arrived as %d", tt, got)
+			}
+		}
+	}
+	if sender.Sent.Errors != 0 || sender.Sent.Uncut != 1+mostUncut || sender.Sent.Packets != 3*(4+mostUncut) {
+		t.Errorf("counted %+v, want %d batches uncut and no error", sender.Sent, 1+mostUncut)
+	}
+}
+
+// TestManySegments sends as many small packets as one send takes: in one datagram, or in two where the kernel cuts 64 at most.
+func TestManySegments(t *testing.T) {
+	from, to := openFree(t, "127.2.77.4", wire.Port), openFree(t, "127.2.77.5", wire.Port)
+	from.UseOffloads()
+	to.UseOffloads()
+	if !from.segmentation {
+		t.Skip("the kernel has no segmentation")
+	}
+	p, err := NewPath(from, to.Local, Service{})
+	check(t, err)
+	sender := NewSender()
+	b := make([]byte, 1<<16)
+	for range 2 {
+		for psn := range MaxSegments {
+			sender.Open(&p, wire.RCAcknowledge, 0, 5, uint32(psn), 0)
+			sender.Close()
+		}
+		sender.Flush()
+	}
+	for got := 0; got < 2*MaxSegments; {
+		r := receiveOne(t, to, b)
+		for i := 0; len(r.Bytes) > 0; i++ {
+			k := min(r.Segment, len(r.Bytes))
+			if id, ok := r.From.Verify(r.Bytes[:k], uint16(i), 0); !ok || int(id) != i {
+				t.Fatalf("packet %d has ID %d (%v), want %d", got, id, ok, i)
+			}
+			r.Bytes = r.Bytes[k:]
+			got++
+		}
+	}
+	if p.Segments < oldMaxSegments || sender.Sent.Packets != 2*MaxSegments {
+		t.Errorf("the path's batches have %d packets, %+v", p.Segments, sender.Sent)
+	}
+}
+
+// TestSendFails counts what the kernel does not take: it has not been sent.
+func TestSendFails(t *testing.T) {
+	from := openFree(t, "127.2.77.6", wire.Port)
+	for _, tt := range []struct {
+		to    string
+		bytes int
+	}{{"127.2.77.7", 65508}, {"255.255.255.255", 64}} { // EMSGSIZE; EACCES without SO_BROADCAST
+		p, err := NewPath(from, netip.MustParseAddr(tt.to), Service{})
+		check(t, err)
+		sender := NewSender()
+		sender.path, sender.Sent.Packets = &p, 1
+		if v := sender.send(make([]byte, tt.bytes), tt.bytes); v != failed || sender.Sent.Errors != 1 || sender.Sent.Packets != 0 {
+			t.Errorf("%d bytes to %s: %v, %+v; want a failure that counts", tt.bytes, tt.to, v, sender.Sent)
+		}
+	}
+}
+
+// TestEmptyDatagrams receives what waits behind datagrams without a byte.
+func TestEmptyDatagrams(t *testing.T) {
+	to := openFree(t, "127.2.77.8", wire.Port)
+	other, err := net.Dial("udp", netip.AddrPortFrom(to.Local, wire.Port).String())
+	check(t, err)
+	defer func() { check(t, other.Close()) }()
+	for _, n := range []int{0, 0, 20} {
+		_, err := other.Write(make([]byte, n))
+		check(t, err)
+	}
+	b := make([]byte, 64)
+	for _, want := range []int{0, 0, 20} {
+		if r := receiveOne(t, to, b); len(r.Bytes) != want {
+			t.Errorf("received %d bytes, want %d", len(r.Bytes), want)
+		}
+	}
+	if _, ok := to.Receive(b); ok {
+		t.Error("the socket is not empty")
+	}
 }

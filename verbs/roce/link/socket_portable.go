@@ -118,17 +118,13 @@ func (s *Socket) Close() error {
 }
 
 func (s *Socket) receive(b []byte) (n, segment int) {
-	for {
-		select {
-		case d := <-s.arrived:
-			n, s.from = copy(b, d.bytes), d.from
-			s.spare <- d.bytes[:datagramBytes]
-			if n > 0 {
-				return n, n
-			}
-		default:
-			return 0, 0
-		}
+	select {
+	case d := <-s.arrived:
+		n, s.from = copy(b, d.bytes), d.from
+		s.spare <- d.bytes[:datagramBytes]
+		return n, n
+	default:
+		return -1, 0
 	}
 }
 
@@ -138,15 +134,18 @@ func (s *Socket) sameSender() bool { return s.from == s.before }
 
 func (s *Socket) remember() { s.before = s.from }
 
-// send hands a packet to the kernel; what it does not take the network has lost.
-func (s *Socket) send(p *Path, b []byte, _ int) bool {
+// send hands a packet to the kernel.
+func (s *Socket) send(p *Path, b []byte, _ int) verdict {
 	for range 100 {
-		if _, err := s.conn.WriteToUDPAddrPort(b, p.name); !errors.Is(err, syscall.ENOBUFS) {
-			break
+		switch _, err := s.conn.WriteToUDPAddrPort(b, p.name); {
+		case err == nil:
+			return taken
+		case !errors.Is(err, syscall.ENOBUFS):
+			return failed
 		}
 		time.Sleep(100 * time.Microsecond) // until there is room
 	}
-	return true
+	return failed
 }
 
 // sendBatches takes nothing here: the batches are sent one by one.

@@ -153,6 +153,14 @@ func (n *Network[F]) Release(now Time) {
 	}
 }
 
+// Restart makes due what is held, after the clock has gone back.
+func (n *Network[F]) Restart(now Time) {
+	n.linkFree, n.overtaken.due = now, now
+	for i := range n.held[n.head:] {
+		n.held[n.head+i].due = now
+	}
+}
+
 // Next is when Release has something to do.
 func (n *Network[F]) Next() Time {
 	at := Never

@@ -128,6 +128,18 @@ func (r *Requester) Deadline() tick.Time {
 	return at
 }
 
+// RestartClocks starts the clocks that run anew, after the cycle counter has gone back.
+func (r *Requester) RestartClocks(now tick.Time) {
+	r.unsample()
+	r.nakAt, r.lastAt, r.Flow.window.lastLoss, r.Flow.reads.lastLoss = 0, 0, 0, 0
+	if r.probeAt != tick.Never {
+		r.schedule(now)
+	}
+	if r.rnrAt != 0 {
+		r.rnrAt = now
+	}
+}
+
 func (r *Requester) probeInterval() tick.Time {
 	t := &r.Flow.trip
 	d := t.firstProbe
