@@ -387,7 +387,7 @@ func TestReplacedProgram(t *testing.T) {
 // it, and leaves nothing behind.
 func TestLivingClientThatStays(t *testing.T) {
 	if testing.Short() {
-		t.Skip("short: it waits for 5 s; TestTooLate and TestSteps of internal/cli/serve have the rule")
+		t.Skip("short: it waits for 5 s; TestTooLate and TestSteps of internal/cli/cmd/serve have the rule")
 	}
 	t.Parallel() // it only waits
 	s := startServer(t, "--peer-timeout", "2s")
@@ -427,7 +427,7 @@ func TestLivingClientThatStays(t *testing.T) {
 // TestOthersWait: a client that begins one test after another gives way after the time of one, where others wait.
 func TestOthersWait(t *testing.T) {
 	if testing.Short() {
-		t.Skip("short: it measures for a second; TestTooLate of internal/cli/serve has the rule")
+		t.Skip("short: it measures for a second; TestTooLate of internal/cli/cmd/serve has the rule")
 	}
 	s := startServer(t, "--max-duration", "1s")
 	greedy := make(chan string, 1)

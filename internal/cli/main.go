@@ -14,24 +14,24 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/gobw/gobw/internal/cli/ab"
+	"github.com/gobw/gobw/internal/cli/cmd/ab"
+	"github.com/gobw/gobw/internal/cli/cmd/compare"
+	"github.com/gobw/gobw/internal/cli/cmd/devices"
+	"github.com/gobw/gobw/internal/cli/cmd/doctor"
+	"github.com/gobw/gobw/internal/cli/cmd/fabric"
+	"github.com/gobw/gobw/internal/cli/cmd/noncontig"
+	"github.com/gobw/gobw/internal/cli/cmd/operation"
+	"github.com/gobw/gobw/internal/cli/cmd/qualify"
+	"github.com/gobw/gobw/internal/cli/cmd/report"
+	"github.com/gobw/gobw/internal/cli/cmd/search"
+	"github.com/gobw/gobw/internal/cli/cmd/serve"
+	"github.com/gobw/gobw/internal/cli/cmd/setup"
+	"github.com/gobw/gobw/internal/cli/cmd/version"
 	"github.com/gobw/gobw/internal/cli/cmdline"
-	"github.com/gobw/gobw/internal/cli/compare"
-	"github.com/gobw/gobw/internal/cli/devices"
-	"github.com/gobw/gobw/internal/cli/doctor"
 	"github.com/gobw/gobw/internal/cli/exit"
-	"github.com/gobw/gobw/internal/cli/fabric"
-	"github.com/gobw/gobw/internal/cli/noncontig"
-	"github.com/gobw/gobw/internal/cli/operation"
 	"github.com/gobw/gobw/internal/cli/output"
-	"github.com/gobw/gobw/internal/cli/perftest"
-	"github.com/gobw/gobw/internal/cli/qualify"
-	"github.com/gobw/gobw/internal/cli/register"
-	"github.com/gobw/gobw/internal/cli/report"
-	"github.com/gobw/gobw/internal/cli/search"
-	"github.com/gobw/gobw/internal/cli/serve"
-	"github.com/gobw/gobw/internal/cli/version"
-	"github.com/gobw/gobw/internal/perftestcli"
+	"github.com/gobw/gobw/internal/perftest/flags"
+	perftest "github.com/gobw/gobw/internal/perftest/run"
 	"github.com/gobw/gobw/internal/plan"
 )
 
@@ -45,7 +45,7 @@ func Main(args []string, out output.Streams) (code int) {
 		if p := recover(); p != nil {
 			fmt.Fprintf(out.Err, "%s: internal fault: %v\n%s\nPlease report this with the command line.\n", tool, p, debug.Stack())
 			code = exit.Failed
-			if _, named := perftestcli.ToolNamed(args[0]); named {
+			if _, named := flags.ToolNamed(args[0]); named {
 				code = perftest.PerftestFailed
 			}
 		}
@@ -194,7 +194,7 @@ func newRoot(tool string, out output.Streams) *cobra.Command {
 		root.AddCommand(grouped(groupTests, noncontig.NewCommand(tool, out)), grouped(groupResults, qualify.NewCommand(tool, out)))
 	}
 	if tool == "golat" {
-		root.AddCommand(grouped(groupTests, register.NewCommand(tool, out)), grouped(groupTests, register.NewConnectCommand(tool, out)))
+		root.AddCommand(grouped(groupTests, setup.NewCommand(tool, out)), grouped(groupTests, setup.NewConnectCommand(tool, out)))
 	}
 	root.SetHelpCommandGroupID(groupSystem)
 	root.SetCompletionCommandGroupID(groupSystem)

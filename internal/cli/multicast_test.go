@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gobw/gobw/internal/cli/perftest"
+	perftest "github.com/gobw/gobw/internal/perftest/run"
 )
 
 // TestPerftestMulticast: the server's queue pair joins a group, which it tells the client; in a latency test each end has one. All

@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/gobw/gobw/internal/cli/operation"
+	"github.com/gobw/gobw/internal/cli/cmd/operation"
 )
 
 func parsedWrite(args ...string) (operation.Config, error) {

@@ -17,8 +17,8 @@ import (
 
 	"github.com/gobw/gobw/internal/cli/exit"
 	"github.com/gobw/gobw/internal/cli/output"
-	"github.com/gobw/gobw/internal/cli/perftest"
-	"github.com/gobw/gobw/internal/perftestcli"
+	"github.com/gobw/gobw/internal/perftest/flags"
+	perftest "github.com/gobw/gobw/internal/perftest/run"
 	"github.com/gobw/gobw/verbs/verbstest"
 )
 
@@ -67,7 +67,7 @@ func runPair(t *testing.T, line string, clientOnly ...string) ends {
 func runEnds(t *testing.T, line string, serverOnly, clientOnly []string, interruptAt string) ends {
 	t.Helper()
 	words := strings.Fields(line)
-	tool, ok := perftestcli.ToolNamed(words[0])
+	tool, ok := flags.ToolNamed(words[0])
 	if !ok {
 		t.Fatalf("%q is no tool", words[0])
 	}
@@ -309,7 +309,7 @@ func TestPerftestErrors(t *testing.T) {
 	} {
 		t.Run(tt.line, func(t *testing.T) {
 			words := strings.Fields(tt.line)
-			tool, _ := perftestcli.ToolNamed(words[0])
+			tool, _ := flags.ToolNamed(words[0])
 			var out, errs bytes.Buffer
 			if status := perftest.Main(t.Context(), tool, words[1:], output.Streams{Out: &out, Err: &errs}); status != tt.status {
 				t.Errorf("exit %d, want %d", status, tt.status)

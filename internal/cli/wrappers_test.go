@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gobw/gobw/internal/cli/perftest"
-	"github.com/gobw/gobw/internal/perftestcli"
+	"github.com/gobw/gobw/internal/perftest/flags"
+	perftest "github.com/gobw/gobw/internal/perftest/run"
 )
 
 // TestWrappers runs our programs as others' wrappers of perftest do, with the options that these give, and reads what they print
@@ -52,9 +52,9 @@ func TestWrappers(t *testing.T) {
 		for name, want := range map[string]string{
 			"ib_write_bw": "RC UC", "ib_read_bw": "RC", "ib_send_bw": "RC UC UD", "ib_atomic_lat": "RC", "ib_send_lat": "RC UC UD",
 		} {
-			tool, _ := perftestcli.ToolNamed(name)
+			tool, _ := flags.ToolNamed(name)
 			var got []string
-			for line := range strings.Lines(perftestcli.Usage(tool)) {
+			for line := range strings.Lines(flags.Usage(tool)) {
 				if strings.Contains(line, "--connection=") {
 					got = append(got, strings.ReplaceAll(regexp.MustCompile(`[<>]`).Split(line, -1)[1], "/", " "))
 				}

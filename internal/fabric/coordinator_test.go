@@ -253,7 +253,7 @@ func long(c *Config) { c.Measure = 1300 * time.Millisecond }
 // TestBadHosts: whatever is wrong with rank 3 is told of it, and the others are measured.
 //
 // A name that does not resolve, resolves to loopback or to another host: agent.TestPlaceThatIsNotRankZero. In namespaces, with real
-// devices: cli/fabric.TestCluster.
+// devices: cli/cmd/fabric.TestCluster.
 func TestBadHosts(t *testing.T) {
 	sick := func(r Rail, fail func(int) error) func(int) *fake {
 		return func(rank int) *fake {

@@ -12,7 +12,7 @@ import (
 	"github.com/goreleaser/nfpm/v2/files"
 	_ "github.com/goreleaser/nfpm/v2/rpm"
 
-	"github.com/gobw/gobw/internal/perftestcli"
+	"github.com/gobw/gobw/internal/perftest/flags"
 )
 
 // writePackages makes the .deb and .rpm of a Linux target: the programs, and links under perftest's names apart, since
@@ -36,7 +36,7 @@ func writePackages(r release, t target, root string) error {
 	links.RPM.Summary = "perftest's names for gobw"
 	links.Depends = []string{"gobw"}
 	links.Conflicts = []string{"perftest"}
-	for _, tool := range perftestcli.Tools() {
+	for _, tool := range flags.Tools() {
 		links.Contents = append(links.Contents, &files.Content{Type: files.TypeSymlink, Source: "gobw", Destination: "/usr/bin/" + tool.Name})
 	}
 	for _, info := range []*nfpm.Info{gobw, links} {

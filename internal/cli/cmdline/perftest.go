@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gobw/gobw/internal/cli/exit"
-	"github.com/gobw/gobw/internal/perftestcli"
+	"github.com/gobw/gobw/internal/perftest/flags"
 	"github.com/gobw/gobw/internal/plan"
 	"github.com/gobw/gobw/report/plain"
 )
@@ -34,7 +34,7 @@ var ours = map[string]string{ //nolint:gochecknoglobals // a constant table
 func perftestFlag(c *cobra.Command, name string) string {
 	program, command, _ := strings.Cut(c.CommandPath(), " ")
 	kind := map[string]plan.Kind{"gobw": plan.Bandwidth, "golat": plan.Latency}[program]
-	long, tool, acts := perftestcli.Known(name, plan.Operation(command), kind)
+	long, tool, acts := flags.Known(name, plan.Operation(command), kind)
 	if long == "version" {
 		return fmt.Sprintf("; type '%s version'", program)
 	}
@@ -48,7 +48,7 @@ func perftestFlag(c *cobra.Command, name string) string {
 	if program == "golat" && (long == "dualport" || len(name) == 1 && strings.HasSuffix(tool, "_bw")) {
 		return "; it is of bandwidth tests: leave it out"
 	}
-	if t, _ := perftestcli.ToolNamed(tool); t.Operation != plan.Operation(command) {
+	if t, _ := flags.ToolNamed(tool); t.Operation != plan.Operation(command) {
 		if other := testWith(c, name, t.Operation); other != nil {
 			return fmt.Sprintf("; '%s' has it, not '%s'", other.CommandPath(), c.CommandPath())
 		}
@@ -99,7 +99,7 @@ func unknownCommand(word string) error {
 		test := plain.When(!slices.Contains(plan.Operations(), plan.Operation(first)), "write ") // it may be a host
 		return fmt.Errorf("unknown command %q: type it without quotes: %s %s%[1]s", word, program, test)
 	}
-	if tool, is := perftestcli.ToolNamed("ib_" + strings.TrimPrefix(word, "ib_")); is {
+	if tool, is := flags.ToolNamed("ib_" + strings.TrimPrefix(word, "ib_")); is {
 		right := map[plan.Kind]string{plan.Bandwidth: "gobw", plan.Latency: "golat"}[tool.Kind]
 		return fmt.Errorf("unknown command %q: type '%s %s'; 'gobw version --install-links DIR' makes %s", word, right, tool.Operation, tool.Name)
 	}

@@ -7,7 +7,7 @@ import (
 	"github.com/gobw/gobw/internal/control"
 	"github.com/gobw/gobw/internal/control/frame"
 	"github.com/gobw/gobw/internal/control/native"
-	"github.com/gobw/gobw/internal/control/perftest"
+	"github.com/gobw/gobw/internal/perftest/wire"
 )
 
 // Client is one that has greeted and holds a slot.
@@ -16,14 +16,14 @@ type Client struct {
 	Conn    net.Conn
 	Release func() // gives the slot back; the end of its session does
 
-	hello perftest.Hello
+	hello wire.Hello
 	ours  *native.Session // nil: it speaks perftest's dialect
 	o     *control.Options
 }
 
 // Handover is a client between two processes.
 type Handover struct {
-	Hello perftest.Hello  `json:"hello"`
+	Hello wire.Hello      `json:"hello"`
 	Ours  *frame.Handover `json:"ours,omitempty"` // nil: it speaks perftest's dialect
 }
 
@@ -51,13 +51,13 @@ func Resume(conn net.Conn, h Handover, o control.Options) control.Session {
 	if h.Ours != nil {
 		return native.Resume(conn, *h.Ours, o)
 	}
-	return perftest.NewSession(conn, versions(h.Hello, o), o)
+	return wire.NewSession(conn, versions(h.Hello, o), o)
 }
 
 // versions are those of perftest that both ends name.
-func versions(theirs perftest.Hello, o control.Options) perftest.Versions {
-	mine, _ := perftest.Advertised(o.Perftest.Version) // it was checked before
-	return perftest.Versions{Peer: theirs.Version, Mine: mine}
+func versions(theirs wire.Hello, o control.Options) wire.Versions {
+	mine, _ := wire.Advertised(o.Perftest.Version) // it was checked before
+	return wire.Versions{Peer: theirs.Version, Mine: mine}
 }
 
 // options are those of the client's session.

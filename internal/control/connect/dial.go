@@ -15,19 +15,19 @@ import (
 
 	"github.com/gobw/gobw/internal/control"
 	"github.com/gobw/gobw/internal/control/native"
-	"github.com/gobw/gobw/internal/control/perftest"
 	"github.com/gobw/gobw/internal/control/rdmacm"
+	"github.com/gobw/gobw/internal/perftest/wire"
 )
 
 // Dial connects to a server at "host" or "host:port" and finds out which dialect it speaks. Nothing is sent for that
 // beyond perftest's own first message.
 func Dial(ctx context.Context, address string, o control.Options) (control.Session, error) {
 	o = o.WithDefaults()
-	advertised, err := perftest.Advertised(o.Perftest.Version)
+	advertised, err := wire.Advertised(o.Perftest.Version)
 	if err != nil {
 		return nil, err
 	}
-	advertised = cmp.Or(advertised, perftest.VersionUsual)
+	advertised = cmp.Or(advertised, wire.VersionUsual)
 	if _, _, err := net.SplitHostPort(address); err != nil {
 		address = net.JoinHostPort(address, strconv.Itoa(control.DefaultPort))
 	}
@@ -50,7 +50,7 @@ func Dial(ctx context.Context, address string, o control.Options) (control.Sessi
 const retryAfter = 100 * time.Millisecond
 
 // try is one try to get a session.
-func try(ctx context.Context, address string, advertised perftest.Version, o control.Options) (control.Session, error) {
+func try(ctx context.Context, address string, advertised wire.Version, o control.Options) (control.Session, error) {
 	conn, err := connect(ctx, address, o)
 	if err != nil {
 		return nil, &connectError{address, err}
@@ -117,19 +117,19 @@ func (e *connectError) Remedy() string {
 }
 
 // greet exchanges the first messages and makes the session of the dialect that both ends speak.
-func greet(ctx context.Context, conn net.Conn, advertised perftest.Version, o control.Options) (control.Session, error) {
+func greet(ctx context.Context, conn net.Conn, advertised wire.Version, o control.Options) (control.Session, error) {
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
 	_ = conn.SetDeadline(time.Now().Add(o.Timeouts.Hello))
 	o.Dialled = true
-	mine := perftest.Hello{Version: advertised}
+	mine := wire.Hello{Version: advertised}
 	if !o.Perftest.NoMarker && o.RDMA == nil {
 		mine.Ours = native.Version
 	}
 	if _, err := conn.Write(mine.Encode()); err != nil {
 		return nil, control.Lost(ctx, "sending the first message", err)
 	}
-	var b [perftest.HelloBytes]byte
+	var b [wire.HelloBytes]byte
 	if _, err := io.ReadFull(conn, b[:]); err != nil {
 		e := control.Lost(ctx, "waiting for the server's first message", err)
 		if l, is := errors.AsType[*control.LostError](e); is {
@@ -137,7 +137,7 @@ func greet(ctx context.Context, conn net.Conn, advertised perftest.Version, o co
 		}
 		return nil, e
 	}
-	theirs, err := perftest.ParseHello(b[:])
+	theirs, err := wire.ParseHello(b[:])
 	if err != nil {
 		return nil, fmt.Errorf("%s answers %q: it is another program, not gobw or perftest; check the port (-p)", conn.RemoteAddr(), b)
 	}
@@ -159,14 +159,14 @@ func greet(ctx context.Context, conn net.Conn, advertised perftest.Version, o co
 		}
 		return s, nil
 	}
-	v := perftest.Versions{Peer: theirs.Version, Mine: advertised}
+	v := wire.Versions{Peer: theirs.Version, Mine: advertised}
 	if err := v.Check(); err != nil {
 		return nil, err
 	}
 	if o.Token != nil {
 		return nil, errors.New("the server speaks perftest's protocol, which has no token: leave --token-file out")
 	}
-	return perftest.NewSession(conn, v, o), nil
+	return wire.NewSession(conn, v, o), nil
 }
 
 // keepAlive makes TCP notice a host that vanished within about the peer timeout.

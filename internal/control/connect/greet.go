@@ -10,7 +10,7 @@ import (
 	"github.com/gobw/gobw/internal/control"
 	"github.com/gobw/gobw/internal/control/admission"
 	"github.com/gobw/gobw/internal/control/native"
-	"github.com/gobw/gobw/internal/control/perftest"
+	"github.com/gobw/gobw/internal/perftest/wire"
 )
 
 // greet lets a connection wait for a slot once it has said who it is, or tells the client why not.
@@ -39,11 +39,11 @@ func (l *Listener) meet(v *admission.Visitor, c *Client) (err error) {
 	if l.ctx.Err() != nil { // shut may have missed this connection's deadline
 		return context.Cause(l.ctx)
 	}
-	var b [perftest.HelloBytes]byte
+	var b [wire.HelloBytes]byte
 	if n, err := io.ReadFull(v.Conn, b[:]); err != nil {
-		return fmt.Errorf("it sent %d of the first message's %d bytes: %w", n, perftest.HelloBytes, err)
+		return fmt.Errorf("it sent %d of the first message's %d bytes: %w", n, wire.HelloBytes, err)
 	}
-	if c.hello, err = perftest.ParseHello(b[:]); err != nil {
+	if c.hello, err = wire.ParseHello(b[:]); err != nil {
 		return fmt.Errorf("it speaks neither perftest's protocol nor ours: %w", err)
 	}
 	l.visitors.Advance(v, admission.Greeted)
@@ -60,7 +60,7 @@ func (l *Listener) meet(v *admission.Visitor, c *Client) (err error) {
 // meetOurs begins a session in our dialect.
 func (l *Listener) meetOurs(c *Client) error {
 	_ = c.Conn.SetWriteDeadline(time.Now().Add(l.o.Timeouts.Peer))
-	if _, err := c.Conn.Write(perftest.Hello{Version: perftest.VersionUsual, Ours: native.Version}.Encode()); err != nil {
+	if _, err := c.Conn.Write(wire.Hello{Version: wire.VersionUsual, Ours: native.Version}.Encode()); err != nil {
 		return err
 	}
 	c.ours = native.NewSession(c.Conn, c.options())

@@ -12,8 +12,8 @@ import (
 
 	"github.com/gobw/gobw/internal/control"
 	"github.com/gobw/gobw/internal/control/admission"
-	"github.com/gobw/gobw/internal/control/perftest"
 	"github.com/gobw/gobw/internal/control/rdmacm"
+	"github.com/gobw/gobw/internal/perftest/wire"
 )
 
 // Listener admits clients, as many at once as it has slots: others wait or hear "busy since ...". Whoever sends garbage,
@@ -35,7 +35,7 @@ func Listen(o control.Options) (*Listener, error) {
 	if o.Address == "" {
 		o.Address = ":" + strconv.Itoa(control.DefaultPort)
 	}
-	if _, err := perftest.Advertised(o.Perftest.Version); err != nil {
+	if _, err := wire.Advertised(o.Perftest.Version); err != nil {
 		return nil, err
 	}
 	listener, err := openPort(o)

@@ -24,7 +24,7 @@ import (
 	"github.com/gobw/gobw/internal/control/admission"
 	"github.com/gobw/gobw/internal/control/frame"
 	"github.com/gobw/gobw/internal/control/native"
-	"github.com/gobw/gobw/internal/control/perftest"
+	"github.com/gobw/gobw/internal/perftest/wire"
 	"github.com/gobw/gobw/internal/plan"
 	"github.com/gobw/gobw/verbs"
 )
@@ -323,11 +323,11 @@ func TestOursPeerSilent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		own, peer := net.Pipe()
 		go func() {
-			b := perftest.Hello{Version: 627, Ours: native.Version}.Encode()
+			b := wire.Hello{Version: 627, Ours: native.Version}.Encode()
 			for _, kind := range []string{frame.KindChallenge, frame.KindHello} {
 				b, _ = frame.Append(b, frame.Message{Kind: kind, Body: []byte(`{"text":{}}`)})
 			}
-			_, _ = io.CopyN(io.Discard, peer, perftest.HelloBytes)
+			_, _ = io.CopyN(io.Discard, peer, wire.HelloBytes)
 			_, _ = peer.Write(b)
 			_, _ = io.Copy(io.Discard, peer)
 			_ = peer.Close()
@@ -495,7 +495,7 @@ func TestListenerNextClient(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer func() { _ = conn.Close() }()
-		if _, err := conn.Write(perftest.Hello{Version: 629}.Encode()); err != nil {
+		if _, err := conn.Write(wire.Hello{Version: 629}.Encode()); err != nil {
 			t.Fatal(err)
 		}
 		if last != nil {
@@ -544,7 +544,7 @@ func TestListenerGarbage(t *testing.T) {
 	hasty.Hello = 2 * time.Second
 	l := listen(t, control.Options{Timeouts: hasty, Log: slog.New(slog.NewTextHandler(&log, nil))})
 	ctx := testContext(t)
-	tooLong := perftest.Hello{Version: 627, Ours: 1}.Encode()
+	tooLong := wire.Hello{Version: 627, Ours: 1}.Encode()
 	tooLong = binary.BigEndian.AppendUint32(tooLong, 1<<31)
 	garbage := []struct {
 		name string
@@ -556,9 +556,9 @@ func TestListenerGarbage(t *testing.T) {
 		{"tls", bytes.Repeat([]byte{0x16, 3, 1}, 40)},
 		{"no NUL", []byte("6.27272727272727")},
 		{"marker without version", []byte("6.27\x00gobw/x\x00\x00\x00\x00\x00")},
-		{"old perftest", perftest.Hello{Version: 560}.Encode()},
+		{"old perftest", wire.Hello{Version: 560}.Encode()},
 		{"absurd length", tooLong},
-		{"broken JSON", append(perftest.Hello{Version: 627, Ours: 1}.Encode(), 0, 0, 0, 3, '{', '"', 'x')},
+		{"broken JSON", append(wire.Hello{Version: 627, Ours: 1}.Encode(), 0, 0, 0, 3, '{', '"', 'x')},
 	}
 	var wg sync.WaitGroup
 	for _, tt := range garbage {
@@ -601,8 +601,8 @@ func TestVersionMismatch(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer func() { _ = conn.Close() }()
-		_, _ = conn.Write(perftest.Hello{Version: 627, Ours: 2}.Encode())
-		var b [perftest.HelloBytes]byte
+		_, _ = conn.Write(wire.Hello{Version: 627, Ours: 2}.Encode())
+		var b [wire.HelloBytes]byte
 		if _, err := io.ReadFull(conn, b[:]); err != nil {
 			t.Fatal(err)
 		}

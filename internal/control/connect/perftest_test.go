@@ -18,7 +18,7 @@ import (
 	"github.com/gobw/gobw/internal/control/admission"
 	"github.com/gobw/gobw/internal/control/frame"
 	"github.com/gobw/gobw/internal/control/native"
-	"github.com/gobw/gobw/internal/control/perftest"
+	"github.com/gobw/gobw/internal/perftest/wire"
 	"github.com/gobw/gobw/internal/plan"
 	"github.com/gobw/gobw/internal/testrun"
 	"github.com/gobw/gobw/verbs"
@@ -122,7 +122,7 @@ func dialRaw(t *testing.T, l *Listener) net.Conn {
 func TestUntoldServer(t *testing.T) {
 	l := listen(t, control.Options{LocalFacts: func() (control.Facts, error) { return testFacts(), nil }})
 	conn := dialRaw(t, l)
-	if _, err := conn.Write(perftest.Hello{Version: 606}.Encode()); err != nil {
+	if _, err := conn.Write(wire.Hello{Version: 606}.Encode()); err != nil {
 		t.Fatal(err)
 	}
 	session, err := l.Accept(testContext(t))
@@ -148,11 +148,11 @@ func TestNegotiation312(t *testing.T) {
 	go func() {
 		var got []byte
 		for _, m := range [][]byte{
-			perftest.Hello{Version: 629}.Encode(),
+			wire.Hello{Version: 629}.Encode(),
 			{0, 0, 0x10, 0},
 			{0, 0, 0, 64},
 			{'3', 0},
-			perftest.NegotiationOf(&plan, true, verbs.MTU1024, 16).Encode(perftest.NegotiationBytesNoMLX5),
+			wire.NegotiationOf(&plan, true, verbs.MTU1024, 16).Encode(wire.NegotiationBytesNoMLX5),
 		} {
 			_, _ = conn.Write(m)
 			got = make([]byte, len(m))
@@ -174,7 +174,7 @@ func TestNegotiation312(t *testing.T) {
 	if diff := cmp.Diff(*got, plan); diff != "" {
 		t.Errorf("plan (-got +want):\n%s", diff)
 	}
-	if b := <-answers; len(b) != perftest.NegotiationBytesNoMLX5 {
+	if b := <-answers; len(b) != wire.NegotiationBytesNoMLX5 {
 		t.Errorf("answer of %d bytes", len(b))
 	}
 }
@@ -186,11 +186,11 @@ func TestLearnedPlanIsBounded(t *testing.T) {
 	plan := bw(plan.Write, 1<<30, qps(16384))
 	go func() {
 		for _, m := range [][]byte{
-			perftest.Hello{Version: 629}.Encode(),
+			wire.Hello{Version: 629}.Encode(),
 			{0, 0, 0x10, 0},
 			{0, 0, 0, 64},
 			{'3', 0},
-			perftest.NegotiationOf(&plan, false, verbs.MTU1024, 16).Encode(perftest.NegotiationBytes),
+			wire.NegotiationOf(&plan, false, verbs.MTU1024, 16).Encode(wire.NegotiationBytes),
 		} {
 			_, _ = conn.Write(m)
 			if _, err := io.ReadFull(conn, make([]byte, len(m))); err != nil {
@@ -211,7 +211,7 @@ func TestLearnedPlanIsBounded(t *testing.T) {
 func TestPerftestWatch(t *testing.T) {
 	l := listen(t, control.Options{})
 	conn := dialRaw(t, l)
-	_, _ = conn.Write(perftest.Hello{Version: 606}.Encode())
+	_, _ = conn.Write(wire.Hello{Version: 606}.Encode())
 	session, err := l.Accept(testContext(t))
 	if err != nil {
 		t.Fatal(err)
@@ -272,8 +272,8 @@ func FuzzHostileClient(f *testing.F) {
 	for _, name := range []string{"write_bw_rc", "write_lat_rc", "send_bw_b", "master_write_bw", "mm_q"} {
 		f.Add(bytes.Join(side(readCapture(f, name), true), nil))
 	}
-	f.Add(perftest.Hello{Version: 627, Ours: 1}.Encode())
-	b, _ := frame.Append(perftest.Hello{Version: 627, Ours: 1}.Encode(), frame.Message{Kind: frame.KindHello, Body: []byte(`{"text":{}}`)})
+	f.Add(wire.Hello{Version: 627, Ours: 1}.Encode())
+	b, _ := frame.Append(wire.Hello{Version: 627, Ours: 1}.Encode(), frame.Message{Kind: frame.KindHello, Body: []byte(`{"text":{}}`)})
 	m, _ := frame.Of(native.KindPropose, testPlan())
 	b, _ = frame.Append(b, m)
 	f.Add(b)
@@ -285,7 +285,7 @@ func FuzzHostileServer(f *testing.F) {
 	for _, name := range []string{"write_bw_rc", "write_lat_rc", "send_bw_b", "master_write_bw"} {
 		f.Add(bytes.Join(side(readCapture(f, name), false), nil))
 	}
-	b := perftest.Hello{Version: 627, Ours: 1}.Encode()
+	b := wire.Hello{Version: 627, Ours: 1}.Encode()
 	for _, kind := range []string{frame.KindChallenge, frame.KindHello} {
 		b, _ = frame.Append(b, frame.Message{Kind: kind, Body: []byte(`{"text":{}}`)})
 	}
@@ -335,7 +335,7 @@ func hostile(t *testing.T, b []byte, peerIsClient bool) {
 			return
 		}
 		session = c.Session()
-		if c.hello.Version >= perftest.VersionNegotiates {
+		if c.hello.Version >= wire.VersionNegotiates {
 			s.plan = nil
 		}
 	} else if session, err = greet(ctx, ours, 627, control.Options{Timeouts: timeouts, Perftest: control.PerftestOptions{Version: "6.27"}}); err != nil {

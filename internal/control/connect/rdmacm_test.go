@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/gobw/gobw/internal/control"
-	"github.com/gobw/gobw/internal/control/perftest"
 	"github.com/gobw/gobw/internal/control/rdmacm"
+	"github.com/gobw/gobw/internal/perftest/wire"
 	"github.com/gobw/gobw/internal/plan"
 	"github.com/gobw/gobw/internal/testrun/meeting"
 	"github.com/gobw/gobw/verbs"
@@ -99,16 +99,16 @@ func TestRDMAMessages(t *testing.T) {
 	_ = conn.SetDeadline(time.Now().Add(late))
 	version := make([]byte, 16)
 	copy(version, "6.06")
-	keys := perftest.EncodeKeysRDMA(testAddresses(1, 7)[0], perftest.KeysBytesRDMA)
+	keys := wire.EncodeKeysRDMA(testAddresses(1, 7)[0], wire.KeysBytesRDMA)
 	report := make([]byte, 8)
 	messages := [][]byte{
 		version,
 		{0, 0, 0x10, 0},
 		{0, 0, 0, 0x40},
 		{'5', 0},
-		make([]byte, perftest.KeysBytesRDMA), // about to connect
-		make([]byte, perftest.KeysBytesRDMA), // connected by RDMA CM
-		keys, keys, keys,                     // addresses, again, barrier
+		make([]byte, wire.KeysBytesRDMA), // about to connect
+		make([]byte, wire.KeysBytesRDMA), // connected by RDMA CM
+		keys, keys, keys,                 // addresses, again, barrier
 		keys, // the test is over
 		report, report, report, report, report,
 		keys, // close

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/gobw/gobw/internal/control"
-	"github.com/gobw/gobw/internal/control/perftest"
+	"github.com/gobw/gobw/internal/perftest/wire"
 	"github.com/gobw/gobw/internal/plan"
 	"github.com/gobw/gobw/verbs"
 )
@@ -88,18 +88,18 @@ func scriptOf(t *testing.T, plan plan.Spec, sent [][]byte) script {
 		CacheLineBytes: int(binary.BigEndian.Uint32(sent[2])),
 		MTU:            verbs.MTU(sent[3][0] - '0'),
 	}
-	var items [perftest.ReportItems]uint64
+	var items [wire.ReportItems]uint64
 	item := 0
 	for _, b := range sent[4:] {
 		switch {
-		case len(b) == perftest.NegotiationBytes:
-			n, err := perftest.ParseNegotiation(b)
+		case len(b) == wire.NegotiationBytes:
+			n, err := wire.ParseNegotiation(b)
 			if err != nil {
 				t.Fatal(err)
 			}
 			s.facts.MaxOutstanding = int(n.Outstanding)
-		case len(b) == perftest.KeysBytes || len(b) == perftest.KeysBytesNoGID:
-			a, err := perftest.ParseKeys(b)
+		case len(b) == wire.KeysBytes || len(b) == wire.KeysBytesNoGID:
+			a, err := wire.ParseKeys(b)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -109,8 +109,8 @@ func scriptOf(t *testing.T, plan plan.Spec, sent [][]byte) script {
 			}
 		case len(b) == 8:
 			items[item] = binary.BigEndian.Uint64(b)
-			if item++; item == perftest.ReportItems {
-				s.figures, item = append(s.figures, perftest.DecodeReport(items, false)), 0
+			if item++; item == wire.ReportItems {
+				s.figures, item = append(s.figures, wire.DecodeReport(items, false)), 0
 			}
 		}
 	}
@@ -271,9 +271,9 @@ func sameMessage(plan plan.Spec, ours bool) func(int, []byte, []byte) bool {
 		case len(want) == 8: // the message rate is divided by 10^6 on its way out: one bit may be rounded
 			d := int64(binary.BigEndian.Uint64(got) - binary.BigEndian.Uint64(want))
 			return d >= -1 && d <= 1
-		case len(want) == perftest.NegotiationBytes:
-			const end = perftest.AtOutstanding + 4
-			return bytes.Equal(got[:80], want[:80]) && bytes.Equal(got[perftest.AtOutstanding:end], want[perftest.AtOutstanding:end])
+		case len(want) == wire.NegotiationBytes:
+			const end = wire.AtOutstanding + 4
+			return bytes.Equal(got[:80], want[:80]) && bytes.Equal(got[wire.AtOutstanding:end], want[wire.AtOutstanding:end])
 		}
 		return bytes.Equal(got, want)
 	}
@@ -523,26 +523,26 @@ func TestReplayServerStuck(t *testing.T) {
 // TestVersion628 meets the release that negotiates with everyone.
 func TestVersion628(t *testing.T) {
 	t.Run("its server, our default client", func(t *testing.T) {
-		peer, err := perftest.ParseVersion(string(bytes.TrimRight(side(readCapture(t, "cross628_s628_c45"), false)[0], "\x00")))
+		peer, err := wire.ParseVersion(string(bytes.TrimRight(side(readCapture(t, "cross628_s628_c45"), false)[0], "\x00")))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := (perftest.Versions{Peer: peer, Mine: 627}).Check(); err == nil || !strings.Contains(err.Error(), "--perftest-version 6.29") {
+		if err := (wire.Versions{Peer: peer, Mine: 627}).Check(); err == nil || !strings.Contains(err.Error(), "--perftest-version 6.29") {
 			t.Errorf("got %v, want the flag to use", err)
 		}
-		if err := (perftest.Versions{Peer: peer, Mine: 629}).Check(); err != nil {
+		if err := (wire.Versions{Peer: peer, Mine: 629}).Check(); err != nil {
 			t.Error(err)
 		}
 	})
 	t.Run("its server, our 6.29 client", func(t *testing.T) { // as 6.29 did, until the capture's end
 		messages := readCapture(t, "cross628_s628_c629")
-		if n := side(messages, false); len(n) < 5 || len(n[4]) != perftest.NegotiationBytes {
+		if n := side(messages, false); len(n) < 5 || len(n[4]) != wire.NegotiationBytes {
 			t.Fatalf("the 6.28 server sent %d messages", len(n))
 		}
 	})
 	t.Run("its client, our server", func(t *testing.T) {
 		messages := readCapture(t, "cross628_s45_c628")
-		if n := side(messages, true); len(n) < 5 || len(n[4]) != perftest.NegotiationBytes {
+		if n := side(messages, true); len(n) < 5 || len(n[4]) != wire.NegotiationBytes {
 			t.Fatalf("the 6.28 client does not negotiate in this capture: %d messages", len(n))
 		}
 		facts := control.Facts{PageBytes: 4096, CacheLineBytes: 64, MTU: verbs.MTU1024, MaxOutstanding: 128}

@@ -13,10 +13,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/gobw/gobw/internal/cli/compare"
+	"github.com/gobw/gobw/internal/cli/cmd/compare"
+	show "github.com/gobw/gobw/internal/cli/cmd/report"
 	"github.com/gobw/gobw/internal/cli/exit"
 	"github.com/gobw/gobw/internal/cli/output"
-	show "github.com/gobw/gobw/internal/cli/report"
 	"github.com/gobw/gobw/internal/fabric"
 	"github.com/gobw/gobw/internal/fabric/judge"
 	"github.com/gobw/gobw/internal/fabric/schedule"

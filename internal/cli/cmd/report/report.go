@@ -1,0 +1,96 @@
+// Package report is the command 'report': saved results in any format.
+package report
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gobw/gobw/internal/cli/cmd/search"
+	"github.com/gobw/gobw/internal/cli/cmdline"
+	"github.com/gobw/gobw/internal/cli/exit"
+	"github.com/gobw/gobw/internal/cli/output"
+	"github.com/gobw/gobw/report"
+	"github.com/gobw/gobw/report/compare"
+	"github.com/gobw/gobw/report/plain"
+	"github.com/gobw/gobw/report/qualify"
+	"github.com/gobw/gobw/report/render"
+)
+
+// config is what to render.
+type config struct {
+	Files  []string
+	Output output.Config
+}
+
+// NewCommand makes 'report'.
+func NewCommand(tool string, out output.Streams) *cobra.Command {
+	var flags output.Flags
+	names := plain.Each(render.Formats(), func(f render.Format) string { return fmt.Sprintf("  %-11s %s", f.Name, f.Description) })
+	cmd := &cobra.Command{
+		Use:   "report FILE...",
+		Short: "Print saved results: tables, CSV, HTML, pictures",
+		Long:  "Print saved results in other formats. With several files, each picture shows\nall of them. Only results of noncontig have pictures of their own.\n\nFormats:\n" + strings.Join(names, "\n"),
+		Example: "  " + tool + " report result.json\n" +
+			"  " + tool + " report monday.json tuesday.json --save week.html\n" +
+			"  " + tool + " report result.json --format latex",
+		Args: cobra.ArbitraryArgs,
+		RunE: cmdline.Run(func(args []string) (config, error) {
+			c := config{Files: args}
+			var wrong cmdline.Faults
+			wrong.If(len(args) == 0, "no file: name a saved result, such as the file of --save result.json")
+			c.Output = flags.Config(&wrong)
+			return c, errors.Join(wrong...)
+		}, func(_ context.Context, c config) error { return run(out, c) }),
+	}
+	fs := cmd.Flags()
+	fs.SortFlags = false
+	flags.Bind(fs, render.DocumentFormats())
+	return cmd
+}
+
+// run renders files.
+func run(out output.Streams, c config) error {
+	if err := c.Output.CheckWritable(); err != nil {
+		return err
+	}
+	if len(c.Files) == 1 {
+		if r, err := search.Load(c.Files[0]); err == nil && r != nil {
+			return c.Output.Deliver(out, r.Write)
+		}
+		if saved, err := report.LoadAs[compare.Comparison](c.Files[0], compare.Schema); err == nil && saved != nil {
+			if err := c.Output.Refuse(render.ComparisonFormats()); err != nil {
+				return exit.With(exit.Usage, err)
+			}
+			return c.Output.Deliver(out, func(w io.Writer, format string) error { return render.Comparison(w, format, saved) })
+		}
+	}
+	docs, lost, err := output.Load(c.Files)
+	if err != nil {
+		return err
+	}
+	lost.Note(out)
+	var q *qualify.Qualification
+	if len(c.Files) == 1 {
+		q, _ = qualify.Load(c.Files[0]) // a file of results has been read already
+	}
+	return c.Output.Deliver(out, func(w io.Writer, format string) error {
+		switch {
+		case q == nil || !slices.Contains(render.QualificationFormats(), format) || format == "json":
+			return render.Documents(w, format, docs)
+		case format == "table":
+			if err := render.Documents(w, format, q.Documents()); err != nil {
+				return err
+			}
+			if _, err := fmt.Fprintln(w); err != nil {
+				return err
+			}
+		}
+		return render.Qualification(w, format, q)
+	})
+}

@@ -1,0 +1,376 @@
+package search
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/gobw/gobw/internal/cli/cmd/operation"
+	"github.com/gobw/gobw/internal/cli/cmdline"
+	"github.com/gobw/gobw/internal/cli/exit"
+	"github.com/gobw/gobw/internal/plan"
+	engine "github.com/gobw/gobw/internal/search"
+	"github.com/gobw/gobw/report/plain"
+	"github.com/gobw/gobw/verbs"
+)
+
+// setting is a field of a plan as a dimension of a search.
+type setting struct {
+	engine.Dimension        // by the flag's name; of one with words the values follow
+	perftest         string // its name there; a letter is ours, too; empty: perftest has it not
+	best             bool   // 'best' tries it
+	field
+}
+
+// field is how a setting is read from a plan and written to it.
+type field struct {
+	get func(p *plan.Spec) int
+	set func(p *plan.Spec, v int)
+}
+
+func number(at func(p *plan.Spec) *int) field {
+	return field{func(p *plan.Spec) int { return *at(p) }, func(p *plan.Spec, v int) { *at(p) = v }}
+}
+
+// oneOf is a field whose value v is values[v]; what is none of them counts as the first.
+func oneOf[T comparable](values []T, at func(p *plan.Spec) *T) field {
+	return field{func(p *plan.Spec) int { return max(slices.Index(values, *at(p)), 0) }, func(p *plan.Spec, v int) { *at(p) = values[v] }}
+}
+
+// cycle makes a mix: a message of one size in so many pieces, and one of 64 bytes after each.
+func cycle(p *plan.Spec, pieces int, small bool) {
+	p.Mix = nil
+	if first := (plan.Part{Bytes: p.Sizes[0], SGEs: pieces}); small {
+		p.Mix = plan.Mix{first, {Bytes: 64, SGEs: 1}}
+	} else if pieces > 1 {
+		p.Mix = plan.Mix{first}
+	}
+}
+
+// settings are all dimensions. 'best' takes the smallest setting that is good: what comes first is made small first. A point that
+// breaks a rule is repaired from the last to the first.
+func settings() []setting {
+	type dimension = engine.Dimension
+	onOff, offOn, apis := []string{"no", "yes"}, []bool{false, true}, []verbs.PostAPI{0, 1, 2}
+	pieces, small := func(p *plan.Spec) int { return p.Cycle(0)[0].SGEs }, func(p *plan.Spec) int { return min(len(p.Mix), 2) / 2 }
+	all := []setting{
+		{dimension{Name: "operation", Words: plain.Each(operations(), func(o plan.Operation) string { return string(o) }), AnyCost: true}, "", false, oneOf(operations(), func(p *plan.Spec) *plan.Operation { return &p.Operation })},
+		{dimension{Name: "connection", Words: plain.Each(transports(), verbs.Transport.String), AnyCost: true}, "-c", false, oneOf(transports(), func(p *plan.Spec) *verbs.Transport { return &p.Transport })},
+		{dimension{Name: "size", Values: []int{8, 64, 256, 1024, 4096, 16384, 65536, 262144}, Fine: true}, "-s", false, field{func(p *plan.Spec) int { return p.Sizes[0] }, func(p *plan.Spec, v int) { p.Sizes = []int{v} }}},
+		{dimension{Name: "sge", Values: []int{1, 2, 3, 4, 8, 16, 32}, AnyCost: true}, "", false, field{pieces, func(p *plan.Spec, v int) { cycle(p, v, small(p) == 1) }}},
+		{dimension{Name: "mix", Words: []string{"no", "64"}, AnyCost: true}, "", false, field{small, func(p *plan.Spec, v int) { cycle(p, pieces(p), v == 1) }}},
+		{dimension{Name: "mtu", Values: []int{256, 512, 1024, 2048, 4096}}, "-m", false, field{
+			func(p *plan.Spec) int { return p.MTU.Bytes() }, func(p *plan.Spec, v int) { p.MTU, _ = verbs.ParseMTU(v) },
+		}},
+	}
+	for _, f := range plan.Fields() {
+		if f.Tries != nil {
+			d := dimension{Name: f.Name, Values: f.Tries, AnyCost: f.Name == "threads"}
+			all = append(all, setting{d, plain.When(f.Letter != "", "-%s", f.Letter), f.Name != "rx-depth", number(func(p *plan.Spec) *int { return f.At(p).(*int) })})
+		}
+	}
+	all = append(all, []setting{
+		{dimension{Name: "inline", Values: []int{0, 64, 128, 220}, AnyCost: true}, "-I", true, number(func(p *plan.Spec) *int { return &p.InlineBytes })},
+		{dimension{Name: "bidirectional", Words: onOff, AnyCost: true}, "-b", false, oneOf(offOn, func(p *plan.Spec) *bool { return &p.Bidirectional })},
+		{dimension{Name: "events", Words: onOff, AnyCost: true}, "-e", false, oneOf(offOn, func(p *plan.Spec) *bool { return &p.Events })},
+		{dimension{Name: "srq", Words: onOff, AnyCost: true}, "--use-srq", false, oneOf(offOn, func(p *plan.Spec) *bool { return &p.SRQ })},
+		{dimension{Name: "post-api", Words: []string{"auto", "post_send", "wr"}, AnyCost: true}, "", false, oneOf(apis, func(p *plan.Spec) *verbs.PostAPI { return &p.PostAPI })},
+	}...)
+	for i := range all {
+		for v := range all[i].Words {
+			all[i].Values = append(all[i].Values, v)
+		}
+	}
+	return all
+}
+
+func operations() []plan.Operation {
+	return []plan.Operation{plan.Write, plan.Read, plan.Send, plan.Atomic}
+}
+
+func transports() []verbs.Transport { return []verbs.Transport{verbs.RC, verbs.UC, verbs.UD} }
+
+// parse reads a value.
+func (s *setting) parse(text string) (int, error) {
+	switch {
+	case s.Name == "size" || s.Name == "mtu":
+		return plan.ParseSize(text)
+	case s.Words == nil:
+		v, err := strconv.Atoi(text)
+		if least := min(s.Values[0], 1); err != nil || v < least {
+			return 0, fmt.Errorf("%q: want a whole number, %d or more", text, least)
+		}
+		return v, nil
+	}
+	i := slices.Index(s.Words, text)
+	if i < 0 {
+		return 0, fmt.Errorf("%q: want %s", text, strings.Join(s.Words, ", "))
+	}
+	return i, nil
+}
+
+// name is the flag.
+func (s *setting) name() string {
+	if len(s.perftest) == len("-x") {
+		return s.perftest
+	}
+	return "--" + s.Name
+}
+
+// flagName is that of the flag by which a test has it.
+func (s *setting) flagName() string {
+	if s.Name == "sge" {
+		return "mix"
+	}
+	return s.Name
+}
+
+// flag is the setting on a command line.
+func (s *setting) flag(name string, v int) string {
+	if s.Words == nil {
+		return name + " " + strconv.Itoa(v)
+	}
+	if s.Words[v] == "yes" {
+		return name
+	}
+	return name + " " + s.Words[v]
+}
+
+// has tells whether a test has the flag.
+func has(tool string, o plan.Operation, flag string) (is bool) {
+	_, _ = operation.Parse([]string{tool, string(o)}, func(typed *pflag.FlagSet) error {
+		is = typed.Lookup(flag) != nil
+		return nil
+	})
+	return is
+}
+
+// besideName is the dimension of tests that run at the same time.
+const besideName = "beside"
+
+// beside is which of the tests to run beside has a point, counted from 1; 0: none.
+func (t *tests) beside(p engine.Point) int {
+	if i := slices.IndexFunc(t.dims, func(s setting) bool { return s.Name == besideName }); i >= 0 && p != nil {
+		return p[i]
+	}
+	return 0
+}
+
+// tests are the points of a space as tests.
+type tests struct {
+	dims   []setting
+	fixed  []setting // at their Base
+	base   plan.Spec
+	limits plan.Limits
+	rate   float64 // bytes a second of the point where the search starts; 0: it is not known
+	first  float64 // bytes that are in flight there
+	depth  int     // messages
+}
+
+// typed are the settings of a point that its command line has beside the test's own; of no point those of --fix. Moderation would
+// follow from others where it is not named, and dips begin at another size than the test's.
+func (t *tests) typed(p engine.Point, each func(s *setting, v int)) {
+	for i := range p {
+		if s := &t.dims[i]; p[i] != s.Base || s.Name == "cq-mod" || s.Name == "size" {
+			each(s, p[i])
+		}
+	}
+	for i := range t.fixed { // after the size, which a mix takes over
+		each(&t.fixed[i], t.fixed[i].Base)
+	}
+}
+
+// spec is the plan of a point.
+func (t *tests) spec(p engine.Point) plan.Spec {
+	spec := t.base
+	t.typed(p, func(s *setting, v int) { s.set(&spec, v) })
+	return spec
+}
+
+// problems is how much stands against a point's test: the rules that it breaks, and how often what is in flight would have to be halved.
+func (t *tests) problems(p engine.Point) float64 {
+	spec := t.spec(p)
+	n := 0.0
+	if uncounted(&spec) || spec.PostAPI == verbs.PostWR && t.limits.Device.Software {
+		n = 1
+	}
+	window := cmp.Or(spec.TxDepth, t.depth)
+	settled, err := t.settle(spec)
+	if wrong, is := errors.AsType[*plan.Error](err); is {
+		n += float64(len(wrong.Problems))
+	} else {
+		window = settled.Lane(spec.Sizes[0], 0).Window
+	}
+	return n + max(math.Log2(inFlight(&spec, window)/t.mostInFlight()), 0)
+}
+
+// settle makes the test of this end, and of the server, whose device is taken to be as this one.
+func (t *tests) settle(spec plan.Spec) (*plan.Settled, error) {
+	server := t.limits
+	server.Dialled = false
+	if _, err := plan.Settle(spec, server, plan.Peer{}, plan.Policy{}); err != nil {
+		return nil, err
+	}
+	return plan.Settle(spec, t.limits, plan.Peer{}, plan.Policy{})
+}
+
+// uncounted tells of a test whose messages nobody counts when they arrive.
+func uncounted(spec *plan.Spec) bool {
+	return spec.Transport != verbs.RC && spec.Transport != 0 && spec.Operation != plan.Send
+}
+
+// inFlight is how many bytes a test has in flight, with so many messages on each queue pair.
+func inFlight(spec *plan.Spec, window int) float64 {
+	return float64(max(spec.QPs, 1)*window) * spec.MeanBytes(spec.Sizes[0])
+}
+
+// mostInFlight is how many bytes may be in flight: what the point where the search starts, or the link, carries in the time of ten tests.
+// More would hold a test up for long after its time.
+func (t *tests) mostInFlight() float64 {
+	const most, softwareBytesPerS = 10, 1e9
+	return max(cmp.Or(t.rate, t.limits.Port.RateBitsPerS/8, softwareBytesPerS)*most*t.base.Duration.Seconds(), t.first)
+}
+
+// repair makes a test of a point that breaks a rule: from the last dimension to the first, and once more, each takes its base or another
+// value, the largest first, where that leaves less to say against the point. What cannot be repaired is the base.
+func (t *tests) repair(p engine.Point, keep int) engine.Point {
+	left := t.problems(p)
+	for i := 2*len(p) - 1; i >= 0 && left > 0; i-- {
+		d := i % len(p)
+		if d == keep {
+			continue
+		}
+		best := p[d]
+		values := append(slices.Clone(t.dims[d].Values), t.dims[d].Base)
+		for _, v := range slices.Backward(values) {
+			if p[d] = v; left > 0 {
+				if n := t.problems(p); n < left {
+					best, left = v, n
+				}
+			}
+		}
+		p[d] = best
+	}
+	for d := range p {
+		if left > 0 {
+			p[d] = t.dims[d].Base
+		}
+	}
+	return p
+}
+
+// space is the tests as a search sees them.
+func (t *tests) space() engine.Space {
+	dims := plain.Each(t.dims, func(s setting) engine.Dimension { return s.Dimension })
+	return engine.Space{Dimensions: dims, Size: slices.IndexFunc(dims, func(d engine.Dimension) bool { return d.Name == "size" }), Repair: t.repair}
+}
+
+// takenBy tells whether an operation has all flags of the test.
+func (c *config) takenBy(o plan.Operation) bool {
+	all := true
+	c.typed.Visit(func(f *pflag.Flag) {
+		all = all && has(c.Tool, o, f.Name) && (f.Name != "imm" || o == c.Test.Plan.Operation) // another field of the plan for each
+	})
+	return all
+}
+
+// tests are what the search may try: the settings that the test does not name, as far as the device of this end has them.
+func (c *config) tests(l plan.Limits) (*tests, error) {
+	t := &tests{base: c.Test.Plan, limits: l}
+	var wrong cmdline.Faults
+	switch {
+	case c.Question == dips: // what goes with the largest goes with all
+		t.base.Sizes = c.Sizes[1:]
+	case c.Question == anomalies && !c.typed.Changed("size") && !c.typed.Changed("mix"):
+		t.base.Sizes = []int{4096}
+	}
+	for _, s := range settings() {
+		text, fixed := c.Fix[s.Name]
+		only, flag := slices.Contains(c.Only, s.Name), c.typed.Lookup(s.flagName())
+		tried := c.Question == anomalies || s.best
+		switch {
+		case flag == nil && c.Question != anomalies: // the operation does not have it
+			wrong.If(fixed || only, "%s: %s %s has no such setting", s.Name, c.Tool, t.base.Operation)
+			continue
+		case fixed:
+			v, err := s.parse(text)
+			mix := s.flagName() == "mix" && len(t.base.Sizes) == 0
+			wrong.If(mix, "--fix %s: give the test a --size (-s), too", s.Name)
+			if wrong.Note(cmdline.Prefixed("--fix "+s.Name, err)); err == nil && !mix {
+				s.Base = v
+				s.set(&t.base, v)
+				t.fixed = append(t.fixed, s)
+			}
+			continue
+		case len(c.Only) > 0:
+			tried = only
+		case c.Question == dips:
+			tried = s.Name == "size"
+		case flag != nil && flag.Changed:
+			tried = false
+		}
+		if s.Name == "operation" && tried {
+			tried = slices.Contains(operations(), t.base.Operation)
+			s.Values = slices.DeleteFunc(s.Values, func(v int) bool { return !c.takenBy(operations()[v]) })
+		}
+		if tried {
+			t.dims = append(t.dims, s)
+		}
+	}
+	if len(c.Beside) > 0 { // the plan does not know of it
+		words := append([]string{"nothing"}, c.Beside...)
+		t.dims = append(t.dims, setting{
+			Dimension: engine.Dimension{Name: besideName, Words: words, Values: plain.Each(words, func(w string) int { return slices.Index(words, w) }), AnyCost: true},
+			field:     field{func(*plan.Spec) int { return 0 }, func(*plan.Spec, int) {}},
+		})
+	}
+	others := slices.ContainsFunc(t.dims, func(s setting) bool { return s.Name == "operation" })
+	wrong.If(c.Question != dips && !others && uncounted(&t.base),
+		"%s over %v: nobody counts the messages that arrive, so no setting can be called faster: take RC", t.base.Operation, t.base.Transport)
+	settled, err := t.settle(t.base)
+	if wrong.Note(err); len(wrong) > 0 {
+		return nil, exit.With(exit.Usage, errors.Join(wrong...))
+	}
+	from := settled.Spec()
+	if len(t.base.Sizes) == 0 {
+		t.base.Sizes = slices.Clone(from.Sizes)
+	}
+	t.depth = from.TxDepth
+	t.first = inFlight(&from, settled.Lane(t.base.Sizes[0], 0).Window)
+	depths := settled.Depths()
+	from.MTU, from.Outstanding, from.InlineBytes, from.RxDepth, from.CQMod = settled.MTU(), settled.Outstanding(), t.base.InlineBytes, depths.Rx, max(depths.CQMod, 1)
+	read := t.base
+	read.Operation = plan.Read
+	if reads, err := t.settle(read); err == nil && others {
+		from.Outstanding = reads.Outstanding()
+	}
+	for i := range t.dims {
+		s := &t.dims[i]
+		s.Base = s.get(&from)
+		if at, found := slices.BinarySearch(s.Values, s.Base); !found {
+			s.Values = slices.Insert(s.Values, at, s.Base)
+		}
+	}
+	whole := t.space()
+	for i := range t.dims { // what the device does not have, or no other setting goes with, is left out
+		s := &t.dims[i]
+		s.Values = slices.DeleteFunc(slices.Clone(s.Values), func(v int) bool { return whole.Moved(whole.Base(), i, v)[i] != v })
+		if c.Question == dips {
+			s.Values, s.Base = c.Sizes[:], c.Sizes[0]
+		}
+	}
+	if t.dims = slices.DeleteFunc(t.dims, func(s setting) bool { return len(s.Values) < 2 }); len(t.dims) == 0 {
+		why := fmt.Errorf("nothing to try: test and --fix already name all settings that %s can change", l.Device.Name)
+		if len(c.Only) > 0 {
+			why = fmt.Errorf("nothing to try: on %s there is only one value of %s for this test", l.Device.Name, strings.Join(c.Only, ", "))
+		}
+		return nil, exit.With(exit.Usage, why)
+	}
+	return t, nil
+}

@@ -1,0 +1,109 @@
+package wire
+
+import (
+	"bytes"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// HelloBytes is the length of perftest's first message, in which both dialects hide.
+const HelloBytes = 16
+
+// Hello is the first message of each end: perftest's version string, a NUL, and for our programs a marker that a stock
+// perftest does not look at. Zero ours means no marker.
+type Hello struct {
+	Version Version
+	Ours    int // version of our dialect, 0: a stock perftest
+}
+
+// Encode makes the 16 bytes on the wire.
+func (h Hello) Encode() []byte {
+	var m [HelloBytes]byte
+	n := copy(m[:HelloBytes-1], h.Version.String())
+	if h.Ours > 0 {
+		copy(m[n+1:], "gobw/"+strconv.Itoa(h.Ours))
+	}
+	return m[:]
+}
+
+// ParseHello decodes a first message. Anything that is not a decimal version with a NUL behind it is refused.
+func ParseHello(b []byte) (Hello, error) {
+	if len(b) != HelloBytes {
+		return Hello{}, fmt.Errorf("first message: %d bytes, want %d", len(b), HelloBytes)
+	}
+	version, rest, found := bytes.Cut(b, []byte{0})
+	if !found {
+		return Hello{}, fmt.Errorf("first message %q is no perftest version: it has no NUL", b)
+	}
+	var h Hello
+	var err error
+	if h.Version, err = ParseVersion(string(version)); err != nil {
+		return Hello{}, fmt.Errorf("first message %q: %w", b, err)
+	}
+	marker, _, _ := bytes.Cut(rest, []byte{0})
+	if digits, is := strings.CutPrefix(string(marker), "gobw/"); is {
+		n, err := strconv.Atoi(digits)
+		if err != nil || n < 1 {
+			return Hello{}, fmt.Errorf("first message %q: marker %q has no version", b, marker)
+		}
+		h.Ours = n
+	}
+	return h, nil
+}
+
+// Version is a perftest version as perftest compares it: a decimal fraction in hundredths, so that 6.06 < 6.1.
+type Version int
+
+// Versions that change the conversation.
+const (
+	VersionOldest      Version = 570 // below: refused by every perftest since
+	VersionUsual       Version = 627 // the last that negotiates nothing: all but 6.28 talk to it
+	VersionNegotiates  Version = 628 // 6.28 negotiates with everyone, later ones only with 6.28 and up
+	versionConditional Version = 629
+)
+
+func (v Version) String() string { return fmt.Sprintf("%d.%02d", v/100, v%100) }
+
+// Advertised reads a version to advertise; of an empty one, which is chosen later, it is 0.
+func Advertised(text string) (Version, error) {
+	if text == "" {
+		return 0, nil
+	}
+	v, err := ParseVersion(text)
+	if err == nil && v < VersionOldest {
+		err = fmt.Errorf("version %s: every perftest refuses one below %s", text, VersionOldest)
+	}
+	return v, err
+}
+
+// Versions are those of both ends.
+type Versions struct {
+	Peer Version
+	Mine Version // 0 at a server: answer as suits the client
+}
+
+// Check refuses versions that cannot talk to each other.
+func (v Versions) Check() error {
+	switch {
+	case v.Peer < VersionOldest:
+		return fmt.Errorf("the other end is perftest %s; versions below %s speak another protocol: upgrade it", v.Peer, VersionOldest)
+	case v.Peer == VersionNegotiates && 0 < v.Mine && v.Mine < VersionNegotiates:
+		return fmt.Errorf("the other end is perftest %s, which always negotiates parameters; this end advertises %s: use ib_write_bw ('gobw version --install-links DIR') with --perftest-version %s",
+			v.Peer, v.Mine, versionConditional)
+	}
+	return nil
+}
+
+// negotiate tells whether the ends compare their parameters.
+func (v Versions) negotiate() bool { return v.Peer >= VersionNegotiates && v.Mine >= VersionNegotiates }
+
+// ParseVersion reads "6.06" as 606 and "6.1" as 610.
+func ParseVersion(s string) (Version, error) {
+	whole, fraction, found := strings.Cut(s, ".")
+	if !found || whole == "" || fraction == "" || len(whole) > 3 || len(fraction) > 8 || strings.Trim(whole+fraction, "0123456789") != "" {
+		return 0, fmt.Errorf("%q is no perftest version: want one such as 6.27", s)
+	}
+	n, err := strconv.Atoi(whole + (fraction + "00")[:2])
+	return Version(n), err
+}

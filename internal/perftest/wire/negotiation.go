@@ -1,0 +1,213 @@
+package wire
+
+import (
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gobw/gobw/internal/plan"
+	"github.com/gobw/gobw/verbs"
+)
+
+// Lengths of the parameter negotiation: with the mlx5 mask at its end (every distribution's build) and without.
+const (
+	NegotiationBytes       = 320
+	NegotiationBytesNoMLX5 = 312
+)
+
+// AtOutstanding is where the message has max_qp_rd_atom: inside ibv_device_attr, which is the sender's memory as it is, little-endian here.
+const AtOutstanding = 80 + 144
+
+// unlessDuration is the duration that perftest fills in where the test counts iterations.
+const unlessDuration = 5
+
+// The parameters, in the order in which they are compared.
+const (
+	method = iota
+	connection
+	verb
+	kind
+	atomicType
+	stop
+	unitCode
+	messageSize
+	iterations
+	queuePairs
+	duration  // seconds
+	firstFlag // from here on options that are on or off
+)
+
+const flagRDMA = firstFlag + 1 // the one of the flags that we have; it tells nothing of -R
+
+// parameter is one of them: a big-endian number at an offset, what perftest calls it, and the words of its values.
+type parameter struct {
+	at, bytes int
+	name      string
+	words     []string
+}
+
+// parameters lists them; write with immediate (offset 64) is sent as 0 by perftest and told by the verb.
+func parameters() [firstFlag + 6]parameter {
+	is := []string{"OFF", "ON"}
+	return [...]parameter{
+		{0, 4, "test_method", []string{"RUN_REGULAR", "RUN_ALL", "RUN_INFINITELY"}},
+		{4, 4, "connection_type", []string{"RC", "UC", "UD", "RawEth", "XRC", "DC", "SRD"}},
+		{8, 4, "verb", []string{"SEND", "SEND_IMM", "WRITE", "WRITE_IMM", "READ", "ATOMIC"}},
+		{12, 4, "tst", []string{"LAT", "BW", "LAT_BY_BW", "FS_RATE"}},
+		{16, 4, "atomicType", []string{"CMP_AND_SWAP", "FETCH_AND_ADD"}},
+		{20, 4, "test_type", []string{"ITERATIONS", "DURATION"}},
+		{24, 4, "report_fmt", []string{"GBS", "MBS"}},
+		{32, 8, "size", nil},
+		{40, 8, "iters", nil},
+		{52, 4, "num_of_qps", nil},
+		{56, 4, "duration", nil},
+		{48, 4, "aes_xts", is},
+		{60, 4, "use_rdma_cm", is},
+		{68, 4, "no_enhanced_reorder", is},
+		{72, 4, "sig_offload", is},
+		{76, 4, "data_validation", is},
+		{64, 4, "use_write_with_imm", is},
+	}
+}
+
+// say is a value in perftest's word.
+func (p parameter) say(v uint64) string {
+	if v < uint64(len(p.words)) {
+		return p.words[v]
+	}
+	return strconv.FormatUint(v, 10)
+}
+
+// transports are those of ours by perftest's number.
+func transports() []verbs.Transport { return []verbs.Transport{verbs.RC, verbs.UC, verbs.UD} }
+
+// negotiation is what two ends of perftest 6.28 and later compare before they exchange keys.
+type negotiation struct {
+	values      [firstFlag + 6]uint64
+	Outstanding int32 // max_qp_rd_atom of the sender's device
+}
+
+// Encode makes the message in the form of the given length.
+func (n negotiation) Encode(length int) []byte {
+	m := make([]byte, length)
+	for i, p := range parameters() {
+		var b [8]byte
+		binary.BigEndian.PutUint64(b[:], n.values[i])
+		copy(m[p.at:p.at+p.bytes], b[8-p.bytes:])
+	}
+	binary.LittleEndian.PutUint32(m[AtOutstanding:], uint32(n.Outstanding))
+	return m
+}
+
+// ParseNegotiation decodes a message of either length.
+func ParseNegotiation(m []byte) (negotiation, error) {
+	if len(m) != NegotiationBytes && len(m) != NegotiationBytesNoMLX5 {
+		return negotiation{}, fmt.Errorf("parameter negotiation: %d bytes, want %d or %d", len(m), NegotiationBytes, NegotiationBytesNoMLX5)
+	}
+	n := negotiation{Outstanding: int32(binary.LittleEndian.Uint32(m[AtOutstanding:]))}
+	for i, p := range parameters() {
+		var b [8]byte
+		copy(b[8-p.bytes:], m[p.at:p.at+p.bytes])
+		if n.values[i] = binary.BigEndian.Uint64(b[:]); i >= firstFlag {
+			n.values[i] = min(n.values[i], 1)
+		}
+	}
+	return n, nil
+}
+
+// NegotiationOf is what perftest would send for a plan.
+func NegotiationOf(p *plan.Spec, gbits bool, mtu verbs.MTU, outstanding int) negotiation {
+	n := negotiation{Outstanding: int32(outstanding)}
+	set := func(which int, is bool, value uint64) { //nolint:revive // whether the plan has it
+		if is {
+			n.values[which] = value
+		}
+	}
+	set(method, p.Infinite, 2)
+	set(method, p.AllSizes && !p.Infinite, 1)
+	set(connection, true, uint64(max(0, slices.Index(transports(), p.Transport))))
+	if row, err := p.Row(); err == nil {
+		n.values[verb], n.values[atomicType] = uint64(row.Perftest.Code), uint64(row.Perftest.Atomic)
+	}
+	set(kind, p.Kind == plan.Bandwidth, 1)
+	set(stop, p.Duration > 0, 1)
+	set(unitCode, !gbits, 1)
+	set(messageSize, true, uint64(p.LargestSize()))
+	set(messageSize, p.AllSizes, plan.AllSizesBytes)
+	set(messageSize, p.AllSizes && p.Transport == verbs.UD, uint64(mtu.Bytes()))
+	set(iterations, p.Duration == 0, p.Iterations)
+	set(queuePairs, true, uint64(max(p.QPs, 1)))
+	set(duration, true, unlessDuration)
+	set(duration, p.Duration > 0, uint64(p.Duration/time.Second))
+	return n
+}
+
+// plan is the test that a client's negotiation describes. It tells nothing of both directions (-b): such a client needs
+// a server that was told.
+func (n negotiation) plan() (*plan.Spec, error) {
+	p := &plan.Spec{QPs: int(min(n.values[queuePairs], 1<<30)), Iterations: n.values[iterations], Kind: plan.Latency}
+	served := transports()
+	if n.values[connection] >= uint64(len(served)) {
+		return nil, fmt.Errorf("the client wants connection type %d (raw Ethernet, XRC, DC or SRD): only RC, UC and UD are served", n.values[connection])
+	}
+	p.Transport = served[n.values[connection]]
+	row, known := plan.RowOfPerftest(uint32(n.values[verb]), uint32(n.values[atomicType]))
+	if !known {
+		return nil, fmt.Errorf("the client wants verb %d with atomic type %d, which is none of perftest's", n.values[verb], n.values[atomicType])
+	}
+	p.Choose(row)
+	if n.values[kind] == 1 {
+		p.Kind = plan.Bandwidth
+	}
+	if n.values[stop] == 1 {
+		p.Iterations, p.Duration = 0, time.Duration(n.values[duration])*time.Second
+	}
+	for i, f := range parameters() {
+		if i >= firstFlag && n.values[i] != 0 {
+			return nil, fmt.Errorf("the client wants %s, which this server does not have", f.name)
+		}
+	}
+	size := n.values[messageSize]
+	if size > plan.MaxMessage {
+		return nil, fmt.Errorf("the client wants messages of %d bytes: the limit is %d", size, plan.MaxMessage)
+	}
+	switch n.values[method] {
+	case 0:
+		p.Sizes = []int{int(size)}
+	case 1:
+		p.AllSizes, p.Sizes = true, plan.PowersOfTwo(2, int(min(size, plan.AllSizesBytes)))
+	case 2:
+		p.Infinite = true
+		p.Sizes = []int{int(size)}
+	default:
+		return nil, fmt.Errorf("the client wants test method %d, which is none of perftest's", n.values[method])
+	}
+	if _, err := plan.Settle(*p, plan.Limits{}, plan.Peer{Perftest: true}, plan.Policy{}); err != nil {
+		return nil, fmt.Errorf("the client's parameters: %w", err)
+	}
+	return p, nil
+}
+
+// MismatchError is what differs between two ends that negotiate, each difference in perftest's words.
+type MismatchError struct{ Lines []string }
+
+func (e *MismatchError) Error() string {
+	return "the ends differ in options that must be the same: " + strings.Join(e.Lines, "; ")
+}
+
+// mismatches compares two ends' parameters as perftest does.
+func (n negotiation) mismatches(peer negotiation) error {
+	var wrong []string
+	for i, p := range parameters() {
+		if mine, theirs := n.values[i], peer.values[i]; mine != theirs {
+			wrong = append(wrong, fmt.Sprintf("%s mismatch: local=%s, remote=%s", p.name, p.say(mine), p.say(theirs)))
+		}
+	}
+	if len(wrong) == 0 {
+		return nil
+	}
+	return &MismatchError{wrong}
+}

@@ -1,0 +1,70 @@
+package wire
+
+import (
+	"github.com/gobw/gobw/internal/plan"
+)
+
+// step is one thing that crosses perftest's wire.
+type step uint8
+
+const (
+	stepBarrier step = iota // keys of queue pair 0, content ignored
+	stepKeys                // keys of every queue pair, again
+	stepReport              // five exchanges of 8 bytes
+)
+
+// sequence is a perftest tool as a table: what crosses the wire at each call of the session. The first pass of keys is
+// always Exchange's own.
+type sequence struct {
+	opening      []step // before the first keys
+	connected    []step
+	ready        []step // of each size
+	done, report []step // of each size, or of the last alone
+	lastAlone    bool
+	finished     []step
+	// partingUnannounced: the ends close without a word, so that a closed connection is no fault while this end finishes.
+	partingUnannounced bool
+}
+
+// sequenceOf is the table of a plan's tool. Ends that only serve (one-sided, one direction) wait for the peer's end of
+// the test in done.
+func sequenceOf(p *plan.Spec) (s sequence) {
+	row, _ := p.Row() // a settled plan has one
+	barrier, report := []step{stepBarrier}, []step{stepReport}
+	var afterSize []step // the barrier that -a puts after each size
+	if p.AllSizes {
+		afterSize = barrier
+	}
+	oneSided := row.Addressed()
+	s.connected = []step{stepBarrier, stepKeys}
+	if oneSided {
+		s.connected = []step{stepKeys, stepBarrier}
+	}
+	if p.Kind == plan.Latency {
+		switch {
+		case !oneSided:
+			s.ready, s.finished = barrier, barrier
+		case row.Responded:
+			s.opening, s.done, s.lastAlone = barrier, barrier, true
+		default:
+			s.opening, s.partingUnannounced = barrier, true
+			if row.NeedsReceive() {
+				s.ready = barrier
+			}
+		}
+		return s
+	}
+	s.finished = barrier
+	if oneSided && !row.NeedsReceive() && !p.Bidirectional {
+		s.done, s.report, s.lastAlone = barrier, report, true
+		return s
+	}
+	s.ready, s.done = barrier, afterSize
+	if p.Bidirectional && (p.Duration == 0 || oneSided && !row.NeedsReceive()) {
+		s.report = report
+		if !oneSided { // there the barrier comes behind the report
+			s.done, s.report = nil, append(report, afterSize...)
+		}
+	}
+	return s
+}

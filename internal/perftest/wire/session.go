@@ -1,0 +1,349 @@
+// Package wire is perftest's dialect of the control session, described in docs/perftest.md.
+package wire
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/gobw/gobw/internal/control"
+	"github.com/gobw/gobw/internal/plan"
+	"github.com/gobw/gobw/verbs"
+)
+
+// partingGrace is how long a closed connection stays no fault where a test ends without a word (write latency).
+const partingGrace = 2 * time.Second
+
+// Session speaks perftest's dialect: exchanges in which the client writes N bytes, the server reads and answers
+// them. Each message is one write, because a stock peer reads each with one read. Methods belong to one goroutine,
+// except Watch, which may run beside any.
+type Session struct {
+	control.Ends
+	in *stream
+	o  control.Options
+	v  Versions
+
+	plan     *plan.Spec
+	sequence sequence
+	gbits    bool              // figures cross the wire in Gb/s, not MiB/s: a negotiating client's choice at its server
+	settled  *control.Facts    // the peer's facts
+	local    [][]byte          // this end's keys, encoded
+	remote   []control.Address // of the first pass
+	lastDone bool              // the last size is
+	once     sync.Once
+
+	calls atomic.Int32 // calls that are exchanging messages: they report a closed connection themselves
+	over  atomic.Bool  // nothing more is due: a closed connection is the normal end
+}
+
+// NewSession starts a session on a connection whose first messages were read. It owns the connection.
+func NewSession(conn net.Conn, v Versions, o control.Options) *Session {
+	return &Session{Ends: control.Ends{Conn: conn, Client: o.Dialled}, in: newStream(conn), o: o.WithDefaults(), v: v, gbits: o.Perftest.Gbits}
+}
+
+// Dialect is [Perftest].
+func (s *Session) Dialect() control.Dialect { return control.Perftest }
+
+// PeerProgram is the peer's version.
+func (s *Session) PeerProgram() string { return "perftest " + s.v.Peer.String() }
+
+// Propose takes this end's plan. A server without one learns it from a client that negotiates; other clients say
+// nothing of their test, and the error tells how to start the server for them.
+func (s *Session) Propose(ctx context.Context, p *plan.Spec) (*plan.Spec, error) {
+	if s.plan != nil {
+		return nil, errors.New("perftest runs one test per connection: run gobw at both ends, or call once per test")
+	}
+	if p != nil && p.RDMACM && s.o.RDMA == nil {
+		return nil, errors.New("the other end is a perftest on TCP; with -R both its queue pairs and its control connection are RDMA CM's: " +
+			"start both ends with -R, this one under perftest's name (ib_write_bw -R, gobw version --install-links)")
+	}
+	if s.adopt(p); s.o.Dialled {
+		return p, nil
+	}
+	if err := s.answerVersion(p); err != nil {
+		return nil, err
+	}
+	if p == nil { // the client tells it at the end of the facts
+		local, err := s.o.LocalFacts()
+		if err == nil {
+			_, err = s.Facts(ctx, local)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return s.plan, s.o.Admit(s.plan)
+}
+
+func (s *Session) adopt(p *plan.Spec) {
+	if s.plan = p; p != nil {
+		s.sequence = sequenceOf(p)
+	}
+}
+
+// answerVersion is the server's half of the first exchange.
+func (s *Session) answerVersion(p *plan.Spec) error {
+	if p == nil && (s.v.Peer < VersionNegotiates || s.o.LocalFacts == nil) {
+		return fmt.Errorf("the client is perftest %s, which does not say what it tests: start the server for it, e.g. "+
+			"gobw serve --perftest 'ib_send_bw -c UD -s 1024', or under the tool's own name (gobw version --install-links)", s.v.Peer)
+	}
+	if s.v.Mine == 0 {
+		s.v.Mine = VersionUsual
+		if s.v.Peer >= VersionNegotiates {
+			s.v.Mine = versionConditional
+		}
+	}
+	return s.write("answering the version", Hello{Version: s.v.Mine}.Encode())
+}
+
+// Facts exchanges page size, cache line and MTU, and the parameters where both ends negotiate. Only these of the
+// remote facts are known; MaxOutstanding is 0 where nothing told it.
+func (s *Session) Facts(ctx context.Context, local control.Facts) (control.Facts, error) {
+	if s.settled == nil {
+		remote, err := s.preamble(ctx, local)
+		if err == nil && s.v.negotiate() {
+			remote.MaxOutstanding, err = s.negotiate(ctx, local, min(local.MTU, remote.MTU))
+		}
+		if err != nil {
+			return remote, err
+		}
+		s.settled = &remote
+	}
+	return *s.settled, nil
+}
+
+// preamble swaps three numbers.
+func (s *Session) preamble(ctx context.Context, local control.Facts) (remote control.Facts, err error) {
+	for _, n := range []struct {
+		doing  string
+		mine   int
+		theirs *int
+	}{
+		{"exchanging page sizes", local.PageBytes, &remote.PageBytes},
+		{"exchanging cache lines", local.CacheLineBytes, &remote.CacheLineBytes},
+	} {
+		b, err := s.swap(ctx, n.doing, binary.BigEndian.AppendUint32(nil, uint32(n.mine)))
+		if err != nil {
+			return remote, err
+		}
+		if *n.theirs = int(int32(binary.BigEndian.Uint32(b))); *n.theirs < 1 || *n.theirs > 1<<30 {
+			return remote, &control.FormatError{Err: fmt.Errorf("%s: %d bytes", n.doing, *n.theirs)}
+		}
+	}
+	b, err := s.swap(ctx, "exchanging MTUs", []byte{'0' + byte(local.MTU), 0})
+	if err != nil {
+		return remote, err
+	}
+	remote.MTU = verbs.MTU(b[0] - '0')
+	if remote.MTU.Bytes() == 0 || b[1] != 0 {
+		return remote, &control.FormatError{Err: fmt.Errorf("exchanging MTUs: %q is none of perftest's codes 1 to 5", b)}
+	}
+	return remote, nil
+}
+
+// negotiatingPhase is what both ends do then, for errors.
+const negotiatingPhase = "negotiating parameters"
+
+// negotiate compares the parameters; a server without a plan takes the client's. Both ends send theirs before either complains, so that
+// each can say what differs. It returns how many READs and atomics the peer's device serves.
+func (s *Session) negotiate(ctx context.Context, local control.Facts, mtu verbs.MTU) (outstanding int, err error) {
+	if !s.o.Dialled {
+		return s.answerParameters(ctx, local, mtu)
+	}
+	mine := s.negotiationOf(mtu, local.MaxOutstanding)
+	b, err := s.swap(ctx, negotiatingPhase, mine.Encode(NegotiationBytes))
+	if err != nil {
+		return 0, err
+	}
+	theirs, err := ParseNegotiation(b)
+	if err == nil {
+		err = mine.mismatches(theirs)
+	}
+	return int(theirs.Outstanding), err
+}
+
+// answerParameters takes those of a client and answers with this end's.
+func (s *Session) answerParameters(ctx context.Context, local control.Facts, mtu verbs.MTU) (outstanding int, err error) {
+	b, err := s.take(ctx, negotiatingPhase, NegotiationBytesNoMLX5, s.o.Timeouts.Phase)
+	if err != nil {
+		return 0, err
+	}
+	// A build without the mlx5 header sends 8 bytes less and then waits for the answer.
+	rest, err := s.in.take(ctx, NegotiationBytes-NegotiationBytesNoMLX5, 200*time.Millisecond)
+	switch {
+	case err == nil:
+		b = append(b, rest...)
+	case !errors.Is(err, control.ErrSilent):
+		return 0, s.explain(ctx, negotiatingPhase, err)
+	}
+	theirs, err := ParseNegotiation(b)
+	if err != nil {
+		return 0, err
+	}
+	if s.plan == nil {
+		p, err := theirs.plan()
+		if err != nil {
+			return 0, err
+		}
+		s.adopt(p)
+		s.gbits = theirs.values[unitCode] == 0
+	}
+	mine := s.negotiationOf(mtu, local.MaxOutstanding)
+	if err := s.write(negotiatingPhase, mine.Encode(len(b))); err != nil {
+		return 0, err
+	}
+	return int(theirs.Outstanding), mine.mismatches(theirs)
+}
+
+func (s *Session) negotiationOf(mtu verbs.MTU, outstanding int) negotiation {
+	n := NegotiationOf(s.plan, s.gbits, mtu, outstanding)
+	if s.o.RDMA != nil {
+		n.values[flagRDMA] = 1
+	}
+	return n
+}
+
+// Exchange swaps the keys, first pass. Latency tests put a barrier in front.
+func (s *Session) Exchange(ctx context.Context, local []control.Address) ([]control.Address, error) {
+	s.local = nil
+	for _, a := range local {
+		s.local = append(s.local, s.encode(a))
+	}
+	if _, err := s.run(ctx, s.sequence.opening, "greeting", s.o.Timeouts.Phase, control.Figures{}); err != nil {
+		return nil, err
+	}
+	s.remote = nil
+	for i := range local {
+		a, err := s.keys(ctx, fmt.Sprintf("exchanging keys of queue pair %d", i), i, s.o.Timeouts.Phase)
+		if err != nil {
+			return nil, err
+		}
+		s.remote = append(s.remote, a)
+	}
+	if s.plan.RDMACM { // which has found the way by itself
+		return s.remote, nil
+	}
+	return s.remote, checkGIDFamilies(local[0], s.remote[0])
+}
+
+// Sync does what the tool does at that phase; often that is nothing.
+func (s *Session) Sync(ctx context.Context, phase control.Phase, _ int, last bool) error {
+	s.calls.Add(1)
+	defer s.calls.Add(-1)
+	var steps []step
+	switch phase {
+	case control.PhaseListening, control.PhaseJoined:
+		steps = []step{stepBarrier}
+	case control.PhaseConnected:
+		steps = s.sequence.connected
+	case control.PhaseReady:
+		steps = s.sequence.ready
+	case control.PhaseDone:
+		if s.lastDone = last; last || !s.sequence.lastAlone {
+			steps = s.sequence.done
+		}
+	case control.PhaseFinished:
+		steps = s.sequence.finished
+	}
+	limit := s.o.Timeouts.ForPhase(phase, s.plan)
+	if _, err := s.run(ctx, steps, "waiting for the peer to be "+phase.String(), limit, control.Figures{}); err != nil {
+		return err
+	}
+	// Nothing is due after the last of these.
+	if phase == control.PhaseFinished || s.lastDone && len(s.sequence.report)+len(s.sequence.finished) == 0 {
+		s.over.Store(true)
+	}
+	return nil
+}
+
+// Report swaps figures where the tool does.
+func (s *Session) Report(ctx context.Context, local control.Figures) (remote control.Figures, err error) {
+	s.calls.Add(1)
+	defer s.calls.Add(-1)
+	if s.lastDone || !s.sequence.lastAlone {
+		remote, err = s.run(ctx, s.sequence.report, "waiting for the peer's next size", s.o.Timeouts.Phase, local)
+	}
+	return remote, err
+}
+
+// report is one exchange of figures. In a test of one direction only the initiator's figures mean anything: the target's are dropped.
+func (s *Session) report(ctx context.Context, local control.Figures) (remote control.Figures, err error) {
+	var theirs [ReportItems]uint64
+	for i, mine := range encodeReport(local, s.gbits) {
+		b, err := s.swap(ctx, "exchanging reports", binary.BigEndian.AppendUint64(nil, mine))
+		if err != nil {
+			return remote, err
+		}
+		theirs[i] = binary.BigEndian.Uint64(b)
+	}
+	initiator := s.o.Dialled != s.plan.Reversed
+	if s.plan.Infinite || !s.plan.Bidirectional && initiator {
+		return remote, nil // a stock target, and either end of an endless test, tells whatever lies in its memory
+	}
+	if remote = DecodeReport(theirs, s.gbits); !plausible(remote) {
+		return control.Figures{}, &control.FormatError{Err: fmt.Errorf("its report is no report (size %d, average %g bit/s): the ends are out of step; %s",
+			remote.Size, remote.AverageBits, agree("-q, -a and -b"))}
+	}
+	return remote, nil
+}
+
+// Watch returns a context that ends when the connection closes: the only sign of life that perftest gives. While a call
+// is exchanging messages it is that call that fails, and once nothing more is due nothing fails.
+func (s *Session) Watch(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(s.in.over, func() {
+		grace := 50 * time.Millisecond // what came before the end may be about to be read
+		if s.sequence.partingUnannounced {
+			grace = partingGrace // the peer may have finished just before this end
+		}
+		t := time.NewTicker(grace)
+		defer t.Stop()
+		for {
+			select {
+			case <-t.C:
+			case <-ctx.Done():
+				return
+			}
+			if s.over.Load() {
+				return
+			}
+			if s.calls.Load() == 0 {
+				cancel(s.explain(context.Background(), "measuring", context.Cause(s.in.over)))
+				return
+			}
+		}
+	})
+	return ctx, func() {
+		stop()
+		cancel(nil)
+	}
+}
+
+// Fail closes: perftest has no message for errors.
+func (s *Session) Fail(error) {
+	s.once.Do(func() {
+		s.o.Release()
+		_ = s.Conn.Close()
+		s.in.wg.Wait()
+	})
+}
+
+// Close ends as perftest does: no farewell of ours; one of an old peer is read, because a connection closed with unread
+// bytes is reset.
+func (s *Session) Close() error {
+	s.o.Release()
+	if c, ok := s.Conn.(interface{ CloseWrite() error }); ok {
+		_ = c.CloseWrite()
+	}
+	select {
+	case <-s.in.over.Done():
+	case <-time.After(time.Second):
+	}
+	s.Fail(nil)
+	return nil
+}
