@@ -184,7 +184,7 @@ func (r *run) part(ctx context.Context, rd plan.Round, n, count uint64, rec *job
 	x.hurt = x.hurt.Plus(r.quiet.Counted())
 	r.peerLeft = r.endless() && d.PeerLeft()
 	*rec = *d.Trace.Recorder
-	d.Trace.Counters = difference(before, r.counters(rd))
+	d.Trace.Counters = drive.Changes(before, r.counters(rd))
 	x.trace.Join(d.Trace, n == 0)
 	x.Sent, x.Received = x.Sent+d.Trace.Last.Completed, x.Received+d.Trace.Last.Received
 	if err != nil {
@@ -235,22 +235,11 @@ func (r *run) limit(rd plan.Round, count uint64) drive.Limits {
 	return l
 }
 
-// counters reads the device's counters, nil where it has none and in rounds that nobody reports: on sysfs that takes
+// counters reads the counters of each device, nil where it has none and in rounds that nobody reports: on sysfs that takes
 // longer than a short round.
-func (r *run) counters(rd plan.Round) map[string]uint64 {
+func (r *run) counters(rd plan.Round) []map[string]uint64 {
 	if rd.Kind != plan.Measured {
 		return nil
 	}
-	return r.rails.Counters()
-}
-
-func difference(before, after map[string]uint64) map[string]int64 {
-	if len(after) == 0 {
-		return nil
-	}
-	out := map[string]int64{}
-	for name, v := range after {
-		out[name] = int64(v - before[name]) // 0 is kept: "retransmits == 0" is met by it, and not by a device without the counter
-	}
-	return out
+	return r.rails.CountersOfEach()
 }

@@ -109,12 +109,7 @@ func (t *Trace) Join(p *Trace, first bool) {
 	for i := range t.Threads {
 		t.Threads[i] = follow(t.Threads[i], p.Threads[i])
 	}
-	for name, v := range p.Counters {
-		if t.Counters == nil {
-			t.Counters = map[string]int64{}
-		}
-		t.Counters[name] += v
-	}
+	t.Counters = addChanges(t.Counters, p.Counters)
 }
 
 // follow adds what a part did to what those before it did. Parts follow each other with unmeasured work between: the times

@@ -213,14 +213,22 @@ func (r Rails) Describe(e *report.Environment) {
 	}
 }
 
-// Counters reads the devices' counters, added up; nil where one has none.
-func (r Rails) Counters() map[string]uint64 {
-	all := map[string]uint64{}
+// CountersOfEach reads the devices' counters; nil where one has none.
+func (r Rails) CountersOfEach() (each []map[string]uint64) {
 	for _, on := range r {
 		m, err := on.Device.Counters(on.Port.Number)
 		if err != nil {
 			return nil
 		}
+		each = append(each, m)
+	}
+	return each
+}
+
+// Counters are those of all devices, added up.
+func (r Rails) Counters() map[string]uint64 {
+	all := map[string]uint64{}
+	for _, m := range r.CountersOfEach() {
 		for name, v := range m {
 			all[name] += v
 		}
