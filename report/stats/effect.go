@@ -63,10 +63,11 @@ func Unpaired(old, new []float64, confidence float64, better Direction) Effect {
 }
 
 // Paired is the effect between values that were measured in pairs, back to back: what drifts, drifts in both and leaves their
-// ratio. On the scale of logarithms the change is the median of Walsh's means of two ratios, with the interval and test of Wilcoxon's
-// signed ranks (Biometrics Bulletin 1:80, 1945), where some ratios lie far out with Winsorized ranks, see [highestRank]. It takes
-// the ratios to be symmetric about their middle, as they are where the order within a pair is drawn by lot. Values must be
-// positive; with one that is not, or not finite, the change is NaN.
+// ratio. The change is the median of the ratios, so that it can be computed again from the pairs. The interval is that of the
+// median of Walsh's means of two ratios, on the scale of logarithms, with the test of Wilcoxon's signed ranks (Biometrics
+// Bulletin 1:80, 1945); where some ratios lie far out with Winsorized ranks, see [highestRank]. It takes the ratios to be
+// symmetric about their middle, as they are where the order within a pair is drawn by lot. Values must be positive; with one
+// that is not, or not finite, the change is NaN.
 func Paired(old, new []float64, confidence float64, better Direction) Effect {
 	e := Effect{Change: math.NaN(), P: 1, N: min(len(old), len(new)), Better: better, Pairs: true}
 	ratios := make([]float64, e.N)
@@ -88,7 +89,7 @@ func Paired(old, new []float64, confidence float64, better Direction) Effect {
 		}
 	}
 	slices.Sort(means)
-	e.Change = math.Expm1(median(means))
+	e.Change = math.Expm1(median(ratios))
 	none := signs(plain.Each(plain.UpTo(1, e.N), func(rank int) int { return min(rank, highest) }))
 	less := sort.Search(len(means), func(i int) bool { return means[i] > 0 })
 	more := len(means) - sort.SearchFloat64s(means, 0)

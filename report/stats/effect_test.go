@@ -3,6 +3,7 @@ package stats
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 )
 
@@ -17,6 +18,14 @@ func TestPairedByHand(t *testing.T) {
 	}
 	if math.Abs(e.Interval.Low-0.1) > 1e-9 || math.Abs(e.Interval.High-0.6) > 1e-9 {
 		t.Errorf("interval %+v, want 10 %% to 60 %%", e.Interval)
+	}
+	if math.Abs(e.Change-0.35) > 1e-3 {
+		t.Errorf("change %v, want the median of the ratios, 35 %%", e.Change)
+	}
+	// The change is the median of the ratios, also where some lie far on one side of it.
+	skewed := slices.Concat(slices.Repeat([]float64{1.03}, 11), slices.Repeat([]float64{1.3}, 9))
+	if e := Paired(slices.Repeat([]float64{1}, 20), skewed, 0.95, HigherIsBetter); math.Abs(e.Change-0.03) > 1e-12 {
+		t.Errorf("change %v, want 3 %%", e.Change)
 	}
 	if e := Paired(old[:5], grown[:5], 0.95, HigherIsBetter); e.Interval != nil || math.Abs(e.P-2.0/32) > 1e-12 {
 		t.Errorf("five pairs: interval %+v, p %v; want none and 2/32", e.Interval, e.P)
