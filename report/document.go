@@ -106,7 +106,7 @@ type Record struct {
 	Series       *Series          `json:"series,omitempty"`
 	CPU          *CPU             `json:"cpu,omitempty"`
 	PeerCPU      *CPU             `json:"peer_cpu,omitempty"`
-	Counters     map[string]int64 `json:"counters,omitempty"`      // device counters, after minus before
+	Counters     map[string]int64 `json:"counters,omitempty"`      // device counters, after minus before; below 0: nobody knows
 	PeerCounters map[string]int64 `json:"peer_counters,omitempty"` // the other end's
 	Clock        *Clock           `json:"clock,omitempty"`         // with Timestamps
 	Local        *Bandwidth       `json:"local,omitempty"`         // -b: this end's share
@@ -115,6 +115,10 @@ type Record struct {
 	PeerThreads  []Share          `json:"peer_per_thread,omitempty"` // the other end's
 	Warnings     []string         `json:"warnings,omitempty"`
 }
+
+// CounterFull is the change of a counter that is at its highest value and counts no more. Another negative change is that
+// of a counter that was reset.
+const CounterFull = -1
 
 // Clock is a device's, in ticks a second: by the stamps of its completions a latency was timed.
 type Clock struct {

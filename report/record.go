@@ -6,6 +6,7 @@ import (
 
 	"github.com/gobw/gobw/report/noncontig"
 	"github.com/gobw/gobw/report/plain"
+	"github.com/gobw/gobw/report/stats"
 )
 
 // Device says on what a document was measured: "roce0 (roce) on alpha, to roce0 on beta".
@@ -39,11 +40,14 @@ func (d *Document) Name() string {
 // Measured are the records of a document and, of a non-contiguous experiment, each run of each point as one, whose bandwidth is the
 // goodput: what is compared, judged, counted and listed. Only a grid's own tables and pictures go by its points.
 func (d *Document) Measured() []Record {
-	n := d.Noncontig
+	n, impossible := d.Noncontig, map[[2]string]string{}
 	if n == nil {
 		return d.Records
 	}
 	out := slices.Clone(d.Records)
+	for i := range n.Cells {
+		impossible[[2]string{n.Cells[i].Shape, n.Cells[i].Layout}] = n.Cells[i].Impossible
+	}
 	s := &n.Setup
 	for i := range n.Points {
 		p := &n.Points[i]
@@ -56,6 +60,9 @@ func (d *Document) Measured() []Record {
 		}
 		for k, run := range p.Runs {
 			r := Record{Plan: plan, Run: k + 1, Messages: run.Messages, Seconds: run.Seconds, Warnings: run.Warnings}
+			if why := impossible[[2]string{p.Shape, p.Layout}]; why != "" {
+				r.Warnings = append(slices.Clone(r.Warnings), string(stats.Impossible)+": "+why)
+			}
 			r.Bytes = run.Messages * plan.SizeBytes
 			r.Bandwidth = Bandwidth{AverageBitsPerS: run.GoodputBitsPerS}
 			if run.Seconds > 0 {

@@ -223,11 +223,15 @@ type Side struct {
 	Disturbed  int       // how many of them were
 	Incomplete string    // what was interrupted; empty: nothing
 	Lacks      string    // why a run is without the figure; empty: all have it
+	Impossible string    // why the figure of a run cannot be true; empty: it can
 }
 
 // sideOf is a series as a side.
 func sideOf(name string, s *series.Series) Side {
-	return Side{name, "runs", s.Values, s.Disturbed, plain.When(s.Incomplete, "the %s side", name), s.Lacks}
+	return Side{
+		Name: name, What: "runs", Values: s.Values, Disturbed: s.Disturbed, Incomplete: plain.When(s.Incomplete, "the %s side", name),
+		Lacks: s.Lacks, Impossible: s.Impossible,
+	}
 }
 
 // NewPoint is what became of a figure between two sides; effect tells how they differ.
@@ -266,6 +270,9 @@ func (p *Point) trusted(accept stats.Accepted, finish string) stats.Verdict {
 	for _, s := range p.sides {
 		if s.Incomplete != "" {
 			return stats.Unknown(stats.Incomplete, finish+", or leave it out", "%s was interrupted", s.Incomplete)
+		}
+		if s.Impossible != "" {
+			return stats.Unknown(stats.Impossible, "", "%s of a run cannot be true: %s", p.Figure, s.Impossible)
 		}
 	}
 	if p.Cause == stats.TooFew {

@@ -30,9 +30,14 @@ func saved(name string) *report.Document {
 func repeated(share float64) *report.Document {
 	d := saved("repeated")
 	for i := range d.Records {
-		d.Records[i].Bandwidth.AverageBitsPerS *= share
+		slowed(&d.Records[i], share)
 	}
 	return d
+}
+
+// slowed makes a record that of a test at a share of its rate.
+func slowed(r *report.Record, share float64) {
+	r.Bandwidth.AverageBitsPerS, r.MessagesPerS, r.Seconds = share*r.Bandwidth.AverageBitsPerS, share*r.MessagesPerS, r.Seconds/share
 }
 
 func TestCompareRefusesUnlike(t *testing.T) {
@@ -104,7 +109,7 @@ func TestCompareHostsAdvises(t *testing.T) {
 	old, noisy := repeated(1), repeated(1)
 	old.Fabric, noisy.Fabric = &matrix.Matrix{}, &matrix.Matrix{}
 	for i := range noisy.Records {
-		noisy.Records[i].Bandwidth.AverageBitsPerS *= []float64{0.5, 2, 0.6}[i%3]
+		slowed(&noisy.Records[i], []float64{0.5, 2, 0.6}[i%3])
 	}
 	c, err := Documents([]*report.Document{old}, []*report.Document{noisy}, Options{})
 	if err != nil || c.Points[0].Cause != stats.Unclear || !strings.HasPrefix(c.Points[0].Settle, "a longer --time") {
@@ -222,6 +227,7 @@ func TestCompareCannotTell(t *testing.T) {
 		"interrupted":            {func(d *report.Document) { d.Complete = false }, nil, "cannot tell: incomplete"},
 		"interrupted early":      {func(d *report.Document) { d.Complete, d.Records = false, d.Records[:2] }, nil, "cannot tell: incomplete"},
 		"infinite":               {func(d *report.Document) { d.Records[0].Bandwidth.AverageBitsPerS = math.Inf(1) }, nil, "cannot tell: not-finite"},
+		"impossible":             {func(d *report.Document) { d.Records[0].Seconds *= 2 }, nil, "cannot tell: impossible"},
 		"not a number":           {func(d *report.Document) { d.Records[0].Bandwidth.AverageBitsPerS = math.NaN() }, nil, "cannot tell: not-finite"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -290,7 +290,7 @@ func scopes(d *report.Document, j Judgement) []*scope {
 				out = append(out, sc)
 			}
 			sc.others[p.Strategy] = row
-			if v := stats.Median(row.Values(figure.Of("bw"))); v > best[key] && p.Strategy != noncontig.Contiguous {
+			if v := stats.Median(row.Values(figure.Of("bw"))); p.Strategy != noncontig.Contiguous && (v > best[key] || len(sc.row.Runs) == 0) {
 				best[key], sc.row = v, row
 			}
 		}
@@ -305,6 +305,8 @@ func (e *Expectation) check(sc *scope, accept stats.Accepted) report.Check {
 	if err != nil {
 		missing, is := errors.AsType[*figure.MissingError](err)
 		switch {
+		case is && missing.Impossible:
+			c.Verdict = stats.Unknown(stats.Impossible, "", "%v", err)
 		case is && e.counted && missing.Figure == e.left.figure.Name:
 			c.Actual, c.Verdict = "not counted", stats.Verdict{Word: stats.Pass, Reason: "no end counts it"}
 		case errors.Is(err, errNotFinite):

@@ -151,8 +151,12 @@ func (c Conditions) Warnings() []string {
 		add(Short, "a time stamp costs %.0f ns, %.0f %% of the median", c.ClockCostNs, 100*c.ClockCostNs/c.MedianNs)
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Counters)) {
-		if meaning := counterMeaning(name); meaning != "" && c.Counters[name] > 0 {
-			add(Noisy, "%s by %d: %s", name, c.Counters[name], meaning)
+		switch meaning, change := counterMeaning(name), c.Counters[name]; {
+		case meaning == "":
+		case change < 0:
+			add(Impossible, "%s", fell(name, change))
+		case change > 0:
+			add(Noisy, "%s by %d: %s", name, change, meaning)
 		}
 	}
 	return out
@@ -162,7 +166,7 @@ func (c Conditions) Warnings() []string {
 func NoteOf(warning string) (kind, text string) {
 	warning = strings.TrimPrefix(warning, "peer: ")
 	kind, text, _ = strings.Cut(warning, ": ")
-	if kind == Short || kind == Noisy || kind == Others {
+	if kind == Short || kind == Noisy || kind == Others || kind == Impossible {
 		return kind, text
 	}
 	return "", warning

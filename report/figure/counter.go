@@ -1,6 +1,7 @@
 package figure
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 
@@ -66,9 +67,20 @@ func CounterOf(end, name string) Figure {
 	}
 	return Figure{
 		Name: said, Direction: stats.LowerIsBetter, Scale: 1,
-		Get: func(r *report.Record) (float64, string) {
-			local, here := counted(name, r.Counters)
-			peer, there := counted(name, r.PeerCounters)
+		counter: func(r *report.Record) string {
+			_, _, here := counted(name, r.Counters)
+			_, _, there := counted(name, r.PeerCounters)
+			switch end {
+			case "local":
+				return here
+			case "peer":
+				return there
+			}
+			return cmp.Or(here, there)
+		},
+		read: func(r *report.Record) (float64, string) {
+			local, here, _ := counted(name, r.Counters)
+			peer, there, _ := counted(name, r.PeerCounters)
 			switch {
 			case here && end == "local":
 				return local, ""
@@ -90,24 +102,32 @@ func CounterOf(end, name string) Figure {
 	}
 }
 
-// counted is a counter of one end, by its own name or by what the device calls it.
-func counted(name string, counters map[string]int64) (float64, bool) {
-	if v, ok := counters[name]; ok {
-		return float64(v), true
+// counted is a counter of one end, by its own name or by what the device calls it, and why its change cannot be true.
+func counted(name string, counters map[string]int64) (sum float64, found bool, impossible string) {
+	add := func(c string) {
+		v, ok := counters[c]
+		if v < 0 {
+			impossible = fell(c, v)
+		}
+		sum, found = sum+float64(v), found || ok
+	}
+	if add(name); found {
+		return sum, found, impossible
 	}
 	for _, e := range events() {
+		if e.word != name {
+			continue
+		}
 		for _, set := range e.sets {
-			sum, found := 0.0, false
 			for _, c := range set {
-				v, ok := counters[c]
-				sum, found = sum+float64(v), found || ok
+				add(c)
 			}
-			if e.word == name && found {
-				return sum, true
+			if found {
+				return sum, found, impossible
 			}
 		}
 	}
-	return 0, false
+	return 0, false, ""
 }
 
 // counterMeaning says what a device's error counter counts; "" for counters of traffic and for unknown ones.

@@ -33,15 +33,28 @@ type Figure struct {
 	Direction stats.Direction
 	Unit      string  // for tables
 	Scale     float64 // from base units to unit
-	// Get reads it; where a record has no such figure, missing says why.
-	Get func(r *report.Record) (v float64, missing string)
+	read      func(r *report.Record) (v float64, missing string)
+	counter   func(r *report.Record) (impossible string) // of a counter: why its change cannot be true
+}
+
+// Get reads the figure. Where a record does not have it, or it cannot be true, missing says why.
+func (f Figure) Get(r *report.Record) (v float64, missing string) {
+	if why := f.Impossible(r); why != "" {
+		return 0, why
+	}
+	return f.read(r)
+}
+
+// New is a figure that has no name of its own.
+func New(scale float64, read func(r *report.Record) (v float64, missing string)) Figure {
+	return Figure{Scale: scale, read: read}
 }
 
 // All are the figures of a record that have a name of their own; counters are named by the device.
 func All() []Figure {
 	const ofLatency = "a latency test has p50, p99, ...; gobw measures bandwidth"
 	ofBandwidth := func(name string, get func(*report.Record) (float64, string), aliases ...string) Figure {
-		return Figure{Name: name, aliases: aliases, Dimension: Bandwidth, Direction: stats.HigherIsBetter, Unit: "Gb/s", Scale: 1e-9, Get: func(r *report.Record) (float64, string) {
+		return Figure{Name: name, aliases: aliases, Dimension: Bandwidth, Direction: stats.HigherIsBetter, Unit: "Gb/s", Scale: 1e-9, read: func(r *report.Record) (float64, string) {
 			if r.IsLatency() {
 				return 0, ofLatency
 			}
@@ -66,8 +79,8 @@ func All() []Figure {
 			}
 			return 0, "the peak was not measured (it is not with -N or -D)"
 		}),
-		{Name: "lowest", Dimension: Bandwidth, Direction: stats.HigherIsBetter, Unit: "Gb/s", Scale: 1e-9, Get: lowestInterval},
-		{Name: "msgrate", aliases: []string{"rate"}, Dimension: Rate, Direction: stats.HigherIsBetter, Unit: "Mmsg/s", Scale: 1e-6, Get: func(r *report.Record) (float64, string) {
+		{Name: "lowest", Dimension: Bandwidth, Direction: stats.HigherIsBetter, Unit: "Gb/s", Scale: 1e-9, read: lowestInterval},
+		{Name: "msgrate", aliases: []string{"rate"}, Dimension: Rate, Direction: stats.HigherIsBetter, Unit: "Mmsg/s", Scale: 1e-6, read: func(r *report.Record) (float64, string) {
 			return counted(r, r.MessagesPerS) // of a test of calls, too: how many a second
 		}},
 	}
@@ -75,23 +88,23 @@ func All() []Figure {
 		out = append(out, latency(f))
 	}
 	return append(out, []Figure{
-		{Name: "delivered", Direction: stats.HigherIsBetter, Unit: "%", Scale: 100, Get: func(r *report.Record) (float64, string) {
+		{Name: "delivered", Direction: stats.HigherIsBetter, Unit: "%", Scale: 100, read: func(r *report.Record) (float64, string) {
 			if r.Delivered == nil {
 				return 0, r.Transport + " delivers every message or fails; the share is counted for UC and UD"
 			}
 			return *r.Delivered, ""
 		}},
-		{Name: "messages", Scale: 1, Get: func(r *report.Record) (float64, string) { return float64(r.Messages), "" }},
-		{Name: "samples", Scale: 1, Get: func(r *report.Record) (float64, string) {
+		{Name: "messages", Scale: 1, read: func(r *report.Record) (float64, string) { return float64(r.Messages), "" }},
+		{Name: "samples", Scale: 1, read: func(r *report.Record) (float64, string) {
 			if r.Latency == nil {
 				return 0, noSamples
 			}
 			return float64(r.Latency.Samples), ""
 		}},
-		{Name: "seconds", Dimension: Time, Unit: "s", Scale: 1, Get: func(r *report.Record) (float64, string) { return r.Seconds, "" }},
-		{Name: "size", Dimension: Size, Unit: "B", Scale: 1.0 / 8, Get: func(r *report.Record) (float64, string) { return 8 * float64(r.SizeBytes), "" }},
-		{Name: "qps", Scale: 1, Get: func(r *report.Record) (float64, string) { return float64(r.QPs), "" }},
-		{Name: "cpu", Direction: stats.LowerIsBetter, Unit: "%", Scale: 100, Get: func(r *report.Record) (float64, string) {
+		{Name: "seconds", Dimension: Time, Unit: "s", Scale: 1, read: func(r *report.Record) (float64, string) { return r.Seconds, "" }},
+		{Name: "size", Dimension: Size, Unit: "B", Scale: 1.0 / 8, read: func(r *report.Record) (float64, string) { return 8 * float64(r.SizeBytes), "" }},
+		{Name: "qps", Scale: 1, read: func(r *report.Record) (float64, string) { return float64(r.QPs), "" }},
+		{Name: "cpu", Direction: stats.LowerIsBetter, Unit: "%", Scale: 100, read: func(r *report.Record) (float64, string) {
 			if r.Strategy != "" {
 				return 0, "a grid has CPU time, not CPU use: see CPU ns/KiB in 'gobw report'"
 			}
@@ -109,7 +122,7 @@ const noSamples = "the test took no time samples (raise -n or -D)"
 func latency(f report.LatencyFigure) Figure {
 	return Figure{
 		Name: f.Name, aliases: f.Aliases, Dimension: Time, Direction: stats.LowerIsBetter, Unit: "us", Scale: 1e6,
-		Get: func(r *report.Record) (float64, string) {
+		read: func(r *report.Record) (float64, string) {
 			if r.Latency == nil || r.Latency.Samples == 0 {
 				return 0, noSamples
 			}
@@ -183,13 +196,18 @@ func (f Figure) WorstOf() bool {
 
 // Over is the figure over the runs of a row: the median, and for counters and shares the worst.
 func (f Figure) Over(r Row) (float64, error) {
+	for _, rec := range r.Runs {
+		if why := f.Impossible(rec); why != "" {
+			return 0, &MissingError{f.Name, why, true}
+		}
+	}
 	vs := r.Values(f)
 	if len(vs) == 0 {
 		reason := "it was not measured"
 		if len(r.Runs) > 0 {
 			_, reason = f.Get(r.Runs[0])
 		}
-		return 0, &MissingError{f.Name, reason}
+		return 0, &MissingError{f.Name, reason, false}
 	}
 	return f.OverRuns(vs), nil
 }
@@ -205,7 +223,15 @@ func (f Figure) OverRuns(values []float64) float64 {
 	return stats.Median(values)
 }
 
-// MissingError is a figure that a record does not have.
-type MissingError struct{ Figure, Reason string }
+// MissingError is a figure that a record does not have, or that cannot be true.
+type MissingError struct {
+	Figure, Reason string
+	Impossible     bool
+}
 
-func (e *MissingError) Error() string { return fmt.Sprintf("no %s here: %s", e.Figure, e.Reason) }
+func (e *MissingError) Error() string {
+	if e.Impossible {
+		return fmt.Sprintf("%s cannot be true: %s", e.Figure, e.Reason)
+	}
+	return fmt.Sprintf("no %s here: %s", e.Figure, e.Reason)
+}

@@ -102,6 +102,8 @@ type Cell struct {
 	Winner string `json:"winner,omitempty"`
 	// Question is the device's own way against the pack kernel; nil where one of them is missing.
 	Question *Judgement `json:"question,omitempty"`
+	// Impossible says which strategy is faster than contiguous, which cannot be; empty: none is.
+	Impossible string `json:"impossible,omitempty"`
 
 	judged []*Judgement // each two of its strategies
 }

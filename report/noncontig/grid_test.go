@@ -286,3 +286,36 @@ func TestGridsOfEarlierVersionsAreJudged(t *testing.T) {
 		t.Errorf("%d cells, the first won by %q: %+v; want 14, pack, runs paired in their order", len(n.Cells), n.Cells[0].Winner, n.Cells[0].Question)
 	}
 }
+
+// TestAboveContiguous: a copy that is faster than contiguous cannot be. Neither a winner nor a crossover follows from it.
+func TestAboveContiguous(t *testing.T) {
+	slowed := func(share float64) *noncontig.Grid {
+		n := knownCosts(0.01, 12)
+		for i := range n.Points {
+			p := &n.Points[i]
+			for k := range p.Runs {
+				if p.BlockBytes == 4096 && p.SizeBytes == 16<<10 && p.Strategy != "pack" { // the tool is in the way of all but the copy
+					p.Runs[k].GoodputBitsPerS *= share
+				}
+			}
+		}
+		n.Analyze()
+		return n
+	}
+	for share, impossible := range map[float64]bool{1: false, 0.3: true} {
+		n := slowed(share)
+		for _, c := range n.Cells {
+			here := impossible && c.BlockBytes == 4096 && c.Bytes == 16<<10
+			told := strings.HasPrefix(c.Impossible, "pack is faster than contiguous (+")
+			if told != here || here && (c.Winner != "" || c.Question.String() != "cannot tell: impossible") {
+				t.Errorf("at %v of the rate, %d B: %q, winner %q, %v", share, c.BlockBytes, c.Impossible, c.Winner, c.Question)
+			}
+		}
+		said := slices.ContainsFunc(n.Summary, func(s string) bool {
+			return strings.HasPrefix(s, "impossible: 1 of 14 rows: pack is faster than contiguous (")
+		})
+		if said != impossible {
+			t.Errorf("at %v of the rate: %q", share, n.Summary)
+		}
+	}
+}

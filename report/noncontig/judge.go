@@ -2,6 +2,7 @@ package noncontig
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -58,8 +59,40 @@ func (n *Grid) verdicts() {
 			all[i].Speedup = 1 + all[i].Goodput.Change
 		}
 	}
+	n.doubt()
 	for i := range n.Cells {
 		n.Cells[i].decide()
+	}
+}
+
+// doubt finds the cells in which a strategy is faster than contiguous, by more than counts as the same and beyond noise. That
+// cannot be: each strategy moves the bytes of contiguous, and does more. Then something else than the device was measured, and
+// nothing in the cell can be told.
+func (n *Grid) doubt() {
+	var all []*Judgement
+	var of []*Cell
+	for i := range n.Cells {
+		c := &n.Cells[i]
+		bound := c.Find(Contiguous)
+		if c.Impossible = ""; bound == nil {
+			continue
+		}
+		for _, f := range c.rivals() {
+			all, of = append(all, judge(f.point, bound.point)), append(of, c)
+		}
+	}
+	effects := plain.Each(all, func(j *Judgement) stats.Effect { return j.Goodput })
+	for i, v := range stats.Conclude(effects, stats.DefaultMargin, stats.DefaultConfidence) {
+		if in := effects[i].Interval; v.Word == stats.Better && in.Low > stats.DefaultMargin {
+			of[i].Impossible = fmt.Sprintf("%s is faster than contiguous (%s)", all[i].Strategy, v.Reason)
+		}
+	}
+	for i := range n.Cells {
+		for _, j := range n.Cells[i].judged {
+			if why := n.Cells[i].Impossible; why != "" {
+				j.Verdict = stats.Unknown(stats.Impossible, "", "%s", why)
+			}
+		}
 	}
 }
 

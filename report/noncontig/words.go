@@ -24,7 +24,7 @@ func (n *Grid) summary() []string {
 		for _, c := range by[stats.CannotTell] {
 			remedy := c.Question.Settle
 			switch {
-			case c.Question.Goodput.N < n.Setup.Runs: // interrupted
+			case c.Question.Goodput.N < n.Setup.Runs, c.Impossible != "": // interrupted, or has its own line
 				remedy = ""
 			case c.Question.Cause == stats.TooFew:
 				remedy = "--runs 20"
@@ -48,6 +48,10 @@ func (n *Grid) summary() []string {
 			needed = plain.AddNew(needed, device+" and "+cpu)
 		}
 		out = append(out, "no verdict: add both strategies to --only: "+strings.Join(needed, ", or "))
+	}
+	if bad := slices.DeleteFunc(slices.Clone(n.Cells), func(c Cell) bool { return c.Impossible == "" }); len(bad) > 0 {
+		out = append(out, fmt.Sprintf("impossible: %d of %s: %s at %s, but it moves the same bytes and does more. Something slowed the test, "+
+			"not the device: try %s", len(bad), plain.Plural(len(n.Cells), "row"), bad[0].Impossible, bad[0].name(), plain.Realtime))
 	}
 	return append(out, n.warnings()...)
 }

@@ -37,6 +37,8 @@ func repeated(share float64) *report.Document {
 	d := saved("repeated")
 	for i := range d.Records {
 		d.Records[i].Bandwidth.AverageBitsPerS *= share
+		d.Records[i].Seconds /= share
+		d.Records[i].MessagesPerS *= share
 	}
 	return d
 }
@@ -286,7 +288,7 @@ func TestBaselineOfPlan(t *testing.T) {
 				v = bits
 			}
 			for range 6 {
-				p.Runs = append(p.Runs, noncontig.Run{Messages: 100, Seconds: 1, GoodputBitsPerS: v})
+				p.Runs = append(p.Runs, noncontig.Run{Messages: 100, GoodputBitsPerS: v})
 			}
 			if d.Noncontig == nil {
 				d.Noncontig = &noncontig.Grid{Setup: noncontig.Setup{Transport: "RC"}}

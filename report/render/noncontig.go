@@ -108,29 +108,27 @@ func (n experiment) grid(t noncontigTable, what string) table {
 
 func (n experiment) goodputGrid(t noncontigTable) table {
 	g := n.grid(t, "goodput in Gb/s")
-	strategies := t.strategies()
 	device, cpu := noncontig.Sides(t.Shape)
-	g.Header = append(append(g.Header, strategies...), "ratio")
+	strategies := t.strategies()
+	others := slices.DeleteFunc(slices.Clone(strategies), func(s string) bool { return s == device || s == cpu })
+	// What the ratio is of stands beside it, so that a terminal too narrow for the table has all three in its first part.
+	columns := slices.Concat([]string{device, cpu, ratioHeader}, others)
+	g.Header = append(g.Header, columns...)
 	for i := range t.cells {
 		c := &t.cells[i]
 		_, row := t.place(c)
-		for _, s := range strategies {
+		for _, column := range columns {
 			cell := "-"
-			if f := c.Find(s); f != nil {
-				cell = plain.Number(f.Goodput.Median / 1e9)
-			}
-			if s == c.Winner {
-				cell += " " + winnerMark
+			if f := c.Find(column); f != nil {
+				cell = plain.Number(f.Goodput.Median/1e9) + plain.When(column == c.Winner, " "+winnerMark)
+			} else if column == ratioHeader && c.Question != nil {
+				cell = strings.TrimSpace(speedup(c.Question) + " " + verdictMark(c.Question))
 			}
 			row = append(row, cell)
 		}
-		ratio := "-"
-		if c.Question != nil {
-			ratio = strings.TrimSpace(fmt.Sprintf("%.2f %s", c.Question.Speedup, verdictMark(c.Question)))
-		}
-		g.Rows = append(g.Rows, append(row, ratio))
+		g.Rows = append(g.Rows, row)
 	}
-	if g.dropEmpty(g.keys); slices.Contains(g.Header, "ratio") {
+	if g.dropEmpty(g.keys); slices.Contains(g.Header, ratioHeader) {
 		g.Notes = append(g.Notes, fmt.Sprintf("ratio: goodput of %s / goodput of %s (median of all rounds); above 1: %[1]s is faster", device, cpu))
 	}
 	for _, m := range []struct{ mark, words string }{
@@ -149,12 +147,20 @@ func (n experiment) goodputGrid(t noncontigTable) table {
 	return g
 }
 
+// ratioHeader is above the goodput of the device's way over that of the copy.
+const ratioHeader = "ratio"
+
 // Marks behind a goodput or a ratio.
 const (
 	winnerMark = "*"
 	sameMark   = "≈"
 	openMark   = "?"
 )
+
+// speedup is a ratio; empty where it cannot be true.
+func speedup(j *noncontig.Judgement) string {
+	return plain.When(j.Cause != stats.Impossible, "%.2f", j.Speedup)
+}
 
 func verdictMark(j *noncontig.Judgement) string {
 	return map[stats.Word]string{stats.Same: sameMark, stats.CannotTell: openMark}[j.Word]
@@ -270,10 +276,10 @@ func strideName(stride string) string {
 }
 
 func speedupCell(c *noncontig.Cell) plot.Cell {
-	cell := plot.Cell{Text: fmt.Sprintf("%.2f", c.Question.Speedup)}
+	cell := plot.Cell{Text: speedup(c.Question)}
 	cell.Hint = fmt.Sprintf("%s: %.3f, %s", c.Layout, c.Question.Speedup, c.Question.InWords())
 	if mark := verdictMark(c.Question); mark != "" {
-		cell.Text += " " + mark
+		cell.Text = strings.TrimSpace(cell.Text + " " + mark)
 		return cell
 	}
 	cell.Category = 1

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/gobw/gobw/report"
+	"github.com/gobw/gobw/report/noncontig"
 	"github.com/gobw/gobw/report/plot"
 )
 
@@ -59,6 +60,39 @@ func TestNoncontigPictures(t *testing.T) {
 	}
 }
 
+// TestRatioBesideItsStrategies: a terminal too narrow for the course's grid has the ratio beside what it is of.
+func TestRatioBesideItsStrategies(t *testing.T) {
+	d := saved("grid")
+	for _, p := range d.Noncontig.Points {
+		if p.Strategy == "pack" {
+			p.Strategy = noncontig.Pipelined
+			d.Noncontig.Points = append(d.Noncontig.Points, p)
+		}
+	}
+	for i := range d.Noncontig.Points {
+		if p := &d.Noncontig.Points[i]; p.BlockBytes == 64 {
+			p.Stride = "16x"
+		}
+	}
+	d.Noncontig.Analyze()
+	var terminal bytes.Buffer
+	if err := Documents(&terminal, "table", []*report.Document{d}); err != nil {
+		t.Fatal(err)
+	}
+	parts := 0
+	for line := range strings.Lines(terminal.String()) {
+		if !strings.HasPrefix(line, "stride") || strings.Contains(line, "WRs") {
+			continue
+		}
+		if parts++; strings.Contains(line, ratioHeader) != strings.Contains(line, "gather-write") {
+			t.Errorf("the ratio stands in another part than what it is of: %s", line)
+		}
+	}
+	if parts < 4 {
+		t.Errorf("%d parts: the table is not cut, and the test shows nothing\n%s", parts, terminal.String())
+	}
+}
+
 func TestNoncontigTables(t *testing.T) {
 	d := saved("grid")
 	for _, f := range Formats() {
@@ -98,7 +132,7 @@ func TestNoncontigTables(t *testing.T) {
 	d.Noncontig.Analyze()
 	cut := experiment{d.Noncontig}.tables()
 	for _, r := range cut[0].Rows {
-		if ratio := r[len(r)-1]; !strings.HasSuffix(ratio, "?") {
+		if ratio := r[slices.Index(cut[0].Header, ratioHeader)]; !strings.HasSuffix(ratio, "?") {
 			t.Errorf("one run, and the ratio is %q: want a mark that it is no verdict", ratio)
 		}
 	}

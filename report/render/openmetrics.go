@@ -178,7 +178,7 @@ func (m metrics) addRow(row figure.Row, labels []string) {
 		}
 	}
 	disturbed := 0
-	highest := map[[2]string]int64{}
+	highest, unknown := map[[2]string]int64{}, map[[2]string]bool{}
 	for _, r := range row.Runs {
 		if figure.Disturbed(r.Warnings) {
 			disturbed++
@@ -186,6 +186,7 @@ func (m metrics) addRow(row figure.Row, labels []string) {
 		for end, counters := range map[string]map[string]int64{"local": r.Counters, "peer": r.PeerCounters} {
 			for name, n := range counters {
 				key := [2]string{name, end}
+				unknown[key] = unknown[key] || n < 0
 				if before, seen := highest[key]; !seen || n > before {
 					highest[key] = n
 				}
@@ -195,7 +196,7 @@ func (m metrics) addRow(row figure.Row, labels []string) {
 	m.sample("gobw_runs", float64(len(row.Runs)), labels...)
 	m.sample("gobw_disturbed_runs", float64(disturbed), labels...)
 	keys := slices.SortedFunc(maps.Keys(highest), func(a, b [2]string) int { return strings.Compare(a[0]+"\x00"+a[1], b[0]+"\x00"+b[1]) })
-	for _, k := range keys {
+	for _, k := range slices.DeleteFunc(keys, func(k [2]string) bool { return unknown[k] }) {
 		m.sample("gobw_device_counter", float64(highest[k]), with("counter", k[0], "end", k[1])...)
 	}
 }

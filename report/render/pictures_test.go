@@ -17,7 +17,7 @@ func overlay(change func(*report.Document)) *report.Document {
 		for run := range 6 {
 			d.Records = append(d.Records, report.Record{
 				Plan: report.Plan{Operation: "write", Kind: "bandwidth", Transport: "RC", Direction: "out", SizeBytes: size, QPs: 1, TxDepth: 128, MTU: 4096},
-				Run:  run + 1, Messages: 100, Seconds: 1, Bandwidth: report.Bandwidth{AverageBitsPerS: float64(size)*1e6 + float64(run)}, MessagesPerS: 100,
+				Run:  run + 1, Messages: 100, Bandwidth: report.Bandwidth{AverageBitsPerS: float64(size)*1e6 + float64(run)}, MessagesPerS: 100,
 			})
 		}
 	}

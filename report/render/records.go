@@ -92,12 +92,12 @@ func intervalOf(f figure.Figure) func(figure.Row) string {
 
 // loopColumn is what the measuring loop spent on a message at this end, where --cpu-time counted it.
 func loopColumn() column {
-	return column{"cpu ns/msg", medianOf(figure.Figure{Scale: 1, Get: func(r *report.Record) (float64, string) {
+	return column{"cpu ns/msg", medianOf(figure.New(1, func(r *report.Record) (float64, string) {
 		if c := r.CPU; c != nil && c.PackNsPerMessage+c.UnpackNsPerMessage+c.PostNsPerMessage+c.PollNsPerMessage > 0 {
 			return c.PackNsPerMessage + c.UnpackNsPerMessage + c.PostNsPerMessage + c.PollNsPerMessage, ""
 		}
 		return 0, "not measured"
-	}})}
+	}))}
 }
 
 // latencyColumns are the figures of a row's latency in microseconds: those of some names, or all.
@@ -228,6 +228,9 @@ func noted(title string, g figure.Group, of figure.Figure, columns []column) tab
 		warnings := figure.Conditions{RunValues: r.Values(of)}.Warnings()
 		for _, rec := range r.Runs {
 			warnings = append(warnings, rec.Warnings...)
+			if why := of.Impossible(rec); why != "" {
+				warnings = plain.AddNew(warnings, figure.Impossible+": "+why)
+			}
 		}
 		var kinds []string
 		for _, w := range warnings {

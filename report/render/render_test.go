@@ -36,6 +36,8 @@ func repeated(share float64) *report.Document {
 	d := saved("repeated")
 	for i := range d.Records {
 		d.Records[i].Bandwidth.AverageBitsPerS *= share
+		d.Records[i].Seconds /= share
+		d.Records[i].MessagesPerS *= share
 	}
 	return d
 }
@@ -311,7 +313,7 @@ func TestUnitsFit(t *testing.T) {
 	d := saved("repeated")
 	for i := range d.Records {
 		r := &d.Records[i]
-		r.Bandwidth.AverageBitsPerS, r.MessagesPerS = 225, 28.2
+		r.Bandwidth.AverageBitsPerS, r.MessagesPerS, r.Seconds = 225, 28.2, 0
 	}
 	var b bytes.Buffer
 	if err := Documents(&b, "table", []*report.Document{d}); err != nil {

@@ -40,10 +40,13 @@ const (
 	Incomplete Cause = "incomplete" // the run was interrupted
 	Missing    Cause = "missing"    // one side, or the figure, is not there
 	NotFinite  Cause = "not-finite" // a figure is infinite or not a number
+	Impossible Cause = "impossible" // what was measured cannot be true
 )
 
 // Causes are all of them.
-func Causes() []Cause { return []Cause{TooFew, Unclear, Disturbed, Incomplete, Missing, NotFinite} }
+func Causes() []Cause {
+	return []Cause{TooFew, Unclear, Disturbed, Incomplete, Missing, NotFinite, Impossible}
+}
 
 // Accepted are the causes for which a gate goes by the figures although they do not tell: [Unclear], [Disturbed]. What was not
 // seen at all is never accepted.

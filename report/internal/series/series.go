@@ -26,6 +26,7 @@ type Series struct {
 	Disturbed  int    // of the runs
 	Incomplete bool   // a document it comes from was interrupted
 	Lacks      string // why a run is without the figure; empty: all have it
+	Impossible string // why the figure of a run cannot be true; empty: it can
 }
 
 func (s *Series) String() string { return s.Group + ", " + s.Row + ": " + s.Of.Name }
@@ -76,7 +77,7 @@ func Collect(docs []*report.Document, figures []figure.Figure, by string) (*Coll
 				}
 				v, missing := f.Get(&r)
 				if missing != "" {
-					s.Lacks = missing
+					s.Lacks, s.Impossible = missing, cmp.Or(s.Impossible, f.Impossible(&r))
 					continue
 				}
 				if len(s.Values) == 0 {
