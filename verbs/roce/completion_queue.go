@@ -35,6 +35,7 @@ type completionQueue struct {
 	overrun bool
 	stamps  bool // completions say when they came to be
 
+	spin     spin // of who polls without a job
 	channel  *completionChannel
 	armed    bool
 	any      bool // armed for any completion, not for solicited ones alone
@@ -106,10 +107,25 @@ func (c *completionQueue) Poll(out []verbs.Completion) (int, error) {
 		e.progress(tick.Now(), receiveBudget)
 	}
 	n := c.drain(out)
+	if n > 0 {
+		c.spin.quiet = 0
+	}
 	if n == 0 && c.overrun {
 		return 0, c.fail("poll completion queue", c.overran())
 	}
 	return n, nil
+}
+
+// Idle is for a program that polls in a loop of its own, after a Poll that brought nothing: from time to time it lets others have the
+// processor, as a job does while it waits.
+func (c *completionQueue) Idle() {
+	e := c.e
+	e.lock()
+	defer e.unlock()
+	if c.head != c.tail || c.Closed() {
+		return
+	}
+	c.spin.idle(e, 0)
 }
 
 func (c *completionQueue) overran() error {

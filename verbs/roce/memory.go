@@ -112,6 +112,11 @@ type memoryRegion struct {
 const remoteAccess = verbs.AccessRemoteRead | verbs.AccessRemoteWrite | verbs.AccessRemoteAtomic
 
 func (pd *protectionDomain) RegisterMemory(b []byte, access verbs.Access) (verbs.MemoryRegion, error) {
+	return pd.RegisterMemoryAt(b, uint64(uintptr(unsafe.Pointer(unsafe.SliceData(b)))), access)
+}
+
+// RegisterMemoryAt is RegisterMemory, but both ends name the memory by addresses from iova on.
+func (pd *protectionDomain) RegisterMemoryAt(b []byte, iova uint64, access verbs.Access) (verbs.MemoryRegion, error) {
 	const verb = "register memory"
 	known := remoteAccess | verbs.AccessLocalWrite | verbs.AccessMWBind | verbs.AccessOnDemand | verbs.AccessRelaxedOrdering
 	switch {
@@ -124,7 +129,7 @@ func (pd *protectionDomain) RegisterMemory(b []byte, access verbs.Access) (verbs
 	}
 	m := &memoryRegion{object: object{e: pd.e}}
 	m.at = unsafe.Pointer(unsafe.SliceData(b))
-	m.pd, m.base, m.size, m.access = pd, uint64(uintptr(m.at)), uint64(len(b)), access
+	m.pd, m.base, m.size, m.access = pd, iova, uint64(len(b)), access
 	return made[verbs.MemoryRegion](pd.e.device, m, verb, pd.openRegion(&m.Handle, &m.region, kindMR, maxMR))
 }
 
