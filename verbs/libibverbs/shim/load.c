@@ -1,0 +1,135 @@
+/* Loading the Go library, and what keeps it out of the program's way: its signals, its children, its stderr. */
+#define _GNU_SOURCE
+#include "device.h"
+
+#include <dlfcn.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#define GO_LIBRARY "libgobw-roce0.so"
+
+struct device_calls device;
+
+static int is_forked;
+static pthread_mutex_t loading = PTHREAD_MUTEX_INITIALIZER;
+
+void say(const char *format, ...) {
+	char line[512] = "gobw: ";
+	va_list rest;
+	va_start(rest, format);
+	vsnprintf(line + 6, sizeof line - 7, format, rest);
+	va_end(rest);
+	strcat(line, "\n");
+	if (write(STDERR_FILENO, line, strlen(line)) < 0)
+		return; /* there is nobody to tell */
+}
+
+void *no_object(int error) {
+	errno = error;
+	return NULL;
+}
+
+int unsupported(const char *what) {
+	say("%s: the software device " DEVICE_NAME " does not have it (EOPNOTSUPP)", what);
+	return errno = EOPNOTSUPP;
+}
+
+static void after_fork(void) {
+	if (device.Open)
+		is_forked = 1;
+}
+
+int forked(void) {
+	if (!is_forked)
+		return 0;
+	if (is_forked++ == 1)
+		say("process %d was forked after " DEVICE_NAME " was opened, and cannot use it: fork first and open the device in "
+		    "the child, or start the child with exec",
+		    (int)getpid());
+	return errno = EPERM;
+}
+
+/* Faults: Go's runtime has a handler of its own, which hands on what did not happen in Go. */
+
+static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE};
+static struct sigaction of_program[NSIG];
+
+static void on_fault(int number, siginfo_t *info, void *frame) {
+	struct sigaction *a = &of_program[number];
+	if (a->sa_flags & SA_SIGINFO) {
+		a->sa_sigaction(number, info, frame);
+	} else if (a->sa_handler != SIG_DFL && a->sa_handler != SIG_IGN) {
+		a->sa_handler(number);
+	} else {
+		signal(number, SIG_DFL); /* the instruction runs again, and ends the program as it would have without us */
+	}
+}
+
+/*
+ * load_library loads the Go library with all signals blocked, which its threads inherit: the program's signals reach the
+ * program's threads. The dispositions that Go's runtime sets are taken back, but for faults.
+ */
+static void *load_library(const char *path) {
+	sigset_t all, before;
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	for (int n = 1; n < NSIG; n++)
+		sigaction(n, NULL, &of_program[n]);
+	struct sigaction handler = {.sa_flags = SA_SIGINFO | SA_ONSTACK};
+	handler.sa_sigaction = on_fault;
+	sigfillset(&handler.sa_mask);
+	for (size_t i = 0; i < sizeof faults / sizeof *faults; i++)
+		sigaction(faults[i], &handler, NULL);
+	void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	int (*ready)(void) = library ? dlsym(library, "gobwReady") : NULL;
+	if (ready)
+		ready(); /* waits until Go's runtime has started */
+	for (int n = 1; n < NSIG; n++)
+		if (n != SIGSEGV && n != SIGBUS && n != SIGFPE)
+			sigaction(n, &of_program[n], NULL);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	return library;
+}
+
+static void quit(void) {
+	if (!is_forked)
+		device.Quit();
+}
+
+static int load(void) {
+	char path[PATH_MAX];
+	Dl_info self;
+	if (!dladdr((void *)load_device, &self) || !self.dli_fname)
+		return ENOENT;
+	const char *slash = strrchr(self.dli_fname, '/');
+	int directory = slash ? (int)(slash - self.dli_fname) + 1 : 0;
+	snprintf(path, sizeof path, "%.*s" GO_LIBRARY, directory, self.dli_fname);
+	void *library = load_library(path);
+	if (!library) {
+		say("%s", dlerror());
+		return ENOENT;
+	}
+	struct device_calls found = {0};
+#define DEVICE_CALL_FIND(name, arguments)                                                                              \
+	if (!(*(void **)&found.name = dlsym(library, "gobw" #name))) {                                                 \
+		say("%s is of another version: gobw" #name " is missing", path);                                       \
+		return ENOENT;                                                                                         \
+	}
+	DEVICE_CALLS(DEVICE_CALL_FIND)
+	device = found;
+	pthread_atfork(NULL, NULL, after_fork);
+	atexit(quit);
+	return 0;
+}
+
+int load_device(void) {
+	if (forked())
+		return EPERM;
+	pthread_mutex_lock(&loading);
+	int error = device.Open ? 0 : load();
+	pthread_mutex_unlock(&loading);
+	return error;
+}
