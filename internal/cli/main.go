@@ -23,6 +23,7 @@ import (
 	"github.com/gobw/gobw/internal/cli/cmd/operation"
 	"github.com/gobw/gobw/internal/cli/cmd/qualify"
 	"github.com/gobw/gobw/internal/cli/cmd/report"
+	runprogram "github.com/gobw/gobw/internal/cli/cmd/run"
 	"github.com/gobw/gobw/internal/cli/cmd/search"
 	"github.com/gobw/gobw/internal/cli/cmd/serve"
 	"github.com/gobw/gobw/internal/cli/cmd/setup"
@@ -191,7 +192,8 @@ func newRoot(tool string, out output.Streams) *cobra.Command {
 	root.AddCommand(grouped(groupResults, report.NewCommand(tool, out)), grouped(groupResults, compare.NewCommand(tool, out)),
 		grouped(groupTests, ab.NewCommand(tool, out)), grouped(groupTests, search.NewCommand(tool, kind, out)))
 	if tool == "gobw" {
-		root.AddCommand(grouped(groupTests, noncontig.NewCommand(tool, out)), grouped(groupResults, qualify.NewCommand(tool, out)))
+		root.AddCommand(grouped(groupTests, noncontig.NewCommand(tool, out)), grouped(groupSystem, runprogram.NewCommand(tool, out)),
+			grouped(groupResults, qualify.NewCommand(tool, out)))
 	}
 	if tool == "golat" {
 		root.AddCommand(grouped(groupTests, setup.NewCommand(tool, out)), grouped(groupTests, setup.NewConnectCommand(tool, out)))

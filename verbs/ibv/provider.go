@@ -19,11 +19,11 @@ import (
 // Provider finds the devices of libibverbs. It may be used by several goroutines.
 type Provider struct {
 	lib, cm sharedLibrary
-	sysfs   string // in place of "/sys"; empty: where the library finds its devices
+	sysfs   string // "/sys"
 }
 
 // New returns the provider. Nothing is loaded before the first question.
-func New() *Provider { return &Provider{lib: libibverbs(), cm: librdmacm()} }
+func New() *Provider { return &Provider{lib: libibverbs(), cm: librdmacm(), sysfs: "/sys"} }
 
 func (p *Provider) verbs() *C.struct_vb_verbs { return (*C.struct_vb_verbs)(p.lib.calls) }
 

@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 	"syscall"
 
 	"github.com/gobw/gobw/internal/cli/exit"
 	"github.com/gobw/gobw/verbs"
+	"github.com/gobw/gobw/verbs/roce"
 )
 
 // place is where a software device is to be: NAME@ADDRESS has one address, NAME@INTERFACE those of the interface, of which
@@ -47,6 +49,23 @@ func cutPlace(named string) (string, place, error) {
 		return name, place{}, fmt.Errorf("--device (-d) %s: interface %s has only link-local addresses", named, text)
 	}
 	return name, p, nil
+}
+
+// SoftwareAddress is where a software device that was named is to be, of several addresses the IPv4 one; invalid: it was not said.
+func SoftwareAddress(named string) (netip.Addr, error) {
+	name, p, err := cutPlace(named)
+	switch {
+	case err != nil:
+		return netip.Addr{}, err
+	case name != roce.DeviceName:
+		return netip.Addr{}, fmt.Errorf("--device (-d) %s: want roce0, roce0@ADDRESS or roce0@INTERFACE", named)
+	case len(p.among) == 0:
+		return netip.Addr{}, nil
+	}
+	if i := slices.IndexFunc(p.among, netip.Addr.Is4); i >= 0 {
+		return p.among[i], nil
+	}
+	return p.among[0], nil
 }
 
 // towards is the address to have where the ends know each other by a local address of some family; an invalid one asks for none.

@@ -5,21 +5,21 @@ struct vb_comp_channel *ibv_create_comp_channel(struct vb_context *c) {
 	int ends[2];
 	if (fault("create_comp_channel") || gone(c) || pipe2(ends, O_CLOEXEC))
 		return NULL;
-	struct vb_comp_channel *ch = new_object(sizeof *ch);
+	struct vb_comp_channel *ch = calloc(1, sizeof *ch);
 	*ch = (struct vb_comp_channel){.context = c, .fd = ends[0], .refcnt = ends[1]}; /* nobody reads refcnt */
 	return ch;
 }
 
-int ibv_destroy_comp_channel(struct vb_comp_channel *ch) { close(ch->fd); close(ch->refcnt); free_object(ch); return 0; }
+int ibv_destroy_comp_channel(struct vb_comp_channel *ch) { close(ch->fd); close(ch->refcnt); free(ch); return 0; }
 
 int ibv_get_cq_event(struct vb_comp_channel *ch, struct vb_cq **cq, void **context) {
-	take_lock();
+	pthread_mutex_lock(&lock);
 	int got = read(ch->fd, cq, sizeof *cq) == sizeof *cq;
 	if (got) {
 		*context = (*cq)->cq_context;
 		((struct cq *)*cq)->unacknowledged++;
 	}
-	drop_lock();
+	pthread_mutex_unlock(&lock);
 	return got ? 0 : -1;
 }
 
@@ -30,20 +30,20 @@ static void drop_events(struct cq *q) {
 	struct vb_comp_channel *ch = q->ex.base.channel;
 	struct cq *of, *kept[4096];
 	int n = 0;
-	take_lock();
+	pthread_mutex_lock(&lock);
 	while (ch && n < 4096 && read(ch->fd, &of, sizeof of) == sizeof of)
 		if (of != q)
 			kept[n++] = of;
 	for (int i = 0; i < n; i++)
 		if (write(ch->refcnt, &kept[i], sizeof kept[i]) != sizeof kept[i])
 			abort();
-	drop_lock();
+	pthread_mutex_unlock(&lock);
 }
 
 int req_notify_cq(struct vb_cq *cq, int solicited_only) {
-	take_lock();
+	pthread_mutex_lock(&lock);
 	((struct cq *)cq)->armed = solicited_only ? 2 : 1;
-	drop_lock();
+	pthread_mutex_unlock(&lock);
 	return 0;
 }
 
@@ -69,7 +69,7 @@ void complete(struct cq *q, struct cqe e, int solicited) {
 	if (q->ex.read_completion_ts)
 		e.time = device_time();
 	q->e[q->in++ % (uint32_t)q->ex.base.cqe] = e;
-	if (is_ours(q->ex.base.context) && q->ex.base.channel && (q->armed == 1 || (q->armed && (solicited || e.wc.status)))) {
+	if (q->ex.base.channel && (q->armed == 1 || (q->armed && (solicited || e.wc.status)))) {
 		q->armed = 0;
 		void *p = q;
 		if (write(q->ex.base.channel->refcnt, &p, sizeof p) != sizeof p)
@@ -89,13 +89,10 @@ static int take(struct cq *q, struct cqe *e) {
 int poll_cq(struct vb_cq *cq, int n, struct vb_wc *wc) {
 	struct cqe e;
 	int got = 0;
-	take_lock();
-	progress();
+	pthread_mutex_lock(&lock);
 	for (; got < n && take((struct cq *)cq, &e); got++)
 		wc[got] = e.wc;
-	drop_lock();
-	if (got)
-		spend(plan.poll);
+	pthread_mutex_unlock(&lock);
 	return got;
 }
 
@@ -111,15 +108,14 @@ static int next_poll(struct vb_cq_ex *x) {
 static int start_poll(struct vb_cq_ex *x, struct vb_poll_cq_attr *attr) {
 	if (attr->comp_mask)
 		return EINVAL;
-	take_lock();
-	progress();
+	pthread_mutex_lock(&lock);
 	int rc = next_poll(x);
 	if (rc)
-		drop_lock();
+		pthread_mutex_unlock(&lock);
 	return rc;
 }
 
-static void end_poll(struct vb_cq_ex *x) { (void)x, drop_lock(); }
+static void end_poll(struct vb_cq_ex *x) { (void)x, pthread_mutex_unlock(&lock); }
 
 #define READER(type, name, value) static type read_##name(struct vb_cq_ex *x) { return (type)((struct cq *)x)->now.value; }
 READER(uint32_t, opcode, wc.opcode)
@@ -142,14 +138,14 @@ static struct vb_cq_ex *make_cq(struct vb_context *c, struct vb_cq_init_attr_ex 
 		errno = EOPNOTSUPP;
 		return NULL;
 	}
-	struct cq *q = new_object(sizeof *q);
+	struct cq *q = calloc(1, sizeof *q);
 	q->ex = (struct vb_cq_ex){
 		.base = {.context = c, .channel = a->channel, .cq_context = a->cq_context, .cqe = (int)a->cqe},
 		.start_poll = start_poll, .next_poll = next_poll, .end_poll = end_poll, .read_opcode = read_opcode, .read_vendor_err = read_vendor_err,
 		.read_byte_len = read_byte_len, .read_imm_data = read_imm_data, .read_qp_num = read_qp_num, .read_src_qp = read_src_qp,
 		.read_wc_flags = read_wc_flags, .read_completion_ts = a->wc_flags & VB_WC_EX_TIMESTAMP && !setting("FAKEVERBS_STAMPLESS", 0) ? read_completion_ts : NULL,
 	};
-	q->e = new_object(a->cqe * sizeof *q->e);
+	q->e = calloc(a->cqe, sizeof *q->e);
 	return &q->ex;
 }
 
@@ -167,17 +163,17 @@ struct vb_cq *ibv_create_cq(struct vb_context *c, int cqe, void *context, struct
 
 int ibv_resize_cq(struct vb_cq *cq, int cqe) {
 	struct cq *q = (struct cq *)cq;
-	take_lock();
+	pthread_mutex_lock(&lock);
 	uint32_t held = q->in - q->out;
 	int rc = cqe < 1 || cqe > MAX_CQE || held > (uint32_t)cqe ? EINVAL : 0;
 	if (!rc) {
-		struct cqe *e = new_object((size_t)cqe * sizeof *e);
+		struct cqe *e = calloc((size_t)cqe, sizeof *e);
 		for (uint32_t i = 0; i < held; i++)
 			e[i] = q->e[(q->out + i) % (uint32_t)cq->cqe];
-		free_object(q->e);
+		free(q->e);
 		q->e = e, q->out = 0, q->in = held, cq->cqe = cqe;
 	}
-	drop_lock();
+	pthread_mutex_unlock(&lock);
 	return rc;
 }
 
@@ -186,8 +182,8 @@ int ibv_destroy_cq(struct vb_cq *cq) {
 	drop_events(q);
 	await_events(&q->events);
 	await_events(&q->unacknowledged);
-	free_object(q->e);
-	free_object(q);
+	free(q->e);
+	free(q);
 	return 0;
 }
 
