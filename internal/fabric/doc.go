@@ -1,7 +1,3 @@
-// Package fabric tests the paths between many hosts. Rank 0 coordinates: it gathers the agents, opens their devices, lets them run
-// the rounds of a schedule, and hands the cells to the judge, who asks for re-tests. An agent is one host's part; a process of its
-// own measures for it on each device. Which part a process has is its rank.
-//
-// A barrier never waits for a dead agent: one that was not heard for [Silence] is lost, and its flows of that round are void
-// for its partners. One goroutine owns the coordinator's state; each agent has one beside it.
+// Package fabric is what the processes that test the paths between many hosts say to each other: rank 0 to its agents, and an
+// agent to the workers that measure for it. Each process has a package of its own.
 package fabric

@@ -22,17 +22,17 @@ func Key(job, secret string) []byte {
 
 // Kinds of message: rank 0 asks its agents, and an agent the processes that measure for it.
 const (
-	kindOrder  = "order"
-	kindAnswer = "answer"
+	KindOrder  = "order"
+	KindAnswer = "answer"
 )
 
 // Bounds of messages in bytes. Of what an agent says, what it was asked for decides: a few bytes of JSON can take many of memory.
 const (
-	mostAnswer  = 8 << 10 // and beyond it
-	mostAddress = 512     // of each queue pair
-	mostFlow    = 1 << 10 // of each flow's result
-	mostBytes   = 32 << 20
-	mostRails   = 16
+	MostAnswer  = 8 << 10 // and beyond it
+	MostAddress = 512     // of each queue pair
+	MostFlow    = 1 << 10 // of each flow's result
+	MostBytes   = 32 << 20
+	MostRails   = 16
 )
 
 // Hello is who an agent is.
@@ -44,11 +44,18 @@ type Hello struct {
 	CPUs  int    `json:"cpus,omitempty"` // that this process may run on
 }
 
+// How long each kind of order may take, beside what the order says itself.
+const (
+	OpeningWithin = 28 * time.Second
+	PrepareWithin = 8 * time.Second
+	BeyondRun     = 8 * time.Second // a slow path's first completion is waited for, and processors may be busy
+)
+
 // Orders are what the rails of an agent are to do next, all at once.
 type Orders struct {
 	Rails []Order `json:"rails"`
 
-	most int // bytes of the answer
+	Most int `json:"-"` // bytes of the answer
 }
 
 // Order is what one rail is to do: one of the three, which follow each other in a run.
@@ -59,11 +66,22 @@ type Order struct {
 	Go      *GoOrder      `json:"go,omitempty"`
 }
 
-// possible tells whether they are for rails that there may be, each once: it does one thing at a time.
-func (o Orders) possible() bool {
+// Within is how long an order may take.
+func (o Order) Within() time.Duration {
+	switch {
+	case o.Open != nil:
+		return OpeningWithin
+	case o.Go != nil:
+		return o.Go.In + o.Go.Whole() + BeyondRun
+	}
+	return PrepareWithin
+}
+
+// Possible tells whether they are for rails that there may be, each once: it does one thing at a time.
+func (o Orders) Possible() bool {
 	for i, r := range o.Rails {
 		twice := slices.ContainsFunc(o.Rails[:i], func(before Order) bool { return before.Rail == r.Rail })
-		if r.Rail < 0 || r.Rail >= mostRails || twice {
+		if r.Rail < 0 || r.Rail >= MostRails || twice {
 			return false
 		}
 	}
@@ -100,11 +118,11 @@ type GoOrder struct {
 	Tail      time.Duration       `json:"tail_ns"`    // how long it goes on for peers that began later
 }
 
-// whole is how long the round takes once it has begun.
-func (g *GoOrder) whole() time.Duration { return g.Lead + g.Measure + g.Tail }
+// Whole is how long the round takes once it has begun.
+func (g *GoOrder) Whole() time.Duration { return g.Lead + g.Measure + g.Tail }
 
-// bounded tells whether the round is as long as one may be: it comes from another host.
-func (g *GoOrder) bounded() bool {
+// Bounded tells whether the round is as long as one may be: it comes from another host.
+func (g *GoOrder) Bounded() bool {
 	for _, d := range []time.Duration{g.In, g.Lead, g.Measure, g.Tail} {
 		if d < 0 || d > time.Hour {
 			return false
@@ -141,14 +159,14 @@ type Flow struct {
 
 // The most that a flow can have measured: a petabit a second, and a day.
 const (
-	mostBits    = 1e15
-	mostLatency = 24 * 3600 * 1e9
+	MostBits    = 1e15
+	MostLatency = 24 * 3600 * 1e9
 )
 
-// impossible says why these are no figures, empty: they are. They come from another host.
-func (f *Flow) impossible() string {
+// Impossible says why these are no figures, empty: they are. They come from another host.
+func (f *Flow) Impossible() string {
 	in := func(v, most float64) bool { return v >= 0 && v <= most && !math.IsNaN(v) }
-	if in(f.Bits, mostBits) && in(f.Quantiles[0], mostLatency) && in(f.Quantiles[4], mostLatency) && slices.IsSorted(f.Quantiles[:]) {
+	if in(f.Bits, MostBits) && in(f.Quantiles[0], MostLatency) && in(f.Quantiles[4], MostLatency) && slices.IsSorted(f.Quantiles[:]) {
 		return ""
 	}
 	return fmt.Sprintf("it reports impossible figures: %g bit/s, %g ns", f.Bits, f.Quantiles)

@@ -17,8 +17,8 @@ import (
 	show "github.com/gobw/gobw/internal/cli/cmd/report"
 	"github.com/gobw/gobw/internal/cli/exit"
 	"github.com/gobw/gobw/internal/cli/output"
-	"github.com/gobw/gobw/internal/fabric"
 	"github.com/gobw/gobw/internal/fabric/judge"
+	"github.com/gobw/gobw/internal/fabric/rankzero"
 	"github.com/gobw/gobw/internal/fabric/schedule"
 	"github.com/gobw/gobw/internal/plan"
 	"github.com/gobw/gobw/report"
@@ -51,8 +51,8 @@ func simulated(t *testing.T, pattern schedule.Pattern, c Config) *report.Documen
 	}
 	c.Noise = 0.01
 	j := Judge(New(c), s, judge.Config{Seed: 1})
-	fabric.Conclude(d, j, plan.Spec{Operation: plan.Write, Kind: plan.Bandwidth, Transport: verbs.RC, Sizes: []int{65536}}, time.Second)
-	d.Checks = fabric.Checks(d)
+	rankzero.Conclude(d, j, plan.Spec{Operation: plan.Write, Kind: plan.Bandwidth, Transport: verbs.RC, Sizes: []int{65536}}, time.Second)
+	d.Checks = rankzero.Checks(d)
 	return d
 }
 
@@ -163,7 +163,7 @@ func TestVerdict(t *testing.T) {
 	} {
 		d := &report.Document{Complete: true, Fabric: small()}
 		tt.change(d.Fabric)
-		d.Checks = append(fabric.Checks(d), tt.expect...)
+		d.Checks = append(rankzero.Checks(d), tt.expect...)
 		var got bytes.Buffer
 		if err := render.Documents(&got, "table", []*report.Document{d}); err != nil || !strings.Contains(strings.Join(strings.Fields(got.String()), " "), tt.want) || tt.lack != "" && strings.Contains(got.String(), tt.lack) {
 			t.Errorf("%s: %v, want %q\n%s", name, err, tt.want, got.String())

@@ -16,6 +16,8 @@ import (
 	"github.com/gobw/gobw/internal/cli/exit"
 	"github.com/gobw/gobw/internal/cli/output"
 	"github.com/gobw/gobw/internal/fabric"
+	"github.com/gobw/gobw/internal/fabric/agent"
+	"github.com/gobw/gobw/internal/fabric/launch"
 	"github.com/gobw/gobw/internal/plan"
 	"github.com/gobw/gobw/report/plain"
 )
@@ -58,7 +60,7 @@ func run(ctx context.Context, out output.Streams, c config) error {
 	if c.worker {
 		return work(ctx, c)
 	}
-	id, err := c.identity(hello(fabric.Identity{}).Host)
+	id, err := c.identity(hello(launch.Identity{}).Host)
 	if err != nil {
 		return exit.With(exit.Usage, err)
 	}
@@ -98,14 +100,14 @@ func run(ctx context.Context, out output.Streams, c config) error {
 
 // identity is this process's part: that which a launcher gave it, or rank 0's of a list of hosts, or, with a coordinator that is another
 // host, rank -1: it is found by its host's name in rank 0's list.
-func (c *config) identity(host string) (fabric.Identity, error) {
+func (c *config) identity(host string) (launch.Identity, error) {
 	if len(c.hosts) > 0 && (c.coordinator == "" || isHere(c.coordinator, host)) {
-		return fabric.Identity{Size: len(c.hosts), Hosts: c.hosts}, nil
+		return launch.Identity{Size: len(c.hosts), Hosts: c.hosts}, nil
 	}
-	id, err := fabric.Discover(c.coordinator, os.Getenv)
-	switch alone := errors.Is(err, fabric.ErrAlone); {
+	id, err := launch.Discover(c.coordinator, os.Getenv)
+	switch alone := errors.Is(err, launch.ErrAlone); {
 	case len(c.hosts) > 0, alone && c.coordinator != "":
-		return fabric.Identity{Rank: -1, Rendezvous: []string{c.coordinator}}, nil
+		return launch.Identity{Rank: -1, Rendezvous: []string{c.coordinator}}, nil
 	case alone:
 		err = fmt.Errorf("%w: start it with a launcher (srun -K %s fabric), or give --hosts FILE here and --coordinator HOST on each other host", err, c.Tool)
 	}
@@ -120,7 +122,7 @@ func takePart(ctx context.Context, out output.Streams, c config, me fabric.Hello
 			tell(s)
 		}
 	})
-	if orphan, is := errors.AsType[*fabric.OrphanError](err); is {
+	if orphan, is := errors.AsType[*agent.OrphanError](err); is {
 		return exit.With(exit.PeerLost, orphan)
 	}
 	if err != nil {
@@ -138,7 +140,7 @@ func note(tool string, p *output.Progress) func(string) {
 // own is rank 0's own part beside coordinating; nil: its host is not in the list of those to test, by its name or one of its addresses.
 func (c *config) own(me fabric.Hello, addresses []string) *fabric.Hello {
 	if len(c.hosts) > 0 {
-		if me.Rank = fabric.RankOf(c.hosts, append([]string{me.Host}, addresses...)...); me.Rank < 0 {
+		if me.Rank = launch.RankOf(c.hosts, append([]string{me.Host}, addresses...)...); me.Rank < 0 {
 			return nil
 		}
 		me.Host = c.hosts[me.Rank]
@@ -149,7 +151,7 @@ func (c *config) own(me fabric.Hello, addresses []string) *fabric.Hello {
 // isHere tells whether a name or an address is this host's.
 func isHere(of, host string) bool {
 	at, _ := net.LookupHost(of) // a name without one may still be this host's
-	return fabric.RankOf(append(at, of), append(addresses(), host)...) >= 0
+	return launch.RankOf(append(at, of), append(addresses(), host)...) >= 0
 }
 
 // addresses are this host's.
@@ -170,7 +172,7 @@ const (
 )
 
 // portOf is where rank 0 listens. All ranks come to the same.
-func (c *config) portOf(id fabric.Identity) int {
+func (c *config) portOf(id launch.Identity) int {
 	switch {
 	case c.port != 0:
 		return c.port

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spf13/cobra"
+
 	"github.com/gobw/gobw/internal/cli/cmdline"
 	"github.com/gobw/gobw/internal/cli/exit"
 	"github.com/gobw/gobw/internal/cli/output"
@@ -12,7 +14,6 @@ import (
 	"github.com/gobw/gobw/report"
 	"github.com/gobw/gobw/report/matrix"
 	"github.com/gobw/gobw/report/stats"
-	"github.com/spf13/cobra"
 )
 
 // TestFinish: a file that cannot be written is told, whatever was found, and the gravest cause is the exit status.

@@ -14,9 +14,11 @@ import (
 
 	"github.com/gobw/gobw/internal/cli/cmdline"
 	"github.com/gobw/gobw/internal/cli/measure"
-	"github.com/gobw/gobw/internal/fabric"
 	"github.com/gobw/gobw/internal/fabric/judge"
+	"github.com/gobw/gobw/internal/fabric/launch"
+	"github.com/gobw/gobw/internal/fabric/rankzero"
 	"github.com/gobw/gobw/internal/fabric/schedule"
+	"github.com/gobw/gobw/internal/fabric/worker"
 	"github.com/gobw/gobw/internal/plan"
 	"github.com/gobw/gobw/report"
 	"github.com/gobw/gobw/report/plain"
@@ -27,7 +29,7 @@ import (
 // config is a run.
 type config struct {
 	measure.Config
-	run         fabric.Config
+	run         rankzero.Config
 	coordinator string
 	hosts       []string
 	port        int      // 0: by the job
@@ -83,7 +85,7 @@ func (f *flags) bind(cmd *cobra.Command, kind plan.Kind) {
 	if kind == plan.Latency {
 		size, example, p.InlineBytes = "8", "'p50 <= 3us'", -1
 	}
-	cmdline.Parsed(fs, wrong, &p.Operation, "op", "", "write", "test with `OPERATION`: write, read or send", oneOf(fabric.Operations()...))
+	cmdline.Parsed(fs, wrong, &p.Operation, "op", "", "write", "test with `OPERATION`: write, read or send", oneOf(worker.Operations()...))
 	cmdline.Parsed(fs, wrong, &p.Transport, "connection", "c", "RC", "use `TRANSPORT`: RC, UC or UD", func(text string) (verbs.Transport, error) {
 		return cmdline.Text[verbs.Transport](strings.ToUpper(text))
 	})
@@ -162,9 +164,9 @@ func readHosts(s string) ([]string, error) {
 	var hosts []string
 	switch {
 	case err == nil:
-		hosts, err = fabric.ReadHosts(b)
+		hosts, err = launch.ReadHosts(b)
 	case errors.Is(err, os.ErrNotExist) && strings.ContainsAny(s, "[,"):
-		hosts, err = fabric.ExpandHosts(s)
+		hosts, err = launch.ExpandHosts(s)
 	case errors.Is(err, os.ErrNotExist):
 		err = fmt.Errorf("%q is no file: want a file of hosts, or two hosts or more: a,b or node[1-4]", s)
 	}

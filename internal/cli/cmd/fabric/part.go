@@ -12,11 +12,14 @@ import (
 	"github.com/gobw/gobw/internal/bench/machine"
 	"github.com/gobw/gobw/internal/cli/opendevice"
 	"github.com/gobw/gobw/internal/fabric"
+	"github.com/gobw/gobw/internal/fabric/agent"
+	"github.com/gobw/gobw/internal/fabric/launch"
+	"github.com/gobw/gobw/internal/fabric/worker"
 	"github.com/gobw/gobw/verbs"
 )
 
 // hello is who this process is.
-func hello(id fabric.Identity) fabric.Hello {
+func hello(id launch.Identity) fabric.Hello {
 	host, err := os.Hostname()
 	if err != nil {
 		host = "unknown"
@@ -32,17 +35,17 @@ func hello(id fabric.Identity) fabric.Hello {
 
 // part takes part in a run until it is over, and notes what it waits for. It returns rank 0's parting words.
 func part(ctx context.Context, c config, h fabric.Hello, key []byte, places []string, note func(string)) (string, error) {
-	return fabric.Join(ctx, fabric.AgentConfig{
+	return agent.Join(ctx, agent.Config{
 		Hello: h, Version: machine.Version(), Key: key, Places: places, Wait: c.run.Wait, Note: note,
-		Worker: func(int) fabric.Worker {
-			return &fabric.Process{Command: append([]string{"fabric", "--worker"}, c.deviceWords...)}
+		Worker: func(int) agent.Worker {
+			return &agent.Process{Command: append([]string{"fabric", "--worker"}, c.deviceWords...)}
 		},
 	})
 }
 
 // work is the measuring process.
 func work(ctx context.Context, c config) error {
-	return fabric.Measure(ctx, fabric.MeasureConfig{
+	return worker.Measure(ctx, worker.Config{
 		Open: func(name string, local netip.Addr) (verbs.Device, netip.Addr, error) {
 			o := c.Device
 			o.Name, o.Strict = name, true

@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/gobw/gobw/internal/fabric"
+	"github.com/gobw/gobw/internal/fabric/launch"
 	"github.com/gobw/gobw/internal/fabric/schedule"
 	"github.com/gobw/gobw/internal/plan"
 )
@@ -50,11 +50,11 @@ func TestWhoCoordinates(t *testing.T) {
 
 // TestPorts: all ranks of a run come to the same port, and the one of --coordinator is it, however low.
 func TestPorts(t *testing.T) {
-	alone, listed, launched := fabric.Identity{Rank: -1}, fabric.Identity{Size: 2}, fabric.Identity{Rank: 1, Size: 2, Job: "7.0"}
+	alone, listed, launched := launch.Identity{Rank: -1}, launch.Identity{Size: 2}, launch.Identity{Rank: 1, Size: 2, Job: "7.0"}
 	for _, tt := range []struct {
 		name string
 		c    config
-		id   fabric.Identity
+		id   launch.Identity
 		at   int
 	}{
 		{"with --coordinator alone", config{}, alone, defaultPort},

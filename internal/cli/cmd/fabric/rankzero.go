@@ -15,6 +15,7 @@ import (
 	"github.com/gobw/gobw/internal/cli/gate"
 	"github.com/gobw/gobw/internal/cli/output"
 	"github.com/gobw/gobw/internal/fabric"
+	"github.com/gobw/gobw/internal/fabric/rankzero"
 	"github.com/gobw/gobw/report"
 	"github.com/gobw/gobw/report/expect"
 	"github.com/gobw/gobw/report/matrix"
@@ -49,7 +50,7 @@ func coordinate(ctx context.Context, out output.Streams, c config, l net.Listene
 		p.Clear()
 		_ = render.Documents(out.Err, c.Output.Format, []*report.Document{d})
 	}
-	d, err := fabric.Coordinate(ctx, l, run)
+	d, err := rankzero.Coordinate(ctx, l, run)
 	wg.Wait()
 	p.Clear()
 	return finish(ctx, out, c, d, err)

@@ -1,4 +1,4 @@
-package fabric
+package rankzero
 
 import (
 	"context"
@@ -6,19 +6,18 @@ import (
 	"fmt"
 	"net/netip"
 	"sync"
-	"syscall"
 	"time"
 
-	"github.com/gobw/gobw/internal/control"
 	"github.com/gobw/gobw/internal/control/frame"
+	"github.com/gobw/gobw/internal/fabric"
 )
 
 // peer is one agent's connection.
 type peer struct {
-	hello   Hello
+	hello   fabric.Hello
 	program string
 	session *frame.Session
-	orders  chan *Orders // not sent yet
+	orders  chan *fabric.Orders // not sent yet
 	stop    context.CancelCauseFunc
 	wg      sync.WaitGroup
 }
@@ -27,9 +26,9 @@ type peer struct {
 const mostWaiting = 64
 
 // start lets the agent be asked. Who hears is told each answer, and once why the agent has gone.
-func (p *peer) start(hear func(o *Orders, a *Answer, gone error)) {
+func (p *peer) start(hear func(o *fabric.Orders, a *fabric.Answer, gone error)) {
 	ctx, cancel := context.WithCancelCause(context.Background())
-	p.stop, p.orders = cancel, make(chan *Orders, mostWaiting)
+	p.stop, p.orders = cancel, make(chan *fabric.Orders, mostWaiting)
 	p.wg.Go(func() {
 		ctx, done := p.session.Watch(ctx)
 		defer done()
@@ -45,13 +44,13 @@ func (p *peer) start(hear func(o *Orders, a *Answer, gone error)) {
 			}
 		}
 		if err := context.Cause(ctx); !errors.Is(err, errOver) {
-			hear(nil, nil, ended(err))
+			hear(nil, nil, fabric.Ended(err))
 		}
 	})
 }
 
 // send asks for an answer, after those to the orders before.
-func (p *peer) send(o *Orders) {
+func (p *peer) send(o *fabric.Orders) {
 	select {
 	case p.orders <- o:
 	default:
@@ -62,25 +61,11 @@ func (p *peer) send(o *Orders) {
 // errOver ends the conversation with an agent when the run is over.
 var errOver = errors.New("the run is over")
 
-// ended says why an agent is gone.
-func ended(err error) error {
-	said, parted := errors.AsType[*control.PeerError](err)
-	switch {
-	case parted:
-		return errors.New(control.Bounded(said.Message))
-	case errors.Is(err, control.ErrPeerLost) && !errors.Is(err, syscall.ETIMEDOUT) && !errors.Is(err, syscall.EHOSTUNREACH) && !errors.Is(err, control.ErrSilent):
-		return errors.New("its process has ended")
-	case errors.Is(err, control.ErrPeerLost):
-		return fmt.Errorf("its host no longer answers: %w", err)
-	}
-	return err
-}
-
-func (p *peer) exchange(ctx context.Context, o *Orders) (*Answer, error) {
-	if err := p.session.Send(kindOrder, o); err != nil {
+func (p *peer) exchange(ctx context.Context, o *fabric.Orders) (*fabric.Answer, error) {
+	if err := p.session.Send(fabric.KindOrder, o); err != nil {
 		return nil, err
 	}
-	a, err := frame.Expect[Answer](ctx, p.session, kindAnswer, o.most, 0)
+	a, err := frame.Expect[fabric.Answer](ctx, p.session, fabric.KindAnswer, o.Most, 0)
 	return &a, err
 }
 

@@ -1,4 +1,4 @@
-package fabric
+package worker
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"github.com/gobw/gobw/internal/bench/machine"
 	"github.com/gobw/gobw/internal/bench/payload"
 	"github.com/gobw/gobw/internal/control"
+	"github.com/gobw/gobw/internal/fabric"
 	"github.com/gobw/gobw/internal/plan"
 	"github.com/gobw/gobw/verbs"
 	"github.com/gobw/gobw/verbs/job"
@@ -19,8 +20,8 @@ import (
 
 // move moves data for the round's time and returns what each flow did. A flow that failed has its error; what the others moved
 // until then is lost, because the device runs them as one.
-func (m *measurer) move(ctx context.Context, g GoOrder) (out []Flow, err error) {
-	r := &movement{measurer: m, clock: tick.Start(), out: make([]Flow, len(m.flows))}
+func (m *measurer) move(ctx context.Context, g fabric.GoOrder) (out []fabric.Flow, err error) {
+	r := &movement{measurer: m, clock: tick.Start(), out: make([]fabric.Flow, len(m.flows))}
 	if err := r.join(); err != nil || r.leads == nil {
 		return r.out, err
 	}
@@ -31,7 +32,7 @@ func (m *measurer) move(ctx context.Context, g GoOrder) (out []Flow, err error) 
 	defer func() { err = errors.Join(err, q.Restore()) }()
 	if m.rails.ServeThemselves() && r.whole.Shape == job.Serve {
 		select {
-		case <-time.After(g.whole()):
+		case <-time.After(g.Whole()):
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
 		}
@@ -41,14 +42,14 @@ func (m *measurer) move(ctx context.Context, g GoOrder) (out []Flow, err error) 
 	for k, f := range m.flows { // a place that no message has reached yet is still zero
 		if m.verifies() && f.plan.Role() == plan.Target && f.job != nil && r.out[k].Error == "" {
 			_, err := f.end.Check(f.plan.LargestSize(), 0)
-			r.out[k].fail(err)
+			fail(&r.out[k], err)
 		}
 	}
 	return r.out, nil
 }
 
 // fail notes why a flow failed, if it did.
-func (f *Flow) fail(err error) {
+func fail(f *fabric.Flow, err error) {
 	if err != nil {
 		f.Error, f.Corrupt = control.Bounded(err.Error()), errors.Is(err, payload.ErrCorrupt)
 	}
@@ -58,7 +59,7 @@ func (f *Flow) fail(err error) {
 type movement struct {
 	*measurer
 	clock tick.Clock
-	out   []Flow
+	out   []fabric.Flow
 	whole *job.Job
 	leads *plan.Settled // of a flow that sends, if one does; nil: no flow has a peer
 	// Flows with a peer, by direction.
@@ -102,7 +103,7 @@ func (r *movement) join() error {
 const firstWithin = 2500 * time.Millisecond
 
 // drive runs the job for the span and works the figures out.
-func (r *movement) drive(ctx context.Context, g GoOrder) error {
+func (r *movement) drive(ctx context.Context, g fabric.GoOrder) error {
 	perNs := r.clock.PerNanosecond()
 	begun := job.Now()
 	runner, err := job.Prepare(r.device, r.whole)
@@ -113,8 +114,8 @@ func (r *movement) drive(ctx context.Context, g GoOrder) error {
 		Plan: r.leads, Round: plan.Round{Local: true}, Job: r.whole, Runner: runner,
 		Devices: r.rails, PerNs: perNs,
 		Limits: drive.Limits{
-			Duration: perNs.Ticks(g.whole()), Lead: perNs.Ticks(g.Lead), Tail: perNs.Ticks(g.Tail), FirstWithin: perNs.Ticks(firstWithin),
-			Stall:  perNs.Ticks(2 * (g.whole() + firstWithin)),
+			Duration: perNs.Ticks(g.Whole()), Lead: perNs.Ticks(g.Lead), Tail: perNs.Ticks(g.Tail), FirstWithin: perNs.Ticks(firstWithin),
+			Stall:  perNs.Ticks(2 * (g.Whole() + firstWithin)),
 			Yields: r.device.Info().Software && r.whole.Shape != job.PingPong,
 		},
 	})
@@ -129,7 +130,7 @@ func (r *movement) blame(err error) error {
 	if failed, is := errors.AsType[*verbs.CompletionError](err); is {
 		for k, f := range r.flows {
 			if f.end.Has(failed.Completion.QPN) {
-				r.out[k].fail(err)
+				fail(&r.out[k], err)
 				return nil
 			}
 		}
@@ -143,7 +144,7 @@ func (r *movement) figures(t *drive.Trace, begun job.Ticks) {
 	perNs := r.clock.PerNanosecond()
 	bitsOut := 8 * t.PerSecond(perNs, t.Last.FirstPost, func(p job.Progress) uint64 { return p.BytesOut })
 	bitsIn := 8 * t.PerSecond(perNs, begun, func(p job.Progress) uint64 { return p.BytesIn })
-	failed := slices.ContainsFunc(r.out, func(f Flow) bool { return f.Error != "" })
+	failed := slices.ContainsFunc(r.out, func(f fabric.Flow) bool { return f.Error != "" })
 	for k, f := range r.flows {
 		m := &r.out[k]
 		switch {

@@ -1,4 +1,4 @@
-package fabric
+package rankzero
 
 import (
 	"cmp"
@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gobw/gobw/internal/control"
+	"github.com/gobw/gobw/internal/fabric"
 	"github.com/gobw/gobw/internal/fabric/judge"
 	"github.com/gobw/gobw/internal/fabric/schedule"
 	"github.com/gobw/gobw/internal/plan"
@@ -78,7 +79,7 @@ func (r *round) lay(flows []schedule.Flow) {
 				from, to = to, from
 			}
 			label := r.flowLabel(f)
-			e.initiator, e.target = from.takes(Part{Initiates: true, FlowLabel: label}), to.takes(Part{FlowLabel: label})
+			e.initiator, e.target = from.takes(fabric.Part{Initiates: true, FlowLabel: label}), to.takes(fabric.Part{FlowLabel: label})
 			known[f] = len(r.flows)
 		}
 		r.flows = append(r.flows, e)
@@ -94,27 +95,27 @@ func (c *coordinator) flowLabel(f schedule.Flow) uint32 {
 }
 
 // takes adds a flow to what a host will be asked for.
-func (h *host) takes(part Part) end {
+func (h *host) takes(part fabric.Part) end {
 	h.flows = append(h.flows, part)
 	return end{h, len(h.flows) - 1}
 }
 
 // prepare lets the agents make their objects.
 func (r *round) prepare(ctx context.Context) error {
-	orders := map[*host]*Orders{}
+	orders := map[*host]*fabric.Orders{}
 	for _, h := range which(r.part, func(h *host) bool { return len(h.flows) > 0 }) {
-		orders[h] = r.order(h, mostAddress*max(r.cfg.Plan.QPs, 1), func() Order { return Order{Prepare: &PrepareOrder{r.mtu, h.flows}} })
+		orders[h] = r.order(h, fabric.MostAddress*max(r.cfg.Plan.QPs, 1), func() fabric.Order { return fabric.Order{Prepare: &fabric.PrepareOrder{MTU: r.mtu, Flows: h.flows}} })
 	}
-	return r.turn(ctx, prepareWithin, orders, func(rail Rail) int { return len(rail.Addresses) })
+	return r.turn(ctx, fabric.PrepareWithin, orders, func(rail fabric.Rail) int { return len(rail.Addresses) })
 }
 
 // start gives all ends their peers' addresses and waits for what they moved.
 func (r *round) start(ctx context.Context) error {
-	orders := map[*host]*Orders{}
+	orders := map[*host]*fabric.Orders{}
 	meet := func(e, other end) {
 		if orders[e.host] == nil {
-			orders[e.host] = r.order(e.host, mostFlow, func() Order {
-				return Order{Go: &GoOrder{Lead: lead, Measure: r.cfg.Measure, Tail: tail, Addresses: make([][]control.Address, len(e.flows))}}
+			orders[e.host] = r.order(e.host, fabric.MostFlow, func() fabric.Order {
+				return fabric.Order{Go: &fabric.GoOrder{Lead: lead, Measure: r.cfg.Measure, Tail: tail, Addresses: make([][]control.Address, len(e.flows))}}
 			})
 		}
 		for i, o := range orders[e.host].Rails {
@@ -134,12 +135,12 @@ func (r *round) start(ctx context.Context) error {
 			rail.Go.In = max(time.Until(begin), 0)
 		}
 	}
-	return r.turn(ctx, in+lead+r.cfg.Measure+tail+beyondRun, orders, func(rail Rail) int { return len(rail.Flows) })
+	return r.turn(ctx, in+lead+r.cfg.Measure+tail+fabric.BeyondRun, orders, func(rail fabric.Rail) int { return len(rail.Flows) })
 }
 
 // order makes orders for all rails, whose answer has so many bytes for each flow.
-func (r *round) order(h *host, perFlow int, of func() Order) *Orders {
-	o := &Orders{most: mostAnswer + perFlow*len(r.rails)*len(h.flows)}
+func (r *round) order(h *host, perFlow int, of func() fabric.Order) *fabric.Orders {
+	o := &fabric.Orders{Most: fabric.MostAnswer + perFlow*len(r.rails)*len(h.flows)}
 	for _, rail := range r.rails {
 		order := of()
 		order.Rail = rail
@@ -150,7 +151,7 @@ func (r *round) order(h *host, perFlow int, of func() Order) *Orders {
 
 // turn lets hosts do one thing for their flows. Flows of which an end has not are dead. Once a flow has failed, both its ends must be
 // heard again before one is blamed: a partner's failure comes sooner than the news that it is dead.
-func (r *round) turn(ctx context.Context, within time.Duration, orders map[*host]*Orders, count func(Rail) int) error {
+func (r *round) turn(ctx context.Context, within time.Duration, orders map[*host]*fabric.Orders, count func(fabric.Rail) int) error {
 	for h, o := range orders {
 		h.ask(o)
 	}
@@ -196,7 +197,7 @@ func answered(asked []*host) func() bool {
 }
 
 // lacks tells why a host's answer says nothing of its flows, of which count is how many a rail has; empty: it does.
-func (h *host) lacks(rails int, count func(Rail) int) string {
+func (h *host) lacks(rails int, count func(fabric.Rail) int) string {
 	switch {
 	case h.lost:
 		return "an end was lost in this round"
@@ -217,8 +218,8 @@ func (h *host) lacks(rails int, count func(Rail) int) string {
 }
 
 // failed tells whether an end says nothing of its flow, or that it failed.
-func (e end) failed(rails int, count func(Rail) int) bool {
-	return e.lacks(rails, count) != "" || slices.ContainsFunc(e.answer.Rails, func(r Rail) bool { return len(r.Flows) > 0 && r.Flows[e.place].Error != "" })
+func (e end) failed(rails int, count func(fabric.Rail) int) bool {
+	return e.lacks(rails, count) != "" || slices.ContainsFunc(e.answer.Rails, func(r fabric.Rail) bool { return len(r.Flows) > 0 && r.Flows[e.place].Error != "" })
 }
 
 // mostFailures is in how many rounds an agent may fail before it is left out.
@@ -256,10 +257,10 @@ func (r *round) cells(number uint16) []judge.Cell {
 
 // fill gives a cell its figure from the end that knows it.
 func (r *round) fill(x *judge.Cell, f *flowEnds, rail int) {
-	var said [2]Flow
+	var said [2]fabric.Flow
 	for i, e := range []end{f.initiator, f.target} {
 		said[i] = e.answer.Rails[rail].Flows[e.place]
-		if why := said[i].impossible(); why != "" {
+		if why := said[i].Impossible(); why != "" {
 			r.blame(f, e.host, why)
 			return
 		}

@@ -1,4 +1,4 @@
-package fabric
+package rankzero
 
 import (
 	"net"
@@ -6,13 +6,14 @@ import (
 	"time"
 
 	"github.com/gobw/gobw/internal/control/frame"
+	"github.com/gobw/gobw/internal/fabric"
 )
 
 // TestOrderOfOrders: an agent hears its orders as they were given, also those that waited for the answer to one before them.
 func TestOrderOfOrders(t *testing.T) {
 	const orders = 20
 	here, there := net.Pipe()
-	o := frame.Options{Bears: 5 * time.Second, Token: Key("job", "secret")}
+	o := frame.Options{Bears: 5 * time.Second, Token: fabric.Key("job", "secret")}
 	dialled := o
 	dialled.Dialled = true
 	agent := frame.New(there, dialled)
@@ -23,8 +24,8 @@ func TestOrderOfOrders(t *testing.T) {
 		_, err := agent.Meet(t.Context(), frame.Hello{}, 5*time.Second)
 		met <- err
 		for range orders {
-			asked, err := frame.Expect[Orders](t.Context(), agent, kindOrder, mostBytes, 0)
-			if err != nil || agent.Send(kindAnswer, Answer{}) != nil {
+			asked, err := frame.Expect[fabric.Orders](t.Context(), agent, fabric.KindOrder, fabric.MostBytes, 0)
+			if err != nil || agent.Send(fabric.KindAnswer, fabric.Answer{}) != nil {
 				return
 			}
 			heard <- asked.Rails[0].Rail
@@ -37,9 +38,9 @@ func TestOrderOfOrders(t *testing.T) {
 	if err := <-met; err != nil {
 		t.Fatal(err)
 	}
-	p.start(func(*Orders, *Answer, error) {})
+	p.start(func(*fabric.Orders, *fabric.Answer, error) {})
 	for n := range orders {
-		p.send(&Orders{Rails: []Order{{Rail: n}}, most: mostAnswer})
+		p.send(&fabric.Orders{Rails: []fabric.Order{{Rail: n}}, Most: fabric.MostAnswer})
 	}
 	next := 0
 	for n := range heard {

@@ -1,4 +1,4 @@
-package fabric
+package rankzero
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 	"github.com/gobw/gobw/internal/control"
 	"github.com/gobw/gobw/internal/control/admission"
 	"github.com/gobw/gobw/internal/control/frame"
+	"github.com/gobw/gobw/internal/fabric"
 )
 
 // listener takes connections and lets those in that prove themselves.
@@ -57,7 +58,7 @@ func (s *listener) take(conn net.Conn) {
 
 // meet hears who somebody is.
 func (s *listener) meet(v *admission.Visitor) {
-	session := frame.New(v.Conn, frame.Options{Bears: orphanAfter, Token: s.key})
+	session := frame.New(v.Conn, frame.Options{Bears: fabric.OrphanAfter, Token: s.key})
 	theirs, err := session.Meet(s.ctx, frame.Hello{Program: s.version}, proveWithin)
 	p := &peer{session: session, program: theirs.Program}
 	if err == nil {

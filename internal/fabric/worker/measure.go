@@ -1,4 +1,4 @@
-package fabric
+package worker
 
 import (
 	"context"
@@ -13,13 +13,14 @@ import (
 	"github.com/gobw/gobw/internal/bench/machine"
 	"github.com/gobw/gobw/internal/control"
 	"github.com/gobw/gobw/internal/control/frame"
+	"github.com/gobw/gobw/internal/fabric"
 	"github.com/gobw/gobw/internal/plan"
 	"github.com/gobw/gobw/verbs"
 	"github.com/gobw/gobw/verbs/job"
 )
 
-// MeasureConfig is the process that measures on one device for an agent.
-type MeasureConfig struct {
+// Config is the process that measures on one device for an agent.
+type Config struct {
 	// Open opens a device by name, empty for the agent's choice, at the address that others know this host by, and returns the
 	// device's own: rails may have others.
 	Open     func(name string, local netip.Addr) (verbs.Device, netip.Addr, error)
@@ -38,14 +39,14 @@ const (
 func Operations() []plan.Operation { return []plan.Operation{plan.Write, plan.Read, plan.Send} }
 
 // Measure opens a device and runs rounds as it is told, until its input ends. Who gives the orders may end in the middle of a round.
-func Measure(ctx context.Context, cfg MeasureConfig, in io.Reader, out io.Writer) error {
+func Measure(ctx context.Context, cfg Config, in io.Reader, out io.Writer) error {
 	m := &measurer{cfg: cfg}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	orders := make(chan Order)
+	orders := make(chan fabric.Order)
 	go func() {
 		for {
-			o, err := frame.Read[Order](in, kindOrder, mostBytes)
+			o, err := frame.Read[fabric.Order](in, fabric.KindOrder, fabric.MostBytes)
 			if err != nil {
 				cancel(err)
 				return
@@ -60,7 +61,7 @@ func Measure(ctx context.Context, cfg MeasureConfig, in io.Reader, out io.Writer
 	for {
 		select {
 		case o := <-orders:
-			if err := frame.Write(out, kindAnswer, m.Do(ctx, o)); err != nil {
+			if err := frame.Write(out, fabric.KindAnswer, m.Do(ctx, o)); err != nil {
 				cancel(err)
 			}
 		case <-ctx.Done():
@@ -76,7 +77,7 @@ func Measure(ctx context.Context, cfg MeasureConfig, in io.Reader, out io.Writer
 // measurer is a [Worker] in the process that it runs in: one device's part in the rounds of many hosts. Its flows to and from
 // several peers run as one job. There is no session between two ends: rank 0 carries the addresses and says when to begin.
 type measurer struct {
-	cfg    MeasureConfig
+	cfg    Config
 	device verbs.Device
 	rails  endpoint.Rails // one; nil: no device is open
 	spec   plan.Spec
@@ -91,7 +92,7 @@ type ownFlow struct {
 }
 
 // Do implements [Worker].
-func (m *measurer) Do(ctx context.Context, o Order) (r Rail) {
+func (m *measurer) Do(ctx context.Context, o fabric.Order) (r fabric.Rail) {
 	err := errors.New("an order that nobody knows")
 	switch {
 	case o.Open != nil:
@@ -130,7 +131,7 @@ func (m *measurer) endFlows() error {
 }
 
 // open settles a test against a device. Its duration only has to be there: each round brings its own.
-func (m *measurer) open(o OpenOrder, r *Rail) error {
+func (m *measurer) open(o fabric.OpenOrder, r *fabric.Rail) error {
 	r.Device = o.Device
 	if err := m.Close(); err != nil {
 		return err
@@ -177,7 +178,7 @@ func (m *measurer) settle(spec plan.Spec, role plan.Role, mtu verbs.MTU) (*plan.
 func (m *measurer) verifies() bool { return m.spec.Verify != plan.VerifyNothing }
 
 // prepare makes a round's flows and returns the addresses of each.
-func (m *measurer) prepare(p PrepareOrder) ([][]control.Address, error) {
+func (m *measurer) prepare(p fabric.PrepareOrder) ([][]control.Address, error) {
 	if m.rails == nil {
 		return nil, errors.New("no device is open")
 	}
@@ -199,7 +200,7 @@ func (m *measurer) prepare(p PrepareOrder) ([][]control.Address, error) {
 }
 
 // add makes the objects of one more flow and returns its addresses for the peer.
-func (m *measurer) add(part Part, mtu verbs.MTU) ([]control.Address, error) {
+func (m *measurer) add(part fabric.Part, mtu verbs.MTU) ([]control.Address, error) {
 	spec, role := m.spec, plan.Target
 	if part.Initiates {
 		role = plan.Initiator
@@ -247,10 +248,10 @@ func (m *measurer) connect(f *ownFlow, peer []control.Address) (err error) {
 }
 
 // run runs the flows that were prepared.
-func (m *measurer) run(ctx context.Context, g GoOrder) ([]Flow, error) {
+func (m *measurer) run(ctx context.Context, g fabric.GoOrder) ([]fabric.Flow, error) {
 	began := time.Now()
-	if !g.bounded() {
-		return nil, fmt.Errorf("a round of %v that begins in %v: neither is one", g.whole(), g.In)
+	if !g.Bounded() {
+		return nil, fmt.Errorf("a round of %v that begins in %v: neither is one", g.Whole(), g.In)
 	}
 	if m.rails == nil || len(g.Addresses) != len(m.flows) {
 		return nil, errors.New("other flows are to run than were prepared")

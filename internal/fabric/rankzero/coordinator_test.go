@@ -1,4 +1,4 @@
-package fabric
+package rankzero
 
 import (
 	"cmp"
@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/gobw/gobw/internal/control"
+	"github.com/gobw/gobw/internal/fabric"
+	"github.com/gobw/gobw/internal/fabric/agent"
 	"github.com/gobw/gobw/internal/fabric/judge"
 	"github.com/gobw/gobw/internal/fabric/schedule"
 	"github.com/gobw/gobw/internal/plan"
@@ -30,16 +32,16 @@ type fake struct {
 	rank  int
 	slow  map[int]float64 // share that a rank reaches, as a sender
 	fail  func(round int) error
-	flows []Part
+	flows []fabric.Part
 	round int
-	asked func(flows []Part) // beside fail; nil: nobody looks
-	rail  Rail
+	asked func(flows []fabric.Part) // beside fail; nil: nobody looks
+	rail  fabric.Rail
 	bits  float64       // instead of what it moved; 0: that
 	stall time.Duration // before it says what it moved
 }
 
 // Do counts the rounds that it is asked to prepare.
-func (f *fake) Do(ctx context.Context, o Order) (r Rail) {
+func (f *fake) Do(ctx context.Context, o fabric.Order) (r fabric.Rail) {
 	switch {
 	case o.Open != nil:
 		return f.rail
@@ -49,7 +51,7 @@ func (f *fake) Do(ctx context.Context, o Order) (r Rail) {
 	defer func() { f.round++ }()
 	if f.fail != nil {
 		if err := f.fail(f.round); err != nil {
-			return Rail{Error: err.Error()}
+			return fabric.Rail{Error: err.Error()}
 		}
 	}
 	f.flows = o.Prepare.Flows
@@ -62,14 +64,14 @@ func (f *fake) Do(ctx context.Context, o Order) (r Rail) {
 	return r
 }
 
-func (f *fake) move(ctx context.Context, g GoOrder) Rail {
+func (f *fake) move(ctx context.Context, g fabric.GoOrder) fabric.Rail {
 	select {
 	case <-time.After(g.In + g.Lead + g.Measure + g.Tail + f.stall):
 	case <-ctx.Done():
-		return Rail{Error: ctx.Err().Error()}
+		return fabric.Rail{Error: ctx.Err().Error()}
 	}
 	noise := rand.New(rand.NewPCG(uint64(f.rank), uint64(f.round)))
-	out := make([]Flow, len(f.flows))
+	out := make([]fabric.Flow, len(f.flows))
 	for i := range out {
 		if len(g.Addresses[i]) == 0 {
 			continue
@@ -80,7 +82,7 @@ func (f *fake) move(ctx context.Context, g GoOrder) Rail {
 		}
 		out[i].Bits = cmp.Or(f.bits, 1e9*share*math.Exp(noise.NormFloat64()*0.01))
 	}
-	return Rail{Flows: out}
+	return fabric.Rail{Flows: out}
 }
 
 func (f *fake) Close() error { return nil }
@@ -89,7 +91,7 @@ func (f *fake) Close() error { return nil }
 type run struct {
 	ranks   int
 	cfg     func(*Config)
-	agent   func(rank int, c *AgentConfig) bool // false: this rank stays away
+	agent   func(rank int, c *agent.Config) bool // false: this rank stays away
 	worker  func(rank int) *fake
 	late    map[int]time.Duration // ranks that come later than the others
 	during  func(n *network)      // beside the run
@@ -122,7 +124,7 @@ func (r run) inBubble(t *testing.T) (outcome, error) {
 	e := outcome{agents: make([]error, r.ranks)}
 	var mu sync.Mutex // of the notes, which the server makes, too
 	cfg := Config{
-		Ranks: r.ranks, Key: Key("job", "secret"), Version: "v1", Wait: 5 * time.Second, Rails: []string{""},
+		Ranks: r.ranks, Key: fabric.Key("job", "secret"), Version: "v1", Wait: 5 * time.Second, Rails: []string{""},
 		Pattern: schedule.Pairs, Time: time.Minute,
 		Plan:    plan.Spec{Operation: plan.Write, Kind: plan.Bandwidth, Transport: verbs.RC, Sizes: []int{65536}},
 		Measure: 200 * time.Millisecond, Judge: judge.Config{Seed: 1},
@@ -137,11 +139,11 @@ func (r run) inBubble(t *testing.T) (outcome, error) {
 	}
 	var wg sync.WaitGroup
 	for rank := range r.ranks {
-		a := AgentConfig{
-			Hello: Hello{Rank: rank, Host: fmt.Sprintf("node%d", rank), Place: fmt.Sprint(rank), CPUs: 2}, Version: "v1",
+		a := agent.Config{
+			Hello: fabric.Hello{Rank: rank, Host: fmt.Sprintf("node%d", rank), Place: fmt.Sprint(rank), CPUs: 2}, Version: "v1",
 			Key: cfg.Key, Places: []string{"node0:1"}, Wait: 2 * time.Minute,
 			Dial: func(ctx context.Context, _ string) (net.Conn, error) { return n.dial(ctx, rank) },
-			Worker: func(int) Worker {
+			Worker: func(int) agent.Worker {
 				w := &fake{rank: rank}
 				if r.worker != nil {
 					w = r.worker(rank)
@@ -158,7 +160,7 @@ func (r run) inBubble(t *testing.T) (outcome, error) {
 			if after := r.stopped[rank]; after > 0 {
 				time.AfterFunc(after, func() { stop(errors.New("Ctrl-C")) })
 			}
-			_, e.agents[rank] = Join(ctx, a)
+			_, e.agents[rank] = agent.Join(ctx, a)
 			stop(nil)
 		})
 	}
@@ -177,7 +179,7 @@ func TestInterruptedBeforeRanksCome(t *testing.T) {
 		ctx, stop := context.WithTimeout(t.Context(), time.Second)
 		defer stop()
 		d, _ := Coordinate(ctx, newNetwork(), Config{
-			Ranks: 2, Hosts: []string{"node1", "node2"}, Key: Key("job", "secret"), Wait: time.Minute, Rails: []string{""}, Pattern: schedule.Pairs,
+			Ranks: 2, Hosts: []string{"node1", "node2"}, Key: fabric.Key("job", "secret"), Wait: time.Minute, Rails: []string{""}, Pattern: schedule.Pairs,
 			Time: time.Minute, Note: func(string) {},
 		})
 		if h := d.Fabric.Hosts; h[0].Name != "node1" || h[1].Name != "node2" {
@@ -225,7 +227,7 @@ func TestFlowLabels(t *testing.T) {
 		ranks: ranks,
 		cfg:   func(c *Config) { c.Plan.QPs = qps },
 		worker: func(rank int) *fake {
-			return &fake{rank: rank, asked: func(flows []Part) {
+			return &fake{rank: rank, asked: func(flows []fabric.Part) {
 				mu.Lock()
 				defer mu.Unlock()
 				for _, f := range flows {
@@ -255,7 +257,7 @@ func long(c *Config) { c.Measure = 1300 * time.Millisecond }
 // A name that does not resolve, resolves to loopback or to another host: agent.TestPlaceThatIsNotRankZero. In namespaces, with real
 // devices: cli/cmd/fabric.TestCluster.
 func TestBadHosts(t *testing.T) {
-	sick := func(r Rail, fail func(int) error) func(int) *fake {
+	sick := func(r fabric.Rail, fail func(int) error) func(int) *fake {
 		return func(rank int) *fake {
 			if rank != 3 {
 				return &fake{rank: rank}
@@ -270,38 +272,38 @@ func TestBadHosts(t *testing.T) {
 		reason string      // in its reason, or its notes
 	}{
 		{"never comes", run{
-			agent: func(rank int, _ *AgentConfig) bool { return rank != 3 },
+			agent: func(rank int, _ *agent.Config) bool { return rank != 3 },
 			cfg:   func(c *Config) { c.Hosts = []string{"node4", "node3", "node2", "node1", "node0"} },
 		}, matrix.Absent, "did not come within 5s"},
 		{"slow to start by a minute", run{late: map[int]time.Duration{3: time.Minute}, cfg: func(c *Config) { c.Wait = 90 * time.Second }}, "", ""},
 		{"comes when the run has begun", run{late: map[int]time.Duration{3: 8 * time.Second}, cfg: long}, matrix.Absent, "the host came after 8 s, when the run had begun"},
-		{"another version", run{agent: func(rank int, c *AgentConfig) bool {
+		{"another version", run{agent: func(rank int, c *agent.Config) bool {
 			if rank == 3 {
 				c.Version = "v2"
 			}
 			return true
 		}}, matrix.Unfit, "v2, and rank 0 is v1"},
-		{"two ranks on one host", run{agent: func(rank int, c *AgentConfig) bool {
+		{"two ranks on one host", run{agent: func(rank int, c *agent.Config) bool {
 			if rank == 3 {
 				c.Hello.Place = "2"
 			}
 			return true
 		}}, matrix.Unfit, "shares host node3 with rank 2"},
-		{"two ranks on one host, the higher first", run{late: map[int]time.Duration{2: time.Second}, agent: func(rank int, c *AgentConfig) bool {
+		{"two ranks on one host, the higher first", run{late: map[int]time.Duration{2: time.Second}, agent: func(rank int, c *agent.Config) bool {
 			if rank == 3 {
 				c.Hello.Place = "2"
 			}
 			return true
 		}}, matrix.Unfit, "shares host node3 with rank 2"},
-		{"one CPU", run{agent: func(rank int, c *AgentConfig) bool {
+		{"one CPU", run{agent: func(rank int, c *agent.Config) bool {
 			if rank == 3 {
 				c.Hello.CPUs = 1
 			}
 			return true
 		}}, "", "one CPU only"},
-		{"its device does not open", run{worker: sick(Rail{Device: "mlx5_0", Error: "port 1 is DOWN", Remedy: "check the cable"}, nil)}, matrix.Unfit, "mlx5_0: port 1 is DOWN"},
-		{"its device says much", run{worker: sick(Rail{Error: strings.Repeat("x", 64<<10)}, nil)}, matrix.Unfit, "device: xxxx"},
-		{"its device vanishes in round 4", run{cfg: long, worker: sick(Rail{}, func(round int) error {
+		{"its device does not open", run{worker: sick(fabric.Rail{Device: "mlx5_0", Error: "port 1 is DOWN", Remedy: "check the cable"}, nil)}, matrix.Unfit, "mlx5_0: port 1 is DOWN"},
+		{"its device says much", run{worker: sick(fabric.Rail{Error: strings.Repeat("x", 64<<10)}, nil)}, matrix.Unfit, "device: xxxx"},
+		{"its device vanishes in round 4", run{cfg: long, worker: sick(fabric.Rail{}, func(round int) error {
 			if round >= 3 {
 				return errors.New("the device is gone")
 			}
@@ -372,7 +374,7 @@ func TestWaitingIsTold(t *testing.T) {
 }
 
 func TestDuplicateRankIsRefused(t *testing.T) {
-	o, err := run{ranks: 4, agent: func(rank int, c *AgentConfig) bool {
+	o, err := run{ranks: 4, agent: func(rank int, c *agent.Config) bool {
 		if rank == 3 {
 			c.Hello.Rank = 2
 		}
@@ -407,7 +409,7 @@ func TestHostsByAddress(t *testing.T) {
 	const want = "host vm (10.0.0.3) is not in --hosts: add its name or its address there"
 	o, err := run{
 		ranks: 4, cfg: func(c *Config) { c.Hosts, c.Ranks = []string{"10.0.0.0", "10.0.0.1", "10.0.0.2"}, 3 },
-		agent: func(_ int, c *AgentConfig) bool {
+		agent: func(_ int, c *agent.Config) bool {
 			c.Hello.Rank, c.Hello.Host = -1, "vm"
 			return true
 		},
@@ -421,9 +423,9 @@ func TestHostsByAddress(t *testing.T) {
 }
 
 func TestStrangersStayOut(t *testing.T) {
-	o, err := run{ranks: 4, agent: func(rank int, c *AgentConfig) bool {
+	o, err := run{ranks: 4, agent: func(rank int, c *agent.Config) bool {
 		if rank == 3 {
-			c.Key, c.Wait = Key("job", "guess"), 3600*time.Millisecond
+			c.Key, c.Wait = fabric.Key("job", "guess"), 3600*time.Millisecond
 		}
 		return true
 	}}.run(t)

@@ -1,4 +1,4 @@
-package fabric
+package agent
 
 import (
 	"context"
@@ -13,19 +13,20 @@ import (
 
 	"github.com/gobw/gobw/internal/control"
 	"github.com/gobw/gobw/internal/control/frame"
+	"github.com/gobw/gobw/internal/fabric"
 )
 
 // Worker measures on one device.
 type Worker interface {
 	// Do does what an order for one rail asks. What failed is in the answer.
-	Do(ctx context.Context, o Order) Rail
+	Do(ctx context.Context, o fabric.Order) fabric.Rail
 	// Close ends the worker.
 	Close() error
 }
 
-// AgentConfig is one agent.
-type AgentConfig struct {
-	Hello   Hello
+// Config is one agent.
+type Config struct {
+	Hello   fabric.Hello
 	Version string
 	Key     []byte
 	Places  []string      // host:port of rank 0, the likeliest first
@@ -37,20 +38,19 @@ type AgentConfig struct {
 }
 
 const (
-	orphanAfter = 20 * time.Second // without a word of the other end a connection is given up
-	dialWithin  = 2 * time.Second
-	again       = 250 * time.Millisecond // between attempts
-	tellEvery   = 10 * time.Second
+	dialWithin = 2 * time.Second
+	again      = 250 * time.Millisecond // between attempts
+	tellEvery  = 10 * time.Second
 )
 
 // OrphanError is an agent that has lost rank 0.
 type OrphanError struct{ Err error }
 
-func (e *OrphanError) Error() string { return fmt.Sprintf("rank 0 is lost: %v", ended(e.Err)) }
+func (e *OrphanError) Error() string { return fmt.Sprintf("rank 0 is lost: %v", fabric.Ended(e.Err)) }
 func (e *OrphanError) Unwrap() error { return e.Err }
 
 // Join takes part in a run until rank 0 says that it is over, and returns its parting words.
-func Join(ctx context.Context, cfg AgentConfig) (string, error) {
+func Join(ctx context.Context, cfg Config) (string, error) {
 	if cfg.Dial == nil {
 		d := net.Dialer{Timeout: dialWithin}
 		cfg.Dial = func(ctx context.Context, place string) (net.Conn, error) { return d.DialContext(ctx, "tcp", place) }
@@ -63,23 +63,23 @@ func Join(ctx context.Context, cfg AgentConfig) (string, error) {
 }
 
 type agent struct {
-	cfg     AgentConfig
+	cfg     Config
 	session *frame.Session
 	workers map[int]Worker // by rail
 }
 
 // find dials the places in turn until one answers that belongs to this run. What is said there before the proof is anybody's word:
 // another run may have its rank 0 at that place, and refuse this agent.
-func find(ctx context.Context, cfg AgentConfig) (*frame.Session, error) {
+func find(ctx context.Context, cfg Config) (*frame.Session, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, cfg.Wait, fmt.Errorf("rank 0 did not accept this rank within %v", cfg.Wait))
 	defer cancel()
 	var last error
-	told := time.Now().Add(tellAfter - tellEvery)
+	told := time.Now().Add(fabric.TellAfter - tellEvery)
 	for {
 		for i, place := range cfg.Places {
 			s, err := meetRankZero(ctx, cfg, place)
 			if err == nil {
-				say(cfg.Note, "found rank 0 at %s", place)
+				fabric.Say(cfg.Note, "found rank 0 at %s", place)
 				return s, nil
 			}
 			if ctx.Err() != nil && last != nil { // an attempt that was cut short says nothing
@@ -91,7 +91,7 @@ func find(ctx context.Context, cfg AgentConfig) (*frame.Session, error) {
 		}
 		if now := time.Now(); now.Sub(told) > tellEvery {
 			told = now
-			say(cfg.Note, "waiting for rank 0: %v", last)
+			fabric.Say(cfg.Note, "waiting for rank 0: %v", last)
 		}
 		select {
 		case <-time.After(again):
@@ -107,12 +107,12 @@ type strangerError struct{ err error }
 func (e *strangerError) Error() string { return e.err.Error() }
 func (e *strangerError) Unwrap() error { return e.err }
 
-func meetRankZero(ctx context.Context, cfg AgentConfig, place string) (*frame.Session, error) {
+func meetRankZero(ctx context.Context, cfg Config, place string) (*frame.Session, error) {
 	conn, err := cfg.Dial(ctx, place)
 	if err != nil {
 		return nil, err
 	}
-	s := frame.New(conn, frame.Options{Dialled: true, Bears: orphanAfter, Token: cfg.Key})
+	s := frame.New(conn, frame.Options{Dialled: true, Bears: fabric.OrphanAfter, Token: cfg.Key})
 	more, err := json.Marshal(cfg.Hello)
 	if err == nil {
 		_, err = s.Meet(ctx, frame.Hello{Program: cfg.Version, More: more}, 2*dialWithin)
@@ -170,7 +170,7 @@ func (a *agent) run(stopped context.Context) (string, error) {
 		}
 	}()
 	for {
-		m, err := a.session.Receive(ctx, mostBytes, 0)
+		m, err := a.session.Receive(ctx, fabric.MostBytes, 0)
 		said, refused := errors.AsType[*control.PeerError](err)
 		switch {
 		case refused:
@@ -181,25 +181,25 @@ func (a *agent) run(stopped context.Context) (string, error) {
 		case err == nil && m.Kind == frame.KindBye:
 			return control.Bounded(m.Error), nil
 		}
-		var o Orders
+		var o fabric.Orders
 		if err == nil {
-			o, err = frame.Decode[Orders](m)
+			o, err = frame.Decode[fabric.Orders](m)
 		}
 		if err != nil {
 			return "", &OrphanError{err}
 		}
 		if answer := a.do(here, o); here.Err() == nil {
-			_ = a.session.Send(kindAnswer, answer) // if that fails, the next Receive says why
+			_ = a.session.Send(fabric.KindAnswer, answer) // if that fails, the next Receive says why
 		}
 	}
 }
 
 // do does what rank 0 asks, on all rails at once; nothing of what is asked of a rail that may not be.
-func (a *agent) do(ctx context.Context, o Orders) (out Answer) {
-	if !o.possible() {
+func (a *agent) do(ctx context.Context, o fabric.Orders) (out fabric.Answer) {
+	if !o.Possible() {
 		return out
 	}
-	out.Rails = make([]Rail, len(o.Rails))
+	out.Rails = make([]fabric.Rail, len(o.Rails))
 	var wg sync.WaitGroup
 	for i, order := range o.Rails {
 		w := a.workers[order.Rail]

@@ -1,4 +1,4 @@
-package fabric
+package agent
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/gobw/gobw/internal/child"
 	"github.com/gobw/gobw/internal/control/frame"
+	"github.com/gobw/gobw/internal/fabric"
 	"github.com/gobw/gobw/report/plain"
 )
 
@@ -20,41 +21,24 @@ type Process struct {
 	ended string // why the process is no more
 }
 
-const (
-	openingWithin = 28 * time.Second
-	prepareWithin = 8 * time.Second
-	beyondRun     = 8 * time.Second // a slow path's first completion is waited for, and processors may be busy
-)
-
-// within is how long an order may take.
-func (o Order) within() time.Duration {
-	switch {
-	case o.Open != nil:
-		return openingWithin
-	case o.Go != nil:
-		return o.Go.In + o.Go.whole() + beyondRun
-	}
-	return prepareWithin
-}
-
 // Do implements [Worker]. The process is started by its first order, and not again. One that gives no answer in time is ended.
-func (p *Process) Do(ctx context.Context, o Order) (r Rail) {
+func (p *Process) Do(ctx context.Context, o fabric.Order) (r fabric.Rail) {
 	if p.Process == nil {
 		process, err := child.Start(nil, p.Command...)
 		if err != nil {
-			return Rail{Error: err.Error()}
+			return fabric.Rail{Error: err.Error()}
 		}
 		p.Process = process
 	}
 	if p.ended != "" {
-		return Rail{Error: p.ended}
+		return fabric.Rail{Error: p.ended}
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, o.within(), fmt.Errorf("no answer within %v", o.within()))
+	ctx, cancel := context.WithTimeoutCause(ctx, o.Within(), fmt.Errorf("no answer within %v", o.Within()))
 	defer cancel()
 	defer context.AfterFunc(ctx, p.kill)()
-	err := frame.Write(p.In, kindOrder, o)
+	err := frame.Write(p.In, fabric.KindOrder, o)
 	if err == nil {
-		r, err = frame.Read[Rail](p.Out, kindAnswer, mostBytes)
+		r, err = frame.Read[fabric.Rail](p.Out, fabric.KindAnswer, fabric.MostBytes)
 	}
 	if err == nil {
 		return r
@@ -66,7 +50,7 @@ func (p *Process) Do(ctx context.Context, o Order) (r Rail) {
 	p.wait()
 	said, _, _ := strings.Cut(p.Said.String(), "\n")
 	p.ended = fmt.Sprintf("the measuring process ended (%v%s): %v", p.ProcessState, plain.When(said != "", ": %s", said), err)
-	return Rail{Error: p.ended}
+	return fabric.Rail{Error: p.ended}
 }
 
 func (p *Process) kill() { _ = p.Process.Process.Kill() }

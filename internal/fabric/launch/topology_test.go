@@ -1,4 +1,4 @@
-package fabric
+package launch
 
 import (
 	"fmt"
@@ -22,7 +22,7 @@ func TestNumberLeaves(t *testing.T) {
 		{[]string{"", "", ""}, "[0 0 0] []"},
 		{[]string{"a", "", ""}, "[0 1 2] [a  ]"},
 	} {
-		numbers, names := numberLeaves(tt.leaf)
+		numbers, names := NumberLeaves(tt.leaf)
 		if got := fmt.Sprint(numbers, " ", names); got != tt.want {
 			t.Errorf("%q: %s, want %s", tt.leaf, got, tt.want)
 		}

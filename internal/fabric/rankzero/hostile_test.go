@@ -1,12 +1,10 @@
-package fabric
+package rankzero
 
 import (
 	"context"
 	"encoding/binary"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"math"
 	"net"
 	"net/netip"
@@ -14,15 +12,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gobw/gobw/internal/control"
 	"github.com/gobw/gobw/internal/control/frame"
+	"github.com/gobw/gobw/internal/fabric"
+	"github.com/gobw/gobw/internal/fabric/agent"
 	"github.com/gobw/gobw/internal/plan"
 	"github.com/gobw/gobw/internal/testrun"
 	"github.com/gobw/gobw/report/matrix"
 	"github.com/gobw/gobw/report/stats"
-	"github.com/gobw/gobw/verbs"
-	"github.com/gobw/gobw/verbs/roce"
-	"github.com/gobw/gobw/verbs/roce/netem"
 )
 
 // TestSilentConnectionsHoldNobody: connections that say nothing, however many, neither keep a run from starting nor from ending.
@@ -55,7 +51,7 @@ func TestSilentConnectionsHoldNobody(t *testing.T) {
 
 // TestAnotherRunsRankZero: what a rank 0 says that has not proven itself is no answer: two runs on a host look at each other's ports.
 func TestAnotherRunsRankZero(t *testing.T) {
-	o, err := run{ranks: 3, late: map[int]time.Duration{1: time.Second}, agent: func(rank int, c *AgentConfig) bool {
+	o, err := run{ranks: 3, late: map[int]time.Duration{1: time.Second}, agent: func(rank int, c *agent.Config) bool {
 		if rank == 1 {
 			c.Places = []string{"another:1", "node0:1"}
 			dial := c.Dial
@@ -65,7 +61,7 @@ func TestAnotherRunsRankZero(t *testing.T) {
 				}
 				up, down := newStream(), newStream()
 				theirs, ours := &memoryConn{in: up, out: down, local: netAddr(1), remote: netAddr(2)}, &memoryConn{in: down, out: up, local: netAddr(2), remote: netAddr(1)}
-				s := frame.New(theirs, frame.Options{Bears: time.Second, Token: Key("another job", "secret")})
+				s := frame.New(theirs, frame.Options{Bears: time.Second, Token: fabric.Key("another job", "secret")})
 				go func() {
 					_, err := s.Meet(ctx, frame.Hello{}, time.Second)
 					s.End(frame.KindError, fmt.Sprint("refused: ", err), false)
@@ -130,7 +126,7 @@ func TestARunEnds(t *testing.T) {
 	o, err := run{ranks: 32, cfg: func(c *Config) { long(c); c.Time = 40 * time.Second }, worker: func(rank int) *fake {
 		f := &fake{rank: rank}
 		if rank == 3 {
-			f.stall = beyondRun + grace - time.Second
+			f.stall = fabric.BeyondRun + grace - time.Second
 		}
 		return f
 	}}.run(t)
@@ -144,7 +140,7 @@ func TestARunEnds(t *testing.T) {
 
 // TestHelloIsBounded: an agent may say so much of its host, and no more.
 func TestHelloIsBounded(t *testing.T) {
-	o, err := run{ranks: 4, agent: func(rank int, c *AgentConfig) bool {
+	o, err := run{ranks: 4, agent: func(rank int, c *agent.Config) bool {
 		if rank == 3 {
 			c.Hello.Leaf = strings.Repeat("x", frame.Short)
 		}
@@ -180,146 +176,6 @@ func TestCommandsToPaste(t *testing.T) {
 	}
 }
 
-// measuring is a process that measures on the software device, without a process.
-func measuring(t testing.TB) *measurer {
-	t.Helper()
-	return measuringOver(t, netem.Options{})
-}
-
-// measuringOver receives over an emulated network.
-func measuringOver(t testing.TB, network netem.Options) *measurer {
-	t.Helper()
-	m := &measurer{cfg: MeasureConfig{Open: func(_ string, at netip.Addr) (verbs.Device, netip.Addr, error) {
-		d, err := roce.New(roce.Options{Address: at, Network: network}).Open(roce.DeviceName)
-		return d, at, err
-	}}}
-	t.Cleanup(func() {
-		if err := m.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return m
-}
-
-// TestHostileRankZero: a worker does not crash, hang or serve for ever, whatever rank 0 asks of it.
-func TestHostileRankZero(t *testing.T) {
-	m := measuring(t)
-	spec := plan.Spec{Operation: plan.Write, Kind: plan.Bandwidth, Transport: verbs.RC, Sizes: []int{4096}, QPs: 1, Duration: time.Hour}
-	refused := func(o Order, want string) {
-		t.Helper()
-		b, _ := json.Marshal(m.Do(t.Context(), o))
-		if !strings.Contains(string(b), want) {
-			t.Errorf("%s: want %q", b, want)
-		}
-	}
-	open := func(p plan.Spec) Order {
-		return Order{Open: &OpenOrder{Address: "127.0.0.1", Plan: p}}
-	}
-	run := func(addresses [][]control.Address) Order { return Order{Go: &GoOrder{Addresses: addresses}} }
-	refused(Order{Open: &OpenOrder{Address: "nowhere"}}, "unable to parse IP")
-	huge := spec
-	huge.Sizes = []int{1 << 40}
-	refused(open(huge), `"error"`)
-	refused(run(make([][]control.Address, 1)), "other flows are to run than were prepared")
-	if r := m.Do(t.Context(), open(spec)); r.Error != "" {
-		t.Fatal(r.Error)
-	}
-	refused(Order{Prepare: &PrepareOrder{Flows: make([]Part, mostQueuePairs+1)}}, "the limit is 16384 queue pairs")
-	refused(Order{Prepare: &PrepareOrder{Flows: make([]Part, 2)}}, `"qpn"`)
-	for _, addresses := range [][][]control.Address{nil, {}, {nil}, make([][]control.Address, 3)} {
-		refused(run(addresses), "other flows are to run than were prepared")
-	}
-	endless := run(make([][]control.Address, 2))
-	endless.Go.In = 1 << 60
-	refused(endless, "neither is one")
-	refused(run([][]control.Address{make([]control.Address, 5), nil}), "the peer sent 5 addresses")
-	refused(Order{}, "nobody knows")
-}
-
-// TestMeasureEndsWithItsInput: an agent that is killed in the middle of a round leaves no process behind that measures on.
-func TestMeasureEndsWithItsInput(t *testing.T) {
-	m := measuring(t)
-	orders, in := io.Pipe()
-	out, answers := io.Pipe()
-	ended := make(chan error, 1)
-	go func() { ended <- Measure(t.Context(), m.cfg, orders, answers) }()
-	ask := func(o Order) {
-		if err := frame.Write(in, kindOrder, o); err != nil {
-			t.Error(err)
-		}
-	}
-	for _, o := range []Order{
-		{Open: &OpenOrder{Address: "127.0.0.1", Plan: plan.Spec{Operation: plan.Write, Kind: plan.Bandwidth, Sizes: []int{64}, QPs: 1, Duration: time.Hour}}},
-		{Prepare: &PrepareOrder{Flows: []Part{{Initiates: true}}}},
-	} {
-		ask(o)
-		if r, err := frame.Read[Rail](out, kindAnswer, mostBytes); err != nil || r.Error != "" {
-			t.Fatalf("%+v, %v", r, err)
-		}
-	}
-	ask(Order{Go: &GoOrder{Addresses: make([][]control.Address, 1), In: time.Hour}})
-	go func() { _, _ = io.Copy(io.Discard, out) }()
-	_ = in.Close()
-	select {
-	case err := <-ended:
-		if err != nil {
-			t.Error(err)
-		}
-	case <-time.After(10 * time.Second):
-		t.Error("it goes on")
-	}
-}
-
-// TestHostileOrders: an agent refuses orders for other rails than there may be.
-func TestHostileOrders(t *testing.T) {
-	a := &agent{workers: map[int]Worker{}, cfg: AgentConfig{Worker: func(int) Worker { return &fake{} }}}
-	for _, tt := range []struct {
-		what  string
-		rails []int
-		good  bool
-	}{
-		{"two", []int{0, 1}, true},
-		{"the last", []int{mostRails - 1}, true},
-		{"one twice at once", []int{0, 1, 0}, false},
-		{"one that is not there", []int{0, mostRails}, false},
-		{"one below none", []int{-1}, false},
-	} {
-		var o Orders
-		for _, rail := range tt.rails {
-			o.Rails = append(o.Rails, Order{Rail: rail, Prepare: &PrepareOrder{}})
-		}
-		if got := a.do(t.Context(), o); (len(got.Rails) == len(tt.rails)) != tt.good {
-			t.Errorf("%s: %+v", tt.what, got)
-		}
-	}
-	if len(a.workers) != 3 {
-		t.Errorf("%d workers", len(a.workers))
-	}
-}
-
-// FuzzRankZero asks a worker for anything.
-func FuzzRankZero(f *testing.F) {
-	f.Add(`{"open":{"address":"127.0.0.1","plan":{"operation":"write"}}}`)
-	f.Add(`{"prepare":{"flows":[{"initiates":true}]}}`)
-	f.Add(`{"go":{"addresses":[[{"qpn":1}],[]],"in_ns":-5}}`)
-	testrun.Fuzz(f, func(t *testing.T, order string) {
-		var o Order
-		if json.Unmarshal([]byte(order), &o) != nil {
-			return
-		}
-		m := measuring(t)
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
-		defer cancel()
-		for _, o := range []Order{
-			{Open: &OpenOrder{Address: "127.0.0.1", Plan: plan.Spec{Operation: plan.Write, Kind: plan.Bandwidth, Sizes: []int{64}, QPs: 1, Duration: time.Second}}},
-			{Prepare: &PrepareOrder{Flows: []Part{{Initiates: true}}}},
-			o,
-		} {
-			_ = m.Do(ctx, o)
-		}
-	})
-}
-
 // FuzzFigures lets an agent report any figures: they make a cell that can be written down, or none.
 func FuzzFigures(f *testing.F) {
 	type figures struct {
@@ -342,31 +198,16 @@ func FuzzFigures(f *testing.F) {
 		}
 		for _, kind := range []plan.Kind{plan.Bandwidth, plan.Latency} {
 			c := &coordinator{cfg: Config{Plan: plan.Spec{Operation: plan.Write, Kind: kind}}, reasons: map[[2]int]string{}}
-			said := func(f Flow) *Answer { return &Answer{Rails: []Rail{{Flows: []Flow{f}}}} }
-			good := said(Flow{Bits: 1e9, Quantiles: [5]float64{1, 1, 1, 1, 1}})
-			bad := said(Flow{Bits: v.Bits, Quantiles: [5]float64{v.Low, v.Low, v.Middle, v.High, v.High}, Corrupt: v.Corrupt, Error: string(in[n:])})
+			said := func(f fabric.Flow) *fabric.Answer {
+				return &fabric.Answer{Rails: []fabric.Rail{{Flows: []fabric.Flow{f}}}}
+			}
+			good := said(fabric.Flow{Bits: 1e9, Quantiles: [5]float64{1, 1, 1, 1, 1}})
+			bad := said(fabric.Flow{Bits: v.Bits, Quantiles: [5]float64{v.Low, v.Low, v.Middle, v.High, v.High}, Corrupt: v.Corrupt, Error: string(in[n:])})
 			ends := flowEnds{initiator: end{&host{answer: bad, failedIn: -1}, 0}, target: end{&host{answer: good, failedIn: -1}, 0}}
 			x := (&round{coordinator: c, rails: []int{0}, flows: []flowEnds{ends}}).cells(0)[0]
-			if v := float64(x.Value); x.State == matrix.Measured && !(v > 0 && v <= max(mostBits, mostLatency)) {
+			if v := float64(x.Value); x.State == matrix.Measured && !(v > 0 && v <= max(fabric.MostBits, fabric.MostLatency)) {
 				t.Errorf("%v became %v", bad, x)
 			}
 		}
 	})
-}
-
-// TestAnAgentThatEndsIsTold: why an agent is gone is said in the words of who looks at it.
-func TestAnAgentThatEndsIsTold(t *testing.T) {
-	for _, tt := range []struct {
-		err  error
-		want string
-	}{
-		{&control.LostError{Cause: control.ErrClosed}, "its process has ended"},
-		{&control.LostError{Cause: control.ErrSilent}, "its host no longer answers"},
-		{&control.PeerError{Message: "it was stopped there: interrupted"}, "it was stopped there: interrupted"},
-		{errors.New("a message of 9 bytes"), "a message of 9 bytes"},
-	} {
-		if got := ended(tt.err).Error(); !strings.Contains(got, tt.want) {
-			t.Errorf("%v: %s, want %s", tt.err, got, tt.want)
-		}
-	}
 }

@@ -1,4 +1,4 @@
-package fabric
+package worker
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gobw/gobw/internal/fabric"
 	"github.com/gobw/gobw/internal/plan"
 	"github.com/gobw/gobw/verbs"
 	"github.com/gobw/gobw/verbs/roce/netem"
@@ -31,7 +32,7 @@ func measurersOver(t *testing.T, n int, p plan.Spec, network netem.Options) []*m
 	for i := range out {
 		at := fmt.Sprintf("127.0.1.%d", i+1)
 		out[i] = measuringOver(t, network)
-		if err := out[i].open(OpenOrder{Address: at, Plan: p}, &Rail{}); err != nil {
+		if err := out[i].open(fabric.OpenOrder{Address: at, Plan: p}, &fabric.Rail{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -41,11 +42,11 @@ func measurersOver(t *testing.T, n int, p plan.Spec, network netem.Options) []*m
 // connect makes one flow between two of them, each end's place among its flows being its number so far.
 func connect(t *testing.T, from, to *measurer) {
 	t.Helper()
-	a, err := from.add(Part{Initiates: true}, 0)
+	a, err := from.add(fabric.Part{Initiates: true}, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := to.add(Part{}, 0)
+	b, err := to.add(fabric.Part{}, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +59,7 @@ func connect(t *testing.T, from, to *measurer) {
 func TestMoveFlowLabels(t *testing.T) {
 	m := measurers(t, 1, plan.Spec{Operation: plan.Write, Kind: plan.Bandwidth, Duration: time.Hour, QPs: 3})[0]
 	for k, want := range [][]uint32{{7, 8, 9}, {verbs.MaxFlowLabel, 0, 1}, {0, 0, 0}} {
-		if _, err := m.add(Part{Initiates: true, FlowLabel: want[0]}, 0); err != nil {
+		if _, err := m.add(fabric.Part{Initiates: true, FlowLabel: want[0]}, 0); err != nil {
 			t.Fatal(err)
 		}
 		for q, label := range want {
@@ -69,14 +70,14 @@ func TestMoveFlowLabels(t *testing.T) {
 	}
 }
 
-func moveAll(t *testing.T, all []*measurer) [][]Flow {
+func moveAll(t *testing.T, all []*measurer) [][]fabric.Flow {
 	t.Helper()
-	return moveAllFor(t, all, GoOrder{Lead: 20 * time.Millisecond, Measure: 200 * time.Millisecond, Tail: 50 * time.Millisecond})
+	return moveAllFor(t, all, fabric.GoOrder{Lead: 20 * time.Millisecond, Measure: 200 * time.Millisecond, Tail: 50 * time.Millisecond})
 }
 
-func moveAllFor(t *testing.T, all []*measurer, g GoOrder) [][]Flow {
+func moveAllFor(t *testing.T, all []*measurer, g fabric.GoOrder) [][]fabric.Flow {
 	t.Helper()
-	out := make([][]Flow, len(all))
+	out := make([][]fabric.Flow, len(all))
 	var wg sync.WaitGroup
 	for i, m := range all {
 		wg.Go(func() {
@@ -148,7 +149,7 @@ func TestMoveShorterThanARoundTrip(t *testing.T) {
 			p.Duration = time.Second
 			all := measurersOver(t, 2, p, netem.Options{Delay: 100 * time.Millisecond})
 			connect(t, all[0], all[1])
-			m := moveAllFor(t, all, GoOrder{Measure: 50 * time.Millisecond})[0][0]
+			m := moveAllFor(t, all, fabric.GoOrder{Measure: 50 * time.Millisecond})[0][0]
 			if m.Error != "" || m.Unmeasured {
 				t.Errorf("%+v", m)
 			}
@@ -171,7 +172,7 @@ func TestMoveBlamesNobodyElse(t *testing.T) {
 	if err := all[2].endFlows(); err != nil {
 		t.Fatal(err)
 	}
-	moved, err := all[0].move(context.Background(), GoOrder{Measure: time.Second})
+	moved, err := all[0].move(context.Background(), fabric.GoOrder{Measure: time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -215,7 +216,7 @@ func TestMoveSaysWhoFailed(t *testing.T) {
 	}
 	// Five tries of 34 ms: a peer that a busy machine keeps from its CPU for a while is not gone, and one that is gone is told of
 	// within the second.
-	moved, err := all[0].move(context.Background(), GoOrder{Measure: time.Second})
+	moved, err := all[0].move(context.Background(), fabric.GoOrder{Measure: time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -240,11 +241,11 @@ func TestMoveRefuses(t *testing.T) {
 		"nobody knows": {Operation: plan.Write, Transport: verbs.UC, Kind: plan.Bandwidth, Sizes: []int{8}},
 		"verified for": {Operation: plan.Send, Kind: plan.Bandwidth, Sizes: []int{8}, Verify: "ends"},
 	} {
-		if err := m.open(OpenOrder{Address: "127.0.1.9", Plan: p}, &Rail{}); err == nil || !strings.Contains(err.Error(), want) {
+		if err := m.open(fabric.OpenOrder{Address: "127.0.1.9", Plan: p}, &fabric.Rail{}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v, want %q", p, err, want)
 		}
 	}
-	if got := fmt.Sprint((&GoOrder{In: 9, Lead: 1, Measure: 2, Tail: 3}).whole()); got != "6ns" {
+	if got := fmt.Sprint((&fabric.GoOrder{In: 9, Lead: 1, Measure: 2, Tail: 3}).Whole()); got != "6ns" {
 		t.Errorf("whole span %s", got)
 	}
 }

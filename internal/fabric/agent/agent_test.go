@@ -1,4 +1,4 @@
-package fabric
+package agent
 
 import (
 	"context"
@@ -36,7 +36,7 @@ func TestPlaceThatIsNotRankZero(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				begun := time.Now()
 				var notes []string
-				_, err := Join(t.Context(), AgentConfig{
+				_, err := Join(t.Context(), Config{
 					Places: []string{tt.place}, Wait: time.Minute,
 					Dial: func(context.Context, string) (net.Conn, error) { return nil, tt.err },
 					Note: func(s string) { notes = append(notes, s) },

@@ -1,4 +1,4 @@
-package fabric
+package rankzero
 
 import (
 	"cmp"
@@ -12,7 +12,9 @@ import (
 
 	"github.com/gobw/gobw/internal/control"
 	"github.com/gobw/gobw/internal/control/frame"
+	"github.com/gobw/gobw/internal/fabric"
 	"github.com/gobw/gobw/internal/fabric/judge"
+	"github.com/gobw/gobw/internal/fabric/launch"
 	"github.com/gobw/gobw/internal/fabric/schedule"
 	"github.com/gobw/gobw/internal/plan"
 	"github.com/gobw/gobw/report"
@@ -68,12 +70,12 @@ type host struct {
 	lost     bool // takes no part: silent, or gone
 	gone     bool // for good
 	lostAt   time.Time
-	lostIn   int     // round, from 1
-	flows    []Part  // of this round
-	orders   *Orders // the last
-	answer   *Answer // to these; nil: there is none yet
-	failures int     // rounds that it failed by itself
-	failedIn int     // the last of them
+	lostIn   int            // round, from 1
+	flows    []fabric.Part  // of this round
+	orders   *fabric.Orders // the last
+	answer   *fabric.Answer // to these; nil: there is none yet
+	failures int            // rounds that it failed by itself
+	failedIn int            // the last of them
 }
 
 // here tells whether a host's agent has come.
@@ -87,7 +89,7 @@ func which(hosts []*host, are func(*host) bool) []*host {
 }
 
 // ask sends orders, to which there is no answer yet.
-func (h *host) ask(o *Orders) {
+func (h *host) ask(o *fabric.Orders) {
 	if h.orders, h.answer = o, nil; !h.gone {
 		h.send(o)
 	}
@@ -175,16 +177,9 @@ func (c *coordinator) run(ctx context.Context) error {
 	return nil
 }
 
-func (c *coordinator) tell(format string, args ...any) { say(c.cfg.Progress, format, args...) }
+func (c *coordinator) tell(format string, args ...any) { fabric.Say(c.cfg.Progress, format, args...) }
 
-func (c *coordinator) note(format string, args ...any) { say(c.cfg.Note, format, args...) }
-
-// say says something to who wants to know it.
-func say(to func(string), format string, args ...any) {
-	if to != nil {
-		to(fmt.Sprintf(format, args...))
-	}
-}
+func (c *coordinator) note(format string, args ...any) { fabric.Say(c.cfg.Note, format, args...) }
 
 // rounds is how many have been run.
 func (c *coordinator) rounds() int {
@@ -201,7 +196,7 @@ func (c *coordinator) each() time.Duration { return lead + c.cfg.Measure + tail 
 func (c *coordinator) plan() {
 	j := c.cfg.Judge
 	slices.SortStableFunc(c.part, func(a, b *host) int { return cmp.Compare(a.Leaf, b.Leaf) })
-	j.Leaf, c.leaves = numberLeaves(plain.Each(c.part, func(h *host) string { return h.Leaf }))
+	j.Leaf, c.leaves = launch.NumberLeaves(plain.Each(c.part, func(h *host) string { return h.Leaf }))
 	rounds := int(c.cfg.Time / c.each())
 	c.schedule = schedule.New(c.cfg.Pattern, len(c.part), rounds*7/10, j.Seed)
 	j.Hosts, j.Rails, j.Retests = len(c.part), len(c.cfg.Rails), max(rounds*3/10, 12)
@@ -307,7 +302,7 @@ func (h *host) note(format string, args ...any) {
 func bounded(text string) string { return plain.Text(control.Bounded(text)) }
 
 // hear takes an agent's answer to orders, or why it is gone.
-func (c *coordinator) hear(h *host, o *Orders, a *Answer, gone error) {
+func (c *coordinator) hear(h *host, o *fabric.Orders, a *fabric.Answer, gone error) {
 	switch {
 	case gone == nil && o == h.orders: // else it comes too late
 		h.answer = a

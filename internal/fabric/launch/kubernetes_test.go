@@ -1,4 +1,4 @@
-package fabric
+package launch
 
 import (
 	"errors"
@@ -106,7 +106,7 @@ type (
 // manifest reads examples/kubernetes/fabric.yaml, its three objects in their order.
 func manifest(t *testing.T) (sv service, sc secret, j kubernetesJob) {
 	t.Helper()
-	f, err := os.Open(filepath.Join("..", "..", "examples", "kubernetes", "fabric.yaml"))
+	f, err := os.Open(filepath.Join("..", "..", "..", "examples", "kubernetes", "fabric.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,6 @@
 //go:build unix
 
-package fabric
+package rankzero
 
 import (
 	"context"
@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"github.com/gobw/gobw/internal/cputime"
+	"github.com/gobw/gobw/internal/fabric"
+	"github.com/gobw/gobw/internal/fabric/agent"
 	"github.com/gobw/gobw/internal/fabric/schedule"
 	"github.com/gobw/gobw/internal/plan"
 	"github.com/gobw/gobw/verbs"
@@ -45,10 +47,10 @@ func manyAgents(address string, n int) {
 	var wg sync.WaitGroup
 	for rank := range n {
 		wg.Go(func() {
-			_, err := Join(context.Background(), AgentConfig{
-				Hello: Hello{Rank: rank, Host: fmt.Sprintf("node%d", rank), Place: strconv.Itoa(rank)}, Key: Key("job", "secret"),
+			_, err := agent.Join(context.Background(), agent.Config{
+				Hello: fabric.Hello{Rank: rank, Host: fmt.Sprintf("node%d", rank), Place: strconv.Itoa(rank)}, Key: fabric.Key("job", "secret"),
 				Places: []string{address}, Wait: 2 * time.Minute,
-				Worker: func(int) Worker { return &fake{rank: rank} },
+				Worker: func(int) agent.Worker { return &fake{rank: rank} },
 			})
 			if err != nil {
 				fmt.Fprintln(os.Stderr, rank, err)
@@ -79,7 +81,7 @@ func TestCost(t *testing.T) {
 	var cpu time.Duration
 	n := 0
 	d, err := Coordinate(t.Context(), l, Config{
-		Ranks: *cost, Key: Key("job", "secret"), Version: "v1", Wait: 2 * time.Minute, Rails: []string{""},
+		Ranks: *cost, Key: fabric.Key("job", "secret"), Version: "v1", Wait: 2 * time.Minute, Rails: []string{""},
 		Plan:    plan.Spec{Operation: plan.Write, Kind: plan.Bandwidth, Transport: verbs.RC, Sizes: []int{65536}},
 		Pattern: schedule.Pairs, Time: 19 * time.Second, Measure: time.Second,
 		Note: func(s string) { t.Log(s) },

@@ -1,4 +1,4 @@
-package fabric
+package rankzero
 
 import (
 	"cmp"
@@ -10,18 +10,17 @@ import (
 	"time"
 
 	"github.com/gobw/gobw/internal/control/frame"
+	"github.com/gobw/gobw/internal/fabric"
+	"github.com/gobw/gobw/internal/fabric/launch"
 	"github.com/gobw/gobw/report/matrix"
 	"github.com/gobw/gobw/report/plain"
 	"github.com/gobw/gobw/report/stats"
 )
 
-// tellAfter is how long a wait lasts before the user is told: ranks that a launcher starts need a moment.
-const tellAfter = 2 * time.Second
-
 // gather lets the agents come in, until all are there or the time is up.
 func (c *coordinator) gather(ctx context.Context) error {
 	missing := func(h *host) bool { return h.Word == "" && !h.here() }
-	next := c.begun.Add(tellAfter)
+	next := c.begun.Add(fabric.TellAfter)
 	here := func() bool {
 		absent := which(c.hosts, missing)
 		if now := time.Now(); len(absent) > 0 && now.After(next) {
@@ -90,10 +89,10 @@ func (c *coordinator) rankOf(host, address string) int {
 			open[i] = ""
 		}
 	}
-	if rank := RankOf(open, host, address); rank >= 0 {
+	if rank := launch.RankOf(open, host, address); rank >= 0 {
 		return rank
 	}
-	return RankOf(c.cfg.Hosts, host, address)
+	return launch.RankOf(c.cfg.Hosts, host, address)
 }
 
 // comes gives an agent its rank, or sends it away. Once the rounds are planned it is too late.
@@ -133,7 +132,7 @@ func (c *coordinator) comes(p *peer) {
 		h.note("this rank may run on one CPU only: give it more (srun -c 4, or --exclusive), or its own figures will suffer")
 	}
 	h.peer = p
-	p.start(func(o *Orders, a *Answer, gone error) {
+	p.start(func(o *fabric.Orders, a *fabric.Answer, gone error) {
 		select {
 		case c.events <- func() { c.hear(h, o, a, gone) }:
 		case <-c.listener.ctx.Done(): // the run is over
@@ -180,13 +179,13 @@ func (c *coordinator) open(ctx context.Context) error {
 			at = mine
 		}
 		h.Address = at.String()
-		o := &Orders{most: mostAnswer * len(c.cfg.Rails)}
+		o := &fabric.Orders{Most: fabric.MostAnswer * len(c.cfg.Rails)}
 		for i, device := range c.cfg.Rails {
-			o.Rails = append(o.Rails, Order{Rail: i, Open: &OpenOrder{Address: h.Address, Device: device, Plan: c.cfg.Plan}})
+			o.Rails = append(o.Rails, fabric.Order{Rail: i, Open: &fabric.OpenOrder{Address: h.Address, Device: device, Plan: c.cfg.Plan}})
 		}
 		h.ask(o)
 	}
-	if err := c.await(ctx, openingWithin+grace, answered(asked)); err != nil {
+	if err := c.await(ctx, fabric.OpeningWithin+grace, answered(asked)); err != nil {
 		return err
 	}
 	for _, h := range which(asked, (*host).fit) {
@@ -214,7 +213,7 @@ func (c *coordinator) ownAddress() netip.Addr {
 func (c *coordinator) opened(h *host) (why, remedy string) {
 	switch a := h.answer; {
 	case a == nil:
-		return fmt.Sprintf("its devices were not open within %v", openingWithin+grace), "run 'gobw doctor' there"
+		return fmt.Sprintf("its devices were not open within %v", fabric.OpeningWithin+grace), "run 'gobw doctor' there"
 	case len(a.Rails) != len(c.cfg.Rails):
 		return fmt.Sprintf("it opened %d of %d devices", len(a.Rails), len(c.cfg.Rails)), "run 'gobw devices' there"
 	}
