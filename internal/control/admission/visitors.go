@@ -27,26 +27,32 @@ const (
 
 // Visitor is a connection that has proven nothing yet.
 type Visitor struct {
-	Conn     net.Conn
-	From     netip.AddrPort
-	sources  [2]netip.Prefix
+	Conn net.Conn
+	From netip.AddrPort
+	Out  chan struct{} // closed once it had to give way
+
+	sources  [4]netip.Prefix
 	progress Progress
+	until    time.Time // how long it waits
 }
 
 // Visitors are those of one listener, oldest first.
 type Visitors struct {
 	mu   sync.Mutex
 	list []*Visitor
-	less int // than Most, as the process has not the descriptors
+	held map[netip.Prefix]int // how many there are from each source
+	less int                  // than Most, as the process has not the descriptors
 }
 
-// Add admits a connection. Where there are too many, one is closed and returned, which may be the new one. It is of the network that has
-// the most, and there of the address that has the most: the oldest of those that have come least far, or, where all wait, the latest.
+// Add admits a connection. Where there are too many, one is closed and returned, which may be the new one. It is of the largest network
+// that has the most, there of the next smaller one that has the most, and so on: the oldest of those that have come least far, or, where
+// all wait, the one that wants to wait the longest.
 func (v *Visitors) Add(conn net.Conn, from netip.AddrPort) (entered, closed *Visitor) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	entered = &Visitor{Conn: conn, From: from, sources: SourcesOf(from)}
+	entered = &Visitor{Conn: conn, From: from, Out: make(chan struct{}), sources: SourcesOf(from)}
 	v.list = append(v.list, entered)
+	v.count(entered, 1)
 	if len(v.list) <= Most-v.less {
 		return entered, nil
 	}
@@ -68,24 +74,46 @@ func (v *Visitors) makeRoom() {
 
 // giveWay closes one by the rule of Add.
 func (v *Visitors) giveWay() (closed *Visitor) {
-	crowd := most(most(v.list, 0), 1)
+	crowd := slices.Clone(v.list)
+	for i := range crowd[0].sources {
+		top := 0
+		for _, x := range crowd {
+			top = max(top, v.held[x.sources[i]])
+		}
+		crowd = slices.DeleteFunc(crowd, func(x *Visitor) bool { return v.held[x.sources[i]] < top })
+	}
 	closed = slices.MinFunc(crowd, func(a, b *Visitor) int { return int(a.progress) - int(b.progress) })
 	if closed.progress == Waiting {
-		closed = crowd[len(crowd)-1]
+		slices.Reverse(crowd) // of equals the latest
+		closed = slices.MaxFunc(crowd, func(a, b *Visitor) int { return a.until.Compare(b.until) })
 	}
-	v.list = slices.DeleteFunc(v.list, func(x *Visitor) bool { return x == closed })
+	v.remove(closed)
+	close(closed.Out)
 	_ = closed.Conn.Close()
 	return closed
 }
 
-// most are the visitors from the i-th source that has the most; where several have as many, from all of these.
-func most(list []*Visitor, i int) []*Visitor {
-	held, top := map[netip.Prefix]int{}, 0
-	for _, x := range list {
-		held[x.sources[i]]++
-		top = max(top, held[x.sources[i]])
+// count counts one more, or one less, from each of its sources.
+func (v *Visitors) count(x *Visitor, n int) {
+	if v.held == nil {
+		v.held = map[netip.Prefix]int{}
 	}
-	return slices.DeleteFunc(slices.Clone(list), func(x *Visitor) bool { return held[x.sources[i]] < top })
+	for _, source := range x.sources {
+		if v.held[source] += n; v.held[source] == 0 {
+			delete(v.held, source)
+		}
+	}
+}
+
+// remove takes a visitor off the list, and tells whether it was there.
+func (v *Visitors) remove(x *Visitor) bool {
+	i := slices.Index(v.list, x)
+	if i < 0 {
+		return false
+	}
+	v.list = slices.Delete(v.list, i, i+1)
+	v.count(x, -1)
+	return true
 }
 
 // Advance notes how far a visitor has come.
@@ -95,16 +123,22 @@ func (v *Visitors) Advance(x *Visitor, p Progress) {
 	x.progress = p
 }
 
+// Wait notes that a visitor waits for its turn, and until when.
+func (v *Visitors) Wait(x *Visitor, until time.Time) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	x.progress, x.until = Waiting, until
+}
+
 // Leave takes a visitor from the list: it has gone, or has proven itself. False: it had to give way before.
 func (v *Visitors) Leave(x *Visitor) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	before := len(v.list)
-	v.list = slices.DeleteFunc(v.list, func(y *Visitor) bool { return y == x })
+	was := v.remove(x)
 	if len(v.list) == 0 {
 		v.less = 0
 	}
-	return len(v.list) < before
+	return was
 }
 
 // Each calls f with every connection.
@@ -116,16 +150,14 @@ func (v *Visitors) Each(f func(net.Conn)) {
 	}
 }
 
-// SourcesOf are where a connection comes from: the network, which is what one host may have any number of addresses of (64 bits of an
-// IPv6 address), and the address.
-func SourcesOf(from netip.AddrPort) [2]netip.Prefix {
+// SourcesOf are where a connection comes from, the largest network first: of IPv6 the /48, /56 and /64, any of which one site or one host
+// may have for itself, and the address. An IPv4 address stands for itself.
+func SourcesOf(from netip.AddrPort) (sources [4]netip.Prefix) {
 	a := from.Addr().Unmap().WithZone("")
-	address := netip.PrefixFrom(a, a.BitLen())
-	if a.Is4() {
-		return [2]netip.Prefix{address, address}
+	for i, bits := range []int{48, 56, 64, 128} {
+		sources[i], _ = a.Prefix(min(bits, a.BitLen()))
 	}
-	network, _ := a.Prefix(64)
-	return [2]netip.Prefix{network, address}
+	return sources
 }
 
 // Accept takes connections until the context ends or the listener is closed or fails for good. Where the process is out of descriptors, visitors
@@ -133,14 +165,13 @@ func SourcesOf(from netip.AddrPort) [2]netip.Prefix {
 func (v *Visitors) Accept(ctx context.Context, l net.Listener, take func(net.Conn), failed func(error)) error {
 	for {
 		conn, err := l.Accept()
-		_, passes := errors.AsType[net.Error](err) // out of descriptors, a client that went before it was accepted
 		switch {
 		case err == nil:
 			take(conn)
 			continue
 		case ctx.Err() != nil, errors.Is(err, net.ErrClosed):
 			return nil
-		case !passes:
+		case broken(err):
 			return err
 		}
 		failed(err)
@@ -152,4 +183,11 @@ func (v *Visitors) Accept(ctx context.Context, l net.Listener, take func(net.Con
 		case <-time.After(50 * time.Millisecond):
 		}
 	}
+}
+
+// broken tells an error of accept that is the listener's own, so that it comes again and again.
+func broken(err error) bool {
+	_, passes := errors.AsType[net.Error](err) // out of descriptors, a client that went before it was accepted
+	own := func(e syscall.Errno) bool { return errors.Is(err, e) }
+	return !passes || slices.ContainsFunc([]syscall.Errno{syscall.EBADF, syscall.EINVAL, syscall.ENOTSOCK, syscall.EOPNOTSUPP}, own)
 }

@@ -1,11 +1,14 @@
 package admission
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"net/netip"
 	"slices"
+	"syscall"
 	"testing"
+	"time"
 )
 
 // TestManyGiveWayToOne: connections fill the house from a few places; one from another place still gets in, whatever they wait for, and
@@ -16,6 +19,8 @@ func TestManyGiveWayToOne(t *testing.T) {
 		"eight addresses":               func(i int) string { return fmt.Sprintf("192.0.2.%d", 1+i%8) },
 		"one IPv6 network":              func(i int) string { return fmt.Sprintf("2001:db8::%x", i) },
 		"two IPv6 networks":             func(i int) string { return fmt.Sprintf("2001:db8:0:%x::%x", i%2, i) },
+		"a /56":                         func(i int) string { return fmt.Sprintf("2001:db8:0:%x::1", i%256) },
+		"a /48":                         func(i int) string { return fmt.Sprintf("2001:db8:0:%x::1", i*256%65536) },
 		"an address of the own network": func(int) string { return "2001:db8:7::2" },
 	} {
 		for _, progress := range []Progress{Silent, Greeted, Waiting} {
@@ -87,3 +92,61 @@ func TestFewDescriptors(t *testing.T) {
 		t.Errorf("%d are admitted once all had gone, want %d", len(v.list), Most)
 	}
 }
+
+// TestLongestHoldGivesWay: connections of as many addresses as there are places want to wait for a day; one that wants to wait for a
+// moment gets in, also from one of their addresses, and stays.
+func TestLongestHoldGivesWay(t *testing.T) {
+	var v Visitors
+	now := time.Now()
+	enter := func(address string, hold time.Duration) *Visitor {
+		conn, other := net.Pipe()
+		t.Cleanup(func() { _, _ = conn.Close(), other.Close() })
+		x, closed := v.Add(conn, netip.AddrPortFrom(netip.MustParseAddr(address), 1))
+		if x == closed {
+			return nil
+		}
+		v.Wait(x, now.Add(hold))
+		return x
+	}
+	for i := range Most {
+		enter(fmt.Sprintf("192.0.2.%d", i), 24*time.Hour)
+	}
+	for _, address := range []string{"198.51.100.1", "192.0.2.1"} {
+		x := enter(address, time.Minute)
+		if x == nil {
+			t.Fatalf("%s found no place", address)
+		}
+		enter("203.0.113.1", 25*time.Hour)
+		enter("203.0.113.1", 25*time.Hour)
+		select {
+		case <-x.Out:
+			t.Errorf("%s had to give way", address)
+		default:
+		}
+	}
+}
+
+// TestBrokenListener: a listener that is broken ends Accept; one that has no descriptors goes on.
+func TestBrokenListener(t *testing.T) {
+	for errno, ends := range map[syscall.Errno]bool{syscall.EBADF: true, syscall.EINVAL: true, syscall.EMFILE: false, syscall.ECONNABORTED: false} {
+		ctx, cancel := context.WithCancel(t.Context())
+		l := &failing{err: &net.OpError{Op: "accept", Err: errno}}
+		told := 0
+		err := (&Visitors{}).Accept(ctx, l, nil, func(error) {
+			if told++; told > 1 {
+				cancel()
+			}
+		})
+		if cancel(); (err != nil) != ends {
+			t.Errorf("%v: ended with %v after %d words", errno, err, told)
+		}
+	}
+}
+
+// failing is a listener that only fails.
+type failing struct {
+	net.Listener
+	err error
+}
+
+func (f *failing) Accept() (net.Conn, error) { return nil, f.err }

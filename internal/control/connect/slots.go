@@ -3,6 +3,7 @@ package connect
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -12,19 +13,22 @@ import (
 	"github.com/gobw/gobw/internal/control/admission"
 )
 
-// slots are what may run at once. Networks and addresses that wait take turns: of them the one that was served longest ago, then
-// who came first. So a client that waits many times delays no other.
+// slots are what may run at once. Who came first is served first, but networks and addresses take turns: each stands where it came, or,
+// if it was served since, behind all who had come by then. So neither a client that waits many times nor one that comes under ever new
+// addresses delays those that have come before it for more than a turn.
 type slots struct {
 	most int
 
 	mu          sync.Mutex
 	held, queue []*slot
-	served      []netip.Prefix // addresses and networks, latest last
+	count       uint64                  // of arrivals and turns
+	served      map[netip.Prefix]uint64 // addresses and networks: when they had their last turn, while somebody waits who came before
 }
 
 // slot is a client that waits for one, or has it.
 type slot struct {
 	by    netip.AddrPort
+	came  uint64
 	since time.Time     // it has it
 	turn  chan struct{} // closed by then
 }
@@ -33,6 +37,8 @@ type slot struct {
 func (s *slots) take(ctx context.Context, by netip.AddrPort) (release func(), busy string) {
 	mine := &slot{by: by, turn: make(chan struct{})}
 	s.mu.Lock()
+	s.count++
+	mine.came = s.count
 	s.queue = append(s.queue, mine)
 	s.dealOut()
 	s.mu.Unlock()
@@ -60,21 +66,41 @@ func without(list []*slot, gone *slot) []*slot {
 
 // dealOut gives what is free to those whose turn it is. The lock is held.
 func (s *slots) dealOut() {
-	last := func(x *slot) []int {
-		from := admission.SourcesOf(x.by)
-		return []int{slices.Index(s.served, from[0]), slices.Index(s.served, from[1])}
+	place := func(x *slot) (at [5]uint64) {
+		for i, source := range admission.SourcesOf(x.by) {
+			at[i] = max(s.served[source], x.came)
+		}
+		at[4] = x.came
+		return at
+	}
+	earlier := func(a, b *slot) int {
+		x, y := place(a), place(b)
+		return slices.Compare(x[:], y[:])
 	}
 	for len(s.held) < s.most && len(s.queue) > 0 {
-		next := slices.MinFunc(s.queue, func(a, b *slot) int { return slices.Compare(last(a), last(b)) })
+		next := slices.MinFunc(s.queue, earlier)
 		s.queue, s.held = without(s.queue, next), append(s.held, next)
-		for _, source := range admission.SourcesOf(next.by) {
-			s.served = append(slices.DeleteFunc(s.served, func(p netip.Prefix) bool { return p == source }), source)
-		}
-		if over := len(s.served) - 2*admission.Most; over > 0 { // more than wait
-			s.served = slices.Delete(s.served, 0, over)
-		}
+		s.count++
+		s.note(next.by)
 		next.since = time.Now()
 		close(next.turn)
+	}
+}
+
+// note notes that a source has its turn. Turns before all who wait came decide nothing any more, and those that are long ago little. The
+// lock is held.
+func (s *slots) note(by netip.AddrPort) {
+	first := s.count
+	for _, x := range s.queue {
+		first = min(first, x.came)
+	}
+	first = max(first, max(s.count, 2*admission.Most)-2*admission.Most)
+	if s.served == nil {
+		s.served = map[netip.Prefix]uint64{}
+	}
+	maps.DeleteFunc(s.served, func(_ netip.Prefix, turn uint64) bool { return turn < first })
+	for _, source := range admission.SourcesOf(by) {
+		s.served[source] = s.count
 	}
 }
 
