@@ -40,7 +40,7 @@ func readCPULosses(root string, cpus []int) cpuLosses {
 	for _, cpu := range cpus {
 		t.throttles += number(path.Join(root, fmt.Sprintf("sys/devices/system/cpu/cpu%d/thermal_throttle/core_throttle_count", cpu)))
 	}
-	for _, dir := range cpuGroups(root) {
+	for _, dir := range groupsOf(root, "cpu") {
 		stats := fieldsOf(path.Join(dir, "cpu.stat"))
 		t.stops += stats["nr_throttled"]
 		t.stopped += time.Duration(stats["throttled_usec"])*time.Microsecond + time.Duration(stats["throttled_time"])
@@ -63,14 +63,14 @@ func stealOf(file string, cpus []int) []time.Duration {
 	return out
 }
 
-// cpuGroups are the control groups whose quotas may bind this process: its own and all above it, of version 2 or of version
-// 1's cpu controller. Those that this process does not see have no files.
-func cpuGroups(root string) []string {
+// groupsOf are the control groups whose limits may bind this process: its own and all above it, of version 2 or of version 1's
+// controller. Those that this process does not see have no files.
+func groupsOf(root, controller string) []string {
 	var out []string
 	for line := range strings.Lines(textOf(path.Join(root, "proc/self/cgroup"))) { // "4:cpu,cpuacct:/path" or "0::/path"
 		_, rest, _ := strings.Cut(strings.TrimSpace(line), ":")
 		controllers, at, _ := strings.Cut(rest, ":")
-		if controllers != "" && !slices.Contains(strings.Split(controllers, ","), "cpu") {
+		if controllers != "" && !slices.Contains(strings.Split(controllers, ","), controller) {
 			continue
 		}
 		top := path.Join(root, "sys/fs/cgroup", controllers)
