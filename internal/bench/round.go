@@ -229,8 +229,7 @@ func (r *run) limit(rd plan.Round, count uint64) drive.Limits {
 		l.Passive = !active && !r.plan.Receives()
 	}
 	stall := cmp.Or(r.o.Stall, defaultStall)
-	// A slow path may need long for one message: allow 20 MB/s for a window of each lane.
-	window := time.Duration(float64(r.plan.LargestSize()) * float64(s.Signal) * float64(qps) / 20e6 * 1e9)
+	window := plan.DrainTime(float64(r.plan.LargestSize()) * float64(s.Signal) * float64(qps))
 	l.Stall = r.perNs.Ticks(stall + window)
 	return l
 }

@@ -33,6 +33,7 @@ type Options struct {
 	Address string         // "host:port", ":port"; empty: ":18515"
 	Allow   []netip.Prefix // clients admitted; empty: all
 	Clients int            // slots: clients served at once; 0: 1
+	Seats   int            // clients at once, beside these, with which a test is being agreed on; 0: none, as this process serves
 	Log     *slog.Logger   // nil: silent
 	// Admit is told each client's plan, and refuses it by an error; nil: none is refused.
 	Admit func(*plan.Spec) error
@@ -54,6 +55,8 @@ type PerftestOptions struct {
 	// Gbits tells that this end's figures cross the wire in Gb/s (--report_gbits), not MiB/s. A server that negotiates
 	// follows its client.
 	Gbits bool
+	// Told says that the server knows which test is meant by clients that do not say it.
+	Told bool
 	// NoMarker hides that we are gobw, so that the peer speaks perftest's dialect even if it could speak ours.
 	NoMarker bool
 }
@@ -103,8 +106,11 @@ func (t Timeouts) WithDefaults() Timeouts {
 	return t
 }
 
-// ForPhase is the time limit of a wait at p under a plan.
+// ForPhase is the time limit of a wait at p under a plan. The messages in flight may have to arrive before.
 func (t Timeouts) ForPhase(p Phase, spec *plan.Spec) time.Duration {
+	if spec != nil {
+		t.Phase += min(spec.Drain(), t.Test)
+	}
 	if p != PhaseDone && p != PhaseFinished {
 		return t.Phase
 	}

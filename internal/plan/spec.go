@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -121,6 +122,23 @@ type Noncontig struct {
 
 // LargestSize is the largest message of the spec in bytes; 0 where it leaves the sizes open.
 func (s *Spec) LargestSize() int { return slices.Max(append([]int{0}, s.Sizes...)) }
+
+// slowPath is the bandwidth below which a path is too slow for a test, in bytes per second.
+const slowPath = 20e6
+
+// Drain is what the messages in flight take on a slow path.
+func (s *Spec) Drain() time.Duration {
+	window := cmp.Or(s.TxDepth, 1)
+	if s.TxDepth == 0 && s.Kind == Bandwidth {
+		window = defaultTxDepth
+	}
+	return DrainTime(float64(s.LargestSize()) * float64(window) * float64(max(s.QPs, 1)))
+}
+
+// DrainTime is what so many bytes take on a slow path.
+func DrainTime(bytes float64) time.Duration {
+	return time.Duration(min(bytes/slowPath, maxSeconds) * float64(time.Second))
+}
 
 // Same refuses another spec, by the names of the fields that differ. Sizes that this one leaves open are the other's to
 // choose.
