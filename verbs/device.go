@@ -42,6 +42,9 @@ type Device interface {
 type Rebinder interface {
 	// Bind makes addr the address of the default GID. It fails once queue pairs exist.
 	Bind(addr netip.Addr) error
+	// Name makes addr the address of the default GID for a look at port and GID table: another process may have the address. Bind
+	// comes before queue pairs.
+	Name(addr netip.Addr) error
 }
 
 // SelfServing is implemented by devices that serve their peers without anybody calling them: hardware, and drivers in the

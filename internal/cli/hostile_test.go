@@ -222,7 +222,7 @@ func TestHostileClients(t *testing.T) {
 		{"ten hours", open + proposal(`"iterations":0,"duration_ns":36000000000000`), "the limit is 30s"},
 		{"for ever", open + proposal(`"infinite":true,"iterations":0,"duration_ns":1000000000`), "until it is stopped"},
 		{"a thousand million threads", open + proposal(`"qps":4,"threads":1000000000`), "--threads 1000000000: want 1 to 1024"},
-		{"more threads than queue pairs", open + proposal(`"qps":2,"threads":3`), "each thread needs its own"},
+		{"more threads than queue pairs", open + proposal(`"qps":2,"threads":3`) + aFact, "each thread needs its own"},
 		{"threads below zero", open + proposal(`"qps":2,"threads":-1`), "--threads -1"},
 		{"bursts without a pace", open + proposal(`"burst":9`), "--burst_size 9"},
 		{"an endless burst", open + proposal(`"rate_bits_per_s":1e9,"burst":9223372036854775807`), "want 1 to 15000"},

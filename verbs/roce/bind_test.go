@@ -1,6 +1,7 @@
 package roce
 
 import (
+	"errors"
 	"net/netip"
 	"strings"
 	"syscall"
@@ -16,6 +17,29 @@ func TestBindError(t *testing.T) {
 		if fix := verbs.RemedyOf(bindError(netip.MustParseAddr(address), syscall.EADDRINUSE)); !strings.Contains(fix, want) {
 			t.Errorf("%s: %q, want %q in it", address, fix, want)
 		}
+	}
+}
+
+// TestName: a device can be looked at by an address that another one has, and cannot be bound to it.
+func TestName(t *testing.T) {
+	at := netip.MustParseAddr("::1")
+	var devices []verbs.Device
+	for range 2 {
+		d, err := New(Options{}).Open(DeviceName)
+		check(t, err)
+		defer func() { check(t, d.Close()) }()
+		devices = append(devices, d)
+	}
+	check(t, devices[0].(verbs.Rebinder).Bind(at))
+	d := devices[1].(verbs.Rebinder)
+	check(t, d.Name(at))
+	port, err := devices[1].Port(1)
+	check(t, err)
+	if gid, err := devices[1].(*device).DefaultGID(); err != nil || gid.GID.Addr() != at || port.ActiveMTU == 0 {
+		t.Errorf("%v, %+v, %v", gid, port, err)
+	}
+	if err := d.Bind(at); !errors.Is(err, syscall.EADDRINUSE) {
+		t.Errorf("bound, too: %v", err)
 	}
 }
 

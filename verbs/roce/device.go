@@ -44,7 +44,7 @@ func openDevice(o Options) (*device, error) {
 		return nil, d.fail("open device", err)
 	}
 	if o.Address.IsValid() {
-		if err := d.bind(o.Address); err != nil {
+		if err := d.bind(o.Address, true); err != nil {
 			_ = e.closeSleepers()
 			return nil, err
 		}
@@ -137,7 +137,7 @@ func (d *device) table(verb string) (list []gid, home netip.Addr, err error) {
 		return nil, home, d.fail(verb, verbs.ErrClosed)
 	}
 	if !d.home.IsValid() {
-		if err := d.bind(netip.AddrFrom4([4]byte{127, 0, 0, 1})); err != nil {
+		if err := d.bind(netip.AddrFrom4([4]byte{127, 0, 0, 1}), true); err != nil {
 			return nil, home, err
 		}
 	}
@@ -190,7 +190,12 @@ func (d *device) PKeys(port int) ([]uint16, error) {
 }
 
 // Bind makes addr the default GID and opens its socket.
-func (d *device) Bind(addr netip.Addr) error {
+func (d *device) Bind(addr netip.Addr) error { return d.rebind(addr, true) }
+
+// Name makes addr the default GID. Its socket is opened once it is needed.
+func (d *device) Name(addr netip.Addr) error { return d.rebind(addr, false) }
+
+func (d *device) rebind(addr netip.Addr, open bool) error { //nolint:revive // open is all that distinguishes the two
 	d.addresses.Lock()
 	defer d.addresses.Unlock()
 	e := d.e
@@ -200,10 +205,10 @@ func (d *device) Bind(addr netip.Addr) error {
 	if hasQPs {
 		return d.fail("bind", errHasQPs)
 	}
-	return d.bind(addr)
+	return d.bind(addr, open)
 }
 
-func (d *device) bind(addr netip.Addr) error {
+func (d *device) bind(addr netip.Addr, open bool) error { //nolint:revive // as above
 	e := d.e
 	addr = addr.Unmap().WithZone("")
 	list, err := readGIDs(addr)
@@ -215,11 +220,15 @@ func (d *device) bind(addr netip.Addr) error {
 	switch {
 	case d.Closed():
 		return d.fail("bind", verbs.ErrClosed)
-	case addr == d.home:
+	case addr == d.home && (!open || e.socketAt(addr) != nil):
 		return nil
 	}
 	for i := range list {
 		if g := &list[i]; g.addr == addr {
+			if !open {
+				d.home, d.gids = addr, nil
+				return nil
+			}
 			s, err := e.openFree(g)
 			if err != nil {
 				return err

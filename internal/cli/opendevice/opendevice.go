@@ -37,13 +37,15 @@ type Config struct {
 	Strict bool
 	// First takes the first device that is listed or none, as perftest does.
 	First bool
+	// Look takes the address of a software device without its socket, which another process may have.
+	Look bool
 	// Open tries this instead of the providers (tests).
 	Providers []verbs.Provider `json:"-"`
 }
 
-// ToLookAt is the same device for a look at it, of which no capture file is made.
+// ToLookAt is the same device for a look at it, of which no capture file is made, and whose address may be in use.
 func (c Config) ToLookAt() Config {
-	c.Pcap = ""
+	c.Pcap, c.Look = "", true
 	return c
 }
 
@@ -55,6 +57,7 @@ type Device struct {
 	others []*Device // that were named beside it
 	place  place     // where it was named to be
 	at     netip.Addr
+	look   bool // without its socket
 	pcap   io.Closer
 }
 
@@ -157,7 +160,7 @@ func openOne(c Config) (*Device, error) {
 		}
 		return nil, exit.With(exit.Setup, err)
 	}
-	d := &Device{Device: chosen, Note: note, pcap: pcap, place: at}
+	d := &Device{Device: chosen, Note: note, pcap: pcap, place: at, look: c.Look}
 	_, can := chosen.(verbs.Rebinder)
 	switch {
 	case !d.Info().Software && (c.Emulate != "" || c.Pcap != ""):

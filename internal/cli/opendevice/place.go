@@ -105,7 +105,11 @@ func (d *Device) bind(local netip.Addr) (netip.Addr, error) {
 	if err != nil || !at.IsValid() || at == d.at {
 		return at, err
 	}
-	if err := b.Bind(at); err != nil {
+	bind := b.Bind
+	if d.look {
+		bind = b.Name
+	}
+	if err := bind(at); err != nil {
 		if errors.Is(err, syscall.EADDRINUSE) {
 			err = fmt.Errorf("%w; for two ends on one host use --loopback", err)
 		}

@@ -15,12 +15,18 @@ type taken struct{ verbs.Device }
 
 func (taken) Bind(netip.Addr) error { return &verbs.Error{Verb: "bind", Err: syscall.EADDRINUSE} }
 
+func (taken) Name(netip.Addr) error { return nil }
+
 // TestAddressTaken: both ends on one host, by its own address, are told how else.
 func TestAddressTaken(t *testing.T) {
 	d := &Device{Device: taken{}}
 	_, err := d.Bind(netip.MustParseAddr("192.0.2.1"))
 	if err == nil || !strings.Contains(err.Error(), "use --loopback") || exit.Code(err) != exit.Setup {
 		t.Errorf("%v, exit code %d", err, exit.Code(err))
+	}
+	d.look = true
+	if _, err := d.Bind(netip.MustParseAddr("192.0.2.1")); err != nil {
+		t.Errorf("for a look at the device: %v", err)
 	}
 }
 

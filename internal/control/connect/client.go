@@ -1,30 +1,43 @@
 package connect
 
 import (
+	"context"
 	"net"
 	"net/netip"
+	"time"
 
 	"github.com/gobw/gobw/internal/control"
+	"github.com/gobw/gobw/internal/control/admission"
 	"github.com/gobw/gobw/internal/control/frame"
 	"github.com/gobw/gobw/internal/control/native"
 	"github.com/gobw/gobw/internal/perftest/wire"
 )
 
-// Client is one that has greeted and holds a slot.
+// Client is one that has greeted. It holds a slot; where clients are served apart, it holds a seat, and takes a slot later.
 type Client struct {
 	From    netip.AddrPort
 	Conn    net.Conn
-	Release func() // gives the slot back; the end of its session does
+	Out     <-chan struct{} // closed where it had to give way to others
+	Release func()          // gives the slot back; the end of its session does
 
-	hello wire.Hello
-	ours  *native.Session // nil: it speaks perftest's dialect
-	o     *control.Options
+	hello    wire.Hello
+	answered wire.Version    // this end's, where it has been told
+	unread   []byte          // what a client of perftest's dialect has said since
+	ours     *native.Session // nil: it speaks perftest's dialect
+	o        *control.Options
+
+	listener *Listener
+	visitor  *admission.Visitor
+	seat     *slot
+	until    time.Time // how long it waits
 }
 
 // Handover is a client between two processes.
 type Handover struct {
-	Hello wire.Hello      `json:"hello"`
-	Ours  *frame.Handover `json:"ours,omitempty"` // nil: it speaks perftest's dialect
+	Hello    wire.Hello      `json:"hello"`
+	Answered wire.Version    `json:"answered,omitempty"`
+	Unread   []byte          `json:"unread,omitempty"`
+	Ours     *frame.Handover `json:"ours,omitempty"` // nil: it speaks perftest's dialect
 }
 
 // Session serves the client in this process.
@@ -32,12 +45,17 @@ func (c *Client) Session() control.Session {
 	if c.ours != nil {
 		return c.ours
 	}
-	return Resume(c.Conn, Handover{Hello: c.hello}, c.options())
+	return Resume(c.Conn, c.handover(), c.options())
 }
 
-// Handover gives the client to another process, which goes on with [Resume]. The connection stays open here, too, and the slot is kept.
+func (c *Client) handover() Handover {
+	return Handover{Hello: c.hello, Answered: c.answered, Unread: c.unread}
+}
+
+// Handover gives the client to another process, which goes on with [Resume]. The connection stays open here, too, and the client keeps
+// what it holds.
 func (c *Client) Handover() (h Handover, err error) {
-	h.Hello = c.hello
+	h = c.handover()
 	if c.ours != nil {
 		var own frame.Handover
 		own, err = c.ours.Handover()
@@ -51,7 +69,7 @@ func Resume(conn net.Conn, h Handover, o control.Options) control.Session {
 	if h.Ours != nil {
 		return native.Resume(conn, *h.Ours, o)
 	}
-	return wire.NewSession(conn, versions(h.Hello, o), o)
+	return wire.Resume(conn, h.Unread, versions(h.Hello, o), h.Answered, o)
 }
 
 // versions are those of perftest that both ends name.
@@ -65,4 +83,36 @@ func (c *Client) options() control.Options {
 	o := *c.o
 	o.Release = func() { c.Release() }
 	return o
+}
+
+// TakeSlot waits for a slot, as long as the client does; without one it says who holds them. It is called once the client has agreed on
+// a test: until then the client can lose its seat.
+func (c *Client) TakeSlot(ctx context.Context) (busy string) {
+	c.seat.keep()
+	ctx, cancel := context.WithDeadline(ctx, c.until)
+	defer cancel()
+	taken, busy := c.listener.slots.take(ctx, c.From)
+	if taken != nil {
+		c.Release = taken.release
+		c.listener.visitors.Leave(c.visitor)
+		c.seat.release()
+	}
+	return busy
+}
+
+// MustStand tells whether others need the seat of a client that has had it for longer than so, and has not agreed on a test.
+func (c *Client) MustStand(after time.Duration) bool { return c.seat.overdue(after) }
+
+// OthersWait tells whether others wait for a seat or a slot.
+func (c *Client) OthersWait() bool { return c.listener.OthersWait() }
+
+// HasLeft tells whether the client has closed the connection, or its host is gone.
+func (c *Client) HasLeft() bool { return frame.Closed(c.Conn) }
+
+// Leave gives back what the client holds, and closes the connection.
+func (c *Client) Leave() {
+	c.listener.visitors.Leave(c.visitor)
+	c.seat.release()
+	c.Release()
+	_ = c.Conn.Close()
 }

@@ -13,23 +13,40 @@ import (
 	"github.com/gobw/gobw/internal/perftest/wire"
 )
 
-// greet lets a connection wait for a slot once it has said who it is, or tells the client why not.
-func (l *Listener) greet(v *admission.Visitor) {
-	c := &Client{From: v.From, Release: func() {}, Conn: v.Conn, o: &l.o}
-	if err := l.meet(v, c); err != nil {
+// greet lets a connection wait for a slot, or a seat, once it has said who it is, or tells the client why not. A client with a seat stays a
+// visitor.
+func (l *Listener) greet(v *admission.Visitor) (stays bool) {
+	c := &Client{From: v.From, Conn: v.Conn, Out: v.Out, Release: func() {}, o: &l.o, listener: l, visitor: v}
+	apart := l.o.Seats > 0
+	err := l.meet(v, c)
+	if err == nil && apart {
+		err = l.hearBeginning(c)
+	}
+	if err != nil {
 		l.o.Log.Warn("client dropped", "client", v.From, "err", control.Bounded(err.Error()))
 		_ = v.Conn.Close()
-		return
+		return false
 	}
-	l.visitors.Advance(v, admission.Waiting)
-	if !l.waitForSlot(c) {
-		return
+	queue := &l.slots
+	if apart {
+		queue = &l.seats
 	}
-	l.visitors.Leave(v) // it has a slot: closing the listener leaves it alone
+	taken := l.waitFor(c, queue)
+	switch {
+	case taken == nil:
+		return false
+	case apart:
+		c.seat = taken
+	default:
+		c.Release = taken.release
+		l.visitors.Leave(v) // it has a slot: closing the listener leaves it alone
+	}
 	select {
 	case l.clients <- c:
+		return apart
 	case <-l.ctx.Done():
 		_ = c.Session().Close()
+		return false
 	}
 }
 
@@ -68,6 +85,11 @@ func (l *Listener) meetOurs(c *Client) error {
 	if err == nil {
 		err = c.ours.Introduce(l.ctx)
 	}
+	return c.refused(err)
+}
+
+// refused tells a client of ours why it is refused, unless it has gone.
+func (c *Client) refused(err error) error {
 	switch {
 	case errors.Is(err, control.ErrPeerLost):
 		c.ours.Abandon()
@@ -77,8 +99,25 @@ func (l *Listener) meetOurs(c *Client) error {
 	return err
 }
 
-// waitForSlot waits as long as the client does. One that gets none is turned away.
-func (l *Listener) waitForSlot(c *Client) bool {
+// hearBeginning waits until a client has begun to say its test. One that does not costs no process and no seat.
+func (l *Listener) hearBeginning(c *Client) (err error) {
+	if c.ours != nil {
+		return c.refused(c.ours.AwaitPlan(l.ctx, l.o.Timeouts.Hello))
+	}
+	_ = c.Conn.SetDeadline(time.Now().Add(l.o.Timeouts.Hello))
+	if c.answered, err = wire.AnswerVersion(c.Conn, versions(c.hello, l.o), l.o.Perftest.Told); err != nil {
+		return err
+	}
+	c.unread = make([]byte, 1)
+	if _, err = io.ReadFull(c.Conn, c.unread); err != nil {
+		return fmt.Errorf("it sent nothing after the first message: %w", err)
+	}
+	_ = c.Conn.SetDeadline(time.Time{})
+	return nil
+}
+
+// waitFor waits for one of what there is, as long as the client does. One that gets none is turned away.
+func (l *Listener) waitFor(c *Client, queue *slots) *slot {
 	ctx, patience := l.ctx, l.o.Timeouts.Parting
 	if c.ours != nil {
 		var stop context.CancelFunc
@@ -86,17 +125,28 @@ func (l *Listener) waitForSlot(c *Client) bool {
 		defer stop()
 		patience = max(patience, c.ours.PeerWaits())
 	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	c.until = time.Now().Add(patience)
+	l.visitors.Wait(c.visitor, c.until)
+	ctx, cancel := context.WithDeadline(ctx, c.until)
 	defer cancel()
-	release, busy := l.slots.take(ctx, c.From)
-	if release != nil {
-		c.Release = release
-		return true
+	go func() {
+		select {
+		case <-c.Out:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	taken, busy := queue.take(ctx, c.From)
+	if taken != nil {
+		return taken
+	}
+	if queue != &l.slots {
+		busy = l.Status()
 	}
 	l.o.Log.Info("client turned away", "client", c.From, "why", busy)
 	if c.ours != nil {
 		c.ours.Turnaway(busy)
 	}
 	_ = c.Conn.Close()
-	return false
+	return nil
 }

@@ -17,7 +17,8 @@ import (
 )
 
 // Listener admits clients, as many at once as it has slots: others wait or hear "busy since ...". Whoever sends garbage,
-// sends slowly or sends nothing is logged and dropped within a time limit, and the listener goes on.
+// sends slowly or sends nothing is logged and dropped within a time limit, and the listener goes on. Where clients are served apart, there
+// are seats before the slots: a client has one from the time that it begins to say its test until both ends have agreed on it.
 type Listener struct {
 	o        control.Options
 	listener net.Listener
@@ -26,6 +27,7 @@ type Listener struct {
 	cancel   context.CancelCauseFunc
 	wg       sync.WaitGroup
 	visitors admission.Visitors
+	seats    slots
 	slots    slots
 }
 
@@ -43,6 +45,7 @@ func Listen(o control.Options) (*Listener, error) {
 		return nil, err
 	}
 	l := &Listener{o: o, listener: listener, clients: make(chan *Client), slots: slots{most: max(o.Clients, 1)}}
+	l.seats = slots{most: o.Seats, keepers: l.slots.most}
 	l.ctx, l.cancel = context.WithCancelCause(context.Background())
 	l.wg.Go(l.admit)
 	return l, nil
@@ -68,10 +71,10 @@ func (l *Listener) Accept(ctx context.Context) (control.Session, error) {
 	return c.Session(), nil
 }
 
-// OthersWait tells whether a client waits for a slot.
-func (l *Listener) OthersWait() bool { return l.slots.waiting() }
+// OthersWait tells whether a client waits for a seat or a slot.
+func (l *Listener) OthersWait() bool { return l.seats.waiting() || l.slots.waiting() }
 
-// Next waits for the next client that has a slot.
+// Next waits for the next client that has a slot, or, where clients are served apart, a seat.
 func (l *Listener) Next(ctx context.Context) (*Client, error) {
 	select {
 	case c := <-l.clients:
@@ -119,8 +122,9 @@ func (l *Listener) take(conn net.Conn) {
 		return
 	}
 	l.wg.Go(func() {
-		defer l.visitors.Leave(v)
-		l.greet(v)
+		if !l.greet(v) {
+			l.visitors.Leave(v)
+		}
 	})
 }
 

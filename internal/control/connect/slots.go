@@ -17,7 +17,8 @@ import (
 // if it was served since, behind all who had come by then. So neither a client that waits many times nor one that comes under ever new
 // addresses delays those that have come before it for more than a turn.
 type slots struct {
-	most int
+	most    int
+	keepers int // nobody else gets one while so many keep theirs; 0: no matter how many
 
 	mu          sync.Mutex
 	held, queue []*slot
@@ -27,15 +28,17 @@ type slots struct {
 
 // slot is a client that waits for one, or has it.
 type slot struct {
+	of    *slots
 	by    netip.AddrPort
 	came  uint64
 	since time.Time     // it has it
 	turn  chan struct{} // closed by then
+	keeps bool          // it does not leave it to others
 }
 
 // take waits for a slot, no longer than until the context ends. Without one it says who holds them.
-func (s *slots) take(ctx context.Context, by netip.AddrPort) (release func(), busy string) {
-	mine := &slot{by: by, turn: make(chan struct{})}
+func (s *slots) take(ctx context.Context, by netip.AddrPort) (mine *slot, busy string) {
+	mine = &slot{of: s, by: by, turn: make(chan struct{})}
 	s.mu.Lock()
 	s.count++
 	mine.came = s.count
@@ -52,12 +55,43 @@ func (s *slots) take(ctx context.Context, by netip.AddrPort) (release func(), bu
 		s.queue = without(s.queue, mine)
 		return nil, s.holders()
 	}
-	return sync.OnceFunc(func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.held = without(s.held, mine)
-		s.dealOut()
-	}), ""
+	return mine, ""
+}
+
+// release gives it back; it may be called again.
+func (x *slot) release() {
+	s := x.of
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.held = without(s.held, x)
+	s.dealOut()
+}
+
+// keep says that its holder does not leave it to others.
+func (x *slot) keep() {
+	x.of.mu.Lock()
+	defer x.of.mu.Unlock()
+	x.keeps = true
+}
+
+// overdue tells whether others wait for it: all are held, of those that may be left to others this one has been held the longest, and for
+// longer than so.
+func (x *slot) overdue(after time.Duration) bool {
+	s := x.of
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	first := slices.IndexFunc(s.held, func(h *slot) bool { return !h.keeps })
+	return len(s.queue) > 0 && len(s.held) >= s.most && first >= 0 && s.held[first] == x && time.Since(x.since) > after
+}
+
+// kept is how many are not left to others. The lock is held.
+func (s *slots) kept() (n int) {
+	for _, h := range s.held {
+		if h.keeps {
+			n++
+		}
+	}
+	return n
 }
 
 func without(list []*slot, gone *slot) []*slot {
@@ -77,7 +111,7 @@ func (s *slots) dealOut() {
 		x, y := place(a), place(b)
 		return slices.Compare(x[:], y[:])
 	}
-	for len(s.held) < s.most && len(s.queue) > 0 {
+	for len(s.held) < s.most && len(s.queue) > 0 && (s.keepers == 0 || s.kept() < s.keepers) {
 		next := slices.MinFunc(s.queue, earlier)
 		s.queue, s.held = without(s.queue, next), append(s.held, next)
 		s.count++
@@ -115,7 +149,7 @@ func (s *slots) waiting() bool {
 func (l *Listener) Status() string {
 	l.slots.mu.Lock()
 	defer l.slots.mu.Unlock()
-	if len(l.slots.held) == 0 {
+	if len(l.slots.held) == 0 && !l.seats.waiting() {
 		return "idle"
 	}
 	return l.slots.holders()
@@ -126,6 +160,9 @@ func (s *slots) holders() string {
 	var who []string
 	for _, h := range s.held {
 		who = append(who, fmt.Sprintf("since %s with %s", h.since.Format("15:04:05"), h.by))
+	}
+	if len(who) == 0 {
+		return "busy with others that came before"
 	}
 	return "busy " + strings.Join(who, ", ")
 }

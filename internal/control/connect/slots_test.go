@@ -18,15 +18,15 @@ type turns struct {
 }
 
 type turn struct {
-	who     string
-	release func()
+	who string
+	*slot
 }
 
 // arrive lets a client wait for its turn.
 func (x *turns) arrive(who string) {
 	go func() {
-		release, _ := x.take(context.Background(), netip.MustParseAddrPort(who))
-		x.taken <- turn{who, release}
+		mine, _ := x.take(context.Background(), netip.MustParseAddrPort(who))
+		x.taken <- turn{who, mine}
 	}()
 	synctest.Wait()
 }

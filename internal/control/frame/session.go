@@ -41,9 +41,10 @@ type Session struct {
 	silence silence
 
 	inbox  chan Message
-	due    chan int    // to a reader that has paused: the longest message that Receive waits for
-	paused atomic.Bool // the reader waits for that, in front of a long message
-	beats  float64     // heartbeats that the peer has sent
+	due    chan int      // to a reader that has paused: the longest message that Receive waits for
+	paused atomic.Bool   // the reader waits for that, in front of a long message
+	came   chan struct{} // something has come: a message, or the beginning of a long one
+	beats  float64       // heartbeats that the peer has sent
 
 	pace chan time.Duration // of heartbeats: a new one, once the peer has said its timeout
 	life context.Context    //nolint:containedctx // ends, with its cause, when the peer is lost, said an error, or left
@@ -67,7 +68,7 @@ func New(conn net.Conn, o Options) *Session {
 	s := &Session{
 		Ends: control.Ends{Conn: conn, Client: o.Dialled}, o: o, start: time.Now(), theirs: o.From.Hello,
 		r:     bufio.NewReader(io.MultiReader(bytes.NewReader(o.From.Unread), conn)),
-		inbox: make(chan Message, inboxMessages), due: make(chan int), pace: make(chan time.Duration, 1), stop: make(chan struct{}),
+		inbox: make(chan Message, inboxMessages), due: make(chan int), came: make(chan struct{}, 1), pace: make(chan time.Duration, 1), stop: make(chan struct{}),
 	}
 	s.life, s.die = context.WithCancelCause(context.Background())
 	for _, m := range o.From.Messages[:min(len(o.From.Messages), inboxMessages)] {
@@ -118,10 +119,19 @@ func (s *Session) read() {
 		}
 		select {
 		case s.inbox <- m:
+			s.noteArrival()
 		default:
 			s.die(errUnasked)
 			return
 		}
+	}
+}
+
+// noteArrival wakes Await.
+func (s *Session) noteArrival() {
+	select {
+	case s.came <- struct{}{}:
+	default:
 	}
 }
 
@@ -177,6 +187,7 @@ func (s *Session) saidGoodbye() error {
 // awaitReceiver pauses the reader in front of a message of n bytes until somebody waits for one that long.
 func (s *Session) awaitReceiver(n int) error {
 	s.paused.Store(true)
+	s.noteArrival()
 	defer s.paused.Store(false)
 	select {
 	case most := <-s.due:
@@ -218,9 +229,34 @@ func (s *Session) Receive(ctx context.Context, most int, limit time.Duration) (M
 		case <-ctx.Done():
 			return Message{}, fmt.Errorf("%s: %w", *s.doing.Load(), context.Cause(ctx))
 		case <-over:
-			return Message{}, &control.LostError{Phase: *s.doing.Load(), Cause: fmt.Errorf("it answers, but made no progress for %v", limit)}
+			return Message{}, s.stagnant(limit)
 		}
 	}
+}
+
+// Await waits until a message, or the beginning of a long one, has come, which Receive then reads; no longer than the limit.
+func (s *Session) Await(ctx context.Context, limit time.Duration) error {
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	for len(s.inbox) == 0 && !s.paused.Load() {
+		select {
+		case <-s.came:
+		case <-s.life.Done():
+			if len(s.inbox) == 0 {
+				return context.Cause(s.life)
+			}
+		case <-ctx.Done():
+			return fmt.Errorf("%s: %w", *s.doing.Load(), context.Cause(ctx))
+		case <-timer.C:
+			return s.stagnant(limit)
+		}
+	}
+	return nil
+}
+
+// stagnant is a peer that lives and does nothing.
+func (s *Session) stagnant(limit time.Duration) error {
+	return &control.LostError{Phase: *s.doing.Load(), Cause: fmt.Errorf("it answers, but made no progress for %v", limit)}
 }
 
 // Expect waits, as Receive does, for a message of a kind, and decodes it.

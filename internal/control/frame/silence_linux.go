@@ -24,6 +24,18 @@ func hostOf(c net.Conn, bears time.Duration) hostLife {
 	return life
 }
 
+// Closed tells whether the peer has closed a connection, or its host is gone.
+func Closed(c net.Conn) bool {
+	closed := true
+	WithSocket(c, func(fd int) {
+		info, err := unix.GetsockoptTCPInfo(fd, unix.IPPROTO_TCP, unix.TCP_INFO)
+		closed = err == nil && info.State != tcpEstablished
+	})
+	return closed
+}
+
+const tcpEstablished = 1 // of the kernel's TCP_INFO
+
 // unread tells whether the peer has said something that nobody has read yet.
 func unread(c net.Conn) bool {
 	n := 0

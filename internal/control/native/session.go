@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"time"
 
 	"github.com/gobw/gobw/internal/control"
 	"github.com/gobw/gobw/internal/control/frame"
@@ -66,6 +67,19 @@ func (s *Session) Introduce(ctx context.Context) error {
 	return err
 }
 
+// AwaitPlan waits, at the server, until the beginning of a plan has come. [Session.Propose] reads it.
+func (s *Session) AwaitPlan(ctx context.Context, limit time.Duration) error {
+	s.Doing("waiting for the client's plan")
+	return s.Await(ctx, limit)
+}
+
+// AwaitFacts waits, at the server, until the client's facts have come. [Session.Facts] reads them.
+func (s *Session) AwaitFacts(ctx context.Context) error {
+	s.Doing("waiting for the client's facts")
+	defer s.o.Waiting(false)()
+	return s.Await(ctx, s.o.Timeouts.Phase)
+}
+
 // Propose sends the client's plan, or waits for it at the server.
 func (s *Session) Propose(ctx context.Context, p *plan.Spec) (*plan.Spec, error) {
 	if s.o.Dialled {
@@ -112,10 +126,18 @@ func swap[T any](ctx context.Context, s *Session, kind string, local T, most int
 	return frame.Expect[T](ctx, s.Session, kind, most, s.o.Timeouts.ForPhase(phase, s.plan))
 }
 
-// Facts exchanges what the two systems are.
-func (s *Session) Facts(ctx context.Context, local control.Facts) (control.Facts, error) {
+// Facts exchanges what the two systems are. The server answers once it has a slot for the client.
+func (s *Session) Facts(ctx context.Context, local control.Facts) (remote control.Facts, err error) {
 	s.Doing("exchanging facts")
-	return swap(ctx, s, kindFacts, local, maxFactsBytes, control.PhaseListening)
+	if err := s.Send(kindFacts, local); err != nil {
+		return remote, err
+	}
+	limit := s.o.Timeouts.Phase
+	if s.o.Dialled {
+		limit += s.o.Wait
+	}
+	defer s.o.Waiting(false)()
+	return frame.Expect[control.Facts](ctx, s.Session, kindFacts, maxFactsBytes, limit)
 }
 
 // Exchange swaps addresses.

@@ -28,6 +28,7 @@ type Session struct {
 	o  control.Options
 	v  Versions
 
+	answered bool // this server's version was told
 	plan     *plan.Spec
 	sequence sequence
 	gbits    bool              // figures cross the wire in Gb/s, not MiB/s: a negotiating client's choice at its server
@@ -43,7 +44,16 @@ type Session struct {
 
 // NewSession starts a session on a connection whose first messages were read. It owns the connection.
 func NewSession(conn net.Conn, v Versions, o control.Options) *Session {
-	return &Session{Ends: control.Ends{Conn: conn, Client: o.Dialled}, in: newStream(conn), o: o.WithDefaults(), v: v, gbits: o.Perftest.Gbits}
+	return Resume(conn, nil, v, 0, o)
+}
+
+// Resume continues a session of which more was read than the first messages, and, unless answered is 0, this end's version was told.
+func Resume(conn net.Conn, unread []byte, v Versions, answered Version, o control.Options) *Session {
+	s := &Session{Ends: control.Ends{Conn: conn, Client: o.Dialled}, in: newStream(conn, unread), o: o.WithDefaults(), v: v, gbits: o.Perftest.Gbits}
+	if s.answered = answered != 0; s.answered {
+		s.v.Mine = answered
+	}
+	return s
 }
 
 // Dialect is [Perftest].
@@ -65,8 +75,16 @@ func (s *Session) Propose(ctx context.Context, p *plan.Spec) (*plan.Spec, error)
 	if s.adopt(p); s.o.Dialled {
 		return p, nil
 	}
-	if err := s.answerVersion(p); err != nil {
-		return nil, err
+	if !s.answered {
+		_ = s.Conn.SetWriteDeadline(time.Now().Add(s.o.Timeouts.Peer))
+		mine, err := AnswerVersion(s.Conn, s.v, p != nil)
+		if err != nil {
+			return nil, err
+		}
+		s.v.Mine = mine
+	}
+	if p == nil && s.o.LocalFacts == nil {
+		return nil, s.v.untold()
 	}
 	if p == nil { // the client tells it at the end of the facts
 		local, err := s.o.LocalFacts()
@@ -86,24 +104,34 @@ func (s *Session) adopt(p *plan.Spec) {
 	}
 }
 
-// answerVersion is the server's half of the first exchange.
-func (s *Session) answerVersion(p *plan.Spec) error {
-	if p == nil && (s.v.Peer < VersionNegotiates || s.o.LocalFacts == nil) {
-		return fmt.Errorf("the client is perftest %s, which does not say what it tests: start the server for it, e.g. "+
-			"gobw serve --perftest 'ib_send_bw -c UD -s 1024', or under the tool's own name (gobw version --install-links)", s.v.Peer)
+// AnswerVersion is the server's half of the first exchange. It returns the version that it has told. told says that the server knows
+// which test a client means that does not say it.
+func AnswerVersion(conn net.Conn, v Versions, told bool) (mine Version, err error) { //nolint:revive // told is no mode
+	if !told && v.Peer < VersionNegotiates {
+		return 0, v.untold()
 	}
-	if s.v.Mine == 0 {
-		s.v.Mine = VersionUsual
-		if s.v.Peer >= VersionNegotiates {
-			s.v.Mine = versionConditional
+	if mine = v.Mine; mine == 0 {
+		mine = VersionUsual
+		if v.Peer >= VersionNegotiates {
+			mine = versionConditional
 		}
 	}
-	return s.write("answering the version", Hello{Version: s.v.Mine}.Encode())
+	if _, err := conn.Write((Hello{Version: mine}).Encode()); err != nil {
+		return 0, control.Lost(context.Background(), "answering the version", err)
+	}
+	return mine, nil
+}
+
+// untold is why a client that does not say its test is refused.
+func (v Versions) untold() error {
+	return fmt.Errorf("the client is perftest %s, which does not say what it tests: start the server for it, e.g. "+
+		"gobw serve --perftest 'ib_send_bw -c UD -s 1024', or under the tool's own name (gobw version --install-links)", v.Peer)
 }
 
 // Facts exchanges page size, cache line and MTU, and the parameters where both ends negotiate. Only these of the
 // remote facts are known; MaxOutstanding is 0 where nothing told it.
 func (s *Session) Facts(ctx context.Context, local control.Facts) (control.Facts, error) {
+	defer s.o.Waiting(false)()
 	if s.settled == nil {
 		remote, err := s.preamble(ctx, local)
 		if err == nil && s.v.negotiate() {
@@ -210,6 +238,7 @@ func (s *Session) negotiationOf(mtu verbs.MTU, outstanding int) negotiation {
 
 // Exchange swaps the keys, first pass. Latency tests put a barrier in front.
 func (s *Session) Exchange(ctx context.Context, local []control.Address) ([]control.Address, error) {
+	defer s.o.Waiting(false)()
 	s.local = nil
 	for _, a := range local {
 		s.local = append(s.local, s.encode(a))
@@ -235,6 +264,7 @@ func (s *Session) Exchange(ctx context.Context, local []control.Address) ([]cont
 func (s *Session) Sync(ctx context.Context, phase control.Phase, _ int, last bool) error {
 	s.calls.Add(1)
 	defer s.calls.Add(-1)
+	defer s.o.Waiting(phase == control.PhaseDone)()
 	var steps []step
 	switch phase {
 	case control.PhaseListening, control.PhaseJoined:
@@ -265,6 +295,7 @@ func (s *Session) Sync(ctx context.Context, phase control.Phase, _ int, last boo
 func (s *Session) Report(ctx context.Context, local control.Figures) (remote control.Figures, err error) {
 	s.calls.Add(1)
 	defer s.calls.Add(-1)
+	defer s.o.Waiting(false)()
 	if s.lastDone || !s.sequence.lastAlone {
 		remote, err = s.run(ctx, s.sequence.report, "waiting for the peer's next size", s.o.Timeouts.Phase, local)
 	}

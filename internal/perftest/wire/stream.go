@@ -22,8 +22,11 @@ type stream struct {
 	wg    sync.WaitGroup
 }
 
-func newStream(conn net.Conn) *stream {
+func newStream(conn net.Conn, unread []byte) *stream {
 	s := &stream{ahead: make(chan byte, maxAhead)}
+	for _, c := range unread[:min(len(unread), maxAhead)] {
+		s.ahead <- c
+	}
 	over, end := context.WithCancelCause(context.Background())
 	s.over = over
 	s.wg.Go(func() {

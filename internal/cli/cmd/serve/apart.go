@@ -9,6 +9,8 @@ import (
 	"net"
 	"os"
 	"regexp"
+	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -23,9 +25,16 @@ const (
 	settleTime = 2 * time.Minute
 	// afterSignal is how long a test's process may take to tell its client that the server ends.
 	afterSignal = 3 * time.Second
-	// lookEvery is how often the server looks whether others wait for what takes long.
+	// lookEvery is how often the server looks at the connection of a client, and whether others wait for what takes long.
 	lookEvery = 500 * time.Millisecond
+	// seatTime is how long a client may take to agree on its test while others wait to do the same.
+	seatTime = 500 * time.Millisecond
+	// closedTime is how long a test may outlive its client's connection. Its process ends sooner by itself, unless it hangs.
+	closedTime = 2 * leaveGrace
 )
+
+// seats is how many processes may agree on tests at once.
+const seats = 8
 
 // process is a test's process as the server sees it.
 type process struct {
@@ -33,8 +42,8 @@ type process struct {
 	events chan event
 }
 
-// start runs this program as the process of a client's tests. It inherits the client's connection.
-func start(ctx context.Context, conn net.Conn) (*process, error) {
+// start runs this program as the process of a client's tests. It inherits the client's connection, and has so long to begin.
+func start(ctx context.Context, conn net.Conn, within time.Duration) (*process, error) {
 	inherited, err := descriptorOf(conn)
 	if err != nil {
 		return nil, err
@@ -55,6 +64,8 @@ func start(ctx context.Context, conn net.Conn) (*process, error) {
 			p.events <- e
 		}
 	}()
+	ctx, cancel := context.WithTimeoutCause(ctx, within, fmt.Errorf("the test's process did not begin within %v", within))
+	defer cancel()
 	select {
 	case _, ready := <-p.events:
 		if !ready {
@@ -98,18 +109,23 @@ func (p *process) death() error {
 	if p.ProcessState.String() == "signal: killed" {
 		how = "it was killed, perhaps for want of memory"
 	}
-	if said := fault.FindString(p.Said.String()); said != "" {
-		how += ": " + control.Bounded(said)
+	said := p.Said.String()
+	last := said[strings.LastIndex(said, "\n")+1:]
+	if why := cmp.Or(fault.FindString(said), last); why != "" {
+		how += ": " + control.Bounded(why)
 	}
 	return fmt.Errorf("the test's process died (%s)", how)
 }
 
 // serveOne runs a client's tests in a process of their own: this one reads no plan. It tells log and client where that process dies.
-func (c *config) serveOne(ctx context.Context, client *connect.Client, othersWait func() bool) {
-	defer client.Release()
-	defer func() { _ = client.Conn.Close() }()
+func (c *config) serveOne(ctx context.Context, client *connect.Client) {
+	defer client.Leave()
 	log := c.Listen.Log.With("client", client.From)
-	p, err := start(ctx, client.Conn)
+	if client.HasLeft() {
+		log.Info("client left without a test")
+		return
+	}
+	p, err := start(ctx, client.Conn, c.Timeouts.Hello)
 	if err != nil {
 		log.Error("test", "test", "none", "err", err)
 		client.Session().Fail(err)
@@ -124,67 +140,155 @@ func (c *config) serveOne(ctx context.Context, client *connect.Client, othersWai
 		p.end()
 		return
 	}
-	if test, err := p.follow(ctx, o, log, othersWait); err != nil {
-		log.Error("test", "test", test, "err", err)
+	f := &follower{process: p, o: o, log: log, door: client, out: client.Out}
+	if err := f.follow(ctx); err != nil {
+		log.Error("test", "test", f.test, "err", err)
 		if o.Client.Ours != nil { // perftest's dialect has no words: there the connection closes
 			frame.Farewell(client.Conn, frame.Message{Kind: frame.KindError, Error: err.Error(), Lost: true}, time.Second)
 		}
 	}
 }
 
-// follow logs what a process does until it has ended. It ends one that takes longer than is granted, or long while others wait, or whose
-// server is to end. Where the process did not say how it ended the error does.
-func (p *process) follow(ctx context.Context, o order, log *slog.Logger, othersWait func() bool) (test string, err error) {
-	kill := func(why error) {
-		err = why
-		_ = p.Process.Process.Kill()
-	}
-	granted, came, said := o.Policy.Duration, time.Now(), false
-	late, tooLate := time.NewTimer(o.Timeouts.Hello), fmt.Errorf("no test was agreed on within %v", o.Timeouts.Hello)
-	defer late.Stop()
+// door is where the client of a process stands among the others.
+type door interface {
+	TakeSlot(ctx context.Context) (busy string)
+	MustStand(after time.Duration) bool
+	OthersWait() bool
+	HasLeft() bool
+}
+
+// follower follows the process of a client's tests from outside.
+type follower struct {
+	*process
+	o    order
+	log  *slog.Logger
+	door door
+	out  <-chan struct{} // closed where the client must give way to others
+
+	test   string    // the last one that was agreed on
+	slow   string    // what takes long
+	seated bool      // it has a slot
+	came   time.Time // since when
+	said   bool      // the process said how it ended
+	closed time.Time // since when the client's connection is
+	why    error     // it was ended
+	late   *time.Timer
+	limit  error // what it has missed then
+}
+
+// kill ends the process.
+func (f *follower) kill(why error) {
+	f.why = why
+	_ = f.Process.Process.Kill()
+}
+
+// follow logs what a process does until it has ended. It gets a slot for a test that was agreed on. It ends a process that takes longer
+// than is granted, or long while others wait, that outlives its client, or whose server is to end. Where the process did not say how it
+// ended the error does.
+func (f *follower) follow(ctx context.Context) error {
+	f.late, f.limit = time.NewTimer(f.o.Timeouts.Hello), fmt.Errorf("no test was agreed on within %v", f.o.Timeouts.Hello)
+	defer f.late.Stop()
+	look := time.NewTicker(seatTime / 5)
+	defer look.Stop()
+	slot := make(chan string, 1)
+	var waits sync.WaitGroup
+	defer waits.Wait() // the slot is given back after that
+	waiting, cancel := context.WithCancel(ctx)
+	defer cancel()
 	stop := ctx.Done()
-	var look <-chan time.Time
-	var slow string
 	for {
 		select {
-		case e, more := <-p.events:
-			look, slow = nil, e.Slow
+		case e, more := <-f.events:
 			switch {
-			case !more && err == nil && !said:
-				return test, p.death()
+			case !more && f.why == nil && !f.said:
+				return f.death()
 			case !more:
-				_ = p.wait()
-				return test, err
-			case slow != "":
-				look = time.After(0)
-				continue
-			case e == event{}: // it is no longer slow
-				continue
+				_ = f.wait()
+				return f.why
+			case e.Agreed:
+				f.test = e.Test
+				f.late.Stop()
+				waits.Go(func() { slot <- f.door.TakeSlot(waiting) })
+			default:
+				f.hear(e)
 			}
-			e.Test = cmp.Or(e.Test, test)
-			e.log(log)
-			if said = e.Ended; said || e.Figure != "" {
-				break
+		case busy := <-slot:
+			f.take(busy)
+			look.Reset(lookEvery)
+		case <-look.C:
+			f.look()
+		case <-f.late.C:
+			f.kill(f.limit)
+		case <-f.out:
+			f.out = nil
+			if !f.seated {
+				f.kill(errors.New("too many connections: this one gave way to others"))
 			}
-			test = e.Test
-			if late.Stop(); granted == 0 {
-				break
-			}
-			late.Reset(granted + settleTime)
-			tooLate = fmt.Errorf("the test takes longer than --max-duration grants, %v: its process was ended", granted)
-			if served := time.Since(came); served > granted && othersWait() {
-				kill(fmt.Errorf("others wait, and this client has been served for %v: --max-duration grants %v", served.Round(time.Second), granted))
-			}
-		case <-look:
-			if look = time.After(lookEvery); othersWait() {
-				kill(fmt.Errorf("others wait, and %s", slow))
-			}
-		case <-late.C:
-			kill(tooLate)
 		case <-stop:
-			stop, tooLate = nil, errors.New("the server has ended")
-			late.Reset(afterSignal)
-			_ = p.Process.Process.Signal(syscall.SIGTERM)
+			stop, f.limit = nil, errors.New("the server has ended")
+			f.late.Reset(afterSignal)
+			_ = f.Process.Process.Signal(syscall.SIGTERM)
 		}
+	}
+}
+
+// take gives a test its slot, or has its client turned away.
+func (f *follower) take(busy string) {
+	if busy != "" {
+		f.log.Info("client turned away", "why", busy)
+		f.said = true
+		f.late.Reset(afterSignal)
+	} else {
+		f.seated, f.came = true, time.Now()
+		f.begins()
+	}
+	_ = frame.Write(f.In, kindSlot, slotOrder{busy}) // a process that has gone is heard of otherwise
+}
+
+// begins notes that a test begins, and how long it may take.
+func (f *follower) begins() {
+	event{Test: f.test}.log(f.log)
+	if granted := f.o.Policy.Duration; granted > 0 {
+		f.late.Reset(granted + settleTime)
+		f.limit = fmt.Errorf("the test takes longer than --max-duration grants, %v: its process was ended", granted)
+	}
+}
+
+// hear hears what happens to the client.
+func (f *follower) hear(e event) {
+	f.slow = e.Slow
+	switch {
+	case e.Slow != "":
+		f.look()
+		return
+	case e == event{}: // it is no longer slow
+		return
+	case !e.Ended && e.Figure == "": // a further test
+		f.test = e.Test
+		f.begins()
+		granted := f.o.Policy.Duration
+		if served := time.Since(f.came); granted > 0 && served > granted && f.door.OthersWait() {
+			f.kill(fmt.Errorf("others wait, and this client has been served for %v: --max-duration grants %v", served.Round(time.Second), granted))
+		}
+		return
+	}
+	e.Test = cmp.Or(e.Test, f.test)
+	e.log(f.log)
+	f.said = f.said || e.Ended
+}
+
+// look ends a process that takes long while others wait, and one that outlives its client: it may hang, or have been stopped.
+func (f *follower) look() {
+	switch {
+	case f.slow != "" && f.door.OthersWait():
+		f.kill(fmt.Errorf("others wait, and %s", f.slow))
+	case !f.seated && f.door.MustStand(seatTime):
+		f.kill(fmt.Errorf("others wait, and this client has not agreed on a test within %v", seatTime))
+	case !f.door.HasLeft():
+		f.closed = time.Time{}
+	case f.closed.IsZero():
+		f.closed = time.Now()
+	case time.Since(f.closed) > closedTime:
+		f.kill(errors.New("the client has left, and its test did not end"))
 	}
 }

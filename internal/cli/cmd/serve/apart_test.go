@@ -10,10 +10,12 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/gobw/gobw/internal/control"
+	"github.com/gobw/gobw/internal/control/frame"
 	"github.com/gobw/gobw/internal/plan"
 )
 
@@ -33,13 +35,17 @@ func TestMain(m *testing.M) {
 		select {}
 	case "is slow":
 		o := order{tell: tell}
-		over := o.slow(time.Millisecond, "it was slow")
+		over := o.slow(time.Millisecond, "it was slow", nil)
 		time.Sleep(10 * time.Millisecond)
 		over()
-		o.slow(time.Second/2, "it is slow")
+		o.slow(time.Second/2, "it is slow", nil)
 		select {}
 	case "plans":
-		tell(event{Test: "a test"})
+		tell(event{Test: "a test", Agreed: true})
+		if got, err := frame.Read[slotOrder](os.Stdin, kindSlot, maxOrderBytes); err != nil || got.Busy != "" {
+			tell(event{Ended: true, Error: got.Busy})
+			return
+		}
 		tell(event{Test: "the next"})
 		select {}
 	case "fills its memory":
@@ -49,56 +55,90 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// followed is what the server says of a process that does, in place of a test, what JUDGING says.
-func followed(t *testing.T, ctx context.Context, o order, others func() bool) error { //nolint:revive // the test first
+// testDoor is a door before which others wait, or not.
+type testDoor struct {
+	busy   string
+	others func() bool
+	stand  bool
+	left   atomic.Bool
+}
+
+func (d *testDoor) TakeSlot(context.Context) string { return d.busy }
+func (d *testDoor) MustStand(time.Duration) bool    { return d.stand }
+func (d *testDoor) OthersWait() bool                { return d.others() }
+func (d *testDoor) HasLeft() bool                   { return d.left.Load() }
+
+// follow follows a process that does, in place of a test, what JUDGING says.
+func follow(t *testing.T, ctx context.Context, o order, d door, out chan struct{}) (*follower, error) { //nolint:revive // the test first
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer func() { _ = l.Close() }()
 	conn, err := net.Dial("tcp", l.Addr().String())
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer func() { _ = conn.Close() }()
-	p, err := start(ctx, conn)
+	p, err := start(ctx, conn, time.Minute)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	_, err = p.follow(ctx, o, slog.New(slog.DiscardHandler), others)
-	return err
+	f := &follower{process: p, o: o, log: slog.New(slog.DiscardHandler), door: d, out: out}
+	return f, f.follow(ctx)
 }
 
 func always() bool { return true }
 
 func never() bool { return false }
 
-// TestTooLate: a process ends whose client does not get as far as a test in the time of a first message, that begins a second test after
-// its time while others wait or lets a step take long meanwhile, or whose server ends.
+// TestTooLate: a process ends whose client does not get as far as a test in the time of a first message, or of a seat that others need;
+// that begins a second test after its time while others wait or lets a step take long meanwhile; whose client has left or gave way; or
+// whose server ends.
 func TestTooLate(t *testing.T) {
 	const soon = 200 * time.Millisecond
 	looks := 0
 	later := func() bool { looks++; return looks > 1 }
+	left := &testDoor{others: never}
+	left.left.Store(true)
+	out := make(chan struct{})
+	close(out)
+	patient := order{Timeouts: control.Timeouts{Hello: time.Hour}}
+	short := patient
+	short.Policy = plan.Policy{Duration: time.Nanosecond}
 	for _, tt := range []struct {
-		does   string
-		o      order
-		others func() bool
-		want   string
+		does string
+		o    order
+		door *testDoor
+		out  chan struct{}
+		want string
 	}{
-		{"hangs", order{Timeouts: control.Timeouts{Hello: soon}}, never, "no test was agreed on within 200ms"},
-		{"is slow", order{Timeouts: control.Timeouts{Hello: time.Hour}}, later, "others wait, and it is slow"},
-		{"is slow", order{Timeouts: control.Timeouts{Hello: 2 * time.Second}}, never, "no test was agreed on within 2s"},
-		{"plans", order{Timeouts: control.Timeouts{Hello: time.Hour}, Policy: plan.Policy{Duration: time.Nanosecond}}, always, "others wait, and this client has been served for"},
+		{"hangs", order{Timeouts: control.Timeouts{Hello: soon}}, &testDoor{others: never}, nil, "no test was agreed on within 200ms"},
+		{"hangs", patient, &testDoor{others: never, stand: true}, nil, "others wait, and this client has not agreed on a test"},
+		{"hangs", patient, left, nil, "the client has left, and its test did not end"},
+		{"hangs", patient, &testDoor{others: never}, out, "gave way"},
+		{"is slow", patient, &testDoor{others: later}, nil, "others wait, and it is slow"},
+		{"is slow", order{Timeouts: control.Timeouts{Hello: 2 * time.Second}}, &testDoor{others: never}, nil, "no test was agreed on within 2s"},
+		{"plans", short, &testDoor{others: always}, nil, "others wait, and this client has been served for"},
 	} {
 		t.Setenv("JUDGING", tt.does)
-		if err := followed(t, t.Context(), tt.o, tt.others); err == nil || !strings.Contains(err.Error(), tt.want) {
+		if _, err := follow(t, t.Context(), tt.o, tt.door, tt.out); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: %v, want %s", tt.does, err, tt.want)
 		}
 	}
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(control.ErrClosed)
-	if err := followed(t, ctx, order{Timeouts: control.Timeouts{Hello: time.Hour}}, never); err == nil {
+	if _, err := follow(t, ctx, patient, &testDoor{others: never}, nil); err == nil {
 		t.Error("the server has ended, and the process has not")
+	}
+}
+
+// TestTurnedAway: a client that finds no slot once it has agreed on its test is turned away, and that is no failure.
+func TestTurnedAway(t *testing.T) {
+	t.Setenv("JUDGING", "plans")
+	f, err := follow(t, t.Context(), order{Timeouts: control.Timeouts{Hello: time.Hour}}, &testDoor{busy: "busy with another", others: never}, nil)
+	if err != nil || f.seated {
+		t.Errorf("%v; it has a slot: %v", err, f != nil && f.seated)
 	}
 }

@@ -28,13 +28,23 @@ func descriptorOf(conn net.Conn) (f *os.File, err error) {
 // boundProcess keeps a test from taking the host with it: this process may have what the test was granted and room for the program,
 // and until its plan is judged no more than that takes. It leaves no core file, and is the first to go where memory is short.
 func boundProcess(bytes uint64) error {
-	const room = 2 << 30 // thread stacks, code, heap
 	_ = os.WriteFile("/proc/self/oom_score_adj", []byte("500"), 0)
-	memory := unix.Rlimit{Cur: judgeBytes, Max: unix.RLIM_INFINITY}
-	if bytes > 0 && bytes < 1<<60 {
-		memory.Max = bytes + room
+	var present unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_DATA, &present); err != nil {
+		return err
 	}
+	memory := memoryLimit(bytes, present.Max)
 	return errors.Join(unix.Setrlimit(unix.RLIMIT_DATA, &memory), unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{}))
+}
+
+// memoryLimit is the limit of memory for a test that is granted so many bytes: no more than there is, which only root can raise.
+func memoryLimit(bytes, present uint64) unix.Rlimit {
+	const room = 2 << 30 // thread stacks, code, heap
+	most := present
+	if bytes > 0 && bytes < 1<<60 {
+		most = min(most, bytes+room)
+	}
+	return unix.Rlimit{Cur: min(judgeBytes, most), Max: most}
 }
 
 // grantMemory gives this process all that its test was granted.

@@ -10,6 +10,7 @@ import (
 	"github.com/gobw/gobw/internal/cli/measure"
 	"github.com/gobw/gobw/internal/cli/opendevice"
 	"github.com/gobw/gobw/internal/control"
+	"github.com/gobw/gobw/internal/control/native"
 	perftest "github.com/gobw/gobw/internal/perftest/flags"
 	"github.com/gobw/gobw/internal/plan"
 	"github.com/gobw/gobw/verbs"
@@ -31,8 +32,105 @@ func (o *order) serve(ctx context.Context, s control.Session) error {
 	return err
 }
 
+// errTurnedAway is a client for which there was no slot in time.
+var errTurnedAway = errors.New("turned away")
+
+// agree agrees on the first test, before there is a device for it, and waits for a slot. It returns a session that proposes this test
+// first; nil: the client wants none.
+func (o *order) agree(ctx context.Context, s control.Session) (control.Session, error) {
+	first := &agreed{Session: s}
+	var err error
+	if ours, is := s.(*native.Session); is {
+		if first.plan, err = s.Propose(ctx, nil); err == nil && first.plan == nil {
+			return nil, s.Close()
+		}
+		if err == nil {
+			err = ours.AwaitFacts(ctx)
+		}
+	} else {
+		first.plan, err = o.negotiate(ctx, s)
+	}
+	if err != nil {
+		return nil, err
+	}
+	o.tell(event{Test: o.test, Agreed: true})
+	select {
+	case slot := <-o.slot:
+		o.slot = nil
+		if slot.Busy == "" {
+			return first, nil
+		}
+		if ours, is := s.(*native.Session); is {
+			ours.Turnaway(slot.Busy)
+		}
+		return nil, errTurnedAway
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// agreed is a session whose first test was agreed on.
+type agreed struct {
+	control.Session
+	plan *plan.Spec // nil: it was proposed
+}
+
+// Propose implements [control.Session].
+func (a *agreed) Propose(ctx context.Context, mine *plan.Spec) (*plan.Spec, error) {
+	if first := a.plan; first != nil {
+		a.plan = nil
+		return first, nil
+	}
+	return a.Session.Propose(ctx, mine)
+}
+
+// negotiate agrees with a client of perftest's dialect on its test: on what this end is, too, which a look at the device tells. Its
+// address is another test's meanwhile.
+func (o *order) negotiate(ctx context.Context, s control.Session) (*plan.Spec, error) {
+	d, err := openFor(s, o.Device.ToLookAt())
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = d.Close() }()
+	if _, err := d.Bind(s.LocalAddr()); err != nil {
+		return nil, err
+	}
+	o.opened = d
+	facts, err := o.localFacts()
+	if err != nil {
+		return nil, err
+	}
+	told := o.Told
+	if told != nil {
+		port, err := endpoint.ChoosePort(d.Device, o.Device.Port)
+		if err != nil {
+			return nil, err
+		}
+		settled, err := plan.Settle(*told, endpoint.Limits(d.Info(), port, false), plan.Peer{Perftest: true}, o.Policy)
+		if err != nil {
+			return nil, err
+		}
+		told, facts.MTU, facts.MaxOutstanding = new(settled.Proposal()), settled.MTU(), settled.Outstanding()
+	}
+	agreed, err := s.Propose(ctx, told)
+	if err == nil {
+		_, err = s.Facts(ctx, facts)
+	}
+	return agreed, err
+}
+
 // run runs one plan after another, on a device of their own.
 func (o *order) run(ctx context.Context, s control.Session) (err error) {
+	if o.slot != nil {
+		first, err := o.agree(ctx, s)
+		if err != nil || first == nil {
+			if err != nil {
+				s.Fail(err)
+			}
+			return measure.Classify(err)
+		}
+		s = first
+	}
 	d, err := openFor(s, o.Device)
 	if err != nil {
 		s.Fail(err)

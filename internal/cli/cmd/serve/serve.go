@@ -188,7 +188,9 @@ func run(ctx context.Context, out output.Streams, c *config) error {
 	}
 	c.Timeouts, c.Listen.LocalFacts = c.Listen.Timeouts.WithDefaults(), c.localFacts
 	apart := runtime.GOOS == "linux" && !c.Once && !c.Child
-	if !apart {
+	if apart {
+		c.Listen.Seats, c.Listen.Perftest.Told = seats, c.Told != nil
+	} else {
 		c.Listen.Admit = c.admit
 	}
 	l, err := connect.Listen(c.Listen)
@@ -211,7 +213,7 @@ func run(ctx context.Context, out output.Streams, c *config) error {
 			if err != nil {
 				return stopped(ctx, err)
 			}
-			tests.Go(func() { c.serveOne(ctx, client, l.OthersWait) })
+			tests.Go(func() { c.serveOne(ctx, client) })
 		}
 	}
 	return c.serveHere(ctx, l)

@@ -24,11 +24,18 @@ import (
 )
 
 // A test runs in a process of its own, whatever ends it. The server starts this program again. The client's connection is its descriptor
-// 3. The order comes on standard input, which stays open as long as the server lives; events go to standard output.
+// 3. The order comes on standard input, and then the slot, once the test has been agreed on; it stays open as long as the server lives.
+// Events go to standard output.
 const (
 	kindOrder = "order"
+	kindSlot  = "slot"
 	kindEvent = "event"
 )
+
+// slotOrder lets a test begin that was agreed on, or has its client turned away.
+type slotOrder struct {
+	Busy string `json:"busy,omitempty"` // who has the slots; empty: this client has one
+}
 
 // maxOrderBytes bounds a message between the two.
 const maxOrderBytes = 4 << 20
@@ -43,15 +50,18 @@ type order struct {
 	Gbits     bool              `json:"gbits"`
 	Client    connect.Handover  `json:"client"`
 
-	opened  *opendevice.Device // for the client that is being served
-	tell    func(event)        // what happens to it
-	test    string             // its last one
-	granted *plan.Settled      // the same
+	slot     <-chan slotOrder   // of a test's process
+	opened   *opendevice.Device // for the client that is being served
+	tell     func(event)        // what happens to it
+	perftest bool               // it speaks perftest's dialect
+	test     string             // its last one
+	granted  *plan.Settled      // the same
 }
 
 // event is what happens to a client.
 type event struct {
 	Test   string `json:"test,omitempty"`   // a test begins; with a figure: a record of it
+	Agreed bool   `json:"agreed,omitempty"` // the first test was agreed on, and begins once there is a slot
 	Figure string `json:"figure,omitempty"` // or the last that began
 	Slow   string `json:"slow,omitempty"`   // what takes long; any other event ends that
 	Ended  bool   `json:"ended,omitempty"`  // its tests
@@ -103,11 +113,11 @@ func runTestProcess(ctx context.Context) error {
 		return err
 	}
 	debug.SetMemoryLimit(heapBytes)
-	ctx, cancel := endWithInput(ctx, "the server has ended")
+	ctx, cancel := o.hearServer(ctx)
 	defer cancel(nil)
-	o.tell = tell
+	o.tell, o.perftest = tell, o.Client.Ours == nil
 	admit := func(p *plan.Spec) error {
-		defer o.slow(judgeTime, fmt.Sprintf("the check of this client's test takes longer than %v", judgeTime))()
+		defer o.slow(judgeTime, fmt.Sprintf("the check of this client's test takes longer than %v", judgeTime), nil)()
 		if err := o.admit(p); err != nil {
 			return err
 		}
@@ -119,6 +129,22 @@ func runTestProcess(ctx context.Context) error {
 	defer leaveWithClient(ctx, s, tell)()
 	_ = o.serve(ctx, s)
 	return nil
+}
+
+// hearServer hears of the slot, and ends what is done under a context once the server has ended.
+func (o *order) hearServer(ctx context.Context) (context.Context, context.CancelCauseFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	slot := make(chan slotOrder, 1)
+	o.slot = slot
+	go func() {
+		s, err := frame.Read[slotOrder](os.Stdin, kindSlot, maxOrderBytes)
+		if err == nil {
+			slot <- s
+			_, _ = io.Copy(io.Discard, os.Stdin)
+		}
+		cancel(errors.New("the server has ended"))
+	}()
+	return ctx, cancel
 }
 
 // endWithInput ends what is done under a context once standard input has ended.
@@ -136,47 +162,96 @@ func (o *order) admit(p *plan.Spec) (err error) {
 	o.granted, err = plan.Settle(*p, plan.Limits{}, plan.Peer{}, o.Policy)
 	if err == nil {
 		o.test = planText(*p)
-		o.tell(event{Test: o.test})
+		if o.slot == nil { // the first test of a test's process begins later
+			o.tell(event{Test: o.test})
+		}
 	}
 	return err
 }
 
 // What may take so long while others wait: until a plan is judged, and a step of a client that lives. It may have as much memory to
-// register as this end, which takes the more the more there is.
+// register as this end, which takes the more the more there is. In perftest's dialect each queue pair's keys are a message of their own.
 const (
 	judgeTime  = time.Second
 	stepTime   = 5 * time.Second
 	stepPerMiB = time.Millisecond
+	stepPerKey = 10 * time.Millisecond
 )
 
-// waiting tells the server of steps that take long. What is measured takes its time; where messages are counted nobody knows which.
+// waiting tells the server of steps that take long. What is measured takes its time as long as packets come and go; where a device does
+// not count them, the time of the test, and where messages are counted nobody knows which.
 func (o *order) waiting(measuring bool) (over func()) {
 	most := stepTime
-	if o.granted != nil {
-		most += time.Duration(o.granted.Memory().Total()>>20) * stepPerMiB
-	}
-	if measuring {
-		runs := o.granted.Spec().Duration
-		if most += runs; runs == 0 {
-			return func() {}
+	if p := o.granted; p != nil {
+		most += time.Duration(p.Memory().Total()>>20) * stepPerMiB
+		if o.perftest {
+			most += time.Duration(p.Spec().QPs) * stepPerKey
 		}
 	}
-	return o.slow(most, fmt.Sprintf("this client did nothing for %v", most.Round(time.Second)))
+	if !measuring {
+		return o.slow(most, fmt.Sprintf("this client did nothing for %v", most.Round(time.Second)), nil)
+	}
+	most += time.Duration(o.granted.PauseNs(o.granted.LargestSize()))
+	if _, counts := o.packets(); counts {
+		moves := func() uint64 { n, _ := o.packets(); return n }
+		return o.slow(most, fmt.Sprintf("no packet of this client's test came or went for %v", most.Round(time.Second)), moves)
+	}
+	runs := o.granted.Spec().Duration
+	if most += runs; runs == 0 {
+		return func() {}
+	}
+	return o.slow(most, fmt.Sprintf("this client did nothing for %v", most.Round(time.Second)), nil)
 }
 
-// slow tells of what takes longer than so, until it is over.
-func (o *order) slow(most time.Duration, what string) (over func()) {
+// packets is how many packets the devices of the test have sent and received, where they count them.
+func (o *order) packets() (n uint64, counts bool) {
+	if o.opened == nil {
+		return 0, false
+	}
+	for _, d := range append(o.opened.Others(), o.opened.Device) {
+		for port := range d.Info().Ports {
+			counters, _ := d.Counters(port + 1)
+			for _, name := range []string{"rcvd_pkts", "sent_pkts", "port_rcv_packets", "port_xmit_packets"} {
+				c, has := counters[name]
+				n, counts = n+c, counts || has
+			}
+		}
+	}
+	return n, counts
+}
+
+// slow tells of what takes longer than so, until it is over, or until what moves has moved. nil: nothing does.
+func (o *order) slow(most time.Duration, what string, moves func() uint64) (over func()) {
 	done := make(chan struct{})
+	told, last := false, uint64(0)
+	tell := func(slow bool) { //nolint:revive // what is told
+		if told != slow {
+			told = slow
+			o.tell(event{Slow: plain.When(slow, "%s", what)})
+		}
+	}
+	if moves != nil {
+		last = moves()
+	}
 	go func() {
-		select {
-		case <-done:
-		case <-time.After(most):
-			o.tell(event{Slow: what})
-			<-done
-			o.tell(event{})
+		every := time.NewTicker(most)
+		defer every.Stop()
+		for {
+			select {
+			case <-done:
+				tell(false)
+				return
+			case <-every.C:
+			}
+			now := last
+			if moves != nil {
+				now = moves()
+			}
+			tell(now == last)
+			last = now
 		}
 	}()
-	return func() { close(done) }
+	return sync.OnceFunc(func() { close(done) })
 }
 
 // leaveWithClient ends the process of a test whose client has left, whatever the test is doing: memory may take its time to
