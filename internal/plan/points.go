@@ -64,7 +64,7 @@ func (s *Settled) choosePoint(wrong *Faults) {
 		return
 	}
 	before := len(*wrong)
-	checkNumbers(*n, wrong)
+	checkNumbers(pointTable, &s.spec, wrong)
 	if len(*wrong) > before {
 		return
 	}

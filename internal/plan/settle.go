@@ -2,10 +2,7 @@ package plan
 
 import (
 	"cmp"
-	"math"
-	"reflect"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/gobw/gobw/verbs"
@@ -50,7 +47,7 @@ func Settle(spec Spec, limits Limits, peer Peer, policy Policy) (*Settled, error
 	s := &Settled{spec: spec, limits: limits, peer: peer}
 	s.spec.Sizes = slices.Clone(spec.Sizes)
 	wrong := &Faults{}
-	checkNumbers(s.spec, wrong)
+	checkNumbers(table, &s.spec, wrong)
 	s.checkLengths(wrong)
 	s.checkLength(wrong)
 	if s.spec.Noncontig != nil {
@@ -86,26 +83,6 @@ func Settle(spec Spec, limits Limits, peer Peer, policy Policy) (*Settled, error
 	}
 	s.note()
 	return s, nil
-}
-
-// checkNumbers refuses numbers beyond the bounds that the fields of a spec name, so that what follows can count with them.
-func checkNumbers(spec any, wrong *Faults) {
-	v := reflect.ValueOf(spec)
-	for i := range v.NumField() {
-		tag := v.Type().Field(i).Tag
-		high, err := strconv.ParseInt(tag.Get("most"), 10, 64)
-		if err != nil || v.Field(i).IsZero() {
-			continue
-		}
-		n := int64(0)
-		if x := v.Field(i); x.CanInt() {
-			n = x.Int()
-		} else {
-			n = int64(min(x.Uint(), math.MaxInt64))
-		}
-		low, _ := strconv.ParseInt(cmp.Or(tag.Get("least"), "1"), 10, 64)
-		wrong.If(n < low || n > high, "%s %d: want %d to %d", tag.Get("flag"), n, low, high)
-	}
 }
 
 // checkLengths refuses sizes, counts and times that no test has, and words that mean nothing.

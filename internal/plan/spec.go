@@ -42,65 +42,64 @@ const (
 )
 
 // Spec is all that can be said about a test, and the only thing of it that crosses the wire. Zero fields mean what the
-// comment says, or that [Settle] chooses. Others have at least 1, or what the tag "least" says, and at most what "most" says: perftest's
-// bounds where it has some. For the other tags see [Field].
+// comment says, or that [Settle] chooses. The bounds of numbers, and the flags, are in the table of [Fields].
 type Spec struct {
 	Operation Operation       `json:"operation"`
 	Kind      Kind            `json:"kind"`
 	Transport verbs.Transport `json:"transport,omitempty"` // 0: RC
 
-	Sizes         []int         `json:"sizes"`                                                                      // bytes per message, in the order to run; none: the operation's default
-	AllSizes      bool          `json:"all_sizes,omitempty"`                                                        // -a: buffers are laid out for the largest size
-	Mix           Mix           `json:"mix,omitempty"`                                                              // messages cycle through these, in place of Sizes; none: all are of one size
-	Iterations    uint64        `json:"iterations,omitempty" flag:"--iters (-n)" most:"1099511627776"`              // per queue pair and size; 0: by Duration, or the default length
-	Duration      time.Duration `json:"duration_ns,omitempty"`                                                      // measured time, margins included
-	Margin        time.Duration `json:"margin_ns,omitempty"`                                                        // unmeasured lead-in and tail of a duration test
-	Warmup        uint64        `json:"warmup,omitempty" flag:"--warmup" most:"1099511627776"`                      // messages before each measured size; 0: none
-	WarmupSteady  bool          `json:"warmup_steady,omitempty"`                                                    // ours: warm up until the rate is steady
-	Runs          int           `json:"runs,omitempty" flag:"--runs" most:"1048576"`                                // repetitions of each size; 0: 1
-	Threads       int           `json:"threads,omitempty" flag:"--threads" most:"1024" tries:"1:16"`                // of each end that posts or receives, which share its queue pairs; 0: one a rail
-	QPs           int           `json:"qps,omitempty" flag:"--qp (-q)" most:"16384" of:"bandwidth" tries:"1:16,64"` // 0: one a rail
-	Rails         int           `json:"rails,omitempty" flag:"devices (-d)" most:"64"`                              // devices of each end, to which its threads are dealt out; 0: 1
-	Bidirectional bool          `json:"bidirectional,omitempty" flag:"--bidirectional (-b)" of:"bandwidth"`
+	Sizes         []int         `json:"sizes"`                   // bytes per message, in the order to run; none: the operation's default
+	AllSizes      bool          `json:"all_sizes,omitempty"`     // -a: buffers are laid out for the largest size
+	Mix           Mix           `json:"mix,omitempty"`           // messages cycle through these, in place of Sizes; none: all are of one size
+	Iterations    uint64        `json:"iterations,omitempty"`    // per queue pair and size; 0: by Duration, or the default length
+	Duration      time.Duration `json:"duration_ns,omitempty"`   // measured time, margins included
+	Margin        time.Duration `json:"margin_ns,omitempty"`     // unmeasured lead-in and tail of a duration test
+	Warmup        uint64        `json:"warmup,omitempty"`        // messages before each measured size; 0: none
+	WarmupSteady  bool          `json:"warmup_steady,omitempty"` // ours: warm up until the rate is steady
+	Runs          int           `json:"runs,omitempty"`          // repetitions of each size; 0: 1
+	Threads       int           `json:"threads,omitempty"`       // of each end that posts or receives, which share its queue pairs; 0: one a rail
+	QPs           int           `json:"qps,omitempty"`           // 0: one a rail
+	Rails         int           `json:"rails,omitempty"`         // devices of each end, to which its threads are dealt out; 0: 1
+	Bidirectional bool          `json:"bidirectional,omitempty"`
 	Reversed      bool          `json:"reversed,omitempty"`    // the target initiates
 	Infinite      bool          `json:"infinite,omitempty"`    // perftest's --run_infinitely: a record each Duration, until stopped
 	WriteImm      bool          `json:"write_imm,omitempty"`   // WRITE with immediate
 	SendImm       bool          `json:"send_imm,omitempty"`    // SEND with immediate
 	AtomicType    verbs.Opcode  `json:"atomic_type,omitempty"` // OpFetchAdd or OpCompareSwap; 0: OpFetchAdd
 
-	TxDepth        int           `json:"tx_depth,omitempty" flag:"--tx-depth (-t)" most:"15000" tries:"1:512"`      // window, messages per QP; 0: 128, latency 1
-	Outstanding    int           `json:"outstanding,omitempty" flag:"--outs (-o)" most:"255" tries:"1:128"`         // READs and atomics; 0: as many as both devices have
-	RxDepth        int           `json:"rx_depth,omitempty" flag:"--rx-depth (-r)" most:"16384" tries:"16,64:1024"` // receives per QP; 0: 512
-	PostList       int           `json:"post_list,omitempty" flag:"--post-list (-l)" most:"15000" of:"bandwidth" tries:"1:64" help:"messages per post call (default: 1)"`
-	CQMod          int           `json:"cq_mod,omitempty" flag:"--cq-mod (-Q)" most:"1024" tries:"1,4,16,64,100"` // signal every n-th; 0: 100, and 1 above 8 KiB
-	RecvList       int           `json:"recv_post_list,omitempty" flag:"--recv_post_list" most:"16384"`           // receives per post; 0: 1
-	InlineBytes    int           `json:"inline,omitempty" flag:"--inline (-I)" most:"4096" least:"-1"`            // -1: as perftest chooses
-	MTU            verbs.MTU     `json:"mtu,omitempty" flag:"--mtu (-m) code" most:"5"`                           // 0: the smaller active MTU
+	TxDepth        int           `json:"tx_depth,omitempty"`    // window, messages per QP; 0: 128, latency 1
+	Outstanding    int           `json:"outstanding,omitempty"` // READs and atomics; 0: as many as both devices have
+	RxDepth        int           `json:"rx_depth,omitempty"`    // receives per QP; 0: 512
+	PostList       int           `json:"post_list,omitempty"`
+	CQMod          int           `json:"cq_mod,omitempty"`         // signal every n-th; 0: 100, and 1 above 8 KiB
+	RecvList       int           `json:"recv_post_list,omitempty"` // receives per post; 0: 1
+	InlineBytes    int           `json:"inline,omitempty"`         // -1: as perftest chooses
+	MTU            verbs.MTU     `json:"mtu,omitempty"`            // 0: the smaller active MTU
 	SRQ            bool          `json:"srq,omitempty"`
 	Multicast      bool          `json:"multicast,omitempty"` // -g: who receives joins a multicast group, to which the other end sends
 	MGID           *verbs.GID    `json:"mgid,omitempty"`      // the group; nil: one that is drawn
 	DualPort       bool          `json:"dual_port,omitempty"` // -O: the first half of the queue pairs on the device's port 1, the second on port 2
-	Events         bool          `json:"events,omitempty" flag:"--events (-e)" help:"sleep until a completion comes, instead of polling"`
+	Events         bool          `json:"events,omitempty"`
 	MRPerQP        bool          `json:"mr_per_qp,omitempty"`
-	Vector         int           `json:"vector,omitempty" flag:"--vector (-X)" most:"2048"` // completion vector of this end's queues
-	StrictOrdering bool          `json:"strict_ordering,omitempty"`                         // register without relaxed ordering
-	PostAPI        verbs.PostAPI `json:"post_api,omitempty"`                                // of the ends that send; 0: as perftest chooses for the device
+	Vector         int           `json:"vector,omitempty"`          // completion vector of this end's queues
+	StrictOrdering bool          `json:"strict_ordering,omitempty"` // register without relaxed ordering
+	PostAPI        verbs.PostAPI `json:"post_api,omitempty"`        // of the ends that send; 0: as perftest chooses for the device
 	Verify         Verify        `json:"verify,omitempty"`
-	RateBits       float64       `json:"rate_bits_per_s,omitempty"`                        // pace; 0: none
-	Burst          int           `json:"burst,omitempty" flag:"--burst_size" most:"15000"` // messages of a queue pair that follow each other at once under RateBits; 0: 1
-	Gap            time.Duration `json:"gap_ns,omitempty"`                                 // latency: pause before each message
-	Timestamps     Clock         `json:"timestamps,omitempty"`                             // latency: of the end that initiates
+	RateBits       float64       `json:"rate_bits_per_s,omitempty"` // pace; 0: none
+	Burst          int           `json:"burst,omitempty"`           // messages of a queue pair that follow each other at once under RateBits; 0: 1
+	Gap            time.Duration `json:"gap_ns,omitempty"`          // latency: pause before each message
+	Timestamps     Clock         `json:"timestamps,omitempty"`      // latency: of the end that initiates
 	NoPeak         bool          `json:"no_peak,omitempty"`
-	CPU            bool          `json:"cpu,omitempty" flag:"--cpu-time" help:"measure the CPU time per message"`
+	CPU            bool          `json:"cpu,omitempty"`
 
-	SL           uint8    `json:"sl,omitempty" flag:"--sl (-S)" most:"15"`
+	SL           uint8    `json:"sl,omitempty"`
 	TrafficClass uint8    `json:"tclass,omitempty"`
 	FlowLabels   []uint32 `json:"flow_labels,omitempty"` // queue pair q takes number q modulo their count; none: 0
-	PKeyIndex    int      `json:"pkey_index,omitempty" flag:"--pkey" most:"65535"`
-	Timeout      uint8    `json:"qp_timeout,omitempty" flag:"--qp-timeout (-u)" most:"31"` // code; 0: 14, a software device 16
-	Retries      uint8    `json:"retries,omitempty" flag:"retries" most:"7"`               // 0: 7
-	QKey         uint32   `json:"qkey,omitempty"`                                          // 0: perftest's, 0x11111111; between two ends of ours the client draws one
-	HugePages    bool     `json:"huge_pages,omitempty" flag:"--huge-pages" help:"use reserved huge pages for the buffers"`
+	PKeyIndex    int      `json:"pkey_index,omitempty"`
+	Timeout      uint8    `json:"qp_timeout,omitempty"` // code; 0: 14, a software device 16
+	Retries      uint8    `json:"retries,omitempty"`    // 0: 7
+	QKey         uint32   `json:"qkey,omitempty"`       // 0: perftest's, 0x11111111; between two ends of ours the client draws one
+	HugePages    bool     `json:"huge_pages,omitempty"`
 	OnDemand     bool     `json:"on_demand,omitempty"` // register memory whose pages the device has brought as it needs them
 	RDMACM       bool     `json:"rdma_cm,omitempty"`   // the queue pairs are connected by RDMA CM
 	TOS          *uint8   `json:"tos,omitempty"`       // type of service of the path that RDMA CM finds; nil: none
@@ -111,13 +110,13 @@ type Spec struct {
 
 // Noncontig is one point of the non-contiguous experiment: a layout, a shape, a strategy.
 type Noncontig struct {
-	Shape     string `json:"shape"`                                                        // "gather", "scatter", "both"
-	Strategy  string `json:"strategy"`                                                     // "gather-write", "pack", "pack-pipelined", "multi-wr", "contiguous", ...
-	Layout    string `json:"layout"`                                                       // in the grammar of package pattern
-	Window    int    `json:"window" flag:"--tx-depth (-t)" most:"4096"`                    // messages in flight
-	Footprint int    `json:"footprint,omitempty" flag:"footprint" most:"70368744177664"`   // bytes walked; 0: as many layouts as may be in flight
-	Segment   int    `json:"segment,omitempty" flag:"segment" most:"70368744177664"`       // bytes per segment of a pipelined pack; 0: 16 KiB
-	ListBytes int    `json:"list_bytes,omitempty" flag:"list bytes" most:"70368744177664"` // payload at which chains of lists are cut; 0: as few requests as possible
+	Shape     string `json:"shape"`                // "gather", "scatter", "both"
+	Strategy  string `json:"strategy"`             // "gather-write", "pack", "pack-pipelined", "multi-wr", "contiguous", ...
+	Layout    string `json:"layout"`               // in the grammar of package pattern
+	Window    int    `json:"window"`               // messages in flight
+	Footprint int    `json:"footprint,omitempty"`  // bytes walked; 0: as many layouts as may be in flight
+	Segment   int    `json:"segment,omitempty"`    // bytes per segment of a pipelined pack; 0: 16 KiB
+	ListBytes int    `json:"list_bytes,omitempty"` // payload at which chains of lists are cut; 0: as few requests as possible
 }
 
 // LargestSize is the largest message of the spec in bytes; 0 where it leaves the sizes open.

@@ -201,12 +201,12 @@ func flags(v *Invocation) []perftestFlag {
 		},
 
 		{
-			group: "Queues", head: "-q, --qp=N", help: "queue pairs (1)", kind: bw, elsewhere: Ignored, only: "1", set: integer(&p.QPs, 1, 16384),
+			group: "Queues", head: "-q, --qp=N", help: "queue pairs (1)", kind: bw, elsewhere: Ignored, only: "1", set: v.bounded(&p.QPs),
 			noun: "num of Qps", stock: " Multiple QPs only available on bw tests",
 		},
-		{head: "-t, --tx-depth=N", help: fmt.Sprintf("messages in flight on each queue pair (%d)", depth), noun: "Tx depth", set: integer(&p.TxDepth, 1, 15000)},
+		{head: "-t, --tx-depth=N", help: fmt.Sprintf("messages in flight on each queue pair (%d)", depth), noun: "Tx depth", set: v.bounded(&p.TxDepth)},
 		{
-			head: "-r, --rx-depth=N", help: receives + " (512)", verbs: "sw", elsewhere: Ignored, only: "1", set: integer(&p.RxDepth, 1, 16384),
+			head: "-r, --rx-depth=N", help: receives + " (512)", verbs: "sw", elsewhere: Ignored, only: "1", set: v.bounded(&p.RxDepth),
 			noun: " Rx depth", stock: " On RDMA verbs rx depth can be only 1",
 		},
 		{
@@ -215,14 +215,14 @@ func flags(v *Invocation) []perftestFlag {
 		},
 		{
 			head: "-Q, --cq-mod=N", help: "ask for a completion of every N-th message (100; above 8 KiB 1)", kind: bw, elsewhere: Ignored, noun: "CQ moderation",
-			set: integer(&p.CQMod, 1, 1024),
+			set: v.bounded(&p.CQMod),
 		},
 		{
-			head: "-l, --post_list=N", help: "messages per post, a divisor of -n (1)", kind: bw, elsewhere: Ignored, only: "1", set: integer(&p.PostList, 1, 15000),
+			head: "-l, --post_list=N", help: "messages per post, a divisor of -n (1)", kind: bw, elsewhere: Ignored, only: "1", set: v.bounded(&p.PostList),
 			stock: "Post list is supported in BW tests only", list: &List{Number: &p.PostList, Label: "Post List", Noun: "post list", Sends: true},
 		},
 		{
-			head: "--recv_post_list=N", help: "receives per post (1)", kind: bw, verbs: "sw", elsewhere: Ignored, only: "1", set: integer(&p.RecvList, 1, 16384),
+			head: "--recv_post_list=N", help: "receives per post (1)", kind: bw, verbs: "sw", elsewhere: Ignored, only: "1", set: v.bounded(&p.RecvList),
 			list: &List{Number: &p.RecvList, Label: "Recv Post List", Noun: "receive post list", Sends: false},
 		},
 		{

@@ -83,6 +83,12 @@ func integer[T int | int64 | uint8 | uint16 | uint64](field *T, low, high int64)
 	}
 }
 
+// bounded is a whole number within the bounds of the plan.
+func (v *Invocation) bounded(field *int) func(string) error {
+	least, most := plan.BoundsOf(&v.Plan, field)
+	return integer(field, least, most)
+}
+
 // optional is an integer whose absence means something else than zero.
 func optional[T int | int64 | uint8](field **T, low, high int64) func(string) error {
 	return func(value string) error {

@@ -35,7 +35,7 @@ func (f *flags) bind(fs *pflag.FlagSet, op plan.Operation, kind plan.Kind) {
 	fs.SortFlags = false
 	p, row, wrong := &f.spec, plan.RowOf(op), &f.wrong
 	f.set, *p = fs, plan.Spec{Operation: op, Kind: kind, InlineBytes: -1}
-	bandwidth, receives := kind == plan.Bandwidth, ""
+	bandwidth := kind == plan.Bandwidth
 	if !row.Counter {
 		cmdline.Parsed(fs, wrong, &p.Sizes, "size", "s", "", "message `SIZE` in bytes: 4K, or 64,1000,4K, or 64:1M (each twice the one before) (default: "+defaultSizeText(kind)+")", plan.ParseSizes)
 		fs.BoolVarP(&p.AllSizes, "all", "a", false, "all sizes from 2 B to 8 MiB"+plain.When(row.Supports(verbs.UD), " (UD: to the MTU)"))
@@ -59,17 +59,12 @@ func (f *flags) bind(fs *pflag.FlagSet, op plan.Operation, kind plan.Kind) {
 	case plan.Atomic:
 		cmdline.Parsed(fs, wrong, &p.AtomicType, "atomic-type", "A", "FETCH_AND_ADD", "use `TYPE`: FETCH_AND_ADD or CMP_AND_SWAP", parseAtomicType)
 	case plan.Send:
-		receives = "receives posted per queue pair (default: 512)"
 		fs.BoolVar(&p.SendImm, "imm", false, "send immediate data")
 	case plan.Write:
-		receives = "receives posted, with --imm (default: 512)"
 		fs.BoolVar(&p.WriteImm, "imm", false, "send immediate data")
 	default:
 	}
-	if bandwidth {
-		fs.BoolVarP(&p.Bidirectional, "bidirectional", "b", false, "both ends send at the same time")
-		fs.BoolVar(&p.Reversed, "reversed", false, "the server sends to the client")
-	}
+	f.bindFields(plan.GroupMessages)
 	fs.StringVar((*string)(&p.Verify), "verify", "", "check the data of the first and the last message, or with `[=all]` of every message")
 	fs.Lookup("verify").NoOptDefVal = "ends"
 	cmdline.Group(fs, "Messages")
@@ -77,7 +72,7 @@ func (f *flags) bind(fs *pflag.FlagSet, op plan.Operation, kind plan.Kind) {
 	cmdline.Parsed(fs, wrong, &p.Iterations, "iters", "n", "", "send `N` messages "+plain.When(bandwidth, "per queue pair and size")+plain.When(!bandwidth, "of each size")+" (default: "+defaultLengthText(kind, row.Counter)+")", parseIterations)
 	cmdline.Parsed(fs, wrong, &p.Duration, "duration", "D", "", "measure for this `TIME`: 10 (seconds), 0.5, 500ms", plan.ParseTime)
 	cmdline.Parsed(fs, wrong, &p.Warmup, "warmup", "", "steady", "send `N` messages before the measurement, or steady (until the rate is steady)", f.parseWarmup)
-	fs.IntVar(&p.Runs, "runs", 1, "repeat each size this many times")
+	f.bindFields(plan.GroupLength)
 	if bandwidth {
 		cmdline.Parsed(fs, wrong, &p.RateBits, "rate", "", "", "send at most this `RATE` in bits per second: 10G, 500M", plan.ParseRate)
 	} else {
@@ -85,29 +80,7 @@ func (f *flags) bind(fs *pflag.FlagSet, op plan.Operation, kind plan.Kind) {
 	}
 	cmdline.Group(fs, "Length")
 
-	if bandwidth {
-		fs.IntVarP(&p.QPs, "qp", "q", 0, "queue pairs (default: 1 per device)")
-		fs.IntVar(&p.Threads, "threads", 0, "threads at each end (default: 1 per device; on roce0 at most 1 per device)")
-		fs.IntVarP(&p.TxDepth, "tx-depth", "t", 0, "messages in flight per queue pair (default: 128)")
-	} else if row.MayInline() && !row.Responded {
-		fs.IntVarP(&p.TxDepth, "tx-depth", "t", 0, "at most this many outstanding completions; the test still sends one message at a time (default: 1, on roce0 over RC 64)")
-	}
-	if receives != "" {
-		fs.IntVarP(&p.RxDepth, "rx-depth", "r", 0, receives)
-	}
-	if bandwidth {
-		fs.IntVarP(&p.CQMod, "cq-mod", "Q", 0, "messages per completion, at most the tx depth (default: 100"+plain.When(!row.Counter, "; 1 above 8 KiB, but 100 with -a or -e")+plain.When(row.Supports(verbs.UD), " or UD")+"; N with -l N)")
-	}
-	if row.Responded {
-		fs.IntVarP(&p.Outstanding, "outs", "o", 0, "READs and atomics in flight (default: device maximum)")
-	}
-	if row.MayInline() {
-		fs.IntVarP(&p.InlineBytes, "inline", "I", -1, "send messages of up to N bytes inline (default: as perftest does)")
-	}
-	if op == plan.Send {
-		fs.BoolVar(&p.SRQ, "srq", false, "one shared receive queue for all queue pairs")
-	}
-	f.bindFields()
+	f.bindFields(plan.GroupQueues)
 	cmdline.Parsed(fs, wrong, &p.PostAPI, "post-api", "", "auto", "post sends with `API`: post_send, wr (ibv_wr_*), auto (as perftest does)", cmdline.Text[verbs.PostAPI])
 	if !bandwidth {
 		fs.StringVar((*string)(&p.Timestamps), "timestamps", "host", "use `CLOCK` for the samples: host, or device (the clock of the NIC)")
@@ -126,26 +99,26 @@ func (f *flags) bind(fs *pflag.FlagSet, op plan.Operation, kind plan.Kind) {
 	f.Gate.Bind(fs, example)
 	cmdline.Group(fs, "Output and verdict")
 	fs.IntVarP(&f.mtu, "mtu", "m", 0, "path MTU in bytes (default: the smaller of both ends)")
-	fs.Uint8VarP(&p.SL, "sl", "S", 0, "service level, 0 to 15")
-	fs.Uint8Var(&p.TrafficClass, "tclass", 0, "traffic class, 0 to 255")
-	fs.IntVar(&p.PKeyIndex, "pkey", 0, "P_Key index")
-	fs.Uint8VarP(&p.Timeout, "qp-timeout", "u", 0, "send again after 4.096 us x 2^N without an answer; `N` from 1 to 31 (default: 14, on roce0 16)")
-	fs.BoolVarP(&p.RDMACM, "rdma-cm", "R", false, "connect by RDMA CM (not roce0, not UC)")
+	f.bindFields(plan.GroupPath)
 	cmdline.Group(fs, opendevice.Heading)
 	fs.BoolVarP(&f.cpuFreq, "cpu-freq", "F", false, "ignored: time stamps need no CPU frequency")
 }
 
-// bindFields registers the flags that the fields of a plan tell by themselves.
-func (f *flags) bindFields() {
+// bindFields registers the flags of a group in the table of settings.
+func (f *flags) bindFields(group plan.Group) {
+	row := plan.RowOf(f.spec.Operation)
 	for _, x := range plan.Fields() {
-		if x.Help == "" || x.Of != "" && x.Of != f.spec.Kind {
+		help := x.HelpFor(row, f.spec.Kind)
+		if x.Group != group || help == "" {
 			continue
 		}
 		switch at := x.At(&f.spec).(type) {
 		case *int:
-			f.set.IntVarP(at, x.Name, x.Letter, 0, x.Help)
+			f.set.IntVarP(at, x.Name, x.Letter, *at, help)
+		case *uint8:
+			f.set.Uint8VarP(at, x.Name, x.Letter, *at, help)
 		case *bool:
-			f.set.BoolVarP(at, x.Name, x.Letter, false, x.Help)
+			f.set.BoolVarP(at, x.Name, x.Letter, false, help)
 		}
 	}
 }
