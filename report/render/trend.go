@@ -41,12 +41,25 @@ func Trend(w io.Writer, format string, t *trend.Trend, since *compare.Comparison
 			changed.Title = "new results against old: " + changed.Title
 			r.Tables = append(r.Tables, changed)
 		}
-		r.Closing = append(r.Closing, comparisonClosing(since)...)
+		r.Closing = slices.Concat(r.Closing, comparisonClosing(since), reference(t))
 	}
 	if format == "html" {
 		r.Verdict, r.Good = fmt.Sprintf("%s in %d series.", plain.Plural(changes, "change"), len(t.Series)), changes == 0
 	}
 	return r.write(w, format)
+}
+
+// reference says what new results were compared with, and how a person accepts a new state.
+func reference(t *trend.Trend) []string {
+	out := []string{"old: the results before the first change that nobody accepted"}
+	if !t.Accepted.Since.IsZero() {
+		out[0] += ", of those that were accepted: " + t.Accepted.String()
+	}
+	if t.Acceptable != nil {
+		out = append(out, fmt.Sprintf("to accept the new state: --accept-since '%s REASON', or this date and a reason as a line in DIR/accepted",
+			day(*t.Acceptable)))
+	}
+	return out
 }
 
 // mostPictures is how many pictures a trend has: those of series that changed come first.

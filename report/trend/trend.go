@@ -28,6 +28,10 @@ type Trend struct {
 	Margin     float64   `json:"margin"`
 	Procedure  string    `json:"procedure"` // how series judged together are corrected
 	Series     []Series  `json:"series"`
+	// Accepted is from when on results are the reference of a gate; its zero value: all of them are.
+	Accepted Acceptance `json:"accepted,omitzero"`
+	// Acceptable is the beginning of the newest state that a gate found to differ from the reference.
+	Acceptable *time.Time `json:"acceptable,omitempty"`
 	compare.Documented
 
 	accept stats.Accepted
@@ -53,10 +57,10 @@ type Series struct {
 // Name of the series in a few words.
 func (s *Series) Name() string { return s.Group + ", " + s.Row + ": " + s.Figure }
 
-// Point is one result: the median over its runs, and of counters and shares the worst.
+// Point is one night: the median over its runs, and of counters and shares the worst.
 type Point struct {
 	Time       time.Time `json:"time"`
-	Name       string    `json:"name"` // of the document
+	Name       string    `json:"name"` // of the first result
 	Value      float64   `json:"value"`
 	Runs       int       `json:"runs"`
 	Disturbed  bool      `json:"disturbed,omitempty"`
@@ -121,12 +125,35 @@ type place struct {
 	setUp string
 }
 
+// nightLasts is how long after its first result a night takes further ones. Results of one night are not independent of each
+// other: a machine that is slow tonight is slow in each of them. So they are one sample.
+const nightLasts = 6 * time.Hour
+
+// nights groups results in the order of their time: those of one set-up and one night.
+func nights(docs []*report.Document) [][]*report.Document {
+	var out [][]*report.Document
+	newest := map[string]int{} // by set-up
+	for _, d := range docs {
+		setUp := compare.SetUp(d)
+		i, known := newest[setUp]
+		if !known || d.Started.Sub(out[i][0].Started) >= nightLasts {
+			i = len(out)
+			newest[setUp], out = i, append(out, nil)
+		}
+		out[i] = append(out[i], d)
+	}
+	return out
+}
+
 // gather makes the series.
 func (t *Trend) gather(docs []*report.Document, figures []figure.Figure) error {
 	at := map[place]int{}
-	for _, d := range docs {
-		t.Note(d)
-		found, err := series.Collect([]*report.Document{d}, figures, "")
+	for _, together := range nights(docs) {
+		d := together[0]
+		for _, one := range together {
+			t.Note(one)
+		}
+		found, err := series.Collect(together, figures, "")
 		if err != nil {
 			return fmt.Errorf("%s: %w", d.Name(), err)
 		}
@@ -144,7 +171,10 @@ func (t *Trend) gather(docs []*report.Document, figures []figure.Figure) error {
 				at[k] = i
 				inUnit := s.Of
 				inUnit.Scale = 1
-				t.Series = append(t.Series, Series{Group: s.Group, Row: s.Row, Place: setUp, Figure: s.Of.Name, Unit: s.Of.Unit, Better: s.Of.Direction, of: inUnit})
+				t.Series = append(t.Series, Series{
+					Group: s.Group, Row: s.Row, Place: setUp,
+					Figure: s.Of.Name, Unit: s.Of.Unit, Better: s.Of.Direction, of: inUnit,
+				})
 			}
 			t.Series[i].Points = append(t.Series[i].Points, Point{
 				Time: d.Started.UTC(), Name: d.Name(), Value: v, Runs: len(s.Values), Incomplete: s.Incomplete,

@@ -228,8 +228,9 @@ func TestSince(t *testing.T) {
 		{"nothing changed", steady(30, same), week, stats.Same, ""},
 		{"worse within the window", steady(30, stepAt(25, 0.85)), week, stats.Worse, ""},
 		{"better within the window", steady(30, stepAt(25, 1.2)), week, stats.Better, ""},
-		{"worse before the window", steady(40, stepAt(20, 0.85)), week, stats.Same, ""},
-		{"worse just before the window", steady(30, stepAt(21, 0.85)), week, stats.Same, ""},
+		{"worse before the window", steady(40, stepAt(20, 0.85)), week, stats.Worse, ""},
+		{"worse just before the window", steady(30, stepAt(21, 0.85)), week, stats.Worse, ""},
+		{"worse from the first night of the window on", steady(30, stepAt(23, 0.85)), week, stats.Worse, ""},
 		{"by time", steady(30, stepAt(25, 0.85)), 6 * 24 * time.Hour, stats.Worse, ""},
 		{"by date", steady(30, stepAt(25, 0.85)), newest.Sub(start.Add(24*24*time.Hour)) + 1, stats.Worse, ""},
 		{"three nights", steady(3, same), week, stats.CannotTell, stats.TooFew},
@@ -315,7 +316,7 @@ func TestHostileValues(t *testing.T) {
 	}
 }
 
-// A long series is divided in seconds: a test every ten minutes for a year.
+// A long series is divided in seconds: four a day for years.
 func TestLongSeries(t *testing.T) {
 	docs := make([]*report.Document, 10_000)
 	if !testrun.Whole() {
@@ -329,7 +330,7 @@ func TestLongSeries(t *testing.T) {
 			level = 48
 		}
 		docs[n] = night(0, level+lot.NormFloat64())
-		docs[n].Started = start.Add(time.Duration(n) * 10 * time.Minute)
+		docs[n].Started = start.Add(time.Duration(n) * nightLasts)
 	}
 	began := time.Now()
 	tr := mustTrend(t, docs, compare.Options{})

@@ -29,60 +29,99 @@ func ParseWindow(text string, now time.Time) (time.Time, error) {
 	return time.Time{}, fmt.Errorf("%q: want a time before now (7d, 36h) or a date (2026-11-01)", text)
 }
 
-// Since sets the state that is in force now against the one before the window, for all series together: the results since the
-// last change against those of the state in which the window began. Where there was no change, the window's own results are
-// set against those before. A gate judges it.
+// Since sets the state that is in force now against the reference, for all series together. The reference is what was accepted:
+// the results since the acceptance, or all, up to the first change after which nobody accepted. Without such a change, the
+// results since the given time are set against those of the reference before it. A gate judges it.
 func (t *Trend) Since(since time.Time) *compare.Comparison {
 	c := &compare.Comparison{
-		Schema: compare.Schema, Old: []string{"before"}, New: []string{"since"}, Confidence: t.Confidence, Margin: t.Margin, Procedure: t.Procedure,
+		Schema: compare.Schema, Old: []string{"accepted"}, New: []string{"since"},
+		Confidence: t.Confidence, Margin: t.Margin, Procedure: t.Procedure,
 		Documented: compare.Documented{Labels: t.Labels},
 	}
+	var judged []sides
 	for i := range t.Series {
 		s := &t.Series[i]
-		begin := slices.IndexFunc(s.Points, func(p Point) bool { return !p.Time.Before(since) })
-		if begin < 0 {
-			c.OnlyOld = append(c.OnlyOld, fmt.Sprintf("%s (last measured %s)", s.Name(), s.Points[len(s.Points)-1].Time.Format(time.DateOnly)))
+		if last := s.Points[len(s.Points)-1].Time; last.Before(since) {
+			c.OnlyOld = append(c.OnlyOld, fmt.Sprintf("%s (last measured %s)", s.Name(), last.Format(time.DateOnly)))
 			continue
 		}
-		before, after := s.states(begin, stats.LeastRuns(t.Confidence))
-		p := s.between(before, after, t.Confidence)
-		for _, ch := range s.Changes {
-			if ch.At > begin {
-				p.P = max(p.P, ch.P) // the place was chosen for its difference
-			}
-		}
-		c.Points = append(c.Points, p)
+		two := s.sides(since, t.Accepted.Since, stats.LeastRuns(t.Confidence))
+		p := s.between(two.old, two.new, t.Confidence)
+		p.P = max(p.P, two.p)
+		c.Points, judged = append(c.Points, p), append(judged, two)
 	}
 	if len(c.Points) == 0 {
-		c.OnlyOld, c.LeftOut = nil, []string{fmt.Sprintf("no result since %s (the newest is of %s)", since.UTC().Format(time.DateOnly), t.To.Format(time.DateOnly))}
+		c.OnlyOld, c.LeftOut = nil, []string{fmt.Sprintf("no result since %s (the newest is of %s)",
+			since.UTC().Format(time.DateOnly), t.To.Format(time.DateOnly))}
 	}
 	c.Judge(t.accept)
 	for i := range c.Points {
-		if p := &c.Points[i]; p.Cause == stats.TooFew || p.Cause == stats.NotFinite && p.Old.N == 0 {
-			p.Verdict = stats.Unknown(stats.TooFew, fmt.Sprintf("with %d results before the date of --since, and %[1]d after it", stats.LeastRuns(t.Confidence)),
-				"results before --since: %d, after it: %d", p.Old.N, p.New.N)
-		}
+		t.tell(&c.Points[i], judged[i])
 	}
 	return c
 }
 
-// states are the points of the state in which a window begins, and those of the state in force. Where the window began
-// right after a change, it begins later, so that there are enough points to tell that state by.
-func (s *Series) states(begin, least int) (before, since []Point) {
-	bounds := s.Segments()
-	start, end := 0, len(s.Points)
-	for i := range len(bounds) - 1 {
-		if bounds[i] <= begin {
-			start, end = bounds[i], bounds[i+1]
+// tell says in a verdict's reason which results were compared, and notes from when on a new state can be accepted.
+func (t *Trend) tell(p *compare.Point, two sides) {
+	if p.Cause == stats.TooFew || p.Cause == stats.NotFinite && p.Old.N == 0 {
+		least := stats.LeastRuns(t.Confidence)
+		p.Verdict = stats.Unknown(stats.TooFew, fmt.Sprintf("again with %d old results, and %[1]d new ones", least),
+			"old results%s: %d, new results: %d", plain.When(!t.Accepted.Since.IsZero(), " since the accepted %s", day(t.Accepted.Since)), p.Old.N, p.New.N)
+		return
+	}
+	if p.Word != stats.Worse && p.Word != stats.Better {
+		return
+	}
+	first := two.new[0].Time
+	p.Reason += fmt.Sprintf("; %s to %s against %s since %s", plain.Plural(len(two.old), "result"), day(two.old[len(two.old)-1].Time),
+		plain.Plural(len(two.new), "result"), day(first))
+	if t.Acceptable == nil || t.Acceptable.Before(first) {
+		t.Acceptable = &first
+	}
+}
+
+func day(at time.Time) string { return at.UTC().Format(time.DateOnly) }
+
+// sides are what a gate compares in one series.
+type sides struct {
+	old, new []Point
+	p        float64 // the largest of the changes between them: their places were chosen for the difference
+}
+
+// sides finds the reference of a series, which begins with what was accepted, and what is compared with it.
+func (s *Series) sides(since, accepted time.Time, least int) sides {
+	from := s.first(accepted)
+	begin, start := max(s.first(since), from), from
+	var open []Change
+	for _, c := range s.Changes {
+		switch {
+		case c.At >= from+leastSegment:
+			open = append(open, c)
+		case c.At > from: // The accepted change, which more results have moved by a night or two.
+			start = c.At
 		}
 	}
-	if end < len(s.Points) { // changed within the window
-		return s.Points[start:end], s.Points[bounds[len(bounds)-2]:]
+	if len(open) > 0 {
+		out := sides{old: s.Points[start:open[0].At], new: s.Points[open[len(open)-1].At:]}
+		for _, c := range open {
+			out.p = max(out.p, c.P)
+		}
+		return out
 	}
-	if middle := start + least; begin < middle && middle+least <= end {
+	if middle := start + least; begin < middle && middle+least <= len(s.Points) { // There are enough results for both sides.
 		begin = middle
 	}
-	return s.Points[start:begin], s.Points[begin:]
+	begin = max(begin, start)
+	return sides{old: s.Points[start:begin], new: s.Points[begin:]}
+}
+
+// first is the index of the first point that is not before a time.
+func (s *Series) first(at time.Time) int {
+	i := slices.IndexFunc(s.Points, func(p Point) bool { return !p.Time.Before(at) })
+	if i < 0 {
+		return len(s.Points)
+	}
+	return i
 }
 
 // Values of points.

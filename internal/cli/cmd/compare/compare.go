@@ -7,8 +7,11 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -39,6 +42,7 @@ type config struct {
 	Old, New []string  // without New: Old compared by a field with itself, or over time
 	Since    time.Time // what is new over time begins then; zero: that is not judged
 	usual    bool      // it was not given
+	Accepted trend.Acceptance
 	Gate     gate.Config
 	Output   output.Config
 	Options  compare.Options
@@ -83,6 +87,10 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 	cmdline.Parsed(fs, &f.wrong, &f.read.Since, "since", "", "", "with DIR: only changes since `TIME`: 14d or 36h before now, or a date (default with --expect: "+defaultSince+")", func(text string) (time.Time, error) {
 		return trend.ParseWindow(text, now())
 	})
+	cmdline.Parsed(fs, &f.wrong, &f.read.Accepted, "accept-since", "", "",
+		"with DIR: results since `DATE` are as they should be, with a reason: '2026-11-01 new firmware'; "+
+			"a line in DIR/accepted does the same",
+		func(text string) (trend.Acceptance, error) { return trend.ParseAcceptance(text, "--accept-since", now()) })
 	f.output.Bind(fs, render.TrendFormats())
 	return cmd
 }
@@ -108,7 +116,8 @@ func (f *flags) config(args []string) (config, error) {
 	wrong.If(!(c.Options.Confidence >= 0.5 && c.Options.Confidence <= 0.999), "--confidence %g: want 0.5 to 0.999", c.Options.Confidence)
 	wrong.If(c.overTime() && c.Options.Unlike, "--unlike needs two results: in a directory each set-up has its own series")
 	wrong.If(!c.overTime() && !c.Since.IsZero(), "--since needs a directory of results: compare DIR --since TIME")
-	if c.Since.IsZero() && f.gate.Given() {
+	wrong.If(!c.overTime() && !c.Accepted.Since.IsZero(), "--accept-since needs a directory of results: compare DIR --accept-since DATE")
+	if c.Since.IsZero() && (f.gate.Given() || !c.Accepted.Since.IsZero()) {
 		c.usual = c.overTime()
 		c.Since, _ = trend.ParseWindow(defaultSince, now())
 	}
@@ -223,10 +232,37 @@ func overTime(c config, docs []*report.Document, lost output.Lost) (judged []*co
 	for _, e := range lost {
 		t.LeftOut = append(t.LeftOut, e.Error())
 	}
+	if t.Accepted, err = accepted(c); err != nil {
+		return nil, nil, err
+	}
 	var since *compare.Comparison
 	if !c.Since.IsZero() {
 		since = t.Since(c.Since)
 		judged = append(judged, since)
 	}
 	return judged, func(w io.Writer, format string) error { return render.Trend(w, format, t, since) }, nil
+}
+
+// acceptedFile is the name of the file beside results that says which of them were accepted, and why.
+const acceptedFile = "accepted"
+
+// accepted is the newest acceptance of the flag and the files beside the results.
+func accepted(c config) (trend.Acceptance, error) {
+	newest := c.Accepted
+	for _, path := range c.Old {
+		name := filepath.Join(path, acceptedFile)
+		file, err := os.Open(name)
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+			continue
+		}
+		if err != nil {
+			return trend.Acceptance{}, err
+		}
+		one, err := trend.ReadAcceptances(file, name, now())
+		if err := errors.Join(err, file.Close()); err != nil {
+			return trend.Acceptance{}, err
+		}
+		newest = one.Newer(newest)
+	}
+	return newest, nil
 }

@@ -116,7 +116,10 @@ func TestFewNights(t *testing.T) {
 }
 
 func TestGateOverTime(t *testing.T) {
-	good, bad := nights(t, 30, steady), nights(t, 30, dropped)
+	good, bad, long := nights(t, 30, steady), nights(t, 30, dropped), nights(t, 60, dropped)
+	told, wordless := nights(t, 60, dropped), nights(t, 30, dropped)
+	write(t, filepath.Join(told, "accepted"), "# of rack 7\n2026-09-26 another cable\n")
+	write(t, filepath.Join(wordless, "accepted"), "2026-09-26\n")
 	for _, tt := range []struct {
 		name string
 		args []string
@@ -126,7 +129,14 @@ func TestGateOverTime(t *testing.T) {
 		{"steady", []string{good, "--expect", "worse<5%"}, exit.Passed, ""},
 		{"dropped", []string{bad, "--expect", "worse<5%"}, exit.Missed, "worse"},
 		{"dropped by less than asked", []string{bad, "--expect", "worse<20%"}, exit.Passed, ""},
-		{"dropped before the window", []string{nights(t, 60, dropped), "--expect", "worse<5%", "--since", "14d"}, exit.Passed, ""},
+		{"dropped before the window", []string{long, "--expect", "worse<5%", "--since", "14d"}, exit.Missed, "since 2026-09-26"},
+		{"accepted", []string{long, "--expect", "worse<5%", "--accept-since", "2026-09-26 another cable"}, exit.Passed, ""},
+		{"accepted too early", []string{long, "--expect", "worse<5%", "--accept-since", "2026-09-06"}, exit.Missed, "since 2026-09-26"},
+		{"accepted in a file", []string{told, "--expect", "worse<5%"}, exit.Passed, ""},
+		{"accepted last night", []string{bad, "--expect", "worse<5%", "--accept-since", "2026-10-30 ?"}, exit.Undecided, "old results since the accepted 2026-10-30: 0"},
+		{"accepted without a date", []string{bad, "--accept-since", "a new cable"}, exit.Usage, "want a date and a reason"},
+		{"an accepted pair", []string{bad, bad, "--accept-since", "2026-10-01 x"}, exit.Usage, "needs a directory"},
+		{"a file without a reason", []string{wordless, "--expect", "worse<5%"}, exit.Usage, "accepted:1: no reason"},
 		{"stopped before the window", []string{good, "--expect", "worse<5%", "--since", "2026-11-20"}, exit.Undecided, "no result since 2026-11-20 (the newest is of 2026-10-30)"},
 		{"too few", []string{nights(t, 5, steady), "--expect", "worse<5%"}, exit.Undecided, "too-few"},
 		{"the first night", []string{nights(t, 1, steady), "--expect", "worse<5%"}, exit.Undecided, "too-few"},
@@ -148,6 +158,21 @@ func TestGateOverTime(t *testing.T) {
 				t.Errorf("exit status %d, want %d with %q\n%s%s", code, tt.code, tt.says, out, errs)
 			}
 		})
+	}
+}
+
+// The report shows what was accepted and why, and before that how to accept.
+func TestAcceptanceIsShown(t *testing.T) {
+	dir := nights(t, 60, dropped)
+	before, _, _ := runCompare(t, dir, "--since", "7d")
+	write(t, filepath.Join(dir, "accepted"), "2026-09-26 another cable, T-7\n")
+	after, _, _ := runCompare(t, dir, "--since", "7d")
+	flat := func(s string) string { return strings.Join(strings.Fields(s), " ") }
+	if want := "--accept-since '2026-09-26 REASON'"; !strings.Contains(flat(before), want) || strings.Contains(flat(after), want) {
+		t.Errorf("%q before it is accepted, not after:\n%s\n%s", want, before, after)
+	}
+	if want := "results since 2026-09-26: another cable, T-7 (" + dir + "/accepted:1)"; !strings.Contains(flat(after), want) {
+		t.Errorf("no %q in:\n%s", want, after)
 	}
 }
 
