@@ -184,7 +184,9 @@ func TestResultsOfANightAreOneSample(t *testing.T) {
 
 func TestAcceptances(t *testing.T) {
 	now := time.Date(2026, 11, 27, 0, 0, 0, 0, time.UTC)
-	read := func(text string) (trend.Acceptance, error) { return trend.ReadAcceptances(strings.NewReader(text), "n/accepted", now) }
+	read := func(text string) (trend.Acceptance, error) {
+		return trend.ReadAcceptances(strings.NewReader(text), "n/accepted", now)
+	}
 	got, err := read("# what we live with\n2026-10-05 firmware 22.41, T-12\n\n2026-10-20 new switch\n2026-10-01 first\n")
 	if err != nil || got.String() != "results since 2026-10-20: new switch (n/accepted:4)" {
 		t.Errorf("%v, %v", got, err)

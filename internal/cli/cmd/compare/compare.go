@@ -90,7 +90,9 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 	cmdline.Parsed(fs, &f.wrong, &f.read.Accepted, "accept-since", "", "",
 		"with DIR: results since `DATE` are as they should be, with a reason: '2026-11-01 new firmware'; "+
 			"a line in DIR/accepted does the same",
-		func(text string) (trend.Acceptance, error) { return trend.ParseAcceptance(text, "--accept-since", now()) })
+		func(text string) (trend.Acceptance, error) {
+			return trend.ParseAcceptance(text, "--accept-since", now())
+		})
 	f.output.Bind(fs, render.TrendFormats())
 	return cmd
 }
