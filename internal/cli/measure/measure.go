@@ -116,19 +116,7 @@ func Open(ctx context.Context, out output.Streams, c Config) (_ *Measurer, err e
 		}
 		address = m.child.address
 	}
-	m.Session, err = connect.Dial(ctx, address, control.Options{
-		Timeouts: control.Timeouts{Peer: c.Peer.Timeout}, Program: c.Tool + " " + machine.Version(),
-		Source: c.Peer.Source, Wait: c.Peer.Wait, Token: c.Peer.Token,
-	})
-	if err != nil {
-		m.Session = nil
-		if errors.Is(err, syscall.ECONNREFUSED) && !c.Peer.Loopback {
-			err = fmt.Errorf("%w: no server there; type %s", err, c.Peer.Serve(c.Tool))
-		}
-		return nil, exit.With(exit.Setup, err)
-	}
-	if _, err := m.Device.Bind(m.Session.LocalAddr()); err != nil {
-		m.Session.Fail(err)
+	if err := m.meet(ctx, address); err != nil {
 		return nil, err
 	}
 	if err := c.checkLoopback(m.Device); err != nil {
@@ -142,6 +130,42 @@ func Open(ctx context.Context, out output.Streams, c Config) (_ *Measurer, err e
 	return m, nil
 }
 
+// meet connects to the server, and gives the device its address. While another test of this host has the port there, it waits as
+// long as it does for a busy server, and does not keep the server meanwhile.
+func (m *Measurer) meet(ctx context.Context, address string) error {
+	c := m.config
+	for giveUp := time.Now().Add(c.Peer.Wait); ; {
+		s, err := connect.Dial(ctx, address, control.Options{
+			Timeouts: control.Timeouts{Peer: c.Peer.Timeout}, Program: c.Tool + " " + machine.Version(),
+			Source: c.Peer.Source, Wait: c.Peer.Wait, Token: c.Peer.Token,
+		})
+		if errors.Is(err, syscall.ECONNREFUSED) && !c.Peer.Loopback {
+			err = fmt.Errorf("%w: no server there; type %s", err, c.Peer.Serve(c.Tool))
+		}
+		if err != nil {
+			return exit.With(exit.Setup, err)
+		}
+		m.Session = s
+		err = m.Device.Meet(s)
+		if !errors.Is(err, syscall.EADDRINUSE) || time.Now().After(giveUp) {
+			if err != nil {
+				s.Fail(err)
+			}
+			return err
+		}
+		m.Session = nil
+		_ = s.Close() // nothing was begun
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(portAgain):
+		}
+	}
+}
+
+// portAgain is the pause between two tries to have the port of RoCE.
+const portAgain = 500 * time.Millisecond
+
 // checkLoopback refuses to choose the address of the software device for two ends: each has its own, line 0 of its table.
 func (c Config) checkLoopback(d *opendevice.Device) error {
 	if !c.Peer.Loopback || !d.Info().Software || c.Device.GID == nil || *c.Device.GID == 0 {
@@ -154,8 +178,7 @@ func (c Config) checkLoopback(d *opendevice.Device) error {
 // Run measures one plan. The result is what was measured, also after an error.
 func (m *Measurer) Run(ctx context.Context, spec plan.Spec, o bench.Options) (*bench.Result, error) {
 	o.Rails, o.CPU, o.Port, o.GIDIndex = m.Device.Others(), m.config.Device.CPU, m.config.Device.Port, m.config.Device.GID
-	_, bound := m.Device.Device.(verbs.Rebinder)
-	o.Policy.Data = plan.DataPolicy{Peer: m.Session.RemoteAddr().Addr(), Bound: bound}
+	o.Policy.Data = m.Device.DataPolicy(m.Session)
 	if m.config.Peer.Timeout > 0 {
 		o.Stall = max(10*time.Second, 3*m.config.Peer.Timeout)
 	}

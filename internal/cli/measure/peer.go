@@ -13,6 +13,7 @@ import (
 
 	"github.com/gobw/gobw/internal/cli/cmdline"
 	"github.com/gobw/gobw/internal/control"
+	"github.com/gobw/gobw/internal/control/connect"
 	"github.com/gobw/gobw/internal/plan"
 	"github.com/gobw/gobw/report/plain"
 )
@@ -59,7 +60,7 @@ func (f *PeerFlags) Config(wrong *cmdline.Faults, tool string, args []string) Pe
 	case len(args) == 1 && f.Loopback:
 		wrong.Note(fmt.Errorf("--loopback runs both ends here: leave out the host %q", args[0]))
 	case len(args) == 1:
-		c.Host = args[0]
+		c.Host = control.Host(args[0])
 		if host, port, err := net.SplitHostPort(c.Host); err == nil {
 			wrong.Note(fmt.Errorf("host %q: give the port by its flag: %s --port (-p) %s", c.Host, host, port))
 		} else if _, err := netip.ParseAddr(c.Host); err != nil && strings.Contains(c.Host, ":") {
@@ -81,6 +82,9 @@ func (c PeerConfig) Serve(tool string) string {
 func PortTaken(err error) error {
 	if strings.Contains(err.Error(), "address already in use") {
 		return fmt.Errorf("%w: another server runs here; stop it, or choose a port with -p", err)
+	}
+	if op, is := errors.AsType[*net.OpError](err); is && errors.Is(err, syscall.EADDRNOTAVAIL) && control.AddrOf(op.Addr).Addr().IsLoopback() {
+		return fmt.Errorf("%w; %s", err, connect.LoopbackDown)
 	}
 	if errors.Is(err, syscall.EADDRNOTAVAIL) {
 		return fmt.Errorf("%w; 'ip address' shows the addresses of this machine", err)

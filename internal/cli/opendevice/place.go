@@ -10,6 +10,8 @@ import (
 	"syscall"
 
 	"github.com/gobw/gobw/internal/cli/exit"
+	"github.com/gobw/gobw/internal/control"
+	"github.com/gobw/gobw/internal/plan"
 	"github.com/gobw/gobw/verbs"
 	"github.com/gobw/gobw/verbs/roce"
 )
@@ -96,6 +98,23 @@ func (d *Device) Bind(local netip.Addr) (netip.Addr, error) {
 	return at, errors.Join(errs...)
 }
 
+// Meet makes the address at which the ends of a session meet the default GID of the software devices.
+func (d *Device) Meet(s control.Session) error {
+	local, _ := control.Meet(s)
+	_, err := d.Bind(local)
+	return err
+}
+
+// DataPolicy lets the devices send data to the peer of a session.
+func (d *Device) DataPolicy(s control.Session) plan.DataPolicy {
+	_, bound := d.Device.(verbs.Rebinder)
+	peer := s.RemoteAddr().Addr()
+	if bound {
+		_, peer = control.Meet(s)
+	}
+	return plan.DataPolicy{Peer: peer, Bound: bound}
+}
+
 func (d *Device) bind(local netip.Addr) (netip.Addr, error) {
 	b, can := d.Device.(verbs.Rebinder)
 	if !can {
@@ -111,7 +130,11 @@ func (d *Device) bind(local netip.Addr) (netip.Addr, error) {
 	}
 	if err := bind(at); err != nil {
 		if errors.Is(err, syscall.EADDRINUSE) {
-			err = fmt.Errorf("%w; for two ends on one host use --loopback", err)
+			holder := PortHolder(Machine())
+			err = &verbs.Error{
+				Verb: "bind", Device: d.Info().Name, Fix: holder.Remedy(),
+				Err: fmt.Errorf("UDP %v port %d: %s: %w", at, roce.Port, holder.What(), syscall.EADDRINUSE),
+			}
 		}
 		return at, exit.With(exit.Setup, err)
 	}

@@ -8,8 +8,8 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/netip"
 	"os"
-	"strconv"
 	"syscall"
 	"time"
 
@@ -28,8 +28,9 @@ func Dial(ctx context.Context, address string, o control.Options) (control.Sessi
 		return nil, err
 	}
 	advertised = cmp.Or(advertised, wire.VersionUsual)
-	if _, _, err := net.SplitHostPort(address); err != nil {
-		address = net.JoinHostPort(address, strconv.Itoa(control.DefaultPort))
+	address, err = withZone(control.HostPort(address, control.DefaultPort), zones)
+	if err != nil {
+		return nil, err
 	}
 	for giveUp := time.Now().Add(o.Wait); ; {
 		s, err := try(ctx, address, advertised, o)
@@ -101,6 +102,17 @@ func (e *connectError) Error() string {
 
 func (e *connectError) Unwrap() error { return e.err }
 
+// LoopbackDown is what to do where a host cannot reach itself.
+const LoopbackDown = "the loopback interface of this host is down: ip link set lo up"
+
+// to is the address that did not answer; invalid: there was none.
+func (e *connectError) to() netip.Addr {
+	if op, is := errors.AsType[*net.OpError](e.err); is && op.Addr != nil {
+		return control.AddrOf(op.Addr).Addr()
+	}
+	return netip.Addr{}
+}
+
 // Remedy says what to look at; a server that is not there is the caller's to explain.
 func (e *connectError) Remedy() string {
 	name, is := errors.AsType[*net.DNSError](e.err)
@@ -108,6 +120,10 @@ func (e *connectError) Remedy() string {
 	switch {
 	case is && name.IsNotFound:
 		return "check the name of the host, or give its address"
+	case errors.Is(e.err, syscall.EINVAL) && e.to().IsLinkLocalUnicast():
+		return "a link-local address needs the interface of this host: ADDRESS%eth0"
+	case e.to().IsLoopback() && (errors.Is(e.err, syscall.ENETUNREACH) || errors.Is(e.err, syscall.EADDRNOTAVAIL)):
+		return LoopbackDown
 	case errors.Is(e.err, syscall.EHOSTUNREACH), errors.Is(e.err, syscall.ENETUNREACH):
 		return "check the address: ping HOST, ip route get ADDRESS"
 	case timeout != nil && timeout.Timeout():

@@ -55,8 +55,19 @@ func openPort(o control.Options) (net.Listener, error) {
 	if o.RDMA != nil {
 		return rdmacm.Listen(o.RDMA, o.Address, o.Timeouts)
 	}
+	address, err := withZone(o.Address, zones)
+	if err != nil {
+		return nil, err
+	}
 	config := net.ListenConfig{KeepAliveConfig: keepAlive(o.Timeouts.Peer)}
-	return config.Listen(context.Background(), "tcp", o.Address)
+	if host, _, _ := net.SplitHostPort(address); host == "" {
+		both := config
+		both.Control = bothFamilies
+		if l, err := both.Listen(context.Background(), "tcp6", address); err == nil {
+			return l, nil
+		}
+	}
+	return config.Listen(context.Background(), "tcp", address)
 }
 
 // Addr is where the listener listens.

@@ -228,7 +228,7 @@ func (r *testRun) endless(err error) bool {
 
 // fit adapts the plan to the device. The software device gets its address first.
 func (r *testRun) fit(s control.Session, d *opendevice.Device) (verbs.PortInfo, error) {
-	if _, err := d.Bind(s.LocalAddr()); err != nil {
+	if err := d.Meet(s); err != nil {
 		return verbs.PortInfo{}, err
 	}
 	port, err := endpoint.ChoosePort(d.Device, r.v.IBPort)
@@ -271,7 +271,7 @@ func (r *testRun) connect(ctx context.Context, d *opendevice.Device) (control.Se
 	}
 	if !r.v.Server() {
 		r.text.Begin()
-		return connect.Dial(ctx, net.JoinHostPort(r.v.Host, strconv.Itoa(r.v.TCPPort)), dial)
+		return connect.Dial(ctx, control.HostPort(control.Host(r.v.Host), r.v.TCPPort), dial)
 	}
 	host := ""
 	if r.v.Source.IsValid() {

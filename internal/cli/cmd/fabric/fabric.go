@@ -15,6 +15,7 @@ import (
 	"github.com/gobw/gobw/internal/cli/cmdline"
 	"github.com/gobw/gobw/internal/cli/exit"
 	"github.com/gobw/gobw/internal/cli/output"
+	"github.com/gobw/gobw/internal/control"
 	"github.com/gobw/gobw/internal/fabric"
 	"github.com/gobw/gobw/internal/fabric/agent"
 	"github.com/gobw/gobw/internal/fabric/launch"
@@ -188,10 +189,7 @@ func (c *config) portOf(id launch.Identity) int {
 func places(hosts []string, port int) []string {
 	const most = 256 // a rank 0 that is not on one of the first hosts is named by --coordinator
 	return plain.Each(hosts[:min(len(hosts), most)], func(h string) string {
-		if _, _, err := net.SplitHostPort(h); err == nil {
-			return h
-		}
-		return net.JoinHostPort(strings.Trim(h, "[]"), fmt.Sprint(port))
+		return control.HostPort(h, port)
 	})
 }
 

@@ -138,13 +138,13 @@ func (o *order) run(ctx context.Context, s control.Session) (err error) {
 	}
 	defer func() { err = errors.Join(err, d.Close()) }()
 	o.opened = d
-	if _, err := d.Bind(s.LocalAddr()); err != nil {
+	if err := d.Meet(s); err != nil {
 		s.Fail(err)
 		return err
 	}
-	_, bound := d.Device.(verbs.Rebinder)
 	options := bench.Options{Rails: d.Others(), CPU: o.Device.CPU, Port: o.Device.Port, GIDIndex: o.Device.GID}
-	options.Policy.Data = plan.DataPolicy{Peer: s.RemoteAddr().Addr(), Bound: bound, Allow: o.DataAllow}
+	options.Policy.Data = d.DataPolicy(s)
+	options.Policy.Data.Allow = o.DataAllow
 	var plan *plan.Spec
 	if s.Dialect() == control.Perftest {
 		plan = o.Told

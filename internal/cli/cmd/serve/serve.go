@@ -14,7 +14,6 @@ import (
 	"runtime"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"syscall"
 
@@ -171,13 +170,7 @@ func listenAddress(s string, port int) string {
 	if s == "" {
 		return fmt.Sprintf(":%d", port)
 	}
-	if a, err := netip.ParseAddr(strings.Trim(s, "[]")); err == nil {
-		return netip.AddrPortFrom(a, uint16(port)).String()
-	}
-	if strings.Contains(s, ":") {
-		return s
-	}
-	return fmt.Sprintf("%s:%d", s, port)
+	return control.HostPort(s, port)
 }
 
 // run serves until a signal, or one client with --once.
