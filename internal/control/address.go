@@ -26,7 +26,11 @@ func Host(typed string) string {
 // Meet returns where the devices of two ends meet that have a socket on an address: at the addresses of the control connection.
 // Both ends have the same one where they are on one host. Only one of them can have the port there, so they meet on loopback,
 // which has more addresses.
-func Meet(s Session) (local, remote netip.Addr) {
+func Meet(s interface {
+	LocalAddr() netip.Addr
+	RemoteAddr() netip.AddrPort
+},
+) (local, remote netip.Addr) {
 	local, remote = s.LocalAddr(), s.RemoteAddr().Addr()
 	if local == remote && local.IsValid() {
 		local = netip.AddrFrom4([4]byte{127, 0, 0, 1})

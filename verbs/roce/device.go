@@ -129,6 +129,21 @@ func (d *device) checkPort(verb string, port int) error {
 	return nil
 }
 
+// bindAnywhere chooses the loopback address. Where loopback is down it takes the first address that can be had.
+func (d *device) bindAnywhere() error {
+	err := d.bind(netip.AddrFrom4([4]byte{127, 0, 0, 1}), true)
+	if err == nil || errors.Is(err, syscall.EADDRINUSE) {
+		return err
+	}
+	list, _ := readGIDs(netip.Addr{}) // its error was the first one's, too
+	for i := range list {
+		if d.bind(list[i].addr, true) == nil {
+			return nil
+		}
+	}
+	return err
+}
+
 // table reads the GID table, choosing the default GID if nobody has, and tells which that is.
 func (d *device) table(verb string) (list []gid, home netip.Addr, err error) {
 	d.addresses.Lock()
@@ -137,7 +152,7 @@ func (d *device) table(verb string) (list []gid, home netip.Addr, err error) {
 		return nil, home, d.fail(verb, verbs.ErrClosed)
 	}
 	if !d.home.IsValid() {
-		if err := d.bind(netip.AddrFrom4([4]byte{127, 0, 0, 1}), true); err != nil {
+		if err := d.bindAnywhere(); err != nil {
 			return nil, home, err
 		}
 	}
@@ -239,7 +254,7 @@ func (d *device) bind(addr netip.Addr, open bool) error { //nolint:revive // as 
 	}
 	return &verbs.Error{
 		Verb: "bind", Device: DeviceName, Err: fmt.Errorf("%v is not an address of this machine", addr),
-		Fix: "choose one of 'ip address'",
+		Fix: map[bool]string{true: "the loopback interface is down: ip link set lo up", false: "choose one of 'ip address'"}[addr.IsLoopback()],
 	}
 }
 

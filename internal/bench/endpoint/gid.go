@@ -22,6 +22,7 @@ type Ends struct {
 // Both ends call it with the same tables and come to the same pair: of equal ones the first of the client's. An end that wants one
 // line passes only that one.
 func ChooseGIDs(mine, theirs []verbs.GIDEntry, ends Ends) (own, other verbs.GIDEntry, err error) {
+	local, remote := bare(ends.Local), bare(ends.Remote)
 	var best []int
 	for _, m := range mine {
 		for _, t := range theirs {
@@ -36,7 +37,7 @@ func ChooseGIDs(mine, theirs []verbs.GIDEntry, ends Ends) (own, other verbs.GIDE
 				int(m.Type),
 				yes(m.GID.Addr().Is4()),
 				yes(!m.GID.IsLinkLocal()),
-				yes(m.GID.Addr() == ends.Local.Unmap()) + yes(t.GID.Addr() == ends.Remote.Unmap()),
+				yes(m.GID.Addr() == local) + yes(t.GID.Addr() == remote),
 				commonPrefix(m.GID, t.GID),
 				-m.Index - t.Index,
 				-client,
@@ -56,15 +57,19 @@ func ChooseGIDs(mine, theirs []verbs.GIDEntry, ends Ends) (own, other verbs.GIDE
 	return own, other, nil
 }
 
-// ChooseGID picks this end's address where the peer does not tell its own (perftest's dialect): the control
-// connection's own address, else IPv4-mapped before others, RoCE v2 before v1, global before link-local.
+// bare is an address as a GID has it: without a zone, and IPv4 in its own form.
+func bare(a netip.Addr) netip.Addr { return a.Unmap().WithZone("") }
+
+// ChooseGID picks this end's address where the peer does not tell its own (perftest's dialect). A stock perftest goes by the
+// table alone, so this end does, too: IPv4-mapped before others, RoCE v2 before v1, global before link-local. Of equal ones it
+// takes the local address of the control connection.
 func ChooseGID(table []verbs.GIDEntry, local netip.Addr) (verbs.GIDEntry, error) {
 	if len(table) == 0 {
 		return verbs.GIDEntry{}, errors.New("the port has no GID: give its interface an address")
 	}
 	score := func(e verbs.GIDEntry) []int {
 		return []int{
-			yes(e.GID.Addr().Is4()), int(e.Type), yes(!e.GID.IsLinkLocal()), yes(local.IsValid() && e.GID.Addr() == local.Unmap()), -e.Index,
+			yes(e.GID.Addr().Is4()), int(e.Type), yes(!e.GID.IsLinkLocal()), yes(e.GID.Addr() == bare(local)), -e.Index,
 		}
 	}
 	return slices.MaxFunc(table, func(a, b verbs.GIDEntry) int { return slices.Compare(score(a), score(b)) }), nil

@@ -60,3 +60,17 @@ func TestChooseGIDsPrefersTheControlConnection(t *testing.T) {
 		t.Errorf("chose %v to %v, want the control connection's addresses", own.GID.Addr(), other.GID.Addr())
 	}
 }
+
+// A link-local address of the control connection has a zone, which the GID has not.
+func TestChooseGIDKnowsLinkLocal(t *testing.T) {
+	table := []verbs.GIDEntry{gid(0, "fe80::1", verbs.GIDRoCEv2), gid(1, "fe80::2", verbs.GIDRoCEv2)}
+	got, err := ChooseGID(table, netip.MustParseAddr("fe80::2%eth1"))
+	if err != nil || got.Index != 1 {
+		t.Errorf("line %d, %v; want 1", got.Index, err)
+	}
+	local, remote := netip.MustParseAddr("fe80::2%eth1"), netip.MustParseAddr("fe80::2%eth1")
+	own, other, err := ChooseGIDs(table, table, Ends{Local: local, Remote: remote, Dialled: true})
+	if err != nil || own.Index != 1 || other.Index != 1 {
+		t.Errorf("lines %d and %d, %v; want 1", own.Index, other.Index, err)
+	}
+}

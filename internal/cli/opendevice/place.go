@@ -16,6 +16,12 @@ import (
 	"github.com/gobw/gobw/verbs/roce"
 )
 
+// Place reads the name of a device with the place of a software device: the name alone, and the addresses of the place.
+func Place(named string) (string, []netip.Addr, error) {
+	name, at, err := cutPlace(named)
+	return name, at.among, err
+}
+
 // place is where a software device is to be: NAME@ADDRESS has one address, NAME@INTERFACE those of the interface, of which
 // the one is taken whose family both ends use. Without an @ there is none, and the control connection says where.
 type place struct {
@@ -43,7 +49,8 @@ func cutPlace(named string) (string, place, error) {
 	}
 	p := place{text: text}
 	for _, a := range all {
-		if prefix, err := netip.ParsePrefix(a.String()); err == nil && !prefix.Addr().IsLinkLocalUnicast() {
+		prefix, err := netip.ParsePrefix(a.String())
+		if err == nil && !prefix.Addr().IsLinkLocalUnicast() {
 			p.among = append(p.among, prefix.Addr().Unmap())
 		}
 	}
@@ -132,7 +139,7 @@ func (d *Device) bind(local netip.Addr) (netip.Addr, error) {
 		if errors.Is(err, syscall.EADDRINUSE) {
 			holder := PortHolder(Machine())
 			err = &verbs.Error{
-				Verb: "bind", Device: d.Info().Name, Fix: holder.Remedy(),
+				Verb: "bind", Device: roce.DeviceName, Fix: holder.Remedy(),
 				Err: fmt.Errorf("UDP %v port %d: %s: %w", at, roce.Port, holder.What(), syscall.EADDRINUSE),
 			}
 		}

@@ -32,7 +32,7 @@ func TestOptionsOfThisEnd(t *testing.T) {
 			t.Fatal(err)
 		}
 		r := testRun{v: v}
-		o, d := r.options(table{}, v.IBPort), r.dialOptions()
+		o, d := r.options(table{}, v.IBPort, netip.Addr{}), r.dialOptions()
 		show := func(p *int) string {
 			if p == nil {
 				return "default"
@@ -66,5 +66,33 @@ func TestOptionsOfThisEnd(t *testing.T) {
 		if !strings.Contains(got, want) || strings.Contains(plain, want) {
 			t.Errorf("%s: %q is missing in %s\nwithout it %s", option, want, got, plain)
 		}
+	}
+}
+
+// lines is a device with these addresses.
+type lines struct {
+	verbs.Device
+	all []verbs.GIDEntry
+}
+
+func (l lines) GIDs(int) ([]verbs.GIDEntry, error) { return l.all, nil }
+
+// TestIPv6AddressIsOneThatThePeerReaches: --ipv6 goes by the control connection, and leaves loopback out.
+func TestIPv6AddressIsOneThatThePeerReaches(t *testing.T) {
+	var all []verbs.GIDEntry
+	for i, at := range []string{"lo ::1", "eth0 fe80::1", "eth0 192.0.2.1", "eth1 fe80::2", "eth1 2001:db8::2", "eth1 198.51.100.2"} {
+		name, a, _ := strings.Cut(at, " ")
+		all = append(all, verbs.GIDEntry{Index: i, Type: verbs.GIDRoCEv2, GID: verbs.GIDFromAddr(netip.MustParseAddr(a)), NetInterface: name})
+	}
+	for local, want := range map[string]int{
+		"192.0.2.1": 1, "198.51.100.2": 4, "fe80::2%eth1": 3, "fe80::1%eth0": 1, "2001:db8::2": 4, "203.0.113.1": 4,
+	} {
+		got := ipv6GID(lines{all: all}, 1, netip.MustParseAddr(local))
+		if got == nil || *got != want {
+			t.Errorf("control connection at %s: %v, want line %d", local, got, want)
+		}
+	}
+	if got := ipv6GID(lines{all: all[:1]}, 1, netip.MustParseAddr("::1")); got != nil {
+		t.Errorf("loopback alone: line %d", *got)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"maps"
 	"net"
+	"net/netip"
 	"os"
 	"path"
 	"slices"
@@ -143,7 +144,7 @@ func (r *testRun) run(ctx context.Context) (err error) {
 		s.Fail(err)
 		return err
 	}
-	o := r.options(d.Device, port.Number)
+	o := r.options(d.Device, port.Number, s.LocalAddr())
 	o.Connected, o.Lingering = func(p *plan.Settled, end *endpoint.Endpoint) { r.connected(s, p, end) }, r.text.Finish
 	o.Measured = func(rec report.Record, samples report.Samples) {
 		if r.plan.Infinite && ctx.Err() != nil { // an interval that the signal cut short has no row
@@ -195,7 +196,7 @@ func (r *testRun) open() (*opendevice.Device, error) {
 }
 
 // options are what the command line says of this end alone.
-func (r *testRun) options(d verbs.Device, port int) bench.Options {
+func (r *testRun) options(d verbs.Device, port int, local netip.Addr) bench.Options {
 	o := bench.Options{
 		CPU: r.cpu(), Port: port, GIDIndex: r.v.GIDIndex, DLID: r.v.DLID, NUMANode: r.v.NUMANode, Stall: r.v.PeerTimeout, Linger: r.v.WaitDestroy,
 		WhatLeft: true,
@@ -204,7 +205,7 @@ func (r *testRun) options(d verbs.Device, port int) bench.Options {
 		o.NUMANode = new(-1)
 	}
 	if o.GIDIndex == nil && r.v.IPv6GID {
-		o.GIDIndex = ipv6GID(d, port)
+		o.GIDIndex = ipv6GID(d, port, local)
 	}
 	return o
 }
@@ -432,15 +433,31 @@ func isDial(err error) bool {
 	return errors.As(err, &op) && op.Op == "dial"
 }
 
-// ipv6GID is the first RoCE v2 line with an IPv6 address, global before link-local; nil if there is none.
-func ipv6GID(d verbs.Device, port int) *int {
+// ipv6GID is the RoCE v2 line with an IPv6 address that the peer reaches best: the local address of the control connection, one of
+// the same interface, a global one before a link-local one. It is nil if there is none, and on loopback, which has one such address
+// for two ends.
+func ipv6GID(d verbs.Device, port int, local netip.Addr) *int {
 	table, _ := d.GIDs(port) // its error comes again where the address is chosen
-	for _, local := range []bool{false, true} {
-		for _, e := range table {
-			if e.Type == verbs.GIDRoCEv2 && !e.GID.Addr().Is4() && e.GID.IsLinkLocal() == local {
-				return &e.Index
-			}
+	local = local.Unmap().WithZone("")
+	used := slices.IndexFunc(table, func(e verbs.GIDEntry) bool { return e.GID.Addr() == local })
+	best, most := (*int)(nil), 0
+	for _, e := range table {
+		if e.Type != verbs.GIDRoCEv2 || e.GID.Addr().Is4() || e.GID.Addr().IsLoopback() {
+			continue
+		}
+		score := 1
+		switch {
+		case e.GID.Addr() == local:
+			score += 4
+		case used >= 0 && e.NetInterface != "" && e.NetInterface == table[used].NetInterface:
+			score += 2
+		}
+		if !e.GID.IsLinkLocal() {
+			score++
+		}
+		if score > most {
+			best, most = &e.Index, score
 		}
 	}
-	return nil
+	return best
 }

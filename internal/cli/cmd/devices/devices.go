@@ -16,6 +16,7 @@ import (
 	"github.com/gobw/gobw/internal/cli/output"
 	"github.com/gobw/gobw/report/plain"
 	"github.com/gobw/gobw/report/render"
+	"github.com/gobw/gobw/verbs"
 )
 
 // deviceListing is what 'devices' prints.
@@ -60,12 +61,20 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 }
 
 // keep leaves the device of a name.
-func (l *deviceListing) keep(name string) error {
+func (l *deviceListing) keep(named string) error {
+	name, at, err := opendevice.Place(named)
+	if err != nil {
+		return exit.With(exit.Setup, err)
+	}
+	elsewhere := func(g verbs.GIDEntry) bool { return len(at) > 0 && !slices.Contains(at, g.GID.Addr()) }
 	var known []string
 	for i := range l.Providers {
 		p := &l.Providers[i]
 		p.Devices = slices.DeleteFunc(p.Devices, func(d opendevice.Listed) bool {
 			known = append(known, d.Name)
+			for i := range d.Ports {
+				d.Ports[i].GIDs = slices.DeleteFunc(d.Ports[i].GIDs, elsewhere)
+			}
 			return d.Name != name
 		})
 	}
