@@ -11,6 +11,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"sync"
+	"syscall"
 	"unsafe"
 
 	"github.com/gobw/gobw/verbs"
@@ -42,6 +43,7 @@ func (p *Provider) open(d *C.struct_vb_device) (verbs.Device, error) {
 	name := C.GoString(&d.name[0])
 	c, err := C.vb_open_device(p.verbs(), d)
 	if c == nil {
+		err = whyClosed(p.sysfs, name, err, func(file string) error { return syscall.Access(file, 6) }) // R_OK and W_OK
 		return nil, explain(verbs.Error{Verb: "open device", Device: name, Err: err}, 0)
 	}
 	dev := &device{v: p.verbs(), context: c, cm: &p.cm, events: make(chan verbs.AsyncEvent, eventBacklog)}

@@ -3,6 +3,8 @@
 package ibv
 
 import (
+	"errors"
+	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
@@ -21,6 +23,21 @@ type sysfsDevice struct {
 func (s sysfsDevice) dir() string { return filepath.Join(s.root, "class", "infiniband", s.name) }
 
 func (s sysfsDevice) port(n int) string { return filepath.Join(s.dir(), "ports", strconv.Itoa(n)) }
+
+// whyClosed is the reason why libibverbs cannot open a device. It answers ENOENT also where this user may not open the
+// device's file.
+func whyClosed(sysfs, name string, err error, access func(file string) error) error {
+	all, _ := filepath.Glob(filepath.Join(sysfs, "class", "infiniband_verbs", "uverbs*"))
+	for _, dir := range all {
+		if read(filepath.Join(dir, "ibdev")) != name {
+			continue
+		}
+		if denied := access(filepath.Join("/dev/infiniband", filepath.Base(dir))); errors.Is(denied, fs.ErrPermission) {
+			return denied
+		}
+	}
+	return err
+}
 
 func read(path string) string {
 	b, err := os.ReadFile(path)
