@@ -43,6 +43,8 @@ type Environment struct {
 	CPU           string  `json:"cpu" fact:"CPU,unlike"`
 	CPUs          int     `json:"cpus" fact:"number of CPUs,unlike"`
 	NUMANodes     int     `json:"numa_nodes" fact:"NUMA nodes"`
+	CPUQuota      float64 `json:"cpu_quota,omitempty" fact:"CPU quota,changed"` // CPUs that its control groups grant; 0: no limit
+	LockedBytes   int64   `json:"locked_bytes,omitempty"`                       // limit of locked memory; -1: none; 0: unknown
 	Governor      string  `json:"governor,omitempty" fact:"governor,changed"`
 	LLCBytes      int     `json:"llc_bytes,omitempty" fact:"last-level cache"`
 	PinnedCPU     int     `json:"pinned_cpu" fact:"pinned CPU,changed" usual:"-1"`           // -1: not pinned

@@ -99,8 +99,9 @@ func (c Conditions) Warnings() []string {
 	add := func(word, format string, args ...any) {
 		out = append(out, word+": "+fmt.Sprintf(format, args...))
 	}
-	watched, waited, steal := c.Wall.Seconds(), c.Waited.Seconds(), c.Steal.Seconds()
-	disturbed := waited > waitedRelative*watched && c.Waited >= waitedLeast
+	others := max(c.Waited-c.Stopped, 0) // A thread that a quota stops waits, too, but for nobody else.
+	watched, waited, steal := c.Wall.Seconds(), others.Seconds(), c.Steal.Seconds()
+	disturbed := waited > waitedRelative*watched && others >= waitedLeast
 	needed, why := shortSeconds, fmt.Sprintf("%s ms; a test needs %s ms", plain.Number(c.Seconds*1e3), plain.Number(shortSeconds*1e3))
 	if c.InFlight > 0 && c.Messages > 0 {
 		if windows := c.Seconds / float64(c.Messages) * float64(shortInFlights*c.InFlight); windows > needed {
@@ -131,6 +132,10 @@ func (c Conditions) Warnings() []string {
 			add(Noisy, "the rate varied by up to %.0f %% within a run (interquartile range)%s", 100*spread/median, plain.When(!disturbed, "; try -D 10 --runs 6"))
 		}
 	}
+	if c.Stops > 0 {
+		add(Others, "the CPU quota of this process's control group ran out %d times, for %.0f ms%s; raise the quota", c.Stops, c.Stopped.Seconds()*1e3,
+			plain.When(watched > 0, " (%.0f %% of the time)", 100*c.Stopped.Seconds()/watched))
+	}
 	if watched > 0 {
 		if steal > stealRelative*watched {
 			add(Others, "the hypervisor took %.1f %% of the measuring CPU's time, %.0f ms", 100*steal/watched, steal*1e3)
@@ -143,9 +148,6 @@ func (c Conditions) Warnings() []string {
 	}
 	if c.Throttles > 0 {
 		add(Others, "the CPU reported %d thermal throttle events", c.Throttles)
-	}
-	if c.Stops > 0 {
-		add(Others, "the CPU quota of this process's control group ran out %d times, for %.0f ms; raise the quota", c.Stops, c.Stopped.Seconds()*1e3)
 	}
 	if c.MedianNs > 0 && c.ClockCostNs > clockRelative*c.MedianNs {
 		add(Short, "a time stamp costs %.0f ns, %.0f %% of the median", c.ClockCostNs, 100*c.ClockCostNs/c.MedianNs)

@@ -1,6 +1,7 @@
 package figure
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -54,5 +55,18 @@ func TestConditions(t *testing.T) {
 				t.Errorf("%q, want %q", got, tt.want)
 			}
 		})
+	}
+}
+
+// A thread that a quota stops waits for its CPU: the quota is to blame, and nobody else.
+func TestQuotaIsNotOtherPrograms(t *testing.T) {
+	c := Conditions{Disturbance: Disturbance{Wall: 2 * time.Second, Waited: 1490 * time.Millisecond, Stops: 25, Stopped: 1485 * time.Millisecond}}
+	want := []string{"disturbed: the CPU quota of this process's control group ran out 25 times, for 1485 ms (74 % of the time); raise the quota"}
+	if got := c.Warnings(); !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	c.Waited = 1900 * time.Millisecond
+	if got := c.Warnings(); len(got) != 2 || !strings.Contains(got[1], "other programs took 21 %") {
+		t.Errorf("a quota and other programs: %q", got)
 	}
 }

@@ -63,8 +63,24 @@ func stealOf(file string, cpus []int) []time.Duration {
 	return out
 }
 
-// groupsOf are the control groups whose limits may bind this process: its own and all above it, of version 2 or of version 1's
-// controller. Those that this process does not see have no files.
+// cpuQuota is how many CPUs the control groups of this process grant it; 0: as many as there are.
+func cpuQuota(root string) float64 {
+	least := 0.0
+	for _, dir := range groupsOf(root, "cpu") {
+		quota, period := number(path.Join(dir, "cpu.cfs_quota_us")), number(path.Join(dir, "cpu.cfs_period_us"))
+		if two := strings.Fields(firstLine(path.Join(dir, "cpu.max"))); len(two) == 2 { // "50000 100000", "max 100000"
+			quota, _ = strconv.ParseInt(two[0], 10, 64)
+			period, _ = strconv.ParseInt(two[1], 10, 64)
+		}
+		if granted := float64(quota) / float64(period); quota > 0 && period > 0 && (least == 0 || granted < least) {
+			least = granted
+		}
+	}
+	return least
+}
+
+// groupsOf are the control groups whose limits may bind this process: its own and all above it, of version 2 or of version
+// 1's controller. Those that this process does not see have no files.
 func groupsOf(root, controller string) []string {
 	var out []string
 	for line := range strings.Lines(textOf(path.Join(root, "proc/self/cgroup"))) { // "4:cpu,cpuacct:/path" or "0::/path"

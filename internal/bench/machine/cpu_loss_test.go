@@ -68,7 +68,7 @@ func TestCPULosses(t *testing.T) {
 				"sys/fs/cgroup/elsewhere/x/cpu.stat": "nr_throttled 100\n",
 			},
 			want:  figure.Disturbance{Stops: 2, Stopped: 90 * time.Millisecond},
-			words: "disturbed: the CPU quota of this process's control group ran out 2 times, for 90 ms; raise the quota",
+			words: "disturbed: the CPU quota of this process's control group ran out 2 times, for 90 ms (9 % of the time); raise the quota",
 		},
 		{
 			name: "quota, version 1 beside an empty version 2", cpus: []int{0},
@@ -81,7 +81,7 @@ func TestCPULosses(t *testing.T) {
 				"sys/fs/cgroup/cpu,cpuacct/box/cpu.stat": "nr_periods 9\nnr_throttled 1\nthrottled_time 30000000\n",
 			},
 			want:  figure.Disturbance{Stops: 1, Stopped: 30 * time.Millisecond},
-			words: "disturbed: the CPU quota of this process's control group ran out 1 times, for 30 ms; raise the quota",
+			words: "disturbed: the CPU quota of this process's control group ran out 1 times, for 30 ms (3 % of the time); raise the quota",
 		},
 		{
 			name: "heat", cpus: []int{2},
@@ -125,5 +125,34 @@ func TestCPULossesHere(t *testing.T) {
 	got := readCPULosses("/", cpus).since(before)
 	if got.Steal < 0 || got.Stops < 0 || got.Stopped < 0 || got.Throttles < 0 {
 		t.Errorf("a counter shrank: %+v", got)
+	}
+}
+
+// TestQuota: the least of what the control groups grant, in either version.
+func TestQuota(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		files  map[string]string
+		cpus   float64
+		memory int64
+	}{
+		{"none", map[string]string{"proc/self/cgroup": "0::/\n", "sys/fs/cgroup/cpu.max": "max 100000\n", "sys/fs/cgroup/memory.max": "max\n"}, 0, 4 << 20},
+		{"version 2, a group above", map[string]string{
+			"proc/self/cgroup": "0::/pod/box\n", "sys/fs/cgroup/pod/box/cpu.max": "150000 100000\n", "sys/fs/cgroup/pod/cpu.max": "50000 100000\n",
+			"sys/fs/cgroup/pod/memory.max": "1048576\n", "sys/fs/cgroup/pod/memory.current": "524288\n",
+			"sys/fs/cgroup/pod/memory.stat": "anon 1\ninactive_file 1024\n",
+		}, 0.5, 1<<19 + 1024},
+		{"version 1", map[string]string{
+			"proc/self/cgroup": "4:cpu,cpuacct:/box\n3:memory:/box\n", "sys/fs/cgroup/cpu,cpuacct/box/cpu.cfs_quota_us": "4000\n",
+			"sys/fs/cgroup/cpu,cpuacct/box/cpu.cfs_period_us": "100000\n", "sys/fs/cgroup/memory/box/memory.limit_in_bytes": "2097152\n",
+			"sys/fs/cgroup/memory/box/memory.usage_in_bytes": "1048576\n",
+		}, 0.04, 1 << 20},
+	} {
+		root := t.TempDir()
+		kernelFiles(t, root, tt.files)
+		kernelFiles(t, root, map[string]string{"proc/meminfo": "MemTotal: 8192 kB\nMemAvailable: 4096 kB\n"})
+		if cpus, memory := cpuQuota(root), availableMemory(root); cpus != tt.cpus || memory != tt.memory {
+			t.Errorf("%s: %g CPUs and %d bytes, want %g and %d", tt.name, cpus, memory, tt.cpus, tt.memory)
+		}
 	}
 }

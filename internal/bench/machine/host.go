@@ -20,7 +20,7 @@ func Host() report.Environment {
 		OS: osName(), Arch: runtime.GOARCH, CPU: cpuName(), CPUs: runtime.NumCPU(), NUMANodes: NUMANodes(),
 		Governor:  firstLine("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
 		PinnedCPU: -1, GoVersion: runtime.Version(), Version: Version(), NUMANode: -1, GIDIndex: -1,
-		GOMAXPROCS: runtime.GOMAXPROCS(0),
+		GOMAXPROCS: runtime.GOMAXPROCS(0), CPUQuota: cpuQuota("/"), LockedBytes: LockedLimit(),
 	}
 	if caches := pattern.HostCaches(); !caches.Guessed {
 		e.LLCBytes = caches.LastLevel
