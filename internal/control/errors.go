@@ -124,3 +124,21 @@ func (e *FormatError) Error() string {
 }
 
 func (e *FormatError) Unwrap() error { return e.Err }
+
+// Remedy says what ends that misunderstand each other mostly are.
+func (e *FormatError) Remedy() string {
+	return "use the same version of gobw at both ends: type 'gobw version' on each"
+}
+
+// VersionError is a peer with which no greeting comes about: almost always another version of this program.
+type VersionError struct {
+	Peer net.Addr
+	Own  string // this program and its version
+	Err  error
+}
+
+func (e *VersionError) Error() string {
+	return fmt.Sprintf("%v runs another version of gobw, or is not gobw; here is %s (%v)", e.Peer, e.Own, e.Err)
+}
+
+func (e *VersionError) Unwrap() error { return e.Err }

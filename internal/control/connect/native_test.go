@@ -615,3 +615,37 @@ func TestVersionMismatch(t *testing.T) {
 		t.Errorf("newer server: %v", err)
 	}
 }
+
+// TestOtherVersion: a server of before or after this version's greeting is said to be one, with what to do.
+func TestOtherVersion(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	go func() {
+		conn, err := l.Accept()
+		if err != nil {
+			return
+		}
+		defer func() { _ = conn.Close() }()
+		_, _ = io.ReadFull(conn, make([]byte, wire.HelloBytes))
+		_, _ = conn.Write(wire.Hello{Version: 627, Ours: 1}.Encode())
+		hello, err := frame.Of(frame.KindHello, struct{}{}) // before 2026-11 no challenge came first
+		if err == nil {
+			var b []byte
+			if b, err = frame.Append(nil, hello); err == nil {
+				_, err = conn.Write(b)
+			}
+		}
+		if err != nil {
+			t.Error(err)
+		}
+		_, _ = io.Copy(io.Discard, conn)
+	}()
+	_, err = Dial(t.Context(), l.Addr().String(), control.Options{Program: "gobw v9", Timeouts: calm()})
+	want := l.Addr().String() + " runs another version of gobw, or is not gobw; here is gobw v9 ("
+	if err == nil || !strings.HasPrefix(err.Error(), want) || !strings.Contains(verbs.RemedyOf(err), "gobw version") {
+		t.Errorf("%v, remedy %q; want %q", err, verbs.RemedyOf(err), want)
+	}
+}

@@ -69,9 +69,9 @@ const (
 func (h hostLife) String() string {
 	switch h {
 	case hostAnswers:
-		return ", but its host answers: the process was stopped, or got no CPU time"
+		return ", but its host answers: the process was stopped or got no CPU time, or its large packets do not arrive here"
 	case hostSilent:
-		return ", nor from its host: it is down, or the network between is"
+		return ", and its host acknowledges nothing: the host or the network is down, or large packets do not pass (ping -M do -s 1472 HOST)"
 	default:
 		return ""
 	}

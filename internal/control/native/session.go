@@ -64,6 +64,9 @@ func (s *Session) Dialect() control.Dialect { return control.Ours }
 // Introduce exchanges the hello messages: who the ends are and how much silence they bear.
 func (s *Session) Introduce(ctx context.Context) error {
 	_, err := s.Meet(ctx, frame.Hello{Program: s.o.Program, WaitMs: s.o.Wait.Milliseconds()}, s.o.Timeouts.Hello)
+	if _, misunderstood := errors.AsType[*control.FormatError](err); misunderstood {
+		return &control.VersionError{Peer: s.Conn.RemoteAddr(), Own: s.o.Program, Err: err}
+	}
 	return err
 }
 
