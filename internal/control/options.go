@@ -24,10 +24,12 @@ type Options struct {
 	RDMA verbs.Device
 
 	// Of a client.
-	Dialled bool          // connect sets it
-	Source  netip.Addr    // local address to connect from; invalid: the system's choice
-	Network string        // "tcp" (default), "tcp4" or "tcp6"
-	Wait    time.Duration // how long to go on trying while the server refuses connections or is busy; 0: one try
+	Dialled bool       // connect sets it
+	Source  netip.Addr // local address to connect from; invalid: the system's choice
+	Network string     // "tcp" (default), "tcp4" or "tcp6"
+	// SegmentBytes is the most that a packet of the control connection carries (on Linux); 0: what the path takes.
+	SegmentBytes int
+	Wait         time.Duration // how long to go on trying while the server refuses connections or is busy; 0: one try
 
 	// Of a server.
 	Address string         // "host:port", ":port"; empty: ":18515"

@@ -137,7 +137,7 @@ func (m *Measurer) meet(ctx context.Context, address string) error {
 	for giveUp := time.Now().Add(c.Peer.Wait); ; {
 		s, err := connect.Dial(ctx, address, control.Options{
 			Timeouts: control.Timeouts{Peer: c.Peer.Timeout}, Program: c.Tool + " " + machine.Version(),
-			Source: c.Peer.Source, Wait: c.Peer.Wait, Token: c.Peer.Token,
+			Source: c.Peer.Source, Wait: c.Peer.Wait, Token: c.Peer.Token, SegmentBytes: c.Peer.SegmentBytes,
 		})
 		if errors.Is(err, syscall.ECONNREFUSED) && !c.Peer.Loopback {
 			err = fmt.Errorf("%w: no server there; type %s", err, c.Peer.Serve(c.Tool))

@@ -48,6 +48,8 @@ type PeerConfig struct {
 	Timeout  time.Duration
 	Wait     time.Duration
 	Token    []byte // a shared secret that both ends prove; nil: none
+	// SegmentBytes is the most that a packet of the control connection carries; 0: what the path takes.
+	SegmentBytes int
 }
 
 // Config checks the flags.

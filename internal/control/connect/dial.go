@@ -69,6 +69,9 @@ func connect(ctx context.Context, address string, o control.Options) (net.Conn, 
 	network := cmp.Or(o.Network, "tcp")
 	if o.RDMA == nil {
 		d := net.Dialer{Timeout: o.Timeouts.Hello, KeepAliveConfig: keepAlive(o.Timeouts.Peer)}
+		if o.SegmentBytes > 0 {
+			d.Control = smallSegments(o.SegmentBytes)
+		}
 		if o.Source.IsValid() {
 			d.LocalAddr = &net.TCPAddr{IP: o.Source.AsSlice(), Zone: o.Source.Zone()}
 		}

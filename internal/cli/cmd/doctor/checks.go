@@ -39,6 +39,7 @@ type end struct {
 	devices   []opendevice.Listed // of those asked for, that could be opened
 	closed    []opendevice.Listed // of libibverbs, that could not
 	system    system
+	named     bool // the devices were asked for by name
 }
 
 // thisEnd is where a finding is that is no device's.
@@ -50,6 +51,11 @@ type findings []finding
 // add takes one; a fix without words is none.
 func (f *findings) add(check string, how severity, where, what, why string, fix ...string) {
 	*f = append(*f, finding{check, how, where, what, why, slices.DeleteFunc(fix, func(s string) bool { return s == "" })})
+}
+
+// has tells whether there is a finding of a check somewhere.
+func (f *findings) has(check, where string) bool {
+	return slices.ContainsFunc(*f, func(one finding) bool { return one.Check == check && one.Where == where })
 }
 
 // examine lists what is wrong with the end, worst first. need is the number of bytes that the test would register.
@@ -80,6 +86,15 @@ func examine(e end, need uint64) []finding {
 			all.port(fmt.Sprintf("%s: %s port %d", thisEnd, d.Info.Name, p.Number), p)
 		}
 		all.device(d, &e.system)
+		if d.Provider == software {
+			all.softwareDevice(d, &e)
+		}
+	}
+	if e.system.LoopbackDown {
+		all.add("loopback", warning, thisEnd, "the loopback interface is down", "two ends on this host meet there (--loopback)", "ip link set lo up")
+	}
+	if q := e.system.CPUQuota; q > 0 {
+		all.quota(thisEnd, q)
 	}
 	all.processors(&e.system)
 	if e.system.IOMMUTranslates && slices.ContainsFunc(e.devices, func(d opendevice.Listed) bool { return d.Info.PCIAddress != "" }) {
@@ -148,7 +163,32 @@ func (f *findings) port(where string, p opendevice.ListedPort) {
 	}
 }
 
-// device looks at where a device sits: its slot, its NUMA node, a software device's UDP port and buffers.
+// software is the provider of the software device, which has a socket. A device of libibverbs in software (rxe0) has the port of RoCE
+// in the kernel.
+const software = "roce"
+
+// softwareDevice looks at the UDP port and at the buffers of the software device.
+func (f *findings) softwareDevice(d opendevice.Listed, e *end) {
+	s, where := &e.system, thisEnd+": "+d.Info.Name
+	if !s.Linux {
+		return
+	}
+	if s.Port4791 != nil {
+		severe := note // Nobody asked for this device, and there is another.
+		if e.named || !e.hardware {
+			severe = problem
+		}
+		f.add("udp-4791", severe, where, "UDP port 4791 is taken: "+s.Port4791.What(),
+			"the software device cannot have the port where another has it on every address", s.Port4791.Remedy())
+	}
+	if b := s.ReceiveBufferMax; b > 0 && b < 1<<20 {
+		f.add("rmem", note, where, fmt.Sprintf("net.core.rmem_max is %s", plain.Bytes(float64(b))),
+			"it bounds what may be in flight towards the software device; 1 MiB and more helps READ and many queue pairs",
+			"sysctl -w net.core.rmem_max=4194304")
+	}
+}
+
+// device looks at where a device sits: its slot and its NUMA node.
 func (f *findings) device(d opendevice.Listed, s *system) {
 	where, info := thisEnd+": "+d.Info.Name, d.Info
 	need := 0.
@@ -164,17 +204,6 @@ func (f *findings) device(d opendevice.Listed, s *system) {
 	if node := info.NUMANode; node >= 0 && len(s.NUMANodes) >= 2 && !slices.Contains(s.AffinityNodes, node) {
 		f.add("numa", warning, where, fmt.Sprintf("the device is on NUMA node %d, this process may only run on %v", node, s.AffinityNodes),
 			"every access crosses the processors' interconnect", fmt.Sprintf("numactl --cpunodebind=%d --membind=%[1]d gobw ...", node))
-	}
-	if !info.Software || !s.Linux {
-		return
-	}
-	if s.Port4791 != "" {
-		f.add("udp-4791", problem, where, "UDP port 4791 is taken: "+s.Port4791, "the kernel's rdma_rxe holds the port in the initial network namespace on every address",
-			"ip netns add soft   # and run gobw there, over a veth or macvlan", "rmmod rdma_rxe   # if Soft-RoCE is not needed")
-	}
-	if b := s.ReceiveBufferMax; b > 0 && b < 1<<20 {
-		f.add("rmem", note, where, fmt.Sprintf("net.core.rmem_max is %s", plain.Bytes(float64(b))),
-			"it bounds what may be in flight towards the software device; 1 MiB and more helps READ and many queue pairs", "sysctl -w net.core.rmem_max=4194304")
 	}
 }
 

@@ -32,6 +32,24 @@ func nic(change func(*opendevice.Listed)) opendevice.Listed {
 	return d
 }
 
+func roce0() opendevice.Listed {
+	return opendevice.Listed{
+		DeviceName: verbs.DeviceName{Name: "roce0", Provider: "roce"}, Info: &verbs.DeviceInfo{Name: "roce0", Software: true, NUMANode: -1},
+	}
+}
+
+// rxe0 is a device of libibverbs in software.
+func rxe0() opendevice.Listed {
+	d := nic(func(d *opendevice.Listed) { d.Info.Name, d.Info.Software, d.Info.PCIAddress = "rxe0", true, "" })
+	d.Provider = "ibv"
+	return d
+}
+
+// taken is a system where somebody has the port of RoCE.
+func taken(by opendevice.Holder) system {
+	return system{Linux: true, CPUs: 8, MemlockBytes: -1, Port4791: &by}
+}
+
 func TestExamine(t *testing.T) {
 	healthy := system{Linux: true, CPUs: 8, Governor: "performance", MemlockBytes: -1}
 	tests := []struct {
@@ -52,7 +70,14 @@ func TestExamine(t *testing.T) {
 		{"busy", end{devices: []opendevice.Listed{nic(nil)}, system: system{Linux: true, CPUs: 8, MemlockBytes: -1, LoadAverage: 7.4}}, 0, "cpu-load", []string{"7.4 threads", "8 CPUs"}},
 		{"one busy CPU of eight", end{devices: []opendevice.Listed{nic(nil)}, system: system{Linux: true, CPUs: 8, MemlockBytes: -1, LoadAverage: 1.2}}, 0, "", nil},
 		{"governor", end{devices: []opendevice.Listed{nic(nil)}, system: system{Linux: true, CPUs: 8, MemlockBytes: -1, Governor: "powersave"}}, 0, "cpu-governor", []string{"powersave", "cpupower"}},
-		{"port 4791", end{devices: []opendevice.Listed{{Info: &verbs.DeviceInfo{Name: "roce0", Software: true, NUMANode: -1}}}, system: system{Linux: true, CPUs: 8, Port4791: "in use"}}, 0, "udp-4791", []string{"rdma_rxe", "ip netns add"}},
+		{"port 4791", end{devices: []opendevice.Listed{roce0()}, system: taken(opendevice.Holder{Kernel: true})}, 0, "udp-4791", []string{"rdma_rxe", "ip netns add"}},
+		{"port 4791, a plain process", end{devices: []opendevice.Listed{roce0()}, system: taken(opendevice.Holder{PID: "7", Command: "python3 x"})}, 0, "udp-4791", []string{"process 7 has it: python3 x", "stop that process"}},
+		{"port 4791, a process that is not seen", end{devices: []opendevice.Listed{roce0()}, system: taken(opendevice.Holder{})}, 0, "udp-4791", []string{"ss -lunp 'sport = :4791'"}},
+		{"Soft-RoCE itself, which has the port", end{devices: []opendevice.Listed{rxe0()}, named: true, hardware: true, system: taken(opendevice.Holder{Kernel: true})}, 0, "", nil},
+		{"Soft-RoCE, and roce0 that nobody asked for", end{devices: []opendevice.Listed{rxe0(), roce0()}, hardware: true, system: taken(opendevice.Holder{Kernel: true})}, 0, "", nil},
+		{"loopback", end{devices: []opendevice.Listed{nic(nil)}, system: system{Linux: true, CPUs: 8, MemlockBytes: -1, LoopbackDown: true}}, 0, "loopback", []string{"ip link set lo up"}},
+		{"quota", end{devices: []opendevice.Listed{nic(nil)}, system: system{Linux: true, CPUs: 8, MemlockBytes: -1, CPUQuota: 0.5}}, 0, "cpu-quota", []string{"0.5 CPUs", "resources.limits.cpu"}},
+		{"a large quota", end{devices: []opendevice.Listed{nic(nil)}, system: system{Linux: true, CPUs: 8, MemlockBytes: -1, CPUQuota: 4}}, 0, "", nil},
 		{"module not loaded", end{system: system{Linux: true, CPUs: 8, RDMAHardware: []string{"mlx5_core 0000:81:00.0"}}}, 0, "kernel-modules", []string{"modprobe ib_uverbs"}},
 		{"module of the driver not loaded", end{system: system{Linux: true, CPUs: 8, VerbsLoaded: true, RDMAHardware: []string{"mlx5_core 0000:81:00.0"}}}, 0, "kernel-modules", []string{"no verbs device", "modprobe mlx5_ib"}},
 		{"hardware, but no library to ask it", end{ibvError: "no libibverbs.so.1", system: system{Linux: true, CPUs: 8, MemlockBytes: -1, VerbsLoaded: true, RDMAHardware: []string{"mlx5_core 0000:81:00.0"}}}, 0, "libibverbs", []string{"apt-get install libibverbs1"}},

@@ -7,10 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -19,9 +17,6 @@ import (
 	"github.com/gobw/gobw/internal/cli/measure"
 	"github.com/gobw/gobw/internal/cli/opendevice"
 	"github.com/gobw/gobw/internal/cli/output"
-	"github.com/gobw/gobw/internal/control"
-	"github.com/gobw/gobw/internal/plan"
-	"github.com/gobw/gobw/report"
 	"github.com/gobw/gobw/report/plain"
 	"github.com/gobw/gobw/verbs"
 	"github.com/gobw/gobw/verbs/ibv"
@@ -88,7 +83,7 @@ func run(ctx context.Context, out output.Streams, tool string, device opendevice
 	there := d.Findings.named(tool, device, mine)
 	d.Findings = append(d.Findings, examine(mine, doctorBytes)...)
 	if host != nil && there {
-		d.Findings.tryPath(ctx, out, tool, device, *host, mine)
+		d.Findings.tryPath(route{ctx: ctx, out: out, tool: tool, device: device, host: *host}, mine)
 	}
 	d.Clean = clean(d.Findings)
 	if format == "json" {
@@ -104,7 +99,7 @@ func run(ctx context.Context, out output.Streams, tool string, device opendevice
 
 // look opens every device of this end and reads the system.
 func look(c opendevice.Config) (end, error) {
-	e := end{system: inspect(os.DirFS("/"))}
+	e := end{system: inspect(opendevice.Machine()), named: c.Name != ""}
 	all, _, err := opendevice.Providers(opendevice.Config{Providers: c.Providers})
 	if err != nil {
 		return e, err
@@ -142,47 +137,6 @@ func (f *findings) named(tool string, c opendevice.Config, mine end) bool {
 		f.add("device", problem, thisEnd, err.Error(), "", cmp.Or(verbs.RemedyOf(err), plain.When(mine.hardware, "%s devices   # then -d NAME", tool)))
 	}
 	return err == nil
-}
-
-// tryPath connects to the peer and sends a few messages.
-func (f *findings) tryPath(ctx context.Context, out output.Streams, tool string, device opendevice.Config, host measure.PeerConfig, mine end) {
-	name := cmp.Or(host.Host, "the other end")
-	doc, err := measure.Run(ctx, out, measure.Config{
-		Tool: tool, Command: measure.CommandLine(tool), Device: device, Peer: host, Output: output.Config{Quiet: true},
-		Plan: plan.Spec{Operation: plan.Write, Kind: plan.Bandwidth, Transport: verbs.RC, Sizes: []int{4096}, Iterations: 16, Verify: "ends", NoPeak: true},
-	})
-	where := thisEnd + " and " + name
-	switch {
-	case err == nil:
-		f.smallerMTU(mine, doc.Client, name)
-		f.add("path", passed, where, "16 messages of 4 KiB arrived, and their data is right", "")
-	case errors.Is(err, syscall.ECONNREFUSED):
-		f.add("path", problem, where, fmt.Sprintf("nobody serves on %s, TCP port %d", host.Host, host.Port), "the other end of a test is 'gobw serve'", host.Serve(tool))
-	case errors.Is(err, verbs.RetryExceeded):
-		f.add("path", problem, where, err.Error(), "the control connection works but no RoCE packet is answered",
-			"open UDP port 4791 in both directions: iptables -I INPUT -p udp --dport 4791 -j ACCEPT",
-			"compare 'gobw devices' of both ends: same RoCE version, same family; choose with -x")
-	default:
-		serve := plain.When(errors.Is(err, control.ErrPeerLost), "look at what 'serve' wrote on %s", name)
-		f.add("path", problem, where, err.Error(), "", cmp.Or(verbs.RemedyOf(err), serve))
-	}
-}
-
-// smallerMTU tells where the path takes less than this end's port: the other end's has less.
-func (f *findings) smallerMTU(mine end, used report.Environment, host string) {
-	here := 0
-	for _, d := range mine.devices {
-		for _, p := range d.Ports {
-			if d.Info.Name == used.Device && p.Number == used.Port && !used.Software { // whose port has the MTU of its address
-				here = p.ActiveMTUBytes
-			}
-		}
-	}
-	if here > used.MTU {
-		f.add("mtu-mismatch", warning, thisEnd+" and "+host, fmt.Sprintf("active MTUs differ: %d bytes here, %d there; tests use %d", here, used.MTU, used.MTU),
-			"the smaller costs bandwidth, and a path of both kinds drops what only one end can send",
-			"ip link set INTERFACE mtu 4200   # on "+host+", and on the switch; or as large as the other end's")
-	}
 }
 
 // write prints the diagnosis for a person.

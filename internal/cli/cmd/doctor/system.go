@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/gobw/gobw/internal/bench/machine"
+	"github.com/gobw/gobw/internal/cli/opendevice"
 	"github.com/gobw/gobw/internal/plan"
 )
 
@@ -28,15 +29,23 @@ type system struct {
 	DefaultInterface string
 	IOMMUTranslates  bool
 	ReceiveBufferMax int
-	Port4791         string // why the port cannot be bound; empty: free
+	Port4791         *opendevice.Holder // who has the port on every address; nil: nobody
+	LoopbackDown     bool
+	CPUQuota         float64 // CPUs that its control groups grant; 0: no limit
 }
 
 // inspect reads the system below root (os.DirFS("/")). What cannot be read is left zero.
 func inspect(root fs.FS) system {
 	s := system{
 		Linux: runtime.GOOS == "linux", CPUs: runtime.NumCPU(), Governor: strings.TrimSpace(read(root, "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")),
-		MemlockBytes: machine.LockedLimit(), Port4791: udpPortTaken(),
+		MemlockBytes: machine.LockedLimit(), CPUQuota: machine.Host().CPUQuota,
 	}
+	if udpPortTaken() {
+		holder := opendevice.PortHolder(root)
+		s.Port4791 = &holder
+	}
+	flags, _ := strconv.ParseUint(strings.TrimSpace(read(root, "sys/class/net/lo/flags")), 0, 32)
+	s.LoopbackDown = flags != 0 && flags&1 == 0 // IFF_UP
 	load, _, _ := strings.Cut(read(root, "proc/loadavg"), " ")
 	s.LoadAverage, _ = strconv.ParseFloat(load, 64)
 	s.ReceiveBufferMax, _ = strconv.Atoi(strings.TrimSpace(read(root, "proc/sys/net/core/rmem_max")))
