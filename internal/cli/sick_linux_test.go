@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gobw/gobw/internal/testrun"
 )
@@ -18,7 +19,8 @@ set -u
 ip link set lo up
 on() { ns=$1; shift; ip netns exec $ns "$@"; }
 for ns in $A $R $B; do ip netns add $ns; ip -n $ns link set lo up; done
-trap 'kill $S 2> /dev/null; for ns in $A $R $B; do ip netns delete $ns; done' EXIT
+S= H= W=
+trap 'kill $S $H $W 2> /dev/null; for ns in $A $R $B; do ip netns delete $ns; done' EXIT
 ip link add eth0 netns $A type veth peer name ra netns $R
 ip link add eth0 netns $B type veth peer name rb netns $R
 for link in "$A eth0 10.9.1.1/24" "$B eth0 10.9.2.1/24" "$R ra 10.9.1.254/24" "$R rb 10.9.2.254/24"; do
@@ -26,9 +28,10 @@ for link in "$A eth0 10.9.1.1/24" "$B eth0 10.9.2.1/24" "$R ra 10.9.1.254/24" "$
 	ip -n $1 addr add $3 dev $2; ip -n $1 link set $2 up mtu 9000
 done
 ip -n $A route add default via 10.9.1.254; ip -n $B route add default via 10.9.2.254
+for ns in $A $B; do ip -n $ns rule add pref 200 lookup local; ip -n $ns rule del pref 0; done # so that rules come before it
 on $R sysctl -qw net.ipv4.ip_forward=1
 serving() { # WORDS...: until it listens
-	on $B gobw serve -d roce0 "$@" 2> serve.log & S=$!
+	ip netns exec $B gobw serve -d roce0 "$@" 2> serve.log & S=$!
 	for i in $(seq 100); do grep -q serving serve.log && break; sleep 0.1; done
 }
 quit() { kill $S; wait $S; }
@@ -38,9 +41,9 @@ said() { # SET-UP COMMAND...
 	echo "$setup|$rc|$(tr '\n' ' ' < out | tr -s ' ')"
 }
 doctor() { setup=$1; shift; said "$setup" ip netns exec $A gobw doctor -d roce0 "$@"; }
-BETA=10.9.2.1
+BETA=10.9.2.1 PORT_OF_ROCE=:12B7 # of a line of /proc/net/udp
 serving
-on $A gobw write $BETA -d roce0 -n 10 --wait 20s > first 2>&1
+ip netns exec $A gobw write $BETA -d roce0 -n 10 --wait 20s > first 2>&1
 doctor "healthy, jumbo frames" $BETA
 doctor "healthy, alone"
 said "healthy, one host" ip netns exec $B gobw doctor -d roce0 localhost
@@ -48,23 +51,29 @@ for link in "$A eth0" "$B eth0" "$R ra" "$R rb"; do set -- $link; ip -n $1 link 
 doctor "healthy, MTU 1500" $BETA
 for link in "$A eth0" "$B eth0"; do set -- $link; ip -n $1 link set $2 mtu 9000; done
 on $R sysctl -qw net.ipv4.icmp_ratelimit=0
-ip -n $A rule add iif eth0 ipproto icmp blackhole; ip -n $B rule add iif eth0 ipproto icmp blackhole
+ip -n $A rule add pref 50 iif eth0 ipproto icmp blackhole; ip -n $B rule add pref 50 iif eth0 ipproto icmp blackhole
 doctor "black hole for large packets" $BETA
-ip -n $A rule del iif eth0 ipproto icmp blackhole; ip -n $B rule del iif eth0 ipproto icmp blackhole
+ip -n $A rule del pref 50 iif eth0 ipproto icmp blackhole; ip -n $B rule del pref 50 iif eth0 ipproto icmp blackhole
 for link in "$A eth0" "$B eth0" "$R ra" "$R rb"; do set -- $link; ip -n $1 link set $2 mtu 1500; done
 on $A ip route flush cache; on $B ip route flush cache
 rule="ipproto udp dport 4791"
-ip -n $A rule add $rule prohibit; doctor "own firewall refuses" $BETA; ip -n $A rule del $rule prohibit
-ip -n $B rule add iif eth0 $rule blackhole; doctor "beta drops what comes in" $BETA; ip -n $B rule del iif eth0 $rule blackhole
-ip -n $A rule add iif eth0 $rule blackhole; doctor "alpha drops what comes in" $BETA; ip -n $A rule del iif eth0 $rule blackhole
-ip -n $R rule add iif ra $rule blackhole; doctor "the router drops one way" $BETA; ip -n $R rule del iif ra $rule blackhole
-ip -n $R rule add $rule blackhole; doctor "the router drops both ways" $BETA; ip -n $R rule del $rule blackhole
+ip -n $A rule add pref 50 $rule prohibit; doctor "own firewall refuses" $BETA; ip -n $A rule del pref 50 $rule prohibit
+ip -n $B rule add pref 50 iif eth0 $rule blackhole; doctor "beta drops what comes in" $BETA; ip -n $B rule del pref 50 iif eth0 $rule blackhole
+ip -n $A rule add pref 50 iif eth0 $rule blackhole; doctor "alpha drops what comes in" $BETA; ip -n $A rule del pref 50 iif eth0 $rule blackhole
+ip -n $R rule add pref 50 iif ra $rule blackhole; doctor "the router drops one way" $BETA; ip -n $R rule del pref 50 iif ra $rule blackhole
+ip -n $R rule add pref 50 $rule blackhole; doctor "the router drops both ways" $BETA; ip -n $R rule del pref 50 $rule blackhole
 rule="ipproto tcp dport 18515"
-ip -n $B rule add iif eth0 $rule blackhole; doctor "TCP port blocked" $BETA; ip -n $B rule del iif eth0 $rule blackhole
+ip -n $B rule add pref 50 iif eth0 $rule blackhole; doctor "TCP port blocked" $BETA; ip -n $B rule del pref 50 iif eth0 $rule blackhole
 doctor "healthy again" $BETA
-on $A gobw write $BETA -d roce0 -D 4 > busy 2>&1 & W=$!; sleep 1
+ip netns exec $R gobw write $BETA -d roce0 -D 60 > busy 2>&1 & W=$!
+for i in $(seq 100); do grep -q begins serve.log && break; sleep 0.1; done
 doctor "the server is busy" $BETA
-wait $W
+kill -INT $W; wait $W
+ip netns exec $B gobw serve -d roce0 -p 18600 2> serve2.log & H=$!
+ip netns exec $A gobw write $BETA -d roce0 -D 60 --wait 20s > second 2>&1 & W=$!
+for i in $(seq 100); do [ $(grep -c begins serve.log) -gt 1 ] && grep -q $PORT_OF_ROCE /proc/$W/net/udp && break; sleep 0.1; done
+doctor "a second test on this host" $BETA -p 18600
+kill -INT $W; wait $W; kill $H; wait $H
 quit
 doctor "nobody serves" $BETA
 doctor "an address that nobody has" 10.9.2.77 
@@ -76,19 +85,19 @@ echo "0123456789abcdef0123456789abcdef" > token; chmod 600 token
 serving --token-file token; doctor "no token" $BETA
 echo "fedcba9876543210fedcba9876543210" > other; chmod 600 other
 doctor "another token" $BETA --token-file other; quit
-on $B python3 -m http.server 18515 > http 2>&1 & S=$!; sleep 1; doctor "another program on the port" $BETA; kill $S; wait $S
-on $A python3 -c 'import socket, time
-s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.bind(("", 4791)); time.sleep(60)' & H=$!; sleep 1
+ip netns exec $B python3 -m http.server 18515 > http 2>&1 & S=$!
+for i in $(seq 100); do ip netns exec $B ss -ltnH 'sport = :18515' | grep -q . && break; sleep 0.1; done
+doctor "another program on the port" $BETA; kill $S; wait $S
+ip netns exec $A python3 -c 'import socket, time
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.bind(("", 4791)); time.sleep(60)' & H=$!
+for i in $(seq 100); do grep -q $PORT_OF_ROCE /proc/$H/net/udp && break; sleep 0.1; done
 doctor "another program has UDP 4791"; kill $H; wait $H
 serving
-on $A gobw serve -d roce0@10.9.1.1 -p 18600 2> serve2.log & H=$!; sleep 1
-on $A golat send 10.9.1.1 -p 18600 -d roce0 -D 30 > second 2>&1 & W=$!; sleep 1.5
-doctor "a second test on this host" $BETA; kill $W $H; wait $W $H
 ip -n $A link set lo down; doctor "loopback down"; ip -n $A link set lo up
 ip -n $A link set eth0 down; doctor "interface down" $BETA; ip -n $A link set eth0 up; ip -n $A route add default via 10.9.1.254
 if cgroup=$(awk -F: '$2 ~ /(^|,)cpu(,|$)/ {print "/sys/fs/cgroup/" $2 $3 "/sick"}' /proc/self/cgroup | head -n 1) && [ -n "$cgroup" ] && mkdir -p $cgroup 2> cgroup; then
 	echo 40000 > $cgroup/cpu.cfs_quota_us
-	said "a CPU quota" sh -c 'echo $$ > '$cgroup'/tasks && exec ip netns exec '$A' gobw doctor -d roce0 '$BETA
+	said "a CPU quota" sh -c 'echo $$ > '$cgroup'/tasks && exec nsenter --net=/run/netns/'$A' gobw doctor -d roce0 '$BETA
 	rmdir $cgroup
 fi
 doctor "healthy at last" $BETA
@@ -99,7 +108,7 @@ func TestSickSetUps(t *testing.T) {
 	if testing.Short() {
 		t.Skip("short: lost packets take seconds")
 	}
-	testrun.Need(t, "ip", "python3", "sysctl")
+	testrun.Need(t, "ip", "nsenter", "python3", "ss", "sysctl")
 	if os.Geteuid() != 0 {
 		inUserNamespace(t)
 		return
@@ -123,7 +132,7 @@ func TestSickSetUps(t *testing.T) {
 		"the server is busy":           {"the server is busy", "4791"},
 		"nobody serves":                {"nobody serves on 10.9.2.1, TCP port 18515", "4791"},
 		"an address that nobody has":   {"connect to 10.9.2.77:18515", "4791"},
-		"no such name":                 {"check the name of the host", "4791"},
+		"no such name":                 {"the host", "firewall"},
 		"link-local without interface": {"connect to [fe80::1%eth0]:18515", "invalid argument"},
 		"no route":                     {"network is unreachable", "4791"},
 		"not admitted":                 {"--allow", "4791"},
@@ -142,7 +151,7 @@ func TestSickSetUps(t *testing.T) {
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"), "A=a"+pid, "R=r"+pid, "B=b"+pid)
 	var errs bytes.Buffer
-	cmd.Stderr = &errs
+	cmd.Stderr, cmd.WaitDelay = &errs, time.Second
 	out, err := cmd.Output()
 	if err != nil {
 		t.Logf("the script ended with %v", err)

@@ -123,6 +123,8 @@ func (e *connectError) Remedy() string {
 	switch {
 	case is && name.IsNotFound:
 		return "check the name of the host, or give its address"
+	case is:
+		return "the name service does not answer: look at /etc/resolv.conf, or give the address of the host"
 	case errors.Is(e.err, syscall.EINVAL) && e.to().IsLinkLocalUnicast():
 		return "a link-local address needs the interface of this host: ADDRESS%eth0"
 	case e.to().IsLoopback() && (errors.Is(e.err, syscall.ENETUNREACH) || errors.Is(e.err, syscall.EADDRNOTAVAIL)):
