@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -71,6 +73,12 @@ func run(ctx context.Context, tool string, args []string, out output.Streams) in
 	}
 	if meant, code := cmdline.SingleDash(command.Flags(), args), exit.Code(err); meant != nil && (code == exit.Usage || code == exit.Setup) {
 		err = meant
+	}
+	if word := cmdline.Typography(args); word != "" && (exit.Code(err) == exit.Usage || exit.Code(err) == exit.Setup) {
+		err = exit.With(exit.Usage, errors.New(word))
+	}
+	if name, is := errors.AsType[*net.DNSError](err); is && slices.Contains([]string{"alpha", "beta", "HOST"}, name.Name) {
+		err = exit.With(exit.Setup, fmt.Errorf("%s is a name of our examples: type the name of your server, or --loopback in its place", name.Name))
 	}
 	if cause := context.Cause(ctx); err != nil && cause != nil && errors.Is(err, context.Canceled) {
 		err = cause

@@ -115,6 +115,21 @@ func ArgumentCount(low, high int, what string) cobra.PositionalArgs {
 	}
 }
 
+// help explains a command, or else a word of the glossary.
+func help(root, c *cobra.Command, args []string) error {
+	topic, rest, err := root.Find(args)
+	if err == nil && len(rest) == 0 {
+		return topic.Help()
+	}
+	if text := explain(args); text != "" {
+		c.Print(text)
+		return nil
+	}
+	near := plain.Suggest(args[0], plain.Each(root.Commands(), (*cobra.Command).Name))
+	return exit.With(exit.Usage, fmt.Errorf("%q is no command%s: '%s --help' lists all, and 'help SGE' explains a word: "+
+		"docs/glossary.md has them", strings.Join(args, " "), near, root.Name()))
+}
+
 // RefuseUnknownWords makes cobra's own commands (help, completion) fail on a word they do not know, where they would print their
 // help and exit with status 0.
 func RefuseUnknownWords(root *cobra.Command) {
@@ -124,14 +139,10 @@ func RefuseUnknownWords(root *cobra.Command) {
 		switch c.Name() {
 		case "help":
 			c.Run = nil
-			c.Short, c.Long, c.Example = "Explain a command", "Explain a command.", "  "+root.Name()+" help write"
-			c.RunE = func(c *cobra.Command, args []string) error {
-				topic, rest, err := root.Find(args)
-				if err != nil || len(rest) > 0 {
-					return exit.With(exit.Usage, fmt.Errorf("%q is no command%s: '%s --help' lists all", strings.Join(args, " "), plain.Suggest(args[0], plain.Each(root.Commands(), (*cobra.Command).Name)), root.Name()))
-				}
-				return topic.Help()
-			}
+			c.Use, c.Short = "help [COMMAND or TERM]", "Explain a command, or a word of RDMA"
+			c.Long = c.Short + ", such as SGE, UD, stride or GSSR."
+			c.Example = "  " + root.Name() + " help write\n  " + root.Name() + " help GSSR"
+			c.RunE = func(c *cobra.Command, args []string) error { return help(root, c, args) }
 		case "completion":
 			c.Args = cobra.ArbitraryArgs
 			c.Use, c.Short = "completion SHELL", "Print a script that completes commands and flags"

@@ -1,0 +1,79 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gobw/gobw/internal/cli/cmdline"
+	"github.com/gobw/gobw/internal/cli/exit"
+	"github.com/gobw/gobw/internal/cli/output"
+	"github.com/gobw/gobw/report/plain"
+)
+
+var update = flag.Bool("update", false, "write docs/glossary.md anew")
+
+// TestGlossary: each word is explained, in any spelling and by both programs, each command line of the glossary is one, and
+// docs/glossary.md is the glossary.
+func TestGlossary(t *testing.T) {
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	known := map[string]bool{}
+	page := "# Glossary\n\nThe words of RDMA that gobw uses. `gobw help WORD` prints a row, such as `gobw help GSSR`.\n\n" +
+		"| word | meaning | to see it |\n|---|---|---|\n"
+	for _, term := range cmdline.Glossary() {
+		for _, name := range term.Names {
+			if known[name] {
+				t.Errorf("%s is explained twice", name)
+			}
+			known[name] = true
+			for _, asked := range []string{name, strings.ToUpper(name), strings.ReplaceAll(name, "-", "_")} {
+				var stdout, stderr bytes.Buffer
+				words := append([]string{"help"}, strings.Fields(asked)...)
+				code := run(ended, "golat", words, output.Streams{Out: &stdout, Err: &stderr})
+				if code != exit.Passed || stdout.Len() == 0 {
+					t.Errorf("help %s: exit code %d, %q, %q", asked, code, stdout.String(), stderr.String())
+				}
+			}
+		}
+		page += fmt.Sprintf("| %s | %s |%s |\n", strings.Join(term.Names, ", "), term.Text, plain.When(term.Type != "", " `%s`", term.Type))
+		words, err := plain.SplitWords(strings.ReplaceAll(term.Type, "--loopback", "HOST"))
+		if err != nil {
+			t.Errorf("%s: %v", term.Type, err)
+		}
+		if len(words) == 0 || words[0] == "go" {
+			continue
+		}
+		var stderr bytes.Buffer
+		if run(ended, words[0], words[1:], output.Streams{Out: &bytes.Buffer{}, Err: &stderr}) == exit.Usage {
+			t.Errorf("%s: %s", term.Type, stderr.String())
+		}
+	}
+	const path = "../../docs/glossary.md"
+	if *update {
+		if err := os.WriteFile(path, []byte(page), 0o644); err != nil { //nolint:gosec // a page for everybody
+			t.Fatal(err)
+		}
+	}
+	got, err := os.ReadFile(path)
+	if diff := cmp.Diff(page, string(got)); err != nil || diff != "" {
+		t.Errorf("docs/glossary.md is not the glossary (-update writes it): %v\n%s", err, diff)
+	}
+}
+
+// TestExampleNames: who copies a command line of the documents is told what to put in place of its host.
+func TestExampleNames(t *testing.T) {
+	for _, host := range []string{"alpha", "HOST"} {
+		var stderr bytes.Buffer
+		code := run(t.Context(), "gobw", []string{"write", host, "-d", "roce0"}, output.Streams{Out: &bytes.Buffer{}, Err: &stderr})
+		if code != exit.Setup || !strings.Contains(stderr.String(), "is a name of our examples") {
+			t.Errorf("%s: exit code %d, %s", host, code, stderr.String())
+		}
+	}
+}
