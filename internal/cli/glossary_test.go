@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -22,6 +23,11 @@ var update = flag.Bool("update", false, "write docs/glossary.md anew")
 // TestGlossary: each word is explained, in any spelling and by both programs, each command line of the glossary is one, and
 // docs/glossary.md is the glossary.
 func TestGlossary(t *testing.T) {
+	path, err := filepath.Abs("../../docs/glossary.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(t.TempDir()) // a command line may name a file
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	known := map[string]bool{}
@@ -55,7 +61,6 @@ func TestGlossary(t *testing.T) {
 			t.Errorf("%s: %s", term.Type, stderr.String())
 		}
 	}
-	const path = "../../docs/glossary.md"
 	if *update {
 		if err := os.WriteFile(path, []byte(page), 0o644); err != nil { //nolint:gosec // a page for everybody
 			t.Fatal(err)
