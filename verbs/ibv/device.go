@@ -49,6 +49,9 @@ func (p *Provider) open(d *C.struct_vb_device) (verbs.Device, error) {
 	dev := &device{v: p.verbs(), context: c, cm: &p.cm, events: make(chan verbs.AsyncEvent, eventBacklog)}
 	dev.d = dev
 	dev.sysfs = sysfsDevice{root: p.sysfs, name: name}
+	if p.sysfs == "" {
+		dev.sysfs.root = sysfsRoot(C.GoString(&d.ibdev_path[0]), name)
+	}
 	if err := dev.describe(); err != nil {
 		C.vb_close_device(dev.v, c)
 		return nil, err

@@ -3,25 +3,25 @@
 package ibv
 
 import (
-	"cmp"
-	"fmt"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
 
+	"github.com/gobw/gobw/internal/testrun"
 	"github.com/gobw/gobw/verbs"
+	"github.com/gobw/gobw/verbs/ibv/fakeverbs"
 )
 
-// fakeLibraries are those linked so far, in a folder that goes when the tests end.
+// fakeLibraries are those compiled so far, in a folder that goes when the tests end.
 var fakeLibraries struct { //nolint:gochecknoglobals // compiled once for all tests
 	sync.Mutex
-	compiler, dir string
-	objects       []string
-	names         map[string]string // by the symbols absent
+	dir   string
+	names map[string]string // by the symbols absent
 }
 
 func TestMain(m *testing.M) {
@@ -41,7 +41,7 @@ func fakeVerbs(t testing.TB, settings map[string]string, absent ...string) *Prov
 	return p
 }
 
-// fakeLibrary links the library, unless that has been done.
+// fakeLibrary compiles the library, unless that has been done.
 func fakeLibrary(t testing.TB, absent []string) string {
 	t.Helper()
 	l := &fakeLibraries
@@ -52,16 +52,22 @@ func fakeLibrary(t testing.TB, absent []string) string {
 		return name
 	}
 	if l.dir == "" {
-		compileFake(t)
+		dir, err := os.MkdirTemp("", "fakeverbs") //nolint:usetesting // outlives the test that is first
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.dir, l.names = dir, make(map[string]string)
 	}
-	library := filepath.Join(l.dir, fmt.Sprintf("%d-libibverbs.so.1", len(l.names)))
-	script := library + ".map"
-	if err := os.WriteFile(script, []byte(versionScript(absent)), 0o600); err != nil {
+	dir := filepath.Join(l.dir, strconv.Itoa(len(l.names)))
+	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	args := slices.Concat([]string{"-shared", "-pthread", "-o", library, "-Wl,--version-script=" + script}, sanitizer(), l.objects)
-	if out, err := exec.Command(l.compiler, args...).CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	library, err := fakeverbs.Build(dir, sanitizer(), absent...)
+	if errors.Is(err, fakeverbs.ErrAbsent) {
+		testrun.Missing(t, err.Error())
+	}
+	if err != nil {
+		t.Fatal(err)
 	}
 	l.names[key] = library
 	return library
@@ -90,67 +96,6 @@ func TestHandlesUnderAddressSanitizer(t *testing.T) {
 	if out, err := c.CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}
-}
-
-// compileFake compiles the library's sources.
-func compileFake(t testing.TB) {
-	t.Helper()
-	l := &fakeLibraries
-	sources, err := filepath.Glob(filepath.Join("testdata", "fakeverbs", "*.c"))
-	if err != nil || len(sources) == 0 {
-		t.Skipf("the test's sources are not here (%v): run it with go test, not as a binary elsewhere", err)
-	}
-	l.compiler = compiler(t, sources[0])
-	dir, err := os.MkdirTemp("", "fakeverbs") //nolint:usetesting // outlives the test that is first
-	if err != nil {
-		t.Fatal(err)
-	}
-	l.dir, l.names = dir, make(map[string]string)
-	optimize := "-O1" // by which the compiler warns of more, and takes twice as long
-	if testing.Short() {
-		optimize = "-O0"
-	}
-	args := append([]string{"-std=gnu11", optimize, "-Wall", "-Wextra", "-Werror", "-fPIC", "-pthread", "-c"}, sanitizer()...)
-	for _, file := range sources {
-		whole, err := filepath.Abs(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		args = append(args, whole)
-		l.objects = append(l.objects, filepath.Join(dir, strings.TrimSuffix(filepath.Base(file), ".c")+".o"))
-	}
-	c := exec.Command(l.compiler, args...)
-	c.Dir = dir
-	if out, err := c.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-}
-
-// versionScript exports what we call, in the versions that we ask for; the rest is not there.
-func versionScript(absent []string) string {
-	byVersion := make(map[string][]string)
-	lib := libibverbs()
-	for _, s := range lib.symbols() {
-		if !slices.Contains(absent, s.Name) {
-			byVersion[s.Version] = append(byVersion[s.Version], s.Name)
-		}
-	}
-	versions := slices.SortedFunc(func(yield func(string) bool) {
-		for v := range byVersion {
-			if !yield(v) {
-				return
-			}
-		}
-	}, func(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) })
-	var b strings.Builder
-	for i, v := range versions {
-		local := ""
-		if i == 0 {
-			local = " local: *;"
-		}
-		fmt.Fprintf(&b, "%s { global: %s;%s };\n", v, strings.Join(byVersion[v], "; "), local)
-	}
-	return b.String()
 }
 
 // openFake opens the fake device.

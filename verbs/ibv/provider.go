@@ -19,11 +19,11 @@ import (
 // Provider finds the devices of libibverbs. It may be used by several goroutines.
 type Provider struct {
 	lib, cm sharedLibrary
-	sysfs   string // "/sys"
+	sysfs   string // in place of "/sys"; empty: where the library finds its devices
 }
 
 // New returns the provider. Nothing is loaded before the first question.
-func New() *Provider { return &Provider{lib: libibverbs(), cm: librdmacm(), sysfs: "/sys"} }
+func New() *Provider { return &Provider{lib: libibverbs(), cm: librdmacm()} }
 
 func (p *Provider) verbs() *C.struct_vb_verbs { return (*C.struct_vb_verbs)(p.lib.calls) }
 

@@ -20,7 +20,15 @@ type sysfsDevice struct {
 	name string
 }
 
-func (s sysfsDevice) dir() string { return filepath.Join(s.root, "class", "infiniband", s.name) }
+// sysfsRoot is where the kernel's files lie, from the path that libibverbs tells of a device.
+func sysfsRoot(path, name string) string {
+	if root, ok := strings.CutSuffix(path, (sysfsDevice{name: name}).dir()); ok && filepath.IsAbs(root) {
+		return root
+	}
+	return "/sys"
+}
+
+func (s sysfsDevice) dir() string { return filepath.Join(s.root, "/class", "infiniband", s.name) }
 
 func (s sysfsDevice) port(n int) string { return filepath.Join(s.dir(), "ports", strconv.Itoa(n)) }
 

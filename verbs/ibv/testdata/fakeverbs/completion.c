@@ -5,21 +5,21 @@ struct vb_comp_channel *ibv_create_comp_channel(struct vb_context *c) {
 	int ends[2];
 	if (fault("create_comp_channel") || gone(c) || pipe2(ends, O_CLOEXEC))
 		return NULL;
-	struct vb_comp_channel *ch = calloc(1, sizeof *ch);
+	struct vb_comp_channel *ch = new_object(sizeof *ch);
 	*ch = (struct vb_comp_channel){.context = c, .fd = ends[0], .refcnt = ends[1]}; /* nobody reads refcnt */
 	return ch;
 }
 
-int ibv_destroy_comp_channel(struct vb_comp_channel *ch) { close(ch->fd); close(ch->refcnt); free(ch); return 0; }
+int ibv_destroy_comp_channel(struct vb_comp_channel *ch) { close(ch->fd); close(ch->refcnt); free_object(ch); return 0; }
 
 int ibv_get_cq_event(struct vb_comp_channel *ch, struct vb_cq **cq, void **context) {
-	pthread_mutex_lock(&lock);
+	take_lock();
 	int got = read(ch->fd, cq, sizeof *cq) == sizeof *cq;
 	if (got) {
 		*context = (*cq)->cq_context;
 		((struct cq *)*cq)->unacknowledged++;
 	}
-	pthread_mutex_unlock(&lock);
+	drop_lock();
 	return got ? 0 : -1;
 }
 
@@ -30,20 +30,20 @@ static void drop_events(struct cq *q) {
 	struct vb_comp_channel *ch = q->ex.base.channel;
 	struct cq *of, *kept[4096];
 	int n = 0;
-	pthread_mutex_lock(&lock);
+	take_lock();
 	while (ch && n < 4096 && read(ch->fd, &of, sizeof of) == sizeof of)
 		if (of != q)
 			kept[n++] = of;
 	for (int i = 0; i < n; i++)
 		if (write(ch->refcnt, &kept[i], sizeof kept[i]) != sizeof kept[i])
 			abort();
-	pthread_mutex_unlock(&lock);
+	drop_lock();
 }
 
 int req_notify_cq(struct vb_cq *cq, int solicited_only) {
-	pthread_mutex_lock(&lock);
+	take_lock();
 	((struct cq *)cq)->armed = solicited_only ? 2 : 1;
-	pthread_mutex_unlock(&lock);
+	drop_lock();
 	return 0;
 }
 
@@ -69,7 +69,7 @@ void complete(struct cq *q, struct cqe e, int solicited) {
 	if (q->ex.read_completion_ts)
 		e.time = device_time();
 	q->e[q->in++ % (uint32_t)q->ex.base.cqe] = e;
-	if (q->ex.base.channel && (q->armed == 1 || (q->armed && (solicited || e.wc.status)))) {
+	if (is_ours(q->ex.base.context) && q->ex.base.channel && (q->armed == 1 || (q->armed && (solicited || e.wc.status)))) {
 		q->armed = 0;
 		void *p = q;
 		if (write(q->ex.base.channel->refcnt, &p, sizeof p) != sizeof p)
@@ -89,10 +89,13 @@ static int take(struct cq *q, struct cqe *e) {
 int poll_cq(struct vb_cq *cq, int n, struct vb_wc *wc) {
 	struct cqe e;
 	int got = 0;
-	pthread_mutex_lock(&lock);
+	take_lock();
+	progress();
 	for (; got < n && take((struct cq *)cq, &e); got++)
 		wc[got] = e.wc;
-	pthread_mutex_unlock(&lock);
+	drop_lock();
+	if (got)
+		spend(plan.poll);
 	return got;
 }
 
@@ -108,14 +111,15 @@ static int next_poll(struct vb_cq_ex *x) {
 static int start_poll(struct vb_cq_ex *x, struct vb_poll_cq_attr *attr) {
 	if (attr->comp_mask)
 		return EINVAL;
-	pthread_mutex_lock(&lock);
+	take_lock();
+	progress();
 	int rc = next_poll(x);
 	if (rc)
-		pthread_mutex_unlock(&lock);
+		drop_lock();
 	return rc;
 }
 
-static void end_poll(struct vb_cq_ex *x) { (void)x, pthread_mutex_unlock(&lock); }
+static void end_poll(struct vb_cq_ex *x) { (void)x, drop_lock(); }
 
 #define READER(type, name, value) static type read_##name(struct vb_cq_ex *x) { return (type)((struct cq *)x)->now.value; }
 READER(uint32_t, opcode, wc.opcode)
@@ -138,14 +142,14 @@ static struct vb_cq_ex *make_cq(struct vb_context *c, struct vb_cq_init_attr_ex 
 		errno = EOPNOTSUPP;
 		return NULL;
 	}
-	struct cq *q = calloc(1, sizeof *q);
+	struct cq *q = new_object(sizeof *q);
 	q->ex = (struct vb_cq_ex){
 		.base = {.context = c, .channel = a->channel, .cq_context = a->cq_context, .cqe = (int)a->cqe},
 		.start_poll = start_poll, .next_poll = next_poll, .end_poll = end_poll, .read_opcode = read_opcode, .read_vendor_err = read_vendor_err,
 		.read_byte_len = read_byte_len, .read_imm_data = read_imm_data, .read_qp_num = read_qp_num, .read_src_qp = read_src_qp,
 		.read_wc_flags = read_wc_flags, .read_completion_ts = a->wc_flags & VB_WC_EX_TIMESTAMP && !setting("FAKEVERBS_STAMPLESS", 0) ? read_completion_ts : NULL,
 	};
-	q->e = calloc(a->cqe, sizeof *q->e);
+	q->e = new_object(a->cqe * sizeof *q->e);
 	return &q->ex;
 }
 
@@ -163,17 +167,17 @@ struct vb_cq *ibv_create_cq(struct vb_context *c, int cqe, void *context, struct
 
 int ibv_resize_cq(struct vb_cq *cq, int cqe) {
 	struct cq *q = (struct cq *)cq;
-	pthread_mutex_lock(&lock);
+	take_lock();
 	uint32_t held = q->in - q->out;
 	int rc = cqe < 1 || cqe > MAX_CQE || held > (uint32_t)cqe ? EINVAL : 0;
 	if (!rc) {
-		struct cqe *e = calloc((size_t)cqe, sizeof *e);
+		struct cqe *e = new_object((size_t)cqe * sizeof *e);
 		for (uint32_t i = 0; i < held; i++)
 			e[i] = q->e[(q->out + i) % (uint32_t)cq->cqe];
-		free(q->e);
+		free_object(q->e);
 		q->e = e, q->out = 0, q->in = held, cq->cqe = cqe;
 	}
-	pthread_mutex_unlock(&lock);
+	drop_lock();
 	return rc;
 }
 
@@ -182,8 +186,8 @@ int ibv_destroy_cq(struct vb_cq *cq) {
 	drop_events(q);
 	await_events(&q->events);
 	await_events(&q->unacknowledged);
-	free(q->e);
-	free(q);
+	free_object(q->e);
+	free_object(q);
 	return 0;
 }
 

@@ -3,11 +3,6 @@
 
 #include <stdarg.h>
 
-pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-struct key keys[KEYS];
-struct qp *qps[QPS];
-struct member members[MAX_GROUPS];
-
 long setting(const char *name, long by_default) {
 	const char *v = getenv(name);
 	return v && *v ? strtol(v, NULL, 10) : by_default;
@@ -53,6 +48,8 @@ void raise_event(struct vb_context *c, int type, void *element, _Atomic int *cou
 		++*count;
 	struct vb_async_event e = {.event_type = type};
 	memcpy(&e.element, &element, sizeof element);
+	if (!is_ours(c))
+		return; /* nobody here reads that process's events */
 	if (write(context_of(c)->events_in, &e, sizeof e) != sizeof e)
 		abort();
 }
@@ -63,6 +60,11 @@ struct vb_device **ibv_get_device_list(int *n) {
 	if (fault("get_device_list"))
 		return NULL;
 	struct vb_device **l = calloc(2, sizeof *l);
+	read_plan();
+	begin_counters();
+	const char *sysfs = getenv("FAKEVERBS_SYSFS");
+	if (sysfs)
+		snprintf(device.ibdev_path, sizeof device.ibdev_path, "%s/class/infiniband/fake0", sysfs);
 	l[0] = &device;
 	*n = 1;
 	return l;
@@ -158,7 +160,8 @@ struct vb_context *ibv_open_device(struct vb_device *d) {
 	int ends[2];
 	if (fault("open_device") || pipe2(ends, O_CLOEXEC))
 		return NULL;
-	struct device_context *n = calloc(1, sizeof *n);
+	struct device_context *n = new_object(sizeof *n);
+	n->process = this_process();
 	long before = setting("FAKEVERBS_CONTEXT", (long)offsetof(struct vb_verbs_context, context));
 	n->events_in = ends[1];
 	n->posts_left = setting("FAKEVERBS_VANISH", 0);
@@ -176,6 +179,6 @@ int ibv_close_device(struct vb_context *c) {
 	struct device_context *n = context_of(c);
 	close(c->async_fd);
 	close(n->events_in);
-	free(n);
+	free_object(n);
 	return 0;
 }

@@ -1,6 +1,7 @@
 /*
- * A libibverbs without hardware, for the tests: one process, both ends in it, every request carried out as it is posted. It
- * answers as the specification has it, so that verbs/verbstest needs no table of deviations.
+ * A libibverbs without hardware, for the tests. It answers as the specification has it, so that verbs/verbstest needs no table of
+ * deviations. Both ends are in one process, unless there is an arena. Every request is carried out as it is posted, unless a cost
+ * is planted.
  *
  *   FAKEVERBS_LINK=ib          InfiniBand with a LID; otherwise Ethernet with GIDs of RoCE v2
  *   FAKEVERBS_PORTS=2          two ports, whose GIDs end in 1 and 2
@@ -15,6 +16,24 @@
  *   FAKEVERBS_UNTOLD=1         querying a queue pair leaves its state out, as on software iWARP
  *   FAKEVERBS_VANISH=1000      the device is torn out after so many posts: DEVICE_FATAL, and nothing ever completes
  *   FAKEVERBS_TRACE=FILE       receives a line per call that a test asks for: its name and what it was given
+ *
+ * Two processes, such as those of gobw --loopback, meet in a file; emptied when nobody else has it:
+ *   FAKEVERBS_ARENA=FILE       their objects lie there. Completion and asynchronous events do not cross from one to the other.
+ *   FAKEVERBS_MOVE=0           no data move (a WRITE's last byte neither); requests, receives and completions do
+ *
+ * A truth that a test plants. Each process has a device, which works on one request at a time, for REQUEST_NS + ENTRY_NS for each
+ * entry + BYTE_NS for each byte. The data is at the peer, and the completion here, a latency later, which keeps nothing busy:
+ *   FAKEVERBS_REQUEST_NS=300 FAKEVERBS_ENTRY_NS=30 FAKEVERBS_BYTE_NS=0.01
+ *   FAKEVERBS_LATENCY_NS=3000  or 2000@0.9,5000@0.1: latencies with their shares
+ *   FAKEVERBS_SLOW=3000-3100:500,6000-7000:x4   messages of these sizes take 500 ns more, four times as long
+ *   FAKEVERBS_DRIFT_MS=1000    until so long after the first request the device is slower, at first FAKEVERBS_DRIFT_X times
+ *   FAKEVERBS_POST_NS=500      a post keeps the CPU busy so long; FAKEVERBS_POLL_NS: a poll that finds something
+ *   FAKEVERBS_CORRUPT=7        one byte of this process's request 7 (from 1) is wrong; its middle one
+ *   FAKEVERBS_LOSE=7           the completion of request 7 never comes; FAIL: it fails with RETRY_EXC; TWICE: it comes twice
+ *   FAKEVERBS_SYSFS=DIR        the kernel's files lie under DIR/class/infiniband/fake0; see COUNTERS
+ *   FAKEVERBS_COUNTERS=counters/port_xmit_discards:65530:4,hw_counters/rx:7:9   files of port 1: the value at first, and the one
+ *                              from request FAKEVERBS_COUNTED (1000) on
+ *   FAKEVERBS_TOTALS=FILE      gets a line at the end of each process: its requests and their bytes
  */
 #ifndef FAKE_H
 #define FAKE_H
@@ -26,6 +45,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/types.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -46,7 +66,7 @@ struct cq { struct vb_cq_ex ex; struct cqe *e; uint32_t in, out; int armed, brok
 struct receive { uint64_t id; int n; struct vb_sge sge[MAX_SGE]; };
 struct rq { struct receive *r; uint32_t in, out, size; int sges; };
 struct srq { struct vb_context *context; struct rq rq; uint32_t limit; _Atomic int events; };
-struct send { struct vb_send_wr wr; struct vb_sge sge[MAX_SGE]; uint8_t data[MAX_INLINE]; };
+struct send { struct vb_send_wr wr; uint64_t due, number; struct vb_sge sge[MAX_SGE]; uint8_t data[MAX_INLINE]; };
 struct qp {
 	struct vb_qp_ex ex; /* first: what libibverbs hands out */
 	struct vb_qp_attr a;
@@ -60,16 +80,60 @@ struct qp {
 	uint32_t drafts;
 	int draft_error;
 	_Atomic int events; /* asynchronous, not yet acknowledged */
+	uint64_t last_due; /* of its planned requests */
+	int pends;         /* it is in the list of those with requests to carry out */
+	struct qp *pending;
 };
-struct key { uint32_t key; struct vb_pd *pd; uint64_t addr, length; int access, is_window, bound; struct qp *qp; };
-struct device_context { struct vb_verbs_context x; int events_in; long posts_left; int gone; };
+struct key { uint32_t key; struct vb_pd *pd; uint64_t addr, length; uint8_t *shared; /* where every process sees it; NULL: only its own */ int access, is_window, bound; struct qp *qp; };
+struct device_context { struct vb_verbs_context x; pid_t process; int events_in; long posts_left; int gone; };
 struct ah { struct vb_ah_attr a; };
 struct member { struct qp *qp; uint8_t group[16]; uint16_t lid; }; /* of a multicast group */
 
-extern pthread_mutex_t lock; /* of everything */
-extern struct key keys[KEYS];
-extern struct qp *qps[QPS];
-extern struct member members[MAX_GROUPS];
+/* arena.c */
+struct shared {
+	uint64_t used; /* bytes of the arena */
+	uint32_t lock; /* of everything */
+	uint32_t next_key, next_qp;
+	struct key keys[KEYS];
+	struct qp *qps[QPS];
+	struct member members[MAX_GROUPS];
+};
+extern struct shared *shared;
+#define keys (shared->keys)
+#define qps (shared->qps)
+#define members (shared->members)
+int has_arena(void);
+pid_t this_process(void);
+void *new_object(size_t bytes); /* of zeros */
+void free_object(void *p);
+uint8_t *share_memory(void *addr, size_t bytes); /* moves it into the arena: where that is, or NULL */
+int is_ours(struct vb_context *c); /* tells whether this process opened it */
+void take_lock(void);
+void drop_lock(void);
+
+/* plan.c */
+enum { MAX_PLANNED = 16 };
+struct plan {
+	int timed; /* requests take time */
+	double request, entry, byte, drift_ns, drift_factor;
+	struct latency { double ns, share; } latency[MAX_PLANNED];
+	struct slow { uint64_t low, high; double ns, factor; } slow[MAX_PLANNED];
+	int latencies, ranges;
+	int still; /* no data move */
+	long post, poll;
+	uint64_t corrupt, lose, fail, twice; /* numbers of requests, from 1 */
+	uint64_t requests;                   /* of this process so far */
+};
+extern struct plan plan;
+extern uint64_t planned_now; /* what is due by then is carried out */
+void read_plan(void); /* from the environment, when the list of devices is asked for */
+int planned(void);
+uint64_t nanoseconds(void);
+void spend(long ns);
+void schedule(struct qp *q, struct send *s, uint64_t now);
+void progress(void);    /* carries out what is due */
+void run_waiting(void); /* lets those go on that wait for a receive */
+void forget_planned(struct qp *q);
 
 /* device.c */
 long setting(const char *name, long by_default);
@@ -82,6 +146,10 @@ struct device_context *context_of(struct vb_context *c);
 void raise_event(struct vb_context *c, int type, void *element, _Atomic int *count);
 void await_events(_Atomic int *count); /* until all are acknowledged, as destroying does */
 int ibv_query_gid(struct vb_context *c, uint8_t port, int i, uint8_t *gid);
+
+/* counters.c */
+void begin_counters(void);
+void count_request(const struct send *s);
 
 /* memory.c */
 struct key *find_key(uint32_t key);
@@ -98,8 +166,7 @@ struct vb_cq_ex *create_cq_ex(struct vb_context *c, struct vb_cq_init_attr_ex *a
 
 /* transport.c */
 void set_state(struct qp *q, int state);
-void run(struct qp *q);    /* carries out what is posted, as far as it goes */
-void run_waiting(void);    /* lets those go on that wait for a receive */
+void run(struct qp *q);    /* carries out what is posted and due, as far as it goes */
 
 /* post.c */
 int post_send(struct vb_qp *qp, struct vb_send_wr *w, struct vb_send_wr **bad);

@@ -1,21 +1,29 @@
 #define _GNU_SOURCE
 #include "fake.h"
 
-static uint32_t next_key;
-
 struct vb_pd *ibv_alloc_pd(struct vb_context *c) {
 	if (fault("alloc_pd") || gone(c))
 		return NULL;
-	struct vb_pd *pd = calloc(1, sizeof *pd);
+	struct vb_pd *pd = new_object(sizeof *pd);
 	pd->context = c;
 	return pd;
 }
 
-int ibv_dealloc_pd(struct vb_pd *pd) { free(pd); return 0; }
+int ibv_dealloc_pd(struct vb_pd *pd) { free_object(pd); return 0; }
+
+/* shared_part is where all processes see memory that was registered before, or is now. */
+static uint8_t *shared_part(struct vb_pd *pd, uint64_t addr, uint64_t length) {
+	for (int i = 0; i < KEYS; i++) {
+		const struct key *k = &keys[i];
+		if (k->pd && k->shared && k->pd->context == pd->context && within(k, addr, length))
+			return k->shared + (addr - k->addr);
+	}
+	return share_memory((void *)addr, length);
+}
 
 static struct key *new_key(struct vb_pd *pd) {
 	for (int tries = 0; tries < KEYS; tries++) {
-		uint32_t n = ++next_key, i = n % KEYS;
+		uint32_t n = ++shared->next_key, i = n % KEYS;
 		if (i && !keys[i].pd) {
 			keys[i] = (struct key){.key = i << 8 | (n / KEYS & 0x7f), .pd = pd};
 			return &keys[i];
@@ -45,14 +53,15 @@ struct vb_mr *ibv_reg_mr_iova2(struct vb_pd *pd, void *addr, size_t length, uint
 		errno = EINVAL;
 		return NULL;
 	}
-	pthread_mutex_lock(&lock);
+	take_lock();
 	struct key *k = new_key(pd);
-	struct vb_mr *mr = k ? calloc(1, sizeof *mr) : NULL;
+	struct vb_mr *mr = k ? new_object(sizeof *mr) : NULL;
 	if (mr) {
+		k->shared = shared_part(pd, (uint64_t)addr, length);
 		k->addr = (uint64_t)addr, k->length = length, k->access = (int)access;
 		*mr = (struct vb_mr){.context = pd->context, .pd = pd, .addr = addr, .length = length, .lkey = k->key, .rkey = k->key};
 	}
-	pthread_mutex_unlock(&lock);
+	drop_lock();
 	return mr;
 }
 
@@ -66,26 +75,26 @@ struct vb_mr *ibv_reg_mr(struct vb_pd *pd, void *addr, size_t length, int access
 }
 
 static void drop_key(uint32_t key) {
-	pthread_mutex_lock(&lock);
+	take_lock();
 	keys[key >> 8 & (KEYS - 1)].pd = NULL;
-	pthread_mutex_unlock(&lock);
+	drop_lock();
 }
 
-int ibv_dereg_mr(struct vb_mr *mr) { drop_key(mr->lkey); free(mr); return 0; }
+int ibv_dereg_mr(struct vb_mr *mr) { drop_key(mr->lkey); free_object(mr); return 0; }
 
 struct vb_mw *alloc_mw(struct vb_pd *pd, int type) {
-	pthread_mutex_lock(&lock);
+	take_lock();
 	struct key *k = new_key(pd);
-	struct vb_mw *mw = k ? calloc(1, sizeof *mw) : NULL;
+	struct vb_mw *mw = k ? new_object(sizeof *mw) : NULL;
 	if (mw) {
 		k->is_window = 1;
 		*mw = (struct vb_mw){.context = pd->context, .pd = pd, .rkey = k->key, .type = type};
 	}
-	pthread_mutex_unlock(&lock);
+	drop_lock();
 	return mw;
 }
 
-int dealloc_mw(struct vb_mw *mw) { drop_key(mw->rkey); free(mw); return 0; }
+int dealloc_mw(struct vb_mw *mw) { drop_key(mw->rkey); free_object(mw); return 0; }
 
 int within(const struct key *k, uint64_t addr, uint64_t length) {
 	return addr >= k->addr && length <= k->length && addr - k->addr <= k->length - length;

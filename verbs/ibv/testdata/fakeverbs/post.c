@@ -35,8 +35,9 @@ static int accept_send(struct qp *q, const struct vb_send_wr *w, struct send *s)
 int post_send(struct vb_qp *qp, struct vb_send_wr *w, struct vb_send_wr **bad) {
 	struct qp *q = (struct qp *)qp;
 	int rc = 0;
-	pthread_mutex_lock(&lock);
-	for (; w; w = w->next) {
+	spend(plan.post);
+	take_lock();
+	for (uint64_t now = planned() ? nanoseconds() : 0; w; w = w->next) {
 		rc = q->in - q->out == q->cap.max_send_wr ? ENOMEM : accept_send(q, w, &q->sq[q->in % q->cap.max_send_wr]);
 		if (rc) {
 			*bad = w;
@@ -44,10 +45,10 @@ int post_send(struct vb_qp *qp, struct vb_send_wr *w, struct vb_send_wr **bad) {
 		}
 		if (context_of(qp->context)->gone)
 			break;
-		q->in++;
+		schedule(q, &q->sq[q->in++ % q->cap.max_send_wr], now);
 		run(q);
 	}
-	pthread_mutex_unlock(&lock);
+	drop_lock();
 	return rc;
 }
 
@@ -75,21 +76,21 @@ static int length(const struct vb_recv_wr *w) {
 int post_recv(struct vb_qp *qp, struct vb_recv_wr *w, struct vb_recv_wr **bad) {
 	struct qp *q = (struct qp *)qp;
 	note("post_recv %d", length(w));
-	pthread_mutex_lock(&lock);
+	take_lock();
 	int rc = put_receives(&q->own, w, bad);
 	if (qp->state == ERR)
 		set_state(q, ERR);
 	run_waiting();
-	pthread_mutex_unlock(&lock);
+	drop_lock();
 	return rc;
 }
 
 int post_srq_recv(struct vb_srq *srq, struct vb_recv_wr *w, struct vb_recv_wr **bad) {
 	note("post_srq_recv %d", length(w));
-	pthread_mutex_lock(&lock);
+	take_lock();
 	int rc = put_receives(&((struct srq *)srq)->rq, w, bad);
 	run_waiting();
-	pthread_mutex_unlock(&lock);
+	drop_lock();
 	return rc;
 }
 
@@ -97,7 +98,8 @@ int post_srq_recv(struct vb_srq *srq, struct vb_recv_wr *w, struct vb_recv_wr **
 
 static void wr_start(struct vb_qp_ex *x) {
 	struct qp *q = (struct qp *)x;
-	pthread_mutex_lock(&lock);
+	spend(plan.post);
+	take_lock();
 	q->drafts = 0;
 	q->draft_error = 0;
 }
@@ -172,14 +174,15 @@ static int wr_complete(struct vb_qp_ex *x) {
 	for (uint32_t i = 0; i < q->drafts && !rc; i++)
 		rc = accept_send(q, &q->draft[i].wr, &q->sq[(q->in + i) % q->cap.max_send_wr]);
 	if (!rc && !context_of(x->base.context)->gone) {
-		q->in += q->drafts;
+		for (uint64_t now = planned() ? nanoseconds() : 0; q->drafts; q->drafts--)
+			schedule(q, &q->sq[q->in++ % q->cap.max_send_wr], now);
 		run(q);
 	}
-	pthread_mutex_unlock(&lock);
+	drop_lock();
 	return rc;
 }
 
-static void wr_abort(struct vb_qp_ex *x) { (void)x, pthread_mutex_unlock(&lock); }
+static void wr_abort(struct vb_qp_ex *x) { (void)x, drop_lock(); }
 
 void offer_wr(struct vb_qp_ex *x) {
 	x->wr_atomic_cmp_swp = wr_cmp_swp;

@@ -1,10 +1,8 @@
 #define _GNU_SOURCE
 #include "fake.h"
 
-static uint32_t next_qp;
-
 static int make_rq(struct rq *rq, uint32_t wr, uint32_t sge) {
-	*rq = (struct rq){.size = wr, .sges = (int)sge, .r = calloc(wr ? wr : 1, sizeof *rq->r)};
+	*rq = (struct rq){.size = wr, .sges = (int)sge, .r = new_object((wr ? wr : 1) * sizeof *rq->r)};
 	return rq->r ? 0 : ENOMEM;
 }
 
@@ -16,12 +14,11 @@ static struct vb_qp *create_qp(struct vb_pd *pd, const struct vb_qp_init_attr *a
 		errno = EINVAL;
 		return NULL;
 	}
-	struct qp *q = aligned_alloc(64, (sizeof *q + 63) & ~63ul);
-	memset(q, 0, sizeof *q);
+	struct qp *q = new_object(sizeof *q);
 	q->cap = *c;
 	q->all = a->sq_sig_all;
-	q->sq = calloc(c->max_send_wr + 1, sizeof *q->sq);
-	q->draft = calloc(c->max_send_wr + 1, sizeof *q->draft);
+	q->sq = new_object((c->max_send_wr + 1) * sizeof *q->sq);
+	q->draft = new_object((c->max_send_wr + 1) * sizeof *q->draft);
 	q->srq = (struct srq *)a->srq;
 	q->rq = q->srq ? &q->srq->rq : &q->own;
 	make_rq(&q->own, c->max_recv_wr, c->max_recv_sge);
@@ -29,13 +26,14 @@ static struct vb_qp *create_qp(struct vb_pd *pd, const struct vb_qp_init_attr *a
 		.base = {.context = pd->context, .pd = pd, .send_cq = a->send_cq, .recv_cq = a->recv_cq, .srq = a->srq, .qp_type = a->qp_type},
 	};
 	offer_wr(&q->ex);
-	pthread_mutex_lock(&lock);
+	take_lock();
+	uint32_t n = shared->next_qp;
 	do
-		next_qp = next_qp % (QPS - 1) + 1;
-	while (qps[next_qp]);
-	qps[next_qp] = q;
-	q->ex.base.qp_num = q->ex.base.handle = next_qp;
-	pthread_mutex_unlock(&lock);
+		n = n % (QPS - 1) + 1;
+	while (qps[n]);
+	qps[n] = q;
+	q->ex.base.qp_num = q->ex.base.handle = shared->next_qp = n;
+	drop_lock();
 	return &q->ex.base;
 }
 
@@ -61,7 +59,7 @@ int ibv_modify_qp(struct vb_qp *qp, struct vb_qp_attr *a, int mask) {
 		note("modify_qp port %d", a->port_num);
 	if (mask & 1 << 7)
 		note("modify_qp ah port %d", a->ah_attr.port_num);
-	pthread_mutex_lock(&lock);
+	take_lock();
 #define SET(bit, field) if (mask & 1 << (bit)) q->a.field = a->field
 	SET(3, qp_access_flags); SET(4, pkey_index); SET(5, port_num); SET(6, qkey); SET(7, ah_attr); SET(8, path_mtu); SET(9, timeout);
 	SET(10, retry_cnt); SET(11, rnr_retry); SET(12, rq_psn); SET(13, max_rd_atomic); SET(15, min_rnr_timer); SET(16, sq_psn);
@@ -76,7 +74,7 @@ int ibv_modify_qp(struct vb_qp *qp, struct vb_qp_attr *a, int mask) {
 			raise_event(qp->context, SQ_DRAINED, q, &q->events);
 		run(q);
 	}
-	pthread_mutex_unlock(&lock);
+	drop_lock();
 	return 0;
 }
 
@@ -84,11 +82,11 @@ int ibv_query_qp(struct vb_qp *qp, struct vb_qp_attr *a, int mask, struct vb_qp_
 	(void)mask, (void)i;
 	if (gone(qp->context))
 		return errno;
-	pthread_mutex_lock(&lock);
+	take_lock();
 	*a = ((struct qp *)qp)->a;
 	if (setting("FAKEVERBS_UNTOLD", 0))
 		a->qp_state = RESET;
-	pthread_mutex_unlock(&lock);
+	drop_lock();
 	return 0;
 }
 
@@ -98,15 +96,16 @@ int ibv_destroy_qp(struct vb_qp *qp) {
 		if (members[i].qp == q)
 			return EBUSY;
 	await_events(&q->events);
-	pthread_mutex_lock(&lock);
+	take_lock();
 	qps[qp->qp_num] = NULL;
+	forget_planned(q);
 	forget((struct cq *)qp->send_cq, q);
 	forget((struct cq *)qp->recv_cq, q);
-	pthread_mutex_unlock(&lock);
-	free(q->sq);
-	free(q->draft);
-	free(q->own.r);
-	free(q);
+	drop_lock();
+	free_object(q->sq);
+	free_object(q->draft);
+	free_object(q->own.r);
+	free_object(q);
 	return 0;
 }
 
@@ -117,7 +116,7 @@ struct vb_srq *ibv_create_srq(struct vb_pd *pd, struct vb_srq_init_attr *a) {
 		errno = EINVAL;
 		return NULL;
 	}
-	struct srq *s = calloc(1, sizeof *s);
+	struct srq *s = new_object(sizeof *s);
 	s->context = pd->context;
 	make_rq(&s->rq, a->attr.max_wr, a->attr.max_sge);
 	return (struct vb_srq *)s;
@@ -127,20 +126,20 @@ int ibv_modify_srq(struct vb_srq *srq, struct vb_srq_attr *a, int mask) {
 	struct srq *s = (struct srq *)srq;
 	if (!(mask & 2) || a->srq_limit > s->rq.size)
 		return EINVAL;
-	pthread_mutex_lock(&lock);
+	take_lock();
 	s->limit = a->srq_limit;
 	if (s->limit && s->rq.in - s->rq.out < s->limit) {
 		s->limit = 0;
 		raise_event(s->context, SRQ_LIMIT, s, &s->events);
 	}
-	pthread_mutex_unlock(&lock);
+	drop_lock();
 	return 0;
 }
 
 int ibv_destroy_srq(struct vb_srq *srq) {
 	await_events(&((struct srq *)srq)->events);
-	free(((struct srq *)srq)->rq.r);
-	free(srq);
+	free_object(((struct srq *)srq)->rq.r);
+	free_object(srq);
 	return 0;
 }
 
@@ -156,12 +155,12 @@ struct vb_ah *ibv_create_ah(struct vb_pd *pd, struct vb_ah_attr *a) {
 		return NULL;
 	}
 	note("create_ah port %d", a->port_num);
-	struct ah *h = calloc(1, sizeof *h);
+	struct ah *h = new_object(sizeof *h);
 	h->a = *a;
 	return (struct vb_ah *)h;
 }
 
-int ibv_destroy_ah(struct vb_ah *ah) { free(ah); return 0; }
+int ibv_destroy_ah(struct vb_ah *ah) { free_object(ah); return 0; }
 
 /* find_member is the place of a queue pair in a group, or a free one; NULL: there is none. */
 static struct member *find_member(struct qp *q, const uint8_t *group, uint16_t lid) {
@@ -177,23 +176,23 @@ int ibv_attach_mcast(struct vb_qp *qp, const uint8_t *group, uint16_t lid) {
 		return errno;
 	if (qp->qp_type != UD || (group[0] != 0xff && (group[12] & 0xf0) != 0xe0))
 		return EINVAL;
-	pthread_mutex_lock(&lock);
+	take_lock();
 	struct member *m = find_member(q, group, lid);
 	if (!m && (m = find_member(NULL, NULL, 0))) {
 		m->qp = q, m->lid = lid;
 		memcpy(m->group, group, 16);
 	}
-	pthread_mutex_unlock(&lock);
+	drop_lock();
 	note("attach_mcast %02x%02x::%02x%02x:%d.%d.%d.%d lid %d", group[0], group[1], group[10], group[11], group[12], group[13], group[14], group[15], lid);
 	return m ? 0 : ENOMEM;
 }
 
 int ibv_detach_mcast(struct vb_qp *qp, const uint8_t *group, uint16_t lid) {
-	pthread_mutex_lock(&lock);
+	take_lock();
 	struct member *m = find_member((struct qp *)qp, group, lid);
 	if (m)
 		m->qp = NULL;
-	pthread_mutex_unlock(&lock);
+	drop_lock();
 	note("detach_mcast");
 	return m ? 0 : EINVAL;
 }

@@ -1,6 +1,8 @@
 #define _GNU_SOURCE
 #include "fake.h"
 
+#include <sys/uio.h>
+
 static void receive_done(struct qp *q, const struct receive *r, struct vb_wc wc, int solicited) {
 	wc.wr_id = r->id;
 	wc.qp_num = q->ex.base.qp_num;
@@ -24,10 +26,11 @@ static int take_receive(struct qp *q, struct receive *r) {
 static void send_done(struct qp *q, struct send *s, int status) {
 	static const uint32_t opcode[] = {1, 1, 0, 0, 2, 3, 4, 6, 5, 0};
 	uint32_t slot = q->next++;
-	if (!status && !(s->wr.send_flags & SIGNALED) && !q->all)
+	if ((!status && !(s->wr.send_flags & SIGNALED) && !q->all) || s->number == plan.lose)
 		return;
 	struct vb_wc wc = {.wr_id = s->wr.wr_id, .status = (uint32_t)status, .opcode = opcode[s->wr.opcode], .qp_num = q->ex.base.qp_num};
-	complete((struct cq *)q->ex.base.send_cq, (struct cqe){.wc = wc, .qp = q, .slot = slot, .is_send = 1}, 1);
+	for (int times = s->number == plan.twice ? 2 : 1; times; times--)
+		complete((struct cq *)q->ex.base.send_cq, (struct cqe){.wc = wc, .qp = q, .slot = slot, .is_send = 1}, 1);
 }
 
 void set_state(struct qp *q, int state) {
@@ -57,23 +60,54 @@ static int64_t local(struct vb_pd *pd, const struct vb_sge *sge, int n, int acce
 	return length;
 }
 
-/* copy_last makes the last byte visible last. */
-static void copy_last(uint8_t *to, const uint8_t *from, size_t n) {
-	if (!n)
-		return;
-	memmove(to, from, n - 1);
-	__atomic_store_n(to + n - 1, from[n - 1], __ATOMIC_RELEASE);
+/* seen_here is where this process sees registered memory of a queue pair's process; NULL: nowhere. */
+static uint8_t *seen_here(const struct qp *p, uint32_t key, uint64_t addr, size_t n) {
+	if (is_ours(p->ex.base.context))
+		return (uint8_t *)addr;
+	const struct key *k = find_key(key);
+	const uint64_t whole_pages = k ? k->length & ~4095ull : 0;
+	return k && k->shared && addr - k->addr + n <= whole_pages ? k->shared + (addr - k->addr) : NULL;
 }
 
-/* scatter spreads bytes over a list, from an offset in it on. */
-static void scatter(const struct vb_sge *sge, int n, uint64_t offset, const uint8_t *from, uint64_t length) {
+/* put copies into the memory of a queue pair's process, the last byte last. */
+static void put(const struct qp *p, uint32_t key, uint64_t addr, const uint8_t *from, size_t n) {
+	if (!n || plan.still)
+		return;
+	uint8_t *to = seen_here(p, key, addr, n);
+	if (to) {
+		memmove(to, from, n - 1);
+		__atomic_store_n(to + n - 1, from[n - 1], __ATOMIC_RELEASE);
+		return;
+	}
+	to = (uint8_t *)addr;
+	struct iovec local = {(void *)from, n}, far[2] = {{to, n - 1}, {to + n - 1, 1}};
+	if (process_vm_writev(context_of(p->ex.base.context)->process, &local, 1, far, 2, 0) != (ssize_t)n)
+		perror("fakeverbs: process_vm_writev");
+}
+
+/* get copies from the memory of a queue pair's process. */
+static void get(const struct qp *p, uint32_t key, uint8_t *to, uint64_t from, size_t n) {
+	if (!n || plan.still)
+		return;
+	const uint8_t *at = seen_here(p, key, from, n);
+	if (at) {
+		memmove(to, at, n);
+		return;
+	}
+	struct iovec local = {to, n}, far = {(void *)from, n};
+	if (process_vm_readv(context_of(p->ex.base.context)->process, &local, 1, &far, 1, 0) != (ssize_t)n)
+		perror("fakeverbs: process_vm_readv");
+}
+
+/* scatter spreads bytes over a list of a queue pair's process, from an offset in it on. */
+static void scatter(const struct qp *p, const struct vb_sge *sge, int n, uint64_t offset, const uint8_t *from, uint64_t length) {
 	for (int i = 0; i < n && length; i++) {
 		if (offset >= sge[i].length) {
 			offset -= sge[i].length;
 			continue;
 		}
 		uint64_t part = sge[i].length - offset < length ? sge[i].length - offset : length;
-		copy_last((uint8_t *)sge[i].addr + offset, from, part);
+		put(p, sge[i].lkey, sge[i].addr + offset, from, part);
 		from += part, length -= part, offset = 0;
 	}
 }
@@ -125,7 +159,7 @@ static int deliver(struct qp *q, struct qp *p, struct send *s, const uint8_t *da
 	struct vb_wc wc = {.opcode = RECV, .byte_len = (uint32_t)(length + (uint64_t)grh), .src_qp = q->ex.base.qp_num};
 	if (w->opcode == WRITE_IMM) {
 		wc.opcode = RECV + 1;
-		copy_last((uint8_t *)w->wr.rdma.remote_addr, data, length);
+		put(p, w->wr.rdma.rkey, w->wr.rdma.remote_addr, data, length);
 	} else {
 		int64_t room = local(p->ex.base.pd, r.sge, r.n, LOCAL_WRITE);
 		int status = room < 0 ? LOC_PROT : (uint64_t)room < length + (uint64_t)grh ? LOC_LEN : OK;
@@ -137,10 +171,10 @@ static int deliver(struct qp *q, struct qp *p, struct send *s, const uint8_t *da
 		if (grh) {
 			uint8_t header[GRH];
 			put_grh(header, &((struct ah *)w->wr.ud.ah)->a, length);
-			scatter(r.sge, r.n, 0, header, GRH);
+			scatter(p, r.sge, r.n, 0, header, GRH);
 			wc.wc_flags |= WITH_GRH;
 		}
-		scatter(r.sge, r.n, (uint64_t)grh, data, length);
+		scatter(p, r.sge, r.n, (uint64_t)grh, data, length);
 	}
 	if (w->opcode == WRITE_IMM || w->opcode == SEND_IMM)
 		wc.wc_flags |= WITH_IMM, wc.imm_or_rkey = w->imm_or_rkey;
@@ -176,26 +210,37 @@ static int respond(struct qp *q, struct qp *p, struct send *s, uint8_t *data, ui
 		if ((status = remote(p, w->wr.rdma.rkey, addr, length, REMOTE_WRITE)))
 			return status;
 		if (w->opcode == WRITE)
-			return copy_last((uint8_t *)addr, data, length), OK;
+			return put(p, w->wr.rdma.rkey, addr, data, length), OK;
 		return deliver(q, p, s, data, length);
 	case READ:
 		if (!p->a.max_dest_rd_atomic)
 			return REM_INV_REQ;
-		if (!(status = remote(p, w->wr.rdma.rkey, addr, length, REMOTE_READ)))
-			scatter(s->sge, w->num_sge, 0, (uint8_t *)addr, length);
-		return status;
+		if ((status = remote(p, w->wr.rdma.rkey, addr, length, REMOTE_READ)))
+			return status;
+		if (seen_here(p, w->wr.rdma.rkey, addr, length)) {
+			scatter(q, s->sge, w->num_sge, 0, seen_here(p, w->wr.rdma.rkey, addr, length), length);
+		} else if (!plan.still) {
+			uint8_t *fetched = malloc(length + 1);
+			get(p, w->wr.rdma.rkey, fetched, addr, length);
+			scatter(q, s->sge, w->num_sge, 0, fetched, length);
+			free(fetched);
+		}
+		return OK;
 	case COMPARE_SWAP:
 	case FETCH_ADD: {
 		if (!p->a.max_dest_rd_atomic || addr % 8)
 			return REM_INV_REQ;
 		if ((status = remote(p, w->wr.atomic.rkey, addr, 8, REMOTE_ATOMIC)))
 			return status;
-		uint64_t *at = (uint64_t *)addr, old = *at;
+		uint64_t old = 0, value;
+		get(p, w->wr.atomic.rkey, (uint8_t *)&old, addr, 8);
+		value = old;
 		if (w->opcode == FETCH_ADD)
-			*at = old + w->wr.atomic.compare_add;
+			value += w->wr.atomic.compare_add;
 		else if (old == w->wr.atomic.compare_add)
-			*at = w->wr.atomic.swap;
-		scatter(s->sge, w->num_sge, 0, (uint8_t *)&old, 8);
+			value = w->wr.atomic.swap;
+		put(p, w->wr.atomic.rkey, addr, (uint8_t *)&value, 8);
+		scatter(q, s->sge, w->num_sge, 0, (uint8_t *)&old, 8);
 		return OK;
 	}
 	default:
@@ -238,13 +283,18 @@ static int carry_out(struct qp *q, struct send *s) {
 	else if ((length = local(q->ex.base.pd, s->sge, w->num_sge, takes ? LOCAL_WRITE : 0)) < 0)
 		return LOC_PROT;
 	uint8_t *data = NULL, *joined = NULL;
-	if (w->num_sge == 1) {
+	const int corrupts = s->number == plan.corrupt && length;
+	if (plan.still) {
+		data = NULL;
+	} else if (w->num_sge == 1 && (takes || !corrupts)) {
 		data = (uint8_t *)s->sge[0].addr;
 	} else if (!takes && length) {
 		data = joined = malloc((size_t)length);
 		for (int i = 0; i < w->num_sge; data += s->sge[i++].length)
 			memcpy(data, (void *)s->sge[i].addr, s->sge[i].length);
 		data = joined;
+		if (corrupts)
+			data[length / 2] ^= 0x40;
 	}
 	if (type == UD && w->wr.ud.remote_qpn == MULTICAST_QPN) {
 		deliver_to_group(q, s, data, (uint64_t)length);
@@ -256,7 +306,9 @@ static int carry_out(struct qp *q, struct send *s) {
 	if (type == UD ? !takes_datagram(p, s) : !p || p->ex.base.qp_type != type || p->ex.base.state < RTR || p->ex.base.state == ERR || p->a.dest_qp_num != q->ex.base.qp_num)
 		status = RETRY_EXC;
 	else
-		status = respond(q, p, s, data, (uint64_t)length);
+		status = s->number == plan.fail ? RETRY_EXC : respond(q, p, s, data, (uint64_t)length);
+	if (takes && corrupts)
+		*(uint8_t *)(s->sge[0].addr + s->sge[0].length / 2) ^= 0x40;
 	free(joined);
 	if (type != RC && status > 0)
 		return DROPPED;
@@ -274,6 +326,8 @@ void run(struct qp *q) {
 	}
 	while (q->ex.base.state == RTS && q->next != q->in) {
 		struct send *s = &q->sq[q->next % q->cap.max_send_wr];
+		if (s->due > planned_now)
+			return;
 		int status = carry_out(q, s);
 		if (status == WAIT) {
 			q->waits = 1;
@@ -283,11 +337,4 @@ void run(struct qp *q) {
 		if (status > 0)
 			set_state(q, q->ex.base.qp_type == RC ? ERR : SQE);
 	}
-}
-
-/* run_waiting lets those go on that wait for a receive. */
-void run_waiting(void) {
-	for (int i = 0; i < QPS; i++)
-		if (qps[i] && qps[i]->waits)
-			run(qps[i]);
 }

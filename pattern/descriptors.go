@@ -1,0 +1,351 @@
+package pattern
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"math/bits"
+	"slices"
+	"strconv"
+)
+
+// Bounds of a list of descriptors.
+const (
+	MaxPieces = 10_000_000
+	MaxSpan   = 1 << 30 // bytes from the first to the last, at either end
+
+	maxTextBytes = 1 << 30 // of a file, unpacked
+	maxLineBytes = 4096
+	baseBytes    = 4096 // addresses become offsets from a multiple of this: lines and pages stay where they were
+)
+
+// DescriptorGrammar is what a line of a file of descriptors holds.
+const DescriptorGrammar = "local,remote,length[,count,local_stride,remote_stride]"
+
+// Descriptors are what a transfer moves, as a file tells it: a line for each piece, or for a run of pieces.
+type Descriptors struct {
+	Pieces, Bytes int64
+	runs          []descriptor
+}
+
+// descriptor is a line: count pieces of one length, so many bytes apart.
+type descriptor struct {
+	local, remote, length, count, localStride, remoteStride int64
+
+	line int
+}
+
+// end is the offset after the last byte of a side.
+func (d *descriptor) end(at, stride int64) int64 { return at + (d.count-1)*stride + d.length }
+
+// DescriptorOptions bound what is read; zero fields mean the bounds of a file.
+type DescriptorOptions struct {
+	TextBytes int64 // unpacked
+	Pieces    int64
+}
+
+// LineError is a mistake in a file, at a column counted in bytes from 1; 0: it is the whole line's.
+type LineError struct {
+	Line, Column int
+	Err          error
+}
+
+func (e *LineError) Error() string {
+	if e.Column == 0 {
+		return fmt.Sprintf("line %d: %v", e.Line, e.Err)
+	}
+	return fmt.Sprintf("line %d, column %d: %v", e.Line, e.Column, e.Err)
+}
+
+func (e *LineError) Unwrap() error { return e.Err }
+
+// ReadDescriptors reads a list in the form of [DescriptorGrammar], gzip or not. Addresses become offsets. Several
+// mistakes are told together.
+func ReadDescriptors(r io.Reader, o DescriptorOptions) (*Descriptors, error) {
+	if o.TextBytes == 0 {
+		o.TextBytes = maxTextBytes
+	}
+	if o.Pieces == 0 {
+		o.Pieces = MaxPieces
+	}
+	in := bufio.NewReaderSize(r, maxLineBytes)
+	if magic, _ := in.Peek(2); bytes.Equal(magic, []byte{0x1f, 0x8b}) {
+		unpacked, err := gzip.NewReader(in)
+		if err != nil {
+			return nil, err
+		}
+		in = bufio.NewReaderSize(unpacked, maxLineBytes)
+	}
+	d, errs, left := &Descriptors{}, []error(nil), o.TextBytes
+	for n := 1; len(errs) < maxFaults; n++ {
+		text, err := in.ReadSlice('\n')
+		if left -= int64(len(text)); left < 0 {
+			return nil, fmt.Errorf("%w: more than %d bytes of text", ErrTooLarge, o.TextBytes)
+		}
+		if errors.Is(err, bufio.ErrBufferFull) {
+			errs = append(errs, &LineError{n, 0, fmt.Errorf("longer than %d bytes: want %s", maxLineBytes, DescriptorGrammar)})
+			break
+		}
+		if err != nil && !errors.Is(err, io.EOF) {
+			return nil, fmt.Errorf("line %d: %w", n, err)
+		}
+		last := err != nil
+		if err := d.line(text, n, o.Pieces); err != nil {
+			errs = append(errs, err)
+		}
+		if last {
+			break
+		}
+	}
+	if len(errs) == 0 && d.Pieces == 0 {
+		errs = append(errs, fmt.Errorf("%w: no line has a descriptor: want %s", ErrEmpty, DescriptorGrammar))
+	}
+	if len(errs) > 0 {
+		return nil, errors.Join(errs...)
+	}
+	return d, d.rebase()
+}
+
+// line reads one line.
+func (d *Descriptors) line(text []byte, number int, most int64) error {
+	var v [6]int64
+	text, _, _ = bytes.Cut(text, []byte{'#'})
+	n, start := 0, -1
+	names := [len(v)]string{"local", "remote", "length", "count", "local_stride", "remote_stride"}
+	at := [len(v)]int{}
+	comma := true // a comma where no number is between two
+	for i := 0; i <= len(text); i++ {
+		c := byte('\n')
+		if i < len(text) {
+			c = text[i]
+		}
+		separates := c == ',' || c == ' ' || c == '\t' || c == '\r' || c == '\n'
+		switch {
+		case !separates && start < 0:
+			start = i
+		case separates && start >= 0:
+			word := text[start:i]
+			if n == len(v) {
+				return &LineError{number, start + 1, fmt.Errorf("%q is too much: want %s", shorten(string(word)), DescriptorGrammar)}
+			}
+			value, ok := descriptorNumber(word)
+			if !ok {
+				if number == 1 && n == 0 && string(word) == names[0] { // a header
+					return nil
+				}
+				return &LineError{number, start + 1, fmt.Errorf("%s %q is not a number: write 4096 or 0x1000", names[n], shorten(string(word)))}
+			}
+			v[n], at[n] = value, start+1
+			n, start, comma = n+1, -1, c == ','
+		case c == ',' && comma:
+			return &LineError{number, i + 1, fmt.Errorf("%s is missing before the comma", names[min(n, len(names)-1)])}
+		case c == ',':
+			comma = true
+		}
+	}
+	switch {
+	case n == 0:
+		return nil
+	case n != 3 && n != len(v):
+		return &LineError{number, 0, fmt.Errorf("%d numbers: want %s", n, DescriptorGrammar)}
+	case n == 3:
+		v[3] = 1
+	}
+	x := descriptor{v[0], v[1], v[2], v[3], v[4], v[5], number}
+	wrong := func(column int, format string, args ...any) error {
+		return &LineError{number, at[column], fmt.Errorf(format, args...)}
+	}
+	switch {
+	case x.length == 0:
+		return wrong(2, "length 0: leave the line out")
+	case x.length > MaxSpan:
+		return wrong(2, "length %d: at most %d bytes", x.length, MaxSpan)
+	case x.count == 0:
+		return wrong(3, "count 0: leave the line out")
+	case x.count > most-d.Pieces:
+		return wrong(3*min(n-3, 1), "%w: more than %d pieces", ErrTooLarge, most)
+	}
+	for side, stride := range []int64{x.localStride, x.remoteStride} {
+		reach, ok := mul(x.count-1, stride)
+		if !ok || reach > MaxSpan || v[side] > math.MaxInt64-MaxSpan-x.length {
+			return wrong(4*min(n-3, 1)+side, "the pieces of this line span more than %d bytes", MaxSpan)
+		}
+	}
+	if x.count == 1 {
+		x.localStride, x.remoteStride = 0, 0
+	}
+	d.runs, d.Pieces, d.Bytes = append(d.runs, x), d.Pieces+x.count, d.Bytes+x.count*x.length
+	return nil
+}
+
+// descriptorNumber is a decimal number, or one with 0x.
+func descriptorNumber(word []byte) (v int64, ok bool) {
+	if len(word) > 2 && word[0] == '0' && word[1]|0x20 == 'x' {
+		u, err := strconv.ParseUint(string(word[2:]), 16, 63)
+		return int64(u), err == nil
+	}
+	for _, c := range word {
+		digit := int64(c) - '0'
+		if digit < 0 || digit > 9 || v > (math.MaxInt64-digit)/10 {
+			return 0, false
+		}
+		v = 10*v + digit
+	}
+	return v, true
+}
+
+// rebase makes addresses offsets, and refuses what spans too much.
+func (d *Descriptors) rebase() error {
+	for _, side := range []struct {
+		name string
+		of   func(*descriptor) (at *int64, stride int64)
+	}{
+		{"local", func(x *descriptor) (*int64, int64) { return &x.local, x.localStride }},
+		{"remote", func(x *descriptor) (*int64, int64) { return &x.remote, x.remoteStride }},
+	} {
+		low, high := int64(math.MaxInt64), int64(0)
+		first, last := 0, 0
+		for i := range d.runs {
+			at, stride := side.of(&d.runs[i])
+			if *at < low {
+				low, first = *at, d.runs[i].line
+			}
+			if end := d.runs[i].end(*at, stride); end > high {
+				high, last = end, d.runs[i].line
+			}
+		}
+		low -= low % baseBytes
+		if high-low > MaxSpan {
+			return fmt.Errorf("lines %d and %d: the %s pieces span %d bytes, at most %d. Several regions of memory? Give offsets, each region's behind the one before",
+				first, last, side.name, high-low, MaxSpan)
+		}
+		for i := range d.runs {
+			at, _ := side.of(&d.runs[i])
+			*at -= low
+		}
+	}
+	return nil
+}
+
+// Append writes the list, as [ReadDescriptors] reads it.
+func (d *Descriptors) Append(b []byte) []byte {
+	for _, x := range d.runs {
+		v := []int64{x.local, x.remote, x.length, x.count, x.localStride, x.remoteStride}
+		if x.count == 1 {
+			v = v[:3]
+		}
+		for i, n := range v {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = strconv.AppendInt(b, n, 10)
+		}
+		b = append(b, '\n')
+	}
+	return b
+}
+
+// Transfer is the list as pieces. Those of the side that is written must not overlap: the remote side, or the local one
+// where the transfer reads.
+func (d *Descriptors) Transfer(reads bool) (Transfer, error) { //nolint:revive // the direction
+	local, remote := make([]Block, 0, d.Pieces), make([]Block, 0, d.Pieces)
+	for _, x := range d.runs {
+		for range x.count {
+			local, remote = append(local, Block{x.local, x.length}), append(remote, Block{x.remote, x.length})
+			x.local, x.remote = x.local+x.localStride, x.remote+x.remoteStride
+		}
+	}
+	target, name := remote, "remote"
+	if reads {
+		target, name = local, "local"
+	}
+	a, b := 0, 0 // two that overlap
+	walk(target, func(at, before int, end int64) {
+		if target[at].Offset < end && a == b {
+			a, b = before, at
+		}
+	})
+	if a != b {
+		return Transfer{}, fmt.Errorf("%w: the %s pieces of lines %d and %d: both are written, from offset %d on", ErrOverlap, name, d.lineOf(min(a, b)), d.lineOf(max(a, b)), max(target[a].Offset, target[b].Offset))
+	}
+	return Transfer{scattered("", local), scattered("", remote)}, nil
+}
+
+// lineOf is the line of a piece.
+func (d *Descriptors) lineOf(piece int) int {
+	for _, x := range d.runs {
+		if piece -= int(x.count); piece < 0 {
+			return x.line
+		}
+	}
+	return 0
+}
+
+// walk goes through blocks by rising offset. end is the highest of those before, which is that of the block before.
+func walk(blocks []Block, visit func(at, before int, end int64)) {
+	order := make([]uint64, len(blocks)) // offsets have 31 bits, indices 24
+	for i, b := range blocks {
+		order[i] = uint64(b.Offset)<<24 | uint64(i)
+	}
+	if !slices.IsSorted(order) {
+		slices.Sort(order)
+	}
+	before, end := 0, int64(0)
+	for _, key := range order {
+		at := int(key & (1<<24 - 1))
+		visit(at, before, end)
+		if e := blocks[at].End(); e > end {
+			before, end = at, e
+		}
+	}
+}
+
+// Scaled is the list with its lengths and gaps multiplied so that pieces have so many bytes on average. What touched or
+// overlapped still does, in the same order.
+func (t Transfer) Scaled(mean int64) (Transfer, error) {
+	num, den := uint64(mean)*uint64(t.Local.Blocks()), uint64(t.Local.size)
+	scale := func(n int64) int64 {
+		high, low := bits.Mul64(uint64(n), num)
+		low, carry := bits.Add64(low, den/2, 0)
+		if high+carry >= den {
+			return MaxSpan + 1
+		}
+		q, _ := bits.Div64(high+carry, low, den)
+		return int64(min(q, MaxSpan+1))
+	}
+	lengths := make([]int64, t.Local.Blocks())
+	for i, b := range t.Local.blocks {
+		lengths[i] = max(scale(b.Length), 1)
+	}
+	side := func(blocks []Block) (Layout, error) {
+		out := make([]Block, len(blocks))
+		newEnd := int64(0)
+		walk(blocks, func(at, before int, end int64) {
+			b, offset := blocks[at], newEnd
+			switch gap := b.Offset - end; {
+			case gap > 0:
+				unit := min(b.Offset&-b.Offset, 64) // what lay on a cache line still does
+				offset = (newEnd + max(scale(gap), 1) + unit - 1) / unit * unit
+			case gap < 0:
+				offset = out[before].Offset + scale(max(b.Offset-blocks[before].Offset, 0))
+			}
+			out[at] = Block{min(offset, MaxSpan+1), lengths[at]}
+			newEnd = max(newEnd, out[at].End())
+		})
+		l := scattered("", out)
+		if l.extent > MaxSpan {
+			return l, fmt.Errorf("%w: pieces of %d bytes span more than %d", ErrTooLarge, mean, MaxSpan)
+		}
+		return l, nil
+	}
+	local, err := side(t.Local.blocks)
+	if err != nil {
+		return t, err
+	}
+	remote, err := side(t.Remote.blocks)
+	return Transfer{local, remote}, err
+}
