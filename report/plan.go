@@ -48,6 +48,7 @@ type Plan struct {
 	SL                int     `json:"sl,omitempty" words:"service level %s"`
 	TrafficClass      int     `json:"tclass,omitempty" words:"traffic class %s"`
 	Mix               string  `json:"mix,omitempty" words:"mix %s|no mix,title"` // what messages cycle through: their mean is SizeBytes
+	CPUTime           bool    `json:"cpu_time,omitempty" words:"CPU time measured|CPU time not measured"`
 
 	// Of a test of many hosts: what its cells have in common.
 	Pattern string `json:"pattern,omitempty" words:"%s"`

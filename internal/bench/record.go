@@ -82,6 +82,7 @@ func (r *run) recordedPlan(size int, lane plan.Lane) report.Plan {
 		panic(err) // two of our own types disagree
 	}
 	out.Direction, out.SizeBytes, out.MTU = direction(r.plan), uint64(math.Round(p.MeanBytes(size))), r.end.MTU().Bytes()
+	out.CPUTime = p.CPU
 	out.Immediate, out.RoundTripHalf, out.Verified, out.RateLimitBitsPerS = row.Opcode.HasImmediate(), r.plan.Answers(), string(p.Verify), p.RateBits
 	if out.Threads == 1 {
 		out.Threads = 0

@@ -44,6 +44,7 @@ type Comparison struct {
 	OnlyNew    []string          `json:"only_new,omitempty"`
 	Otherwise  map[string]string `json:"otherwise,omitempty"` // of those: how the other side measured the same
 	Checks     []report.Check    `json:"checks,omitempty"`    // what --expect says of it
+	Sessions   bool              `json:"sessions,omitempty"`  // each side is one session, and they are two
 	Finish     string            `json:"-"`                   // how to go on with what was interrupted
 	Documented
 }
@@ -77,7 +78,15 @@ type Point struct {
 	stats.Effect
 	stats.Verdict
 
+	// Accepted is the verdict of a point with disturbed runs where --accept disturbed is given.
+	Accepted stats.Verdict `json:"-"`
+
 	sides [2]Side
+}
+
+// WithAccepted says what the verdict is if disturbed runs are accepted.
+func (p *Point) WithAccepted() string {
+	return fmt.Sprintf("with --accept disturbed the verdict is '%s'", p.Accepted.String())
 }
 
 // Control is the row of A against itself: what it says is in the verdict of the other rows.
@@ -127,6 +136,7 @@ func Documents(old, new []*report.Document, o Options) (*Comparison, error) {
 	if len(c.Unlike) > 0 && !o.Unlike {
 		return nil, &UnlikeError{c.Unlike}
 	}
+	c.Sessions = len(old) == 1 && len(new) == 1 && !old[0].Started.Equal(new[0].Started)
 	c.Old, c.New = plain.Each(old, (*report.Document).Name), plain.Each(new, (*report.Document).Name)
 	for _, d := range slices.Concat(old, new) {
 		c.Note(d)
@@ -285,9 +295,9 @@ func (p *Point) trusted(accept stats.Accepted, finish string) stats.Verdict {
 	}
 	for _, s := range p.sides {
 		if n := len(s.Values); 2*s.Disturbed > n && !accept.Has(stats.Disturbed) {
-			v := p.Disturbed("%.0f %% of the %s %s were disturbed", 100*float64(s.Disturbed)/float64(n), s.Name, s.What)
-			v.Settle = "measuring again with " + v.Settle
-			return v
+			p.Accepted = p.Verdict
+			settle := "measuring again with " + plain.Realtime + plain.When(p.Word != stats.CannotTell, "; %s", p.WithAccepted())
+			return stats.Unknown(stats.Disturbed, settle, "%.0f %% of the %s %s were disturbed", 100*float64(s.Disturbed)/float64(n), s.Name, s.What)
 		}
 	}
 	return p.Verdict

@@ -410,3 +410,26 @@ func TestCompareShortRuns(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// Two results of one session each are told: what differs may be the sessions. Parts of one result are of the same session.
+func TestSessionsAreTold(t *testing.T) {
+	at := func(minute int) *report.Document {
+		d := repeated(0.8)
+		d.Started = time.Date(2026, 11, 27, 4, minute, 0, 0, time.UTC)
+		return d
+	}
+	type side = []*report.Document
+	for _, tt := range []struct {
+		name     string
+		old, new side
+		want     bool
+	}{
+		{"two sessions", side{at(0)}, side{at(1)}, true},
+		{"parts of one", side{at(0)}, side{at(0)}, false},
+		{"several sessions", side{at(0), at(1)}, side{at(2), at(3)}, false},
+	} {
+		if c, err := Documents(tt.old, tt.new, Options{}); err != nil || c.Sessions != tt.want {
+			t.Errorf("%s: %v %v, want %v", tt.name, c, err, tt.want)
+		}
+	}
+}

@@ -69,19 +69,14 @@ func (r Row) Values(f Figure) []float64 {
 	return out
 }
 
-// Told is a figure of all runs together as tables tell it: the median, but of time samples the least, the greatest and the number of
-// all. False: no run has it.
+// Told is a figure of all runs together as tables tell it: the median, but the number of time samples of all. False: no run
+// has it.
 func (r Row) Told(f Figure) (v float64, has bool) {
 	values := r.Values(f)
 	if len(values) == 0 {
 		return 0, false
 	}
-	switch f.Name {
-	case "min":
-		return slices.Min(values), true
-	case "max":
-		return slices.Max(values), true
-	case "samples":
+	if f.Name == "samples" {
 		for _, n := range values {
 			v += n
 		}

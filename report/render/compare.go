@@ -76,6 +76,10 @@ func pValue(p float64) string {
 	return fmt.Sprintf("%.3f", p)
 }
 
+// sessions is what to know of a difference between two results of one session each.
+const sessions = "one session on each side: the runs of a session are alike, and two sessions of the same test may differ by more. " +
+	"To know, use 'gobw ab', or give several sessions of each side: a.json,b.json c.json,d.json"
+
 // mostAlone is how many points that only one side has are named.
 const mostAlone = 3
 
@@ -85,6 +89,9 @@ func comparisonClosing(c *compare.Comparison) []string {
 	points := slices.DeleteFunc(slices.Clone(c.Points), func(p compare.Point) bool { return p.Row == compare.Control })
 	out := []string{fmt.Sprintf("same: within ±%s; better, worse: significant at %s", stats.Percent(c.Margin), stats.Percent(c.Confidence)) +
 		plain.When(len(points) > 1, ", %d judged together (%s)", len(points), c.Procedure)}
+	if c.Sessions && slices.ContainsFunc(points, func(p compare.Point) bool { return p.Word == stats.Better || p.Word == stats.Worse }) {
+		out = append(out, sessions)
+	}
 	for _, cause := range stats.Causes() {
 		var open []compare.Point
 		for _, p := range points {
@@ -102,6 +109,10 @@ func comparisonClosing(c *compare.Comparison) []string {
 			most := slices.MaxFunc(open, func(a, b compare.Point) int { // "--runs 420" before "--runs 8"
 				return cmp.Or(cmp.Compare(len(a.Settle), len(b.Settle)), strings.Compare(a.Settle, b.Settle))
 			}).Settle
+			if cause == stats.Disturbed && len(open) > 1 {
+				most, _, _ = strings.Cut(most, "; with --accept")
+				most += "; with --accept disturbed " + accepted(open)
+			}
 			out = append(out, line+plain.When(most != "", "; try %s", most))
 		}
 	}
@@ -110,6 +121,12 @@ func comparisonClosing(c *compare.Comparison) []string {
 	}), mostAlone), listed("only in new", c.OnlyNew, mostAlone),
 		listed("left out", c.LeftOut, math.MaxInt), listed("INCOMPLETE", c.Incomplete, math.MaxInt),
 		listed("NOT ALIKE", plain.Each(c.Unlike, compare.Difference.String), math.MaxInt), listed("changed", plain.Each(c.Changed, compare.Difference.String), math.MaxInt))
+}
+
+// accepted says how many points have which verdict if disturbed runs are accepted: "17 are 'better', 7 are 'cannot tell: unclear'".
+func accepted(points []compare.Point) string {
+	alike := plain.Grouped(points, func(p compare.Point) string { return p.Accepted.String() })
+	return strings.Join(plain.Each(alike, func(of []compare.Point) string { return fmt.Sprintf("%d are '%s'", len(of), of[0].Accepted.String()) }), ", ")
 }
 
 // listed are lines that begin alike; those beyond the most are counted.

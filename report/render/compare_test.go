@@ -2,7 +2,9 @@ package render
 
 import (
 	"bytes"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/gobw/gobw/report"
 	"github.com/gobw/gobw/report/compare"
@@ -15,6 +17,7 @@ func TestCompareRender(t *testing.T) {
 	slower.Client.Version = "v0.2.0"
 	extra := saved("sample").Records[6]
 	old.Records = append(old.Records, extra)
+	slower.Started = slower.Started.Add(time.Hour)
 	c, err := compare.Documents([]*report.Document{old}, []*report.Document{slower}, compare.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -25,5 +28,25 @@ func TestCompareRender(t *testing.T) {
 			t.Fatal(err)
 		}
 		golden(t, file, b.Bytes())
+	}
+}
+
+// Points with disturbed runs have different verdicts if these are accepted: each is counted, and the first does not stand for all.
+func TestAcceptedVerdictsAreCounted(t *testing.T) {
+	old, other := saved("repeated"), repeated(0.7)
+	for i := range other.Records {
+		other.Records[i].Warnings = []string{"disturbed: other programs took 12 % of the measuring CPU"}
+		if other.Records[i].Operation == "send" { // which then is as before
+			other.Records[i] = old.Records[i]
+			other.Records[i].Warnings = []string{"disturbed: other programs took 12 % of the measuring CPU"}
+		}
+	}
+	c, err := compare.Documents([]*report.Document{old}, []*report.Document{other}, compare.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "; with --accept disturbed 1 are 'worse', 1 are 'same'"
+	if lines := strings.Join(comparisonClosing(c), "\n"); !strings.Contains(lines, want) && !strings.Contains(lines, "1 are 'same', 1 are 'worse'") {
+		t.Errorf("got %q, want %q in it", lines, want)
 	}
 }

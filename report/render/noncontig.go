@@ -120,7 +120,7 @@ func (n experiment) goodputGrid(t noncontigTable) table {
 		for _, column := range columns {
 			cell := "-"
 			if f := c.Find(column); f != nil {
-				cell = plain.Number(f.Goodput.Median/1e9) + plain.When(column == c.Winner, " "+winnerMark)
+				cell = plain.Number(f.Goodput.Median/1e9) + plain.When(column == c.Winner, " %s", winnerMark)
 			} else if column == ratioHeader && c.Question != nil {
 				cell = strings.TrimSpace(speedup(c.Question) + " " + verdictMark(c.Question))
 			}

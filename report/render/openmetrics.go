@@ -33,7 +33,7 @@ var everyFamily = []family{
 	},
 	{name: "gobw_messages_per_second", unit: "per_second", help: "Message rate.", figure: "msgrate", scale: 1},
 	{name: "gobw_delivered_ratio", unit: "ratio", help: "Share of the messages that arrived.", figure: "delivered", scale: 1},
-	{name: "gobw_latency_seconds", unit: "seconds", help: "Latency, of bandwidth tests the time to completion; quantiles 0 and 1 are the least and the greatest sample."},
+	{name: "gobw_latency_seconds", unit: "seconds", help: "Latency, of bandwidth tests the time to completion; the median over the runs; quantiles 0 and 1 are of the least and the greatest sample."},
 	{name: "gobw_runs", help: "Repetitions of the point."},
 	{name: "gobw_disturbed_runs", help: "Repetitions during which something else had the CPU."},
 	{name: "gobw_device_counter", help: "Change of a device counter during the test, the highest of the runs."},

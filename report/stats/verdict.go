@@ -141,11 +141,6 @@ func Unknown(c Cause, settle, format string, args ...any) Verdict {
 	return Verdict{Word: CannotTell, Cause: c, Reason: fmt.Sprintf(format, args...), Settle: settle}
 }
 
-// Disturbed is the verdict where what was measured cannot be trusted, and what it would be otherwise.
-func (v Verdict) Disturbed(format string, args ...any) Verdict {
-	return Unknown(Disturbed, plain.Realtime+plain.When(v.Word != CannotTell, "; with --accept disturbed the verdict is '%s'", v.String()), format, args...)
-}
-
 // DefaultMargin is the change up to which two figures count as the same.
 const DefaultMargin = 0.05
 
