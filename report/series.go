@@ -1,6 +1,9 @@
 package report
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // stepsPerInterval is how many completions an interval must hold at least, on average: its edges cut one of them, so that
 // intervals of a steady rate differ by a tenth.
@@ -33,4 +36,56 @@ func (r *Record) Rates() *Series {
 		out.Bytes, out.Messages = append(out.Bytes, sum(s.Bytes[at:at+n])), append(out.Messages, sum(s.Messages[at:at+n]))
 	}
 	return out
+}
+
+// Plus adds the series of two ends that ran at the same time; nil where one has none. They need not start together: an end that
+// stops up to an interval after the other has that in the last interval of both.
+func (s *Series) Plus(o *Series) *Series {
+	if s == nil || o == nil {
+		return nil
+	}
+	long, short := s.clone(), o.clone()
+	for long.IntervalS < 0.75*short.IntervalS {
+		long.fold()
+	}
+	for short.IntervalS < 0.75*long.IntervalS {
+		short.fold()
+	}
+	if len(short.Bytes) > len(long.Bytes) {
+		long, short = short, long
+	}
+	add := func(a, b []float64) []float64 {
+		for i, v := range b {
+			a[i] += v
+		}
+		if last := len(b); last > 0 && len(a) == last+1 {
+			a[last-1] += a[last]
+			a = a[:last]
+		}
+		return a
+	}
+	long.Bytes, long.Messages = add(long.Bytes, short.Bytes), add(long.Messages, short.Messages)
+	return long
+}
+
+func (s *Series) clone() *Series {
+	return &Series{s.IntervalS, slices.Clone(s.Bytes), slices.Clone(s.Messages)}
+}
+
+// fold joins neighbouring intervals; the last may have none.
+func (s *Series) fold() {
+	s.Bytes, s.Messages = Folded(s.Bytes), Folded(s.Messages)
+	s.IntervalS *= 2
+}
+
+// Folded joins neighbours in place; the last may have none.
+func Folded(v []float64) []float64 {
+	for i, x := range v {
+		if i%2 == 0 {
+			v[i/2] = x
+		} else {
+			v[i/2] += x
+		}
+	}
+	return v[:(len(v)+1)/2]
 }

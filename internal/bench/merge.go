@@ -3,6 +3,7 @@ package bench
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 
 	"github.com/gobw/gobw/internal/control"
 	"github.com/gobw/gobw/internal/plan"
@@ -72,35 +73,26 @@ func (r *run) merge(local, remote report.Record, here, there arrival) report.Rec
 	// A perftest does not tell how much it received: its figures, and ours beside them, are of what was sent.
 	lossy := r.plan.Ours() && r.spec.Transport != verbs.RC && r.spec.Kind == plan.Bandwidth
 	counted := r.plan.Row().NeedsReceive()
-	sent, arrived := atFrom, atTo
+	sent := atFrom.Sent
 	if r.spec.Bidirectional {
-		a, b := local.Bandwidth, remote.Bandwidth
-		out.Local, out.Remote = &a, &b
-		out.Messages, out.Bytes = from.Messages+to.Messages, from.Bytes+to.Bytes
-		out.Iterations = out.Messages
-		out.Seconds = max(from.Seconds, to.Seconds)
-		out.Bandwidth = report.Bandwidth{
-			AverageBitsPerS: a.AverageBitsPerS + b.AverageBitsPerS, PeakBitsPerS: a.PeakBitsPerS + b.PeakBitsPerS,
+		if sent += atTo.Sent; lossy && counted {
+			deliver(&local, share(there.Received, here.Sent))
+			deliver(&remote, share(here.Received, there.Sent))
 		}
-		out.MessagesPerS = from.MessagesPerS + to.MessagesPerS
-		sent.Sent += atTo.Sent
-		arrived.Received += atFrom.Received
+		r.addDirections(&out, local, remote)
 	}
 	switch {
 	case !lossy:
 	case !counted:
-		r.deliverUncounted(&out, share(atFrom.Whole+atTo.Whole, sent.Sent))
+		r.deliverUncounted(&out, share(atFrom.Whole+atTo.Whole, sent))
 	case r.spec.Bidirectional:
-		deliver(&out, share(arrived.Received, sent.Sent))
+		out.Delivered = new(share(atFrom.Received+atTo.Received, sent))
 	case from.Messages > 0:
-		out.Delivered = new(share(arrived.Received, sent.Sent))
+		out.Delivered = new(share(atTo.Received, sent))
 		out.Bandwidth, out.MessagesPerS = report.Bandwidth{}, 0
 		// A receiver that was off the processor finds many at once: nothing arrives faster than it was sent.
 		out.Bytes, out.Messages, out.Seconds = to.Bytes, to.Messages, max(to.Seconds, from.Seconds)
-		if out.Seconds > 0 {
-			out.Bandwidth.AverageBitsPerS = float64(out.Bytes) * 8 / out.Seconds
-			out.MessagesPerS = float64(out.Messages) / out.Seconds
-		}
+		setRates(&out)
 		if to.Series != nil {
 			out.Series = to.Series
 		}
@@ -108,9 +100,33 @@ func (r *run) merge(local, remote report.Record, here, there arrival) report.Rec
 	return out
 }
 
+// addDirections makes the record of a test in both directions of those of the two ends, each of what it sent. The ends need not
+// start and stop together: the rates are those of the longer time.
+func (r *run) addDirections(out *report.Record, local, remote report.Record) {
+	out.Local, out.Remote = new(local.Bandwidth), new(remote.Bandwidth)
+	out.Messages, out.Bytes = local.Messages+remote.Messages, local.Bytes+remote.Bytes
+	out.Iterations = local.Iterations + remote.Iterations
+	out.Seconds = max(local.Seconds, remote.Seconds)
+	out.Bandwidth.PeakBitsPerS = local.Bandwidth.PeakBitsPerS + remote.Bandwidth.PeakBitsPerS
+	setRates(out)
+	if out.Series = nil; r.plan.Ours() { // a perftest has none
+		out.Series = local.Series.Plus(remote.Series)
+	}
+}
+
+// setRates computes the rates of a record from its counts.
+func setRates(out *report.Record) {
+	if out.Seconds > 0 {
+		out.Bandwidth.AverageBitsPerS = float64(out.Bytes) * 8 / out.Seconds
+		out.MessagesPerS = float64(out.Messages) / out.Seconds
+	}
+}
+
 // deliver makes the figures of what left those of the share that arrived.
 func deliver(out *report.Record, share float64) {
 	out.Delivered = &share
+	scaled := func(n uint64) uint64 { return uint64(math.Round(float64(n) * share)) }
+	out.Messages, out.Bytes = scaled(out.Messages), scaled(out.Bytes)
 	out.Bandwidth = report.Bandwidth{AverageBitsPerS: out.Bandwidth.AverageBitsPerS * share}
 	out.MessagesPerS *= share
 }
@@ -119,7 +135,9 @@ func deliver(out *report.Record, share float64) {
 // message was compared, by those found whole; else nobody knows what arrived, and there are none.
 func (r *run) deliverUncounted(out *report.Record, delivered float64) {
 	if r.spec.Verify == plan.VerifyAll {
-		deliver(out, delivered)
+		if deliver(out, delivered); delivered < 1 { // nobody knows when what was lost would have come
+			out.Series = nil
+		}
 		return
 	}
 	if r.plan.Point() != nil || r.o.WhatLeft { // a grid compares what the initiator's requests take

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"fmt"
+	"math"
 	"net/netip"
 	"testing"
 
@@ -45,6 +46,63 @@ func TestUnreliableWritesAreAwaited(t *testing.T) {
 					share = fmt.Sprint(*r.Delivered)
 				}
 				t.Errorf("delivered %s of what nobody lost, want 1", share)
+			}
+		})
+	}
+}
+
+// TestBothDirectionsAgree: of a test in both directions counts, seconds, rates and series tell the same, where a fifth is lost, too.
+func TestBothDirectionsAgree(t *testing.T) {
+	lossy, err := netem.Parse("loss=20%")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, p := range map[string]plan.Spec{
+		"UD":         {Operation: plan.Send, Transport: verbs.UD, Sizes: []int{512}},
+		"RC, SEND":   {Operation: plan.Send, Transport: verbs.RC, Sizes: []int{512}},
+		"RC, WRITE":  {Operation: plan.Write, Transport: verbs.RC, Sizes: []int{4096}},
+		"RC, READ":   {Operation: plan.Read, Transport: verbs.RC, Sizes: []int{4096}},
+		"UC, verify": {Operation: plan.Write, Transport: verbs.UC, Sizes: []int{512}, Verify: plan.VerifyAll, TxDepth: 8},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p.Kind, p.Iterations, p.Bidirectional = plan.Bandwidth, 4000, true
+			m := &meeting.Manager{}
+			open := func(at netip.Addr) (verbs.Device, error) {
+				options := roce.Options{Address: at}
+				if p.Transport != verbs.RC {
+					options.Network = lossy
+				}
+				return roce.New(options).Open(roce.DeviceName)
+			}
+			server, client := m.Open(t, open), m.Open(t, open)
+			results, err := runBoth(t, server, client, p, control.Ours)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := results[1].Records[0]
+			delivered := 1.0
+			if r.Delivered != nil {
+				delivered = *r.Delivered
+			}
+			if p.Transport != verbs.RC && !(delivered > 0.5 && delivered < 0.9) {
+				t.Errorf("delivered %v, want about 0.8", delivered)
+			}
+			near := func(what string, got, want, by float64) {
+				t.Helper()
+				if math.Abs(got-want) > by*want {
+					t.Errorf("%s: got %v, want %v", what, got, want)
+				}
+			}
+			near("messages", float64(r.Messages), 8000*delivered, 1e-3)
+			near("bytes", float64(r.Bytes), float64(r.Messages)*float64(p.Sizes[0]), 1e-3)
+			near("message rate", r.MessagesPerS, float64(r.Messages)/r.Seconds, 1e-9)
+			near("bandwidth", r.Bandwidth.AverageBitsPerS, 8*float64(r.Bytes)/r.Seconds, 1e-9)
+			sum := 0.0
+			if p.Transport != verbs.UC { // whose bytes are known when all is over
+				for _, v := range r.Series.Bytes {
+					sum += v
+				}
+				near("series", sum, float64(r.Bytes), 0.01)
 			}
 		})
 	}

@@ -269,10 +269,14 @@ func (d *Driver) account(began job.Ticks, p job.Progress) {
 	now := job.Now()
 	bytes := float64(p.BytesOut-d.p.BytesOut) + float64(p.BytesIn-d.p.BytesIn)
 	messages := float64(p.Completed-d.p.Completed) + float64(p.Received-d.p.Received)
-	if d.Plan.Answers() {
+	moved := messages > 0 || p.Posted != d.p.Posted
+	switch {
+	case d.Plan.Answers():
 		bytes, messages = float64(p.BytesOut-d.p.BytesOut), float64(p.Completed-d.p.Completed)
+	case d.Ours && d.Spec.Bidirectional && d.Plan.Receives(): // what this end sends is in the series of the other end
+		bytes, messages = float64(p.BytesIn-d.p.BytesIn), float64(p.Received-d.p.Received)
 	}
-	if messages > 0 || p.Posted != d.p.Posted {
+	if moved {
 		d.Trace.lastChange = now
 		d.Trace.Series.add(now, bytes, messages)
 	}

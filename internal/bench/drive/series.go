@@ -25,7 +25,7 @@ func (s *Series) add(now job.Ticks, bytes, messages float64) {
 		s.start = now
 	}
 	for (now-s.start)/s.interval >= seriesLength {
-		s.sums.Bytes, s.sums.Messages = folded(s.sums.Bytes), folded(s.sums.Messages)
+		s.sums.Bytes, s.sums.Messages = report.Folded(s.sums.Bytes), report.Folded(s.sums.Messages)
 		s.interval *= 2
 	}
 	i := int((now - s.start) / s.interval)
@@ -34,18 +34,6 @@ func (s *Series) add(now job.Ticks, bytes, messages float64) {
 	}
 	s.sums.Bytes[i] += bytes
 	s.sums.Messages[i] += messages
-}
-
-// folded joins neighbours in place; the last may have none.
-func folded(v []float64) []float64 {
-	for i, x := range v {
-		if i%2 == 0 {
-			v[i/2] = x
-		} else {
-			v[i/2] += x
-		}
-	}
-	return v[:(len(v)+1)/2]
 }
 
 // Report is the series as a result holds it.

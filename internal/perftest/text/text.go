@@ -150,6 +150,10 @@ func (t *Text) rowOf(r report.Record, samples report.Samples) Row {
 	if r.CPU != nil {
 		row.CPU = r.CPU.SystemUtilization * 100
 	}
+	if a, b := r.Local, r.Remote; a != nil && b != nil { // perftest adds the rates of two ends, which need not overlap
+		r.Bandwidth = report.Bandwidth{AverageBitsPerS: a.AverageBitsPerS + b.AverageBitsPerS, PeakBitsPerS: a.PeakBitsPerS + b.PeakBitsPerS}
+		r.MessagesPerS = r.Bandwidth.AverageBitsPerS / 8 / float64(max(r.SizeBytes, 1))
+	}
 	row.Peak, row.Average, row.MsgRate = t.bandwidth(r.Bandwidth, r.MessagesPerS)
 	if l := r.Latency; l != nil && r.Kind == string(plan.Latency) {
 		scale := 1e-3
