@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/gobw/gobw/internal/bench/payload"
+	"github.com/gobw/gobw/internal/control"
 )
 
 // firstWrong is where b first differs from the pattern.
@@ -48,7 +49,7 @@ func TestPatternDiffers(t *testing.T) {
 
 func TestCorruptErrorsMatch(t *testing.T) {
 	for _, err := range []error{payload.Corrupt("a"), payload.Nothing(1), payload.Wrong("write", 0, 3, []byte{1}, []byte{2})} {
-		if !errors.Is(err, payload.ErrCorrupt) {
+		if !errors.Is(err, control.ErrCorrupt) {
 			t.Errorf("%v does not match ErrCorrupt", err)
 		}
 	}

@@ -22,6 +22,7 @@ type outcome struct {
 	trace drive.Trace
 	hurt  figure.Disturbance
 	arrival
+	before  uint64 // messages of each queue pair in the parts before
 	corrupt error
 }
 
@@ -33,6 +34,7 @@ func (r *run) round(ctx context.Context, rd plan.Round) error {
 		if err = r.part(ctx, rd, i, n, rec, x); err != nil {
 			break
 		}
+		x.before += n
 		r.quiet.Collect()
 	}
 	moved := x.trace.Last.Completed+x.trace.Last.Received > 0
@@ -193,7 +195,7 @@ func (r *run) part(ctx context.Context, rd plan.Round, n, count uint64, rec *job
 	r.end.End(j, d.Moved)
 	if verifying && x.corrupt == nil {
 		var whole uint64
-		whole, x.corrupt = r.end.Check(size, r.seed(rd, n))
+		whole, x.corrupt = r.end.Check(size, r.seed(rd, n), x.before)
 		x.Whole += whole
 	}
 	return nil

@@ -40,12 +40,16 @@ var ErrPeerLost = errors.New("peer lost")
 // ErrBusy says that the server is serving another client. The [*PeerError] that matches it says since when.
 var ErrBusy = errors.New("server busy")
 
+// ErrCorrupt matches every error that says that data did not arrive as it was sent.
+var ErrCorrupt = errors.New("data corrupt")
+
 // PeerError is what the other end said went wrong.
 type PeerError struct {
 	Message string // the peer's own words
 	Busy    bool   // the peer serves another client
 	Refused bool   // the test had not begun
 	Lost    bool   // the peer gave this end up for lost
+	Corrupt bool   // what arrived there is not what was sent
 }
 
 // Error shows the peer's words as what they are: somebody else's.
@@ -67,9 +71,9 @@ func (e *PeerError) Remedy() string {
 	return ""
 }
 
-// Is matches [ErrBusy], and [ErrPeerLost] where the peer was the one to give up.
+// Is matches [ErrBusy], [ErrPeerLost] where the peer was the one to give up, and [ErrCorrupt] where it received wrong data.
 func (e *PeerError) Is(target error) bool {
-	return target == ErrBusy && e.Busy || target == ErrPeerLost && e.Lost
+	return target == ErrBusy && e.Busy || target == ErrPeerLost && e.Lost || target == ErrCorrupt && e.Corrupt
 }
 
 // maxWords bounds what is kept of the peer's words, in bytes.

@@ -109,7 +109,7 @@ func (contiguous) source(e *Endpoint, size int) image {
 func (c contiguous) destination(e *Endpoint, size int, qp *pair) destination {
 	to, moved := destination{image: c.source(e, size)}, qp.moved
 	if e.plan.Row().Addressed() {
-		to.high, to.holes = min(moved.sent, to.contents), e.sparse
+		to.high, to.sent, to.holes = min(moved.sent, to.contents), moved.sent, e.sparse
 		if e.plan.Answers() && e.plan.Row().ByLastByte {
 			to.layout = one(size - 1)
 		}

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gobw/gobw/internal/bench/payload"
+	"github.com/gobw/gobw/internal/control"
 	"github.com/gobw/gobw/internal/plan"
 	"github.com/gobw/gobw/verbs"
 )
@@ -46,8 +46,8 @@ func checkedMemory(t *testing.T) (*layouts, *Endpoint) {
 func TestCheckFindsDamage(t *testing.T) {
 	w, e := checkedMemory(t)
 	sent, recv := e.qps[0].send.bytes, e.qps[0].recv.bytes
-	check := func() (uint64, error) { return e.Check(0, 7) }
-	if _, err := check(); !errors.Is(err, payload.ErrCorrupt) {
+	check := func() (uint64, error) { return e.Check(0, 7, 0) }
+	if _, err := check(); !errors.Is(err, control.ErrCorrupt) {
 		t.Errorf("nothing arrived, and the check said %v", err)
 	}
 	for it := w.Layout.Iterate(); ; {
@@ -61,12 +61,12 @@ func TestCheckFindsDamage(t *testing.T) {
 		t.Errorf("whole message: %d, %v", whole, err)
 	}
 	recv[50]++
-	if _, err := check(); !errors.Is(err, payload.ErrCorrupt) {
+	if _, err := check(); !errors.Is(err, control.ErrCorrupt) {
 		t.Errorf("damaged block: got %v, want a corrupt message", err)
 	}
 	recv[50]--
 	recv[20]++
-	if _, err := check(); !errors.Is(err, payload.ErrCorrupt) || !strings.Contains(err.Error(), "at offset 20 of place 0, outside the blocks") {
+	if _, err := check(); !errors.Is(err, control.ErrCorrupt) || !strings.Contains(err.Error(), "at offset 20 of place 0, outside the blocks") {
 		t.Errorf("written gap: got %v, want offset 20", err)
 	}
 }
@@ -75,7 +75,7 @@ func TestCheckFindsDamage(t *testing.T) {
 func TestNothingArrived(t *testing.T) {
 	_, e := checkedMemory(t)
 	e.spec.Transport = verbs.UD
-	if whole, err := e.Check(0, 7); !errors.Is(err, payload.ErrCorrupt) {
+	if whole, err := e.Check(0, 7, 0); !errors.Is(err, control.ErrCorrupt) {
 		t.Errorf("a receive completed, nothing was written: %d whole, %v (addressed %v)", whole, err, e.plan.Row().Addressed())
 	}
 }

@@ -25,6 +25,7 @@ func lying(at plan.Steps, l pattern.Layout) image { return image{at.At, l, uint6
 type destination struct {
 	image
 	low, high uint64 // the messages that are looked at
+	sent      uint64 // how many went to these places, one after the other; 0: nobody knows, or m is the number itself
 	must      uint64 // at least so many of them have arrived
 	mixed     bool   // any message may lie at the place of another
 	holes     bool   // what was lost leaves a message, or a part of it, as it was before
@@ -108,8 +109,8 @@ func wipe(memory []byte, patterned bool, seed uint64, offset int) {
 }
 
 // Check compares what arrived since [Endpoint.Arm], by what [Endpoint.End] was told. It returns how many messages it found whole; 0
-// where this end has nothing to compare.
-func (e *Endpoint) Check(size int, seed uint64) (whole uint64, err error) {
+// where this end has nothing to compare. Before is how many messages of the round each queue pair had before.
+func (e *Endpoint) Check(size int, seed, before uint64) (whole uint64, err error) {
 	starts, arrives := e.moves()
 	for _, qp := range e.qps {
 		from, to := e.data(qp)
@@ -118,7 +119,7 @@ func (e *Endpoint) Check(size int, seed uint64) (whole uint64, err error) {
 		case counter && starts:
 			n, err = e.checkCounters(from, size, qp)
 		case !counter && arrives:
-			n, err = e.compare(e.work.destination(e, size, qp), to, e.arriving(seed, qp.number), qp.number)
+			n, err = e.compare(e.work.destination(e, size, qp), to, e.arriving(seed, qp.number), qp.number, before)
 		}
 		if whole += n; err != nil {
 			return whole, err
@@ -128,7 +129,7 @@ func (e *Endpoint) Check(size int, seed uint64) (whole uint64, err error) {
 }
 
 // compare looks at the messages in memory, and counts those that are whole.
-func (e *Endpoint) compare(d destination, memory []byte, seed uint64, q int) (whole uint64, err error) {
+func (e *Endpoint) compare(d destination, memory []byte, seed uint64, q int, before uint64) (whole uint64, err error) {
 	size, name := int(d.layout.Size()), string(e.spec.Operation)
 	numbers, first := map[uint64]uint64{}, make([]byte, min(size, 8)) // of a message, by its first word
 	if d.mixed {
@@ -163,7 +164,10 @@ func (e *Endpoint) compare(d destination, memory []byte, seed uint64, q int) (wh
 		case nothing:
 			continue
 		case !d.holes, !d.mixed && !onlyHoles(message, sent):
-			return whole, payload.Wrong(name, q, number, message, sent)
+			if !known {
+				number = d.latest(m)
+			}
+			return whole, payload.Wrong(name, q, before+number, message, sent)
 		}
 		arrived++
 	}
@@ -171,6 +175,14 @@ func (e *Endpoint) compare(d destination, memory []byte, seed uint64, q int) (wh
 		return whole, payload.Corrupt("%s filled %d places of queue pair %d, want %d", name, arrived, q, d.must)
 	}
 	return whole, nil
+}
+
+// latest is the number of the last message that went to place m.
+func (d *destination) latest(m uint64) uint64 {
+	if d.sent <= m || d.sent > 1<<62 {
+		return m
+	}
+	return m + (d.sent-1-m)/d.contents*d.contents
 }
 
 func head(b []byte) uint64 {

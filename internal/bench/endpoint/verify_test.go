@@ -3,9 +3,12 @@ package endpoint
 import (
 	"errors"
 	"fmt"
+	"math"
+	"strings"
 	"testing"
 
 	"github.com/gobw/gobw/internal/bench/payload"
+	"github.com/gobw/gobw/internal/control"
 )
 
 // TestCompare looks at two messages of 100 bytes: where each must lie at its own place, where any may lie at either, and where parts may be lost.
@@ -33,11 +36,38 @@ func TestCompare(t *testing.T) {
 				d.must = 0
 			}
 			t.Run(fmt.Sprint(c.name, i), func(t *testing.T) {
-				whole, err := (&Endpoint{}).compare(d, memory, 7, 0)
-				if want == bad && !errors.Is(err, payload.ErrCorrupt) || want != bad && (err != nil || int(whole) != want) {
+				whole, err := (&Endpoint{}).compare(d, memory, 7, 0, 0)
+				if want == bad && !errors.Is(err, control.ErrCorrupt) || want != bad && (err != nil || int(whole) != want) {
 					t.Errorf("%d whole, %v; want %d", whole, err, want)
 				}
 			})
+		}
+	}
+}
+
+// TestWrongMessageNumber: what is told is the number of the message, and not its place: the last one that went there.
+func TestWrongMessageNumber(t *testing.T) {
+	const size, places = 64, 4
+	for _, tt := range []struct {
+		name         string
+		sent, before uint64
+		place        int
+		want         string
+	}{
+		{"the first round of the places", 4, 0, 2, "message 3:"},
+		{"many rounds", 10, 0, 1, "message 10:"},
+		{"a place that the last round did not reach", 10, 0, 3, "message 8:"},
+		{"a later part", 4, 654316, 3, "message 654320:"},
+		{"nobody counts", math.MaxUint64, 0, 2, "message 3:"},
+	} {
+		memory := make([]byte, places*size)
+		for m := range uint64(places) {
+			payload.Fill(memory[m*size:][:size], 7, m, 0)
+		}
+		memory[tt.place*size+5] ^= 0x40
+		d := destination{image: image{func(m uint64) int { return int(m) * size }, one(size), places}, high: places, sent: tt.sent, must: places}
+		if _, err := (&Endpoint{}).compare(d, memory, 7, 0, tt.before); err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: got %v, want %s", tt.name, err, tt.want)
 		}
 	}
 }

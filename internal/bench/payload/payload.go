@@ -4,14 +4,12 @@ package payload
 import (
 	"bytes"
 	"encoding/binary"
-	"errors"
 	"fmt"
+
+	"github.com/gobw/gobw/internal/control"
 )
 
-// ErrCorrupt matches every error that says that data did not arrive as it was sent.
-var ErrCorrupt = errors.New("data corrupt")
-
-// Error is data that did not arrive as it was sent, or of which nobody knows whether it did. It matches [ErrCorrupt].
+// Error is data that did not arrive as it was sent, or of which nobody knows whether it did. It matches [control.ErrCorrupt].
 type Error struct{ Text, Fix string }
 
 func (e *Error) Error() string { return e.Text }
@@ -19,8 +17,8 @@ func (e *Error) Error() string { return e.Text }
 // Remedy says what to try.
 func (e *Error) Remedy() string { return e.Fix }
 
-// Is matches [ErrCorrupt].
-func (*Error) Is(target error) bool { return target == ErrCorrupt }
+// Is matches [control.ErrCorrupt].
+func (*Error) Is(target error) bool { return target == control.ErrCorrupt }
 
 // Corrupt is memory that holds what nobody sent.
 func Corrupt(format string, args ...any) error {
@@ -38,10 +36,11 @@ func Nothing(sent uint64) error {
 	}
 }
 
-// Wrong is a message that differs from what it should be.
+// Wrong is a message, counted from 0, that differs from what it should be.
 func Wrong(operation string, qp int, message uint64, b, want []byte) error {
 	at := max(Differ(b, want), 0)
-	return Corrupt("%s of %d bytes, queue pair %d, message %d: byte %d is %#02x, want %#02x", operation, len(b), qp, message, at, b[at], want[at])
+	return Corrupt("%s of %d bytes, queue pair %d, message %d: byte %d is %#02x, want %#02x",
+		operation, len(b), qp, message+1, at, b[at], want[at])
 }
 
 // The pattern: each aligned 8-byte word of a message is a hash of the seed, the message's number and the word's offset,

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/gobw/gobw/internal/bench/payload"
 	"github.com/gobw/gobw/internal/control"
 	"github.com/gobw/gobw/report/plain"
 	"github.com/gobw/gobw/verbs"
@@ -91,7 +90,7 @@ func Code(err error) int {
 		return Interrupted
 	case Has(err, Usage):
 		return Usage
-	case errors.Is(err, payload.ErrCorrupt):
+	case errors.Is(err, control.ErrCorrupt):
 		return Corrupt
 	case errors.As(err, &peer) && !peer.Lost && (peer.Refused || peer.Busy):
 		return Setup

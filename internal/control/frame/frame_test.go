@@ -150,9 +150,9 @@ func TestProof(t *testing.T) {
 					s := New(conn, o)
 					h, err := s.Meet(t.Context(), Hello{Program: program, More: []byte(`{"rank":3}`)}, 10*time.Second)
 					if err != nil && !dialled {
-						s.End(KindError, err.Error(), false)
+						s.End(Message{Kind: KindError, Error: err.Error()})
 					}
-					defer s.End(KindBye, "", false)
+					defer s.End(Message{Kind: KindBye})
 					return h, err
 				}
 				type result struct {
@@ -292,7 +292,7 @@ func ended(t *testing.T) time.Duration {
 		_ = there.Close()
 	}()
 	began := time.Now()
-	s.End(KindError, "no", false)
+	s.End(Message{Kind: KindError, Error: "no"})
 	return time.Since(began)
 }
 

@@ -193,19 +193,21 @@ func (s *Session) Report(ctx context.Context, local control.Figures) (control.Fi
 
 // Fail tells the peer why this end gives up, and closes.
 func (s *Session) Fail(err error) {
-	s.finish(frame.KindError, err.Error(), errors.Is(err, control.ErrPeerLost))
+	s.finish(frame.Message{
+		Kind: frame.KindError, Error: err.Error(), Lost: errors.Is(err, control.ErrPeerLost), Corrupt: errors.Is(err, control.ErrCorrupt),
+	})
 }
 
 // Turnaway answers a client that cannot be served now.
-func (s *Session) Turnaway(why string) { s.finish(frame.KindBusy, why, false) }
+func (s *Session) Turnaway(why string) { s.finish(frame.Message{Kind: frame.KindBusy, Error: why}) }
 
 // Close says goodbye and closes.
 func (s *Session) Close() error {
-	s.finish(frame.KindBye, "", false)
+	s.finish(frame.Message{Kind: frame.KindBye})
 	return nil
 }
 
-func (s *Session) finish(kind, words string, lost bool) { //nolint:revive // lost is a field of the message
+func (s *Session) finish(last frame.Message) {
 	s.o.Release()
-	s.End(kind, words, lost)
+	s.End(last)
 }

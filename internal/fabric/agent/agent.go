@@ -176,7 +176,7 @@ func (a *agent) run(stopped context.Context) (string, error) {
 		case refused:
 			return "", fmt.Errorf("rank 0 refuses this rank: %s", control.Bounded(said.Message))
 		case ctx.Err() != nil:
-			a.session.End(frame.KindError, "it was stopped there: "+context.Cause(ctx).Error(), false)
+			a.session.End(frame.Message{Kind: frame.KindError, Error: "it was stopped there: " + context.Cause(ctx).Error()})
 			return "", context.Cause(ctx)
 		case err == nil && m.Kind == frame.KindBye:
 			return control.Bounded(m.Error), nil

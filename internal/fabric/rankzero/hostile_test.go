@@ -64,7 +64,7 @@ func TestAnotherRunsRankZero(t *testing.T) {
 				s := frame.New(theirs, frame.Options{Bears: time.Second, Token: fabric.Key("another job", "secret")})
 				go func() {
 					_, err := s.Meet(ctx, frame.Hello{}, time.Second)
-					s.End(frame.KindError, fmt.Sprint("refused: ", err), false)
+					s.End(frame.Message{Kind: frame.KindError, Error: fmt.Sprint("refused: ", err)})
 				}()
 				return ours, nil
 			}

@@ -70,7 +70,7 @@ func (s *listener) meet(v *admission.Visitor) {
 				err = errors.New("another secret, or another job: " + sameSecret)
 			}
 			s.tell(fmt.Sprintf("refused %s: %v", v.From.Addr(), err))
-			session.End(frame.KindError, err.Error(), false)
+			session.End(frame.Message{Kind: frame.KindError, Error: err.Error()})
 		}
 		session.Abandon()
 		return

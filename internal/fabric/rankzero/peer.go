@@ -80,7 +80,7 @@ func (p *peer) end(kind, why string) {
 		p.stop(errOver)
 	}
 	p.wg.Wait()
-	p.session.End(kind, why, false)
+	p.session.End(frame.Message{Kind: kind, Error: why})
 }
 
 // heardAt is when the agent was last heard of.

@@ -9,7 +9,6 @@ import (
 
 	"github.com/gobw/gobw/internal/bench/drive"
 	"github.com/gobw/gobw/internal/bench/machine"
-	"github.com/gobw/gobw/internal/bench/payload"
 	"github.com/gobw/gobw/internal/control"
 	"github.com/gobw/gobw/internal/fabric"
 	"github.com/gobw/gobw/internal/plan"
@@ -41,7 +40,7 @@ func (m *measurer) move(ctx context.Context, g fabric.GoOrder) (out []fabric.Flo
 	}
 	for k, f := range m.flows { // a place that no message has reached yet is still zero
 		if m.verifies() && f.plan.Role() == plan.Target && f.job != nil && r.out[k].Error == "" {
-			_, err := f.end.Check(f.plan.LargestSize(), 0)
+			_, err := f.end.Check(f.plan.LargestSize(), 0, 0)
 			fail(&r.out[k], err)
 		}
 	}
@@ -51,7 +50,7 @@ func (m *measurer) move(ctx context.Context, g fabric.GoOrder) (out []fabric.Flo
 // fail notes why a flow failed, if it did.
 func fail(f *fabric.Flow, err error) {
 	if err != nil {
-		f.Error, f.Corrupt = control.Bounded(err.Error()), errors.Is(err, payload.ErrCorrupt)
+		f.Error, f.Corrupt = control.Bounded(err.Error()), errors.Is(err, control.ErrCorrupt)
 	}
 }
 

@@ -150,9 +150,9 @@ func (t *Text) rowOf(r report.Record, samples report.Samples) Row {
 	if r.CPU != nil {
 		row.CPU = r.CPU.SystemUtilization * 100
 	}
-	if a, b := r.Local, r.Remote; a != nil && b != nil { // perftest adds the rates of two ends, which need not overlap
-		r.Bandwidth = report.Bandwidth{AverageBitsPerS: a.AverageBitsPerS + b.AverageBitsPerS, PeakBitsPerS: a.PeakBitsPerS + b.PeakBitsPerS}
-		r.MessagesPerS = r.Bandwidth.AverageBitsPerS / 8 / float64(max(r.SizeBytes, 1))
+	if a, b, all := r.Local, r.Remote, &r.Bandwidth.AverageBitsPerS; a != nil && b != nil && *all > 0 {
+		sum := a.AverageBitsPerS + b.AverageBitsPerS // which perftest tells, although the two ends need not overlap
+		*all, r.MessagesPerS = sum, r.MessagesPerS*sum / *all
 	}
 	row.Peak, row.Average, row.MsgRate = t.bandwidth(r.Bandwidth, r.MessagesPerS)
 	if l := r.Latency; l != nil && r.Kind == string(plan.Latency) {
