@@ -104,7 +104,7 @@ func (c *completionQueue) Poll(out []verbs.Completion) (int, error) {
 		return 0, c.fail("poll completion queue", verbs.ErrClosed)
 	}
 	if c.head == c.tail {
-		e.progress(tick.Now(), receiveBudget)
+		e.progress(tick.Now(), 1)
 	}
 	n := c.drain(out)
 	if n > 0 {
