@@ -61,7 +61,7 @@ func gobwOpen(events C.int) C.int {
 }
 
 func openDevice() (err error) {
-	o := roce.Options{}
+	o := roce.Options{ForeignMemory: true}
 	if a := os.Getenv(envAddress); a != "" {
 		if o.Address, err = netip.ParseAddr(a); err != nil {
 			return fmt.Errorf("%s: %w", envAddress, err)

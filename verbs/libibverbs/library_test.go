@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -198,5 +199,52 @@ func TestNoConnectionManager(t *testing.T) {
 	p := start(t, "ib_write_bw", "-R", "-p", freePort(t))
 	if err := p.Wait(); err == nil || !strings.Contains(p.out.String(), "has no RDMA CM (ENODEV)") {
 		t.Errorf("%v:\n%s", err, p.out.String())
+	}
+}
+
+// TestOddPrograms runs a program that forks, faults, has many threads, and unmaps registered memory.
+func TestOddPrograms(t *testing.T) {
+	const header = "/usr/include/infiniband/verbs.h"
+	if _, err := os.Stat(header); err != nil {
+		testrun.Missing(t, header+" (package libibverbs-dev)")
+	}
+	testrun.Need(t, "cc")
+	odd := filepath.Join(t.TempDir(), "odd")
+	cc := exec.Command("cc", "-Wall", "-Werror", "-o", odd, "testdata/odd.c", "-libverbs", "-lpthread")
+	if out, err := cc.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for _, tt := range []struct{ what, says string }{
+		{"fork", "was forked after roce0 was opened"},
+		{"handler-before", ""},
+		{"handler-after", ""},
+		{"threads", ""},
+		{"unmap", ""},
+		{"close", "2 memory regions, 2 queue pairs open"},
+	} {
+		t.Run(tt.what, func(t *testing.T) {
+			if out := start(t, odd, tt.what).pass(t); !strings.Contains(out, tt.says) {
+				t.Errorf("it does not say %q:\n%s", tt.says, out)
+			}
+		})
+	}
+	t.Run("crash", func(t *testing.T) {
+		p := start(t, odd, "crash")
+		var failed *exec.ExitError
+		if err := p.Wait(); !errors.As(err, &failed) || failed.Sys().(syscall.WaitStatus).Signal() != syscall.SIGSEGV {
+			t.Errorf("it ended with %v, want SIGSEGV:\n%s", err, p.out.String())
+		}
+	})
+}
+
+// TestABI asserts the structs of the library against the real header.
+func TestABI(t *testing.T) {
+	const header = "/usr/include/infiniband/verbs.h"
+	if _, err := os.Stat(header); err != nil {
+		testrun.Missing(t, header+" (package libibverbs-dev)")
+	}
+	testrun.Need(t, "cc")
+	if out, err := exec.Command("cc", "-std=gnu11", "-fsyntax-only", "testdata/abi.c").CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
 	}
 }

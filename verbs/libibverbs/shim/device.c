@@ -116,6 +116,8 @@ EXPORT int ibv_close_device(struct vb_context *v) {
 
 /* ---- what the device says of itself ---- */
 
+enum { PORTS_AT = 396 }; /* phys_port_cnt_ex in struct ibv_device_attr_ex */
+
 static int query_device_ex(struct vb_context *c, const void *input, struct vb_device_attr_ex *attr, size_t size) {
 	struct vb_device_attr_ex whole = {0};
 	int error = forked();
@@ -124,6 +126,8 @@ static int query_device_ex(struct vb_context *c, const void *input, struct vb_de
 		return error;
 	memset(attr, 0, size);
 	memcpy(attr, &whole, size < sizeof whole ? size : sizeof whole);
+	if (size >= PORTS_AT + sizeof(uint32_t))
+		memcpy((char *)attr + PORTS_AT, &(uint32_t){whole.orig.phys_port_cnt}, sizeof(uint32_t));
 	return 0;
 }
 
@@ -178,11 +182,12 @@ EXPORT int _ibv_query_gid_ex(struct vb_context *c, uint32_t port, uint32_t index
 EXPORT ssize_t _ibv_query_gid_table(struct vb_context *c, struct vb_gid_entry *entries, size_t most, uint32_t flags,
 				    size_t size) {
 	size_t n = 0;
+	struct vb_gid_entry beyond;
 	if (flags || size < sizeof *entries)
 		return -EINVAL;
 	while (n < most && !_ibv_query_gid_ex(c, 1, n, (struct vb_gid_entry *)((char *)entries + n * size), 0, size))
 		n++;
-	return n;
+	return gid_entry(1, n, &beyond) ? (ssize_t)n : -EINVAL; /* there are more */
 }
 
 /* The types are those of sysfs: 0 is InfiniBand and RoCE v1, 1 is RoCE v2. */

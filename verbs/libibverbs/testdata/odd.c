@@ -1,0 +1,245 @@
+/* A program that does odd things with libibverbs: odd fork|handler|crash|threads|unmap|close|signals. It ends with 0 where all went as it should. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <infiniband/verbs.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define MUST(x)                                                                                                        \
+	do {                                                                                                           \
+		if (!(x)) {                                                                                            \
+			fprintf(stderr, "line %d: %s: %s\n", __LINE__, #x, strerror(errno));                           \
+			exit(1);                                                                                       \
+		}                                                                                                      \
+	} while (0)
+
+enum { SIZE = 16384, PAGE = 4096 };
+
+static struct ibv_context *context;
+static struct ibv_pd *pd;
+
+static void open_device(void) {
+	struct ibv_device **list = ibv_get_device_list(NULL);
+	MUST(list && list[0]);
+	MUST((context = ibv_open_device(list[0])));
+	ibv_free_device_list(list);
+	MUST((pd = ibv_alloc_pd(context)));
+}
+
+/* Two ends of a connection in this process. */
+struct ends {
+	struct ibv_cq *cq;
+	struct ibv_qp *qp[2];
+	struct ibv_mr *mr[2];
+	char *memory[2];
+};
+
+static void connect_to(struct ibv_qp *qp, uint32_t peer) {
+	union ibv_gid gid;
+	MUST(!ibv_query_gid(context, 1, 0, &gid));
+	int access = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
+	struct ibv_qp_attr init = {.qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = access};
+	MUST(!ibv_modify_qp(qp, &init, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS));
+	struct ibv_qp_attr rtr = {.qp_state = IBV_QPS_RTR, .path_mtu = IBV_MTU_1024, .dest_qp_num = peer, .max_dest_rd_atomic = 4,
+				  .min_rnr_timer = 1, .ah_attr = {.is_global = 1, .port_num = 1, .grh = {.dgid = gid, .hop_limit = 1}}};
+	MUST(!ibv_modify_qp(qp, &rtr, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+			    IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER));
+	struct ibv_qp_attr rts = {.qp_state = IBV_QPS_RTS, .timeout = 14, .retry_cnt = 7, .rnr_retry = 7, .max_rd_atomic = 4};
+	MUST(!ibv_modify_qp(qp, &rts, IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
+			    IBV_QP_MAX_QP_RD_ATOMIC));
+}
+
+static struct ends make_ends(void) {
+	struct ends e;
+	int access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
+	MUST((e.cq = ibv_create_cq(context, 64, NULL, NULL, 0)));
+	for (int i = 0; i < 2; i++) {
+		struct ibv_qp_init_attr a = {.send_cq = e.cq, .recv_cq = e.cq, .qp_type = IBV_QPT_RC, .sq_sig_all = 1,
+					     .cap = {16, 16, 1, 1, 64}};
+		MUST((e.qp[i] = ibv_create_qp(pd, &a)));
+		e.memory[i] = mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		MUST(e.memory[i] != MAP_FAILED);
+		MUST((e.mr[i] = ibv_reg_mr(pd, e.memory[i], SIZE, access)));
+	}
+	connect_to(e.qp[0], e.qp[1]->qp_num);
+	connect_to(e.qp[1], e.qp[0]->qp_num);
+	return e;
+}
+
+static void close_ends(struct ends *e) {
+	for (int i = 0; i < 2; i++)
+		MUST(!ibv_destroy_qp(e->qp[i]) && !ibv_dereg_mr(e->mr[i]));
+	MUST(!ibv_destroy_cq(e->cq));
+}
+
+/* request posts one and returns how it completed. */
+static enum ibv_wc_status request(struct ends *e, enum ibv_wr_opcode opcode, int length) {
+	struct ibv_sge sge = {(uintptr_t)e->memory[0], length, e->mr[0]->lkey};
+	struct ibv_send_wr wr = {.wr_id = 1, .sg_list = &sge, .num_sge = 1, .opcode = opcode}, *bad;
+	wr.wr.rdma.remote_addr = (uintptr_t)e->memory[1], wr.wr.rdma.rkey = e->mr[1]->rkey;
+	MUST(!ibv_post_send(e->qp[0], &wr, &bad));
+	struct ibv_wc wc;
+	int n;
+	while (!(n = ibv_poll_cq(e->cq, 1, &wc)))
+		;
+	MUST(n == 1);
+	return wc.status;
+}
+
+static void expect(const char *what, enum ibv_wc_status got, enum ibv_wc_status want) {
+	if (got == want)
+		return;
+	fprintf(stderr, "%s: completed with %s, want %s\n", what, ibv_wc_status_str(got), ibv_wc_status_str(want));
+	exit(1);
+}
+
+static void writes(int n) {
+	struct ends e = make_ends();
+	for (int i = 0; i < n; i++) {
+		memset(e.memory[0], i, SIZE);
+		expect("WRITE", request(&e, IBV_WR_RDMA_WRITE, SIZE), IBV_WC_SUCCESS);
+		MUST(!memcmp(e.memory[0], e.memory[1], SIZE));
+	}
+	close_ends(&e);
+}
+
+static int wait_for(pid_t child) {
+	int status;
+	MUST(waitpid(child, &status, 0) == child);
+	return status;
+}
+
+static void forks(void) {
+	pid_t child = fork(); /* before the device is open: the child may open it */
+	if (!child) {
+		open_device();
+		writes(10);
+		_exit(0);
+	}
+	open_device();
+	writes(10);
+	MUST(wait_for(child) == 0);
+	child = fork(); /* afterwards: it is told */
+	if (!child) {
+		struct ibv_pd *none = ibv_alloc_pd(context);
+		_exit(none ? 1 : errno == EPERM ? 0 : 2);
+	}
+	MUST(wait_for(child) == 0);
+	MUST(system("true") == 0);
+	writes(10);
+}
+
+static sigjmp_buf back;
+static volatile sig_atomic_t seen;
+
+static void on_signal(int n) {
+	seen = n;
+	if (n == SIGSEGV)
+		siglongjmp(back, 1);
+}
+
+static void handlers(int before) {
+	struct sigaction a = {.sa_handler = on_signal};
+	if (before)
+		sigaction(SIGSEGV, &a, NULL), sigaction(SIGALRM, &a, NULL);
+	open_device();
+	if (!before)
+		sigaction(SIGSEGV, &a, NULL), sigaction(SIGALRM, &a, NULL);
+	for (int i = 0; i < 3; i++) {
+		if (!sigsetjmp(back, 1))
+			*(volatile int *)8 = 1;
+		MUST(seen == SIGSEGV);
+		seen = 0;
+		writes(5);
+	}
+	alarm(1);
+	pause();
+	MUST(seen == SIGALRM);
+	MUST(sigaction(SIGPIPE, NULL, &a) == 0 && a.sa_handler == SIG_DFL);
+	MUST(sigaction(SIGURG, NULL, &a) == 0 && a.sa_handler == SIG_DFL);
+}
+
+static void *thread(void *n) {
+	writes((int)(intptr_t)n);
+	return NULL;
+}
+
+static void threads(void) {
+	pthread_t all[64];
+	open_device();
+	for (int i = 0; i < 64; i++)
+		MUST(!pthread_create(&all[i], NULL, thread, (void *)(intptr_t)20));
+	for (int i = 0; i < 64; i++)
+		MUST(!pthread_join(all[i], NULL));
+}
+
+static void unmaps(void) {
+	open_device();
+	static const struct {
+		const char *what;
+		int end; /* whose memory goes */
+		enum ibv_wr_opcode opcode;
+		enum ibv_wc_status want;
+	} all[] = {
+		{"WRITE from memory that went", 0, IBV_WR_RDMA_WRITE, IBV_WC_LOC_PROT_ERR},
+		{"WRITE to memory that went", 1, IBV_WR_RDMA_WRITE, IBV_WC_REM_ACCESS_ERR},
+		{"READ into memory that went", 0, IBV_WR_RDMA_READ, IBV_WC_LOC_PROT_ERR},
+		{"READ of memory that went", 1, IBV_WR_RDMA_READ, IBV_WC_REM_ACCESS_ERR},
+	};
+	for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+		struct ends e = make_ends();
+		MUST(!munmap(e.memory[all[i].end], SIZE));
+		expect(all[i].what, request(&e, all[i].opcode, SIZE), all[i].want);
+		close_ends(&e);
+	}
+	writes(10);
+}
+
+/* A context that is closed takes with it what is left, and the device opens again. */
+static void closes(void) {
+	for (int i = 0; i < 3; i++) {
+		open_device();
+		struct ends e = make_ends();
+		expect("WRITE", request(&e, IBV_WR_RDMA_WRITE, 64), IBV_WC_SUCCESS);
+		MUST(ibv_dealloc_pd(pd) == EBUSY);
+		MUST(!ibv_close_device(context));
+	}
+}
+
+/* Where the program has no handler, a fault ends it by its signal. */
+static void crash(void) {
+	struct rlimit none = {0, 0};
+	setrlimit(RLIMIT_CORE, &none);
+	open_device();
+	writes(1);
+	*(volatile int *)8 = 1;
+}
+
+int main(int argc, char **argv) {
+	const char *what = argc > 1 ? argv[1] : "";
+	if (!strcmp(what, "fork"))
+		forks();
+	else if (!strcmp(what, "handler-before"))
+		handlers(1);
+	else if (!strcmp(what, "handler-after"))
+		handlers(0);
+	else if (!strcmp(what, "threads"))
+		threads();
+	else if (!strcmp(what, "unmap"))
+		unmaps();
+	else if (!strcmp(what, "close"))
+		closes();
+	else if (!strcmp(what, "crash"))
+		crash();
+	else
+		return 2;
+	return 0;
+}
