@@ -15,8 +15,8 @@
 static struct vb_device the_device = {
 	.node_type = 1, /* a channel adapter */
 	.name = DEVICE_NAME,
-	.dev_name = "gobw-" DEVICE_NAME,
-	.dev_path = "/sys/class/infiniband_verbs/gobw-" DEVICE_NAME,
+	.dev_name = "uverbs0", /* UCX looks for a device file of the name */
+	.dev_path = "/sys/class/infiniband_verbs/uverbs0",
 	.ibdev_path = SYSFS,
 };
 

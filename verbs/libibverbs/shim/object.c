@@ -176,7 +176,7 @@ struct grh {
 /* The answer to a datagram goes where it came from. An IPv4 header is the second half of what lies in the buffer. */
 EXPORT int ibv_init_ah_from_wc(struct vb_context *c, uint8_t port, struct vb_wc *wc, struct grh *grh,
 			       struct vb_ah_attr *attr) {
-	*attr = (struct vb_ah_attr){.port_num = port, .sl = wc->sl, .is_global = 1};
+	*attr = (struct vb_ah_attr){.port_num = port, .is_global = 1};
 	if (!(wc->wc_flags & 1))
 		return errno = EINVAL, -1;
 	uint8_t to[16] = {[10] = 0xff, [11] = 0xff};
