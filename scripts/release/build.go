@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -59,7 +60,47 @@ func build(source, dir string, t target) error {
 			return err
 		}
 	}
-	return nil
+	if t.CC == "" {
+		return nil
+	}
+	return buildLibrary(source, dir, env, t)
+}
+
+// libraries are what 'gobw run' gives to programs.
+var libraries = []string{"libibverbs.so.1", "libgobw-roce0.so"}
+
+// buildLibrary makes the libraries, the second time against stand-ins for the C library.
+func buildLibrary(source, dir string, env []string, t target) error {
+	compile := func(more ...string) error {
+		c := exec.Command("sh", "verbs/libibverbs/build", dir)
+		c.Dir, c.Env = source, append(env, more...)
+		return run(c)
+	}
+	if err := compile(); err != nil {
+		return err
+	}
+	stubs, err := os.MkdirTemp("", "release-stubs-")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(stubs) }()
+	var paths []string
+	for _, name := range libraries {
+		paths = append(paths, filepath.Join(dir, name))
+	}
+	if err := makeStubs(stubs, t.CC, paths...); err != nil {
+		return fmt.Errorf("stand-ins for the C library of %v: %w", t, err)
+	}
+	const threads = " -Wl,--no-as-needed -lpthread -ldl -Wl,--as-needed"
+	flags := "-L" + stubs + " -Wl,--build-id=none"
+	if err := compile("LDFLAGS="+flags, "GOLDFLAGS=-buildid= -extldflags '"+flags+threads+"'"); err != nil {
+		return err
+	}
+	var errs []error
+	for _, path := range paths {
+		errs = append(errs, checkNeeds(path, oldestLibrary))
+	}
+	return errors.Join(errs...)
 }
 
 func goBuild(source string, env []string, link, out, program string) error {
@@ -77,7 +118,7 @@ func linkForOldLibraries(source string, env []string, link, out, program string,
 		return err
 	}
 	defer func() { _ = os.RemoveAll(stubs) }()
-	if err := makeStubs(stubs, out, t.CC); err != nil {
+	if err := makeStubs(stubs, t.CC, out); err != nil {
 		return fmt.Errorf("stand-ins for the C library of %v: %w", t, err)
 	}
 	flags := "-L" + stubs + " -Wl,--build-id=none -Wl,--no-as-needed -lpthread -ldl -Wl,--as-needed"

@@ -23,11 +23,11 @@ type stub struct {
 	size          uint64
 }
 
-// makeStubs makes stand-ins for libc, libpthread and libdl in dir that define what program imports, each symbol at the
+// makeStubs makes stand-ins for libc, libpthread and libdl in dir that define what programs import, each symbol at the
 // newest version of the real library that is not beyond oldestLibrary. Until 2.34 threads and dlopen had libraries of
 // their own: the stand-ins for these are empty, and only make the program name them.
-func makeStubs(dir, program, cc string) error {
-	stubs, err := stubsFor(program, cc)
+func makeStubs(dir, cc string, programs ...string) error {
+	stubs, err := stubsFor(cc, programs...)
 	if err != nil {
 		return err
 	}
@@ -54,8 +54,8 @@ func makeStubs(dir, program, cc string) error {
 	return nil
 }
 
-// stubsFor lists what a program imports from the C library, at versions old enough.
-func stubsFor(program, cc string) ([]stub, error) {
+// stubsFor lists what programs import from the C library, at versions old enough.
+func stubsFor(cc string, programs ...string) ([]stub, error) {
 	path, err := exec.Command(cc, "-print-file-name=libc.so.6").Output()
 	if err != nil {
 		return nil, fmt.Errorf("ask %s for its C library: %w", cc, err)
@@ -78,14 +78,18 @@ func stubsFor(program, cc string) ([]stub, error) {
 			best[s.Name] = stub{s.Name, s.Version, elf.ST_TYPE(s.Info) == elf.STT_OBJECT, s.Size}
 		}
 	}
-	f, err := elf.Open(program)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = f.Close() }()
-	wanted, err := f.ImportedSymbols()
-	if err != nil {
-		return nil, err
+	var wanted []elf.ImportedSymbol
+	for _, program := range programs {
+		f, err := elf.Open(program)
+		if err != nil {
+			return nil, err
+		}
+		imported, err := f.ImportedSymbols()
+		_ = f.Close()
+		if err != nil {
+			return nil, err
+		}
+		wanted = append(wanted, imported...)
 	}
 	var stubs []stub
 	var errs []error

@@ -93,6 +93,11 @@ func (r release) wrap(t target) error {
 		}
 		entries = append(entries, entry{name: t.exe(p), file: program, mode: 0o755}, entry{name: p + ".spdx.json", file: sbom, mode: 0o644})
 	}
+	if t.CC != "" {
+		for _, name := range libraries {
+			entries = append(entries, entry{name: "lib/gobw/" + name, file: filepath.Join(r.built(t), name), mode: 0o644})
+		}
+	}
 	stem := filepath.Join(r.dir, "gobw-"+strings.TrimPrefix(r.version, "v")+"-"+t.String())
 	if err := writeArchive(stem, entries, r.when); err != nil {
 		return err
@@ -102,6 +107,8 @@ func (r release) wrap(t target) error {
 	}
 	for name, file := range map[string]string{
 		"usr/bin/gobw": filepath.Join(r.built(t), "gobw"), "usr/bin/golat": filepath.Join(r.built(t), "golat"),
+		"usr/lib/gobw/libibverbs.so.1":              filepath.Join(r.built(t), "libibverbs.so.1"),
+		"usr/lib/gobw/libgobw-roce0.so":             filepath.Join(r.built(t), "libgobw-roce0.so"),
 		"usr/share/doc/gobw/copyright":              filepath.Join(r.source, "LICENSE"),
 		"usr/share/doc/gobw/gobw.spdx.json":         filepath.Join(r.dir, "gobw-"+t.String()+".spdx.json"),
 		"usr/lib/systemd/system/gobw-serve.service": filepath.Join(r.source, "examples/systemd/gobw-serve.service"),

@@ -28,14 +28,17 @@ func library(ctx context.Context, out output.Streams) (string, error) {
 	if self, err = filepath.EvalSymlinks(self); err != nil {
 		return "", err
 	}
-	installed := filepath.Join(filepath.Dir(self), "..", "lib", "gobw", libraryName)
-	if _, err := os.Stat(installed); err == nil {
-		return filepath.Clean(installed), nil
+	var installed string
+	for _, base := range []string{".", ".."} { // an archive has it beside the program, a package beside the program's directory
+		installed = filepath.Join(filepath.Dir(self), base, "lib", "gobw", libraryName)
+		if _, err := os.Stat(installed); err == nil {
+			return installed, nil
+		}
 	}
 	source := findSource(filepath.Dir(self))
 	if source == "" {
 		return "", fmt.Errorf("%s is not at %s, and there is no checkout of gobw to build it from: install gobw's package, or run this in a checkout",
-			libraryName, filepath.Clean(installed))
+			libraryName, installed)
 	}
 	return build(ctx, out, self, source)
 }
