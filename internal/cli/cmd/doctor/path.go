@@ -33,7 +33,7 @@ type route struct {
 // try runs a short test. Its MTU is that of the ends where none is given; then the control connection has small segments, too, so
 // that only the packets of the test are large.
 func (p *route) try(s plan.Spec) (*report.Document, error) {
-	s.Iterations, s.NoPeak = 16, true
+	s.Iterations, s.NoPeak, s.Timeout = 16, true, ackTimeout
 	host := p.host
 	if s.MTU != 0 {
 		host.SegmentBytes = 536 // every path of IPv4 carries these
@@ -42,6 +42,9 @@ func (p *route) try(s plan.Spec) (*report.Document, error) {
 		Tool: p.tool, Command: measure.CommandLine(p.tool), Device: p.device, Peer: host, Output: output.Config{Quiet: true}, Plan: s,
 	})
 }
+
+// ackTimeout makes a queue pair give up after about a second of silence (4.096 us * 2^15, eight times): no path is longer.
+const ackTimeout = 15
 
 // write is a test that needs packets in both directions: the data and what acknowledges it.
 func (p *route) write(bytes int, mtu verbs.MTU) (*report.Document, error) {
