@@ -42,6 +42,8 @@ type Hello struct {
 	Place string `json:"place"` // the same for two processes that share a host's network
 	Leaf  string `json:"leaf,omitempty"`
 	CPUs  int    `json:"cpus,omitempty"` // that this process may run on
+	// Load is how many threads used or waited for the host's CPUs in the minute before; 0: unknown.
+	Load float64 `json:"load,omitempty"`
 }
 
 // How long each kind of order may take, beside what the order says itself.

@@ -19,9 +19,10 @@ type Matrix struct {
 	Pattern  string    `json:"pattern"`
 	Planned  int       `json:"planned_rounds"`
 	Rounds   []Round   `json:"rounds"`
-	Rails    []string  `json:"rails"`            // devices; rail k of a host meets rail k of the others
-	Leaves   []string  `json:"leaves,omitempty"` // leaf switches; none: all hosts share one
-	Hosts    []Host    `json:"hosts"`            // those that took part first, leaf by leaf: cells and findings name them by their place
+	Launcher string    `json:"launcher,omitempty"` // what started the ranks: "Slurm step 7.0"; empty: a list of hosts
+	Rails    []string  `json:"rails"`              // devices; rail k of a host meets rail k of the others
+	Leaves   []string  `json:"leaves,omitempty"`   // leaf switches; none: all hosts share one
+	Hosts    []Host    `json:"hosts"`              // those that took part first, leaf by leaf: cells and findings name them by their place
 	Cells    Cells     `json:"cells"`
 	Findings []Finding `json:"findings"`
 	Judged   Judged    `json:"judged"`
@@ -42,9 +43,14 @@ const (
 	NotConnected  stats.Cause = "not-connected"
 	WrongData     stats.Cause = "wrong-data"
 	Absent        stats.Cause = "absent" // a host that never came
-	Unfit         stats.Cause = "unfit"  // one that came and could not take part
+	Unfit         stats.Cause = "unfit"  // one that came and could not take part, or was refused
 	Lost          stats.Cause = "lost"   // one that took part and went away
 )
+
+// OfTheDataPath are the causes that a host's own device, link or slot has: it is not fit for work.
+func OfTheDataPath() []stats.Cause {
+	return []stats.Cause{Slow, SlowUnderLoad, NotConnected, WrongData}
+}
 
 // Host is one rank. Its verdict is about taking part to the end; what is wrong with its speed is a finding.
 type Host struct {

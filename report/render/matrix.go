@@ -101,8 +101,9 @@ func (m hostMatrix) line(checks []report.Check) string {
 // mostAdvice is how many things are advised, and of how many hosts each is told.
 const mostAdvice = 8
 
-// advice is what an operator does next: sentences, and commands to paste, which are indented. Nothing of it is run. Names that are none for a host do not come into a command; where no round
-// was run, and of a good host on which a rank too many was started, nothing is held against a host.
+// advice is what an operator does next: sentences, and commands to paste, which are indented. Nothing of it is run. Only a
+// host that is slow or dead on the data path is left out or drained: one that was refused, did not come or was killed may be a good
+// host. Names that are none for a host do not come into a command.
 func (m hostMatrix) advice(d *report.Document) []string {
 	var named, order, out []string
 	good, where := map[string]bool{}, map[string][]string{}
@@ -114,7 +115,8 @@ func (m hostMatrix) advice(d *report.Document) []string {
 		if c.Word == stats.Pass || subject == "" && c.Point != matrix.Run {
 			continue
 		}
-		if subject == matrix.WholeOf && c.Word == stats.Fail && len(m.Rounds) > 0 && !good[c.Point] && matrix.Pasteable(c.Point) {
+		proven := slices.Contains(matrix.OfTheDataPath(), c.Cause)
+		if subject == matrix.WholeOf && c.Word == stats.Fail && proven && len(m.Rounds) > 0 && !good[c.Point] && matrix.Pasteable(c.Point) {
 			named = plain.AddNew(named, c.Point)
 		}
 		if c.Settle != "" {
@@ -125,8 +127,12 @@ func (m hostMatrix) advice(d *report.Document) []string {
 	}
 	if slices.Sort(named); len(named) > 0 {
 		list := strings.Join(named, ",")
-		out = append(out, "For the next job:", "  --exclude="+list, "To drain (not run):",
-			fmt.Sprintf("  scontrol update nodename=%s state=drain reason=\"gobw fabric %s\"", list, d.Started.UTC().Format(time.DateOnly)))
+		if !strings.Contains(m.Launcher, "Slurm") {
+			out = append(out, "To run without them, leave out:", "  "+list)
+		} else {
+			out = append(out, "For the next job:", "  --exclude="+list, "To drain (not run):",
+				fmt.Sprintf("  scontrol update nodename=%s state=drain reason=\"gobw fabric %s\"", list, d.Started.UTC().Format(time.DateOnly)))
+		}
 	}
 	for _, what := range order[:min(len(order), mostAdvice)] {
 		out = append(out, strings.Split(plain.Few(where[what], mostAdvice, "; ")+": "+what, "\n")...)

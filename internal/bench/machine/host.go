@@ -29,6 +29,13 @@ func Host() report.Environment {
 	return e
 }
 
+// LoadAverage is how many threads used or waited for the CPUs in the last minute; 0: unknown.
+func LoadAverage() float64 {
+	first, _, _ := strings.Cut(firstLine("/proc/loadavg"), " ")
+	load, _ := strconv.ParseFloat(first, 64)
+	return load
+}
+
 // Version is the version of this program as the Go tool recorded it: of a tag, or of the commit it was built from.
 func Version() string {
 	info, known := debug.ReadBuildInfo()

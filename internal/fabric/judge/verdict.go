@@ -49,11 +49,11 @@ func (j *Judge) remedy(wanted bool, most int) string {
 	case j.stage != decided:
 		return "a complete run"
 	case j.cfg.Hosts < 3:
-		return "longer rounds (--round), a quieter network, or a third host"
+		return "longer rounds (--round), quieter hosts and a quieter network, or a third host"
 	case wanted && j.retests >= most:
 		return "a longer --time, or longer rounds (--round)"
 	}
-	return "longer rounds (--round), or a quieter network"
+	return "longer rounds (--round), or quieter hosts and a quieter network"
 }
 
 func (j *Judge) finding(s subject, t *trial) matrix.Finding {

@@ -42,11 +42,13 @@ const (
 
 // Config is one run.
 type Config struct {
-	Ranks   int
-	Hosts   []string // hosts of the run, where a list or a launcher tells: names those that never come, and gives a rank to those without
-	Key     []byte
-	Version string
-	Wait    time.Duration // for agents to come
+	Ranks int
+	// Launcher is what started the ranks; empty: a list of hosts.
+	Launcher string
+	Hosts    []string // hosts of the run, where a list or a launcher tells: names those that never come, and gives a rank to those without
+	Key      []byte
+	Version  string
+	Wait     time.Duration // for agents to come
 
 	Rails   []string // devices; one empty name: each agent chooses its own
 	Plan    plan.Spec
@@ -248,7 +250,7 @@ func (c *coordinator) lookAfter(now time.Time) {
 		switch {
 		case h.gone:
 		case !h.lost && silent > Silence:
-			c.lose(h, fmt.Sprintf("not heard of for %.1f s", silent.Seconds()), "check the host, its agent and its link")
+			c.lose(h, fmt.Sprintf("silent for %.1f s", silent.Seconds()), "type 'uptime' there: the host, its process or the link of rank 0's connection stood still")
 		case h.lost && silent < heartbeat*2:
 			c.back(h)
 		}
@@ -267,7 +269,7 @@ func (c *coordinator) lose(h *host, why, remedy string) {
 			h.lostIn = 0
 		}
 		h.Verdict = stats.Failure(matrix.Lost, remedy, "%s%s", bounded(why), plain.When(h.lostIn > 0, " (round %d)", h.lostIn))
-		c.note("%s (rank %d) is lost: %s", h.Name, h.Rank, bounded(why))
+		c.note("%s (rank %d) takes no part: %s", h.Name, h.Rank, bounded(why))
 	}
 	if c.judge != nil && slices.Contains(c.part, h) {
 		c.judge.Lost(slices.Index(c.part, h))
@@ -308,6 +310,6 @@ func (c *coordinator) hear(h *host, o *fabric.Orders, a *fabric.Answer, gone err
 		h.answer = a
 	case gone != nil && !h.gone:
 		h.gone = true
-		c.lose(h, gone.Error(), "look at the output of 'gobw fabric' there, and at the kernel's log (dmesg): the rank was killed, or crashed")
+		c.lose(h, gone.Error(), "the rank was killed, or crashed: look at the output of 'gobw fabric' there, and at the kernel's log (dmesg). The host may be good")
 	}
 }

@@ -319,7 +319,7 @@ func TestBadHosts(t *testing.T) {
 			n.of(3).hold(true)
 			time.Sleep(time.Minute)
 			n.of(3).kill()
-		}}, matrix.Lost, "not heard of for 3."},
+		}}, matrix.Lost, "silent for 3."},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -432,7 +432,7 @@ func TestStrangersStayOut(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if o.host(3).Cause != matrix.Absent || !strings.Contains(fmt.Sprint(o.agents[3]), sameSecret) || !strings.Contains(o.host(3).Settle, "GOBW_FABRIC_SECRET") || o.Fabric.Judged.Tested != 3*2 {
+	if o.host(3).Cause != matrix.Absent || !strings.Contains(fmt.Sprint(o.agents[3]), sameSecret) || !strings.Contains(o.host(3).Reason, "refused was 10.0.0.3: another secret") || o.Fabric.Judged.Tested != 3*2 {
 		t.Errorf("%+v, %v", o.host(3), o.agents[3])
 	}
 	if told := strings.Join(o.notes, "; "); told != "refused 10.0.0.3: another secret, or another job: "+sameSecret+"; not there within 5s: rank 3" {
@@ -450,7 +450,7 @@ func TestSilenceIsNoticedWithinThreeSecondsAndForgiven(t *testing.T) {
 			note := c.Note
 			c.Note = func(s string) {
 				note(s)
-				if strings.Contains(s, "is lost") && noticed == 0 {
+				if strings.Contains(s, "takes no part: silent") && noticed == 0 {
 					noticed = time.Since(cut)
 				}
 			}

@@ -24,7 +24,7 @@ const mostCells = 4 << 20
 func (c *coordinator) document(stopped error) *report.Document {
 	d := &report.Document{
 		Schema: report.SchemaVersion, Tool: c.tool(), Version: c.cfg.Version, Started: c.begun, Finished: time.Now(), Complete: stopped == nil,
-		Fabric: &matrix.Matrix{Latency: c.cfg.Judge.Latency, Pattern: string(c.schedule.Pattern), Planned: c.schedule.Rounds, Rails: slices.Clone(c.cfg.Rails)},
+		Fabric: &matrix.Matrix{Latency: c.cfg.Judge.Latency, Pattern: string(c.schedule.Pattern), Planned: c.schedule.Rounds, Rails: slices.Clone(c.cfg.Rails), Launcher: c.cfg.Launcher},
 	}
 	if stopped != nil {
 		d.Failure = stopped.Error()
@@ -184,7 +184,7 @@ func Checks(d *report.Document) []report.Check {
 const (
 	mostRuns      = 10      // of each series: the scheduled rounds are divided into so many blocks of time
 	mostSeries    = 100_000 // records of hosts and links: of more hosts there are fewer runs
-	leastForALink = 4       // rounds in which a link must have been measured to be a series
+	leastForALink = 6       // rounds in which a link must have been measured to be a series: with fewer a gate has no interval
 )
 
 // series are cells whose figures belong together: of a class of paths, of a host as a sender or a receiver, or of a link.

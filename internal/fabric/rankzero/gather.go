@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"slices"
 	"time"
@@ -31,7 +32,6 @@ func (c *coordinator) gather(ctx context.Context) error {
 	}
 	err := c.await(ctx, c.cfg.Wait, here)
 	absent := which(c.hosts, missing)
-	const look = "look at the output of 'gobw fabric' there: the host may be down, its --coordinator or its GOBW_FABRIC_SECRET may be wrong, or a firewall may close the port"
 	names := c.called(absent)
 	for i, name := range names {
 		if slices.Contains(c.cfg.Hosts, name) {
@@ -44,11 +44,35 @@ func (c *coordinator) gather(ctx context.Context) error {
 	if len(names) > 0 {
 		c.note("not there within %v: %s", c.cfg.Wait, plain.Few(names, 8, ", "))
 	}
+	ctx, cancel := context.WithTimeout(ctx, lookUpWithin)
+	defer cancel()
 	for _, h := range absent {
-		h.Verdict = stats.Failure(matrix.Absent, look, "did not come within %v", c.cfg.Wait)
+		h.Verdict = c.whyAbsent(ctx, h.Name)
 	}
 	return c.enough("came")
 }
+
+// whyAbsent is the verdict on a host that has not come: its process was refused, its name has no address here, or nobody knows.
+func (c *coordinator) whyAbsent(ctx context.Context, name string) stats.Verdict {
+	const look = "look at the output of 'gobw fabric' there: it may not run, its --coordinator may be another, or a firewall may close the port"
+	if name != "" {
+		at, err := net.DefaultResolver.LookupNetIP(ctx, "ip", name)
+		if why := c.listener.refusal(at); why != nil {
+			return stats.Failure(matrix.Unfit, "correct that, and start the run again: the host was not tested", "its process was refused: %s", bounded(why.Error()))
+		}
+		if unknown, is := errors.AsType[*net.DNSError](err); is && unknown.IsNotFound {
+			return stats.Failure(matrix.Absent, "correct the name in --hosts, or in DNS or /etc/hosts",
+				"did not come within %v; its name has no address on rank 0's host", c.cfg.Wait)
+		}
+	}
+	if strangers := c.listener.strangers(); strangers != "" {
+		return stats.Failure(matrix.Absent, look, "did not come within %v; refused was %s", c.cfg.Wait, bounded(strangers))
+	}
+	return stats.Failure(matrix.Absent, look, "did not come within %v", c.cfg.Wait)
+}
+
+// lookUpWithin bounds the search for the addresses of absent hosts.
+const lookUpWithin = 2 * time.Second
 
 // called are the names of hosts that have not come: those that none came from. Of several, which rank is which host is only
 // likely (launchers count in the order of their lists), but that these hosts are missing is certain.
@@ -127,6 +151,9 @@ func (c *coordinator) comes(p *peer) {
 		h.Verdict = stats.Failure(matrix.Unfit, "install the same version on all hosts", "%s, and rank 0 is %s", bounded(p.program), c.cfg.Version)
 		c.refuse(p, fmt.Sprintf("it is %s, rank 0 is %s: run the same on all hosts", bounded(p.program), c.cfg.Version))
 		return
+	}
+	if said.CPUs > 0 && said.Load > float64(said.CPUs)+1 {
+		h.note("%.0f threads used or waited for its %d CPUs when it came: stop other programs there (top), or its figures vary", said.Load, said.CPUs)
 	}
 	if said.CPUs == 1 {
 		h.note("this rank may run on one CPU only: give it more (srun -c 4, or --exclusive), or its own figures will suffer")

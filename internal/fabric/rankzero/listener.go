@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
+	"slices"
 	"sync"
 	"time"
 
@@ -13,6 +15,7 @@ import (
 	"github.com/gobw/gobw/internal/control/admission"
 	"github.com/gobw/gobw/internal/control/frame"
 	"github.com/gobw/gobw/internal/fabric"
+	"github.com/gobw/gobw/report/plain"
 )
 
 // listener takes connections and lets those in that prove themselves.
@@ -29,6 +32,7 @@ type listener struct {
 	visitors admission.Visitors
 	mu       sync.Mutex
 	told     map[string]bool // of whom, and why, the user was told
+	refused  map[netip.Addr]error
 }
 
 const (
@@ -40,7 +44,7 @@ const (
 const sameSecret = "set the same GOBW_FABRIC_SECRET at all ranks"
 
 func listen(l net.Listener, c *coordinator) *listener {
-	s := &listener{Listener: l, met: make(chan *peer, 64), key: c.cfg.Key, version: c.cfg.Version, note: c.note, told: map[string]bool{}}
+	s := &listener{Listener: l, met: make(chan *peer, 64), key: c.cfg.Key, version: c.cfg.Version, note: c.note, told: map[string]bool{}, refused: map[netip.Addr]error{}}
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	s.wg.Go(func() {
 		if err := s.visitors.Accept(s.ctx, l, s.take, func(error) {}); err != nil && s.ctx.Err() == nil {
@@ -69,7 +73,7 @@ func (s *listener) meet(v *admission.Visitor) {
 			if errors.Is(err, frame.ErrWrongToken) || errors.Is(err, frame.ErrNoToken) {
 				err = errors.New("another secret, or another job: " + sameSecret)
 			}
-			s.tell(fmt.Sprintf("refused %s: %v", v.From.Addr(), err))
+			s.tell(v.From.Addr(), err)
 			session.End(frame.Message{Kind: frame.KindError, Error: err.Error()})
 		}
 		session.Abandon()
@@ -83,13 +87,41 @@ func (s *listener) meet(v *admission.Visitor) {
 }
 
 // tell tells the user of a stranger, once: those who wait for a run try again and again.
-func (s *listener) tell(what string) {
+func (s *listener) tell(from netip.Addr, why error) {
+	what := fmt.Sprintf("refused %s: %v", from, why)
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if len(s.refused) < mostStrangers {
+		s.refused[from] = why
+	}
 	if !s.told[what] && len(s.told) < mostStrangers {
 		s.told[what] = true
 		s.note("%s", what)
 	}
+}
+
+// refusal is why a process of one of some addresses was refused; nil: none was.
+func (s *listener) refusal(addresses []netip.Addr) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, a := range addresses {
+		if why := s.refused[a.Unmap()]; why != nil {
+			return why
+		}
+	}
+	return nil
+}
+
+// strangers are all that were refused, and why; empty: none.
+func (s *listener) strangers() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var out []string
+	for from, why := range s.refused {
+		out = append(out, fmt.Sprintf("%s: %v", from, why))
+	}
+	slices.Sort(out)
+	return plain.Few(out, 3, "; ")
 }
 
 // close stops taking connections and ends those that have not been let in.

@@ -36,7 +36,7 @@ func simulated(t *testing.T, pattern schedule.Pattern, c Config) *report.Documen
 	s := schedule.New(pattern, c.Hosts, 100, c.Seed)
 	d := &report.Document{
 		Schema: report.SchemaVersion, Tool: "gobw", Started: time.Unix(1700000000, 0).UTC(), Finished: time.Unix(1700000060, 0).UTC(), Complete: true,
-		Fabric: &matrix.Matrix{Pattern: string(s.Pattern), Planned: s.Rounds, Rails: []string{"mlx5_0"}},
+		Fabric: &matrix.Matrix{Pattern: string(s.Pattern), Planned: s.Rounds, Rails: []string{"mlx5_0"}, Launcher: "Slurm step 7.0"},
 	}
 	m := d.Fabric
 	for i := range c.Hosts {
@@ -121,7 +121,7 @@ func TestReport(t *testing.T) {
 // small is a run of three hosts, of which one is slow and one never came.
 func small() *matrix.Matrix {
 	m := &matrix.Matrix{
-		Pattern: "pairs", Planned: 1, Rounds: []matrix.Round{{Label: "pairs 1"}, {Label: "re-test", Retest: true}}, Rails: []string{"mlx5_0"},
+		Pattern: "pairs", Planned: 1, Launcher: "Slurm step 7.0", Rounds: []matrix.Round{{Label: "pairs 1"}, {Label: "re-test", Retest: true}}, Rails: []string{"mlx5_0"},
 		Hosts: []matrix.Host{
 			{Rank: 0, Name: "node1", Verdict: stats.Verdict{Word: stats.Pass}},
 			{Rank: 2, Name: "node2", Verdict: stats.Verdict{Word: stats.Pass}},
@@ -144,10 +144,14 @@ func TestVerdict(t *testing.T) {
 		expect     []report.Check
 		want, lack string
 	}{
-		"slow": {func(*matrix.Matrix) {}, nil, "FAIL: 1 slow host, 1 absent host. 2 of 3 hosts, 1 rail, 1 round and 1 re-test.", ""},
-		"told": {func(*matrix.Matrix) {}, nil, "node2: see it alone", ""},
-		"list": {func(*matrix.Matrix) {}, nil, "--exclude=node2,node3 To drain", ""},
-		"good": {good, nil, "PASS: nothing bad found. 2 of 2 hosts", ""},
+		"slow":     {func(*matrix.Matrix) {}, nil, "FAIL: 1 slow host, 1 absent host. 2 of 3 hosts, 1 rail, 1 round and 1 re-test.", ""},
+		"told":     {func(*matrix.Matrix) {}, nil, "node2: see it alone", ""},
+		"list":     {func(*matrix.Matrix) {}, nil, "--exclude=node2 To drain (not run): scontrol update nodename=node2 state=drain", "node2,node3"},
+		"no Slurm": {func(m *matrix.Matrix) { m.Launcher = "" }, nil, "To run without them, leave out: node2", "scontrol"},
+		"refused":  {func(m *matrix.Matrix) { m.Findings = nil; m.Hosts[2].Cause = matrix.Unfit }, nil, "1 unfit host", "drain"},
+		"killed":   {func(m *matrix.Matrix) { m.Findings = nil; m.Hosts[2].Cause = matrix.Lost }, nil, "1 lost host", "drain"},
+		"absent":   {func(m *matrix.Matrix) { m.Findings = nil }, nil, "1 absent host", "exclude"},
+		"good":     {good, nil, "PASS: nothing bad found. 2 of 2 hosts", ""},
 		"cannot tell": {func(m *matrix.Matrix) {
 			good(m)
 			m.Findings = []matrix.Finding{{Subject: matrix.Link, To: 1, Verdict: stats.Unknown(stats.Unclear, "", "")}}

@@ -86,7 +86,7 @@ func run(ctx context.Context, out output.Streams, c config) error {
 	if err != nil {
 		return exit.With(exit.Setup, fmt.Errorf("%w: choose another port with --coordinator :PORT, at all hosts", err))
 	}
-	c.run.Ranks, c.run.Hosts, c.run.Key = id.Size, id.Hosts, key
+	c.run.Ranks, c.run.Hosts, c.run.Launcher, c.run.Key = id.Size, id.Hosts, id.Source, key
 	mine := c.own(me, addresses())
 	if len(c.hosts) > 0 && !c.Output.Quiet {
 		if mine == nil {

@@ -24,7 +24,7 @@ func hello(id launch.Identity) fabric.Hello {
 	if err != nil {
 		host = "unknown"
 	}
-	h := fabric.Hello{Rank: id.Rank, Host: cmp.Or(id.Host, host), Leaf: cmp.Or(os.Getenv("GOBW_LEAF"), id.Leaf), CPUs: runtime.NumCPU()}
+	h := fabric.Hello{Rank: id.Rank, Host: cmp.Or(id.Host, host), Leaf: cmp.Or(os.Getenv("GOBW_LEAF"), id.Leaf), CPUs: runtime.NumCPU(), Load: machine.LoadAverage()}
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	network, err2 := os.Readlink("/proc/self/ns/net")
 	if err == nil && err2 == nil { // two ranks there would measure each other's noise
