@@ -27,8 +27,9 @@ for i in $(seq 50); do
 done
 touch hosts; mount --bind hosts /etc/hosts
 serve() { # until it listens
+	rm -f serve.log
 	gobw serve -d roce0 2> serve.log & S=$!
-	for i in $(seq 100); do grep -q serving serve.log && break; sleep 0.1; done
+	for i in $(seq 100); do grep -qs serving serve.log && break; sleep 0.1; done
 }
 tried() { # SET-UP NAME WORDS COMMAND...
 	setup=$1 name=$2 words=$3; shift 3
@@ -58,7 +59,7 @@ each usual localhost 127.0.0.1 127.0.1.1 0.0.0.0 ::1 '[::1]' :: ::ffff:127.0.0.1
 for name in localhost ::1 192.0.2.2 fd00::2 "$LL%eth0"; do pair usual "$name"; done
 serve; tried usual localhost "gobw noncontig" gobw noncontig localhost -d roce0 --blocks 64 -s 4K --runs 1 --shape gather; kill $S; wait $S
 gobw serve -d roce0 --listen "[$LL%eth0]:19002" 2> serve.log & S=$!
-for i in $(seq 100); do grep -q serving serve.log && break; sleep 0.1; done
+for i in $(seq 100); do grep -qs serving serve.log && break; sleep 0.1; done
 tried "serve --listen [fe80::%eth0]:19002" "$LL%eth0" "gobw write" gobw write "$LL%eth0" -p 19002 -d roce0 -n 100; kill $S; wait $S
 printf '::1 localhost\n127.0.0.1 localhost\n' > hosts; each "IPv6 first" localhost
 printf '127.0.0.1 localhost\n' > hosts; each "IPv4 alone" localhost

@@ -31,8 +31,9 @@ ip -n $A route add default via 10.9.1.254; ip -n $B route add default via 10.9.2
 for ns in $A $B; do ip -n $ns rule add pref 200 lookup local; ip -n $ns rule del pref 0; done # so that rules come before it
 on $R sysctl -qw net.ipv4.ip_forward=1
 serving() { # WORDS...: until it listens
+	rm -f serve.log
 	ip netns exec $B gobw serve -d roce0 "$@" 2> serve.log & S=$!
-	for i in $(seq 100); do grep -q serving serve.log && break; sleep 0.1; done
+	for i in $(seq 100); do grep -qs serving serve.log && break; sleep 0.1; done
 }
 quit() { kill $S; wait $S; }
 said() { # SET-UP COMMAND...

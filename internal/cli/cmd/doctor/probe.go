@@ -3,8 +3,18 @@ package doctor
 import (
 	"errors"
 	"net"
+	"slices"
 	"syscall"
 )
+
+// loopbackDown tells whether this host has a loopback interface that is down. It asks the kernel: a container may see the files of
+// another network namespace.
+func loopbackDown() bool {
+	all, _ := net.Interfaces() // Without a list nothing is learned.
+	return slices.ContainsFunc(all, func(i net.Interface) bool {
+		return i.Flags&net.FlagLoopback != 0 && i.Flags&net.FlagUp == 0
+	})
+}
 
 // udpPortTaken tells whether UDP 4791 cannot be bound. It tries an address that nobody else uses, for an instant: only a
 // socket on the wildcard address, as the kernel's rdma_rxe has, is in the way there, and not another software device.

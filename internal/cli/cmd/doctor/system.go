@@ -38,14 +38,12 @@ type system struct {
 func inspect(root fs.FS) system {
 	s := system{
 		Linux: runtime.GOOS == "linux", CPUs: runtime.NumCPU(), Governor: strings.TrimSpace(read(root, "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")),
-		MemlockBytes: machine.LockedLimit(), CPUQuota: machine.Host().CPUQuota,
+		MemlockBytes: machine.LockedLimit(), CPUQuota: machine.Host().CPUQuota, LoopbackDown: loopbackDown(),
 	}
 	if udpPortTaken() {
 		holder := opendevice.PortHolder(root)
 		s.Port4791 = &holder
 	}
-	flags, _ := strconv.ParseUint(strings.TrimSpace(read(root, "sys/class/net/lo/flags")), 0, 32)
-	s.LoopbackDown = flags != 0 && flags&1 == 0 // IFF_UP
 	load, _, _ := strings.Cut(read(root, "proc/loadavg"), " ")
 	s.LoadAverage, _ = strconv.ParseFloat(load, 64)
 	s.ReceiveBufferMax, _ = strconv.Atoi(strings.TrimSpace(read(root, "proc/sys/net/core/rmem_max")))
