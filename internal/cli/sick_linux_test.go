@@ -66,13 +66,14 @@ ip -n $R rule add pref 50 $rule blackhole; doctor "the router drops both ways" $
 rule="ipproto tcp dport 18515"
 ip -n $B rule add pref 50 iif eth0 $rule blackhole; doctor "TCP port blocked" $BETA; ip -n $B rule del pref 50 iif eth0 $rule blackhole
 doctor "healthy again" $BETA
+was=$(grep -c begins serve.log)
 ip netns exec $R gobw write $BETA -d roce0 -D 60 > busy 2>&1 & W=$!
-for i in $(seq 100); do grep -q begins serve.log && break; sleep 0.1; done
+for i in $(seq 100); do [ $(grep -c begins serve.log) -gt $was ] && break; sleep 0.1; done
 doctor "the server is busy" $BETA
 kill -INT $W; wait $W
 ip netns exec $B gobw serve -d roce0 -p 18600 2> serve2.log & H=$!
 ip netns exec $A gobw write $BETA -d roce0 -D 60 --wait 20s > second 2>&1 & W=$!
-for i in $(seq 100); do [ $(grep -c begins serve.log) -gt 1 ] && grep -q $PORT_OF_ROCE /proc/$W/net/udp && break; sleep 0.1; done
+for i in $(seq 100); do grep -qs $PORT_OF_ROCE /proc/$W/net/udp && break; sleep 0.1; done
 doctor "a second test on this host" $BETA -p 18600
 kill -INT $W; wait $W; kill $H; wait $H
 quit
