@@ -116,7 +116,8 @@ func (m hostMatrix) advice(d *report.Document) []string {
 			continue
 		}
 		proven := slices.Contains(matrix.OfTheDataPath(), c.Cause)
-		if subject == matrix.WholeOf && c.Word == stats.Fail && proven && len(m.Rounds) > 0 && !good[c.Point] && matrix.Pasteable(c.Point) {
+		failed := subject == matrix.WholeOf && c.Word == stats.Fail && !good[c.Point]
+		if failed && proven && len(m.Rounds) > 0 && matrix.Pasteable(c.Point) {
 			named = plain.AddNew(named, c.Point)
 		}
 		if c.Settle != "" {
@@ -130,8 +131,9 @@ func (m hostMatrix) advice(d *report.Document) []string {
 		if !strings.Contains(m.Launcher, "Slurm") {
 			out = append(out, "To run without them, leave out:", "  "+list)
 		} else {
+			on := d.Started.UTC().Format(time.DateOnly)
 			out = append(out, "For the next job:", "  --exclude="+list, "To drain (not run):",
-				fmt.Sprintf("  scontrol update nodename=%s state=drain reason=\"gobw fabric %s\"", list, d.Started.UTC().Format(time.DateOnly)))
+				fmt.Sprintf("  scontrol update nodename=%s state=drain reason=\"gobw fabric %s\"", list, on))
 		}
 	}
 	for _, what := range order[:min(len(order), mostAdvice)] {

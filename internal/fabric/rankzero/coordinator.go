@@ -250,7 +250,8 @@ func (c *coordinator) lookAfter(now time.Time) {
 		switch {
 		case h.gone:
 		case !h.lost && silent > Silence:
-			c.lose(h, fmt.Sprintf("silent for %.1f s", silent.Seconds()), "type 'uptime' there: the host, its process or the link of rank 0's connection stood still")
+			c.lose(h, fmt.Sprintf("silent for %.1f s", silent.Seconds()),
+				"type 'uptime' there: the host, its process or the link of rank 0's connection stood still")
 		case h.lost && silent < heartbeat*2:
 			c.back(h)
 		}
@@ -310,6 +311,7 @@ func (c *coordinator) hear(h *host, o *fabric.Orders, a *fabric.Answer, gone err
 		h.answer = a
 	case gone != nil && !h.gone:
 		h.gone = true
-		c.lose(h, gone.Error(), "the rank was killed, or crashed: look at the output of 'gobw fabric' there, and at the kernel's log (dmesg). The host may be good")
+		c.lose(h, gone.Error(), "the rank was killed, or crashed: look at the output of 'gobw fabric' there, "+
+			"and at the kernel's log (dmesg). The host may be good")
 	}
 }

@@ -52,13 +52,16 @@ func (c *coordinator) gather(ctx context.Context) error {
 	return c.enough("came")
 }
 
-// whyAbsent is the verdict on a host that has not come: its process was refused, its name has no address here, or nobody knows.
+// whyAbsent is the verdict on a host that has not come: its process was refused, its name has no address here, or
+// nobody knows.
 func (c *coordinator) whyAbsent(ctx context.Context, name string) stats.Verdict {
-	const look = "look at the output of 'gobw fabric' there: it may not run, its --coordinator may be another, or a firewall may close the port"
+	const look = "look at the output of 'gobw fabric' there: it may not run, its --coordinator may be another, " +
+		"or a firewall may close the port"
 	if name != "" {
 		at, err := net.DefaultResolver.LookupNetIP(ctx, "ip", name)
 		if why := c.listener.refusal(at); why != nil {
-			return stats.Failure(matrix.Unfit, "correct that, and start the run again: the host was not tested", "its process was refused: %s", bounded(why.Error()))
+			return stats.Failure(matrix.Unfit, "correct that, and start the run again: the host was not tested",
+				"its process was refused: %s", bounded(why.Error()))
 		}
 		if unknown, is := errors.AsType[*net.DNSError](err); is && unknown.IsNotFound {
 			return stats.Failure(matrix.Absent, "correct the name in --hosts, or in DNS or /etc/hosts",
@@ -153,7 +156,8 @@ func (c *coordinator) comes(p *peer) {
 		return
 	}
 	if said.CPUs > 0 && said.Load > float64(said.CPUs)+1 {
-		h.note("%.0f threads used or waited for its %d CPUs when it came: stop other programs there (top), or its figures vary", said.Load, said.CPUs)
+		h.note("%.0f threads used or waited for its %d CPUs when it came: stop other programs there (top), or its figures vary",
+			said.Load, said.CPUs)
 	}
 	if said.CPUs == 1 {
 		h.note("this rank may run on one CPU only: give it more (srun -c 4, or --exclusive), or its own figures will suffer")

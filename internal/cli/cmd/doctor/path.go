@@ -43,7 +43,8 @@ func (p *route) try(s plan.Spec) (*report.Document, error) {
 	})
 }
 
-// ackTimeout makes a queue pair give up after about a second of silence (4.096 us * 2^15, eight times): no path is longer.
+// ackTimeout makes a queue pair give up after about a second of silence (4.096 us * 2^15, eight times): no path is
+// longer.
 const ackTimeout = 15
 
 // write is a test that needs packets in both directions: the data and what acknowledges it.

@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// loopbackDown tells whether this host has a loopback interface that is down. It asks the kernel: a container may see the files of
-// another network namespace.
+// loopbackDown tells whether this host has a loopback interface that is down. It asks the kernel: a container may see
+// the files of another network namespace.
 func loopbackDown() bool {
 	all, _ := net.Interfaces() // Without a list nothing is learned.
 	return slices.ContainsFunc(all, func(i net.Interface) bool {

@@ -62,7 +62,8 @@ func finish(ctx context.Context, out output.Streams, c config, d *report.Documen
 	d.Command, d.Version = c.Command, machine.Version()
 	expected := expect.Judge(d, c.Gate.Expect, expect.Judgement{Accept: c.Gate.Accept})
 	for i := range expected {
-		if settle := &expected[i].Settle; strings.Contains(*settle, "--runs ") { // This command has none: its runs are blocks of time.
+		// This command has no such flag: its runs are blocks of time.
+		if settle := &expected[i].Settle; strings.Contains(*settle, "--runs ") {
 			*settle = "a longer --time, or quieter hosts and a quieter network"
 		}
 	}
