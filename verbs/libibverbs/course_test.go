@@ -1,0 +1,95 @@
+//go:build linux && cgo
+
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/gobw/gobw/internal/testrun"
+)
+
+// course compiles the programs of examples/c in a directory of the test.
+func course(t *testing.T) string {
+	t.Helper()
+	testrun.Need(t, "make", "cc")
+	const header = "/usr/include/infiniband/verbs.h"
+	if _, err := os.Stat(header); err != nil {
+		testrun.Missing(t, header)
+	}
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS("../../examples/c")); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command("make", "-C", dir, "clean", "all", "starter", "CFLAGS=-O2 -Wall -Wextra -Werror -std=gnu11").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return dir
+}
+
+// TestCourse: the programs of the course run, and say what docs/course.md says. Each broken program fails with the sentence
+// that a student must find.
+func TestCourse(t *testing.T) {
+	dir := course(t)
+	both := func(t *testing.T, words ...string) (server, client string) {
+		t.Helper()
+		port := freePort(t)
+		t.Setenv("PORT", port)
+		s := start(t, filepath.Join(dir, words[0]))
+		awaitListener(t, port)
+		words[0] = filepath.Join(dir, words[0])
+		client = start(t, append([]string{words[0], "127.0.0.1"}, words[1:]...)...).pass(t)
+		return s.pass(t), client
+	}
+	t.Run("hello_verbs", func(t *testing.T) {
+		server, client := both(t, "hello_verbs")
+		if !strings.Contains(server, "my memory says: hello verbs") || !strings.Contains(client, "success: WRITE of 12 bytes") {
+			t.Errorf("%s\n%s", server, client)
+		}
+	})
+	t.Run("gather", func(t *testing.T) {
+		_, client := both(t, "gather", "16384", "4")
+		lines := strings.Split(strings.TrimSpace(client), "\n")
+		var told struct {
+			Shape    string
+			Verified bool
+			Bytes    int `json:"message_bytes"`
+		}
+		if err := json.Unmarshal([]byte(lines[len(lines)-1]), &told); err != nil {
+			t.Fatalf("%v\n%s", err, client)
+		}
+		if told.Shape != "G-WR" || !told.Verified || told.Bytes != 16384 || len(lines) != 1+8+1 {
+			t.Errorf("%+v\n%s", told, client)
+		}
+	})
+	for program, want := range map[string]string{
+		"wrong_gid":     "status 12: transport retry counter exceeded",
+		"no_receive":    "status 13: RNR retry counter exceeded",
+		"wrong_key":     "status 10: remote access error",
+		"too_long":      "status 4: local protection error",
+		"not_ready":     "ibv_post_send: Invalid argument",
+		"never_polls":   "request 65: ibv_post_send: Cannot allocate memory",
+		"other_mtu":     "status 9: remote invalid request error",
+		"reused_buffer": "is B, want A",
+	} {
+		t.Run(program, func(t *testing.T) {
+			p := start(t, filepath.Join(dir, "broken", program))
+			err := p.Wait()
+			if err == nil || !strings.Contains(p.out.String(), want) {
+				t.Errorf("%v: got %q, want %q", err, p.out.String(), want)
+			}
+		})
+	}
+	starter, err := os.ReadFile(filepath.Join(dir, "starter.c"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if gaps := len(regexp.MustCompile(`GAP \d:`).FindAll(starter, -1)); gaps != 3 || strings.Contains(string(starter), "ibv_wc_status status =") {
+		t.Errorf("the starter has %d gaps, want 3, with nothing between GAP and END", gaps)
+	}
+}
