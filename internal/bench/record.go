@@ -143,6 +143,9 @@ func (r *run) conditions(rec *report.Record, t *drive.Trace, d figure.Disturbanc
 			c.MedianNs = rec.Latency.P50Ns
 		}
 	} else {
+		if r.plan.Sends() {
+			c.AskedBits, c.ReachedBits = rec.RateLimitBitsPerS, rec.Bandwidth.AverageBitsPerS
+		}
 		c.InFlight = uint64(rec.TxDepth * rec.QPs)
 		if rates := rec.Rates(); rates != nil {
 			c.SeriesValues = steadyPart(rates.Bytes)

@@ -158,7 +158,8 @@ func (r *run) part(ctx context.Context, rd plan.Round, n, count uint64, rec *job
 	}
 	// A perftest end has its own clock and leaves when that has run out: what is in flight then may never complete.
 	j.Abandon = !r.plan.Ours() && r.spec.Duration > 0 && (r.plan.Answers() || r.plan.Row().NeedsReceive() && !r.spec.Infinite)
-	j.Stop, j.Record, j.Pace, j.Burst = &atomic.Uint32{}, rec, r.pace(size), r.spec.Burst
+	j.Stop, j.Record = &atomic.Uint32{}, rec
+	r.setPace(j, r.pace(size))
 	if verifying {
 		r.end.Arm(size, r.seed(rd, n))
 	}
@@ -213,8 +214,22 @@ func (r *run) prepare(j *job.Job) (job.Runner, error) {
 	}, one)
 }
 
-// pace is the least time between two messages of a lane.
+// makeUp is how much lateness a rate makes up for: as much as a busy system lets a thread wait.
+const makeUp = 4 * time.Millisecond
+
+// pace is the time between two messages of a lane.
 func (r *run) pace(size int) job.Ticks { return job.Ticks(r.plan.PauseNs(size) * float64(r.perNs)) }
+
+// setPace gives a job its pace. A stream keeps the average. In a ping-pong only the end that measures waits, and never for less.
+func (r *run) setPace(j *job.Job, pace job.Ticks) {
+	switch {
+	case pace == 0 || j.Shape == job.PingPong && r.plan.Answers() && !j.First:
+		return
+	case j.Shape == job.Stream:
+		j.MakeUp = r.perNs.Ticks(makeUp)
+	}
+	j.Pace, j.Burst = pace, r.spec.Burst
+}
 
 // limit is what ends the job of a round.
 func (r *run) limit(rd plan.Round, count uint64) drive.Limits {

@@ -45,6 +45,9 @@ type Conditions struct {
 	RunValues    []float64 // the figure, once per run
 	SeriesValues []float64 // the rate, once per interval
 
+	// The rate that was asked for, and reached by what this end sent, in bits per second.
+	AskedBits, ReachedBits float64
+
 	Disturbance
 	Realtime    bool             // it ran before all others: what it waited is the share that the kernel keeps for them
 	ClockCostNs float64          // cost of a time stamp
@@ -80,14 +83,17 @@ const (
 	noisyRelative    = 0.05  // half width of the 95 % interval, or (below 6 runs) half the range, over the median
 	unsteadyRelative = 0.20  // quartile range of the interval rates over their median
 	stealRelative    = 0.01
+	reachedRelative  = 0.98 // below, the pace that was asked for was not kept
 	waitedRelative   = 0.02 // below, it is this process's own housekeeping: some hundred times a second for a few us
 	waitedLeast      = time.Millisecond
 	clockRelative    = 0.05
 )
 
-// Kinds of notes: too little was measured, what was measured differs, something else had the processor.
+// Kinds of notes: too little was measured, the rate is below the one asked for, what was measured differs, something else had the
+// processor.
 const (
 	Short  = "short"
+	Behind = "behind"
 	Noisy  = "noisy"
 	Others = "disturbed"
 )
@@ -114,6 +120,9 @@ func (c Conditions) Warnings() []string {
 			length = fmt.Sprintf("-n %d", c.Count*uint64(math.Ceil(2*needed/c.Seconds)))
 		}
 		add(Short, "%s; try %s", why, length)
+	}
+	if c.AskedBits > 0 && c.ReachedBits < reachedRelative*c.AskedBits {
+		add(Behind, "%.3g %% of the --rate that was asked for was reached", 100*c.ReachedBits/c.AskedBits)
 	}
 	if len(c.RunValues) > 1 {
 		s := stats.Summarize(c.RunValues, stats.DefaultConfidence)
@@ -168,7 +177,7 @@ func (c Conditions) Warnings() []string {
 func NoteOf(warning string) (kind, text string) {
 	warning = strings.TrimPrefix(warning, "peer: ")
 	kind, text, _ = strings.Cut(warning, ": ")
-	if kind == Short || kind == Noisy || kind == Others || kind == Impossible {
+	if kind == Short || kind == Behind || kind == Noisy || kind == Others || kind == Impossible {
 		return kind, text
 	}
 	return "", warning

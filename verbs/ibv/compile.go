@@ -17,7 +17,7 @@ import (
 func (r *runner) compile() (err error) {
 	j := r.job
 	if !r.isQuick() {
-		r.slow, err = job.NewVerbsRunner(r.d, j)
+		r.slow, err = job.NewRunner(j, newDriver(r.d, j))
 		return err
 	}
 	if j.Record != nil || j.Trace != nil {
@@ -32,6 +32,7 @@ func (r *runner) compile() (err error) {
 	if rec := j.Record; rec != nil && !rec.Clock.IsZero() {
 		c.by_device, c.poll_cq = 1, (*C.vb_poll_cq_fn)(C.vb_poll_stamped)
 	}
+	c.poll_cq = poller(c.poll_cq, j, &c.meter)
 	cqs := allocate[*C.struct_vb_cq](&r.memory, len(j.CQs))
 	c.cqs = unsafe.SliceData(cqs)
 	for _, cq := range j.CQs {
@@ -220,10 +221,7 @@ func (r *runner) compileRing(i int, qp *queuePair) {
 		to.last_messages = C.uint32_t(n)
 		to.limit -= C.uint64_t(n)
 	}
-	to.post_send = qp.post
-	if qp.api == verbs.PostWR {
-		to.post_send = C.vb_poster(qp.qp, *to.heads, flag(alike(l.Ring)))
-	}
+	to.post_send = qp.poster(*to.heads, l.Ring, r.job, &r.c.meter)
 }
 
 func flag(b bool) C.int { //nolint:revive // a C flag is made of it
@@ -234,6 +232,34 @@ func flag(b bool) C.int { //nolint:revive // a C flag is made of it
 }
 
 func number(b bool) C.uint32_t { return C.uint32_t(flag(b)) } //nolint:revive // a C flag is made of it
+
+// accounts tells whether a job wants to know what posts and polls cost.
+func accounts(j *job.Job) bool { return j.Record != nil && j.Record.CPU }
+
+// poller is the function that polls a job's queues: the device's, or where time is accounted for the meter's, which calls it.
+func poller(poll *C.vb_poll_cq_fn, j *job.Job, m *C.struct_mt_meter) *C.vb_poll_cq_fn {
+	if !accounts(j) {
+		return poll
+	}
+	m.poll_cq = poll
+	for _, cq := range j.CQs {
+		cq.(*completionQueue).cq.cq_context = unsafe.Pointer(m)
+	}
+	return (*C.vb_poll_cq_fn)(C.mt_poll_cq)
+}
+
+// poster is the function that posts a ring's lists, of which one is given; where time is accounted for, it is the meter's, which calls
+// the one for lists of any kind.
+func (q *queuePair) poster(list *C.struct_vb_send_wr, ring []job.Message, j *job.Job, m *C.struct_mt_meter) *C.vb_post_send_fn {
+	switch {
+	case accounts(j):
+		m.post_send, q.qp.qp_context = q.post, unsafe.Pointer(m)
+		return (*C.vb_post_send_fn)(C.mt_post_send)
+	case q.api == verbs.PostWR:
+		return C.vb_poster(q.qp, list, flag(alike(ring)))
+	}
+	return q.post
+}
 
 // alike tells whether all of a ring's requests are of one opcode, with one entry each, all or none of them inline.
 func alike(ring []job.Message) bool {

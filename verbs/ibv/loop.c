@@ -12,19 +12,6 @@ enum {
 	SPIN = 64, /* looks at a byte between polls, and polls of a ping-pong between looks at the clock */
 };
 
-/* The counter of job.Now. */
-INLINE int64_t now(void) {
-#if defined(__x86_64__)
-	return (int64_t)__builtin_ia32_rdtsc();
-#elif defined(__aarch64__)
-	int64_t t;
-	__asm__ volatile("mrs %0, cntvct_el0" : "=r"(t));
-	return t;
-#else
-#error "no cycle counter for this architecture: build with CGO_ENABLED=0"
-#endif
-}
-
 INLINE void log_event(struct cl_job *j, const struct cl_lane *l, uint32_t kind, uint64_t n, int64_t at) {
 	j->log[j->log_in] = (struct cl_event){at, (uint32_t)(l - j->lanes), kind << 28 | (uint32_t)n};
 	if (++j->log_in == j->log_slots)
@@ -59,7 +46,7 @@ INLINE struct cl_lane *lane_of(const struct cl_job *j, uint32_t qpn) {
 
 INLINE int post(struct cl_job *j, struct cl_lane *l, struct vb_send_wr *wr, uint64_t n, const int logs) {
 	if (logs)
-		log_event(j, l, CL_POSTED, n, now());
+		log_event(j, l, CL_POSTED, n, mt_now());
 	struct vb_send_wr *bad;
 	int rc = l->post_send(l->qp, wr, &bad);
 	return unlikely(rc) ? bad_call(j, l, CL_BAD_POST, rc) : CL_RUNNING;
@@ -209,7 +196,7 @@ INLINE int poll_all(struct cl_job *j, const int streams, const int logs) {
 			return -1;
 		}
 		all += got;
-		int64_t at = logs ? now() : 0;
+		int64_t at = logs ? mt_now() : 0;
 		uint32_t touched = 0;
 		for (int i = 0, n; i < got; i += n) {
 			if (unlikely(!(n = take(j, &wc[i], got - i, &l, at, logs))))
@@ -231,7 +218,7 @@ INLINE int poll_all(struct cl_job *j, const int streams, const int logs) {
 	if (all) {
 		j->dirty = 1;
 	} else if (j->dirty) {
-		j->last_done = now();
+		j->last_done = mt_now();
 		j->dirty = 0;
 	}
 	return all;
@@ -262,7 +249,7 @@ INLINE int ends(struct cl_job *j) {
 
 INLINE int stream(struct cl_job *j, int64_t until, const int logs) {
 	uint32_t look = LOOK;
-	int64_t at = now();
+	int64_t at = mt_now();
 	if (!ends(j) && at >= until) /* a device that fills the log before the first look would never come to one */
 		return CL_RUNNING;
 	if (!j->ended && j->sends && !j->first_post)
@@ -273,7 +260,7 @@ INLINE int stream(struct cl_job *j, int64_t until, const int logs) {
 	while (j->left && !(j->ended && j->abandon)) {
 		if (unlikely(--look == 0)) {
 			look = LOOK;
-			at = now();
+			at = mt_now();
 			if (ends(j))
 				continue;
 			if (at >= until)
@@ -308,7 +295,7 @@ INLINE int await_own(struct cl_job *j, int64_t until, const int logs, const int 
 	const uint32_t most = j->step_batch;
 	int out = l->posted != awaited, end = CL_RUNNING;
 	if (!l->posted)
-		j->begun = j->first_post = now();
+		j->begun = j->first_post = mt_now();
 	for (;;) {
 		if (!out) {
 			if (logs && unlikely(j->logged > j->log_full)) {
@@ -328,7 +315,7 @@ INLINE int await_own(struct cl_job *j, int64_t until, const int logs, const int 
 		int got = j->poll_cq(j->cqs[0], 1, w);
 		int64_t t;
 		if (likely(got > 0 && !(w->status | (uint32_t)(w->opcode & VB_WC_RECV) | foreign(j, w->wr_id)))) {
-			t = now();
+			t = mt_now();
 			if (logs)
 				log_event(j, l, CL_COMPLETED, 1, 0);
 			if (by_device)
@@ -354,7 +341,7 @@ INLINE int await_own(struct cl_job *j, int64_t until, const int logs, const int 
 		}
 		if (unlikely(--spins == 0)) {
 			spins = SPIN;
-			t = now();
+			t = mt_now();
 			if ((j->ended = (uint32_t)stopped(j)) || t >= until)
 				break;
 		}
@@ -385,7 +372,7 @@ INLINE int alternate(struct cl_job *j, int64_t until, const uint32_t await, cons
 				goto look;
 			}
 			if (unlikely(!l->posted))
-				j->begun = j->first_post = now();
+				j->begun = j->first_post = mt_now();
 			if (await == CL_AWAIT_LAST_BYTE)
 				__atomic_store_n(l->flag_out, (uint8_t)(l->posted + 1), __ATOMIC_RELEASE);
 			struct vb_send_wr *wr = l->at[1];
@@ -415,7 +402,7 @@ INLINE int alternate(struct cl_job *j, int64_t until, const uint32_t await, cons
 					goto look;
 			}
 		}
-		int64_t at = now();
+		int64_t at = mt_now();
 		if (unlikely(j->by_device))
 			j->step_stamp[j->steps] = j->polled.latest[1];
 		j->step_end[j->steps] = j->last_done = at;
@@ -429,7 +416,7 @@ INLINE int alternate(struct cl_job *j, int64_t until, const uint32_t await, cons
 	look:
 		if (unlikely(--spins == 0)) {
 			spins = SPIN;
-			at = now();
+			at = mt_now();
 			if ((j->ended = (uint32_t)stopped(j)) || at >= until)
 				return CL_RUNNING;
 		}
@@ -457,7 +444,7 @@ static int ping_pong(struct cl_job *j, int64_t until, int logs) {
 		int got = poll_all(j, 0, logs);
 		if (got < 0)
 			return j->end;
-		if (!got && now() >= until)
+		if (!got && mt_now() >= until)
 			return CL_RUNNING;
 	}
 	return CL_DONE;
@@ -479,7 +466,7 @@ static int finish(struct cl_job *j) {
 static int serve(struct cl_job *j, int64_t until) {
 	const int64_t last = j->last_done;
 	j->log = NULL;
-	while (now() < until)
+	while (mt_now() < until)
 		if (poll_all(j, 0, 0) < 0)
 			return j->end;
 	j->last_done = last;
@@ -498,7 +485,7 @@ int cl_run(struct cl_job *j, int64_t until, const uint32_t *stop) {
 	else
 		end = j->log ? stream_logged(j, until) : stream_plainly(j, until);
 	if (j->dirty && (!j->ping_pong || !j->last_done)) { /* a ping-pong's is the end of a step, if one has ended */
-		j->last_done = now();
+		j->last_done = mt_now();
 		j->dirty = 0;
 	}
 	j->stop = NULL;

@@ -6,7 +6,7 @@
 #ifndef GOBW_IBV_LOOP_H
 #define GOBW_IBV_LOOP_H
 
-#include "shim.h"
+#include "meter.h"
 
 enum { CL_AWAIT_COMPLETION, CL_AWAIT_RECEIVE, CL_AWAIT_LAST_BYTE };
 
@@ -96,6 +96,7 @@ struct cl_job {
 	uint64_t step_stamp[CL_STEPS];
 
 	struct vb_polled polled;
+	struct mt_meter meter; /* used where poll_cq and the lanes' post_send are its */
 
 	/* What went wrong. */
 	struct vb_wc bad;

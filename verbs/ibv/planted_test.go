@@ -18,8 +18,14 @@ import (
 // plantedPair is two connected ends on a fake device with what is planted there.
 func plantedPair(t testing.TB, planted map[string]string) (x, y *endpoint) {
 	t.Helper()
+	return plantedPairOf(t, 0, planted)
+}
+
+// plantedPairOf is the same with so many requests in flight; 0: as many as by default.
+func plantedPairOf(t testing.TB, depth int, planted map[string]string) (x, y *endpoint) {
+	t.Helper()
 	d := openFake(t, fakeVerbs(t, planted))
-	x = newEndpoint(t, d, 1, verbs.QueuePairOptions{SendSGEs: 16})
+	x = newEndpoint(t, d, 1, verbs.QueuePairOptions{SendDepth: depth, SendSGEs: 16})
 	y = newEndpoint(t, d, 1, verbs.QueuePairOptions{})
 	connect(t, x, y)
 	return x, y
@@ -122,5 +128,28 @@ func TestPlantedCounters(t *testing.T) {
 	}}}, 30_000_000)
 	if after := value(); before != "65530" || after != "4" {
 		t.Errorf("%s before, %s after, want 65530 and 4", before, after)
+	}
+}
+
+// TestPlantedPace: messages that are late are made up for, so that the average is what was asked, at a pace near what a message costs.
+func TestPlantedPace(t *testing.T) {
+	const messages, pace = 2000, 10 * time.Microsecond
+	x, y := plantedPair(t, map[string]string{"REQUEST_NS": "5000", "LATENCY_NS": "2000"})
+	began, ticks := time.Now(), job.Now()
+	time.Sleep(20 * time.Millisecond)
+	perNs := float64(job.Now()-ticks) / float64(time.Since(began))
+	best := time.Hour
+	for range 5 {
+		began := time.Now()
+		run(t, x.device, &job.Job{
+			Pace: job.Ticks(perNs * float64(pace)), MakeUp: job.Ticks(perNs * float64(4*time.Millisecond)),
+			CQs: []verbs.CompletionQueue{x.cq}, Lanes: []job.Lane{{
+				QP: x.qps[0], Ring: x.ring(verbs.OpWrite, 8, 64, y, 0), Count: messages, Window: 16, Signal: 1, Batch: 1,
+			}},
+		}, 30_000_000)
+		best = min(best, time.Since(began))
+	}
+	if want := (messages - 1) * pace; best < want-want/100 || best > want+want/50 {
+		t.Errorf("%d messages at a pace of %v took %v at best, want %v", messages, pace, best, want)
 	}
 }

@@ -129,7 +129,13 @@ func (r *runner) Run(until job.Ticks) (job.Progress, error) {
 		return r.slow.Run(until)
 	}
 	for {
+		measured := r.c.over == 0
 		end := C.cl_run(r.c, C.int64_t(until), (*C.uint32_t)(unsafe.Pointer(r.job.Stop)))
+		if m := &r.c.meter; measured && accounts(r.job) {
+			r.job.Record.PostTicks += job.Ticks(m.posting)
+			r.job.Record.PollTicks += job.Ticks(m.polling)
+			m.posting, m.polling = 0, 0
+		}
 		r.takeSteps()
 		switch end {
 		case C.CL_FULL:

@@ -47,7 +47,7 @@ func (r *loop) alternate(now Ticks, ended bool) (moved, done bool, err error) {
 	}
 	if !sendsFirst {
 		r.sent = true // do not stamp again while the window is full
-		if now < l.nextPost || l.posted-l.retired >= uint64(l.Window) {
+		if l.posted-l.retired >= uint64(l.Window) {
 			return moved, false, nil
 		}
 		if err := r.postNext(l, now); err != nil {

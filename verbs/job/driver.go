@@ -2,7 +2,6 @@ package job
 
 import (
 	"context"
-	"runtime"
 	"time"
 
 	"github.com/gobw/gobw/verbs"
@@ -37,6 +36,12 @@ type Driver interface {
 	Close() error
 }
 
+// Meter is a driver that accounts for its own posts and polls, where the job's recorder asks for CPU. Spent is how long they took since
+// it was last called; of polls, those count that found something.
+type Meter interface {
+	Spent() (posting, polling Ticks)
+}
+
 // Batch is a run of a lane's groups, from First on, beginning anew after the last.
 type Batch struct {
 	Lane, First, N int
@@ -53,6 +58,7 @@ type verbsDriver struct {
 	next   int  // the queue that is polled first
 	armed  bool // for an event: the queues have been looked at since
 	sleeps bool // a job that only serves: the device does so by itself
+	idle   int  // rounds since it last yielded the processor
 }
 
 type verbsLane struct {
@@ -64,8 +70,13 @@ type verbsLane struct {
 
 // NewVerbsRunner prepares a job to be run over PostSend, PostReceive and Poll of its device.
 func NewVerbsRunner(d verbs.Device, j *Job) (Runner, error) {
+	return NewRunner(j, NewVerbsDriver(d, j))
+}
+
+// NewVerbsDriver drives a device by its verbs.
+func NewVerbsDriver(d verbs.Device, j *Job) Driver {
 	_, sleeps := d.(verbs.SelfServing)
-	return NewRunner(j, &verbsDriver{job: j, lanes: make([]verbsLane, len(j.Lanes)), sleeps: sleeps && j.Shape == Serve})
+	return &verbsDriver{job: j, lanes: make([]verbsLane, len(j.Lanes)), sleeps: sleeps && j.Shape == Serve}
 }
 
 func (d *verbsDriver) Compile(lane int, l *Lane, groups [][]verbs.SendRequest) error {
@@ -136,14 +147,18 @@ func (d *verbsDriver) Poll(out []verbs.Completion) (n int, err error) {
 	return n, nil
 }
 
-// Idle arms the queues first, so that they are polled once more before it waits.
+// Idle arms the queues first, so that they are polled once more before it waits. Where it spins, it yields the processor to the other
+// end's thread, which may need it, but rarely, and never to Go's scheduler: on a locked thread that takes longer than most answers.
 func (d *verbsDriver) Idle(limit Ticks) error {
 	if d.sleeps {
 		time.Sleep(serveWait)
 		return nil
 	}
 	if d.job.Channel == nil || limit == 0 {
-		runtime.Gosched()
+		if d.idle++; d.idle == yieldEvery {
+			d.idle = 0
+			YieldProcessor()
+		}
 		return nil
 	}
 	if !d.armed {
@@ -170,6 +185,8 @@ func (d *verbsDriver) Idle(limit Ticks) error {
 const (
 	// eventWait is how long a job waits for an event before it looks at the clock and the stop word.
 	eventWait = 10 * time.Millisecond
+	// yieldEvery rounds without work take tens of microseconds.
+	yieldEvery = 64
 	// serveWait is the same for one that only serves.
 	serveWait = time.Millisecond
 )

@@ -28,8 +28,12 @@ type Job struct {
 	// Channel, where set, is waited on instead of spinning when nothing completes (event mode, -e). All CQs belong to it.
 	Channel verbs.CompletionChannel
 	Record  *Recorder
-	// Pace is the least time between the starts of two messages of a lane; 0: as fast as it goes.
+	// Pace is the time between the starts of two messages of a lane; 0: as fast as it goes. In a ping-pong it is the first mover's, or
+	// that of an end that awaits its own completions.
 	Pace Ticks
+	// MakeUp bounds the lateness that is made up for: messages that could not be posted when they were due follow each other sooner,
+	// until the rate is as if none had been late. 0: Pace is the least time between two messages.
+	MakeUp Ticks
 	// Burst is how many messages of a lane may follow each other at once before it waits for its pace: all of a burst take
 	// the time of as many messages. 0: 1.
 	Burst int
@@ -161,10 +165,9 @@ func Prepare(d verbs.Device, j *Job) (Runner, error) {
 	return NewVerbsRunner(d, j)
 }
 
-// NeedsGo tells whether only the loop of this package runs the job: InGo asks for that, or there is work for the CPU, a pace, or an
-// account of the CPU's time.
+// NeedsGo tells whether only the loop of this package runs the job: InGo asks for that, or there is work for the CPU, or a pace.
 func (j *Job) NeedsGo() bool {
-	if j.InGo || j.Pace > 0 || j.Record != nil && j.Record.CPU {
+	if j.InGo || j.Pace > 0 {
 		return true
 	}
 	for i := range j.Lanes {

@@ -19,10 +19,10 @@ type lane struct {
 	receiveAt, unpackAt                       int
 	untilSignal                               uint64 // messages up to the next signaled one
 	posted, retired, received, receivesPosted uint64
-	list                                      int  // ReceiveList, until the job is done
-	owed                                      int  // receives that have completed and are not posted again
-	owing                                     bool // some of them are due: see loop.owing
-	nextPost, burstStart                      Ticks
+	list                                      int     // ReceiveList, until the job is done
+	owed                                      int     // receives that have completed and are not posted again
+	owing                                     bool    // some of them are due: see loop.owing
+	nextPost                                  Ticks   // when the next burst may begin; of one that has begun, when it might
 	inBurst                                   uint64  // messages of a burst that has begun
 	postedAt                                  []Ticks // of the messages in flight; nil: not needed
 	stampAt, stampedAt                        int     // places in postedAt: next to be posted, next to be retired
@@ -124,13 +124,17 @@ func wrap(at, n, ring int) int {
 	return at % ring
 }
 
-// pace lets the messages of a burst follow each other at once; then the lane waits for the time that all of them take.
+// pace lets the messages of a burst follow each other at once. Then the lane waits until the time of all of them has passed since the
+// burst was due. One that began late, by up to the job's MakeUp, is thus made up for.
 func (l *lane) pace(start Ticks, n uint64, j *Job) {
 	if l.inBurst == 0 {
-		l.burstStart = start
+		l.nextPost = max(l.nextPost, start-j.MakeUp)
+		if l.posted == 0 {
+			l.nextPost = start
+		}
 	}
 	if l.inBurst += n; l.inBurst >= uint64(j.Burst) {
-		l.nextPost = l.burstStart + j.Pace*Ticks(l.inBurst)
+		l.nextPost += j.Pace * Ticks(l.inBurst)
 		l.inBurst = 0
 	}
 }

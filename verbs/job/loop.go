@@ -41,6 +41,8 @@ type loop struct {
 	progress    Progress
 	over        bool // the job is done: what still comes is taken, and not measured
 	cpu         bool // the recorder's, until then
+	times       bool // and of what the driver does not account for itself
+	meter       Meter
 	postedBytes uint64
 	peak        *PeakSearch // nil: not asked for
 	found       [pollBatch]verbs.Completion
@@ -74,6 +76,8 @@ func newLoop(j *Job, d Driver) (*loop, error) {
 		r.record = NewRecorder(0)
 	}
 	r.cpu = r.record.CPU
+	r.meter, _ = d.(Meter)
+	r.times = r.cpu && r.meter == nil
 	window := 0
 	for i := range j.Lanes {
 		if err := d.Compile(i, &j.Lanes[i], r.lanes[i].compile(j, i)); err != nil {
@@ -114,6 +118,7 @@ func (r *loop) Run(until Ticks) (Progress, error) {
 	} else if done {
 		r.finish()
 	}
+	r.read(over)
 	if late := r.catchUp(); err == nil {
 		err = late
 	}
@@ -122,9 +127,20 @@ func (r *loop) Run(until Ticks) (Progress, error) {
 	return r.progress, err
 }
 
+// read takes what the driver has accounted for; of a job that was over, nothing.
+func (r *loop) read(over bool) {
+	if r.meter == nil || !r.record.CPU {
+		return
+	}
+	if posting, polling := r.meter.Spent(); !over {
+		r.record.PostTicks += posting
+		r.record.PollTicks += polling
+	}
+}
+
 // finish ends what is measured. Receives are posted again as they come from now on.
 func (r *loop) finish() {
-	r.over, r.cpu, r.peak = true, false, nil
+	r.over, r.cpu, r.times, r.peak = true, false, false, nil
 	for i := range r.lanes {
 		l := &r.lanes[i]
 		l.list, l.postedAt = 0, nil
@@ -209,7 +225,7 @@ func (r *loop) stream(now Ticks, ended bool) (moved, done bool, err error) {
 // post posts the lane's next n messages as one list; the steps of a message of several are lists of their own.
 func (r *loop) post(l *lane, n uint64, now Ticks) error {
 	start := now
-	if r.cpu || r.progress.FirstPost == 0 || r.job.Pace != 0 {
+	if r.times || r.progress.FirstPost == 0 || r.job.Pace != 0 {
 		start = Now()
 		if r.progress.FirstPost == 0 {
 			r.progress.FirstPost = start
@@ -253,6 +269,8 @@ func (r *loop) post(l *lane, n uint64, now Ticks) error {
 	r.progress.Posted += n
 	if r.cpu {
 		r.record.PackTicks += packing
+	}
+	if r.times {
 		r.record.PostTicks += Now() - start - packing
 	}
 	return nil
@@ -299,7 +317,7 @@ func (r *loop) stamp(l *lane, n uint64, at Ticks) {
 // poll drives the device one round and takes the completions.
 func (r *loop) poll(now Ticks) (found bool, err error) {
 	var start Ticks
-	if r.cpu {
+	if r.times {
 		start = Now()
 	}
 	worked, err := r.driver.Progress(now)
@@ -329,7 +347,7 @@ func (r *loop) poll(now Ticks) (found bool, err error) {
 			break
 		}
 	}
-	if r.cpu && (worked || found) {
+	if r.times && (worked || found) {
 		r.record.PollTicks += Now() - start
 	}
 	return found, nil

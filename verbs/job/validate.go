@@ -27,6 +27,7 @@ func (j *Job) Validate() error {
 		f.add(cq == nil, "completion queue %d is nil", i)
 	}
 	f.add(j.Burst < 0 || j.Burst > 1 && j.Pace == 0, "bursts of %d messages: want 0 or more, with a pace", j.Burst)
+	f.add(j.MakeUp < 0 || j.MakeUp > 0 && j.Pace == 0, "%d ticks to make up for: want 0 or more, with a pace", j.MakeUp)
 	f.add(j.Pace < 0, "pace of %d ticks: want 0 or more", j.Pace)
 	f.add(j.Record != nil && len(j.Record.Counts) != HistogramCounts, "a recorder that was not made with NewRecorder")
 	if j.Record != nil && !j.Record.Clock.IsZero() {

@@ -54,7 +54,7 @@ func (e *engine) await(limit tick.Time) {
 		var err error
 		if s, err = link.NewSleeper(); err != nil { // no descriptor is left: come again soon
 			e.unlock()
-			runtime.Gosched()
+			runtime.Gosched() //nolint:forbidigo // this goroutine serves while nobody measures
 			e.lock()
 			return
 		}

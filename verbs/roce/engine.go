@@ -112,7 +112,7 @@ func (e *engine) letIn() {
 	e.unlock()
 	for i := 0; e.waiting.Load() != 0 && i < 200; i++ {
 		if i >= 100 {
-			runtime.Gosched() // costs a locked thread two switches
+			runtime.Gosched() //nolint:forbidigo // costs a locked thread two switches; another goroutine has the engine, and must run
 		} else {
 			tick.Now()
 		}

@@ -3,6 +3,7 @@ package roce
 import (
 	"time"
 
+	"github.com/gobw/gobw/verbs/job"
 	"github.com/gobw/gobw/verbs/tick"
 )
 
@@ -52,7 +53,7 @@ func (s *spin) idle(e *engine, limit tick.Time) {
 	now := tick.Now()
 	switch yields, blocks := s.next(now, e.clock); {
 	case yields:
-		yieldProcessor()
+		job.YieldProcessor()
 		s.returned(now, tick.Now(), e.clock)
 	case blocks:
 		most := now + e.clock.Ticks(blockAtMost)

@@ -408,7 +408,7 @@ func (r *rig) poll() {
 		r.empty = 0
 	case r.empty < spins:
 		r.empty++
-		runtime.Gosched()
+		runtime.Gosched() //nolint:forbidigo // a test that measures nothing
 	default:
 		<-time.After(pause) // a timer of the device is awaited, or nothing: the processor is for others
 	}

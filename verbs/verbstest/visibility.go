@@ -21,7 +21,7 @@ func testVisibility(t *testing.T, s *suite) {
 			r.watch(size, 100, r.poll)
 		}
 	}
-	t.Run("nobody polls", func(t *testing.T) { newRig(t, s, rigOptions{}).watch(3*mtu+1, 3, runtime.Gosched) })
+	t.Run("nobody polls", func(t *testing.T) { newRig(t, s, rigOptions{}).watch(3*mtu+1, 3, runtime.Gosched) }) //nolint:forbidigo // a test that measures nothing
 }
 
 func (r *rig) watch(size int, rounds byte, pass func()) {

@@ -187,7 +187,7 @@ func (d *Driver) work(watch context.Context) (done bool, err error) {
 		d.Trace.Last.Received, d.Trace.Last.BytesIn = p.Received, p.BytesIn
 		d.p.Received, d.Trace.lastChange = p.Received, job.Now()
 	}
-	runtime.Gosched()
+	runtime.Gosched() //nolint:forbidigo // the measurement is over
 	return true, err
 }
 

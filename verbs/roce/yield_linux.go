@@ -1,6 +1,0 @@
-package roce
-
-import "syscall"
-
-// yieldProcessor lets other threads run here, the peer's perhaps. [runtime.Gosched] would not: it knows goroutines alone.
-func yieldProcessor() { _, _, _ = syscall.RawSyscall(syscall.SYS_SCHED_YIELD, 0, 0, 0) }

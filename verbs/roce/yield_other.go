@@ -1,7 +1,0 @@
-//go:build !linux
-
-package roce
-
-import "runtime"
-
-func yieldProcessor() { runtime.Gosched() }
