@@ -52,14 +52,32 @@ func (r *runner) compile() (err error) {
 			return fmt.Errorf("lane %d: %w", i, err)
 		}
 		room += j.Lanes[i].Window + 1
+		r.window += max(j.Lanes[i].Window, 1)
 	}
 	r.indexQPNs()
 	if rec := j.Record; j.Trace != nil || rec != nil && (rec.Samples || rec.Peak) && j.Shape == job.Stream && c.sends != 0 {
-		r.log = allocate[C.struct_cl_event](&r.memory, logEvents+room)
+		events := logEvents
+		if r.stampsGroups() {
+			c.grouped, events = 1, groupEvents
+		}
+		r.log = allocate[C.struct_cl_event](&r.memory, events+room)
 		clear(r.log) // the loop shall not be the first to touch it
-		c.log, c.log_slots, c.log_full = &r.log[0], C.uint32_t(len(r.log)), logEvents
+		c.log, c.log_slots, c.log_full = &r.log[0], C.uint32_t(len(r.log)), C.uint32_t(events)
 	}
 	return nil
+}
+
+// stampsGroups tells whether a job is too long to stamp each of its messages.
+func (r *runner) stampsGroups() bool {
+	messages := uint64(0)
+	for i := range r.job.Lanes {
+		l := &r.job.Lanes[i]
+		if len(l.Ring) > 0 && l.Count == 0 {
+			messages += eachMessage + 1
+		}
+		messages += l.Count
+	}
+	return r.job.Trace == nil && messages > eachMessage
 }
 
 // isQuick tells whether the loops in C run the job. One that sleeps until events come waits longer than a call takes.
@@ -111,11 +129,7 @@ func (r *runner) compileLane(i int) error {
 	c.qp, c.qpn, c.ud = qp.qp, C.uint32_t(qp.qpn), number(qp.transport == verbs.UD)
 	c.window, c.signal, c.batch = C.uint32_t(max(l.Window, 1)), C.uint32_t(max(l.Signal, 1)), C.uint32_t(max(l.Batch, 1))
 	c.flag_in, c.flag_out = (*C.uint8_t)(unsafe.Pointer(l.FlagIn)), (*C.uint8_t)(unsafe.Pointer(l.FlagOut))
-	before := make([]uint64, len(l.Ring)+1)
-	for k := range l.Ring {
-		before[k+1] = before[k] + l.Ring[k].Bytes
-	}
-	r.before = append(r.before, before)
+	r.before = append(r.before, l.Payload())
 	if len(l.Ring) > 0 {
 		r.compileRing(i, qp)
 	}

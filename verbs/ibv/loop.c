@@ -19,6 +19,10 @@ INLINE void log_event(struct cl_job *j, const struct cl_lane *l, uint32_t kind, 
 	j->logged++;
 }
 
+/* What a stream logs: nothing; each list that is posted and each completion; or the lists of a refill as one, and the messages of a
+   lane that one poll found complete. The latter costs little for a message, and is what a long test can afford. */
+enum { NOTHING, EACH, GROUPS };
+
 INLINE int stopped(const struct cl_job *j) { return __atomic_load_n(j->stop, __ATOMIC_RELAXED) != 0; }
 
 static int bad_call(struct cl_job *j, const struct cl_lane *l, int end, int rc) {
@@ -45,7 +49,7 @@ INLINE struct cl_lane *lane_of(const struct cl_job *j, uint32_t qpn) {
 /* ---- sends ---- */
 
 INLINE int post(struct cl_job *j, struct cl_lane *l, struct vb_send_wr *wr, uint64_t n, const int logs) {
-	if (logs)
+	if (logs == EACH)
 		log_event(j, l, CL_POSTED, n, mt_now());
 	struct vb_send_wr *bad;
 	int rc = l->post_send(l->qp, wr, &bad);
@@ -56,7 +60,10 @@ INLINE int post(struct cl_job *j, struct cl_lane *l, struct vb_send_wr *wr, uint
 INLINE int refill(struct cl_job *j, struct cl_lane *l, const int logs) {
 	const uint64_t batch = l->batch, room = l->window - (l->posted - l->retired), left = l->limit - l->posted;
 	uint64_t posted = 0;
+	int64_t at = 0;
 	int end = CL_RUNNING;
+	if (logs == GROUPS)
+		at = mt_now();
 	if (l->posted < l->limit) {
 		struct vb_send_wr **at = l->at;
 		uint32_t until_signal = l->until_signal;
@@ -80,6 +87,8 @@ INLINE int refill(struct cl_job *j, struct cl_lane *l, const int logs) {
 		posted += l->last_messages;
 	}
 	l->posted += posted;
+	if (logs == GROUPS && posted)
+		log_event(j, l, CL_POSTED, posted, at);
 	return end;
 }
 
@@ -93,8 +102,10 @@ INLINE void retire(struct cl_job *j, struct cl_lane *l, int64_t at, const int lo
 		n = left;
 	l->retired += n;
 	j->left -= n;
-	if (logs)
+	if (logs == EACH)
 		log_event(j, l, CL_COMPLETED, n, at);
+	else if (logs == GROUPS)
+		l->completed += n;
 }
 
 /* ---- receives ---- */
@@ -131,7 +142,7 @@ static int repost(struct cl_job *j, struct cl_lane *l) {
 		if (unlikely(rc))
 			return bad_call(j, l, CL_BAD_RECEIVE, rc);
 		l->receives_posted += n;
-		if (unlikely(j->log))
+		if (unlikely(j->log && !j->grouped))
 			log_event(j, l, CL_REPOSTED, n, 0);
 	}
 }
@@ -153,7 +164,7 @@ INLINE int receive(struct cl_job *j, struct cl_lane *l, const struct vb_wc *w, i
 	l->received += (uint64_t)n;
 	l->due += (uint32_t)n;
 	j->bytes_in += bytes;
-	if (logs)
+	if (logs == EACH)
 		log_event(j, l, CL_RECEIVED, (uint64_t)n, 0);
 	return n;
 }
@@ -206,6 +217,11 @@ INLINE int poll_all(struct cl_job *j, const int streams, const int logs) {
 				list[touched++] = l;
 			}
 		}
+		for (uint32_t i = 0; logs == GROUPS && i < touched; i++)
+			if (list[i]->completed) {
+				log_event(j, list[i], CL_COMPLETED, list[i]->completed, at);
+				list[i]->completed = 0;
+			}
 		for (uint32_t i = 0; i < touched; i++) {
 			l = list[i];
 			l->listed = 0;
@@ -274,8 +290,9 @@ INLINE int stream(struct cl_job *j, int64_t until, const int logs) {
 	return CL_DONE;
 }
 
-static __attribute__((noinline)) int stream_plainly(struct cl_job *j, int64_t until) { return stream(j, until, 0); }
-static __attribute__((noinline)) int stream_logged(struct cl_job *j, int64_t until) { return stream(j, until, 1); }
+static __attribute__((noinline)) int stream_plainly(struct cl_job *j, int64_t until) { return stream(j, until, NOTHING); }
+static __attribute__((noinline)) int stream_each(struct cl_job *j, int64_t until) { return stream(j, until, EACH); }
+static __attribute__((noinline)) int stream_groups(struct cl_job *j, int64_t until) { return stream(j, until, GROUPS); }
 
 /* ---- ping-pong ---- */
 
@@ -483,7 +500,7 @@ int cl_run(struct cl_job *j, int64_t until, const uint32_t *stop) {
 	if (j->ping_pong)
 		end = ping_pong(j, until, j->log != NULL);
 	else
-		end = j->log ? stream_logged(j, until) : stream_plainly(j, until);
+		end = !j->log ? stream_plainly(j, until) : j->grouped ? stream_groups(j, until) : stream_each(j, until);
 	if (j->dirty && (!j->ping_pong || !j->last_done)) { /* a ping-pong's is the end of a step, if one has ended */
 		j->last_done = mt_now();
 		j->dirty = 0;

@@ -43,6 +43,7 @@ struct cl_lane {
 	uint32_t last_messages;
 	struct vb_send_wr *last; /* goes out after the limit; NULL: nothing does */
 	uint32_t listed;         /* in this poll */
+	uint64_t completed;      /* by this poll, and not yet logged */
 
 	uint32_t due, receive_list; /* receives to post again; how many at a time, 0: all of a poll */
 	void *receives_on;
@@ -87,6 +88,7 @@ struct cl_job {
 
 	struct cl_event *log; /* a ring; NULL: nothing is logged */
 	uint32_t log_slots, log_full, log_in, logged;
+	uint32_t grouped; /* what is logged: groups of messages */
 
 	uint64_t awaited; /* steps of a ping-pong that have ended */
 	int64_t begun;    /* when the next step that Go records began; 0: when the one before ended */

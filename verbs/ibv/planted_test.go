@@ -138,8 +138,9 @@ func TestPlantedPace(t *testing.T) {
 	began, ticks := time.Now(), job.Now()
 	time.Sleep(20 * time.Millisecond)
 	perNs := float64(job.Now()-ticks) / float64(time.Since(began))
+	const want = (messages - 1) * pace
 	best := time.Hour
-	for range 5 {
+	for round := 0; round < 100 && best > want+want/50; round++ { // a busy machine only ever adds
 		began := time.Now()
 		run(t, x.device, &job.Job{
 			Pace: job.Ticks(perNs * float64(pace)), MakeUp: job.Ticks(perNs * float64(4*time.Millisecond)),
@@ -149,7 +150,7 @@ func TestPlantedPace(t *testing.T) {
 		}, 30_000_000)
 		best = min(best, time.Since(began))
 	}
-	if want := (messages - 1) * pace; best < want-want/100 || best > want+want/50 {
+	if best < want-want/100 || best > want+want/50 {
 		t.Errorf("%d messages at a pace of %v took %v at best, want %v", messages, pace, best, want)
 	}
 }

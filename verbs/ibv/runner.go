@@ -18,10 +18,15 @@ import (
 const (
 	// maxPrepared is how many prepared requests a lane may take: beyond, they would only push each other out of the cache.
 	maxPrepared = 8192
+	// eachMessage is how many messages a job may have for each to be stamped: as many as perftest's with a peak.
+	eachMessage = 20000
 	// logEvents is how many events may be logged before some must be recorded; if need be all of a job: it is more than twice what
 	// perftest can have with a peak (20000 messages).
 	logEvents = 1 << 16
-	// logBatch is how many events are recorded at once then, so that the device does not run empty meanwhile.
+	// groupEvents is the same of groups, so few that the log stays in the cache.
+	groupEvents = 1024
+	// logBatch is how many events are recorded at once then at most: as many as messages fit the windows, so that the device does not
+	// run empty meanwhile.
 	logBatch = 512
 	// stepBatch is the same for the steps of a ping-pong, which are recorded while a message is on its way.
 	stepBatch = 16
@@ -40,6 +45,7 @@ type runner struct {
 	before [][]uint64 // of each lane: the payload of its ring before each message
 	log    []C.struct_cl_event
 	logOut int
+	window int // of all lanes
 	books  *job.Books
 }
 
@@ -139,7 +145,7 @@ func (r *runner) Run(until job.Ticks) (job.Progress, error) {
 		r.takeSteps()
 		switch end {
 		case C.CL_FULL:
-			r.takeLog(logBatch)
+			r.takeLog(min(logBatch, max(stepBatch, r.window)))
 			if r.c.step_batch > C.CL_STEPS {
 				r.c.begun = C.int64_t(job.Now())
 			}
@@ -193,9 +199,7 @@ func (r *runner) progress(done bool) job.Progress {
 		p.Posted += uint64(l.posted)
 		p.Completed += uint64(l.retired)
 		p.Received += uint64(l.received)
-		if ring := uint64(len(before) - 1); ring > 0 {
-			p.BytesOut += uint64(l.retired)/ring*before[ring] + before[uint64(l.retired)%ring]
-		}
+		p.BytesOut += job.PayloadBefore(before, uint64(l.retired))
 	}
 	return p
 }

@@ -83,7 +83,10 @@ func (r *Recorder) Release() {
 }
 
 // Add records one sample.
-func (r *Recorder) Add(t Ticks) {
+func (r *Recorder) Add(t Ticks) { r.add(t, 1) }
+
+// add records so many samples of the same value.
+func (r *Recorder) add(t Ticks, times uint64) {
 	if r.N == 0 {
 		if r.HoldFirst && r.held == 0 {
 			r.held = t
@@ -95,22 +98,21 @@ func (r *Recorder) Add(t Ticks) {
 	} else if t > r.Max {
 		r.Max = t
 	}
-	if r.RawLen < uint64(len(r.Raw)) {
+	for end := min(r.RawLen+times, uint64(len(r.Raw))); r.RawLen < end; r.RawLen++ {
 		r.Raw[r.RawLen] = t
-		r.RawLen++
 	}
-	r.N++
+	r.N += times
 	d := float64(t - r.Shift)
-	r.Sum += float64(t)
-	r.SumSq += d * d
+	r.Sum += float64(t) * float64(times)
+	r.SumSq += d * d * float64(times)
 	if t < 0 {
 		t = 0
 	}
 	if t > HistogramHighest {
 		t = HistogramHighest
-		r.Clipped++
+		r.Clipped += times
 	}
-	r.Counts[HistogramIndex(uint64(t))]++
+	r.Counts[HistogramIndex(uint64(t))] += int64(times)
 }
 
 // Quantile is what so large a share of the samples so far is at most, within a thousandth; 0 where there is none.
