@@ -20,7 +20,8 @@ const (
 
 	maxTextBytes = 1 << 30 // of a file, unpacked
 	maxLineBytes = 4096
-	baseBytes    = 4096 // addresses become offsets from a multiple of this: lines and pages stay where they were
+	// BaseBytes: addresses become offsets from a multiple of this, so that lines and pages stay where they were.
+	BaseBytes = 4096
 )
 
 // DescriptorGrammar is what a line of a file of descriptors holds.
@@ -218,7 +219,7 @@ func (d *Descriptors) rebase() error {
 				high, last = end, d.runs[i].line
 			}
 		}
-		low -= low % baseBytes
+		low -= low % BaseBytes
 		if high-low > MaxSpan {
 			return fmt.Errorf("lines %d and %d: the %s pieces span %d bytes, at most %d. Several regions of memory? Give offsets, each region's behind the one before",
 				first, last, side.name, high-low, MaxSpan)

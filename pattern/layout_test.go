@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/gobw/gobw/internal/testrun"
-	"github.com/gobw/gobw/verbs"
 )
 
 func blocksOf(l Layout) []Block {
@@ -128,7 +127,6 @@ func TestIterateDoesNotAllocate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := make([]verbs.SGE, 0, 1000)
 	var sum int64
 	n := testing.AllocsPerRun(100, func() {
 		for it := l.Iterate(); ; {
@@ -138,61 +136,36 @@ func TestIterateDoesNotAllocate(t *testing.T) {
 			}
 			sum += b.Offset
 		}
-		s = l.AppendSGEs(s[:0], 0x1000, 7)
 	})
 	if n != 0 {
 		t.Errorf("got %v allocations, want 0", n)
 	}
 }
 
-func TestSplitSGEs(t *testing.T) {
-	l, err := Vector(64, 70, 128)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := l.AppendSGEs(nil, 4096, 9)
-	lists, err := SplitSGEs(s, ListLimits{Entries: 32})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(lists) != 3 || int64(len(lists)) != l.Lists(ListLimits{Entries: 32}) || len(lists[0]) != 32 || len(lists[2]) != 6 {
-		t.Errorf("got %d lists, the last of %d; want 3, the last of 6", len(lists), len(lists[len(lists)-1]))
-	}
-	if got, want := lists[2][5], (verbs.SGE{Addr: 4096 + 69*128, Length: 64, LKey: 9}); got != want {
-		t.Errorf("got last entry %v, want %v", got, want)
-	}
-	if _, err := SplitSGEs(s, ListLimits{}); err == nil {
-		t.Error("lists of 0 entries were accepted")
-	}
-}
-
-func TestSplitSGEsByBytes(t *testing.T) {
+func TestCutByBytes(t *testing.T) {
 	for _, c := range []struct {
 		layout string
-		limits ListLimits
+		cut    Cut
 		want   []int // entries of each list
 	}{
-		{"vector:block=64,num=9,stride=128", ListLimits{Entries: 32, Bytes: 256}, []int{4, 4, 1}},
-		{"vector:block=64,num=9,stride=128", ListLimits{Entries: 3, Bytes: 256}, []int{3, 3, 3}},
-		{"vector:block=64,num=3,stride=128", ListLimits{Entries: 32, Bytes: 63}, []int{1, 1, 1}},
-		{"struct:0+40,100+8,200+16,extent=300,num=2", ListLimits{Entries: 32, Bytes: 64}, []int{3, 3}},
-		{"struct:0+40,100+8,200+16,extent=300,num=3", ListLimits{Entries: 32, Bytes: 80}, []int{3, 3, 3}},
-		{"indexed:0+10,20+100,200+10,300+10,400+10", ListLimits{Entries: 2, Bytes: 30}, []int{1, 1, 2, 1}},
+		{"vector:block=64,num=9,stride=128", Cut{Entries: 32, Bytes: 256}, []int{4, 4, 1}},
+		{"vector:block=64,num=9,stride=128", Cut{Entries: 3, Bytes: 256}, []int{3, 3, 3}},
+		{"vector:block=64,num=3,stride=128", Cut{Entries: 32, Bytes: 63}, []int{1, 1, 1}},
+		{"struct:0+40,100+8,200+16,extent=300,num=2", Cut{Entries: 32, Bytes: 64}, []int{3, 3}},
+		{"struct:0+40,100+8,200+16,extent=300,num=3", Cut{Entries: 32, Bytes: 80}, []int{3, 3, 3}},
+		{"indexed:0+10,20+100,200+10,300+10,400+10", Cut{Entries: 2, Bytes: 30}, []int{1, 1, 2, 1}},
 	} {
 		l, err := Parse(c.layout, ParseOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		lists, err := SplitSGEs(l.AppendSGEs(nil, 4096, 9), c.limits)
-		if err != nil {
-			t.Fatal(err)
-		}
+		transfer := Gathered(l)
 		var got []int
-		for _, list := range lists {
+		for list := range transfer.Requests(c.cut) {
 			got = append(got, len(list))
 		}
-		if !slices.Equal(got, c.want) || l.Lists(c.limits) != int64(len(c.want)) {
-			t.Errorf("%s in %+v: got %v and %d, want %v", c.layout, c.limits, got, l.Lists(c.limits), c.want)
+		if n := transfer.Count(c.cut, 100).Requests; !slices.Equal(got, c.want) || n != len(c.want) {
+			t.Errorf("%s in %+v: got %v and %d, want %v", c.layout, c.cut, got, n, c.want)
 		}
 	}
 }

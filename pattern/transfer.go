@@ -1,5 +1,7 @@
 package pattern
 
+import "iter"
+
 // Piece is one contiguous part of a transfer, and where it lies at both ends: bytes from the base of each.
 type Piece struct{ Local, Remote, Length int64 }
 
@@ -8,6 +10,29 @@ type Transfer struct{ Local, Remote Layout }
 
 // Gathered moves the blocks of a layout to or from their packed form.
 func Gathered(l Layout) Transfer { return Transfer{l, l.Packed()} }
+
+// Range moves so many bytes without gaps, in so many pieces.
+func Range(bytes, pieces int64) Transfer {
+	blocks := make([]Block, pieces)
+	for i := range pieces {
+		at := bytes * i / pieces
+		blocks[i] = Block{at, bytes*(i+1)/pieces - at}
+	}
+	l := scattered("", blocks)
+	return Transfer{l, l}
+}
+
+// IsRange tells whether the blocks follow each other without a gap, in order.
+func (l *Layout) IsRange() bool {
+	end := int64(-1)
+	for it := l.Iterate(); ; {
+		b, more := it.Next()
+		if !more || end >= 0 && b.Offset != end {
+			return !more
+		}
+		end = b.End()
+	}
+}
 
 // Swapped is the transfer as the other end sees it.
 func (t Transfer) Swapped() Transfer { return Transfer{t.Remote, t.Local} }
@@ -53,9 +78,22 @@ func (p *Planner) advance() {
 	p.ahead = Piece{local.Offset, remote.Offset, local.Length}
 }
 
-// Next appends the entries of the next request to room; none: there are no more requests.
-func (p *Planner) Next(room []Piece) []Piece {
-	first := len(room)
+// Requests are the entries of each request in turn, valid until the next.
+func (t *Transfer) Requests(c Cut) iter.Seq[[]Piece] {
+	return func(yield func([]Piece) bool) {
+		var room []Piece
+		for p := t.Plan(c); ; {
+			if room = p.Next(room[:0], c.Bytes); len(room) == 0 || !yield(room) {
+				return
+			}
+		}
+	}
+}
+
+// Next appends the entries of the next request, of at most so many bytes, to room; 0: any number. Without any there are no
+// more requests.
+func (p *Planner) Next(room []Piece, bytes int64) []Piece {
+	p.cut.Bytes = bytes
 	p.request(func(next Piece, merged bool) {
 		if merged {
 			room[len(room)-1].Length += next.Length
@@ -63,7 +101,7 @@ func (p *Planner) Next(room []Piece) []Piece {
 			room = append(room, next)
 		}
 	})
-	return room[first:]
+	return room
 }
 
 // request tells each piece of the next request, and whether it continues the entry before it.

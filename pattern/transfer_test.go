@@ -93,7 +93,11 @@ func transferOf(pieces []Piece) Transfer {
 // directions, whatever the cut.
 func TestPlannerAgainstReference(t *testing.T) {
 	r := rand.New(rand.NewPCG(42, 1))
-	for i := range 10000 {
+	lists := 10000
+	if testing.Short() {
+		lists = 1500
+	}
+	for i := range lists {
 		pieces := randomPieces(r)
 		c := Cut{Entries: r.IntN(9), Merge: r.IntN(2) == 0, Spread: r.IntN(4) == 0}
 		if r.IntN(2) == 0 {
@@ -107,12 +111,8 @@ func TestPlannerAgainstReference(t *testing.T) {
 			}
 		}
 		want, got, load := plainRequests(pieces, c), [][]Piece(nil), Load{}
-		for p := transfer.Plan(c); ; {
-			entries := p.Next(nil)
-			if len(entries) == 0 {
-				break
-			}
-			got = append(got, entries)
+		for entries := range transfer.Requests(c) {
+			got = append(got, slices.Clone(entries))
 			load = Load{load.Requests + 1, load.Entries + len(entries), max(load.Longest, len(entries))}
 		}
 		if fmt.Sprint(got) != fmt.Sprint(want) {
@@ -141,11 +141,7 @@ func TestLayoutsAreTransfers(t *testing.T) {
 		}
 		looped := Gathered(l)
 		var pieces []Piece
-		for p := looped.Plan(Cut{Entries: 1}); ; {
-			one := p.Next(nil)
-			if len(one) == 0 {
-				break
-			}
+		for one := range looped.Requests(Cut{Entries: 1}) {
 			pieces = append(pieces, one...)
 		}
 		if int64(len(pieces)) != l.Blocks() {
@@ -167,8 +163,8 @@ func TestShares(t *testing.T) {
 		var got []Piece
 		for n := range of {
 			share := transfer.Share(n, of)
-			for p := share.Plan(Cut{Entries: 1}); p.more; {
-				got = append(got, p.Next(nil)...)
+			for one := range share.Requests(Cut{Entries: 1}) {
+				got = append(got, one...)
 			}
 		}
 		if !slices.Equal(got, pieces) {

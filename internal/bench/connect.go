@@ -72,13 +72,32 @@ func (r *run) exchangeFacts(ctx context.Context, spec plan.Spec, tables [][]verb
 		return local, err
 	}
 	local.MTU, local.MaxOutstanding, local.GIDs, local.Rails = r.plan.MTU(), r.plan.Outstanding(), tables[0], tables[1:]
+	descriptors, client := descriptorsOf(&spec), r.session.Dialled()
+	if descriptors != nil && client && !r.o.List.came {
+		local.List = r.o.List.packed
+	}
 	remote, err := r.session.Facts(ctx, local)
 	if err != nil {
 		return remote, err
 	}
+	if descriptors != nil {
+		if !client && r.o.List.digest != descriptors.Digest {
+			if err := r.o.List.take(remote.List, descriptors); err != nil {
+				return remote, err
+			}
+		}
+		r.o.List.came = true
+	}
 	return remote, r.settle(spec, plan.Peer{
 		Perftest: !r.plan.Ours(), PageBytes: remote.PageBytes, LineBytes: remote.CacheLineBytes, MTU: remote.MTU, Outstanding: remote.MaxOutstanding,
 	})
+}
+
+func descriptorsOf(spec *plan.Spec) *plan.Descriptors {
+	if spec.Noncontig == nil {
+		return nil
+	}
+	return spec.Noncontig.Descriptors
 }
 
 // groupSpreads is how long switches get to learn who has joined a group; perftest waits as long.

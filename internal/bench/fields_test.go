@@ -16,6 +16,7 @@ import (
 	"github.com/gobw/gobw/internal/bench/machine"
 	"github.com/gobw/gobw/internal/control"
 	"github.com/gobw/gobw/internal/plan"
+	"github.com/gobw/gobw/pattern"
 	"github.com/gobw/gobw/verbs"
 )
 
@@ -40,6 +41,19 @@ var (
 		Shape: "gather", Strategy: "gather-write", Layout: "vector:block=64,num=16,stride=128", Window: 4,
 	}}
 )
+
+// aList is of pieces that end in one range.
+func aList() *List {
+	d, err := pattern.ReadDescriptors(strings.NewReader("0,0,64,16,128,64"), pattern.DescriptorOptions{})
+	if err != nil {
+		panic(err)
+	}
+	list, err := NewList(d)
+	if err != nil {
+		panic(err)
+	}
+	return list
+}
 
 func with(base plan.Spec, change func(*plan.Spec)) plan.Spec {
 	change(&base)
@@ -116,6 +130,11 @@ func fields() []field {
 		{"Noncontig.Footprint", "--cache", aPoint, point(func(n *plan.Noncontig) { n.Footprint = 1 << 20 }), false},
 		{"Noncontig.Segment", "--segment", with(aPoint, point(func(n *plan.Noncontig) { n.Strategy = "pack-pipelined" })), point(func(n *plan.Noncontig) { n.Segment = 256 }), false},
 		{"Noncontig.ListBytes", "", with(aPoint, point(func(n *plan.Noncontig) { n.Layout = "vector:block=64,num=64,stride=128" })), point(func(n *plan.Noncontig) { n.ListBytes = 1024 }), false},
+		{"Noncontig.MaxSGE", "--max-sge", aPoint, point(func(n *plan.Noncontig) { n.MaxSGE = 4 }), false},
+		{"Noncontig.Descriptors", "--descriptors", aPoint, point(func(n *plan.Noncontig) {
+			n.Shape, n.Strategy, n.Layout = plan.WritesList, "lists", ""
+			n.Descriptors, _, _ = aList().Describe(false, 0)
+		}), false},
 	}
 }
 
@@ -316,6 +335,9 @@ func peersOf(p *plan.Settled) []control.Address {
 // settledRun is an end whose test is settled and that has made nothing yet.
 func settledRun(spec plan.Spec, d *notingDevice, dialled bool) (*run, error) {
 	limits := plan.Limits{Rails: 2, Device: d.info, Port: d.port, PageBytes: 4096, LineBytes: 64, Dialled: dialled}
+	if n := spec.Noncontig; n != nil && n.Descriptors != nil {
+		_, limits.List, _ = aList().Describe(false, 0)
+	}
 	p, err := plan.Settle(spec, limits, plan.Peer{PageBytes: 4096, LineBytes: 64, MTU: verbs.MTU4096, Outstanding: 16}, plan.Policy{})
 	if err != nil {
 		return nil, err

@@ -2,13 +2,17 @@ package bench
 
 import (
 	"context"
+	"fmt"
+	"math/rand/v2"
 	"net/netip"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/gobw/gobw/internal/control"
 	"github.com/gobw/gobw/internal/control/connect"
 	"github.com/gobw/gobw/internal/plan"
+	"github.com/gobw/gobw/pattern"
 	"github.com/gobw/gobw/verbs"
 	"github.com/gobw/gobw/verbs/verbstest"
 )
@@ -55,12 +59,13 @@ func newPairOfRails(t *testing.T, clients, servers int, wrap func(verbs.Device) 
 	served := make(chan struct{})
 	go func() {
 		defer close(served)
+		var list List
 		s, err := l.Accept(ctx)
 		if err != nil {
 			return
 		}
 		for {
-			res, err := Run(ctx, s, nil, server, Options{Rails: serving})
+			res, err := Run(ctx, s, nil, server, Options{Rails: serving, List: &list})
 			if err != nil || res == nil {
 				_ = s.Close()
 				return
@@ -135,4 +140,88 @@ func TestNoncontigColdAndAll(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestListsOfDescriptors: whatever the list, the direction, the road and the number of queue pairs, every byte of every
+// list arrives where its descriptor says, and no other byte changes. What is read may overlap.
+func TestListsOfDescriptors(t *testing.T) {
+	p := newPair(t, func(d verbs.Device) verbs.Device { return d })
+	lists := map[string]string{
+		"rows to a range":     "0,0,576,300,4608,576\n",
+		"pages in any order":  "0,8192,1000\n8192,0,3000\n4096,16384,4096\n20480,4096,1\n",
+		"neighbours":          "0,100,50\n50,150,50\n200,300,7\n207,307,9\n1000,316,100\n",
+		"overlapping sources": "0,0,100\n50,100,100\n0,200,100\n",
+		"more than the queue": "0,0,8,3000,16,24\n",
+	}
+	r := rand.New(rand.NewPCG(42, 8))
+	for n := range 4 {
+		var text strings.Builder
+		at := 0
+		for range 1 + r.IntN(200) {
+			length := 1 + r.IntN(300)
+			at += r.IntN(2) * r.IntN(300)
+			fmt.Fprintf(&text, "%d,%d,%d\n", r.IntN(1<<16), at, length)
+			at += length
+		}
+		lists[fmt.Sprint("random ", n)] = text.String()
+	}
+	for name, text := range lists {
+		for _, shape := range []string{plan.WritesList, plan.ReadsList} {
+			if shape == plan.ReadsList { // the side that may overlap is the other
+				text = swappedColumns(text)
+			}
+			descriptors, err := pattern.ReadDescriptors(strings.NewReader(text), pattern.DescriptorOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			list, err := NewList(descriptors)
+			if err != nil {
+				t.Fatal(err)
+			}
+			tried := map[string]bool{}
+			for _, s := range plan.Strategies(shape) {
+				if tried[s.Name] {
+					continue
+				}
+				tried[s.Name] = true
+				for _, qps := range []int{1, 3} {
+					for _, mean := range []int{0, 80} {
+						if mean+qps > 1 && testing.Short() && r.IntN(4) > 0 {
+							continue
+						}
+						what := fmt.Sprintf("%s, %s %s, %d queue pairs, mean %d", name, shape, s.Name, qps, mean)
+						d, _, err := list.Describe(shape == plan.ReadsList, mean)
+						if err != nil {
+							t.Fatalf("%s: %v", what, err)
+						}
+						spec := plan.Spec{
+							Transport: verbs.RC, Iterations: 5, Verify: plan.VerifyAll, QPs: qps, Warmup: 1,
+							Noncontig: &plan.Noncontig{Shape: shape, Strategy: s.Name, Window: 1 + r.IntN(3), Segment: 2000, MaxSGE: r.IntN(9), Descriptors: d, Footprint: r.IntN(2) << 17},
+						}
+						res, err := Run(t.Context(), p.session, &spec, p.client, Options{List: list})
+						if err != nil {
+							t.Fatalf("%s: %v", what, err)
+						}
+						if rec := res.Records[0]; rec.Bytes != 5*uint64(d.Bytes) {
+							t.Errorf("%s: %d bytes measured, want 5 lists of %d", what, rec.Bytes, d.Bytes)
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
+// swappedColumns is the list as the other end would write it.
+func swappedColumns(text string) string {
+	var out strings.Builder
+	for line := range strings.Lines(text) {
+		f := strings.Split(strings.TrimSpace(line), ",")
+		f[0], f[1] = f[1], f[0]
+		if len(f) == 6 {
+			f[4], f[5] = f[5], f[4]
+		}
+		out.WriteString(strings.Join(f, ",") + "\n")
+	}
+	return out.String()
 }

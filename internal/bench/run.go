@@ -32,6 +32,7 @@ type Options struct {
 	NUMANode *int          // where thread and buffers are to be; nil: at the device, -1: wherever the kernel wants
 	Linger   time.Duration // how long the queue pairs outlive a test that went well
 	After    int           // runs that were measured before: the records' runs are counted from there
+	List     *List         // of descriptors, for all tests of a session; nil: none was brought, and none is kept
 	WhatLeft bool          // where nobody counts what arrived, the figures are of what left, as perftest's
 	// Lingering is told when that time begins.
 	Lingering func()
@@ -180,6 +181,13 @@ func (r *run) settle(spec plan.Spec, peer plan.Peer) error {
 	info, port := on.Common()
 	limits := endpoint.Limits(info, port, r.session.Dialled())
 	limits.Rails = len(r.rails)
+	if r.o.List == nil {
+		r.o.List = &List{}
+	}
+	var err error
+	if limits.List, err = r.o.List.transfer(spec.Noncontig); err != nil {
+		return err
+	}
 	settled, err := plan.Settle(spec, limits, peer, r.o.Policy)
 	if err != nil {
 		return err

@@ -76,6 +76,7 @@ type Facts struct {
 	GIDs           []verbs.GIDEntry   `json:"gids,omitempty"`   // ours only
 	Rails          [][]verbs.GIDEntry `json:"rails,omitempty"`  // ours only: the tables of the devices after the first
 	Limits         *verbs.Limits      `json:"limits,omitempty"` // ours only
+	List           []byte             `json:"list,omitempty"`   // ours only: the client's descriptors, packed
 }
 
 // Phase names a point at which both ends meet. The dialect decides what, if anything, crosses the wire there.

@@ -98,7 +98,7 @@ func (s *Settled) checkParts(wrong *Faults) {
 		no(s.row.Traceless, "%v leaves nothing to compare; use FETCH_AND_ADD", s.row.Opcode)
 		no(p.Verify == VerifyAll && latency, "is for bandwidth tests; --verify alone checks the first and the last message")
 		no(p.Verify == VerifyAll && p.Duration > 0, "needs --iters (-n) in place of --duration (-D); --verify alone works with both")
-		no(p.QPs > 1 && (p.Duration > 0 || p.SRQ || p.Transport != verbs.RC), "several queue pairs need RC, --iters (-n) and no --srq: else nobody knows which message is where")
+		no(p.QPs > 1 && s.point == nil && (p.Duration > 0 || p.SRQ || p.Transport != verbs.RC), "several queue pairs need RC, --iters (-n) and no --srq: else nobody knows which message is where")
 		no(s.peer.Perftest, "data verification needs gobw at the other end: perftest sends random bytes")
 	}
 }
@@ -139,6 +139,7 @@ func (s *Settled) checkSizes(wrong *Faults) {
 		case p.Transport == verbs.UD && s.mtu != 0 && s.point == nil && size > s.mtu.Bytes():
 			wrong.Add("%s: a UD message is one packet, at most the MTU of %d bytes", name, s.mtu.Bytes())
 			return
+		case s.point != nil && s.point.Listed(): // which is as many messages as it needs
 		case port.MaxMessage != 0 && uint64(size) > port.MaxMessage:
 			wrong.Add("%s: the port carries %d bytes at most", name, port.MaxMessage)
 			return
@@ -275,7 +276,7 @@ func (s *Settled) note() {
 	add(s.row.NeedsReceive() && s.point == nil && p.RxDepth == 0 && s.mostCompletions() < defaultRxDepth,
 		"%d receives per queue pair in place of %d: a completion queue of %s holds no more", s.mostCompletions(), defaultRxDepth, s.limits.Device.Name)
 	if s.point != nil && s.point.cut(p.Noncontig.Footprint) {
-		add(true, "a footprint of %d bytes: %d layouts are walked, of %d bytes in all", p.Noncontig.Footprint, s.point.Place.Places, s.point.Place.Places*s.point.Place.Stride)
+		add(true, "a footprint of %d bytes: %d layouts are walked, of %d bytes in all", p.Noncontig.Footprint, s.point.Near.Place.Places, s.point.Near.Place.Places*s.point.Near.Place.Stride)
 	}
 	if !s.limits.Device.Software {
 		return

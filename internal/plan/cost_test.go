@@ -3,13 +3,11 @@ package plan
 import (
 	"encoding/json"
 	"fmt"
-	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/gobw/gobw/internal/testrun"
-	"github.com/gobw/gobw/pattern"
 )
 
 // What judging one plan may cost, whatever it says.
@@ -70,29 +68,6 @@ func TestCostOfPlans(t *testing.T) {
 		}
 	}
 	t.Log(n, "plans")
-}
-
-// TestListsByPasses counts requests by walking all blocks, and by the passes that repeat.
-func TestListsByPasses(t *testing.T) {
-	r := rand.New(rand.NewPCG(20261123, 1))
-	for range 300 {
-		var fields []pattern.Block
-		at := int64(0)
-		for range 1 + r.IntN(7) {
-			at += 1 + r.Int64N(9)
-			fields = append(fields, pattern.Block{Offset: at, Length: 1 + r.Int64N(40)})
-			at += fields[len(fields)-1].Length
-		}
-		l, err := pattern.Struct(fields, 1+r.Int64N(200), at+r.Int64N(9))
-		if err != nil {
-			t.Fatal(err)
-		}
-		within := pattern.ListLimits{Entries: 1 + r.IntN(9), Bytes: 1 + r.Int64N(90)}
-		lists, err := pattern.SplitSGEs(l.AppendSGEs(nil, 0, 0), within)
-		if err != nil || int64(len(lists)) != l.Lists(within) {
-			t.Errorf("%s within %+v: %d lists, counted %d, %v", l, within, len(lists), l.Lists(within), err)
-		}
-	}
 }
 
 // FuzzCost holds what is judged to its bounds.

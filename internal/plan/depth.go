@@ -105,6 +105,10 @@ func (s *Settled) Lane(size int, count uint64) Lane {
 	if count == 0 {
 		l.Count, l.Duration = s.spec.Iterations, s.spec.Duration
 	}
+	if s.point != nil { // a count is of layouts or lists
+		l.Count *= uint64(s.point.Messages)
+		l.Window = s.window(l.Count)
+	}
 	if s.spec.Kind == Latency {
 		l.Signal, l.Batch = max(l.Window/4, 1), 1
 		return l

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/gobw/gobw/pattern"
 	"github.com/gobw/gobw/verbs"
 )
 
@@ -221,6 +222,45 @@ var pointTable = []Field{
 		At:    func(p *Spec) any { return &p.Noncontig.ListBytes },
 		Shown: "list bytes",
 		Most:  mostBytesOfPoint,
+	},
+	{
+		At:    func(p *Spec) any { return &p.Noncontig.MaxSGE },
+		Shown: "--max-sge",
+		Most:  1024,
+	},
+}
+
+// listTable has the fields that only a list of descriptors has.
+var listTable = []Field{
+	{
+		At:    func(p *Spec) any { return &p.Noncontig.Descriptors.PackedBytes },
+		Shown: "bytes of the list",
+		Most:  256 << 20,
+	},
+	{
+		At:    func(p *Spec) any { return &p.Noncontig.Descriptors.Pieces },
+		Shown: "descriptors",
+		Most:  pattern.MaxPieces,
+	},
+	{
+		At:    func(p *Spec) any { return &p.Noncontig.Descriptors.Bytes },
+		Shown: "bytes of all descriptors",
+		Most:  pattern.MaxSpan,
+	},
+	{
+		At:    func(p *Spec) any { return &p.Noncontig.Descriptors.LocalBytes },
+		Shown: "span of the local side",
+		Most:  pattern.MaxSpan + pattern.BaseBytes,
+	},
+	{
+		At:    func(p *Spec) any { return &p.Noncontig.Descriptors.RemoteBytes },
+		Shown: "span of the remote side",
+		Most:  pattern.MaxSpan + pattern.BaseBytes,
+	},
+	{
+		At:    func(p *Spec) any { return &p.Noncontig.Descriptors.Mean },
+		Shown: "mean length",
+		Most:  pattern.MaxSpan,
 	},
 }
 

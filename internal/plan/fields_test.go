@@ -32,9 +32,9 @@ var outsideTable = map[string]string{
 // TestEveryFieldHasARow: a number or a switch of a spec that the table of settings does not know has no bounds, and it comes
 // from the wire.
 func TestEveryFieldHasARow(t *testing.T) {
-	p := Spec{Noncontig: &Noncontig{}}
+	p := Spec{Noncontig: &Noncontig{Descriptors: &Descriptors{}}}
 	var known []any
-	for _, f := range slices.Concat(table, pointTable) {
+	for _, f := range slices.Concat(table, pointTable, listTable) {
 		known = append(known, f.At(&p))
 		if number := reflect.TypeOf(f.At(&p)).Elem().Kind() != reflect.Bool; number != (f.Most > 0) {
 			t.Errorf("%s: a number has bounds, a switch has none", f.shown())
@@ -48,7 +48,7 @@ func TestEveryFieldHasARow(t *testing.T) {
 			}
 		}
 	}
-	for _, v := range []reflect.Value{reflect.ValueOf(&p).Elem(), reflect.ValueOf(p.Noncontig).Elem()} {
+	for _, v := range []reflect.Value{reflect.ValueOf(&p).Elem(), reflect.ValueOf(p.Noncontig).Elem(), reflect.ValueOf(p.Noncontig.Descriptors).Elem()} {
 		for f, field := range v.Fields() {
 			plain := f.Type.Kind() <= reflect.Float64
 			if _, told := outsideTable[f.Name]; plain && told == slices.Contains(known, field.Addr().Interface()) {
@@ -60,9 +60,9 @@ func TestEveryFieldHasARow(t *testing.T) {
 
 // TestBoundsOfFields: each bound of the table is in force for what comes from a command line and from the wire.
 func TestBoundsOfFields(t *testing.T) {
-	for _, f := range slices.Concat(table, pointTable) {
+	for _, f := range slices.Concat(table, pointTable, listTable) {
 		for _, v := range []int64{f.Least - 1, f.Most, f.Most + 1} {
-			p := Spec{Noncontig: &Noncontig{}}
+			p := Spec{Noncontig: &Noncontig{Descriptors: &Descriptors{}}}
 			at := reflect.ValueOf(f.At(&p)).Elem()
 			if f.Most == 0 || v == 0 || at.CanUint() && (v < 0 || at.OverflowUint(uint64(v))) {
 				continue
@@ -75,6 +75,7 @@ func TestBoundsOfFields(t *testing.T) {
 			wrong := &Faults{}
 			checkNumbers(table, &p, wrong)
 			checkNumbers(pointTable, &p, wrong)
+			checkNumbers(listTable, &p, wrong)
 			if refused := len(*wrong) > 0; refused != (v != f.Most) {
 				t.Errorf("%s %d: refused %v", f.shown(), v, refused)
 			}

@@ -71,11 +71,15 @@ type Buffers struct {
 	RecvBytes int // slot that the peer writes, or receives land in
 	qps       int
 	perQP     bool
-	lead      int // bytes before the first receive slot (UD: the header ends on a cache line)
+	shared    bool // all queue pairs use the same two slots
+	lead      int  // bytes before the first receive slot (UD: the header ends on a cache line)
 }
 
 // Regions is how many memory regions there are, and how large each is.
 func (b Buffers) Regions() (count, bytes int) {
+	if b.shared {
+		b.qps, b.perQP = 1, false
+	}
 	if b.perQP {
 		return b.qps, b.SendBytes + b.lead + b.RecvBytes
 	}
@@ -84,6 +88,9 @@ func (b Buffers) Regions() (count, bytes int) {
 
 // SlotsAt is the region of queue pair q's two slots, and their offsets in it.
 func (b Buffers) SlotsAt(q int) (region, send, recv int) {
+	if b.shared {
+		return 0, 0, b.SendBytes
+	}
 	if b.perQP {
 		return q, 0, b.SendBytes + b.lead
 	}

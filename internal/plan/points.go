@@ -1,26 +1,46 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
+	"math"
+	"slices"
 
 	"github.com/gobw/gobw/pattern"
 	"github.com/gobw/gobw/verbs"
 )
 
-// Point is one point of the non-contiguous experiment, with its memory laid out at this end.
+// Point is one point of the non-contiguous experiment, with its memory laid out at this end: a layout, or a list of
+// descriptors.
 //
-// An end whose data is strided has places, one layout each, that messages walk in turn; packed data has slots, as many as
-// messages can be in flight. Message k uses place k mod Places and slot k mod slots. What the initiator names lies in its
-// send buffer, what the peer reaches or receives in the receive buffer; each has its places first, then its slots.
+// An end whose data is strided has places, one layout or list each, that messages walk in turn; packed data has slots, as
+// many as messages can be in flight. What the initiator names lies in its send buffer, what the peer reaches or receives
+// in the receive buffer; each has its places first, then its slots.
+//
+// A layout is one message, and each queue pair has layouts of its own: message k uses place k mod Places and slot k mod
+// slots. A list is dealt out to the queue pairs, which share its memory; what one of them moves of it is as many messages
+// as its send queue needs.
 type Point struct {
 	Strategy Strategy
-	Layout   pattern.Layout
+	Layout   pattern.Layout   // none: a list
+	Transfer pattern.Transfer // as the initiator names it; of a list that this end does not know yet nothing
 	Load     Load
 
-	Window   int
-	Place    Steps // in either buffer
-	SendSlot Steps // in the send buffer, behind its places
-	RecvSlot Steps // in the receive buffer, likewise
+	Window   int // messages in flight
+	InFlight int // layouts or lists in flight
+	Messages int // of a queue pair, for a layout or list
+	Near     Ground
+	Far      Ground // of the target
+
+	list *Descriptors
+	qps  int
+	each int // requests of the queue pair that has most of them
+}
+
+// Ground is how data lies in the memory of one end.
+type Ground struct {
+	Place Steps
+	Slot  Steps // behind the places; of a list, for each queue pair
 }
 
 const (
@@ -29,7 +49,53 @@ const (
 	noncontigPad = 64 // after the last place and slot: a guard
 	// SlotLead is before each slot: room for the UD header, and a guard.
 	SlotLead = 64
+
+	listDepth   = 1024 // requests of a list that a queue pair has posted at once, at most
+	listParts   = 4    // messages in flight of a list that its send queue does not hold
+	packedParts = 8    // of one that is packed
 )
+
+// Descriptors names a list that the client has, and says what the server needs for it. The list itself comes once both
+// have agreed on a test.
+type Descriptors struct {
+	Digest      string `json:"digest"`       // of the text
+	PackedBytes int    `json:"packed_bytes"` // as the list crosses the wire
+	Pieces      int    `json:"pieces"`
+	Bytes       int    `json:"bytes"`
+	LocalBytes  int    `json:"local_bytes"`
+	RemoteBytes int    `json:"remote_bytes"`
+	Mean        int    `json:"mean,omitempty"` // that the list is scaled to; 0: as it is
+}
+
+// Describe is a list as a plan names it; mean as in [Descriptors].
+func Describe(digest string, packed int, t *pattern.Transfer, mean int) *Descriptors {
+	return &Descriptors{
+		Digest: digest, PackedBytes: packed, Pieces: int(t.Local.Blocks()), Bytes: int(t.Local.Size()),
+		LocalBytes: int(t.Local.Extent()), RemoteBytes: int(t.Remote.Extent()), Mean: mean,
+	}
+}
+
+// Listed tells whether the point moves a list.
+func (p *Point) Listed() bool { return p.list != nil }
+
+// Share is what queue pair q moves.
+func (p *Point) Share(q int) pattern.Transfer {
+	if !p.Listed() {
+		return p.Transfer
+	}
+	return p.Transfer.Share(q, p.qps)
+}
+
+// Staged tells whether the initiator's requests name slots and not the data itself.
+func (p *Point) Staged() bool { return p.Strategy.Pack || p.Strategy.Unpack }
+
+// FarStrided tells whether the target's data lies in places: else in slots.
+func (p *Point) FarStrided() bool {
+	return p.Listed() || p.Strategy.Shape == "both" && !p.Strategy.Bound
+}
+
+// Segments is how a queue pair's part of a list is packed: message k ends at byte Segments(bytes, k).
+func (p *Point) Segments(bytes int64, k int) int64 { return bytes * int64(k+1) / int64(p.Messages) }
 
 // Places is how many layouts a footprint holds: as many as may be in flight or posted at once, or a multiple.
 func Places(l pattern.Layout, footprint int64, window int) int {
@@ -41,76 +107,248 @@ func Places(l pattern.Layout, footprint int64, window int) int {
 
 // cut tells whether a footprint is too large for as many places as a ring has.
 func (p *Point) cut(footprint int) bool {
-	unit := 2 * p.Window * p.Place.Stride // which is rounded to
-	return footprint > unit && p.Place.Places*p.Place.Stride <= footprint-unit
-}
-
-// parsePoint reads the layout and the strategy of n.
-func parsePoint(n *Noncontig) (Strategy, pattern.Layout, error) {
-	l, err := pattern.Parse(n.Layout, pattern.ParseOptions{})
-	if err != nil {
-		return Strategy{}, l, err
-	}
-	s, err := StrategyNamed(n.Shape, n.Strategy)
-	return s, l, err
+	place := p.Near.Place
+	unit := 2 * p.Window * place.Stride // which is rounded to
+	return !p.Listed() && footprint > unit && place.Places*place.Stride <= footprint-unit
 }
 
 // choosePoint makes the spec what its point of the experiment needs.
 func (s *Settled) choosePoint(wrong *Faults) {
 	n := s.spec.Noncontig
-	strategy, l, err := parsePoint(n)
+	before := len(*wrong)
+	checkNumbers(pointTable, &s.spec, wrong)
+	if n.Descriptors != nil {
+		checkNumbers(listTable, &s.spec, wrong)
+		wrong.If(n.Layout != "", "layout %s: a list of descriptors has none", shorten(n.Layout))
+		wrong.If(n.Footprint > pattern.MaxSpan, "footprint %d: want at most %d for a list", n.Footprint, pattern.MaxSpan)
+	}
+	if len(*wrong) > before {
+		return
+	}
+	s.point = &Point{Window: max(n.Window, 1), InFlight: max(n.Window, 1), Messages: 1, list: n.Descriptors, qps: max(s.spec.QPs, 1)}
+	if s.point.Listed() {
+		s.chooseList(wrong)
+	} else {
+		s.chooseLayout(wrong)
+	}
+	if len(*wrong) > before {
+		return
+	}
+	p, size := &s.spec, int(s.point.Transfer.Local.Size())
+	if s.point.Listed() {
+		size = n.Descriptors.Bytes
+	}
+	strategy := s.point.Strategy
+	if p.Operation != "" && p.Operation != strategy.Operation || p.Bidirectional || p.Rails > 1 || p.Threads > 1 || p.Kind == Latency ||
+		len(p.Sizes) > 1 || len(p.Sizes) == 1 && p.Sizes[0] != size || p.SRQ || p.AllSizes || p.WriteImm || p.SendImm {
+		wrong.Add("non-contiguous plan: one device, one direction, operation %s and size %d are needed", strategy.Operation, size)
+	}
+	p.Operation, p.Kind, p.Reversed = strategy.Operation, Bandwidth, strategy.Reversed
+	p.Sizes, p.TxDepth, p.CQMod, p.CPU = []int{size}, s.point.Window, 1, true
+	p.RxDepth, p.QPs = 0, max(p.QPs, 1)
+}
+
+func (s *Settled) chooseLayout(wrong *Faults) {
+	n, p := s.spec.Noncontig, s.point
+	var err error
+	if p.Layout, err = pattern.Parse(n.Layout, pattern.ParseOptions{}); err == nil {
+		p.Strategy, err = StrategyNamed(n.Shape, n.Strategy)
+	}
 	if err != nil {
 		wrong.Note(err)
 		return
 	}
-	before := len(*wrong)
-	checkNumbers(pointTable, &s.spec, wrong)
-	if len(*wrong) > before {
-		return
-	}
-	if l.Size() > MaxMessage || product(uint64(2*max(n.Window, 1)), uint64(l.Extent())) > mostBytes {
+	l := p.Layout
+	if l.Size() > MaxMessage || product(uint64(2*p.Window), uint64(l.Extent())) > mostBytes {
 		wrong.Add("layout %s: %d bytes over %d are more than a message or a memory holds", l, l.Size(), l.Extent())
 		return
 	}
-	s.point = &Point{Strategy: strategy, Layout: l, Window: max(n.Window, 1), Load: LoadOf(strategy, l, s.limits.Device.Limits, n)}
-	p := &s.spec
-	if p.Operation != "" && p.Operation != strategy.Operation || p.Bidirectional || p.QPs > 1 || p.Kind == Latency ||
-		len(p.Sizes) > 1 || len(p.Sizes) == 1 && int64(p.Sizes[0]) != l.Size() || p.SRQ || p.AllSizes || p.WriteImm || p.SendImm {
-		wrong.Add("non-contiguous plan: one queue pair, one direction, operation %s and size %d are needed", strategy.Operation, l.Size())
+	if p.Strategy.Shape == WritesList || p.Strategy.Shape == ReadsList {
+		wrong.Add("shape %s: it is of lists of descriptors", p.Strategy.Shape)
+		return
 	}
-	p.Operation, p.Kind = strategy.Operation, Bandwidth
-	p.Sizes, p.TxDepth, p.CQMod, p.CPU = []int{int(l.Size())}, s.point.Window, 1, true
-	p.RxDepth, p.QPs = 0, 1
+	p.Load = LoadOf(p.Strategy, l, s.limits.Device.Limits, n)
+	switch p.Transfer = pattern.Gathered(l); {
+	case p.Strategy.Bound:
+		p.Transfer = pattern.Range(l.Size(), 1)
+	case p.Strategy.Shape == "both":
+		p.Transfer.Remote = l
+	}
+}
+
+// chooseList finds the road of a list. An end that does not know the list yet goes by what the plan says of it.
+func (s *Settled) chooseList(wrong *Faults) {
+	n, p, list := s.spec.Noncontig, s.point, s.limits.List
+	d, reads := n.Descriptors, n.Shape == ReadsList
+	rows := slices.DeleteFunc(Strategies(n.Shape), func(r Strategy) bool {
+		return r.Name != n.Strategy || s.spec.Operation != "" && r.Operation != s.spec.Operation
+	})
+	if len(rows) == 0 || n.Shape != WritesList && !reads {
+		wrong.Add("a list of descriptors has no shape %q with a strategy %q", n.Shape, n.Strategy)
+		return
+	}
+	wrong.If(d.Pieces < p.qps, "--qp (-q) %d: the list has %d pieces, and each queue pair needs one", p.qps, d.Pieces)
+	wrong.If(d.Pieces < 1 || d.Bytes < d.Pieces || d.LocalBytes < 1 || d.RemoteBytes < 1, "a list of %d descriptors with %d bytes cannot be", d.Pieces, d.Bytes)
+	if p.Strategy = rows[0]; len(*wrong) > 0 {
+		return
+	}
+	p.Load = Load{WRs: 1, SGEs: 1, SendSGEs: 1}
+	if list == nil {
+		return
+	}
+	t := *list
+	if have := *Describe(d.Digest, d.PackedBytes, list, d.Mean); have != *d {
+		wrong.Add("the list of descriptors is not the one that the plan names: it has %d pieces with %d bytes", have.Pieces, have.Bytes)
+		return
+	}
+	if len(rows) > 1 && !t.Remote.IsRange() {
+		p.Strategy = rows[1]
+	}
+	if p.Strategy.Reversed {
+		t = t.Swapped()
+	}
+	if p.Transfer = t; p.Strategy.Bound {
+		p.Transfer = pattern.Range(t.Local.Size(), int64(p.qps))
+	}
+	p.planList(s.limits.Device.Limits, n, wrong)
+}
+
+// planList counts the requests of each queue pair's share, and deals them out to messages.
+func (p *Point) planList(lim verbs.Limits, n *Noncontig, wrong *Faults) {
+	p.Load = Load{Cut: cutOf(p.Strategy, &p.Transfer, lim, n), SegmentBytes: int64(cmp.Or(n.Segment, defaultListSegment))}
+	if most := int64(lim.MaxMessageBytes); p.Strategy.Bound && most > 0 {
+		p.Load.Cut.Bytes, p.Load.Cut.Split = most, true
+	}
+	depth := listDepth
+	if lim.MaxQPWR > 0 {
+		depth = min(depth, lim.MaxQPWR)
+	}
+	most, least, parts := 0, math.MaxInt, listParts // requests, or segments, of a queue pair
+	for q := range p.qps {
+		share := p.Share(q)
+		if !p.Staged() {
+			c := share.Count(p.Load.Cut, maxRingSGEs)
+			p.Load.WRs, p.Load.SGEs, p.Load.SendSGEs = p.Load.WRs+c.Requests, p.Load.SGEs+c.Entries, max(p.Load.SendSGEs, c.Longest)
+			most, least = max(most, c.Requests), min(least, c.Requests)
+			continue
+		}
+		bytes := share.Local.Size()
+		segments := int((bytes + p.Load.SegmentBytes - 1) / p.Load.SegmentBytes)
+		most, least = max(most, segments), int(min(int64(least), bytes))
+		parts, p.Load.SendSGEs = packedParts, 1
+	}
+	switch {
+	case p.Load.WRs > maxRingSGEs:
+		wrong.Note(&Refusal{Reason: fmt.Sprintf("at most %d requests are prepared", maxRingSGEs), Detail: fmt.Sprintf("%d requests", p.Load.WRs)})
+		return
+	case p.Staged():
+		p.Messages = min(most, least)
+	case most*p.InFlight > depth:
+		p.Messages = (most + max(depth/parts, 1) - 1) / max(depth/parts, 1)
+	}
+	if p.Messages > least {
+		wrong.Note(&Refusal{Reason: "the queue pairs have shares that are too different: use -q 1", Detail: fmt.Sprintf("%d requests on one, %d on another", most, least)})
+		return
+	}
+	if p.Window = p.InFlight; p.Messages > 1 {
+		p.Window = min(p.Messages*p.InFlight, parts)
+	}
+	if p.each = most; p.Staged() {
+		p.each = p.Messages
+		p.Load.WRs, p.Load.SGEs = p.Messages*p.qps, p.Messages*p.qps
+		if p.Strategy.Operation == Send {
+			p.Load.RecvWRs, p.Load.RecvSGEs, p.Load.RecvListSGEs = p.Load.WRs, p.Load.SGEs, 1
+		}
+	}
+}
+
+// Ring is after how many layouts or lists places and slots both begin anew, of which any n that follow each other differ.
+func (p *Point) Ring(places, n int) int {
+	if n = max(n, 1); !p.Listed() {
+		return max(places, 1)
+	}
+	return places * max((n+places*p.Messages-1)/(places*p.Messages), 1)
+}
+
+// Apart deals n ring entries out to slots, so that any so many that follow each other, around the ring, have different ones.
+func Apart(n, differ int) (slot func(i int) int, slots int) {
+	blocks := max(n/max(differ, 1), 1) // of consecutive entries, each at least so long
+	slot = func(i int) int {
+		block := i * blocks / n
+		return i - (block*n+blocks-1)/blocks
+	}
+	return slot, (n + blocks - 1) / blocks
 }
 
 // layOutPoint computes the geometry of the point once the device is known.
 func (s *Settled) layOutPoint() (send, recv uint64) {
 	p, n := s.point, s.spec.Noncontig
 	line := uint64(max(s.line, 64))
-	p.Place = Steps{Stride: int(align(uint64(p.Layout.Extent()), line)), Places: Places(p.Layout, int64(n.Footprint), p.Window)}
 	sending, receiving := p.Window, p.Window
 	if s.row.NeedsReceive() {
 		receiving = 2 * p.Window
 	}
+	if p.Listed() {
+		return s.layOutList(line, sending, receiving)
+	}
+	place := Steps{Stride: int(align(uint64(p.Layout.Extent()), line)), Places: Places(p.Layout, int64(n.Footprint), p.Window)}
 	if p.Strategy.Bound { // it walks as much memory as the others do, so that the cache state is the same
-		sending = p.Place.Places
+		sending = place.Places
 	}
-	layOut := func(strided bool, slots int) (slot Steps, bytes uint64) { //nolint:revive // what the end's data is
-		slot = Steps{Start: SlotLead, Stride: int(align(uint64(p.Layout.Size())+SlotLead, line)), Places: slots}
+	layOut := func(strided bool, slots int) (g Ground, bytes uint64) { //nolint:revive // what the end's data is
+		g = Ground{place, Steps{Start: SlotLead, Stride: int(align(uint64(p.Layout.Size())+SlotLead, line)), Places: slots}}
 		if strided {
-			slot.Start += int(product(uint64(p.Place.Places), uint64(p.Place.Stride)))
+			g.Slot.Start += int(product(uint64(place.Places), uint64(place.Stride)))
 		}
-		return slot, align(sum(uint64(slot.Start), product(uint64(slots), uint64(slot.Stride)), noncontigPad), 64)
+		return g, align(sum(uint64(g.Slot.Start), product(uint64(slots), uint64(g.Slot.Stride)), noncontigPad), 64)
 	}
-	p.SendSlot, send = layOut(!p.Strategy.Bound, sending)
-	p.RecvSlot, recv = layOut(p.Strategy.Shape == "both" && !p.Strategy.Bound, receiving)
+	p.Near, send = layOut(!p.Strategy.Bound, sending)
+	p.Far, recv = layOut(p.FarStrided(), receiving)
+	return send, recv
+}
+
+// layOutList gives both ends as many places as the footprint holds, and slots to what is packed or unpacked there.
+func (s *Settled) layOutList(line uint64, sending, receiving int) (send, recv uint64) {
+	p, d := s.point, s.spec.Noncontig.Descriptors
+	near, far := uint64(d.LocalBytes), uint64(d.RemoteBytes)
+	if p.Strategy.Reversed {
+		near, far = far, near
+	}
+	if p.Strategy.Bound {
+		near, far = uint64(d.Bytes), uint64(d.Bytes)
+	}
+	near, far = align(near, line), align(far, line)
+	places := max(s.spec.Noncontig.Footprint/int(max(near, far)), 1)
+	segment := uint64(0)
+	for q := range p.qps {
+		if p.Transfer.Local.Blocks() > 0 {
+			share := p.Share(q)
+			segment = max(segment, uint64(share.Local.Size()+int64(p.Messages)-1)/uint64(p.Messages))
+		}
+	}
+	layOut := func(pitch uint64, staged bool, n int) (g Ground, bytes uint64) { //nolint:revive // whether the end has slots
+		g.Place = Steps{Stride: int(pitch), Places: places}
+		bytes = product(pitch, uint64(places))
+		if staged {
+			_, slots := Apart(p.Ring(places, n)*p.Messages, n)
+			g.Slot = Steps{Start: int(bytes) + SlotLead, Stride: int(align(segment+SlotLead, line)), Places: slots}
+			bytes = sum(bytes, SlotLead, product(uint64(slots), uint64(g.Slot.Stride), uint64(p.qps)))
+		}
+		return g, align(sum(bytes, noncontigPad), 64)
+	}
+	p.Near, send = layOut(near, p.Strategy.Pack || s.row.Fetches() && p.Strategy.Unpack, sending)
+	p.Far, recv = layOut(far, s.row.NeedsReceive(), receiving)
 	return send, recv
 }
 
 // queues of the point.
 func (p *Point) queues(t verbs.Transport) Queues {
+	sends, receives := p.Load.WRs, p.Load.RecvWRs
+	if p.Listed() {
+		sends, receives = max((p.each+p.Messages-1)/p.Messages, 1), min(receives, 1)
+	}
 	q := Queues{
-		SendWRs: p.Window * p.Load.WRs, RecvWRs: max(2*p.Window*p.Load.RecvWRs, 1),
+		SendWRs: p.Window * sends, RecvWRs: max(2*p.Window*receives, 1),
 		SendSGEs: p.Load.SendSGEs, RecvSGEs: max(p.Load.RecvListSGEs, 1),
 	}
 	if t == verbs.UD && p.Strategy.Remote == Strided {
@@ -122,12 +360,12 @@ func (p *Point) queues(t verbs.Transport) Queues {
 // rings are how many messages a point's ring has, and how many receives.
 func (p *Point) rings(s *Settled) (messages, receives int) {
 	if s.Sends() {
-		messages = p.Place.Places
+		messages = p.Near.Place.Places
 	}
 	if s.Receives() {
-		receives = p.Place.Places
+		receives = p.Near.Place.Places
 		if p.Strategy.Bound {
-			receives = p.RecvSlot.Places
+			receives = p.Far.Slot.Places
 		}
 		receives *= p.Load.RecvWRs
 	}
@@ -138,8 +376,15 @@ func (p *Point) rings(s *Settled) (messages, receives int) {
 func (p *Point) requestBytes(messages, receives int) uint64 {
 	message := sum(ringBytes(p.Load.WRs, 0), product(2*16, uint64(p.Load.SGEs)))
 	entries := uint64(receives) / uint64(max(p.Load.RecvWRs, 1)) * uint64(p.Load.RecvSGEs)
-	return sum(product(uint64(messages), message), product(uint64(receives), receiveBytes(0)), product(16, entries))
+	bytes := sum(product(uint64(messages), message), product(uint64(receives), receiveBytes(0)), product(16, entries))
+	if p.Listed() { // the list, and what a kernel reads of it
+		bytes = sum(bytes, product(pieceBytes, uint64(p.list.Pieces)), product(3, uint64(p.list.PackedBytes)))
+	}
+	return bytes
 }
+
+// pieceBytes are those that an end holds for a descriptor: both its places, twice, and a kernel's entry.
+const pieceBytes = 96
 
 // Refusal is why a point of a grid cannot be measured: the reason, alike for many points, and what is so at this one.
 type Refusal struct{ Detail, Reason string }
@@ -153,7 +398,14 @@ func refusals(p *Spec, point *Point, lim verbs.Limits, mtuBytes int) []error {
 	bad := func(reason, detail string, args ...any) {
 		errs = append(errs, &Refusal{Reason: reason, Detail: fmt.Sprintf(detail, args...)})
 	}
-	s, l, load, window, transport := point.Strategy, point.Layout, point.Load, point.Window, p.Transport
+	s, load, window, transport := point.Strategy, point.Load, point.Window, p.Transport
+	if point.Listed() {
+		if transport != verbs.RC {
+			bad("a list of descriptors needs RC", "%v", transport)
+		}
+		return errs
+	}
+	l := point.Layout
 	if row := RowOf(s.Operation); !row.Supports(transport) {
 		bad(fmt.Sprintf("%v does not have %v: use RC", transport, s.Operation), "%s", s.Name)
 	}

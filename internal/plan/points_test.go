@@ -1,6 +1,8 @@
 package plan
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/gobw/gobw/pattern"
@@ -23,12 +25,13 @@ func TestNoncontigRefusals(t *testing.T) {
 		{"UD beyond the MTU", verbs.UD, Noncontig{Shape: "both", Strategy: "pack-send-unpack", Layout: "vector:block=1K,num=5,stride=2K", Window: 1}, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s, l, err := parsePoint(&c.n)
-			if err != nil {
-				t.Fatal(err)
+			settled := &Settled{spec: Spec{Transport: c.transport, Noncontig: &c.n}, limits: Limits{Device: verbs.DeviceInfo{Limits: lim}}}
+			if wrong := new(Faults); true {
+				if settled.choosePoint(wrong); len(*wrong) > 0 {
+					t.Fatal(*wrong)
+				}
 			}
-			point := &Point{Strategy: s, Layout: l, Window: c.n.Window, Load: LoadOf(s, l, lim, &c.n)}
-			if got := refusals(&Spec{Transport: c.transport, Noncontig: &c.n}, point, lim, 4096); (len(got) > 0) != c.want {
+			if got := refusals(&settled.spec, settled.point, lim, 4096); (len(got) > 0) != c.want {
 				t.Errorf("got %v, want refused %v", got, c.want)
 			}
 		})
@@ -64,5 +67,101 @@ func TestNoncontigLoads(t *testing.T) {
 		if got.WRs != c.wrs || got.SGEs != c.sges || got.RecvWRs != c.recvWRs || got.RecvSGEs != c.recvs {
 			t.Errorf("%s/%s: got %+v, want %d, %d, %d, %d", c.shape, c.strategy, got, c.wrs, c.sges, c.recvWRs, c.recvs)
 		}
+	}
+}
+
+// TestApart: any so many ring entries that follow each other, around the ring, have different slots.
+func TestApart(t *testing.T) {
+	for n := 1; n < 60; n++ {
+		for differ := 1; differ <= n; differ++ {
+			slot, slots := Apart(n, differ)
+			for i := range n {
+				if at := slot(i); at < 0 || at >= slots {
+					t.Fatalf("%d entries, %d apart: entry %d has slot %d of %d", n, differ, i, at, slots)
+				}
+				for k := 1; k < differ; k++ {
+					if slot(i) == slot((i+k)%n) {
+						t.Fatalf("%d entries, %d apart: %d and %d share slot %d", n, differ, i, (i+k)%n, slot(i))
+					}
+				}
+			}
+			if slots >= 2*differ+differ {
+				t.Errorf("%d entries, %d apart: %d slots", n, differ, slots)
+			}
+		}
+	}
+}
+
+// TestListPoints: what each road makes of a list, and that an end that does not know the list goes by what is said of it.
+func TestListPoints(t *testing.T) {
+	const rows, row = 3000, 576
+	list := func(text string) *pattern.Transfer {
+		d, err := pattern.ReadDescriptors(strings.NewReader(text), pattern.DescriptorOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		transfer, err := d.Transfer(false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return &transfer
+	}
+	kv := list(fmt.Sprintf("0,0,%d,%d,%d,%[1]d\n", row, rows, 8*row))
+	spread := list(fmt.Sprintf("0,0,%d,%d,%d,%d\n", row, rows, 8*row, 2*row))
+	for _, c := range []struct {
+		name, shape, strategy string
+		list                  *pattern.Transfer
+		qps                   int
+		operation             Operation
+		wrs, sges, recvs      int
+		reversed              bool
+	}{
+		{"lists", WritesList, "lists", kv, 1, Write, 100, rows, 0, false},
+		{"lists of a READ", ReadsList, "lists", kv, 2, Read, 200, rows, 0, false}, // 16 entries; 1500 pieces need 94
+		{"a request a piece", WritesList, "multi-wr", kv, 4, Write, rows, rows, 0, false},
+		{"nothing to merge", WritesList, "coalesce", kv, 1, Write, rows, rows, 0, false},
+		{"lists need a range", WritesList, "lists", spread, 1, Write, rows, rows, 0, false},
+		{"packed into place", WritesList, "pack", kv, 1, Write, 27, 27, 0, false},
+		{"packed and unpacked", WritesList, "pack", spread, 1, Send, 27, 27, 27, false},
+		{"read and unpacked", ReadsList, "pack", kv, 1, Read, 27, 27, 0, false},
+		{"packed by the server", ReadsList, "pack", spread, 1, Send, 27, 27, 27, true},
+		{"bound", WritesList, "contiguous", kv, 3, Write, 3, 3, 0, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			lim := verbs.Limits{MaxSGE: 30, MaxSGERead: 16, MaxQPWR: 4096, MaxMessageBytes: 1 << 30}
+			spec := Spec{Transport: verbs.RC, QPs: c.qps, Noncontig: &Noncontig{
+				Shape: c.shape, Strategy: c.strategy, Window: 1, Descriptors: Describe("x", 100, c.list, 0),
+			}}
+			known := Limits{Device: verbs.DeviceInfo{Name: "mlx5_0", Limits: lim}, Dialled: true, List: c.list}
+			s, err := Settle(spec, known, Peer{}, Policy{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			p := s.Point()
+			if c.shape == ReadsList && c.strategy == "lists" {
+				c.wrs = 188
+			}
+			if p.Strategy.Operation != c.operation || p.Load.WRs != c.wrs || p.Load.SGEs != c.sges || p.Load.RecvWRs != c.recvs || p.Strategy.Reversed != c.reversed {
+				t.Errorf("%s: %+v", p.Strategy.Operation, p.Load)
+			}
+			if q := s.Queues(); q.SendWRs > listDepth+listParts {
+				t.Errorf("%d requests at once, want at most %d", q.SendWRs, listDepth)
+			}
+			unknown := known
+			unknown.List, unknown.Dialled = nil, false
+			server, err := Settle(s.Proposal(), unknown, Peer{}, Policy{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if a, b := server.Memory(), s.Memory(); a.Buffers > b.Buffers || b.Buffers > a.Buffers+32<<20 {
+				t.Errorf("without the list %v, with it %v", a, b)
+			}
+			other := *c.list
+			other.Remote = other.Local
+			unknown.List = &other
+			if _, err := Settle(s.Proposal(), unknown, Peer{}, Policy{}); err == nil || !strings.Contains(err.Error(), "not the one that the plan names") {
+				t.Errorf("another list: %v", err)
+			}
+		})
 	}
 }

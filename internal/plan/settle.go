@@ -240,14 +240,17 @@ func (s *Settled) layOut(wrong *Faults) {
 	}
 	send, recv, lead := s.slots()
 	total := sum(product(uint64(p.QPs), sum(send, recv)), lead)
-	if p.MRPerQP {
+	switch {
+	case s.point != nil && s.point.Listed(): // one memory for all queue pairs
+		total = sum(send, recv)
+	case p.MRPerQP:
 		total = product(uint64(p.QPs), sum(send, recv, lead))
 	}
 	if total > mostBytes {
 		wrong.Add("the test needs %d bytes of buffers: no memory holds that", total)
 		return
 	}
-	s.buffers = Buffers{qps: p.QPs, perQP: p.MRPerQP, SendBytes: int(send), RecvBytes: int(recv), lead: int(lead)}
+	s.buffers = Buffers{qps: p.QPs, shared: s.point != nil && s.point.Listed(), perQP: p.MRPerQP, SendBytes: int(send), RecvBytes: int(recv), lead: int(lead)}
 	s.countMemory(total)
 }
 
@@ -257,7 +260,9 @@ func (s *Settled) slots() (send, recv, lead uint64) {
 	if s.point != nil {
 		send, recv = s.layOutPoint()
 		s.queues = s.point.queues(p.Transport)
-		s.places = s.point.Window
+		if s.places = s.point.Window; s.point.Listed() {
+			s.places = 1
+		}
 		return send, recv, 0
 	}
 	largest, line := uint64(s.largest), uint64(s.line)
@@ -299,6 +304,9 @@ func (s *Settled) countMemory(buffers uint64) {
 	messages, receives := s.Rings()
 	if s.point != nil {
 		s.memory.Requests = s.point.requestBytes(messages, receives)
+		if !s.point.Listed() {
+			s.memory.Requests = product(qps, s.memory.Requests)
+		}
 	} else {
 		s.memory.Requests = product(qps, sum(product(uint64(messages), ringBytes(len(s.row.Requests()), uint64(s.queues.SendSGEs))), product(uint64(receives), receiveBytes(1))))
 	}

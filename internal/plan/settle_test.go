@@ -455,14 +455,14 @@ func checkGeometry(t *testing.T, s *Settled) {
 		}
 	}
 	if p := s.Point(); p != nil {
-		lastPlace, lastSlot := uint64(p.Place.Places-1), uint64(p.RecvSlot.Places-1)
+		lastPlace, lastSlot := uint64(p.Near.Place.Places-1), uint64(p.Far.Slot.Places-1)
 		if !p.Strategy.Bound {
-			within("place", p.Place.At(lastPlace), int(p.Layout.Extent()), b.SendBytes)
+			within("place", p.Near.Place.At(lastPlace), int(p.Layout.Extent()), b.SendBytes)
 		}
-		within("send slot", p.SendSlot.At(uint64(p.SendSlot.Places-1)), int(p.Layout.Size()), b.SendBytes)
-		within("receive slot", p.RecvSlot.At(lastSlot), int(p.Layout.Size()), b.RecvBytes)
+		within("send slot", p.Near.Slot.At(uint64(p.Near.Slot.Places-1)), int(p.Layout.Size()), b.SendBytes)
+		within("receive slot", p.Far.Slot.At(lastSlot), int(p.Layout.Size()), b.RecvBytes)
 		if p.Strategy.Remote == Strided && !p.Strategy.Bound {
-			within("remote place", p.Place.At(lastPlace), int(p.Layout.Extent()), b.RecvBytes)
+			within("remote place", p.Near.Place.At(lastPlace), int(p.Layout.Extent()), b.RecvBytes)
 		}
 		return
 	}

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"slices"
 
+	"github.com/gobw/gobw/pattern"
 	"github.com/gobw/gobw/verbs"
 )
 
@@ -19,6 +20,9 @@ type Limits struct {
 	CPUs      int  // that this end may run on; 0: not known
 	Rails     int  // devices that this end runs at once, of which Device and Port are the common part; 0: not known
 	Dialled   bool // this end is the client
+
+	// List is what the plan's descriptors name, scaled as the plan says; nil: this end does not know it yet.
+	List *pattern.Transfer
 }
 
 // known tells whether there is a device.
@@ -200,7 +204,7 @@ func (s *Settled) OpenEnded() bool { return s.Ours() || s.spec.Infinite }
 
 // ReceivesPerMessage is 1 but where a message is a chain of SENDs.
 func (s *Settled) ReceivesPerMessage() uint64 {
-	if s.point != nil {
+	if s.point != nil && !s.point.Listed() {
 		return uint64(max(s.point.Load.RecvWRs, 1))
 	}
 	return 1

@@ -108,15 +108,19 @@ type Spec struct {
 	Noncontig *Noncontig `json:"noncontig,omitempty"`
 }
 
-// Noncontig is one point of the non-contiguous experiment: a layout, a shape, a strategy.
+// Noncontig is one point of the non-contiguous experiment: a layout, a shape, a strategy. A list of descriptors stands in
+// the place of a layout.
 type Noncontig struct {
-	Shape     string `json:"shape"`                // "gather", "scatter", "both"
+	Shape     string `json:"shape"`                // "gather", "scatter", "both"; of a list "write", "read"
 	Strategy  string `json:"strategy"`             // "gather-write", "pack", "pack-pipelined", "multi-wr", "contiguous", ...
 	Layout    string `json:"layout"`               // in the grammar of package pattern
 	Window    int    `json:"window"`               // messages in flight
 	Footprint int    `json:"footprint,omitempty"`  // bytes walked; 0: as many layouts as may be in flight
 	Segment   int    `json:"segment,omitempty"`    // bytes per segment of a pipelined pack; 0: 16 KiB
 	ListBytes int    `json:"list_bytes,omitempty"` // payload at which chains of lists are cut; 0: as few requests as possible
+	MaxSGE    int    `json:"max_sge,omitempty"`    // entries of a list; 0: as many as the device has
+
+	Descriptors *Descriptors `json:"descriptors,omitempty"` // in place of Layout
 }
 
 // LargestSize is the largest message of the spec in bytes; 0 where it leaves the sizes open.

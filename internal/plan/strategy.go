@@ -27,41 +27,77 @@ const (
 	Segments            // one per segment, packed while the one before is on its way
 )
 
-// Strategy is one way to move a layout: a row of data that the compiler of jobs reads.
+// Strategy is one way to move a layout, or a list of descriptors: a row of data that the compiler of jobs reads.
 type Strategy struct {
 	Shape, Name string
 	Operation   Operation
 
-	Local  Side // what the initiator's requests name
-	Remote Side // what the peer's memory or receives are
-	Cut    Cut
-	Pack   bool // the initiator packs before it posts
-	Unpack bool // the receiver of the data unpacks when a message has arrived
-	Bound  bool // the data has no gaps from the start: the bound of the shape
+	Local    Side // what the initiator's requests name
+	Remote   Side // what the peer's memory or receives are
+	Cut      Cut
+	Merge    bool // pieces that follow each other at both ends are one
+	Pack     bool // the initiator packs before it posts
+	Unpack   bool // the receiver of the data unpacks when a message has arrived
+	Reversed bool // the server initiates
+	Bound    bool // the data has no gaps from the start: the bound of the shape
 }
 
 // Shapes are the shapes of the experiment in order.
 func Shapes() []string { return []string{"gather", "scatter", "both"} }
 
+// Shapes of a list of descriptors: the client writes it, or reads it.
+const (
+	WritesList = "write"
+	ReadsList  = "read"
+)
+
+// strategies are all rows. Of two with one name, a list whose remote side is one range has the first.
+func strategies() []Strategy {
+	return []Strategy{
+		// Scatter/gather lists, WRITE (G-WR); pack, then WRITE; by segments (BC-SPUP); a WRITE per block (Multi-W).
+		{Shape: "gather", Name: "gather-write", Operation: Write, Local: Strided},
+		{Shape: "gather", Name: "pack", Operation: Write, Pack: true},
+		{Shape: "gather", Name: "pack-pipelined", Operation: Write, Pack: true, Cut: Segments},
+		{Shape: "gather", Name: "multi-wr", Operation: Write, Local: Strided, Cut: Blocks},
+		{Shape: "gather", Name: contiguous, Operation: Write, Bound: true},
+
+		// READ into scatter/gather lists (S-RD, P-RRS); READ, then unpack; a READ per block.
+		{Shape: "scatter", Name: "scatter-read", Operation: Read, Local: Strided},
+		{Shape: "scatter", Name: "read-unpack", Operation: Read, Unpack: true},
+		{Shape: "scatter", Name: "multi-wr", Operation: Read, Local: Strided, Cut: Blocks},
+		{Shape: "scatter", Name: contiguous, Operation: Read, Bound: true},
+
+		// SEND of lists into scattered receives (GSSR, SGRS); pack, SEND, unpack; a WRITE per block (Multi-W).
+		{Shape: "both", Name: "gather-send", Operation: Send, Local: Strided, Remote: Strided},
+		{Shape: "both", Name: "pack-send-unpack", Operation: Send, Pack: true, Unpack: true},
+		{Shape: "both", Name: "multi-wr", Operation: Write, Local: Strided, Remote: Strided, Cut: Blocks},
+		{Shape: "both", Name: contiguous, Operation: Send, Bound: true},
+
+		// Four roads of a list that the client writes. The copy ends in place where the remote side is one range, else the
+		// peer unpacks.
+		{Shape: WritesList, Name: "lists", Operation: Write, Local: Strided, Remote: Strided, Merge: true},
+		{Shape: WritesList, Name: "coalesce", Operation: Write, Local: Strided, Remote: Strided, Cut: Blocks, Merge: true},
+		{Shape: WritesList, Name: "multi-wr", Operation: Write, Local: Strided, Remote: Strided, Cut: Blocks},
+		{Shape: WritesList, Name: "pack", Operation: Write, Remote: Strided, Pack: true, Cut: Segments},
+		{Shape: WritesList, Name: "pack", Operation: Send, Pack: true, Unpack: true, Cut: Segments},
+		{Shape: WritesList, Name: contiguous, Operation: Write, Local: Strided, Remote: Strided, Merge: true, Bound: true},
+
+		// And that it reads. Where the server must pack, it sends.
+		{Shape: ReadsList, Name: "lists", Operation: Read, Local: Strided, Remote: Strided, Merge: true},
+		{Shape: ReadsList, Name: "coalesce", Operation: Read, Local: Strided, Remote: Strided, Cut: Blocks, Merge: true},
+		{Shape: ReadsList, Name: "multi-wr", Operation: Read, Local: Strided, Remote: Strided, Cut: Blocks},
+		{Shape: ReadsList, Name: "pack", Operation: Read, Remote: Strided, Unpack: true, Cut: Segments},
+		{Shape: ReadsList, Name: "pack", Operation: Send, Pack: true, Unpack: true, Cut: Segments, Reversed: true},
+		{Shape: ReadsList, Name: contiguous, Operation: Read, Local: Strided, Remote: Strided, Merge: true, Bound: true},
+	}
+}
+
+// contiguous is the bound of every shape.
+const contiguous = "contiguous"
+
 // Strategies are all ways of a shape to reach the same end state. The device's own comes first, the bound last.
 func Strategies(shape string) []Strategy {
-	return slices.DeleteFunc([]Strategy{
-		{Shape: "gather", Name: "gather-write", Operation: Write, Local: Strided},              // scatter/gather lists, WRITE (G-WR)
-		{Shape: "gather", Name: "pack", Operation: Write, Pack: true},                          // pack, then WRITE
-		{Shape: "gather", Name: "pack-pipelined", Operation: Write, Pack: true, Cut: Segments}, // pack and WRITE by segments (BC-SPUP)
-		{Shape: "gather", Name: "multi-wr", Operation: Write, Local: Strided, Cut: Blocks},     // a WRITE per block (Multi-W)
-		{Shape: "gather", Name: "contiguous", Operation: Write, Bound: true},                   // no gaps: the bound
-
-		{Shape: "scatter", Name: "scatter-read", Operation: Read, Local: Strided},          // READ into scatter/gather lists (S-RD, P-RRS)
-		{Shape: "scatter", Name: "read-unpack", Operation: Read, Unpack: true},             // READ, then unpack
-		{Shape: "scatter", Name: "multi-wr", Operation: Read, Local: Strided, Cut: Blocks}, // a READ per block
-		{Shape: "scatter", Name: "contiguous", Operation: Read, Bound: true},               // no gaps: the bound
-
-		{Shape: "both", Name: "gather-send", Operation: Send, Local: Strided, Remote: Strided},            // SEND of lists into scattered receives (GSSR, SGRS)
-		{Shape: "both", Name: "pack-send-unpack", Operation: Send, Pack: true, Unpack: true},              // pack, SEND, unpack
-		{Shape: "both", Name: "multi-wr", Operation: Write, Local: Strided, Remote: Strided, Cut: Blocks}, // a WRITE per block (Multi-W)
-		{Shape: "both", Name: "contiguous", Operation: Send, Bound: true},                                 // no gaps: the bound
-	}, func(s Strategy) bool { return s.Shape != shape })
+	return slices.DeleteFunc(strategies(), func(s Strategy) bool { return s.Shape != shape })
 }
 
 // StrategyNamed finds a row.
@@ -74,7 +110,7 @@ func StrategyNamed(shape, name string) (Strategy, error) {
 	return Strategy{}, fmt.Errorf("the shape %q has no strategy %q", shape, name)
 }
 
-// Load is what a strategy makes of a layout on a device.
+// Load is what a strategy makes of a layout, or of a list over all queue pairs, on a device.
 type Load struct {
 	WRs          int // work requests per message, receives not counted
 	SGEs         int // entries of their lists
@@ -83,34 +119,34 @@ type Load struct {
 	SendSGEs     int // entries of the longest list
 	RecvListSGEs int
 	SegmentBytes int64
-	Lists        pattern.ListLimits
+	Cut          pattern.Cut
 }
 
-// defaultSegment is the payload that pack-pipelined packs at a time: large enough that a work request costs little beside it.
-const defaultSegment = 16 << 10
+// Payload that is packed at a time: large enough that a work request costs little beside it.
+const (
+	defaultSegment     = 16 << 10
+	defaultListSegment = 64 << 10
+)
 
 // LoadOf counts requests and entries of the strategy that n names.
 func LoadOf(s Strategy, l pattern.Layout, lim verbs.Limits, n *Noncontig) Load {
-	entries := int(l.Blocks())
-	x := Load{WRs: 1, SGEs: 1, SendSGEs: 1, SegmentBytes: int64(n.Segment), Lists: listLimits(s, l, lim, n)}
-	width := min(entries, x.Lists.Entries)
-	lists := func() int { return int(l.Lists(x.Lists)) }
+	t := pattern.Gathered(l)
+	x := Load{WRs: 1, SGEs: 1, SendSGEs: 1, SegmentBytes: int64(n.Segment), Cut: cutOf(s, &t, lim, n)}
 	if n.Segment == 0 {
 		x.SegmentBytes = defaultSegment
 	}
 	switch {
-	case s.Cut == Blocks:
-		x.WRs, x.SGEs = entries, entries
 	case s.Cut == Segments:
 		x.WRs = int(min(l.SegmentCount(max(x.SegmentBytes, 1)), maxRequests+1))
 		x.SGEs = x.WRs
 	case s.Local == Strided:
-		x.WRs, x.SGEs, x.SendSGEs = lists(), entries, width
+		c := t.Count(x.Cut, maxRequests)
+		x.WRs, x.SGEs, x.SendSGEs = c.Requests, c.Entries, c.Longest
 	}
 	if s.Operation == Send {
 		x.RecvWRs, x.RecvSGEs, x.RecvListSGEs = 1, 1, 1
-		if s.Remote == Strided {
-			x.RecvWRs, x.RecvSGEs, x.RecvListSGEs = lists(), entries, width
+		if s.Remote == Strided { // cut alike
+			x.RecvWRs, x.RecvSGEs, x.RecvListSGEs = x.WRs, x.SGEs, x.SendSGEs
 		}
 	}
 	return x
@@ -128,17 +164,30 @@ func maxList(s Strategy, lim verbs.Limits) int {
 	return width
 }
 
-// listLimits bounds the lists of a strategy: by the device's entries and, for a layout that one list does not hold, by the
-// bytes at which the plan cuts. Blocks that are longer than that, SENDs, whose receives the peer cuts, and chains that the send
-// queue would not hold are left alone.
-func listLimits(s Strategy, l pattern.Layout, lim verbs.Limits, n *Noncontig) pattern.ListLimits {
-	m := pattern.ListLimits{Entries: maxList(s, lim)}
-	if s.Operation == Send || n.ListBytes <= 0 || l.Blocks() <= int64(m.Entries) || l.Blocks() > maxRingSGEs || l.MeanBlockBytes() > float64(n.ListBytes) {
-		return m
+// cutOf is how a strategy cuts: at the device's entries and, for a layout that one list does not hold, at the bytes that
+// the plan says. Blocks that are longer than that, SENDs, whose receives the peer cuts, and chains that the send queue
+// would not hold are left alone.
+func cutOf(s Strategy, t *pattern.Transfer, lim verbs.Limits, n *Noncontig) pattern.Cut {
+	c := pattern.Cut{Entries: 1, Merge: s.Merge, Spread: s.Operation == Send}
+	if s.Cut == Blocks {
+		return c
 	}
-	short := pattern.ListLimits{Entries: m.Entries, Bytes: int64(n.ListBytes)}
-	if most := int64(lim.MaxQPWR); most > 0 && l.Lists(short)*int64(max(n.Window, 1)) > most {
-		return m
+	c.Entries = maxList(s, lim)
+	if n.MaxSGE > 0 {
+		c.Entries = min(c.Entries, n.MaxSGE)
+	}
+	pieces, bytes := t.Local.Blocks(), int64(n.ListBytes)
+	oneList := pieces <= int64(c.Entries) || pieces > maxRingSGEs
+	if s.Operation == Send || bytes <= 0 || oneList || t.Local.MeanBlockBytes() > float64(bytes) {
+		return c
+	}
+	short := c
+	short.Bytes = bytes
+	if n.Descriptors != nil {
+		return short
+	}
+	if most := lim.MaxQPWR; most > 0 && t.Count(short, most/max(n.Window, 1)).Requests*max(n.Window, 1) > most {
+		return c
 	}
 	return short
 }

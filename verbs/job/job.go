@@ -87,6 +87,9 @@ type Lane struct {
 	Signal int
 	// Batch is the number of messages posted as one list; at most Window.
 	Batch int
+	// Group, where set, is how many messages belong together, and Groups how many such groups may be in flight: the first
+	// message of another waits until all of an earlier one are known complete. Batch must be 1 then.
+	Group, Groups int
 
 	// Receives is the ring of receives that this end keeps posted: receive k is Receives[k % len]. Prepare does not post
 	// them: call [Lane.PostInitial] before the peer may send. Each receive completion reposts one while any remain due, see

@@ -77,6 +77,9 @@ func (l *lane) due(ended bool) uint64 {
 		return 0
 	}
 	n := uint64(l.Batch)
+	if group := uint64(l.Group); group > 0 && l.posted/group-l.retired/group >= uint64(l.Groups) {
+		return 0
+	}
 	if l.Count > 0 {
 		n = min(n, l.Count-l.posted)
 	}

@@ -73,6 +73,7 @@ func (l *Lane) validate(j *Job, f *faults) {
 		}
 		f.add(due > posted, "%d receives are posted: a list of %d never becomes due", posted, due)
 	}
+	f.add(l.Group < 0 || l.Group > 0 && (l.Groups < 1 || l.Batch != 1), "groups of %d messages, %d in flight, batch %d: want 1 or more in flight, and batch 1", l.Group, l.Groups, l.Batch)
 	if sends && j.Shape != Serve {
 		l.validateWindow(f)
 		for k := range l.Ring {

@@ -5,7 +5,6 @@ import (
 	"math"
 
 	"github.com/gobw/gobw/internal/plan"
-	"github.com/gobw/gobw/pattern"
 	"github.com/gobw/gobw/verbs"
 	"github.com/gobw/gobw/verbs/job"
 )
@@ -32,12 +31,7 @@ func workloadOf(p *plan.Settled) workload {
 	if p.Point() == nil {
 		return contiguous{}
 	}
-	w := &layouts{Point: p.Point()}
-	w.segments = []pattern.Segment{{Layout: w.Layout}}
-	if w.Strategy.Cut == plan.Segments {
-		w.segments = w.Layout.Segments(w.Load.SegmentBytes)
-	}
-	return w
+	return &layouts{Point: p.Point()}
 }
 
 // Compile makes this end's job for a round of one size: all that features change is decided here. The target of a

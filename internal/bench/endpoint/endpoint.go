@@ -79,6 +79,9 @@ func New(rails Rails, p *plan.Settled, o Options) (_ *Endpoint, err error) {
 			err = errors.Join(err, e.Close())
 		}
 	}()
+	if point := p.Point(); point != nil && point.Transfer.Local.Blocks() == 0 {
+		return nil, errors.New("the list of descriptors is not known")
+	}
 	var pds []verbs.ProtectionDomain
 	for i := range rails {
 		if e.spec.DualPort && i > 0 { // two ports of one device

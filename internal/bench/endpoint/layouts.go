@@ -9,157 +9,245 @@ import (
 	"github.com/gobw/gobw/verbs/job"
 )
 
-// layouts is the workload of the non-contiguous experiment, of one point: one layout, one strategy, one queue pair. Where its messages
-// lie is the plan's to say.
+// layouts is the workload of the non-contiguous experiment, of one point: one layout or list, one strategy. Where its
+// messages lie is the plan's to say.
 type layouts struct {
 	*plan.Point
-	segments []pattern.Segment // that are packed one after the other: the whole, but in a pipeline
-
 	kernels *pattern.Kernels
-	made    job.Lane // by the kernels, once for all rounds
+	lanes   map[int]job.Lane // by queue pair, once for all rounds: kernels made them
 }
 
-func (w *layouts) lane(e *Endpoint, _ int, qp *pair) (_ job.Lane, err error) {
-	if w.kernels != nil {
-		return w.made, nil
+// portion is a part of a message that is packed or unpacked at once: a part of the layout, and where it begins in the
+// packed message, and in the data of the other end.
+type portion struct {
+	layout pattern.Layout
+	packed int
+	other  int64
+}
+
+func (w *layouts) lane(e *Endpoint, _ int, qp *pair) (job.Lane, error) {
+	if lane, made := w.lanes[qp.number]; made {
+		return lane, nil
 	}
-	w.kernels = pattern.NewKernels(pattern.KernelOptions{
-		Footprint: int64(w.Place.Places * w.Place.Stride), PackedFootprint: int64(w.Window * w.SendSlot.Stride),
-	})
-	e.onClose(w.kernels.Close)
+	if w.kernels == nil {
+		near := w.Near
+		w.kernels = pattern.NewKernels(pattern.KernelOptions{
+			Footprint: int64(near.Place.Places * near.Place.Stride), PackedFootprint: int64(w.Window * near.Slot.Stride),
+		})
+		e.onClose(w.kernels.Close)
+		w.lanes = map[int]job.Lane{}
+	}
+	var lane job.Lane
+	var err error
+	if w.Listed() {
+		lane.Group, lane.Groups = w.Messages, w.InFlight
+	}
 	if e.plan.Sends() {
-		w.made.Ring = make([]job.Message, w.Place.Places)
+		lane.Ring, err = w.messages(e, qp)
 	}
-	for k := range w.made.Ring {
-		if w.made.Ring[k], err = w.message(e, qp, uint64(k)); err != nil {
-			return w.made, err
+	if err == nil && e.plan.Receives() {
+		err = w.receives(e, qp, &lane)
+	}
+	w.lanes[qp.number] = lane
+	return lane, err
+}
+
+// messages are those of as many layouts or lists as have places and slots of their own.
+func (w *layouts) messages(e *Endpoint, qp *pair) ([]job.Message, error) {
+	share := w.Share(qp.number)
+	build := w.direct(e, qp, &share)
+	if w.Staged() {
+		build = w.staged(e, qp, &share)
+	}
+	ring := make([]job.Message, w.Ring(w.Near.Place.Places, w.Window)*w.Messages)
+	slot := w.slots(len(ring), w.Window, w.Near.Slot, qp)
+	for k := range ring {
+		list := uint64(k / w.Messages)
+		near := ground{w.Near.Place.At(list), slot(k)}
+		far := w.Far.Place.At(list)
+		if !w.FarStrided() {
+			far = w.Far.Slot.At(uint64(k))
+		}
+		if !w.Listed() && w.Strategy.Bound {
+			near.place = near.slot
+		}
+		var err error
+		if ring[k], err = build(k%w.Messages, near, uint64(far)); err != nil {
+			return nil, err
 		}
 	}
-	if e.plan.Receives() {
-		err = w.makeReceives(e, qp)
-	}
-	return w.made, err
+	return ring, nil
 }
 
-func (w *layouts) message(e *Endpoint, qp *pair, k uint64) (m job.Message, err error) {
-	mem, base, lkey := qp.send.bytes, qp.send.addr, qp.region.LKey()
-	place, slot, remote := w.Place.At(k), w.SendSlot.At(k), uint64(w.remoteAt(k))
-	m.Bytes = uint64(w.Layout.Size())
-	if w.Strategy.Local != plan.Packed {
-		requests, err := w.stridedRequests(e, qp, base+uint64(place), remote)
-		m.Steps = []job.Step{{Requests: requests}}
-		return m, err
+// ground is where a message lies at its end: its data, and what of it is packed.
+type ground struct{ place, slot int }
+
+// slots is where each ring entry has its slot: a layout's are one after the other, a list's of each queue pair.
+func (w *layouts) slots(n, differ int, at plan.Steps, qp *pair) func(k int) int {
+	if !w.Listed() {
+		return func(k int) int { return at.At(uint64(k)) }
 	}
-	for _, s := range w.segments {
-		entry := verbs.SGE{Addr: base + uint64(slot) + uint64(s.Packed), Length: uint32(s.Layout.Size()), LKey: lkey}
-		step := job.Step{Requests: []verbs.SendRequest{e.request(qp, []verbs.SGE{entry}, remote+uint64(s.Packed))}}
-		if w.Strategy.Pack {
-			if step.Pack, err = w.kernels.Pack(s.Layout, mem[place:], mem[slot+int(s.Packed):]); err != nil {
+	slot, slots := plan.Apart(n, differ)
+	return func(k int) int { return at.Start + (qp.number*slots+slot(k))*at.Stride }
+}
+
+// direct makes messages whose requests name the data itself, at both ends.
+func (w *layouts) direct(e *Endpoint, qp *pair, share *pattern.Transfer) func(k int, near ground, far uint64) (job.Message, error) {
+	var requests [][]pattern.Piece
+	for entries := range share.Requests(w.Load.Cut) {
+		requests = append(requests, slices.Clone(entries))
+	}
+	return func(k int, near ground, far uint64) (m job.Message, _ error) {
+		part := requests[k*len(requests)/w.Messages : (k+1)*len(requests)/w.Messages]
+		step := job.Step{Requests: make([]verbs.SendRequest, len(part))}
+		for i, entries := range part {
+			list := make([]verbs.SGE, len(entries))
+			for n, piece := range entries {
+				list[n] = verbs.SGE{Addr: qp.send.addr + uint64(near.place) + uint64(piece.Local), Length: uint32(piece.Length), LKey: qp.region.LKey()}
+				m.Bytes += uint64(piece.Length)
+			}
+			step.Requests[i] = e.request(qp, list, far+uint64(entries[0].Remote))
+		}
+		m.Steps = []job.Step{step}
+		return m, nil
+	}
+}
+
+// staged makes messages that are packed before they leave, or fetched and then unpacked.
+func (w *layouts) staged(e *Endpoint, qp *pair, share *pattern.Transfer) func(k int, near ground, far uint64) (job.Message, error) {
+	messages := w.portions(share)
+	return func(k int, near ground, far uint64) (m job.Message, err error) {
+		mem := qp.send.bytes
+		for _, p := range messages[k] {
+			size := p.layout.Size()
+			m.Bytes += uint64(size)
+			slot := near.slot + p.packed
+			entry := verbs.SGE{Addr: qp.send.addr + uint64(slot), Length: uint32(size), LKey: qp.region.LKey()}
+			step := job.Step{Requests: []verbs.SendRequest{e.request(qp, []verbs.SGE{entry}, far+uint64(p.other))}}
+			if w.Strategy.Pack {
+				step.Pack, err = w.kernels.Pack(p.layout, mem[near.place:], mem[slot:])
+			} else {
+				m.Done, err = w.kernels.Unpack(p.layout, mem[near.place:], mem[slot:])
+			}
+			if err != nil {
 				return m, err
 			}
+			m.Steps = append(m.Steps, step)
 		}
-		m.Steps = append(m.Steps, step)
+		return m, nil
 	}
-	if w.Strategy.Unpack && e.plan.Row().Fetches() {
-		m.Done, err = w.kernels.Unpack(w.Layout, mem[place:], mem[slot:])
-	}
-	return m, err
 }
 
-// remoteAt is where message k goes (or comes from) in the peer's receive buffer.
-func (w *layouts) remoteAt(k uint64) int {
-	if w.Strategy.Remote == plan.Strided {
-		return w.Place.At(k)
+// portions are those of each message, at the end whose data is the local side.
+func (w *layouts) portions(share *pattern.Transfer) [][]portion {
+	if !w.Listed() {
+		bytes := share.Local.Size()
+		if w.Strategy.Cut == plan.Segments {
+			bytes = w.Load.SegmentBytes
+		}
+		var out []portion
+		for _, s := range share.Local.Segments(bytes) {
+			out = append(out, portion{s.Layout, int(s.Packed), s.Packed})
+		}
+		return [][]portion{out}
 	}
-	return w.RecvSlot.At(k)
+	t := *share
+	if w.Strategy.Remote == plan.Packed { // the other end packs or unpacks, too
+		t.Remote = t.Local.Packed()
+	}
+	out := make([][]portion, w.Messages)
+	walk, end := t.Plan(pattern.Cut{Merge: true, Split: true}), int64(0)
+	for k := range out {
+		begin := end
+		end = w.Segments(t.Local.Size(), k)
+		entries := walk.Next(nil, end-begin)
+		out[k] = []portion{{pattern.Scattered(entries), 0, entries[0].Remote}}
+	}
+	return out
 }
 
-// stridedRequests cuts the entries of one layout into requests and gives each its part of the remote range.
-func (w *layouts) stridedRequests(e *Endpoint, qp *pair, addr, remote uint64) ([]verbs.SendRequest, error) {
-	entries := w.Layout.AppendSGEs(make([]verbs.SGE, 0, w.Layout.Blocks()), addr, qp.region.LKey())
-	within := pattern.ListLimits{Entries: 1}
-	if w.Strategy.Cut == plan.Lists {
-		within = w.Load.Lists
+// receives prepares the target's: one or more for each message, in the order of the SENDs.
+func (w *layouts) receives(e *Endpoint, qp *pair, lane *job.Lane) error {
+	share := w.Share(qp.number).Swapped()
+	mem, depth := qp.recv.bytes, e.plan.Queues().RecvWRs
+	var messages [][]portion
+	if w.Strategy.Unpack {
+		messages = w.portions(&share)
 	}
-	parts, err := pattern.SplitSGEs(entries, within)
-	if err != nil {
-		return nil, err
-	}
-	out := make([]verbs.SendRequest, 0, len(parts))
-	at := uint64(0)
-	for _, part := range parts {
-		to := at
-		if w.Strategy.Remote == plan.Strided { // one block a request: at its own offset
-			to = part[0].Addr - addr
-		}
-		out = append(out, e.request(qp, part, remote+to))
-		for i := range part {
-			at += uint64(part[i].Length)
-		}
-	}
-	return out, nil
-}
-
-// makeReceives prepares the target's receives: one or more per place, in the order of the SENDs.
-func (w *layouts) makeReceives(e *Endpoint, qp *pair) error {
-	base, mem, lkey := qp.recv.addr, qp.recv.bytes, qp.region.LKey()
-	n := w.Place.Places
+	n := w.Ring(w.Near.Place.Places, depth) * w.Messages
 	if w.Strategy.Bound {
-		n = w.RecvSlot.Places
+		n = w.Far.Slot.Places
 	}
-	for k := range uint64(n) {
-		if w.Strategy.Remote == plan.Packed {
-			w.made.Receives = append(w.made.Receives, e.receive(qp, w.RecvSlot.At(k), int(w.Layout.Size())))
-			if w.Strategy.Unpack {
-				work, err := w.kernels.Unpack(w.Layout, mem[w.Place.At(k):], mem[w.RecvSlot.At(k):])
-				if err != nil {
-					return err
-				}
-				w.made.Unpack = append(w.made.Unpack, work)
-			}
+	slot := w.slots(n, depth, w.Far.Slot, qp)
+	for k := range n {
+		place := w.Far.Place.At(uint64(k / w.Messages))
+		if w.Strategy.Remote == plan.Strided {
+			lane.Receives = append(lane.Receives, w.scattered(e, qp, &share, place, slot(k))...)
 			continue
 		}
-		var header []verbs.SGE
-		if e.spec.Transport == verbs.UD {
-			header = e.receive(qp, w.RecvSlot.At(k), 0).SGEs
+		size := int(share.Local.Size())
+		if messages != nil {
+			p := messages[k%w.Messages][0]
+			size = int(p.layout.Size())
+			work, err := w.kernels.Unpack(p.layout, mem[place:], mem[slot(k):])
+			if err != nil {
+				return err
+			}
+			lane.Unpack = append(lane.Unpack, work)
 		}
-		parts, err := pattern.SplitSGEs(w.Layout.AppendSGEs(nil, base+uint64(w.Place.At(k)), lkey), w.Load.Lists)
-		if err != nil {
-			return err
-		}
-		for _, part := range parts {
-			w.made.Receives = append(w.made.Receives, verbs.ReceiveRequest{SGEs: append(slices.Clip(header), part...)})
-		}
+		lane.Receives = append(lane.Receives, e.receive(qp, slot(k), size))
 	}
 	return nil
 }
 
-func (w *layouts) source(e *Endpoint, _ int) image {
-	switch packed := one(int(w.Layout.Size())); {
-	case e.plan.Row().Fetches():
-		return lying(w.RecvSlot, packed)
-	case w.Strategy.Bound:
-		return lying(w.SendSlot, packed)
-	default:
-		return lying(w.Place, w.Layout)
+// scattered are the receives of one message into the blocks of a place. A datagram's header goes before its slot.
+func (w *layouts) scattered(e *Endpoint, qp *pair, share *pattern.Transfer, place, slot int) (out []verbs.ReceiveRequest) {
+	var header []verbs.SGE
+	if e.spec.Transport == verbs.UD {
+		header = e.receive(qp, slot, 0).SGEs
 	}
+	for entries := range share.Requests(w.Load.Cut) {
+		list := slices.Clone(header)
+		for _, piece := range entries {
+			list = append(list, verbs.SGE{Addr: qp.recv.addr + uint64(place) + uint64(piece.Local), Length: uint32(piece.Length), LKey: qp.region.LKey()})
+		}
+		out = append(out, verbs.ReceiveRequest{SGEs: list})
+	}
+	return out
+}
+
+// data is how the blocks of one layout or list lie at an end, and where: the initiator's, or the target's.
+func (w *layouts) data(initiator bool) (l *pattern.Layout, at plan.Steps) { //nolint:revive // which end
+	switch {
+	case initiator && !w.Listed() && w.Strategy.Bound:
+		return &w.Transfer.Local, w.Near.Slot
+	case initiator:
+		return &w.Transfer.Local, w.Near.Place
+	case w.FarStrided():
+		return &w.Transfer.Remote, w.Far.Place
+	default:
+		return &w.Transfer.Remote, w.Far.Slot
+	}
+}
+
+func (w *layouts) source(e *Endpoint, _ int) image {
+	l, at := w.data(!e.plan.Row().Fetches())
+	return image{at.At, *l, uint64(at.Places)}
 }
 
 // destination is every byte of where the data arrives: each place holds the blocks of some message, whole, or is untouched.
 func (w *layouts) destination(e *Endpoint, size int, qp *pair) destination {
-	to := destination{image: w.source(e, size), mixed: true, holes: e.sparse}
-	at := w.RecvSlot
-	to.layout, to.pitch = one(int(w.Layout.Size())), at.Stride-plan.SlotLead // the lead of the next slot takes the UD header
-	switch {
-	case w.Strategy.Shape != "gather" && !w.Strategy.Bound: // it ends in the blocks of places
-		to.layout, to.pitch, at = w.Layout, w.Place.Stride, w.Place
-	case e.plan.Row().Fetches():
-		at = w.SendSlot
+	from := w.source(e, size)
+	l, at := w.data(e.plan.Row().Fetches())
+	to := destination{image: image{at.At, *l, from.contents}, mixed: true, holes: e.sparse, high: uint64(at.Places), from: &from.layout}
+	if to.pitch = at.Stride; at.Start > 0 { // a slot: the lead of the next takes the UD header
+		to.pitch -= plan.SlotLead
 	}
-	to.at, to.high = at.At, uint64(at.Places)
-	switch moved := qp.moved; {
+	moved := qp.moved
+	lists := moved.sent / uint64(w.Messages)
+	switch received := moved.received / e.plan.ReceivesPerMessage() / uint64(w.Messages); {
 	case !e.plan.Row().Addressed():
-		to.must = min(moved.received/e.plan.ReceivesPerMessage(), to.high)
+		to.must = min(received, to.high)
 		if e.spec.Transport != verbs.RC { // messages may be lost; what a receive has told of has reached some place
 			to.must = min(to.must, 1)
 		}
@@ -167,7 +255,7 @@ func (w *layouts) destination(e *Endpoint, size int, qp *pair) destination {
 	case moved.sent > 1<<62: // a one-sided target knows only that there was one
 		to.must = 1
 	default:
-		to.must = min(moved.sent, to.high)
+		to.must = min(lists, to.high)
 	}
 	return to
 }

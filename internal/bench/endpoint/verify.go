@@ -32,6 +32,21 @@ type destination struct {
 	// pitch is how many bytes from its beginning on only the message itself changes: those outside of its blocks are looked at, too. 0:
 	// it is one block, and the bytes beside it are nobody's.
 	pitch int
+	from  *pattern.Layout // the blocks that it comes from; nil: one
+}
+
+// content is what begins a message, block by block: each byte is told by where it comes from.
+func (d *destination) content(b []byte, seed, message uint64) {
+	if d.from == nil {
+		payload.Fill(b, seed, message, 0)
+		return
+	}
+	for at, from := range blocks(d.from) {
+		if at >= len(b) {
+			return
+		}
+		payload.Fill(b[at:min(at+int(from.Length), len(b))], seed, message, int(from.Offset))
+	}
 }
 
 // one is the layout of a message that is one block.
@@ -72,7 +87,7 @@ func (e *Endpoint) data(qp *pair) (from, to []byte) {
 // messages arrive, so that [Endpoint.Check] can tell what did. The seed differs from part to part and is the same at both ends.
 func (e *Endpoint) Arm(size int, seed uint64) {
 	starts, _ := e.moves()
-	for _, qp := range e.qps {
+	for _, qp := range e.ofData() {
 		from, to := e.data(qp)
 		wipe(to, e.work.destination(e, size, qp).pitch > 0, e.arriving(seed, qp.number), 0)
 		switch {
@@ -83,14 +98,19 @@ func (e *Endpoint) Arm(size int, seed uint64) {
 			continue
 		}
 		image := e.work.source(e, size)
-		message, s := make([]byte, image.layout.Size()), payload.Seed(seed, qp.number, e.plan.Role() == plan.Initiator)
+		s := payload.Seed(seed, qp.number, e.plan.Role() == plan.Initiator)
 		for m := range image.contents {
-			payload.Fill(message, s, m, 0)
-			for at, b := range blocks(&image.layout) {
-				copy(from[image.at(m):][b.Offset:b.End()], message[at:])
-			}
+			payload.Fill(from[image.at(m):][:image.layout.Extent()], s, m, 0)
 		}
 	}
+}
+
+// ofData are the queue pairs whose data is compared: of those that share it one.
+func (e *Endpoint) ofData() []*pair {
+	if p := e.plan.Point(); p != nil && p.Listed() {
+		return e.qps[:1]
+	}
+	return e.qps
 }
 
 // arriving is the seed of what the peer sends to queue pair q.
@@ -112,7 +132,7 @@ func wipe(memory []byte, patterned bool, seed uint64, offset int) {
 // where this end has nothing to compare. Before is how many messages of the round each queue pair had before.
 func (e *Endpoint) Check(size int, seed, before uint64) (whole uint64, err error) {
 	starts, arrives := e.moves()
-	for _, qp := range e.qps {
+	for _, qp := range e.ofData() {
 		from, to := e.data(qp)
 		var n uint64
 		switch counter := e.plan.Row().Counter; {
@@ -134,7 +154,7 @@ func (e *Endpoint) compare(d destination, memory []byte, seed uint64, q int, bef
 	numbers, first := map[uint64]uint64{}, make([]byte, min(size, 8)) // of a message, by its first word
 	if d.mixed {
 		for m := range d.contents {
-			payload.Fill(first, seed, m, 0)
+			d.content(first, seed, m)
 			numbers[head(first)] = m
 		}
 	}
@@ -157,7 +177,7 @@ func (e *Endpoint) compare(d destination, memory []byte, seed uint64, q int, bef
 		if !known {
 			number = m % d.contents
 		}
-		payload.Fill(sent, seed, number, 0)
+		d.content(sent, seed, number)
 		switch {
 		case bytes.Equal(message, sent):
 			whole++

@@ -57,8 +57,14 @@ func word(seed, message uint64, offset int) uint64 {
 	return x ^ x>>31
 }
 
-// Fill writes the part of a message's pattern from an offset on, which is divisible by 8.
+// Fill writes the part of a message's pattern from an offset on.
 func Fill(b []byte, seed, message uint64, offset int) {
+	if skip := offset % 8; skip > 0 {
+		var w [8]byte
+		binary.LittleEndian.PutUint64(w[:], word(seed, message, offset-skip))
+		n := copy(b, w[skip:])
+		b, offset = b[n:], offset+n
+	}
 	for ; len(b) >= 8; b, offset = b[8:], offset+8 {
 		binary.LittleEndian.PutUint64(b, word(seed, message, offset))
 	}

@@ -135,12 +135,14 @@ func (s *Session) Facts(ctx context.Context, local control.Facts) (remote contro
 	if err := s.Send(kindFacts, local); err != nil {
 		return remote, err
 	}
-	limit := s.o.Timeouts.Phase
+	limit, most := s.o.Timeouts.Phase, maxFactsBytes
 	if s.o.Dialled {
 		limit += s.o.Wait
+	} else if n := s.plan.Noncontig; n != nil && n.Descriptors != nil { // in base64
+		most += n.Descriptors.PackedBytes * 3 / 2
 	}
 	defer s.o.Waiting(false)()
-	return frame.Expect[control.Facts](ctx, s.Session, kindFacts, maxFactsBytes, limit)
+	return frame.Expect[control.Facts](ctx, s.Session, kindFacts, most, limit)
 }
 
 // Exchange swaps addresses.

@@ -142,7 +142,7 @@ func (o *order) run(ctx context.Context, s control.Session) (err error) {
 		s.Fail(err)
 		return err
 	}
-	options := bench.Options{Rails: d.Others(), CPU: o.Device.CPU, Port: o.Device.Port, GIDIndex: o.Device.GID}
+	options := bench.Options{Rails: d.Others(), CPU: o.Device.CPU, Port: o.Device.Port, GIDIndex: o.Device.GID, List: &bench.List{}}
 	options.Policy.Data = d.DataPolicy(s)
 	options.Policy.Data.Allow = o.DataAllow
 	var plan *plan.Spec
