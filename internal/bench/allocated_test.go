@@ -38,6 +38,9 @@ func FuzzAllocated(f *testing.F) {
 		spec.HugePages, spec.RDMACM, spec.TOS = false, false, nil
 		d := newNotingDevice(flags&1 != 0)
 		limits := plan.Limits{Device: d.info, Port: d.port, PageBytes: 4096, LineBytes: 64, Dialled: flags&2 != 0}
+		if n := spec.Noncontig; n != nil && n.Descriptors != nil {
+			_, limits.List, _ = aList().Describe(false, 0)
+		}
 		peer := plan.Peer{PageBytes: 1 << min(page%32, 16), LineBytes: 64, MTU: verbs.MTU1024, Outstanding: 4, Perftest: flags&4 != 0}
 		// Little, so that many are tried: what is granted is allocated here.
 		p, err := plan.Settle(spec, limits, peer, plan.Policy{Bytes: 64 << 20, QueuePairs: 32, Rounds: 64, Records: 32})

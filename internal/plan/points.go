@@ -359,21 +359,25 @@ func (p *Point) queues(t verbs.Transport) Queues {
 
 // rings are how many messages a point's ring has, and how many receives.
 func (p *Point) rings(s *Settled) (messages, receives int) {
+	places := p.Near.Place.Places
 	if s.Sends() {
-		messages = p.Near.Place.Places
+		messages = p.Ring(places, p.Window) * p.Messages
 	}
-	if s.Receives() {
-		receives = p.Near.Place.Places
-		if p.Strategy.Bound {
-			receives = p.Far.Slot.Places
-		}
-		receives *= p.Load.RecvWRs
+	switch {
+	case !s.Receives():
+	case p.Listed():
+		receives = p.Ring(places, 2*p.Window) * p.Messages
+	case p.Strategy.Bound:
+		receives = p.Far.Slot.Places * p.Load.RecvWRs
+	default:
+		receives = places * p.Load.RecvWRs
 	}
 	return messages, receives
 }
 
 // requestBytes is what the rings of a point hold.
 func (p *Point) requestBytes(messages, receives int) uint64 {
+	messages = (messages + p.Messages - 1) / p.Messages // a load is that of a whole list
 	message := sum(ringBytes(p.Load.WRs, 0), product(2*16, uint64(p.Load.SGEs)))
 	entries := uint64(receives) / uint64(max(p.Load.RecvWRs, 1)) * uint64(p.Load.RecvSGEs)
 	bytes := sum(product(uint64(messages), message), product(uint64(receives), receiveBytes(0)), product(16, entries))
