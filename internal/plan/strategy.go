@@ -184,6 +184,9 @@ func cutOf(s Strategy, t *pattern.Transfer, lim verbs.Limits, n *Noncontig) patt
 	short := c
 	short.Bytes = bytes
 	if n.Descriptors != nil {
+		if 2*t.Local.MeanBlockBytes() > float64(bytes) { // lists of one entry would be no lists
+			return c
+		}
 		return short
 	}
 	if most := lim.MaxQPWR; most > 0 && t.Count(short, most/max(n.Window, 1)).Requests*max(n.Window, 1) > most {

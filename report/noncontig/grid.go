@@ -11,8 +11,10 @@ import (
 
 // Grid is the outcome of the non-contiguous experiment: what was measured, and what follows from it.
 type Grid struct {
-	Setup  Setup   `json:"setup"`
-	Points []Point `json:"points"`
+	Setup  Setup     `json:"setup"`
+	List   *List     `json:"list,omitempty"`   // of descriptors, in place of layouts
+	Absent []Absence `json:"absent,omitempty"` // strategies that need not be measured
+	Points []Point   `json:"points"`
 
 	// The rest is computed by [Grid.Analyze] from the points alone, again where a document is read.
 	Cells      []Cell      `json:"cells,omitempty"`
@@ -38,6 +40,34 @@ type Setup struct {
 	Verify         string  `json:"verify"`
 	Priority       string  `json:"priority,omitempty"` // "realtime": this end ran before all others
 	Events         bool    `json:"events,omitempty"`   // both ends sleep on completion events; CPU is then that of the processes
+	QPs            int     `json:"qps,omitempty"`      // queue pairs; 0: one
+}
+
+// List is what is known of a list of descriptors.
+type List struct {
+	Name            string    `json:"name"`   // of its file, or of a preset
+	Digest          string    `json:"sha256"` // of its lines, as offsets
+	Pieces          int       `json:"pieces"`
+	Bytes           int       `json:"bytes"`
+	LocalSpanBytes  int       `json:"local_span_bytes"` // from the first byte to the last
+	RemoteSpanBytes int       `json:"remote_span_bytes"`
+	LocalRuns       int       `json:"local_runs"` // of neighbours that touch at the client
+	RemoteRuns      int       `json:"remote_runs"`
+	Runs            int       `json:"runs"` // that touch at both ends
+	Lengths         []Lengths `json:"lengths"`
+}
+
+// Lengths are pieces whose length is less than twice the least.
+type Lengths struct {
+	FromBytes int64 `json:"from_bytes"`
+	Pieces    int   `json:"pieces"`
+}
+
+// Absence is why a strategy was not measured.
+type Absence struct {
+	Shape    string `json:"shape"`
+	Strategy string `json:"strategy"`
+	Reason   string `json:"reason"`
 }
 
 // Point is one layout moved by one strategy, in all its runs.
@@ -54,6 +84,7 @@ type Point struct {
 	WRs         int    `json:"wrs"`          // work requests per message, receives not counted
 	SGEs        int    `json:"sges"`         // scatter/gather entries per message, both ends
 	Verified    string `json:"verified,omitempty"`
+	PeerUnpacks bool   `json:"peer_unpacks,omitempty"` // of a list that is packed: the receiving end copies, too
 
 	Runs []Run `json:"runs"`
 }
@@ -71,6 +102,8 @@ type Run struct {
 	P99Ns            *float64 `json:"p99_ns,omitempty"`
 	CPUNsPerByte     float64  `json:"cpu_ns_per_byte"`
 	PeerCPUNsPerByte float64  `json:"peer_cpu_ns_per_byte"`
+	ListNs           float64  `json:"list_ns,omitempty"` // of a list: from its first post to its last completion
+	PostNs           float64  `json:"post_ns,omitempty"` // that the CPU took to pack and post it
 	Warnings         []string `json:"warnings,omitempty"`
 }
 
@@ -85,7 +118,7 @@ type Key struct {
 // What names the messages of the series: "64 KiB messages", "256 blocks".
 func (k Key) What() string {
 	if k.Count > 0 {
-		return fmt.Sprintf("%d blocks", k.Count)
+		return fmt.Sprintf("%d %s", k.Count, map[bool]string{true: "pieces", false: "blocks"}[k.Stride == Scaled])
 	}
 	return plain.Bytes(float64(k.SizeBytes)) + " messages"
 }
@@ -118,12 +151,17 @@ type Figure struct {
 	PeerCPUNsPerByte float64       `json:"peer_cpu_ns_per_byte"`
 	WRs              int           `json:"wrs"`
 	SGEs             int           `json:"sges"`
+	ListNs           float64       `json:"list_ns,omitempty"`
+	PostNs           float64       `json:"post_ns,omitempty"`
 
 	point *Point
 }
 
 // AsGiven is the stride of layouts that were given one by one: they are no series of block sizes.
 const AsGiven = "as given"
+
+// Scaled is the stride of a list whose pieces were scaled to another mean length.
+const Scaled = "scaled"
 
 // Contiguous is the bound of every shape: the same bytes without gaps. It does not compete.
 const Contiguous = "contiguous"
@@ -137,6 +175,7 @@ type shape struct{ name, course, device, cpu string }
 func shapes() []shape {
 	return []shape{
 		{"gather", "G-WR", "gather-write", "pack"}, {"scatter", "S-RD", "scatter-read", "read-unpack"}, {"both", "GSSR", "gather-send", "pack-send-unpack"},
+		{"write", "", "lists", "pack"}, {"read", "", "lists", "pack"},
 	}
 }
 
@@ -146,6 +185,30 @@ func Sides(shape string) (device, cpu string) {
 	s := shapes()[max(shapeRank(shape), 0)]
 	return s.device, s.cpu
 }
+
+// Sides are those of a cell. Where the device has no list for a list of descriptors, its own way is the next that it has.
+func (c *Cell) Sides() (device, cpu string) {
+	device, cpu = Sides(c.Shape)
+	if c.Listed() {
+		for _, name := range []string{"multi-wr", "coalesce", "lists"} {
+			if c.Find(name) != nil {
+				device = name
+			}
+		}
+	}
+	return device, cpu
+}
+
+// scaled puts a list before what it was scaled to.
+func (c *Cell) scaled() int {
+	if c.Stride == Scaled {
+		return 1
+	}
+	return 0
+}
+
+// Listed tells whether the cell is of a list of descriptors.
+func (c *Cell) Listed() bool { return c.Shape == "write" || c.Shape == "read" }
 
 func (p *Point) key() Key {
 	if p.Held == "num" {
@@ -168,6 +231,8 @@ func (p *Point) figure() Figure {
 		P50Ns:            stats.Median(of(func(r *Run) float64 { return r.P50Ns })),
 		CPUNsPerByte:     stats.Median(of(func(r *Run) float64 { return r.CPUNsPerByte })),
 		PeerCPUNsPerByte: stats.Median(of(func(r *Run) float64 { return r.PeerCPUNsPerByte })),
+		ListNs:           stats.Median(of(func(r *Run) float64 { return r.ListNs })),
+		PostNs:           stats.Median(of(func(r *Run) float64 { return r.PostNs })),
 	}
 }
 
@@ -211,7 +276,7 @@ func (n *Grid) cells() []Cell {
 	}
 	slices.SortStableFunc(out, func(a, b Cell) int {
 		return cmp.Or(
-			cmp.Compare(shapeRank(a.Shape), shapeRank(b.Shape)), cmp.Compare(a.SizeBytes, b.SizeBytes), cmp.Compare(a.Count, b.Count),
+			cmp.Compare(shapeRank(a.Shape), shapeRank(b.Shape)), cmp.Compare(a.scaled(), b.scaled()), cmp.Compare(a.SizeBytes, b.SizeBytes), cmp.Compare(a.Count, b.Count),
 			cmp.Compare(slices.Index(strides, a.Stride), slices.Index(strides, b.Stride)), cmp.Compare(a.BlockBytes, b.BlockBytes))
 	})
 	return out
@@ -233,7 +298,7 @@ func (c *Cell) Find(strategy string) *Figure {
 
 // ShapeName is a shape with the course's name for it: "gather (G-WR)".
 func ShapeName(shape string) string {
-	if i := shapeRank(shape); i >= 0 {
+	if i := shapeRank(shape); i >= 0 && shapes()[i].course != "" {
 		return shape + " (" + shapes()[i].course + ")"
 	}
 	return shape
@@ -243,7 +308,9 @@ func ShapeName(shape string) string {
 func CourseNames() map[string]string {
 	out := map[string]string{}
 	for _, s := range shapes() {
-		out[s.course] = s.name
+		if s.course != "" {
+			out[s.course] = s.name
+		}
 	}
 	return out
 }
@@ -252,6 +319,16 @@ func CourseNames() map[string]string {
 func (n *Grid) CrossoverOf(k Key) *Crossover {
 	for i := range n.Crossovers {
 		if n.Crossovers[i].Key == k {
+			return &n.Crossovers[i]
+		}
+	}
+	return nil
+}
+
+// Threshold is the crossover of a list that was scaled; nil where it has none.
+func (n *Grid) Threshold() *Crossover {
+	for i := range n.Crossovers {
+		if n.Crossovers[i].Stride == Scaled {
 			return &n.Crossovers[i]
 		}
 	}

@@ -99,7 +99,7 @@ func (n *Grid) doubt() {
 // weigh lists what there is to judge in a cell: each two of the strategies that compete, the device's own way against the copy
 // among them.
 func (c *Cell) weigh() {
-	device, cpu := Sides(c.Shape)
+	device, cpu := c.Sides()
 	rivals := c.rivals()
 	for i, a := range rivals {
 		for _, b := range rivals[i+1:] {

@@ -31,8 +31,12 @@ func (n *Grid) summary() []string {
 			}
 			settle = append(settle, remedy)
 		}
-		if rows += len(cells); len(by[stats.CannotTell]) < len(cells) {
-			out = append(out, ShapeName(k.Shape)+", "+k.What()+plain.When(k.Stride != AsGiven, ", stride %s", k.Stride)+": "+n.inWords(k, len(cells), by))
+		if rows += len(cells); series[0].Listed() {
+			out = append(out, n.listInWords(series, by)...)
+			continue
+		}
+		if len(by[stats.CannotTell]) < len(cells) {
+			out = append(out, ShapeName(k.Shape)+", "+k.What()+plain.When(k.Stride != AsGiven, ", stride %s", k.Stride)+": "+n.inWords(series, len(cells), by))
 		}
 	}
 	if len(settle) > 0 { // "--runs 420" behind "--runs 8"
@@ -44,7 +48,7 @@ func (n *Grid) summary() []string {
 	if rows == 0 && len(n.Cells) > 0 {
 		var needed []string
 		for _, c := range n.Cells {
-			device, cpu := Sides(c.Shape)
+			device, cpu := c.Sides()
 			needed = plain.AddNew(needed, device+" and "+cpu)
 		}
 		out = append(out, "no verdict: add both strategies to --only: "+strings.Join(needed, ", or "))
@@ -79,8 +83,9 @@ func (n *Grid) warnings() (out []string) {
 }
 
 // inWords says who wins where in a series, by the verdicts.
-func (n *Grid) inWords(k Key, cells int, by map[stats.Word][]Cell) string {
-	device, cpu := Sides(k.Shape)
+func (n *Grid) inWords(series []Cell, cells int, by map[stats.Word][]Cell) string {
+	k := series[0].Key
+	device, cpu := series[0].Sides()
 	ours, theirs := by[stats.Better], by[stats.Worse]
 	if x := n.CrossoverOf(k); x != nil {
 		return fmt.Sprintf("%s wins from about %s blocks (between %s and %s), %s; below, %s wins %s", device, plain.Bytes(x.BlockBytes),
@@ -121,4 +126,47 @@ func mostInWords(cells []Cell) string {
 		return "by " + by
 	}
 	return fmt.Sprintf("by up to %s (at %s)", by, best.name())
+}
+
+// listInWords says which road of a list is the fastest, or from which length on the device's way is.
+func (n *Grid) listInWords(series []Cell, by map[stats.Word][]Cell) (out []string) {
+	k := series[0].Key
+	device, cpu := series[0].Sides()
+	if k.Stride == Scaled {
+		pieces := fmt.Sprintf("%s of %d pieces on %s", k.Shape, k.Count, n.Setup.Device)
+		if x := n.CrossoverOf(k); x != nil {
+			return []string{fmt.Sprintf("threshold, %s: %s pays from %s a piece (%s to %s); below, %s is faster. As a setting: %.0f bytes",
+				pieces, device, plain.Bytes(x.BlockBytes), plain.Bytes(x.Low), plain.Bytes(x.High), cpu, x.BlockBytes)}
+		}
+		return []string{"threshold, " + pieces + ": " + n.inWords(series, len(series), by)}
+	}
+	for i := range series {
+		c := &series[i]
+		text := fmt.Sprintf("%s of %s: ", k.Shape, c.Layout)
+		var than []string
+		for _, j := range c.judged {
+			switch c.Winner {
+			case "":
+			case j.Strategy:
+				than = append(than, fmt.Sprintf("%.3g× %s", j.Speedup, j.Against))
+			case j.Against:
+				than = append(than, fmt.Sprintf("%.3g× %s", 1/j.Speedup, j.Strategy))
+			}
+		}
+		if len(than) > 0 {
+			out = append(out, text+c.Winner+" is the fastest road: "+strings.Join(than, ", "))
+			continue
+		}
+		var open []string
+		for _, j := range c.judged {
+			open = append(open, fmt.Sprintf("%s and %s: %s", j.Strategy, j.Against, j.Word))
+		}
+		out = append(out, text+"no road is the fastest of all; "+strings.Join(open, "; "))
+	}
+	for _, a := range n.Absent {
+		if a.Shape == k.Shape {
+			out = append(out, a.Strategy+" was not measured: "+a.Reason)
+		}
+	}
+	return out
 }

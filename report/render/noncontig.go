@@ -53,12 +53,13 @@ func (t noncontigTable) strategies() []string {
 // title says what was measured and under which circumstances.
 func (n experiment) title(k noncontig.Key) string {
 	s := fmt.Sprintf("%s of %s", noncontig.ShapeName(k.Shape), k.What())
-	s += plain.When(k.Stride != "" && k.Stride != noncontig.AsGiven, ", stride %s", k.Stride)
+	s += plain.When(k.Stride != "" && k.Stride != noncontig.AsGiven && k.Stride != noncontig.Scaled, ", stride %s", k.Stride)
 	return s
 }
 
 func (n experiment) circumstances() string {
 	s := fmt.Sprintf("%s, %s cache, window %d", n.Setup.Transport, n.Setup.Cache, n.Setup.Window)
+	s += plain.When(n.Setup.QPs > 1, ", %d QPs", n.Setup.QPs)
 	s += plain.When(n.Setup.Events, ", events")
 	s += plain.When(n.Setup.Priority != "", ", %s priority", n.Setup.Priority)
 	return s
@@ -70,9 +71,18 @@ func (n experiment) tables() []table {
 	var out []table
 	parts := n.parts()
 	for _, t := range parts {
+		if t.cells[0].Listed() && t.given() {
+			for i := range t.cells {
+				out = append(out, n.roads(&t.cells[i]))
+			}
+			continue
+		}
 		out = append(out, n.goodputGrid(t))
 	}
 	for _, t := range parts {
+		if t.cells[0].Listed() {
+			continue
+		}
 		if g := n.costGrid(t); len(g.Rows) > 0 {
 			out = append(out, g)
 		}
@@ -80,10 +90,43 @@ func (n experiment) tables() []table {
 	return out
 }
 
+// roads is the table of a list of descriptors: a row for each road.
+func (n experiment) roads(c *noncontig.Cell) table {
+	g := table{
+		Title:  fmt.Sprintf("%s of %s", c.Shape, c.Layout),
+		Header: []string{"road", "Gb/s", "list us", "post us", "wait us", "requests", "entries", "B/request", "CPU s/GiB", "peer CPU s/GiB"},
+		keys:   1,
+	}
+	if l := n.List; l != nil {
+		g.Title += fmt.Sprintf(": %s of %s on average, %s in all", plain.Plural(l.Pieces, "piece"), plain.Bytes(float64(c.BlockBytes)), plain.Bytes(float64(l.Bytes)))
+	}
+	g.Title += "; " + n.circumstances()
+	perGiB := func(nsPerByte float64) string { return known(nsPerByte, (1<<30)/1e9) }
+	for _, f := range c.Strategies {
+		g.Rows = append(g.Rows, []string{
+			f.Strategy, plain.Number(f.Goodput.Median/1e9) + plain.When(f.Strategy == c.Winner, " "+winnerMark),
+			known(f.ListNs, 1e-3), known(f.PostNs, 1e-3), known(max(f.ListNs-f.PostNs, 0), 1e-3), strconv.Itoa(f.WRs), strconv.Itoa(f.SGEs),
+			plain.Number(float64(c.Bytes) / float64(max(f.WRs, 1))), perGiB(f.CPUNsPerByte), perGiB(f.PeerCPUNsPerByte),
+		})
+	}
+	g.dropEmpty(g.keys)
+	if c.Winner != "" {
+		g.Notes = append(g.Notes, winnerMark+": the fastest road, not counting contiguous")
+	}
+	g.Notes = append(g.Notes, "list us: from the first post of a list to its last completion. post us: of these, the CPU packs and posts; wait us: the rest")
+	if slices.ContainsFunc(n.Points, func(p noncontig.Point) bool { return p.PeerUnpacks }) {
+		g.Notes = append(g.Notes, "pack: the end that receives unpacks, too")
+	}
+	return g
+}
+
 // place is what tells a row from another, under its headings.
 func (t noncontigTable) place(c *noncontig.Cell) (header, row []string) {
 	if t.given() {
 		return []string{"layout"}, []string{c.Layout}
+	}
+	if t.cells[0].Stride == noncontig.Scaled {
+		return []string{"piece B", "list B"}, []string{strconv.FormatInt(c.BlockBytes, 10), strconv.FormatInt(c.Bytes, 10)}
 	}
 	header, row = []string{"block B", "blocks"}, []string{strconv.FormatInt(c.BlockBytes, 10), strconv.FormatInt(c.Blocks, 10)}
 	if t.Count > 0 {
@@ -108,7 +151,7 @@ func (n experiment) grid(t noncontigTable, what string) table {
 
 func (n experiment) goodputGrid(t noncontigTable) table {
 	g := n.grid(t, "goodput in Gb/s")
-	device, cpu := noncontig.Sides(t.Shape)
+	device, cpu := t.cells[0].Sides()
 	strategies := t.strategies()
 	others := slices.DeleteFunc(slices.Clone(strategies), func(s string) bool { return s == device || s == cpu })
 	// What the ratio is of stands beside it, so that a terminal too narrow for the table has all three in its first part.
@@ -173,7 +216,7 @@ func known(v, scale float64) string {
 
 // costGrid sets latency, CPU time and requests of the device's way and of the CPU's side by side.
 func (n experiment) costGrid(t noncontigTable) table {
-	device, cpu := noncontig.Sides(t.Shape)
+	device, cpu := t.cells[0].Sides()
 	g := n.grid(t, fmt.Sprintf("cost of a message: first %s, then %s", device, cpu))
 	g.Header = append(g.Header, "p50 us", "CPU ns/KiB", "peer CPU ns/KiB", "WRs", "SGEs")
 	for i := range t.cells {
@@ -245,11 +288,11 @@ func (n experiment) heatMap(d *report.Document, t noncontigTable) plot.Figure {
 	for _, c := range judged {
 		blocks, strides = plain.AddNew(blocks, c.BlockBytes), plain.AddNew(strides, c.Stride)
 	}
-	if len(blocks) < 2 || t.given() {
+	if len(blocks) < 2 || t.given() || t.cells[0].Listed() {
 		return nil
 	}
 	slices.Sort(blocks)
-	gather, copying := noncontig.Sides(t.Shape)
+	gather, copying := t.cells[0].Sides()
 	h := &plot.HeatMap{
 		Title: fmt.Sprintf("Speed-up of %s over %s, %s", gather, copying, n.title(t.Key)), Subtitle: n.subtitle(d),
 		XLabel: "block size", YLabel: "stride",
@@ -295,7 +338,7 @@ func (n experiment) chart(d *report.Document, cells []noncontig.Cell) plot.Figur
 	k := cells[0].Key
 	c := &plot.Chart{
 		Title: "Goodput by block size, " + n.title(k), Subtitle: n.subtitle(d),
-		X: sizeAxis("block size"), Y: plot.Axis{Label: "goodput", Units: plain.BitsPerS, Scale: plot.Log10},
+		X: sizeAxis(map[bool]string{true: "mean length of a piece", false: "block size"}[cells[0].Listed()]), Y: plot.Axis{Label: "goodput", Units: plain.BitsPerS, Scale: plot.Log10},
 	}
 	if len(cells) < 2 || k.Stride == noncontig.AsGiven {
 		return nil

@@ -30,6 +30,8 @@ type Flags struct {
 	blocks, nums, sizes   []int64
 	strides, verify, only string
 	layouts               []string
+	descriptors, preset   string
+	direction             string
 	wrong                 cmdline.Faults // of what was typed
 
 	measure.Flags
@@ -50,13 +52,18 @@ type Config struct {
 	Transport  verbs.Transport
 	Verify     string
 	Events     bool
+	QPs        int
+	MaxSGE     int // entries of a list, 0: as many as the device has
+	List       *list
+	Threshold  bool // of a list: look for the length from which the device's way pays
 }
 
-// gridLayout is a layout and its place in the grid.
+// gridLayout is a layout and its place in the grid; of a list of descriptors the mean length that it is scaled to.
 type gridLayout struct {
 	Layout pattern.Layout
 	Stride string // as asked
 	Held   string // "total" or "num"
+	Mean   int    // 0: as it is
 }
 
 // NewCommand makes 'noncontig'.
@@ -71,11 +78,17 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 			"  gather   strided, contiguous (WRITE; G-WR)\n" +
 			"  scatter  strided, contiguous (READ; S-RD)\n" +
 			"  both     strided, strided (SEND; GSSR)\n\n" +
+			"--descriptors moves a list of pieces, as of a KV cache, by four roads instead: one\n" +
+			"request a piece, neighbours merged, scatter/gather lists, and packing. A line is\n  " +
+			pattern.DescriptorGrammar + "\n" +
+			"local: at the client; offsets or addresses, decimal or 0x; # begins a comment.\n\n" +
 			"Layouts for --layout:\n  " + strings.ReplaceAll(pattern.Grammar, "\n", "\n  "),
 		Example: "  " + tool + " noncontig --loopback\n" +
 			"  " + tool + " noncontig alpha --shape all --blocks 64:8K --strides 2x,16K --save x.json\n" +
 			"  " + tool + " noncontig alpha --nums 64,256 --blocks 8:1K --cache cold\n" +
-			"  " + tool + " noncontig alpha --layout subarray:dims=512x512x8,face=y",
+			"  " + tool + " noncontig alpha --layout subarray:dims=512x512x8,face=y\n" +
+			"  " + tool + " noncontig alpha --descriptors kv.csv --direction read -q 4\n" +
+			"  " + tool + " noncontig alpha --preset kv-rows --strides 8x",
 		RunE: cmdline.Run(
 			func(args []string) (Config, error) { return flags.Config(tool, args) },
 			func(ctx context.Context, c Config) error {
@@ -98,15 +111,21 @@ func (f *Flags) Bind(fs *pflag.FlagSet) {
 	cmdline.Parsed(fs, &f.wrong, &f.nums, "nums", "", "", "use these `NUMBERS` of blocks, instead of --size: 64,256", parseByteList)
 	fs.StringVar(&f.strides, "strides", "2x", "`DISTANCE` between the starts of two blocks: 4K; 2x: twice the block size")
 	fs.StringArrayVar(&f.layouts, "layout", nil, "measure this `LAYOUT` instead of a grid (see above); may be repeated")
+	fs.StringVar(&f.descriptors, "descriptors", "", "move the list of pieces in `FILE` instead of a grid (see above)")
+	fs.StringVar(&f.preset, "preset", "", "move a `LIST` made here: "+presetText()+"; --nums and --strides change it")
+	fs.StringVar(&f.direction, "direction", "write", "`HOW` the client moves a list: write or read")
+	fs.BoolVar(&f.typed.Threshold, "threshold", true, "scale the list to find the length from which the device is faster than packing")
 	fs.StringVar(&f.only, "only", "", "measure only these `STRATEGIES`: gather-write,pack")
 	cmdline.Group(fs, "Grid")
 	cmdline.Parsed(fs, &f.wrong, &f.typed.Transport, "connection", "c", "RC", "use `TRANSPORT`: RC; UC (gather, both); UD (both)", cmdline.Text[verbs.Transport])
-	fs.IntVarP(&f.typed.Window, "tx-depth", "t", 4, "messages in flight; 1 measures latency")
+	fs.IntVarP(&f.typed.QPs, "qp", "q", 1, "queue pairs; a list is dealt out to them, of a grid each moves whole messages")
+	fs.IntVarP(&f.typed.Window, "tx-depth", "t", 4, "messages in flight; 1 measures latency, and is the default of a list")
+	fs.IntVar(&f.typed.MaxSGE, "max-sge", 0, "use at most `N` entries of a scatter/gather list (0: as many as the device has)")
 	cmdline.Parsed(fs, &f.wrong, &f.typed.MinTime, "duration", "D", "10ms", "measure each layout, strategy and round for `TIME`", plan.ParseTime)
 	fs.IntVar(&f.typed.Runs, "runs", 20, "number of rounds; from 6 on there are 95 % intervals")
 	fs.StringVar(&f.typed.Cache, "cache", "hot", "measure with `CACHE` hot, or cold (each block comes from memory)")
 	fs.BoolVarP(&f.typed.Events, "events", "e", false, "sleep on events instead of polling; the CPU columns then have the CPU time of the whole processes, else that of packing, unpacking, posting and polling")
-	cmdline.Parsed(fs, &f.wrong, &f.typed.Segment, "segment", "", "16K", "pack `BYTES` at a time in pack-pipelined", plan.ParseBytes)
+	cmdline.Parsed(fs, &f.wrong, &f.typed.Segment, "segment", "", "16K", "pack `BYTES` at a time in pack-pipelined; of a list 64K", plan.ParseBytes)
 	fs.StringVar(&f.verify, "verify", "ends", "check the data of `WHICH` messages: ends (first and last), all, none")
 	cmdline.Group(fs, "Measuring")
 	f.Flags.Bind(fs, render.DocumentFormats())
@@ -122,6 +141,7 @@ const gridTimeout = 18
 const (
 	maxWindow     = 4096
 	maxGridRuns   = 1000 // as many as verdicts weigh
+	maxGridQPs    = 1024
 	maxGridPoints = 100000
 )
 
@@ -130,6 +150,10 @@ func (f *Flags) Config(tool string, args []string) (Config, error) {
 	c, wrong := f.typed, slices.Clone(f.wrong)
 	var err error
 	c.Config = f.Flags.Config(&wrong, tool, args)
+	if c.List, err = f.list(&c); c.List != nil {
+		c.Shapes = []string{c.List.shape}
+	}
+	wrong.Note(err)
 	c.Strategies, err = parseStrategies(f.only, c.Shapes)
 	wrong.Note(err)
 	wrong.If(c.Cache != "cold" && c.Cache != "hot", "--cache %q: want hot or cold", c.Cache)
@@ -138,11 +162,15 @@ func (f *Flags) Config(tool string, args []string) (Config, error) {
 	wrong.If(c.MinTime > 0 && c.MinTime < time.Millisecond, "--duration (-D) %v: want at least 1ms", c.MinTime)
 	wrong.Range("--tx-depth (-t)", c.Window, 1, maxWindow)
 	wrong.Range("--runs", c.Runs, 1, maxGridRuns)
+	wrong.Range("--qp (-q)", c.QPs, 1, maxGridQPs)
+	wrong.Range("--max-sge", c.MaxSGE, 0, 1024)
 	wrong.If(c.Segment < 64 || c.Segment > 1<<30, "--segment %d: want 64 bytes to 1 GiB", c.Segment)
-	c.Layouts, err = f.grid()
-	wrong.Note(err)
+	if c.List == nil && f.descriptors+f.preset == "" {
+		c.Layouts, err = f.grid()
+		wrong.Note(err)
+	}
 	pictures := !slices.ContainsFunc(c.Output.Saves, func(s output.Save) bool { return s.Format != "svg" }) // nothing else is saved
-	if pictures && (len(f.layouts) > 0 || len(f.blocks) == 1) {
+	if pictures && (len(f.layouts) > 0 || len(f.blocks) == 1 && c.List == nil || c.List != nil && !c.Threshold) {
 		wrong.If(c.Output.Format == "svg", "print the result: %s", render.NoGridPicture)
 		for _, s := range c.Output.Saves {
 			wrong.If(true, "%s: cannot save: %s", s.Path, render.NoGridPicture)

@@ -55,6 +55,9 @@ type experiment struct {
 	device    verbs.Device
 	mtu       verbs.MTU
 	footprint int64 // bytes of layouts walked; 0: as few as are in flight
+	limits    plan.Limits
+	planned   map[int]bool    // points that are measured
+	seconds   map[int]float64 // of a list, by its point
 }
 
 // Measure measures a grid and returns its document, also after an error once the device is open.
@@ -64,7 +67,7 @@ func Measure(ctx context.Context, out output.Streams, c Config) (*report.Documen
 		return nil, err
 	}
 	return measure.With(ctx, out, c.Config, func(m *measure.Measurer, doc measure.Document) error {
-		e := &experiment{config: c, out: out, doc: doc, previous: previous, caches: pattern.HostCaches()}
+		e := &experiment{config: c, out: out, doc: doc, previous: previous, caches: pattern.HostCaches(), seconds: map[int]float64{}, planned: map[int]bool{}}
 		if c.Cache == "cold" {
 			e.footprint = 2 * int64(e.caches.LastLevel)
 		}
@@ -73,7 +76,10 @@ func Measure(ctx context.Context, out output.Streams, c Config) (*report.Documen
 			return exit.With(exit.Usage, err)
 		}
 		defer e.conclude()
-		return e.measure(ctx, m)
+		if err := e.measure(ctx, m); err != nil || c.List == nil || !c.Threshold {
+			return err
+		}
+		return e.findThreshold(ctx, m)
 	})
 }
 
@@ -84,63 +90,21 @@ func (e *experiment) prepare(m *measure.Measurer) error {
 	e.device, e.mtu = m.Device.Device, m.Port.ActiveMTU
 	n := &noncontig.Grid{Setup: noncontig.Setup{
 		Device: info.Name, Transport: c.Transport.String(), Cache: c.Cache, LLCBytes: int64(e.caches.LastLevel), Window: c.Window,
-		MaxSGE: info.Limits.MaxSGE, MaxSGERead: info.Limits.MaxSGERead, Runs: c.Runs, MinSeconds: c.MinTime.Seconds(), Verify: c.Verify,
-		Events: c.Events, ListBytes: e.listBytesText(), SegmentBytes: c.Segment,
+		MaxSGE: atMost(info.Limits.MaxSGE, c.MaxSGE), MaxSGERead: atMost(info.Limits.MaxSGERead, c.MaxSGE), Runs: c.Runs,
+		MinSeconds: c.MinTime.Seconds(), Verify: c.Verify, Events: c.Events, ListBytes: e.listBytesText(), SegmentBytes: c.Segment,
 		Kernel: pattern.KernelName(), Priority: plain.When(machine.Priority() == "realtime", "realtime"),
 	}}
+	if c.QPs > 1 {
+		n.Setup.QPs = c.QPs
+	}
 	e.doc.Noncontig = n
 	e.doc.Label = bench.Label(info)
+	e.limits = plan.Limits{Device: info, Port: m.Port, Dialled: true}
 	var wrong cmdline.Faults
-	refused := map[string]bool{} // reasons: a grid has many layouts, and few reasons
-	largest := int64(0)
-	limits := plan.Limits{Device: info, Port: m.Port, Dialled: true}
 	for _, shape := range c.Shapes {
 		wrong.If(!slices.ContainsFunc(plan.Strategies(shape), c.carries), "--shape %s: %v cannot carry it: use --connection RC", shape, c.Transport)
 	}
-	for _, g := range c.Layouts {
-		if g.Layout.Extent() == g.Layout.Size() {
-			text := fmt.Sprintf("layout %s: its blocks touch, so this is contiguous data; give a stride larger than the block", g.Layout)
-			if g.Stride != noncontig.AsGiven && g.Layout.Blocks() > 1 {
-				text = fmt.Sprintf("--strides %s: no gaps between the blocks, so this is contiguous data; try --strides 2x", g.Stride)
-			}
-			if !c.Output.Quiet && !slices.Contains(e.doc.Warnings, text) {
-				fmt.Fprintf(e.out.Err, "%s: %s\n", c.Tool, text)
-			}
-			e.doc.Warnings = plain.AddNew(e.doc.Warnings, text)
-		}
-		footprint := max(e.footprint, g.Layout.Extent()*int64(2*c.Window))
-		n.Setup.FootprintBytes = max(n.Setup.FootprintBytes, footprint)
-		for _, shape := range c.Shapes {
-			var cell []arm
-			for _, s := range plan.Strategies(shape) {
-				if !c.carries(s) || !c.takes(s, g.Layout) {
-					continue
-				}
-				settled, err := plan.Settle(e.spec(s, g.Layout.String()), limits, plan.Peer{}, plan.Policy{})
-				if err != nil {
-					for _, problem := range problemsOf(err) {
-						reason := problem.Error()
-						if r, is := errors.AsType[*plan.Refusal](problem); is {
-							reason = r.Reason
-						}
-						wrong.If(!refused[reason], "%s of %s: %v", s.Name, g.Layout, problem)
-						refused[reason] = true
-					}
-					continue
-				}
-				largest = max(largest, int64(settled.Memory().Buffers))
-				cell = e.addPoint(cell, g, settled)
-			}
-			if cell != nil {
-				e.cells = append(e.cells, cell)
-			}
-		}
-	}
-	err := machine.CheckMemory(largest, c.Peer.Loopback, info.Software)
-	if err != nil && c.Cache == "cold" {
-		err = fmt.Errorf("%w, or --cache hot", err)
-	}
-	wrong.Note(err)
+	e.add(c.Layouts, &wrong)
 	wrong.If(len(e.cells) == 0 && len(wrong) == 0, "nothing to measure: no strategy is left for these shapes and layouts%s",
 		plain.When(slices.Contains(c.Strategies, "pack-pipelined"), "; pack-pipelined needs messages of several blocks that are larger than --segment %d", c.Segment))
 	e.shuffle()
@@ -148,6 +112,142 @@ func (e *experiment) prepare(m *measure.Measurer) error {
 		wrong.Note(e.resume())
 	}
 	return errors.Join(wrong...)
+}
+
+// atMost is a limit of a device, or less where that was asked for.
+func atMost(limit, asked int) int {
+	if asked > 0 {
+		return min(limit, asked)
+	}
+	return limit
+}
+
+// add makes cells of layouts: what is measured next.
+func (e *experiment) add(layouts []gridLayout, wrong *cmdline.Faults) {
+	c, n := &e.config, e.doc.Noncontig
+	e.cells = nil
+	refused := map[string]bool{} // reasons: a grid has many layouts, and few reasons
+	largest := uint64(0)
+	for _, g := range layouts {
+		extent := g.Layout.Extent() * int64(2*c.Window)
+		if c.List != nil {
+			extent = c.List.lengths.Local.Extent()
+		} else if g.Layout.Extent() == g.Layout.Size() {
+			e.warnOfNoGaps(g)
+		}
+		n.Setup.FootprintBytes = max(n.Setup.FootprintBytes, e.footprint, extent)
+		for _, shape := range c.Shapes {
+			var cell []arm
+			named := map[string]bool{}
+			for _, s := range plan.Strategies(shape) {
+				if named[s.Name] || !c.carries(s) || !c.takes(s, g) {
+					continue
+				}
+				named[s.Name] = true // a list has two rows of one name
+				settled, err := e.settle(s, g)
+				if err != nil {
+					for _, problem := range problemsOf(err) {
+						reason := problem.Error()
+						if r, is := errors.AsType[*plan.Refusal](problem); is {
+							reason = r.Reason
+						}
+						wrong.If(!refused[reason], "%s of %s: %v", s.Name, e.nameOf(g), problem)
+						refused[reason] = true
+					}
+					continue
+				}
+				if c.List != nil {
+					if why := c.List.absent(settled.Point()); why != "" && g.Mean > 0 {
+						continue
+					} else if why != "" {
+						n.Absent = plain.AddNew(n.Absent, noncontig.Absence{Shape: shape, Strategy: s.Name, Reason: why})
+						continue
+					}
+				}
+				largest = max(largest, settled.Memory().Buffers)
+				cell = e.addPoint(cell, g, settled)
+			}
+			if cell != nil {
+				e.cells = append(e.cells, cell)
+			}
+		}
+	}
+	err := machine.CheckMemory(int64(largest), c.Peer.Loopback, e.limits.Device.Software)
+	if err != nil && c.Cache == "cold" {
+		err = fmt.Errorf("%w, or --cache hot", err)
+	}
+	wrong.Note(err)
+}
+
+func (e *experiment) warnOfNoGaps(g gridLayout) {
+	c := &e.config
+	text := fmt.Sprintf("layout %s: its blocks touch, so this is contiguous data; give a stride larger than the block", g.Layout)
+	if g.Stride != noncontig.AsGiven && g.Layout.Blocks() > 1 {
+		text = fmt.Sprintf("--strides %s: no gaps between the blocks, so this is contiguous data; try --strides 2x", g.Stride)
+	}
+	if !c.Output.Quiet && !slices.Contains(e.doc.Warnings, text) {
+		fmt.Fprintf(e.out.Err, "%s: %s\n", c.Tool, text)
+	}
+	e.doc.Warnings = plain.AddNew(e.doc.Warnings, text)
+}
+
+// nameOf is what a layout, or the list, is called.
+func (e *experiment) nameOf(g gridLayout) string {
+	if l := e.config.List; l != nil {
+		return l.text(g.Mean)
+	}
+	return g.Layout.String()
+}
+
+// settle makes one measurement of a strategy on a layout, or on the list.
+func (e *experiment) settle(s plan.Strategy, g gridLayout) (*plan.Settled, error) {
+	limits, spec := e.limits, e.spec(s, g.Layout.String())
+	if l := e.config.List; l != nil {
+		d, t, err := l.Describe(s.Shape == plan.ReadsList, g.Mean)
+		if err != nil {
+			return nil, err
+		}
+		limits.List = t
+		spec.Noncontig.Layout, spec.Noncontig.Descriptors = "", d
+		spec.Duration, spec.Iterations, spec.Warmup = 0, 1, 1
+		if e.doc.Noncontig.List == nil {
+			e.doc.Noncontig.List = l.describe(d)
+		}
+	}
+	return plan.Settle(spec, limits, plan.Peer{}, plan.Policy{})
+}
+
+// findThreshold scales the list until the device's way and the copy change places, and then looks more closely there.
+func (e *experiment) findThreshold(ctx context.Context, m *measure.Measurer) error {
+	n, l := e.doc.Noncontig, e.config.List
+	scaled := func(means []int) error {
+		if len(means) == 0 {
+			return nil
+		}
+		var wrong cmdline.Faults // what cannot be scaled so far is left out
+		e.add(plain.Each(means, func(mean int) gridLayout {
+			return gridLayout{Stride: noncontig.Scaled, Held: "num", Mean: mean}
+		}), &wrong)
+		e.shuffle()
+		e.todo = slices.DeleteFunc(e.todo, e.done)
+		return e.measure(ctx, m)
+	}
+	n.Analyze()
+	only := e.config.Strategies
+	defer func() { e.config.Strategies = only }()
+	device, cpu := n.Cells[0].Sides()
+	if n.Cells[0].Find(device) == nil || n.Cells[0].Find(cpu) == nil {
+		return nil // one of them was left out
+	}
+	e.config.Strategies = []string{device, cpu}
+	if err := scaled(l.ladder()); err != nil {
+		return err
+	}
+	n.Analyze()
+	if x := n.Threshold(); x != nil {
+		return scaled(between(x.Low, x.High))
+	}
+	return nil
 }
 
 // problemsOf are the mistakes that an error of a plan holds.
@@ -162,7 +262,7 @@ func problemsOf(err error) []error {
 // has whole ones.
 func (e *experiment) shuffle() {
 	first := 0
-	if e.config.Verify == string(plan.VerifyAll) {
+	if e.config.Verify == string(plan.VerifyAll) || e.config.List != nil { // how long a list takes is not known yet
 		first = -1
 	}
 	for run := first; run < e.config.Runs; run++ {
@@ -182,11 +282,12 @@ func (c *Config) carries(s plan.Strategy) bool {
 }
 
 // takes tells whether a strategy is measured on a layout: a pipeline of one segment is the same as none.
-func (c *Config) takes(s plan.Strategy, l pattern.Layout) bool {
+func (c *Config) takes(s plan.Strategy, g gridLayout) bool {
 	if c.Strategies != nil && !slices.Contains(c.Strategies, s.Name) {
 		return false
 	}
-	return s.Cut != plan.Segments || l.Size() > c.Segment && l.Blocks() > 1
+	l := g.Layout
+	return c.List != nil || s.Cut != plan.Segments || l.Size() > c.Segment && l.Blocks() > 1
 }
 
 // spec of one measurement; the strategy's own settings are for Settle to fill in.
@@ -194,10 +295,10 @@ func (e *experiment) spec(s plan.Strategy, layout string) plan.Spec {
 	c := &e.config
 	return plan.Spec{
 		Timeout:   gridTimeout,
-		Transport: c.Transport, Events: c.Events, Duration: c.MinTime, Warmup: uint64(2 * c.Window), // hot: each place once
+		Transport: c.Transport, Events: c.Events, QPs: c.QPs, Duration: c.MinTime, Warmup: uint64(2 * c.Window), // hot: each place once
 		Noncontig: &plan.Noncontig{
 			Shape: s.Shape, Strategy: s.Name, Layout: layout, Window: c.Window, Footprint: int(e.footprint), Segment: int(c.Segment),
-			ListBytes: e.listBytes(s),
+			ListBytes: e.listBytes(s), MaxSGE: c.MaxSGE,
 		},
 	}
 }
@@ -224,18 +325,32 @@ func (e *experiment) listBytesText() string {
 
 // addPoint adds a point to the result, and its arm to a cell; one that the grid has twice is measured once.
 func (e *experiment) addPoint(cell []arm, g gridLayout, settled *plan.Settled) []arm {
-	s, load := settled.Point().Strategy, settled.Point().Load
+	s, load, data := settled.Point().Strategy, settled.Point().Load, &g.Layout
+	if e.config.List != nil {
+		data = &settled.Point().Transfer.Local
+	}
 	p := noncontig.Point{
-		Shape: s.Shape, Strategy: s.Name, Layout: g.Layout.String(), BlockBytes: int64(g.Layout.MeanBlockBytes() + 0.5), Blocks: g.Layout.Blocks(),
-		StrideBytes: g.Layout.Stride(), Stride: g.Stride, SizeBytes: g.Layout.Size(), Held: g.Held, WRs: load.WRs, SGEs: load.SGEs + load.RecvSGEs,
+		Shape: s.Shape, Strategy: s.Name, Layout: e.nameOf(g), BlockBytes: int64(data.MeanBlockBytes() + 0.5), Blocks: data.Blocks(),
+		StrideBytes: g.Layout.Stride(), Stride: g.Stride, SizeBytes: data.Size(), Held: g.Held, WRs: load.WRs, SGEs: load.SGEs + load.RecvSGEs,
 		Verified: e.config.Verify,
 	}
-	n := e.doc.Noncontig
-	if slices.ContainsFunc(n.Points, func(q noncontig.Point) bool { return samePoint(&p, &q) }) {
-		return cell
+	if list := e.config.List; list != nil { // also of what has no gaps
+		p.Blocks, p.BlockBytes = list.lengths.Local.Blocks(), (data.Size()+list.lengths.Local.Blocks()/2)/list.lengths.Local.Blocks()
+		p.PeerUnpacks = s.Pack && s.Unpack
 	}
-	n.Points = append(n.Points, p)
-	return append(cell, arm{point: len(n.Points) - 1, plan: settled.Proposal(), recvs: max(load.RecvWRs, 1)})
+	n := e.doc.Noncontig
+	at := slices.IndexFunc(n.Points, func(q noncontig.Point) bool { return samePoint(&p, &q) })
+	switch {
+	case at < 0:
+		n.Points, at = append(n.Points, p), len(n.Points)
+	case e.planned[at]:
+		return cell
+	default: // measured before, by a grid that is resumed
+		p.Runs = n.Points[at].Runs
+		n.Points[at] = p
+	}
+	e.planned[at] = true
+	return append(cell, arm{point: at, plan: settled.Proposal(), recvs: max(load.RecvWRs, 1)})
 }
 
 func samePoint(a, b *noncontig.Point) bool {
@@ -274,14 +389,20 @@ func (e *experiment) measure(ctx context.Context, m *measure.Measurer) error {
 
 // one makes one measurement, and keeps it. Data is compared in the first run, in every message before it.
 func (e *experiment) one(ctx context.Context, m *measure.Measurer, run int, a arm) error {
-	p, spec := e.point(a), a.plan
+	p, spec, options := e.point(a), a.plan, bench.Options{Progress: func(drive.Progress) {}}
+	if l := e.config.List; l != nil {
+		options.List = l.List
+		spec.Iterations = e.lists(a)
+	}
 	switch {
+	case run < 0 && e.config.List != nil: // how long it takes, and whether every byte arrives
+		spec.Verify, spec.Iterations = plan.Verify(e.config.Verify), 2
 	case run < 0:
 		spec.Verify, spec.Duration, spec.Iterations = plan.VerifyAll, 0, uint64(16*e.config.Window)
-	case run == 0 && e.config.Verify != "":
+	case run == 0 && e.config.Verify != "" && e.config.List == nil:
 		spec.Verify = plan.VerifyEnds
 	}
-	res, err := m.Run(ctx, spec, bench.Options{Progress: func(drive.Progress) {}})
+	res, err := m.Run(ctx, spec, options)
 	if err != nil {
 		return fmt.Errorf("%s, %s, %s: %w", p.Shape, p.Strategy, p.Layout, err)
 	}
@@ -292,10 +413,17 @@ func (e *experiment) one(ctx context.Context, m *measure.Measurer, run int, a ar
 // note keeps one measurement.
 func (e *experiment) note(round int, a arm, res *bench.Result) {
 	e.doc.Client, e.doc.Server, e.doc.Label = res.Here, res.Peer, res.Label
-	if round < 0 || len(res.Records) == 0 {
+	if len(res.Records) == 0 {
 		return
 	}
 	p, rec := e.point(a), &res.Records[0]
+	lists := float64(rec.Bytes) / float64(p.SizeBytes) // or layouts
+	if e.config.List != nil && rec.Seconds > 0 {
+		e.seconds[a.point] = rec.Seconds / lists
+	}
+	if round < 0 {
+		return
+	}
 	run := noncontig.Run{
 		Round: round + 1, Messages: rec.Messages, Seconds: rec.Seconds, GoodputBitsPerS: rec.Bandwidth.AverageBitsPerS,
 	}
@@ -308,19 +436,39 @@ func (e *experiment) note(round int, a arm, res *bench.Result) {
 		run.P50Ns, run.P99Ns = rec.Latency.P50Ns, rec.Latency.P99Ns
 	}
 	perByte := func(c *report.CPU) float64 {
-		if c == nil {
+		if c == nil || rec.Bytes == 0 {
 			return 0
 		}
 		if e.config.Events {
-			return c.ProcessSeconds * 1e9 / float64(rec.Messages) / float64(p.SizeBytes)
+			return c.ProcessSeconds * 1e9 / float64(rec.Bytes)
 		}
-		return (c.PackNsPerMessage + c.UnpackNsPerMessage + c.PostNsPerMessage + c.PollNsPerMessage) / float64(p.SizeBytes)
+		ns := c.PackNsPerMessage + c.UnpackNsPerMessage + c.PostNsPerMessage + c.PollNsPerMessage
+		return ns * float64(rec.Messages) / float64(rec.Bytes)
 	}
 	run.CPUNsPerByte, run.PeerCPUNsPerByte = perByte(rec.CPU), perByte(rec.PeerCPU)
-	if !e.config.Events {
+	if a.plan.Reversed { // a record is told by the end that sends
+		run.CPUNsPerByte, run.PeerCPUNsPerByte = run.PeerCPUNsPerByte, run.CPUNsPerByte
+	}
+	switch {
+	case e.config.List != nil:
+		run.P50Ns, run.P99Ns = 0, nil // of a message, of which a list is several
+		run.ListNs = rec.Seconds * 1e9 / lists * float64(e.config.Window)
+		if c := rec.CPU; c != nil {
+			run.PostNs = (c.PackNsPerMessage + c.PostNsPerMessage) * float64(rec.Messages) / lists
+		}
+	case !e.config.Events:
 		run.PeerCPUNsPerByte *= float64(a.recvs) // told per receive
 	}
 	p.Runs = append(p.Runs, run)
+}
+
+// lists is how many lists one measurement moves: as many as its time takes.
+func (e *experiment) lists(a arm) uint64 {
+	seconds := e.seconds[a.point]
+	if seconds <= 0 {
+		return 1
+	}
+	return uint64(min(max(e.config.MinTime.Seconds()/seconds, float64(e.config.Window)), 1e9))
 }
 
 // conclude analyses what was measured.

@@ -113,7 +113,7 @@ func TestNoncontigLeavesOutWhatDoesNotApply(t *testing.T) {
 	var got []string
 	for _, shape := range c.Shapes {
 		for _, s := range plan.Strategies(shape) {
-			if c.carries(s) && c.takes(s, c.Layouts[0].Layout) {
+			if c.carries(s) && c.takes(s, c.Layouts[0]) {
 				got = append(got, s.Shape+"/"+s.Name)
 			}
 		}
