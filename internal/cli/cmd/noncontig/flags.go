@@ -78,8 +78,8 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 			"  gather   strided, contiguous (WRITE; G-WR)\n" +
 			"  scatter  strided, contiguous (READ; S-RD)\n" +
 			"  both     strided, strided (SEND; GSSR)\n\n" +
-			"--descriptors moves a list of pieces, as of a KV cache, by four roads instead: one\n" +
-			"request a piece, neighbours merged, scatter/gather lists, and packing. A line is\n  " +
+			"--descriptors moves a list of pieces, as of a KV cache, by four roads instead:\n" +
+			"one request a piece, neighbours merged, scatter/gather lists, packing. A line is\n  " +
 			pattern.DescriptorGrammar + "\n" +
 			"local: at the client; offsets or addresses, decimal or 0x; # begins a comment.\n\n" +
 			"Layouts for --layout:\n  " + strings.ReplaceAll(pattern.Grammar, "\n", "\n  "),
