@@ -142,7 +142,7 @@ func freeObjectsOf(events int) {
 func gobwFree(handle C.uint32_t) C.int {
 	o := find(handle)
 	if o == nil {
-		return C.int(syscall.EINVAL)
+		return C.int(syscall.ENOENT)
 	}
 	return errno("destroy", o.release())
 }

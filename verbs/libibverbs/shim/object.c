@@ -13,7 +13,14 @@ static void *made(void *o, int error) {
 	return no_object(error);
 }
 
-#define CALL(name, ...) (forked() ? EPERM : device.name(__VA_ARGS__))
+/* told leaves an error in errno, too, where some programs look. */
+static int told(int error) {
+	if (error)
+		errno = error;
+	return error;
+}
+
+#define CALL(name, ...) told(forked() ? EPERM : device.name(__VA_ARGS__))
 
 /* ---- protection domains ---- */
 
