@@ -6,21 +6,26 @@ import (
 )
 
 const (
-	stepsPerOctave = 4
-	leastDip       = 0.08 // of a message's time
-	edgeTests      = 3
-	dipAlarm       = 0.05 // of a search whose sizes have no dip
+	leastSteps = 4    // sizes an octave, each measured twice
+	mostSteps  = 32   // those between them are measured once
+	manySizes  = 240  // in all, where that leaves the least an octave
+	leastDip   = 0.08 // of a message's time
+	edgeTests  = 3
+	dipAlarm   = 0.05 // of a search whose sizes have no dip
 )
 
-// Dips measures sizes from the least to the largest of the space, four an octave. Where the time of a message jumps by more than
-// the slope on both sides explains, it bisects to the byte.
+// Dips measures sizes from the least to the largest of the space, 4 to 32 an octave. Where the time of a message jumps by more
+// than the slope on both sides explains, it bisects to the byte, and likewise where the time falls back.
 func Dips(s *Search) {
 	dim, base := &s.Space.Dimensions[s.Space.Size], s.Space.Base()
 	at := func(size int) Point { return base.with(s.Space.Size, size) }
 	time := func(size int) float64 { return 1 / s.median(at(size)) }
-	sizes := ladder(dim.low(), dim.high())
-	for range 2 { // each twice, apart: what disturbs for a while does not disturb both
-		for _, size := range sizes {
+	octaves := math.Log2(float64(dim.high()) / float64(max(dim.low(), 1)))
+	steps := leastSteps * max(min(int(manySizes/octaves), mostSteps)/leastSteps, 1)
+	sizes := ladder(dim.low(), dim.high(), steps)
+	// Some twice, apart: what disturbs for a while does not disturb both.
+	for _, all := range [][]int{ladder(dim.low(), dim.high(), leastSteps), sizes} {
+		for _, size := range all {
 			s.at(at(size))
 		}
 	}
@@ -54,13 +59,30 @@ func Dips(s *Search) {
 		if f.Pairs, holds = (claim{pairs: pairs, least: leastDip / 2, doubt: doubt}).holds(s, f.Good, f.Bad, rate); !holds {
 			continue
 		}
-		for _, size := range sizes[i+1:] {
+		for k, size := range sizes[i+1:] {
 			if f.Until == 0 && float64(size)/time(size) >= float64(last)/time(last) {
-				f.Until = size
+				f.Until = s.end(sizes[i+k], size, at)
 			}
 		}
 		s.Answer.Found = append(s.Answer.Found, f)
 	}
+}
+
+// end is the first size behind a slow one at which the time has fallen back, if it falls at once; else the one given.
+func (s *Search) end(slow, normal int, at func(size int) Point) int {
+	s.atLeast(at(slow), edgeTests)
+	s.atLeast(at(normal), edgeTests)
+	high, low := 1/s.median(at(slow)), 1/s.median(at(normal))
+	if high-low <= leastDip*low {
+		return normal
+	}
+	middle := (high + low) / 2
+	y := &symptom{Search: s, lead: 1, doubt: (high - low) / 4 / middle, look: func(p Point) (float64, bool) {
+		f, ok := s.at(p)
+		return f.Value * middle, ok
+	}}
+	_, first := y.edge(at(slow), s.Space.Size, normal)
+	return first
 }
 
 // slopeBeside is how much longer a byte more takes around the interval that begins at sizes[i]: the larger of the two sides'.
@@ -74,11 +96,11 @@ func slopeBeside(sizes []int, i int, time func(size int) float64) float64 {
 	return slope
 }
 
-// ladder is sizes from low to high in equal ratios, with the powers of two among them.
-func ladder(low, high int) []int {
-	sizes := []int{low, high}
-	for k := math.Floor(math.Log2(float64(low))) * stepsPerOctave; math.Exp2(k/stepsPerOctave) < float64(high); k++ {
-		if size := int(math.Round(math.Exp2(k / stepsPerOctave))); size > low && size < high {
+// ladder is sizes from low to high in equal ratios, so many an octave, with the powers of two among them.
+func ladder(low, high, steps int) []int {
+	sizes, octave := []int{low, high}, float64(steps)
+	for k := math.Floor(math.Log2(float64(low))) * octave; math.Exp2(k/octave) < float64(high); k++ {
+		if size := int(math.Round(math.Exp2(k / octave))); size > low && size < high {
 			sizes = append(sizes, size)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -431,6 +432,8 @@ func TestDipsAreToldToTheByte(t *testing.T) {
 		from []int
 		time func(size float64) float64 // factor
 	}{
+		{"3000 to 3100 four times slower", []int{3000, 3101}, func(size float64) float64 { return 1 + 3*b2f(size >= 3000 && size <= 3100) }},
+		{"6000 to 7000 slower", []int{6000, 7001}, func(size float64) float64 { return 1 + 0.8*b2f(size >= 6000 && size <= 7000) }},
 		{"none", nil, func(float64) float64 { return 1 }},
 		{"half from 4097 on", []int{4097}, func(size float64) float64 { return 1 + b2f(size >= 4097) }},
 		{"a fifth slower above inline 220", []int{221}, func(size float64) float64 { return 1 + 0.2*b2f(size > 220) }},
@@ -439,6 +442,10 @@ func TestDipsAreToldToTheByte(t *testing.T) {
 		right, points := 0, 0
 		for seed := range seeds {
 			space := simulatedSpace()
+			ends := strings.Contains(plant.name, " to ") // the whole of a dip is wanted, and told of a small range of sizes
+			if ends {
+				space.Dimensions[space.Size].Values = []int{1024, 8192}
+			}
 			dev := &simulated{space: &space, noise: rand.New(rand.NewPCG(uint64(seed), 5)), sigma: 0.01}
 			dev.planted = func(v func(string) int) (float64, map[string]float64) { return plant.time(float64(v("size"))), nil }
 			s := &Search{Space: space, Measure: dev.Measure, Seed: uint64(seed)}
@@ -448,7 +455,9 @@ func TestDipsAreToldToTheByte(t *testing.T) {
 			}
 			var from []int
 			for _, d := range s.Answer.Found {
-				from = append(from, d.Bad[space.Size])
+				if from = append(from, d.Bad[space.Size]); ends {
+					from = append(from, d.Until)
+				}
 			}
 			if points += len(s.Steps()); slices.Equal(from, plant.from) {
 				right++

@@ -270,5 +270,9 @@ func (m *meter) perftest(p engine.Point) string {
 			words = append(words, s.flag(s.perftest, v))
 		}
 	}
-	return strings.Join(append(words, "-D 3", cmp.Or(m.config.Test.Peer.Host, "HOST")), " ")
+	line := strings.Join(append(words, "-D 3"), " ")
+	if _, err := flags.ParseLine(line); err != nil { // perftest refuses it, as -e of a WRITE
+		return ""
+	}
+	return line + " " + cmp.Or(m.config.Test.Peer.Host, "HOST")
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -188,7 +189,11 @@ func (r *Result) table() string {
 		say(true, "not confirmed by a second measurement: %s%s", f.Rule, plain.When(f.Counter != "", " (%s)", f.Counter))
 	}
 	if len(r.Findings) == 0 && r.Complete {
-		say(r.Question == dips, "nothing found: no size is slower than the sizes next to it")
+		if r.Question == dips {
+			sizes, gap := r.sizes()
+			say(true, "nothing found: none of %d sizes is slower than the sizes next to it. A range of sizes narrower than %.0f %% may lie\n"+
+				"between them: give a smaller --size, as 2K:4K", sizes, math.Ceil(100*gap))
+		}
 		ordered := slices.ContainsFunc(r.Dimensions, func(d engine.Dimension) bool { return !d.AnyCost })
 		say(r.Question == anomalies && ordered, "nothing found: no combination of settings is slow")
 		counters := "the device has no counters"
@@ -201,6 +206,21 @@ func (r *Result) table() string {
 	say(true, "%d tests in %s, %.0f a minute; --seed %d%s", len(r.Steps), time.Duration(r.Seconds*1e9).Round(time.Second/10), float64(len(r.Steps))/max(r.Seconds, 1e-9)*60, r.Seed,
 		plain.When(r.Empty > 0, "; in %d no message arrived: give a longer --test-time", r.Empty))
 	return b.String()
+}
+
+// sizes is how many sizes dips measured, and the widest gap between two of them as a share of the smaller one.
+func (r *Result) sizes() (n int, gap float64) {
+	var all []int
+	for _, s := range r.Steps {
+		all = plain.AddNew(all, s.Point[0])
+	}
+	slices.Sort(all)
+	for i := range len(all) - 1 {
+		if all[i+1]-all[i] > 1 {
+			gap = max(gap, float64(all[i+1]-all[i])/float64(all[i]))
+		}
+	}
+	return len(all), gap
 }
 
 // picture is what each test gave, as a share of the first: in their order, or, of dips, over the size.
