@@ -134,7 +134,14 @@ func (c Conditions) Warnings() []string {
 			add(Noisy, "the runs differ: ±%.0f %% (%s of %d runs); try --runs %d", 100*half/s.Median, what, s.N, 2*s.N)
 		}
 	}
-	if n := len(c.SeriesValues); n >= 8 {
+	change, trend := trendOf(c.SeriesValues)
+	switch {
+	case trend && change > 0:
+		add(Noisy, "the rate rose by %.0f %% within the run; try --warmup %d", 100*change, c.Messages)
+	case trend:
+		add(Noisy, "the rate fell by %.0f %% within the run", -100*change)
+	}
+	if n := len(c.SeriesValues); n >= trendParts && !trend {
 		sorted := slices.Sorted(slices.Values(c.SeriesValues))
 		median := sorted[n/2]
 		if spread := sorted[n*3/4] - sorted[n/4]; median > 0 && spread > unsteadyRelative*median {
@@ -171,6 +178,38 @@ func (c Conditions) Warnings() []string {
 		}
 	}
 	return out
+}
+
+const (
+	trendParts  = 8
+	trendPairs  = 25   // of the 28 pairs of parts: by chance alone so many go one way once in 1000 times (Kendall's test)
+	trendChange = 0.10 // between the first part and the last
+)
+
+// trendOf is by what share a rate changed from the first eighth of a run to the last one, and whether it went one way.
+func trendOf(rates []float64) (change float64, is bool) {
+	if len(rates) < trendParts {
+		return 0, false
+	}
+	var parts [trendParts]float64
+	for i := range parts {
+		part := rates[i*len(rates)/trendParts : (i+1)*len(rates)/trendParts]
+		for _, v := range part {
+			parts[i] += v / float64(len(part))
+		}
+	}
+	up, down := 0, 0
+	for i, a := range parts {
+		for _, b := range parts[i+1:] {
+			if b > a {
+				up++
+			} else if b < a {
+				down++
+			}
+		}
+	}
+	change = parts[trendParts-1]/parts[0] - 1
+	return change, max(up, down) >= trendPairs && math.Abs(change) > trendChange && !math.IsInf(change, 0)
 }
 
 // NoteOf is the kind of a warning of either end, and what it says; no kind: it is none of these.

@@ -7,18 +7,22 @@ import (
 )
 
 const (
-	steadyWindow = 20 * time.Millisecond
-	steadyShare  = 0.10
-	// SteadyMost is the longest that a warm-up may take.
-	SteadyMost = 500 * time.Millisecond
+	steadyWindow  = 20 * time.Millisecond
+	steadyShare   = 0.10
+	steadyWindows = 6
+	steadyRise    = 0.01 // over as many windows; less is no rise
+	unsteadyMost  = 25   // windows of a rate that goes up and down: more do not help
+	// SteadyMost is the longest that a warm-up may take: while the rate still rises.
+	SteadyMost = 3 * time.Second
 )
 
-// steadiness tells when the rate of a warm-up has settled: three windows in a row within a tenth of each other.
+// steadiness tells when the rate of a warm-up has settled: it does not rise any more, and three windows in a row are within a
+// tenth of each other.
 type steadiness struct {
 	window job.Ticks
 	start  job.Ticks
 	sum    float64
-	rates  [3]float64
+	rates  [steadyWindows]float64 // the last ones, in a ring
 	n      int
 }
 
@@ -29,16 +33,33 @@ func (s *steadiness) add(now job.Ticks, messages float64) {
 	}
 	s.sum += messages
 	if e := now - s.start; e >= s.window {
-		s.rates[s.n%3] = s.sum / float64(e)
+		s.rates[s.n%steadyWindows] = s.sum / float64(e)
 		s.n++
 		s.start, s.sum = now, 0
 	}
 }
 
+// at is the rate of a window: 1 is the last.
+func (s *steadiness) at(back int) float64 { return s.rates[(s.n-back)%steadyWindows] }
+
 func (s *steadiness) steady() bool {
-	if s.n < 3 {
+	if s.n < steadyWindows || s.rises() {
 		return false
 	}
-	low, high := min(s.rates[0], s.rates[1], s.rates[2]), max(s.rates[0], s.rates[1], s.rates[2])
-	return low > 0 && high-low <= steadyShare*high
+	low, high := min(s.at(1), s.at(2), s.at(3)), max(s.at(1), s.at(2), s.at(3))
+	return low > 0 && high-low <= steadyShare*high || s.n >= unsteadyMost
+}
+
+// rises tells whether the rate has a trend upwards: of the 15 pairs of windows, 13 or more have the higher rate later. By chance
+// alone that is so once in 700 times (Kendall's test).
+func (s *steadiness) rises() bool {
+	up := 0
+	for later := 1; later < steadyWindows; later++ {
+		for before := later + 1; before <= steadyWindows; before++ {
+			if s.at(later) > s.at(before) {
+				up++
+			}
+		}
+	}
+	return up >= 13 && s.at(1) > (1+steadyRise)*s.at(steadyWindows)
 }
