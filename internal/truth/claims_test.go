@@ -73,9 +73,9 @@ func claims() []claim {
 			{what: "--expect 'discards <= 0' at +10 is exit code 1", planted: wraps, run: "gobw write -s 64 -n 5000 --warmup 0 --expect discards<=0", exit: 1, told: code, truth: 1, sample: true},
 			{what: "the same of a counter that was reset: cannot tell", planted: "COUNTERS=counters/port_xmit_discards:3000:2 COUNTED=1000", run: "gobw write -s 64 -n 5000 --warmup 0 --expect discards<=0", exit: 7, told: code, truth: 7},
 			{what: "an expectation that is missed is exit code 1", planted: "REQUEST_NS=1000", run: "gobw write -s 64 -n 20000 --expect bw>=1Gb/s", exit: 1, told: code, truth: 1},
-			{what: "search dips: sizes 3000 to 3100 take 3 us more; first slow size", planted: "REQUEST_NS=1000 SLOW=3000-3100:3000", run: dips, told: number("sizes"), truth: 3000},
-			{what: "the same: last slow size", planted: "REQUEST_NS=1000 SLOW=3000-3100:3000", run: dips, told: number(`sizes \d+ to`), truth: 3100},
-			{what: "sizes 6000 to 7000 take 1.5 us more: last slow size", planted: "REQUEST_NS=1000 SLOW=6000-7000:1500", run: dips, told: number(`sizes \d+ to`), truth: 7000},
+			{what: "search dips: sizes 3000 to 3100 take 3 us more; first slow size", planted: "MOVE=0 REQUEST_NS=1000 SLOW=3000-3100:3000", run: dips, told: number("sizes"), truth: 3000},
+			{what: "the same: last slow size", planted: "MOVE=0 REQUEST_NS=1000 SLOW=3000-3100:3000", run: dips, told: number(`sizes \d+ to`), truth: 3100},
+			{what: "sizes 6000 to 7000 take 1.5 us more: last slow size", planted: "MOVE=0 REQUEST_NS=1000 SLOW=6000-7000:1500", run: dips, told: number(`sizes \d+ to`), truth: 7000},
 		},
 	)
 	return out

@@ -9,9 +9,9 @@ import (
 const (
 	steadyWindow  = 20 * time.Millisecond
 	steadyShare   = 0.10
-	steadyWindows = 6
-	steadyRise    = 0.01 // over as many windows; less is no rise
-	unsteadyMost  = 25   // windows of a rate that goes up and down: more do not help
+	steadyWindows = 10    // the later half of which is compared with the earlier one
+	steadyRise    = 0.015 // less is no rise
+	unsteadyMost  = 25    // windows of a rate that goes up and down: more do not help
 	// SteadyMost is the longest that a warm-up may take: while the rate still rises.
 	SteadyMost = 3 * time.Second
 )
@@ -50,16 +50,12 @@ func (s *steadiness) steady() bool {
 	return low > 0 && high-low <= steadyShare*high || s.n >= unsteadyMost
 }
 
-// rises tells whether the rate has a trend upwards: of the 15 pairs of windows, 13 or more have the higher rate later. By chance
-// alone that is so once in 700 times (Kendall's test).
+// rises tells whether the later windows have a higher rate than the earlier ones. Where noise alone says so, the warm-up takes a
+// few windows more.
 func (s *steadiness) rises() bool {
-	up := 0
-	for later := 1; later < steadyWindows; later++ {
-		for before := later + 1; before <= steadyWindows; before++ {
-			if s.at(later) > s.at(before) {
-				up++
-			}
-		}
+	earlier, later := 0.0, 0.0
+	for i := 1; i <= steadyWindows/2; i++ {
+		earlier, later = earlier+s.at(i+steadyWindows/2), later+s.at(i)
 	}
-	return up >= 13 && s.at(1) > (1+steadyRise)*s.at(steadyWindows)
+	return later > (1+steadyRise)*earlier
 }
