@@ -37,14 +37,16 @@ func (e *FileError) Unwrap() error { return e.Err }
 // Save writes the document to path: into a hidden file beside it until it is whole and synced, then renamed. On any error, a full
 // disk too, what was at path stays as it was. The umask decides who may read a new file; one that was there keeps its mode.
 func Save(path string, d *Document) error {
+	return WriteFile(path, func(w io.Writer) error { return Write(w, d) })
+}
+
+// Write writes a document as its file has it.
+func Write(w io.Writer, d *Document) error {
 	b, err := Marshal(d)
-	if err != nil {
-		return &FileError{File: path, Err: err}
+	if err == nil {
+		_, err = w.Write(b)
 	}
-	return WriteFile(path, func(w io.Writer) error {
-		_, err := w.Write(b)
-		return err
-	})
+	return err
 }
 
 // Marshal encodes a document with indents.

@@ -43,6 +43,8 @@ import (
 func Main(args []string, out output.Streams) (code int) {
 	ctx, stop := withSignals(context.Background())
 	defer stop()
+	out, console := out.WithConsole()
+	defer func() { console.Close(map[bool]time.Duration{false: lastResort, true: time.Second}[ctx.Err() != nil]) }()
 	tool := toolName(args[0])
 	defer func() {
 		if p := recover(); p != nil {
@@ -111,13 +113,17 @@ const lastResort = 15 * time.Second
 // a terminal and a supervisor may both do.
 const sameSignal = 500 * time.Millisecond
 
-// withSignals returns a context that the first SIGINT or SIGTERM ends, with the signal as the cause; one that
+// withSignals returns a context that the first SIGINT, SIGTERM or SIGHUP ends, with the signal as the cause; one that
 // comes later than sameSignal kills the process as if nobody listened. A command that does not end for lastResort is ended, with the
 // exit status of the signal.
 func withSignals(parent context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(parent)
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // else the first write to a closed pipe ends the process
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	if !signal.Ignored(syscall.SIGHUP) { // by nohup
+		signal.Notify(signals, syscall.SIGHUP)
+	}
 	done := make(chan struct{})
 	ends := func(within time.Duration) bool {
 		select {

@@ -68,6 +68,8 @@ func (e SignalError) Error() string {
 		return "interrupted (SIGINT)"
 	case syscall.SIGTERM:
 		return "interrupted (SIGTERM)"
+	case syscall.SIGHUP:
+		return "interrupted (SIGHUP): the terminal was closed"
 	}
 	return "interrupted by " + e.Signal.String()
 }
@@ -84,8 +86,8 @@ func Code(err error) int {
 	case err == nil:
 		return Passed
 	case errors.As(err, &sig):
-		if sig.Signal == syscall.SIGTERM {
-			return Terminated
+		if n, is := sig.Signal.(syscall.Signal); is {
+			return 128 + int(n)
 		}
 		return Interrupted
 	case Has(err, Usage):

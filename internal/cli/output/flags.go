@@ -2,11 +2,11 @@ package output
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/pflag"
 
@@ -118,25 +118,10 @@ func (c Config) CheckWritable() error {
 	return exit.With(exit.Setup, errors.Join(errs...))
 }
 
-// Deliver prints the result in the format of standard output, in none not at all, and saves it.
+// Deliver saves the result and then prints it in the format of standard output, in none not at all: a pipe that is closed and a
+// terminal that has stopped cost no file.
 func (c Config) Deliver(out Streams, write func(w io.Writer, format string) error) error {
-	err := c.deliver(out, write)
-	if _, is := errors.AsType[render.NoPictureError](err); is {
-		return exit.With(exit.Usage, err)
-	}
-	return err
-}
-
-func (c Config) deliver(out Streams, write func(w io.Writer, format string) error) error {
 	var errs []error
-	if to := out.Out; c.Format != "" {
-		if c.Quiet {
-			to = quietly{to}
-		}
-		if err := write(to, c.Format); err != nil {
-			errs = append(errs, fmt.Errorf("print the result: %w", err))
-		}
-	}
 	for _, s := range c.Saves {
 		err := report.WriteFile(s.Path, func(w io.Writer) error { return write(w, s.Format) })
 		if err == nil && s.draft != s.Path {
@@ -144,5 +129,20 @@ func (c Config) deliver(out Streams, write func(w io.Writer, format string) erro
 		}
 		errs = append(errs, err)
 	}
-	return errors.Join(errs...)
+	if to := out.Out; c.Format != "" {
+		out.Flush()
+		if c.Quiet {
+			to = quietly{to}
+		}
+		err := write(to, c.Format)
+		if errors.Is(err, syscall.EPIPE) {
+			err = errors.New("nobody reads standard output any more")
+		}
+		errs = append(errs, cmdline.Prefixed("print the result", err))
+	}
+	err := errors.Join(errs...)
+	if _, is := errors.AsType[render.NoPictureError](err); is {
+		return exit.With(exit.Usage, err)
+	}
+	return err
 }

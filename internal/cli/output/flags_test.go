@@ -108,3 +108,73 @@ func TestUnfinishedReplacesNothing(t *testing.T) {
 		}))
 	}
 }
+
+// TestKeeperTriesAgain: a save that fails is told once, the next one comes, and the last one decides what is said of the file.
+func TestKeeperTriesAgain(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "away", "x.json")
+	c, err := configOf(t, "--save", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var said strings.Builder
+	out := Streams{Err: &said, Out: io.Discard}
+	write := func(w io.Writer) error {
+		_, err := io.WriteString(w, `{"complete": false, "records": [{}]}`)
+		return err
+	}
+	k := c.Keeper(out)
+	k.Keep(write)
+	k.cost = 0
+	k.Keep(write)
+	if got := said.String(); strings.Count(got, "not kept yet") != 1 || !strings.Contains(got, path) {
+		t.Errorf("of two saves that failed it said %q", got)
+	}
+	part := func() error {
+		said.Reset()
+		return c.DeliverPart(out, false, []string{"gobw", "write"}, func(w io.Writer, _ string) error { return write(w) })
+	}
+	if err := part(); err == nil || strings.Contains(said.String(), "kept in") {
+		t.Errorf("nothing is kept: %v, %q", err, &said)
+	}
+	if err := os.Mkdir(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	k.cost = 0
+	if k.Keep(write); !regular(path) {
+		t.Error("it did not try again")
+	}
+	if err := part(); err != nil || !strings.Contains(said.String(), "kept in "+path) {
+		t.Errorf("%v, %q", err, &said)
+	}
+}
+
+// TestRepeatedCommand: a finished result is replaced with a word, and stays beside the new one where it took long.
+func TestRepeatedCommand(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "x.json")
+	for _, tt := range []struct {
+		old   string
+		stays bool
+	}{
+		{`{"started": "2026-11-27T10:00:00Z", "finished": "2026-11-27T10:00:09Z", "complete": true}`, false},
+		{`{"started": "2026-11-27T10:00:00Z", "finished": "2026-11-27T10:50:00Z", "complete": true}`, true},
+		{"my notes", true},
+	} {
+		if err := os.WriteFile(path, []byte(tt.old), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		_ = os.Remove(path + "~")
+		c, err := configOf(t, "--save", path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var said strings.Builder
+		if err := c.DeliverPart(Streams{Out: io.Discard, Err: &said}, true, nil, func(w io.Writer, _ string) error { _, err := io.WriteString(w, "new"); return err }); err != nil {
+			t.Fatal(err)
+		}
+		is, _ := os.ReadFile(path)
+		beside, _ := os.ReadFile(path + "~")
+		if string(is) != "new" || (string(beside) == tt.old) != tt.stays || !strings.Contains(said.String(), "replaces an earlier result") {
+			t.Errorf("%s: now %q, beside it %q; it said %q", tt.old, is, beside, &said)
+		}
+	}
+}

@@ -2,51 +2,40 @@ package output
 
 import (
 	"fmt"
-	"strings"
-	"sync"
 	"time"
 
 	"github.com/gobw/gobw/internal/bench/drive"
 	"github.com/gobw/gobw/report/plain"
 )
 
-// Write replaces the line by a text, as much of it as fits: a line that the terminal breaks could not be replaced.
-func (b *Progress) Write(line string) {
-	if !b.on {
-		return
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if s, known := b.out.Err.(sized); known && s.columns > 0 {
-		line = line[:min(len(line), s.columns-1)]
-	}
-	pad := max(b.width-len(line), 0)
-	b.width = len(line)
-	fmt.Fprintf(b.out.Err, "\r%s%s", line, strings.Repeat(" ", pad))
-}
-
-// Progress is one line on a terminal's stderr that is written over and over. Elsewhere only [Progress.Tell] shows it.
+// Progress is one line on a terminal's stderr that is written over and over. Elsewhere only [Progress.Tell] shows it. Nobody who
+// tells it waits for the terminal: see [Console].
 type Progress struct {
-	out     Streams
+	console *Console
 	on      bool
 	quiet   bool
 	started time.Time // of what is shown
 	told    time.Time // the last line without a terminal
-
-	mu    sync.Mutex
-	width int // of the line that is shown
 }
 
 // NewProgress makes the line; it shows nothing where quiet or no terminal.
 func NewProgress(out Streams, quiet bool) *Progress {
-	return &Progress{out: out, on: out.ErrTerminal && !quiet, quiet: quiet}
+	return &Progress{console: consoleOf(out.Err), on: out.ErrTerminal && !quiet, quiet: quiet}
 }
 
-// Show writes the line anew.
-func (b *Progress) Show(p drive.Progress) {
-	if !b.on {
-		return
+// Write replaces the line by a text.
+func (b *Progress) Write(line string) { b.write(func() string { return line }) }
+
+func (b *Progress) write(line func() string) {
+	if b.on {
+		b.console.Line(line)
 	}
+}
+
+// Show writes the line anew. Who measures only hands over the value.
+func (b *Progress) Show(p drive.Progress) { b.write(func() string { return b.line(p) }) }
+
+func (b *Progress) line(p drive.Progress) string {
 	if b.started.IsZero() {
 		b.started = time.Now()
 	}
@@ -69,7 +58,7 @@ func (b *Progress) Show(p drive.Progress) {
 	if left := timeLeft(time.Since(b.started), p.Of); left > 0 {
 		line += fmt.Sprintf("  %v left", left.Round(time.Second))
 	}
-	b.Write(line)
+	return line
 }
 
 // On tells whether anybody sees the line.
@@ -95,23 +84,7 @@ func (b *Progress) Tell(line string) {
 }
 
 // Note prints above the line what should be read at once.
-func (b *Progress) Note(text string) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.clear()
-	fmt.Fprintln(b.out.Err, text)
-}
+func (b *Progress) Note(text string) { fmt.Fprintln(b.console, text) }
 
 // Clear removes the line.
-func (b *Progress) Clear() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.clear()
-}
-
-func (b *Progress) clear() {
-	if b.on && b.width > 0 {
-		fmt.Fprintf(b.out.Err, "\r%s\r", strings.Repeat(" ", b.width))
-		b.width = 0
-	}
-}
+func (b *Progress) Clear() { b.Write("") }

@@ -21,17 +21,25 @@ const ProgressVariable = "GOBW_PROGRESS"
 
 // StandardStreams are the process's own.
 func StandardStreams() Streams {
-	return Streams{Out: sized{os.Stdout, columnsOf(os.Stdout)}, Err: sized{os.Stderr, terminalColumns(os.Stderr)}, ErrTerminal: isTerminal(os.Stderr) || os.Getenv(ProgressVariable) != ""}
+	columns, terminal := terminalOf(os.Stderr)
+	return Streams{
+		Out: sized{os.Stdout, columnsOf(os.Stdout)}, Err: sized{os.Stderr, columns},
+		ErrTerminal: terminal || os.Getenv(ProgressVariable) != "",
+	}
 }
 
-// isTerminal tells whether f is a character device that is not /dev/null.
-func isTerminal(f *os.File) bool {
-	info, err := f.Stat()
-	if err != nil || info.Mode()&os.ModeCharDevice == 0 {
-		return false
+// WithConsole are the streams with a console for Err. Close it at the end.
+func (s Streams) WithConsole() (Streams, *Console) {
+	c := NewConsole(s.Err)
+	s.Err = c
+	return s, c
+}
+
+// Flush waits until everything is written to Err, so that what is printed to Out comes after it.
+func (s Streams) Flush() {
+	if c, is := s.Err.(*Console); is {
+		c.Flush()
 	}
-	null, err := os.Stat(os.DevNull)
-	return err != nil || !os.SameFile(info, null)
 }
 
 // sized is a stream that tells tables how wide they may be.
@@ -49,9 +57,12 @@ type quietly struct{ io.Writer }
 func (quietly) WithoutNotes() {}
 
 // Columns the stream shows; 0: unknown.
-func (q quietly) Columns() int {
-	if s, is := q.Writer.(sized); is {
-		return s.columns
+func (q quietly) Columns() int { return columnsIn(q.Writer) }
+
+// columnsIn is how many columns a stream shows; 0: unknown.
+func columnsIn(w io.Writer) int {
+	if s, is := w.(interface{ Columns() int }); is {
+		return s.Columns()
 	}
 	return 0
 }
@@ -61,7 +72,8 @@ func columnsOf(f *os.File) int {
 	if n, err := strconv.Atoi(os.Getenv("COLUMNS")); err == nil && n > 0 && n <= 1000 {
 		return n
 	}
-	return terminalColumns(f)
+	columns, _ := terminalOf(f)
+	return columns
 }
 
 // JSON prints what is no result as JSON for people and programs.

@@ -7,5 +7,5 @@ import "os"
 // NotifyStatus has no signal here.
 func NotifyStatus(chan<- os.Signal) {}
 
-// terminalColumns is not asked for here.
-func terminalColumns(*os.File) int { return 0 }
+// terminalOf is not asked for here.
+func terminalOf(*os.File) (columns int, is bool) { return 0, false }

@@ -13,11 +13,11 @@ import (
 // NotifyStatus delivers the signal that asks a long command how far it is: SIGUSR1, which srun and scancel -s pass on.
 func NotifyStatus(c chan<- os.Signal) { signal.Notify(c, syscall.SIGUSR1) }
 
-// terminalColumns is the width of a terminal; 0: it is none.
-func terminalColumns(f *os.File) int {
+// terminalOf tells whether f is a terminal, and its width; 0: unknown.
+func terminalOf(f *os.File) (columns int, is bool) {
 	size, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
 	if err != nil {
-		return 0
+		return 0, false
 	}
-	return int(size.Col)
+	return int(size.Col), true
 }

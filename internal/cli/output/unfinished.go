@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -109,41 +110,84 @@ func interrupted(path string) bool {
 	return measured && (draft || saved.ExitCode > 128) || incomplete && len(saved.Records)+len(saved.Noncontig)+len(saved.Steps) > 0
 }
 
-// Keeper saves a result that is not finished, as long as that takes less than a twentieth of the time.
+// Keeper saves what was measured so far, for every command that measures for long: as long as that takes less than a twentieth of
+// the time. A save that fails is told once and tried again at the next point; the last one, of the result, decides how the command
+// ends.
 type Keeper struct {
-	at   time.Time
-	cost time.Duration
+	out    Streams
+	draft  string // "": nothing is kept
+	at     time.Time
+	cost   time.Duration
+	failed bool
+}
+
+// Keeper is that of a command.
+func (c Config) Keeper(out Streams) *Keeper {
+	return &Keeper{out: out, draft: c.unfinished().Document()}
 }
 
 // Keep saves it now, or not yet.
-func (k *Keeper) Keep(c Config, save func(path string) error) error {
-	draft := c.unfinished().Document()
-	if draft == "" || time.Since(k.at) < 20*k.cost {
-		return nil
+func (k *Keeper) Keep(write func(w io.Writer) error) {
+	if k.draft == "" || time.Since(k.at) < 20*k.cost {
+		return
 	}
 	began := time.Now()
-	err := save(draft)
+	err := report.WriteFile(k.draft, write)
 	k.at, k.cost = time.Now(), time.Since(began)
-	return err
+	if err != nil && !k.failed {
+		k.failed = true
+		fmt.Fprintf(k.out.Err, "not kept yet: %v; the command goes on and tries again\n", err)
+	}
 }
 
 // DeliverPart delivers a result that may be unfinished: then the file is named where an earlier one stays, and a command that has
 // --resume tells how to go on. Without a command there is nothing to go on with. Without a Format there is nothing to print, and
-// nothing is lost without a file.
+// nothing is lost without a file. Of a finished result of an earlier run, which this one replaces, a line is told.
 func (c Config) DeliverPart(out Streams, complete bool, command []string, write func(w io.Writer, format string) error) error { //nolint:revive // a fact of the result
 	if complete {
+		c.setAside(out)
 		return c.Deliver(out, write)
 	}
 	to := c.unfinished()
-	err := to.deliver(out, write)
-	goesOn := c.kept && command != nil
-	if kept, path := c.Document(), to.Document(); path != kept || path != "" && goesOn {
-		again := slices.DeleteFunc(slices.Clone(command), func(a string) bool { return a == "--resume" })
-		fmt.Fprintf(out.Err, "kept in %s%s%s\n", path, plain.When(path != kept, "; %s is as it was", kept),
-			plain.When(goesOn, "; to go on: %s --resume", plain.JoinWords(again)))
-	} else if goesOn && c.Format != "" {
+	err := to.Deliver(out, write)
+	goesOn, path := c.kept && command != nil, to.Document()
+	again := plain.JoinWords(slices.DeleteFunc(slices.Clone(command), func(a string) bool { return a == "--resume" }))
+	kept := "kept in " + path
+	if slices.ContainsFunc(exit.EachOf(err), func(e error) bool { f, is := errors.AsType[*report.FileError](e); return is && f.File == path }) {
+		kept = path + " has what was saved before"
+	}
+	switch there := regular(path); {
+	case there && (path != c.Document() || goesOn):
+		fmt.Fprintf(out.Err, "%s%s%s\n", kept, plain.When(path != c.Document(), "; %s is as it was", c.Document()),
+			plain.When(goesOn, "; to go on: %s --resume", again))
+	case path == "" && goesOn && c.Format != "":
 		fmt.Fprintf(out.Err, "%s; start with --save FILE.json: then --resume measures the rest\n",
 			cmp.Or(plain.When(len(to.Saves) > 0, "--resume needs a .json file"), "nothing is saved"))
 	}
 	return err
+}
+
+// longRun is how long a result was measured that is kept beside the one that replaces it.
+const longRun = time.Minute
+
+// setAside tells which finished results this one replaces. One that took long, or whose time nobody knows, stays as FILE~.
+func (c Config) setAside(out Streams) {
+	for _, s := range c.Saves {
+		if c.Resume || s.draft == s.Path || !regular(s.Path) {
+			continue
+		}
+		var old struct{ Started, Finished time.Time }
+		b, err := report.ReadFile(s.Path, report.MostBytes)
+		err = errors.Join(err, json.Unmarshal(b, &old))
+		stays := ""
+		if long := old.Finished.Sub(old.Started) >= longRun; err != nil || old.Started.IsZero() || long {
+			_ = os.Remove(s.Path + "~")
+			if err := os.Link(s.Path, s.Path+"~"); err == nil {
+				stays = ", which stays as " + s.Path + "~"
+			}
+		}
+		if !c.Quiet || stays != "" {
+			fmt.Fprintf(out.Err, "%s: replaces an earlier result%s%s\n", s.Path, plain.When(!old.Started.IsZero(), " of %s", old.Started.Local().Format(time.DateTime)), stays)
+		}
+	}
 }

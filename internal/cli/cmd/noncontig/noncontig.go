@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -365,7 +366,7 @@ func (e *experiment) measure(ctx context.Context, m *measure.Measurer) error {
 	}
 	bar, done, started := output.NewProgress(e.out, e.config.Output.Quiet), 0, time.Now()
 	defer bar.Clear()
-	var keeper output.Keeper
+	keeper := e.config.Output.Keeper(e.out)
 	for len(e.todo) > 0 {
 		r := e.todo[0]
 		for _, a := range r.arms {
@@ -380,9 +381,7 @@ func (e *experiment) measure(ctx context.Context, m *measure.Measurer) error {
 			}
 		}
 		e.todo = e.todo[1:]
-		if err := keeper.Keep(e.config.Output, func(path string) error { return report.Save(path, e.doc.Document) }); err != nil {
-			return err
-		}
+		keeper.Keep(func(w io.Writer) error { return report.Write(w, e.doc.Document) })
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"slices"
 	"strings"
@@ -38,16 +39,15 @@ func sweep(ctx context.Context, out output.Streams, c Config) (*report.Document,
 			}
 		}
 		several := c.Plan.AllSizes || len(c.Plan.Sizes) > 1 || c.Plan.Runs > 1
-		var keeper output.Keeper
-		var unsaved error // why the first checkpoint that failed did
+		keeper := c.Output.Keeper(out)
 		for _, p := range parts {
 			res, err := m.Run(ctx, p.plan, bench.Options{After: p.after, Kept: func(r *bench.Result) {
-				if several && unsaved == nil {
-					unsaved = keeper.Keep(c.Output, func(path string) error { return saveSoFar(path, *doc.Document, r) })
+				if several {
+					keeper.Keep(func(w io.Writer) error { return writeSoFar(w, *doc.Document, r) })
 				}
 			}})
 			doc.Add(res)
-			if err = errors.Join(err, unsaved); err != nil {
+			if err != nil {
 				return err
 			}
 		}
@@ -55,12 +55,12 @@ func sweep(ctx context.Context, out output.Streams, c Config) (*report.Document,
 	})
 }
 
-// saveSoFar saves a document with what a run has measured so far.
-func saveSoFar(path string, doc report.Document, res *bench.Result) error {
+// writeSoFar writes a document with what a run has measured so far.
+func writeSoFar(w io.Writer, doc report.Document, res *bench.Result) error {
 	doc.Records, doc.Warnings = slices.Clip(doc.Records), slices.Clip(doc.Warnings) // those of the caller stay as they are
 	measure.Document{Document: &doc}.Add(res)
 	doc.Finished, doc.Failure = time.Now().UTC(), "not finished: --resume goes on after the last point"
-	return report.Save(path, &doc)
+	return report.Write(w, &doc)
 }
 
 // checkBefore refuses to go on with another test.

@@ -31,13 +31,13 @@ type qualification struct {
 	report  *qualify.Qualification
 	device  string // its name
 	earlier map[string]*report.Document
-	keeper  output.Keeper
+	keeper  *output.Keeper
 	unfit   error // why no test can run here: the device is missing
 }
 
 // run runs the tests, prints the verdicts and writes the files. What was run before an error or a signal is kept.
 func run(ctx context.Context, out output.Streams, c config) error {
-	q := &qualification{config: c, out: out, earlier: map[string]*report.Document{}, report: &qualify.Qualification{
+	q := &qualification{config: c, out: out, keeper: c.Output.Keeper(out), earlier: map[string]*report.Document{}, report: &qualify.Qualification{
 		Plan: c.Plan.Name, File: c.Plan.File, Version: machine.Version(), Command: c.Command, Started: time.Now().UTC(),
 	}}
 	if err := c.Output.CheckWritable(); err != nil {
@@ -211,14 +211,11 @@ func (q *qualification) checkResumed() error {
 	return nil
 }
 
-// checkpoint saves what has run: whatever ends this process, --resume takes it over. That it cannot be written is told at the
-// end, when the whole is.
+// checkpoint saves what has run: whatever ends this process, --resume takes it over.
 func (q *qualification) checkpoint() {
 	partial := *q.report
 	partial.Outcome, partial.ExitCode, partial.Finished = qualify.Broken, exit.Failed, time.Now().UTC()
-	_ = q.keeper.Keep(q.config.Output, func(path string) error {
-		return report.WriteFile(path, func(w io.Writer) error { return render.Qualification(w, "json", &partial) })
-	})
+	q.keeper.Keep(func(w io.Writer) error { return render.Qualification(w, "json", &partial) })
 }
 
 // errTimeout ends a test that takes longer than its plan allows.

@@ -80,17 +80,13 @@ func run(ctx context.Context, out output.Streams, c config) error {
 		r.Seconds = earlier + time.Since(r.Started).Seconds()
 		r.finish(s, m, failed)
 	}
-	keeper, bar, trouble := output.Keeper{}, output.NewProgress(out, c.Output.Quiet), false
+	keeper, bar := c.Output.Keeper(out), output.NewProgress(out, c.Output.Quiet)
 	s.Tell = func(engine.Step) {
 		bar.Write(fmt.Sprintf("%s in %v", plain.Plural(len(s.Steps()), "test"), time.Since(r.Started).Round(time.Second)))
-		err := keeper.Keep(c.Output, func(path string) error {
+		keeper.Keep(func(w io.Writer) error {
 			finish(errors.New("the search did not end"))
-			return report.WriteFile(path, func(w io.Writer) error { return r.Write(w, "json") })
+			return r.Write(w, "json")
 		})
-		if err != nil && !trouble {
-			trouble = true
-			fmt.Fprintf(out.Err, "%s: what is measured cannot be kept: %v; the search goes on\n", c.Tool, err)
-		}
 	}
 	failed := c.ask(ctx, s)
 	bar.Clear()

@@ -1,9 +1,7 @@
 package serve
 
 import (
-	"bytes"
 	"context"
-	"io"
 	"log/slog"
 	"sync/atomic"
 	"time"
@@ -69,46 +67,4 @@ func (l *limited) Handle(ctx context.Context, r slog.Record) error {
 // WithAttrs keeps the budgets.
 func (l *limited) WithAttrs(a []slog.Attr) slog.Handler {
 	return &limited{l.Handler.WithAttrs(a), l.strangers, l.tests}
-}
-
-// writer passes what is written on, and never waits for who reads it: a reader that has stopped loses lines.
-type writer struct {
-	lines chan []byte
-	done  chan struct{}
-}
-
-func newWriter(to io.Writer) *writer {
-	w := &writer{lines: make(chan []byte, 256), done: make(chan struct{})}
-	go func() {
-		defer close(w.done)
-		for b := range w.lines {
-			if b == nil {
-				return
-			}
-			_, _ = to.Write(b)
-		}
-	}()
-	return w
-}
-
-func (w *writer) Write(b []byte) (int, error) {
-	select {
-	case w.lines <- bytes.Clone(b):
-	default:
-	}
-	return len(b), nil
-}
-
-// close waits a moment until everything is written.
-func (w *writer) close() {
-	over := time.After(time.Second)
-	select {
-	case w.lines <- nil:
-	case <-over:
-		return
-	}
-	select {
-	case <-w.done:
-	case <-over:
-	}
 }

@@ -2,7 +2,6 @@ package serve
 
 import (
 	"bytes"
-	"io"
 	"log/slog"
 	"strings"
 	"testing"
@@ -58,35 +57,6 @@ func TestLogOfATest(t *testing.T) {
 		if !strings.Contains(b.String(), "lines_left_out_before=65336") {
 			t.Errorf("what was left out is not counted: %.200s", b.String()[b.Len()-200:])
 		}
-	})
-}
-
-// halted is a reader of the log that was stopped, as by Ctrl-S.
-type halted struct{ goOn chan struct{} }
-
-func (h halted) Write(b []byte) (int, error) {
-	<-h.goOn
-	return len(b), nil
-}
-
-// TestLogNeverWaits: the server goes on while nobody reads its log, and ends.
-func TestLogNeverWaits(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		reader := halted{make(chan struct{})}
-		w := newWriter(reader)
-		for range 10000 {
-			if n, err := io.WriteString(w, "line\n"); n != 5 || err != nil {
-				t.Fatal(n, err)
-			}
-		}
-		began := time.Now()
-		w.close()
-		if took := time.Since(began); took > time.Second {
-			t.Errorf("it ended after %v", took)
-		}
-		close(reader.goOn)
-		synctest.Wait()
-		w.close()
 	})
 }
 

@@ -64,13 +64,10 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 			"  " + tool + " serve --perftest 'ib_send_bw -c UD -s 1024'",
 		Args: cmdline.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			signal.Ignore(syscall.SIGPIPE) // the server goes on when its log is not read any more
 			if flags.testProcess {
 				return runTestProcess(cmd.Context())
 			}
-			w := newWriter(out.Err)
-			defer w.close()
-			out := output.Streams{Out: out.Out, Err: w}
+			out := output.Streams{Out: out.Out, Err: out.Err} // without progress
 			c, err := flags.validated(tool, out)
 			if err != nil {
 				return exit.With(exit.Usage, err)
