@@ -50,7 +50,10 @@ func (r *run) leave() error {
 	}
 	var last control.Figures
 	if n := len(r.result.Records); n > 0 {
-		last = r.figuresOf(r.result.Records[n-1], &outcome{})
+		var err error
+		if last, err = r.figuresOf(r.result.Records[n-1], &outcome{}); err != nil {
+			return err
+		}
 	}
 	if _, err := r.session.Report(ctx, last); err != nil {
 		return err

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/gobw/gobw/internal/control"
 	"github.com/gobw/gobw/internal/plan"
@@ -21,7 +22,7 @@ type endReport struct {
 	Environment *report.Environment `json:"environment,omitempty"`
 }
 
-func (r *run) figuresOf(rec report.Record, x *outcome) control.Figures {
+func (r *run) figuresOf(rec report.Record, x *outcome) (control.Figures, error) {
 	f := control.Figures{
 		Size: rec.SizeBytes, Iterations: rec.Iterations, PeakBits: rec.Bandwidth.PeakBitsPerS,
 		AverageBits: rec.Bandwidth.AverageBitsPerS, MessagesPerS: rec.MessagesPerS,
@@ -31,10 +32,11 @@ func (r *run) figuresOf(rec report.Record, x *outcome) control.Figures {
 	if x.corrupt != nil {
 		e.Corrupt = x.corrupt.Error()
 	}
-	if b, err := json.Marshal(e); err == nil {
-		f.Record = b
+	var err error
+	if f.Record, err = json.Marshal(e); err != nil {
+		err = fmt.Errorf("this end's record: %w", err)
 	}
-	return f
+	return f, err
 }
 
 // remoteReport reads the peer's figures; in perftest's dialect only the numbers come.
@@ -67,9 +69,12 @@ func (r *run) merge(local, remote report.Record, here, there arrival) report.Rec
 	}
 	out := from
 	out.PeerCPU, out.PeerCounters, out.PeerThreads = to.CPU, to.Counters, to.PerThread
-	for _, w := range to.Warnings {
-		out.Warnings = append(out.Warnings, "peer: "+w)
+	out.Run = max(local.Run, remote.Run) // an end that goes on after earlier runs counts them, too
+	own, others := local.Warnings, remote.Warnings
+	if client := (r.plan.Role() == plan.Initiator) != r.spec.Reversed; !client { // a result's peer is the server, whichever end sends
+		own, others = others, own
 	}
+	out.Warnings = append(slices.Clone(own), plain.Each(others, func(w string) string { return "peer: " + w })...)
 	// A perftest does not tell how much it received: its figures, and ours beside them, are of what was sent.
 	lossy := r.plan.Ours() && r.spec.Transport != verbs.RC && r.spec.Kind == plan.Bandwidth
 	counted := r.plan.Row().NeedsReceive()

@@ -59,7 +59,11 @@ func (r *run) round(ctx context.Context, rd plan.Round) error {
 	}
 	var figures control.Figures
 	if !r.endless() {
-		if figures, err = r.session.Report(ctx, r.figuresOf(local, x)); err != nil {
+		mine, wrong := r.figuresOf(local, x)
+		if wrong != nil {
+			return wrong
+		}
+		if figures, err = r.session.Report(ctx, mine); err != nil {
 			r.keep(local)
 			return errors.Join(x.corrupt, err)
 		}
@@ -246,7 +250,9 @@ func (r *run) limit(rd plan.Round, count uint64) drive.Limits {
 		l.Passive = !active && !r.plan.Receives()
 	}
 	stall := cmp.Or(r.o.Stall, defaultStall)
-	window := plan.DrainTime(float64(r.plan.LargestSize()) * float64(s.Signal) * float64(qps))
+	signal := float64(max(s.Signal, 1))
+	window := plan.DrainTime(float64(r.plan.LargestSize())*signal*float64(qps)) +
+		time.Duration(2*signal*r.plan.PauseNs(r.plan.LargestSize())) // the pauses that were asked for
 	l.Stall = r.perNs.Ticks(stall + window)
 	return l
 }

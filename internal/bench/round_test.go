@@ -3,10 +3,12 @@ package bench
 import (
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/gobw/gobw/internal/plan"
 	"github.com/gobw/gobw/report"
 	"github.com/gobw/gobw/verbs"
+	"github.com/gobw/gobw/verbs/job"
 )
 
 // TestMergeWithPerftest has both directions of an unreliable test: perftest tells what it sent and not what it received,
@@ -50,6 +52,40 @@ func TestMergeBothDirections(t *testing.T) {
 	}
 	if want := []float64{5, 7, 16}; !slices.Equal(got.Series.Bytes, want) {
 		t.Errorf("got a series %v, want that of both directions, %v", got.Series.Bytes, want)
+	}
+}
+
+// TestMergeOfReversedEnds: whichever end sends, the peer that warnings speak of is the server, and runs are counted by the client.
+func TestMergeOfReversedEnds(t *testing.T) {
+	client, server := report.Record{Plan: report.Plan{}, Run: 5, Warnings: []string{"of the client"}}, report.Record{Run: 1, Warnings: []string{"of the server"}}
+	for _, reversed := range []bool{false, true} {
+		spec := plan.Spec{Operation: plan.Write, Kind: plan.Bandwidth, Reversed: reversed, Transport: verbs.RC}
+		for _, dialled := range []bool{true, false} {
+			r := &run{plan: settled(t, spec, dialled, plan.Peer{}), spec: spec}
+			local, remote := client, server
+			if !dialled {
+				local, remote = server, client
+			}
+			got := r.merge(local, remote, arrival{}, arrival{})
+			if want := []string{"of the client", "peer: of the server"}; !slices.Equal(got.Warnings, want) || got.Run != 5 {
+				t.Errorf("reversed %t, dialled %t: run %d, %q", reversed, dialled, got.Run, got.Warnings)
+			}
+		}
+	}
+}
+
+// TestStallAllowsForPauses: what a test is told to wait between messages is no stall.
+func TestStallAllowsForPauses(t *testing.T) {
+	for _, spec := range []plan.Spec{
+		{Operation: plan.Send, Kind: plan.Latency, Gap: 12 * time.Second},
+		{Operation: plan.Write, Kind: plan.Bandwidth, Sizes: []int{64 << 10}, RateBits: 10e3},
+	} {
+		r := &run{plan: settled(t, spec, true, plan.Peer{}), perNs: 1}
+		r.spec = r.plan.Spec()
+		l := r.limit(plan.Round{Kind: plan.Measured}, 3)
+		if least := job.Ticks(r.plan.PauseNs(r.plan.LargestSize())); l.Stall <= least {
+			t.Errorf("%v: a pause of %v ns, and stalled after %v", spec.Operation, least, l.Stall)
+		}
 	}
 }
 

@@ -70,7 +70,7 @@ func Run(ctx context.Context, s control.Session, spec *plan.Spec, dev verbs.Devi
 	res, err := r.all(ctx, spec, dev)
 	switch {
 	case errors.Is(err, context.Canceled):
-		s.Fail(errors.New("stopped by Ctrl-C or a signal"))
+		s.Fail(control.ErrStopped)
 	case ctx.Err() != nil && errors.Is(err, context.Cause(ctx)):
 		s.Fail(context.Cause(ctx))
 	case err != nil:

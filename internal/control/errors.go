@@ -48,8 +48,8 @@ type PeerError struct {
 	Message string // the peer's own words
 	Busy    bool   // the peer serves another client
 	Refused bool   // the test had not begun
-	Lost    bool   // the peer gave this end up for lost
-	Corrupt bool   // what arrived there is not what was sent
+	Cause   Cause  // what happened there
+	Fix     string // what to do about it, or empty
 }
 
 // Error shows the peer's words as what they are: somebody else's.
@@ -63,17 +63,17 @@ func (e *PeerError) Error() string {
 	return "peer said: " + Quoted(e.Message)
 }
 
-// Remedy says how to wait for a server that serves others.
+// Remedy says how to wait for a server that serves others, or what the peer advises.
 func (e *PeerError) Remedy() string {
 	if e.Busy {
 		return "wait for it: --wait 5m"
 	}
-	return ""
+	return e.Fix
 }
 
 // Is matches [ErrBusy], [ErrPeerLost] where the peer was the one to give up, and [ErrCorrupt] where it received wrong data.
 func (e *PeerError) Is(target error) bool {
-	return target == ErrBusy && e.Busy || target == ErrPeerLost && e.Lost || target == ErrCorrupt && e.Corrupt
+	return target == ErrBusy && e.Busy || target == ErrPeerLost && e.Cause == PeerGone || target == ErrCorrupt && e.Cause == DataCorrupt
 }
 
 // maxWords bounds what is kept of the peer's words, in bytes.

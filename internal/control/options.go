@@ -90,8 +90,7 @@ type Timeouts struct {
 	Hello time.Duration
 	// Phase is how long a peer that lives may take to reach the next phase: 30 s (it allocates and registers memory).
 	Phase time.Duration
-	// Test is how long a peer may take from Ready to Done where the plan counts iterations: 1 h. With a duration it is
-	// that duration plus Phase.
+	// Test is how long a peer that has sent its count may take to say that it is finished: 1 h.
 	Test time.Duration
 	// Parting is how long a client waits for the one before it to be gone: 1 s. Scripts start the next test at once, and
 	// the server may not have closed the last one yet; a perftest client cannot be told to come again.
@@ -108,7 +107,8 @@ func (t Timeouts) WithDefaults() Timeouts {
 	return t
 }
 
-// ForPhase is the time limit of a wait at p under a plan. The messages in flight may have to arrive before.
+// ForPhase is the time limit of a wait at p under a plan; 0: none. The messages in flight may have to arrive before. A test of a given
+// count takes as long as it takes: heartbeats and keep-alives tell a peer that is dead, and the end that sends tells when nothing moves.
 func (t Timeouts) ForPhase(p Phase, spec *plan.Spec) time.Duration {
 	if spec != nil {
 		t.Phase += min(spec.Drain(), t.Test)
@@ -116,13 +116,14 @@ func (t Timeouts) ForPhase(p Phase, spec *plan.Spec) time.Duration {
 	if p != PhaseDone && p != PhaseFinished {
 		return t.Phase
 	}
-	if spec != nil && spec.Infinite {
-		return 100 * 365 * 24 * time.Hour // until somebody stops it
+	counted := spec == nil || spec.Duration == 0
+	if counted && p == PhaseDone || spec != nil && spec.Infinite {
+		return 0
 	}
-	if spec != nil && spec.Duration > 0 {
-		runs := time.Duration(max(spec.Runs, 1))
-		// A perftest server passes all sizes without a word and waits for the last one.
-		return runs*time.Duration(max(len(spec.Sizes), 1))*(spec.Duration+2*spec.Margin) + t.Phase
+	if counted {
+		return t.Test
 	}
-	return t.Test
+	runs := time.Duration(max(spec.Runs, 1))
+	// A perftest server passes all sizes without a word and waits for the last one.
+	return runs*time.Duration(max(len(spec.Sizes), 1))*(spec.Duration+2*spec.Margin) + t.Phase
 }

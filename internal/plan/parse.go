@@ -83,7 +83,9 @@ func ladder[N int | int64](s string) ([]N, error) {
 			factor = f
 		}
 		for n := low; ; n *= factor {
-			out = append(out, N(n))
+			if !slices.Contains(out, N(n)) { // one that is named twice is measured once
+				out = append(out, N(n))
+			}
 			if len(out) > maxSizes {
 				return nil, fmt.Errorf("%q: more than %d sizes", shorten(s), maxSizes)
 			}

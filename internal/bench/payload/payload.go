@@ -9,16 +9,19 @@ import (
 	"github.com/gobw/gobw/internal/control"
 )
 
-// Error is data that did not arrive as it was sent, or of which nobody knows whether it did. It matches [control.ErrCorrupt].
-type Error struct{ Text, Fix string }
+// Error is data that did not arrive as it was sent, or of which nobody knows whether it did.
+type Error struct {
+	Text, Fix string
+	Absent    bool // nothing came: nothing is known to be wrong
+}
 
 func (e *Error) Error() string { return e.Text }
 
 // Remedy says what to try.
 func (e *Error) Remedy() string { return e.Fix }
 
-// Is matches [control.ErrCorrupt].
-func (*Error) Is(target error) bool { return target == control.ErrCorrupt }
+// Is matches [control.ErrCorrupt], where something came.
+func (e *Error) Is(target error) bool { return target == control.ErrCorrupt && !e.Absent }
 
 // Corrupt is memory that holds what nobody sent.
 func Corrupt(format string, args ...any) error {
@@ -31,8 +34,8 @@ func Corrupt(format string, args ...any) error {
 // Nothing is a verified test in which nothing was compared, because nothing arrived whole: it proves nothing.
 func Nothing(sent uint64) error {
 	return &Error{
-		Text: fmt.Sprintf("nothing verified: none of %d messages arrived whole", sent),
-		Fix:  "use -c RC, which sends again what is lost, or find where the packets are lost: run 'gobw doctor HOST'",
+		Absent: true, Text: fmt.Sprintf("nothing verified: none of %d messages arrived whole", sent),
+		Fix: "use -c RC, which sends again what is lost, or find where the packets are lost: run 'gobw doctor HOST'",
 	}
 }
 

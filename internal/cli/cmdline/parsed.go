@@ -3,6 +3,7 @@ package cmdline
 import (
 	"encoding"
 	"fmt"
+	"reflect"
 
 	"github.com/spf13/pflag"
 
@@ -24,6 +25,8 @@ func Prefixed(name string, err error) error {
 type parsed struct {
 	text  string
 	parse func(text string) error
+	joins bool // a list: given twice, it has the values of both
+	given bool
 }
 
 func (p *parsed) String() string { return p.text }
@@ -32,14 +35,18 @@ func (p *parsed) String() string { return p.text }
 func (p *parsed) Type() string { return "string" }
 
 func (p *parsed) Set(text string) error {
-	p.text = text
+	if p.joins && p.given {
+		text = p.text + "," + text
+	}
+	p.text, p.given = text, true
 	return p.parse(text)
 }
 
 // Parsed binds a flag, with a letter or none, to what parse makes of its text; usual is the text of the default, which may be
 // empty. What parse refuses becomes one of the faults: pflag itself would stop at the first.
 func Parsed[T any](fs *pflag.FlagSet, wrong *Faults, field *T, name, letter, usual, usage string, parse func(text string) (T, error)) {
-	p := &parsed{text: usual}
+	of := reflect.TypeFor[T]()
+	p := &parsed{text: usual, joins: of.Kind() == reflect.Slice && of.Elem().Kind() != reflect.Uint8}
 	f := fs.VarPF(p, name, letter, usage)
 	p.parse = func(text string) error {
 		v, err := parse(text)

@@ -77,8 +77,9 @@ func (e SignalError) Error() string {
 // Is lets bench tell the peer that a user did it.
 func (e SignalError) Is(target error) bool { return target == context.Canceled }
 
-// Code is the process's status for an error.
+// Code is the process's status for an error: what happened decides, whichever end saw it.
 func Code(err error) int {
+	cause := control.CauseOf(err)
 	var sig SignalError
 	var given Error
 	var peer *control.PeerError
@@ -92,15 +93,15 @@ func Code(err error) int {
 		return Interrupted
 	case Has(err, Usage):
 		return Usage
-	case errors.Is(err, control.ErrCorrupt):
+	case cause == control.DataCorrupt:
 		return Corrupt
-	case errors.As(err, &peer) && !peer.Lost && (peer.Refused || peer.Busy):
+	case cause == control.SetupFailed && errors.As(err, &peer) && (peer.Refused || peer.Busy):
 		return Setup
 	case Has(err, PeerLost):
 		return PeerLost
-	case Has(err, Setup): // also of a peer that went away before there was a session
+	case cause == control.SetupFailed, Has(err, Setup): // also of a peer that went away before there was a session
 		return Setup
-	case errors.Is(err, control.ErrPeerLost), peer != nil:
+	case cause == control.PeerGone, cause == control.Stopped && errors.As(err, &peer):
 		return PeerLost
 	case Has(err, Missed):
 		return Missed

@@ -191,14 +191,10 @@ func (m *Measurer) Run(ctx context.Context, spec plan.Spec, o bench.Options) (*b
 	return res, Classify(err)
 }
 
-// Classify marks the errors of set-up verbs, and of tests that cannot be.
+// Classify marks the errors of tests that cannot be.
 func Classify(err error) error {
 	if wrong, is := errors.AsType[*plan.Error](err); is {
 		return exit.With(exit.Usage, wrong)
-	}
-	var verb *verbs.Error
-	if errors.As(err, &verb) && verb.Verb != "measure" && !errors.Is(err, control.ErrPeerLost) {
-		return exit.With(exit.Setup, err)
 	}
 	return err
 }

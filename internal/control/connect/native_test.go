@@ -350,6 +350,35 @@ func TestOursPeerSilent(t *testing.T) {
 	})
 }
 
+// TestACountTakesAsLongAsItTakes: a peer that lives may be at work on its count for days.
+func TestACountTakesAsLongAsItTakes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client, server := pipe(t, control.Timeouts{}, control.Timeouts{})
+		defer func() { _ = client.Close() }()
+		agreed := make(chan error, 1)
+		go func() {
+			_, err := server.Propose(t.Context(), nil)
+			agreed <- err
+		}()
+		if _, err := client.Propose(t.Context(), testPlan()); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-agreed; err != nil {
+			t.Fatal(err)
+		}
+		go func() {
+			time.Sleep(72 * time.Hour)
+			agreed <- server.Sync(t.Context(), control.PhaseDone, 0, true)
+		}()
+		if err := client.Sync(t.Context(), control.PhaseDone, 0, true); err != nil {
+			t.Error(err)
+		}
+		if err := <-agreed; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // TestOursPeerStalls has a peer whose heartbeats go on but which does not get on.
 func TestOursPeerStalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

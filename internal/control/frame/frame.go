@@ -30,12 +30,11 @@ const (
 // Message is one frame: a 4-byte big-endian length, then this as JSON. A frame of no bytes is a heartbeat. Unknown fields are
 // ignored, so that a later version may add some.
 type Message struct {
-	Kind  string `json:"kind"`
-	Error string `json:"error,omitempty"` // error, busy, bye: the sender's words
-	Lost  bool   `json:"lost,omitempty"`  // error: the sender gave the receiver up for lost
-	// Corrupt is of an error, too: what arrived at the sender is not what was sent.
-	Corrupt bool            `json:"corrupt,omitempty"`
-	Body    json.RawMessage `json:"body,omitempty"` // what the kind is about; see [Decode]
+	Kind  string          `json:"kind"`
+	Error string          `json:"error,omitempty"` // error, busy, bye: the sender's words
+	Cause control.Cause   `json:"cause,omitempty"` // error: what happened at the sender
+	Fix   string          `json:"fix,omitempty"`   // error: what to do about it
+	Body  json.RawMessage `json:"body,omitempty"`  // what the kind is about; see [Decode]
 }
 
 // Decode reads the body of a message.

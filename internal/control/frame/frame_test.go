@@ -218,7 +218,7 @@ func FuzzFrame(f *testing.F) {
 			t.Fatalf("%+v does not encode: %v", m, err)
 		}
 		m2, err := read(bytes.NewReader(again), 1<<20)
-		if err != nil || m2.Kind != m.Kind || m2.Error != m.Error || m2.Lost != m.Lost {
+		if err != nil || m2.Kind != m.Kind || m2.Error != m.Error || m2.Cause != m.Cause || m2.Fix != m.Fix {
 			t.Errorf("%+v decodes again as %+v, %v", m, m2, err)
 		}
 		once, _ := Decode[any](m)

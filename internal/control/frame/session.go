@@ -112,7 +112,7 @@ func (s *Session) read() {
 		s.silence.listen(time.Since(s.start))
 		switch m.Kind {
 		case KindError, KindBusy:
-			s.die(&control.PeerError{Message: control.Bounded(m.Error), Busy: m.Kind == KindBusy, Lost: m.Lost, Corrupt: m.Corrupt})
+			s.die(&control.PeerError{Message: control.Bounded(m.Error), Busy: m.Kind == KindBusy, Cause: m.Cause, Fix: control.Bounded(m.Fix)})
 			return
 		case KindBye:
 			s.leaving.Store(true)
@@ -321,9 +321,10 @@ func (s *Session) Watch(ctx context.Context) (context.Context, context.CancelFun
 }
 
 // End says a last word of kind error, busy or bye and closes. It waits until the peer has it, or a second.
-func (s *Session) End(last Message) {
+func (s *Session) End(m Message) {
+	m.Error, m.Fix = control.Bounded(m.Error), control.Bounded(m.Fix)
 	s.close(func() {
-		if last.Error = control.Bounded(last.Error); s.send(last) == nil {
+		if s.send(m) == nil {
 			closeWrite(s.Conn)
 			select {
 			case s.due <- 0: // a long message has come, which nobody will read

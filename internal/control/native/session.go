@@ -11,6 +11,7 @@ import (
 	"github.com/gobw/gobw/internal/control"
 	"github.com/gobw/gobw/internal/control/frame"
 	"github.com/gobw/gobw/internal/plan"
+	"github.com/gobw/gobw/verbs"
 )
 
 // Version is the version of our dialect that this code speaks.
@@ -195,9 +196,7 @@ func (s *Session) Report(ctx context.Context, local control.Figures) (control.Fi
 
 // Fail tells the peer why this end gives up, and closes.
 func (s *Session) Fail(err error) {
-	s.finish(frame.Message{
-		Kind: frame.KindError, Error: err.Error(), Lost: errors.Is(err, control.ErrPeerLost), Corrupt: errors.Is(err, control.ErrCorrupt),
-	})
+	s.finish(frame.Message{Kind: frame.KindError, Error: err.Error(), Cause: control.CauseOf(err), Fix: verbs.RemedyOf(err)})
 }
 
 // Turnaway answers a client that cannot be served now.
@@ -209,7 +208,7 @@ func (s *Session) Close() error {
 	return nil
 }
 
-func (s *Session) finish(last frame.Message) {
+func (s *Session) finish(m frame.Message) {
 	s.o.Release()
-	s.End(last)
+	s.End(m)
 }

@@ -53,10 +53,13 @@ func (s *stream) read(conn net.Conn) error {
 	}
 }
 
-// take waits for n bytes. On failure it says how many there were.
+// take waits for n bytes, no longer than the limit (0: for ever). On failure it says how many there were.
 func (s *stream) take(ctx context.Context, n int, limit time.Duration) ([]byte, error) {
-	ctx, stop := context.WithTimeoutCause(ctx, limit, fmt.Errorf("%w for %v", control.ErrSilent, limit))
-	defer stop()
+	if limit > 0 {
+		var stop context.CancelFunc
+		ctx, stop = context.WithTimeoutCause(ctx, limit, fmt.Errorf("%w for %v", control.ErrSilent, limit))
+		defer stop()
+	}
 	b := make([]byte, 0, n)
 	for len(b) < n {
 		var err error
