@@ -52,9 +52,6 @@ func (r *run) round(ctx context.Context, rd plan.Round) error {
 		local.Verified = ""
 		local.Warnings = append(local.Warnings, "incomplete: "+err.Error())
 		r.keep(local)
-		if r.o.Measured != nil {
-			r.o.Measured(local, report.Samples{})
-		}
 		return err
 	}
 	var figures control.Figures

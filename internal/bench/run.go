@@ -41,7 +41,7 @@ type Options struct {
 	// Step is told each step of a queue pair's life before and after the test: create, init, connect (to RTR, and RTS where this end
 	// posts; by RDMA CM, from RESET), destroy; and ready, the time until all are connected at both ends.
 	Step func(name string, took time.Duration)
-	// Measured is told each record as it is made, with this end's samples.
+	// Measured is told each whole record as it is made, with this end's samples.
 	Measured func(report.Record, report.Samples)
 	// Kept is told, after each record, all that was measured so far: what a kill may not take away. It is called between two rounds.
 	Kept func(*Result)

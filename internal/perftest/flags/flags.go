@@ -19,6 +19,7 @@ type perftestFlag struct {
 	long      string
 	value     bool      // takes a value
 	silent    bool      // where it is ignored, nothing is said: every script gives it
+	checked   bool      // where it is ignored its value is checked all the same
 	exact     bool      // known by its whole name only, so that older abbreviations stay unambiguous
 	group     string    // heading of the help; the flags behind it are below it, too
 	head      string    // as the help writes it
@@ -119,6 +120,9 @@ func (f perftestFlag) apply(v *Invocation, value string) error {
 		if !f.silent {
 			v.warn("%s is ignored: %s", f, why)
 		}
+		if f.checked {
+			return f.set(value)
+		}
 		return nil
 	case Refused:
 	}
@@ -188,16 +192,16 @@ func flags(v *Invocation) []perftestFlag {
 			stock: " run_infinitely exists only in BW tests for now.",
 		},
 		{head: "--perform_warm_up", help: "first a window of messages that is not measured", kind: bw, verbs: "rwa", elsewhere: Ignored, set: on(&v.warmUp)},
-		{head: "--rate_limit=RATE", help: "send no faster, in the units of --rate_units (no limit)", kind: bw, elsewhere: Ignored, set: v.number(&v.rate, "")},
-		{head: "--rate_units=UNIT", help: "M: MiB/s, g: Gb/s, p: packets/s (g)", kind: bw, elsewhere: Ignored, set: text(&v.rateUnit)},
-		{head: "--rate_limit_type=TYPE", help: "SW or HW; the limit is kept in software either way (HW)", kind: bw, elsewhere: Ignored, set: text(&v.rateType)},
+		{head: "--rate_limit=RATE", help: "send no faster, in the units of --rate_units (no limit)", kind: bw, elsewhere: Ignored, checked: true, set: v.number(&v.rate, "")},
+		{head: "--rate_units=UNIT", help: "M: MiB/s, g: Gb/s, p: packets/s (g)", kind: bw, elsewhere: Ignored, checked: true, set: text(&v.rateUnit)},
+		{head: "--rate_limit_type=TYPE", help: "SW or HW; the limit is kept in software either way (HW)", kind: bw, elsewhere: Ignored, checked: true, set: text(&v.rateType)},
 		{
-			head: "--burst_size=N", help: "with --rate_limit_type SW: messages that follow each other at once (the tx depth)", kind: bw, elsewhere: Ignored,
+			head: "--burst_size=N", help: "with --rate_limit_type SW: messages that follow each other at once (the tx depth)", kind: bw, elsewhere: Ignored, checked: true,
 			set: integer(&v.burst, 0, 1<<31-1),
 		},
 		{
-			head: "--latency_gap=USEC", help: "least time between two messages, in microseconds (0)", kind: lat, elsewhere: Ignored,
-			set: span(&p.Gap, time.Microsecond, 1<<40),
+			head: "--latency_gap=USEC", help: "least time between two messages, in microseconds (0)", kind: lat, elsewhere: Ignored, only: "0",
+			set: span(&p.Gap, time.Microsecond, 1<<40), stock: " Latency gap feature is only for latency tests",
 		},
 
 		{
@@ -237,7 +241,10 @@ func flags(v *Invocation) []perftestFlag {
 		{head: "-M, --MGID=GROUP", help: "that group: 16 numbers with colons between, or an IP address", verbs: "s", elsewhere: Ignored, set: parsed(&p.MGID, parseGroup)},
 		{head: "--mr_per_qp", help: "a memory region for each queue pair", kind: bw, elsewhere: Ignored, set: on(&p.MRPerQP)},
 		{head: "-e, --events", help: events, set: on(&p.Events)},
-		{head: "-X, --vector=N", help: "completion vector, with -e (0)", noun: "EQN", set: integer(&p.Vector, 0, 2048)},
+		{
+			head: "-X, --vector=N", help: "completion vector, with -e (0)", noun: "EQN", verbs: "sra", set: integer(&p.Vector, 0, 2048),
+			stock: " Events feature not available on WRITE verb",
+		},
 		{head: "--use_hugepages", help: "buffers in reserved huge pages", set: on(&p.HugePages)},
 		{head: "--odp", help: "buffers whose pages are loaded on demand", set: on(&p.OnDemand)},
 		{head: "--disable_pcie_relaxed", help: "memory without relaxed ordering", kind: bw, elsewhere: Ignored, set: on(&p.StrictOrdering)},
@@ -260,8 +267,8 @@ func flags(v *Invocation) []perftestFlag {
 		{head: "--ipv6", help: "choose an IPv6 GID", set: on(&v.IPv6GID)},
 		{head: "-m, --mtu=BYTES", help: "path MTU, 256 to 4096 (the port's)", set: integer(&v.MTUBytes, 0, 1<<20)},
 		{head: "-S, --sl=N", help: "service level, 0 to 15 (0)", fault: " Only 15 Service levels", set: integer(&p.SL, 0, 15)},
-		{head: "--tclass=N", help: "traffic class of the packets, 0 to 255 (0)", set: integer(&p.TrafficClass, 0, 255)},
-		{head: "--flow_label=LIST", help: "flow labels, separated by commas, for the queue pairs in turn (0)", set: parsed(&p.FlowLabels, parseFlowLabels)},
+		{head: "--tclass=N", help: "traffic class of the packets, 0 to 255 (0)", set: v.masked(&p.TrafficClass)},
+		{head: "--flow_label=LIST", help: "flow labels, separated by commas, for the queue pairs in turn (0)", set: v.setFlowLabels},
 		{head: "--dlid=LID", help: "LID to send to, on InfiniBand (the one that the peer tells)", set: integer(&v.DLID, 0, 1<<16-1)},
 		{head: "--pkey_index=N", help: "line of the P_Key table (0)", set: integer(&p.PKeyIndex, 0, 65535)},
 		{head: "-u, --qp-timeout=N", help: "4.096 us x 2^N without an answer until a message is sent again (14: 67 ms; roce0 16)", set: v.setTimeout},

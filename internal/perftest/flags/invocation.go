@@ -141,7 +141,9 @@ func (e *UnknownError) Error() string { return e.Err.Error() }
 
 // Style is the version of perftest whose text, JSON and codes are ours: of 4.5, unless a version from 6.22 on is asked for.
 func (v *Invocation) Style() Style {
-	if v.PerftestVersion >= "6.22" {
+	var major, minor int
+	_, _ = fmt.Sscanf(v.PerftestVersion, "%d.%d", &major, &minor) // none: 0
+	if major > 6 || major == 6 && minor >= 22 {
 		return Modern
 	}
 	return Classic
@@ -252,7 +254,7 @@ func (v *Invocation) settle() []error {
 	stock(!known, " Invalid verbosity level output flag. Please use bandwidth, latency, message_rate", "--output %q: want bandwidth, message_rate or latency", v.Output)
 	stock(known && measures != p.Kind && bandwidth, " Output verbosity level for BW can be: bandwidth, message_rate", "--output latency: %s measures bandwidth", v.Tool.Name)
 	stock(known && measures != p.Kind && !bandwidth, " Output verbosity level for LAT can be: latency", "--output %s: %s measures latency", v.Output, v.Tool.Name)
-	v.settleRate(wrong)
+	v.settleRate(wrong, row)
 	v.ControlCM = v.ControlCM || p.RDMACM
 	if !row.NeedsReceive() && (p.RxDepth > 0 || p.RecvList > 1) {
 		v.warn("-r and --recv_post_list are ignored: %s takes no receive", row.Text)
@@ -320,31 +322,44 @@ func (v *Invocation) settlePorts() {
 var hardwareRates = []float64{2.5, 5, 10, 14, 20, 25, 28, 30, 40, 50, 56, 60, 80, 100, 112, 120, 168, 200, 300, 400, 600} //nolint:gochecknoglobals // a table
 
 // settleRate turns --rate_limit and its unit into bits per second.
-func (v *Invocation) settleRate(wrong *faults) {
-	stock := wrong.stock
-	if v.rate == 0 {
-		stock(v.burst > 0, " Can't enable burst mode when rate limiter is off", "--burst_size %d: it needs --rate_limit", v.burst)
-		return
+func (v *Invocation) settleRate(wrong *faults, row plan.Row) {
+	p, stock, kind := &v.Plan, wrong.stock, v.rateType
+	if kind == "" && v.rate > 0 {
+		kind = "HW"
 	}
-	unit, known := map[string]float64{"M": 8 * (1 << 20), "": 1e9, "g": 1e9, "p": 8 * float64(v.Plan.LargestSize())}[v.rateUnit]
+	unit, known := map[string]float64{"M": 8 * (1 << 20), "": 1e9, "g": 1e9, "p": 8 * float64(p.LargestSize())}[v.rateUnit]
 	stock(!known, " Invalid rate limit units. Please use M,g or p", "--rate_units %q: want M (MiB/s), g (Gb/s) or p (packets/s)", v.rateUnit)
-	v.Plan.RateBits = v.rate * unit
-	switch v.rateType {
-	case "", "HW":
+	stock(v.burst > 0 && kind == "", " Can't enable burst mode when rate limiter is off", "--burst_size %d: it needs --rate_limit", v.burst)
+	switch kind {
+	case "":
+		return
+	case "HW":
 		packets := v.rateUnit == "p"
+		stock(p.RDMACM || v.ControlCM, " HW rate limit isn't supported yet with rdma_cm scenarios", "--rate_limit with -R or -z: it needs --rate_limit_type SW")
 		stock(packets, " Failed: pps rate limit units is not supported when setting HW rate limit", "--rate_units p: it needs --rate_limit_type SW")
-		stock(!packets && !slices.Contains(hardwareRates, v.rate), " Failed: Unknown rate limit value", "--rate_limit %g: a device has %v Gb/s; --rate_limit_type SW has any", v.rate, hardwareRates)
-		v.warn("--rate_limit: the rate is kept in software, not by the device")
-		if v.burst > 0 {
+		stock(!packets && v.rate > 0 && !slices.Contains(hardwareRates, v.rate), " Failed: Unknown rate limit value", "--rate_limit %g: a device has %v Gb/s; --rate_limit_type SW has any", v.rate, hardwareRates)
+		if v.burst > 0 && p.Kind == plan.Bandwidth {
 			v.warn("--burst_size is ignored: it needs --rate_limit_type SW, as in perftest")
 		}
+		if p.Kind == plan.Latency {
+			return
+		}
+		v.warn("--rate_limit: the rate is kept in software, not by the device")
 	case "SW":
-		v.Plan.Burst = min(v.burst, mostBurst)
+		none := p.Kind == plan.Latency || row.Counter || p.Operation == plan.Send && p.Bidirectional
+		stock(none, "SW Rate limiter cann't be executed on non-BW, ATOMIC or bidirectional SEND / SEND_IMM tests",
+			"--rate_limit_type SW: latency tests, atomics and sends in both directions have none")
+		p.Burst = min(v.burst, mostBurst)
+		if v.rate == 0 || none {
+			p.Burst = 0
+			return
+		}
 	case "PP":
 		wrong.Add("--rate_limit_type PP (packet pacing) is not there: use SW")
 	default:
 		stock(true, " Invalid rate limit type flag. Please use HW, SW or PP.", "--rate_limit_type %q: want SW or HW", v.rateType)
 	}
+	p.RateBits = v.rate * unit
 }
 
 func (v *Invocation) warn(format string, args ...any) {

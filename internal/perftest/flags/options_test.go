@@ -87,7 +87,7 @@ var samples = map[string][]string{
 	"vector": {"=1 -e", "=1 -e --write_with_imm"}, "limit_msgrate": {"=1"}, "out_json_file": {"=x"}, "output": {"=bandwidth", "=latency"},
 	"recv_post_list": {"=4", "=4 --write_with_imm"}, "latency_gap": {"=10"}, "pin_cores": {"=0"}, "numa_node": {"=0"}, "wait_destroy": {"=1"}, "pkey_index": {"=1"},
 	"retry_count": {"=3"}, "tclass": {"=8"}, "flow_label": {"=1"}, "dlid": {"=3"}, "burst_size": {"=8 --rate_limit=10 --rate_limit_type=SW", "=8 --rate_limit=10"}, "source_ip": {"=127.0.0.1"}, "bind_source_ip": {"=127.0.0.1"},
-	"rate_limit": {"=10"}, "rate_units": {"=M --rate_limit=10"}, "rate_limit_type": {"=SW --rate_limit=10"}, "perftest-version": {"=6.29"}, "peer-timeout": {"=60"},
+	"rate_limit": {"=10"}, "rate_units": {"=M --rate_limit=10"}, "rate_limit_type": {"=SW --rate_limit=10", "=HW --rate_limit=10"}, "perftest-version": {"=6.29"}, "peer-timeout": {"=60"},
 	"force-link": {"=IB"}, "MGID": {"=239.1.2.3 -g"}, "cpu_util": {" -D 4"}, "report-both": {" -b"}, "events": {"", " --write_with_imm"},
 }
 

@@ -146,6 +146,13 @@ func TestFlags(t *testing.T) {
 		{"ib_write_bw --write_with_imm -e", func(v *Invocation) { v.Plan.WriteImm, v.Plan.Events = true, true }},
 		{"ib_send_bw --send_with_imm", func(v *Invocation) { v.Plan.SendImm = true }},
 		{"ib_write_bw --disable_pcie_relaxed", func(v *Invocation) { v.Plan.StrictOrdering = true }},
+		{"ib_write_bw --tclass 300 --flow_label 2000000 --retry_count 9", func(v *Invocation) {
+			v.Plan.TrafficClass, v.Plan.FlowLabels, v.Plan.Retries = 44, []uint32{2000000 & 0xfffff}, 7
+			v.warn("300 is read as 44, as by a device")
+			v.warn("--flow_label 2000000 is read as 951424, as by a device")
+			v.warn("--retry_count 9 is read as 7: a queue pair has 1 to 7")
+		}},
+		{"ib_write_bw --perftest-version 10.1", func(v *Invocation) { v.PerftestVersion = "10.1" }},
 		{"ib_write_bw --rate_limit 10 --rate_limit_type SW", func(v *Invocation) { v.rate, v.rateType, v.Plan.RateBits, v.Plan.Burst = 10, "SW", 1e10, 128 }},
 		{"ib_write_bw --rate_limit 10 --rate_limit_type SW --burst_size 0x10", func(v *Invocation) {
 			v.rate, v.rateType, v.Plan.RateBits, v.burst, v.Plan.Burst = 10, "SW", 1e10, 16, 16
@@ -284,6 +291,16 @@ func TestRefusals(t *testing.T) {
 		{"ib_write_bw --use_data_direct", "GPU and other device memory"},
 		{"ib_write_bw --typical_pkt_size 64", "packet pacing"},
 		{"ib_write_bw --burst_size 8", "it needs --rate_limit"},
+		{"ib_write_lat --burst_size 8", "it needs --rate_limit"},
+		{"ib_send_lat --rate_limit_type SW", "have none"},
+		{"ib_atomic_bw --rate_limit 10 --rate_limit_type SW", "have none"},
+		{"ib_send_bw -b --rate_limit 10 --rate_limit_type SW", "have none"},
+		{"ib_atomic_bw --rate_limit 10 --rate_units p", "it needs --rate_limit_type SW"},
+		{"ib_read_lat --rate_limit 7", "a device has"},
+		{"ib_write_bw --rate_limit 10 -R", "it needs --rate_limit_type SW"},
+		{"ib_write_bw --latency_gap 5", "this tool has 0 and nothing else"},
+		{"ib_write_bw -X 0", "does not have it"},
+		{"ib_write_lat -X 0 --write_with_imm", "does not have it"},
 		{"ib_write_bw --data_validation", "gobw write --verify=all"},
 		{"ib_write_bw --pin_cores 3-1", "want CPUs such as"},
 		{"ib_write_bw --pin_cores 0-99999", "want CPUs such as"},

@@ -155,19 +155,34 @@ func (v *Invocation) setDuration(value string) error {
 
 func (v *Invocation) setTimeout(value string) error {
 	n, err := number(value, 0, 255)
-	if v.Plan.Timeout = uint8(n) & 31; n > 31 {
+	switch v.Plan.Timeout = uint8(n) & 31; {
+	case n > 31:
 		v.warn("-u %d is read as %d, as by a device: the code has five bits", n, v.Plan.Timeout)
+	case n == 0 && err == nil:
+		v.warn("-u 0 (no timeout) is not there: the default is used")
 	}
 	return err
 }
 
 func (v *Invocation) setRetries(value string) error {
-	n, err := number(value, 0, 7)
-	if n == 0 && err == nil {
-		v.warn("--retry_count 0: one resend is the least")
+	const least, most = 1, 7
+	n, err := number(value, 0, 1<<31-1)
+	v.Plan.Retries = uint8(min(max(n, least), most))
+	if err == nil && int64(v.Plan.Retries) != n {
+		v.warn("--retry_count %d is read as %d: a queue pair has %d to %d", n, v.Plan.Retries, least, most)
 	}
-	v.Plan.Retries = uint8(max(n, 1))
 	return err
+}
+
+// masked is a number of 8 bits; of a larger one the lower bits are taken, as by a device.
+func (v *Invocation) masked(field *uint8) func(string) error {
+	return func(value string) error {
+		n, err := number(value, 0, 1<<16-1)
+		if *field = uint8(n); int64(*field) != n {
+			v.warn("%s is read as %d, as by a device", value, *field)
+		}
+		return err
+	}
 }
 
 func (v *Invocation) setJSON(string) error {
@@ -214,16 +229,21 @@ func parseGroup(value string) (*verbs.GID, error) {
 	return &g, nil
 }
 
-// parseFlowLabels reads a list, of which queue pair k takes number k modulo its length.
-func parseFlowLabels(value string) (labels []uint32, err error) {
+// setFlowLabels reads a list, of which queue pair k takes number k modulo its length. A label has 20 bits.
+func (v *Invocation) setFlowLabels(value string) error {
+	v.Plan.FlowLabels = nil
 	for part := range strings.SplitSeq(value, ",") {
-		n, err := number(part, 0, 1<<20-1)
+		n, err := number(part, 0, 1<<31-1)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		labels = append(labels, uint32(n))
+		label := uint32(n) & (1<<20 - 1)
+		if int64(label) != n {
+			v.warn("--flow_label %s is read as %d, as by a device", part, label)
+		}
+		v.Plan.FlowLabels = append(v.Plan.FlowLabels, label)
 	}
-	return labels, nil
+	return nil
 }
 
 // parseLink reads --force-link, which must agree with the port: see Fit.

@@ -55,6 +55,7 @@ func TestDevice(t *testing.T) {
 		{nil, "ib_write_bw", "1", ""},
 		{nil, "ib_write_bw -d roce0", "", ""},
 		{nil, "ib_write_bw -d nic0", "1", "IB device nic0 not found"},
+		{nil, "ib_read_bw -d nope", "", "IB device nope not found"},
 		{nics{"nic0": verbs.PortDown}, "ib_write_bw", "", " Port number 1 state is Down"},
 		{nics{"nic0": verbs.PortDown}, "ib_send_lat -d nic0", "", " Port number 1 state is Down"},
 		{nics{"nic0": verbs.PortInit, "nic1": verbs.PortActive}, "ib_read_bw 192.0.2.1", "", " Port number 1 state is Init"}, // the first, as stock
@@ -77,7 +78,7 @@ func TestDevice(t *testing.T) {
 			d, err := r.open()
 			if err == nil {
 				err = d.Close()
-			} else if code := r.status(err); code != PerftestFailed {
+			} else if code := r.status(err); (code == perftestNoDevice) != strings.HasPrefix(tt.line, "ib_read_bw -d") || code == PerftestOK {
 				t.Errorf("exit %d", code)
 			}
 			if err != nil {

@@ -42,6 +42,7 @@ const (
 	PerftestOK         = 0
 	PerftestFailed     = 1
 	perftestCompletion = 17 // a failed completion, in some of the tools
+	perftestNoDevice   = 7  // in the bandwidth tools of READ and atomics
 )
 
 // AsTool takes the command line where the program was started under one of perftest's names.
@@ -126,8 +127,11 @@ func (r *testRun) run(ctx context.Context) (err error) {
 			return fmt.Errorf("--pin_cores: %w", err)
 		}
 	}
-	if _, err := io.WriteString(r.out.Out, r.v.Remarks); err != nil {
-		return err
+	_, r.failed = io.WriteString(r.out.Out, r.v.Remarks) // a reader that is gone ends no test, as in perftest
+	if path := r.v.JSONFile; path != "" {
+		if err := report.CheckWritable(path); err != nil {
+			return fmt.Errorf("--out_json_file: %w", err)
+		}
 	}
 	d, err := r.open()
 	if err != nil {
@@ -146,12 +150,7 @@ func (r *testRun) run(ctx context.Context) (err error) {
 	}
 	o := r.options(d.Device, port.Number, s.LocalAddr())
 	o.Connected, o.Lingering = func(p *plan.Settled, end *endpoint.Endpoint) { r.connected(s, p, end) }, r.text.Finish
-	o.Measured = func(rec report.Record, samples report.Samples) {
-		if r.plan.Infinite && ctx.Err() != nil { // an interval that the signal cut short has no row
-			return
-		}
-		r.measured(rec, samples)
-	}
+	o.Measured = r.measured
 	spec := r.v.Plan
 	if _, err = bench.Run(ctx, s, &spec, d.Device, o); err != nil && !r.endless(err) {
 		return err
@@ -288,9 +287,6 @@ func (r *testRun) connect(ctx context.Context, d *opendevice.Device) (control.Se
 	}
 	defer func() { _ = l.Close() }() // with -R the test's queue pairs want its port
 	r.text.Begin()
-	if err := r.text.Err(); err != nil {
-		return nil, err
-	}
 	return l.Accept(ctx)
 }
 
@@ -382,13 +378,16 @@ func (r *testRun) judge() int {
 func (r *testRun) status(err error) int {
 	var completion *verbs.CompletionError
 	var sig exit.SignalError
+	_, port := errors.AsType[*endpoint.PortError](err)
+	p := r.v.Plan
 	switch {
 	case errors.As(err, &sig):
 		return exit.Code(sig)
+	case r.text == nil && exit.Has(err, exit.Setup) && !port && p.Kind == plan.Bandwidth && plan.RowOf(p.Operation).Responded:
+		return perftestNoDevice
 	case !errors.As(err, &completion):
 		return PerftestFailed
 	}
-	p := r.v.Plan
 	switch {
 	case p.Operation == plan.Send,
 		p.Kind == plan.Latency && p.Operation != plan.Write,
