@@ -30,6 +30,7 @@ func TestConditions(t *testing.T) {
 		{"housekeeping", Conditions{Disturbance: Disturbance{Wall: time.Second, Waited: 5 * time.Millisecond}}, ""},
 		{"hot", Conditions{Disturbance: Disturbance{Throttles: 1}}, "disturbed"},
 		{"quota", Conditions{Disturbance: Disturbance{Stopped: 200 * time.Millisecond, Stops: 3}}, "disturbed"},
+		{"a quota is no other program", Conditions{Disturbance: Disturbance{Wall: time.Second, Waited: 500 * time.Millisecond, Stopped: 490 * time.Millisecond, Stops: 9}}, "disturbed"},
 		{"clock", Conditions{ClockCostNs: 20, MedianNs: 100}, "short"},
 		{"counters", Conditions{Counters: map[string]int64{"retransmits": 4, "np_cnp_sent": 0, "sent_pkts": 9}}, "noisy"},
 		{"few slow windows", Conditions{Seconds: 1, Messages: 309, InFlight: 128}, "short"},

@@ -218,7 +218,36 @@ type note struct {
 	row        int
 }
 
-// noted is a table with a last column that names the kinds of a row's notes, and below it a line for each kind, of both ends
+// cause is what the notes of one line have in common: the text without its numbers and its remedy.
+func (n note) cause() string {
+	text, _, _ := strings.Cut(n.text, "; try ")
+	if n.kind == "" {
+		text = n.text
+	}
+	return n.kind + strings.Map(func(c rune) rune {
+		if strings.ContainsRune("0123456789.", c) {
+			return -1
+		}
+		return c
+	}, text)
+}
+
+// rank puts what explains the rest first: what the device counted, and the CPU quota.
+func (n note) rank() int {
+	if n.kind == figure.Noisy && counted(n.text) > 0 || n.kind == figure.Others && strings.Contains(n.text, "CPU quota") {
+		return 0
+	}
+	return 1
+}
+
+// counted is the number in a note of a device's counter: "resent_pkts by 3547: packets were sent again"; else 0.
+func counted(text string) (n float64) {
+	var name string
+	_, _ = fmt.Sscanf(text, "%s by %g:", &name, &n)
+	return n
+}
+
+// noted is a table with a last column that names the kinds of a row's notes, and below it a line for each cause, of both ends
 // together, that quotes the worst; of says of which figure the runs may differ.
 func noted(title string, g figure.Group, of figure.Figure, columns []column) table {
 	var all []note
@@ -240,7 +269,8 @@ func noted(title string, g figure.Group, of figure.Figure, columns []column) tab
 		}
 		return strings.Join(kinds, ", ")
 	}}))
-	for _, same := range plain.Grouped(all, func(n note) string { return cmp.Or(n.kind, "\x00"+n.text) }) {
+	slices.SortStableFunc(all, func(a, b note) int { return cmp.Compare(a.rank(), b.rank()) })
+	for _, same := range plain.Grouped(all, note.cause) {
 		rows := len(plain.Grouped(same, func(n note) int { return n.row }))
 		slices.SortStableFunc(same, func(a, b note) int { return cmp.Compare(severity(b.text), severity(a.text)) })
 		text := same[0].text
@@ -258,8 +288,11 @@ func noted(title string, g figure.Group, of figure.Figure, columns []column) tab
 // incomplete begins the warning of a run that ended early.
 const incomplete = "incomplete: "
 
-// severity orders texts of one kind: by the share that they tell, or by the length to try, as the longest is enough for all.
+// severity orders texts of one cause: by the number or the share that they tell, or by the length to try: the longest is enough.
 func severity(text string) float64 {
+	if n := counted(text); n > 0 {
+		return n
+	}
 	fields := strings.Fields(text)
 	for i, f := range fields[:max(len(fields)-1, 0)] {
 		if v, err := strconv.ParseFloat(strings.Trim(f, "±,;"), 64); err == nil && strings.HasPrefix(fields[i+1], "%") {

@@ -308,6 +308,37 @@ func TestOneLineForEachKindOfNote(t *testing.T) {
 	}
 }
 
+// Each cause has a line of its own, though its kind be another's: what the device counted and the quota come first.
+func TestOneLineForEachCause(t *testing.T) {
+	d := saved("sample")
+	d.Records, d.Checks, d.Warnings = d.Records[:2], nil, nil
+	for i := range d.Records {
+		d.Records[i].Warnings = []string{
+			"noisy: the rate varied by up to 283 % within a run (interquartile range); try -D 10 --runs 6",
+			"disturbed: other programs took 41 % of the measuring CPU; try 'chrt -r 1' before the command (needs root, or 'ulimit -r 1')",
+			fmt.Sprintf("disturbed: the CPU quota of this process's control group ran out %d times, for %d ms; raise the quota", 10+i, 800+i),
+			fmt.Sprintf("noisy: resent_pkts by %d: packets were sent again", 3546+i),
+			"peer: noisy: packet_seq_err by 12: the other end missed packets",
+		}
+	}
+	var b bytes.Buffer
+	if err := Documents(&b, "markdown", []*report.Document{d}); err != nil {
+		t.Fatal(err)
+	}
+	last := 0
+	for _, want := range []string{
+		"the CPU quota of this process's control group ran out 10 times", "resent_pkts by 3547: packets were sent again",
+		"packet_seq_err by 12", "the rate varied by up to 283 %", "other programs took 41 %",
+	} {
+		text := strings.ReplaceAll(b.String(), `\`, "")
+		at := strings.Index(text, want)
+		if at < last || strings.Count(text, want) != 1 {
+			t.Errorf("%q is at %d, behind %d, in\n%s", want, at, last, &b)
+		}
+		last = max(at, last)
+	}
+}
+
 // Slow tests have units that fit them: no 0.0000282 Mmsg/s, and no exponent.
 func TestUnitsFit(t *testing.T) {
 	d := saved("repeated")
