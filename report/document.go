@@ -24,6 +24,7 @@ type Document struct {
 	Finished    time.Time       `json:"finished"`
 	Complete    bool            `json:"complete"` // false: interrupted or failed; the records are what was measured before
 	Failure     string          `json:"failure,omitempty"`
+	Cause       string          `json:"cause,omitempty"` // of the failure: "set-up failed", "peer lost", "data corrupt", "test failed", "stopped", "usage"
 	Label       string          `json:"label,omitempty"` // what every rendering must say, e.g. "software device, not a NIC"
 	Client      Environment     `json:"client"`
 	Server      *Environment    `json:"server,omitempty"`
@@ -34,6 +35,9 @@ type Document struct {
 	Warnings    []string        `json:"warnings,omitempty"`
 	Description string          `json:"description,omitempty"`
 }
+
+// Nothing tells a test of which nothing arrived.
+func (r *Record) Nothing() bool { return r.Delivered != nil && *r.Delivered == 0 }
 
 // Environment is one end of a run.
 type Environment struct {

@@ -137,7 +137,7 @@ func deliver(out *report.Record, share float64) {
 }
 
 // deliverUncounted makes the figures of a WRITE that may be lost, of which no completion tells at the peer: where every
-// message was compared, by those found whole; else nobody knows what arrived, and there are none.
+// message was compared, by those found whole; else nobody knows what arrived, and the figures are of what left.
 func (r *run) deliverUncounted(out *report.Record, delivered float64) {
 	if r.spec.Verify == plan.VerifyAll {
 		if deliver(out, delivered); delivered < 1 { // nobody knows when what was lost would have come
@@ -145,14 +145,7 @@ func (r *run) deliverUncounted(out *report.Record, delivered float64) {
 		}
 		return
 	}
-	if r.plan.Point() != nil || r.o.WhatLeft { // a grid compares what the initiator's requests take
-		out.Warnings = append(out.Warnings, "messages that left: nobody counts which WRITEs arrive over "+r.spec.Transport.String())
-		return
-	}
-	out.Bandwidth, out.MessagesPerS, out.Latency, out.Histogram = report.Bandwidth{}, 0, nil, nil
-	out.Local, out.Remote, out.PerThread = nil, nil, nil
-	out.Warnings = append(out.Warnings, fmt.Sprintf("no bandwidth: %v does not report which WRITEs arrived; try --imm, or --verify=all%s",
-		r.spec.Transport, plain.When(r.spec.Duration > 0, " with -n in place of -D")))
+	out.Warnings = append(out.Warnings, "messages that left: nobody counts which WRITEs arrive over "+r.spec.Transport.String())
 }
 
 // arrival is what an end sent in all, and what it knows of what arrived there.

@@ -15,6 +15,7 @@ import (
 	"github.com/gobw/gobw/internal/control/rdmacm"
 	"github.com/gobw/gobw/internal/plan"
 	"github.com/gobw/gobw/report"
+	"github.com/gobw/gobw/report/plain"
 	"github.com/gobw/gobw/verbs"
 	"github.com/gobw/gobw/verbs/job"
 	"github.com/gobw/gobw/verbs/tick"
@@ -82,6 +83,19 @@ func Run(ctx context.Context, s control.Session, spec *plan.Spec, dev verbs.Devi
 	return res, err
 }
 
+// countable refuses a test without a figure before it runs: of a WRITE over UC nobody tells how many arrived. A grid compares what
+// the initiator's requests take.
+func (r *run) countable() error {
+	s := r.plan.Spec()
+	counted := s.Transport == verbs.RC || r.plan.Row().NeedsReceive() || s.Verify == plan.VerifyAll
+	if counted || s.Kind != plan.Bandwidth || !r.plan.Ours() || r.plan.Point() != nil || r.o.WhatLeft {
+		return nil
+	}
+	length := plain.When(s.Duration > 0, " with -n in place of -D")
+	return &plan.Error{Problems: []error{fmt.Errorf(
+		"no bandwidth: %v does not report which WRITEs arrived; add --imm, or --verify=all%s", s.Transport, length)}}
+}
+
 // run is one plan being measured.
 type run struct {
 	session control.Session
@@ -106,6 +120,9 @@ func (r *run) all(ctx context.Context, spec *plan.Spec, dev verbs.Device) (*Resu
 	}
 	if spec != nil {
 		if err := r.settle(*spec, r.unknownPeer()); err != nil { // before the peer hears of it
+			return nil, err
+		}
+		if err := r.countable(); err != nil {
 			return nil, err
 		}
 		proposal := r.plan.Proposal()

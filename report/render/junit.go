@@ -1,6 +1,7 @@
 package render
 
 import (
+	"cmp"
 	"encoding/xml"
 	"fmt"
 	"io"
@@ -116,7 +117,7 @@ func suiteOf(d *report.Document) suite {
 	}
 	if !d.Complete {
 		why := strings.Join(heading(&report.Document{Failure: d.Failure}), "")
-		s.Cases = append(s.Cases, testCase{Name: "run", Classname: class, Time: s.Time, Reason: because("error", "incomplete", why)})
+		s.Cases = append(s.Cases, testCase{Name: "run", Classname: class, Time: s.Time, Reason: because("error", cmp.Or(d.Cause, "incomplete"), why)})
 	}
 	s.SystemOut = strings.Join(d.Warnings, "\n")
 	return s

@@ -111,6 +111,22 @@ func Code(err error) int {
 	return Failed
 }
 
+// Cause is an error's exit code in a word.
+func Cause(err error) string {
+	switch code := Code(err); code {
+	case Usage:
+		return "usage"
+	case Setup:
+		return string(control.SetupFailed)
+	case PeerLost:
+		return string(control.PeerGone)
+	case Corrupt:
+		return string(control.DataCorrupt)
+	default:
+		return string(map[bool]control.Cause{false: control.TestFailed, true: control.Stopped}[code > 128])
+	}
+}
+
 // Complain writes an error for a person: what happened, then what to do on a line of its own.
 func Complain(w io.Writer, tool string, err error) {
 	var given Error

@@ -21,6 +21,7 @@ import (
 	"github.com/gobw/gobw/internal/control/connect"
 	"github.com/gobw/gobw/internal/plan"
 	"github.com/gobw/gobw/report"
+	"github.com/gobw/gobw/report/plain"
 	"github.com/gobw/gobw/verbs"
 )
 
@@ -42,7 +43,9 @@ func With(ctx context.Context, out output.Streams, c Config, fill func(*Measurer
 	if err != nil {
 		return nil, err
 	}
-	err = errors.Join(fill(m, doc), m.Close())
+	if err = errors.Join(fill(m, doc), m.Close()); err == nil {
+		err = doc.arrived()
+	}
 	doc.Finish(err)
 	return doc.Document, err
 }
@@ -68,12 +71,25 @@ func (d Document) Add(res *bench.Result) {
 	d.Warnings = append(d.Warnings, res.Warnings...)
 }
 
+// arrived refuses to call a test done of which nothing arrived.
+func (d Document) arrived() error {
+	for i := range d.Records {
+		if r := &d.Records[i]; r.Nothing() {
+			return &verbs.Error{
+				Verb: "measure", Err: fmt.Errorf("nothing arrived: none of the messages of %s", plain.Bytes(float64(r.SizeBytes))),
+				Fix: "find where the packets are lost: run 'gobw doctor HOST', and try smaller messages (-s 64)",
+			}
+		}
+	}
+	return nil
+}
+
 // Finish notes the end, and the error if there was one.
 func (d Document) Finish(err error) {
 	d.Finished = time.Now().UTC()
 	d.Complete = err == nil
 	if err != nil {
-		d.Failure = err.Error()
+		d.Failure, d.Cause = err.Error(), exit.Cause(err)
 	}
 }
 

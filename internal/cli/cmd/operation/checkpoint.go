@@ -96,7 +96,7 @@ func left(m *measure.Measurer, spec plan.Spec, before *report.Document, doc meas
 		have := 0
 		for k := range before.Records {
 			r := &before.Records[k]
-			if r.SizeBytes == uint64(math.Round(whole.MeanBytes(size))) && r.Run == have+1 && !slices.ContainsFunc(r.Warnings, isIncomplete) {
+			if r.SizeBytes == uint64(math.Round(whole.MeanBytes(size))) && r.Run == have+1 && !r.Nothing() && !slices.ContainsFunc(r.Warnings, isIncomplete) {
 				have++
 				doc.Records = append(doc.Records, *r)
 			}
