@@ -193,6 +193,9 @@ func Parse(file string, b []byte) ([]*Document, error) {
 		if err := decode(file, b, &items); err != nil {
 			return nil, err
 		}
+		if len(items) == 0 {
+			return nil, &FileError{File: file, Err: errors.New("is an empty list: it has no result"), Remedy: "look at what wrote it"}
+		}
 	}
 	var docs []*Document
 	for i, item := range items {

@@ -312,6 +312,23 @@ func figuresOf(c *series.Collection) string {
 	return cmp.Or(strings.Join(names, ", "), "none")
 }
 
+// defaultsApart are the flags that make tests alike of which only the defaults differ, by transport, size or device; nothing where
+// another field differs, too.
+func defaultsApart(differences []string) (flags string) {
+	depth := slices.ContainsFunc(differences, func(d string) bool { return strings.HasPrefix(d, "tx_depth:") })
+	for _, d := range differences {
+		name, _, _ := strings.Cut(d, ":")
+		flag, known := map[string]string{"tx_depth": " -t 1", "inline_bytes": " -I 0", "cq_mod": " -Q 100"}[name]
+		if !known {
+			return ""
+		}
+		if name != "cq_mod" || !depth { // the depth bounds it
+			flags += flag
+		}
+	}
+	return flags
+}
+
 // NotAloneError is that points differ in other fields than the one by which is compared.
 type NotAloneError struct {
 	By, Old, New string
@@ -319,10 +336,9 @@ type NotAloneError struct {
 }
 
 func (e *NotAloneError) Error() string {
-	const size = "cq_mod: " // its default depends on the size
 	remedy := "Measure all with the same options"
-	if len(e.Differences) == 1 && strings.HasPrefix(e.Differences[0], size) {
-		remedy += ", for example -Q 100"
+	if flags := defaultsApart(e.Differences); flags != "" {
+		remedy = "Defaults differ: measure all with" + flags
 	}
 	return fmt.Sprintf("%s %s cannot be compared with %s: %s. %s", e.By, e.New, e.Old, strings.Join(e.Differences, "; "), remedy)
 }

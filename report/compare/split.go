@@ -54,7 +54,7 @@ func Split(docs []*report.Document, by string) (sides [][]*report.Document, err 
 	case len(sides) == 0:
 		return nil, fmt.Errorf("--by %s: no record here has it", by)
 	case len(sides) == 1:
-		return nil, fmt.Errorf("--by %s: all records have %s %s; add a result with another value: compare FILE,OTHER --by %s", by, by, cmp.Or(value(parts[0].Records[0]), "none"), by)
+		return nil, fmt.Errorf("--by %s: all records have %s %s; add a result with another value: 'compare FILE,OTHER --by %s'", by, by, cmp.Or(value(parts[0].Records[0]), "none"), by)
 	}
 	return sides, nil
 }

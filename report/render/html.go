@@ -28,12 +28,21 @@ func (r result) page(w io.Writer) error {
 	p := struct {
 		result
 		Style    template.CSS
+		Words    []string // of the title
+		Answer   []string // in words, before all else
 		Pictures []template.HTML
 		Sections []section
 	}{result: r, Style: template.CSS(plot.Style())} //nolint:gosec // our own style sheet
-	p.Title, p.Labels = title(r.Title), slices.Clone(r.Labels)
+	if p.Words = strings.Fields(r.Title); len(p.Words) > 0 && p.Words[0] != "gobw" && p.Words[0] != "golat" { // a command is typed as it is
+		p.Title = title(r.Title)
+		p.Words[0] = title(p.Words[0])
+	}
+	p.Labels = slices.Clone(r.Labels)
 	for i, d := range r.docs {
 		of := sectionOf(d)
+		if d.Noncontig != nil {
+			p.Answer, of.Closing = append(p.Answer, d.Noncontig.Summary...), nil
+		}
 		if i == 0 || d.Device() != r.docs[i-1].Device() {
 			of.Tables = append(of.Tables, facts(d))
 		}

@@ -127,7 +127,7 @@ func families(docs []*report.Document) metrics {
 }
 
 func (m metrics) add(d *report.Document, name string) {
-	ends := []string{"result", name, "device", d.Client.Device, "host", d.Client.Host}
+	ends := []string{"result", name, "command", commandOf(d.Command), "device", d.Client.Device, "host", d.Client.Host}
 	if d.Server != nil {
 		ends = append(ends, "peer", d.Server.Host)
 	}
@@ -145,6 +145,22 @@ func (m metrics) add(d *report.Document, name string) {
 			m.addRow(row, append(slices.Clone(ends), pointLabels(row.Runs[0].Plan)...))
 		}
 	}
+}
+
+// commandOf is a command as typed, without what becomes of its result: files of several tests lie in one directory of node_exporter,
+// and no two may have the same labels.
+func commandOf(words []string) string {
+	var out []string
+	value := false // of the flag before
+	for _, word := range words {
+		name, _, joined := strings.Cut(word, "=")
+		of := slices.Contains([]string{"--save", "--format"}, name)
+		if !value && !of && word != "--resume" && word != "--quiet" {
+			out = append(out, word)
+		}
+		value = of && !joined
+	}
+	return plain.JoinWords(out)
 }
 
 // pointLabels are the whole plan of a point: each of its fields that says something is a label.
@@ -203,9 +219,10 @@ func (m metrics) addRow(row figure.Row, labels []string) {
 
 // qualification adds the verdicts of a qualification.
 func (m metrics) qualification(q *qualify.Qualification) {
-	m.sample("gobw_qualification_passed", truth(q.Outcome == stats.Pass), "qualification", q.Plan)
-	m.sample("gobw_qualification_exit_status", float64(q.ExitCode), "qualification", q.Plan)
+	whole := []string{"qualification", q.Plan, "command", commandOf(q.Command)}
+	m.sample("gobw_qualification_passed", truth(q.Outcome == stats.Pass), whole...)
+	m.sample("gobw_qualification_exit_status", float64(q.ExitCode), whole...)
 	for _, t := range q.Tests {
-		m.sample("gobw_qualification_test_passed", truth(t.Outcome == stats.Pass), "qualification", q.Plan, "test", t.Name, "outcome", string(t.Outcome))
+		m.sample("gobw_qualification_test_passed", truth(t.Outcome == stats.Pass), append(slices.Clone(whole), "test", t.Name, "outcome", string(t.Outcome))...)
 	}
 }

@@ -42,7 +42,7 @@ func Load(paths []string) ([]*report.Document, Lost, error) {
 	var docs []*report.Document
 	var lost Lost
 	var errs []error
-	for _, path := range paths {
+	for _, path := range listed(paths) {
 		files := []string{path}
 		info, err := os.Stat(path)
 		directory := err == nil && info.IsDir()
@@ -62,7 +62,7 @@ func Load(paths []string) ([]*report.Document, Lost, error) {
 				errs = append(errs, err)
 				continue
 			}
-			describe(found, file, len(paths) > 1 || len(files) > 1)
+			describe(found, file, len(listed(paths)) > 1 || len(files) > 1)
 			docs = append(docs, found...)
 		}
 	}
@@ -79,6 +79,18 @@ func Load(paths []string) ([]*report.Document, Lost, error) {
 		return nil, nil, exit.With(exit.Usage, err)
 	}
 	return docs, lost, nil
+}
+
+// listed takes "a.json,b.json" for two files, where there is no file of that name.
+func listed(paths []string) (out []string) {
+	for _, path := range paths {
+		if _, err := os.Stat(path); err != nil && strings.Contains(path, ",") {
+			out = append(out, strings.Split(path, ",")...)
+		} else {
+			out = append(out, path)
+		}
+	}
+	return out
 }
 
 // inDirectory are the .json files of a directory, whatever characters its name has.

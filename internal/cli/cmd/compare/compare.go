@@ -171,7 +171,7 @@ func run(out output.Streams, c config) error {
 		}
 	}
 	if err != nil {
-		return exit.With(exit.Usage, err)
+		return exit.With(exit.Usage, c.asTyped(err))
 	}
 	var checks []report.Check
 	for _, one := range judged {
@@ -182,6 +182,18 @@ func run(out output.Streams, c config) error {
 		return err
 	}
 	return errors.Join(append(lost.Undecided(), gate.Verdict(checks))...)
+}
+
+// asTyped puts the files that were typed into the commands that an error offers.
+func (c config) asTyped(err error) error {
+	const offer = "'gobw compare "
+	old, now := strings.Join(c.Old, ","), strings.Join(c.New, ",")
+	both := strings.TrimSuffix(old+","+now, ",")
+	text := strings.NewReplacer("'compare OLD,NEW", offer+both, "'compare OLD NEW", offer+old+" "+now, "'compare FILE,OTHER", offer+both+",OTHER").Replace(err.Error())
+	if text == err.Error() {
+		return err
+	}
+	return errors.New(text)
 }
 
 // against compares each of some sides with the old one. Those that differ in more than the field by which is compared are named; an
