@@ -35,7 +35,7 @@ func TestUnreliableWritesAreAwaited(t *testing.T) {
 			p.Operation, p.Kind, p.Transport, p.Sizes = plan.Write, plan.Bandwidth, verbs.UC, []int{8192}
 			m := &meeting.Manager{}
 			server, client := m.Open(t, open), m.Open(t, open)
-			results, err := runBoth(t, server, client, p, control.Ours)
+			results, err := runBothWith(t.Context(), server, client, p, control.Ours, Options{WhatLeft: true})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -41,6 +41,7 @@ import (
 // Main runs one command line and returns the exit status. args[0] is the program's name: gobw, golat, or one of
 // perftest's.
 func Main(args []string, out output.Streams) (code int) {
+	debug.SetTraceback("crash") // a fault that nobody recovers ends with SIGABRT: Go's own status is 2, which means a wrong command line
 	ctx, stop := withSignals(context.Background())
 	defer stop()
 	out, console := out.WithConsole()

@@ -101,9 +101,9 @@ type Run struct {
 	P50Ns            float64  `json:"p50_ns"`
 	P99Ns            *float64 `json:"p99_ns,omitempty"`
 	CPUNsPerByte     float64  `json:"cpu_ns_per_byte"`
-	PeerCPUNsPerByte float64  `json:"peer_cpu_ns_per_byte"`
-	ListNs           float64  `json:"list_ns,omitempty"` // of a list: from its first post to its last completion
-	PostNs           float64  `json:"post_ns,omitempty"` // that the CPU took to pack and post it
+	PeerCPUNsPerByte float64  `json:"peer_cpu_ns_per_byte,omitzero"` // 0: the peer has no part in it
+	ListNs           float64  `json:"list_ns,omitempty"`             // of a list: from its first post to its last completion
+	PostNs           float64  `json:"post_ns,omitempty"`             // that the CPU took to pack and post it
 	Warnings         []string `json:"warnings,omitempty"`
 }
 

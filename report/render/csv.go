@@ -23,7 +23,7 @@ func documentsCSV(w io.Writer, docs []*report.Document) error {
 	put := func(name, _ string) { header = append(header, name) }
 	grids := len(docs) > 0 && !slices.ContainsFunc(docs, func(d *report.Document) bool { return d.Noncontig == nil || len(d.Records) > 0 })
 	if grids {
-		fields(put, origin{}, noncontig.Setup{}, noncontig.Point{}, noncontig.Run{})
+		fields(put, origin{}, noncontig.Setup{}, noncontig.Point{}, noncontig.Run{}, answer{})
 	} else {
 		fields(put, origin{}, report.Record{Latency: &report.Latency{}})
 	}
@@ -42,8 +42,11 @@ func documentsCSV(w io.Writer, docs []*report.Document) error {
 			continue
 		}
 		for _, p := range d.Noncontig.Points {
+			setup, of := d.Noncontig.Setup, answerOf(d.Noncontig, &p)
+			_, own, _ := strings.Cut(setup.ListBytes, p.Strategy+" ") // of all strategies
+			setup.ListBytes, _, _ = strings.Cut(own, ",")
 			for _, r := range p.Runs {
-				line(d.Noncontig.Setup, p, r)
+				line(setup, p, r, of)
 			}
 		}
 	}
@@ -51,6 +54,23 @@ func documentsCSV(w io.Writer, docs []*report.Document) error {
 		return fmt.Errorf("csv: %w", errors.Join(err, out.Error()))
 	}
 	return nil
+}
+
+// answer is what a grid says of a point's layout: the device's own way against the copy by the CPU.
+type answer struct {
+	Ratio   *float64 `json:"ratio"`
+	Verdict string   `json:"ratio_verdict"`
+}
+
+func answerOf(g *noncontig.Grid, p *noncontig.Point) answer {
+	at := slices.IndexFunc(g.Cells, func(c noncontig.Cell) bool {
+		return c.Question != nil && c.Layout == p.Layout && c.Shape == p.Shape && c.Stride == p.Stride && (c.Count > 0) == (p.Held == "num")
+	})
+	if at < 0 {
+		return answer{}
+	}
+	q := g.Cells[at].Question
+	return answer{&q.Speedup, string(q.Word)}
 }
 
 // origin is what a line needs of its document to stand alone.

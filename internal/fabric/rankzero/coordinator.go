@@ -62,6 +62,8 @@ type Config struct {
 	Note      func(string)
 	Snapshots <-chan os.Signal
 	Snapshot  func(*report.Document)
+	// Kept may take, after each round, what there is so far: what a kill of this process may not take away. nil: nobody wants it.
+	Kept func(soFar func() *report.Document)
 }
 
 // host is one rank's part in a run. Its verdict says nothing as long as it may still come.
@@ -166,6 +168,7 @@ func (c *coordinator) run(ctx context.Context) error {
 			return err
 		}
 		c.done++
+		c.keep()
 		if err := c.enough("are left after round %d", c.done); err != nil {
 			return err
 		}
@@ -175,8 +178,15 @@ func (c *coordinator) run(ctx context.Context) error {
 		if err := c.round(ctx, r.Round, r.Rail); err != nil {
 			return err
 		}
+		c.keep()
 	}
 	return nil
+}
+
+func (c *coordinator) keep() {
+	if c.cfg.Kept != nil {
+		c.cfg.Kept(func() *report.Document { return c.document(errSnapshot) })
+	}
 }
 
 func (c *coordinator) tell(format string, args ...any) { fabric.Say(c.cfg.Progress, format, args...) }

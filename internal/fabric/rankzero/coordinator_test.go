@@ -200,9 +200,22 @@ func findings(m *matrix.Matrix) []string {
 }
 
 func TestRunFindsTheSlowHost(t *testing.T) {
-	o, err := run{ranks: 6, worker: func(rank int) *fake { return &fake{rank: rank, slow: map[int]float64{4: 0.6}} }}.run(t)
+	var kept []int // rounds in what a kill leaves
+	keep := func(cfg *Config) {
+		cfg.Kept = func(soFar func() *report.Document) {
+			if d := soFar(); d.Complete || d.Fabric.Cells.Len() == 0 {
+				t.Errorf("kept as complete: %v, with %d cells", d.Complete, d.Fabric.Cells.Len())
+			} else {
+				kept = append(kept, len(d.Fabric.Rounds))
+			}
+		}
+	}
+	o, err := run{ranks: 6, cfg: keep, worker: func(rank int) *fake { return &fake{rank: rank, slow: map[int]float64{4: 0.6}} }}.run(t)
 	if err := errors.Join(append(o.agents, err)...); err != nil {
 		t.Fatal(err)
+	}
+	if n := len(o.Fabric.Rounds); len(kept) != n || kept[0] != 1 || kept[n-1] != n {
+		t.Errorf("of %d rounds there was kept %v", n, kept)
 	}
 	if got := findings(o.Fabric); !slices.Equal(got, []string{"slow sender node4"}) {
 		t.Errorf("%q", got)

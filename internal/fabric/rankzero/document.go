@@ -100,7 +100,12 @@ func (c *coordinator) explain(m *matrix.Matrix, f *matrix.Finding) {
 	if f.Word != stats.Fail || f.Subject == matrix.Trunk {
 		return
 	}
-	for pair, reason := range c.reasons {
+	pairs := slices.SortedFunc(maps.Keys(c.reasons), func(a, b [2]int) int { return slices.Compare(a[:], b[:]) }) // equal runs say the same
+	if own := [2]int{f.From, f.To}; c.reasons[own] != "" {
+		pairs = [][2]int{own}
+	}
+	for _, pair := range pairs {
+		reason := c.reasons[pair]
 		if pair == [2]int{f.From, f.To} || f.OfHost() && f.Cause == matrix.NotConnected && (pair[0] == f.From || pair[1] == f.From) {
 			f.Reason = strings.Trim(f.Reason+"; "+reason, "; ")
 			break

@@ -51,6 +51,14 @@ func coordinate(ctx context.Context, out output.Streams, c config, l net.Listene
 		p.Clear()
 		_ = render.Documents(out.Err, c.Output.Format, []*report.Document{d})
 	}
+	keeper := c.Output.Keeper(out)
+	run.Kept = func(soFar func() *report.Document) {
+		keeper.Keep(func(w io.Writer) error {
+			d := soFar()
+			d.Command, d.Version = c.Command, machine.Version()
+			return report.Write(w, d)
+		})
+	}
 	d, err := rankzero.Coordinate(ctx, l, run)
 	wg.Wait()
 	p.Clear()

@@ -167,6 +167,9 @@ func (f *flags) config(tool string, args []string) (Config, error) {
 		wrong.Note(cmdline.Prefixed("--mtu (-m)", err))
 		p.MTU = mtu
 	}
+	if c.Device.Pcap != "" && !f.set.Changed("warmup") { // the packets of the test, and not a thousand times as many before it
+		p.Warmup, p.WarmupSteady = 0, false
+	}
 	f.refuseZeros(&wrong)
 	_, err := plan.Settle(p, plan.Limits{Dialled: true}, plan.Peer{}, plan.Policy{})
 	wrong.Note(err)
