@@ -141,3 +141,38 @@ func TestEndingsUnderPerftestsNames(t *testing.T) {
 		})
 	}
 }
+
+// TestPerftestOutlivesItsReader: as with stock, a reader that leaves in mid-test ('| grep -q') ends no test.
+func TestPerftestOutlivesItsReader(t *testing.T) {
+	port := fmt.Sprint(40000 + os.Getpid()%20000)
+	line := []string{"-d", "roce0", "-n", "2000", "-p", port, "--peer-timeout", "60"}
+	var served bytes.Buffer
+	server := exec.CommandContext(t.Context(), "ib_write_bw", line...)
+	server.Stdout, server.Stderr = &served, &served
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var err error
+	var said []byte
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(100 * time.Millisecond) { //nolint:forbidigo // another process
+		client := exec.CommandContext(t.Context(), "ib_write_bw", append(line, "127.0.0.1")...)
+		read, write, wrong := os.Pipe()
+		if wrong != nil {
+			t.Fatal(wrong)
+		}
+		_ = read.Close()
+		var errs bytes.Buffer
+		client.Stdout, client.Stderr = write, &errs
+		err, said = client.Run(), errs.Bytes()
+		_ = write.Close()
+		if !strings.Contains(errs.String(), "Couldn't connect") {
+			break
+		}
+	}
+	if statusOf(err) != 1 {
+		t.Errorf("the client ended with %v: %s", err, said)
+	}
+	if err := server.Wait(); err != nil {
+		t.Errorf("the server ended with %v: %s", err, &served)
+	}
+}

@@ -1,0 +1,235 @@
+//go:build linux
+
+// Command kills ends the commands of gobw in each way, at each phase, with standard output at a pipe, a terminal or a file, and prints
+// what the --save file then holds: go run ./scripts/kills path/to/gobw
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// command is what is ended. It measures several points, and keeps them in x.json.
+type command struct{ name, line string }
+
+// ending is what happens to a command.
+type ending struct {
+	name string
+	// at is when: "setup" at once, "measuring" after the first checkpoint; "" never.
+	at     string
+	signal syscall.Signal // 0: its output is stopped for three seconds, or closed
+	closes bool
+}
+
+const plan = "name: p\ntests:\n  - {name: one, run: gobw write -D 300ms, expect: bw >= 1 kb/s}\n  - {name: two, run: gobw write -D 301ms, expect: bw >= 1 kb/s}\n" +
+	"  - {name: three, run: gobw write -D 302ms, expect: bw >= 1 kb/s}\n"
+
+func main() {
+	if len(os.Args) != 2 {
+		fmt.Fprintln(os.Stderr, "usage: kills path/to/gobw")
+		os.Exit(2)
+	}
+	gobw, err := filepath.Abs(os.Args[1])
+	if err == nil {
+		err = table(gobw, os.Stdout)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func table(gobw string, w io.Writer) error {
+	commands := []command{
+		{"write, 4 runs of 2 sizes", "write -s 64,4K --runs 4 -D 300ms"},
+		{"noncontig, 3 rounds", "noncontig --blocks 64,4K -s 16K --runs 3 -D 40ms --shape gather"},
+		{"qualify, 3 tests", "qualify p.yaml"},
+		{"search", "search best write --only cq-mod,tx-depth --test-time 50ms"},
+	}
+	endings := []ending{
+		{"none", "", 0, false},
+		{"SIGKILL at the start", "setup", syscall.SIGKILL, false},
+		{"SIGKILL while it measures", "measuring", syscall.SIGKILL, false},
+		{"SIGTERM while it measures", "measuring", syscall.SIGTERM, false},
+		{"SIGINT while it measures", "measuring", syscall.SIGINT, false},
+		{"SIGHUP while it measures", "measuring", syscall.SIGHUP, false},
+		{"output closed while it measures", "measuring", 0, true},
+		{"output stopped for 3 s while it measures", "measuring", 0, false},
+	}
+	fmt.Fprintln(w, "| command | ending | pipe | terminal | file |\n|---|---|---|---|---|")
+	for _, c := range commands {
+		for _, e := range endings {
+			row := []string{c.name, e.name}
+			for _, output := range []string{"pipe", "terminal", "file"} {
+				if output == "file" && e.signal == 0 && e.at != "" {
+					row = append(row, "")
+					continue
+				}
+				cell, err := one(gobw, c, e, output)
+				if err != nil {
+					return fmt.Errorf("%s, %s, %s: %w", c.name, e.name, output, err)
+				}
+				row = append(row, cell)
+			}
+			fmt.Fprintf(w, "| %s |\n", strings.Join(row, " | "))
+		}
+	}
+	return nil
+}
+
+// one runs a command to its end, and tells its exit status and what is kept.
+func one(gobw string, c command, e ending, output string) (string, error) {
+	dir, err := os.MkdirTemp("", "kills")
+	if err != nil {
+		return "", err
+	}
+	defer os.RemoveAll(dir)
+	if err := os.WriteFile(filepath.Join(dir, "p.yaml"), []byte(plan), 0o600); err != nil {
+		return "", err
+	}
+	words := strings.Fields(c.line)
+	if words[0] == "search" { // its test is one word
+		words = append([]string{"search", "best", "write --loopback -d roce0 -s 4K --peer-timeout 60s"}, words[3:]...)
+	} else {
+		words = append(words, "--loopback", "-d", "roce0", "--peer-timeout", "60s")
+	}
+	cmd := exec.Command(gobw, append(words, "--save", "x.json")...)
+	cmd.Dir = dir
+	reader, writer, err := open(dir, output)
+	if err != nil {
+		return "", err
+	}
+	defer reader.Close()
+	cmd.Stdout, cmd.Stderr = writer, writer
+	if err := cmd.Start(); err != nil {
+		return "", err
+	}
+	defer writer.Close()
+	if output == "pipe" {
+		writer.Close()
+	}
+	var stopped atomic.Bool
+	go func() {
+		for b := make([]byte, 256); ; {
+			if stopped.Load() {
+				time.Sleep(time.Millisecond)
+				continue
+			}
+			if _, err := reader.Read(b); err != nil {
+				return
+			}
+		}
+	}()
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	if e.at == "setup" {
+		time.Sleep(30 * time.Millisecond)
+	}
+	for late := time.Now().Add(time.Minute); e.at == "measuring" && kept(dir) == "nothing" && time.Now().Before(late); {
+		time.Sleep(5 * time.Millisecond)
+	}
+	switch {
+	case e.at == "":
+	case e.signal != 0:
+		_ = cmd.Process.Signal(e.signal)
+	case e.closes:
+		reader.Close()
+	default: // nobody reads a pipe; a terminal is stopped as by Ctrl-S
+		stopped.Store(true)
+		flow(writer, unix.TCOOFF)
+		time.Sleep(3 * time.Second)
+		stopped.Store(false)
+		flow(writer, unix.TCOON)
+	}
+	select {
+	case err = <-ended:
+	case <-time.After(2 * time.Minute):
+		_ = cmd.Process.Kill()
+		err = <-ended
+	}
+	status := cmd.ProcessState.Sys().(syscall.WaitStatus)
+	code := fmt.Sprint(status.ExitStatus())
+	if status.Signaled() {
+		code = status.Signal().String()
+	}
+	return fmt.Sprintf("%s: %s", code, kept(dir)), nil
+}
+
+// open is the two ends of an output.
+func open(dir, output string) (reader, writer *os.File, err error) {
+	switch output {
+	case "pipe":
+		return os.Pipe()
+	case "file":
+		if writer, err = os.Create(filepath.Join(dir, "out")); err == nil {
+			reader, err = os.Open(os.DevNull)
+		}
+		return reader, writer, err
+	}
+	if reader, err = os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY|syscall.O_NONBLOCK, 0); err != nil {
+		return nil, nil, err
+	}
+	raw, err := reader.SyscallConn()
+	if err != nil {
+		return nil, nil, err
+	}
+	var number int
+	failed := raw.Control(func(fd uintptr) {
+		if err = unix.IoctlSetPointerInt(int(fd), unix.TIOCSPTLCK, 0); err == nil {
+			number, err = unix.IoctlGetInt(int(fd), unix.TIOCGPTN)
+		}
+	})
+	if err != nil || failed != nil {
+		return nil, nil, fmt.Errorf("terminal: %w %w", err, failed)
+	}
+	writer, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|syscall.O_NOCTTY, 0)
+	return reader, writer, err
+}
+
+// flow stops a terminal, or lets it go on; of a pipe it does nothing.
+func flow(f *os.File, action int) {
+	if raw, err := f.SyscallConn(); err == nil {
+		_ = raw.Control(func(fd uintptr) { _ = unix.IoctlSetInt(int(fd), unix.TCXONC, action) })
+	}
+}
+
+// kept is what the file of a command holds.
+func kept(dir string) string {
+	b, err := os.ReadFile(filepath.Join(dir, "x.json"))
+	var d struct {
+		Complete  *bool
+		ExitCode  *int `json:"exit_code"`
+		Records   []json.RawMessage
+		Steps     []json.RawMessage
+		Tests     []struct{ Document json.RawMessage }
+		Noncontig struct {
+			Points []struct{ Runs []json.RawMessage }
+		}
+	}
+	if err != nil || json.Unmarshal(b, &d) != nil {
+		return "nothing"
+	}
+	n, what := len(d.Records)+len(d.Steps), "points"
+	for _, p := range d.Noncontig.Points {
+		n += len(p.Runs)
+	}
+	for _, t := range d.Tests {
+		if t.Document != nil {
+			n, what = n+1, "tests"
+		}
+	}
+	if d.Complete != nil && *d.Complete || d.ExitCode != nil && *d.ExitCode == 0 {
+		return "whole"
+	}
+	return fmt.Sprintf("%d %s", n, what)
+}
