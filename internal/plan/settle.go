@@ -198,7 +198,10 @@ func (s *Settled) fillLength() {
 	p.Iterations = DefaultIterations(s.row, p.Kind)
 	largest := s.LargestSize()
 	switch {
-	case s.peer.Perftest || p.Verify == VerifyAll:
+	case s.peer.Perftest:
+	case p.Verify == VerifyAll: // wants a count: no more bytes than the default size has
+		const most, least = 5000 << 16, 16
+		p.Iterations = max(min(p.Iterations, most/uint64(largest)), least)
 	case len(p.Sizes) > 1 && (p.Kind == Bandwidth || largest > 1<<16): // a sweep: the same time for each
 		p.Iterations, p.Duration = 0, 500*time.Millisecond
 	case p.Kind == Bandwidth && largest > 1<<16:

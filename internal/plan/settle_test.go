@@ -950,3 +950,17 @@ func TestCountGiven(t *testing.T) {
 		t.Errorf("a sweep is proposed with %v: %v", sweep.Proposal().Duration, err)
 	}
 }
+
+// TestVerifyAllOfLargeMessages: every message is compared, and the test ends in seconds all the same.
+func TestVerifyAllOfLargeMessages(t *testing.T) {
+	for _, size := range []int{64, 64 << 10, 64 << 20} {
+		spec := Spec{Operation: Write, Kind: Bandwidth, Transport: verbs.RC, Sizes: []int{size}, Verify: VerifyAll}
+		s, err := Settle(spec, Limits{Dialled: true}, Peer{}, Policy{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := s.Spec().Iterations; n < 16 || n*uint64(size) > 2<<30 || size <= 64<<10 && n != 5000 {
+			t.Errorf("%d bytes: %d messages", size, n)
+		}
+	}
+}
