@@ -224,7 +224,7 @@ func (r *run) pace(size int) job.Ticks { return job.Ticks(r.plan.PauseNs(size) *
 // setPace gives a job its pace. A stream keeps the average. In a ping-pong only the end that measures waits, and never for less.
 func (r *run) setPace(j *job.Job, pace job.Ticks) {
 	switch {
-	case pace == 0 || j.Shape == job.PingPong && r.plan.Answers() && !j.First:
+	case pace == 0 || r.plan.Answers() && r.plan.Role() == plan.Target:
 		return
 	case j.Shape == job.Stream:
 		j.MakeUp = r.perNs.Ticks(makeUp)

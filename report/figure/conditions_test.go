@@ -16,6 +16,8 @@ func TestConditions(t *testing.T) {
 		{"quiet", Conditions{Seconds: 1, Messages: 1e6, InFlight: 128, RunValues: []float64{10, 10.1, 9.9, 10, 10.2, 9.8}}, ""},
 		{"short", Conditions{Seconds: 0.004}, "short"},
 		{"few windows", Conditions{Seconds: 1, Messages: 1000, InFlight: 128}, "short"},
+		{"behind", Conditions{Seconds: 1, AskedBits: 1e9, ReachedBits: 0.9e9}, "behind"},
+		{"pace kept", Conditions{Seconds: 1, AskedBits: 1e9, ReachedBits: 0.99e9}, ""},
 		{"noisy", Conditions{Seconds: 1, RunValues: []float64{10, 15, 9, 12, 20, 8}}, "noisy"},
 		{"noisy, few", Conditions{RunValues: []float64{10, 15}}, "noisy"},
 		{"dip", Conditions{SeriesValues: []float64{10, 2, 10, 2, 10, 2, 10, 2, 10}}, "noisy"},

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"fmt"
 	"runtime"
+	"sync/atomic"
 	"testing"
 	"time"
 	"unsafe"
@@ -50,10 +51,8 @@ func loopCases() []loopCase {
 	}
 }
 
-// once is what a message takes, with the device's part in it.
-func (c loopCase) once(t testing.TB, x, y *endpoint) time.Duration {
-	t.Helper()
-	const messages = 2000
+// job is a stream of so many messages; 0: until it is stopped.
+func (c loopCase) job(x, y *endpoint, messages uint64) *job.Job {
 	ring := x.ring(verbs.OpWrite, 8, 64, y, 0)
 	nothing := job.Work{Go: func(unsafe.Pointer) {}}
 	for k := range ring {
@@ -75,9 +74,44 @@ func (c loopCase) once(t testing.TB, x, y *endpoint) time.Duration {
 	if c.edit != nil {
 		c.edit(j)
 	}
+	return j
+}
+
+// once is what a message takes, with the device's part in it.
+func (c loopCase) once(t testing.TB, x, y *endpoint) time.Duration {
+	t.Helper()
+	const messages = 2000
+	j := c.job(x, y, messages)
 	began := time.Now()
 	run(t, x.device, j, 30_000_000)
 	return time.Since(began) / messages
+}
+
+// TestLoopAllocatesNothing runs each case in short slices.
+func TestLoopAllocatesNothing(t *testing.T) {
+	for _, c := range loopCases() {
+		t.Run(c.name, func(t *testing.T) {
+			x, y := plantedPairOf(t, 2048, map[string]string{"MOVE": "0"})
+			j := c.job(x, y, 0)
+			j.Stop = new(atomic.Uint32)
+			r, err := job.Prepare(x.device, j)
+			if err != nil {
+				t.Fatal(err)
+			}
+			closeLater(t, r)
+			if n := testing.AllocsPerRun(20, func() {
+				if _, err := r.Run(job.Now() + 300_000); err != nil {
+					t.Fatal(err)
+				}
+			}); n != 0 {
+				t.Errorf("a run allocates %v times, want 0", n)
+			}
+			j.Stop.Store(1)
+			if p, err := r.Run(1 << 62); err != nil || !p.Done {
+				t.Errorf("stopped: %+v, %v", p, err)
+			}
+		})
+	}
 }
 
 // TestCostOfTheLoop compares what the loop in Go costs with the one in C, on a device that takes no time, by both posting interfaces.

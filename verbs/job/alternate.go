@@ -47,8 +47,11 @@ func (r *loop) alternate(now Ticks, ended bool) (moved, done bool, err error) {
 	}
 	if !sendsFirst {
 		r.sent = true // do not stamp again while the window is full
-		if l.posted-l.retired >= uint64(l.Window) {
+		if now < l.nextPost || l.posted-l.retired >= uint64(l.Window) {
 			return moved, false, nil
+		}
+		if r.job.Pace > 0 {
+			r.stepStart = Now() // no pause is part of a sample
 		}
 		if err := r.postNext(l, now); err != nil {
 			return false, false, err

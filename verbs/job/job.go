@@ -28,8 +28,8 @@ type Job struct {
 	// Channel, where set, is waited on instead of spinning when nothing completes (event mode, -e). All CQs belong to it.
 	Channel verbs.CompletionChannel
 	Record  *Recorder
-	// Pace is the time between the starts of two messages of a lane; 0: as fast as it goes. In a ping-pong it is the first mover's, or
-	// that of an end that awaits its own completions.
+	// Pace is the time between the starts of two messages of a lane; 0: as fast as it goes. A ping-pong's samples then begin when a
+	// message is posted, and have no pause in them; one end alone should have a pace.
 	Pace Ticks
 	// MakeUp bounds the lateness that is made up for: messages that could not be posted when they were due follow each other sooner,
 	// until the rate is as if none had been late. 0: Pace is the least time between two messages.
