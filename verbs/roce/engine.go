@@ -309,7 +309,7 @@ func (e *engine) onPacket(s *socket, from *link.Source, b []byte, place int, now
 		e.count.unknownQP++
 		return
 	}
-	if q.transport != verbs.UD && (q.path == nil || q.path.socket != s || q.path.Remote != from.Addr || !q.knows(from.Port, &p)) {
+	if q.transport != verbs.UD && (q.path == nil || q.path.socket != s || q.path.Remote != from.Addr) {
 		e.count.wrongPath++
 		return
 	}
@@ -327,7 +327,6 @@ func (e *engine) onPacket(s *socket, from *link.Source, b []byte, place int, now
 			return
 		}
 	}
-	q.peerPort = from.Port
 	e.count.receivedPackets++
 	e.count.receivedBytes += uint64(len(b))
 	e.unacked += max(len(b), leastUnacked)

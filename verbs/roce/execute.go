@@ -35,18 +35,6 @@ func (q *queuePair) serves() bool {
 	return false
 }
 
-// knows tells whether a packet may be the peer's by the UDP port that it comes from. Peers keep theirs; another is believed of the very
-// packet that is expected next.
-func (q *queuePair) knows(port uint16, p *wire.Packet) bool {
-	if q.peerPort == port || q.peerPort == 0 {
-		return true
-	}
-	if p.Opcode.Has(wire.IsResponse) {
-		return q.transport == verbs.RC && q.request.Awaits(p.PSN())
-	}
-	return q.respond.Expected == p.PSN()
-}
-
 // onRequest handles a packet from the peer's requester, and those that waited for it.
 func (q *queuePair) onRequest(p *wire.Packet) {
 	r := &q.respond

@@ -271,3 +271,50 @@ func TestResetForgetsPeer(t *testing.T) {
 		t.Errorf("the next peer is taken for a device like this, with a window of %d", s.q.peerWindow)
 	}
 }
+
+// TestPartOfREAD asks for the tail of a READ again: a NIC, and this device, wants it from FIRST to LAST, rxe the packets that it misses.
+func TestPartOfREAD(t *testing.T) {
+	for _, tt := range []struct {
+		migrated bool
+		want     []wire.Operation
+	}{
+		{true, []wire.Operation{wire.ReadResponseFirst, wire.ReadResponseMiddle, wire.ReadResponseLast, wire.ReadResponseOnly}},
+		{false, []wire.Operation{wire.ReadResponseMiddle, wire.ReadResponseMiddle, wire.ReadResponseLast, wire.ReadResponseLast}},
+	} {
+		s := newStage(t, everything)
+		s.q.onRequest(s.packet(request{op: wire.ReadRequest, length: 5 * stageMTU}))
+		s.e.transmit(0)
+		s.answered()
+		for _, x := range []request{{psn: 2, length: 3 * stageMTU}, {psn: 4, length: stageMTU}} {
+			x.op = wire.ReadRequest
+			x.addr = s.mr.Addr() + uint64(x.psn*stageMTU)
+			p := s.packet(x)
+			if tt.migrated {
+				p.Raw[1] |= byte(wire.FlagMigrated >> 8)
+			}
+			s.q.onRequest(p)
+		}
+		s.e.transmit(0)
+		if ops, _, psns := s.answered(); !slices.Equal(ops, tt.want) || !slices.Equal(psns, []int{2, 3, 4, 4}) {
+			t.Errorf("migrated %v: %v for %v, want %v", tt.migrated, ops, psns, tt.want)
+		}
+	}
+}
+
+// TestMigrated: every packet says that its path does not migrate (IBTA 17.2.8).
+func TestMigrated(t *testing.T) {
+	s := newStage(t, everything)
+	s.post(verbs.OpWrite, 600)
+	s.e.transmit(0)
+	s.q.onRequest(s.packet(request{op: wire.WriteOnly, bytes: 4, length: 4, ack: true}))
+	s.e.flushAcks()
+	s.e.out.Flush()
+	for _, p := range s.sent {
+		if !p.Migrated() {
+			t.Errorf("%v says that it migrates", p.Opcode)
+		}
+	}
+	if len(s.sent) != 4 {
+		t.Errorf("%d packets, want three and an ACK", len(s.sent))
+	}
+}

@@ -24,8 +24,7 @@ type queuePair struct {
 	sendCQ, recvCQ *completionQueue
 	srq            *sharedReceiveQueue
 
-	path     *path  // RC, UC
-	peerPort uint16 // from which the peer sends; 0: not known yet
+	path *path // RC, UC
 	// peerWindow is what the peer may have in flight to it; 0: it is no device like this one.
 	peerWindow int
 	mtu        uint32

@@ -6,7 +6,6 @@ import (
 
 	"github.com/gobw/gobw/verbs"
 	"github.com/gobw/gobw/verbs/roce/rc"
-	"github.com/gobw/gobw/verbs/roce/wire"
 )
 
 // Modify moves the queue pair through its states (IBTA 10.3.1).
@@ -150,10 +149,6 @@ func (q *queuePair) beginReceiving() {
 	}
 	if q.transport == verbs.UD {
 		q.path = &q.e.datagrams
-	}
-	q.peerPort = 0
-	if q.peerWindow > 0 {
-		q.peerPort = wire.Port // a device like this one
 	}
 	q.respond.Begin(q.attr.RecvPSN, q.mtu, q.attr.MaxDestRDAtomic, pool, &q.e.count.Counts)
 }

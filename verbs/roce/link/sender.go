@@ -152,7 +152,7 @@ func (t *Sender) Open(p *Path, code wire.Opcode, flags wire.BTHFlags, qpn, psn u
 	b.packets++
 	t.crcAt, t.begun = t.used, false
 	h := t.stage(headers)
-	wire.PutBTH(h, code, flags|wire.PadFlag(payload), qpn, psn)
+	wire.PutBTH(h, code, flags|wire.FlagMigrated|wire.PadFlag(payload), qpn, psn)
 	return h[wire.BTHBytes:]
 }
 

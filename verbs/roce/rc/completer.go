@@ -1,8 +1,6 @@
 package rc
 
 import (
-	"time"
-
 	"github.com/gobw/gobw/verbs"
 	"github.com/gobw/gobw/verbs/roce/wire"
 	"github.com/gobw/gobw/verbs/tick"
@@ -22,16 +20,10 @@ func (r *Requester) Owns(psn uint32) bool {
 	return false
 }
 
-// Awaits tells whether a response is the very one that is expected next.
-func (r *Requester) Awaits(psn uint32) bool { return psn == r.una }
-
 // OnAck handles ACK, RNR NAK and NAK of a PSN that is outstanding.
 func (r *Requester) OnAck(psn uint32, s wire.Syndrome, now tick.Time) {
 	defer r.recharge()
 	next := (psn + 1) & wire.Mask24
-	if s.Class() != wire.ClassNAK || s == wire.NAKSequenceError {
-		r.serves(psn)
-	}
 	switch s.Class() {
 	case wire.ClassACK:
 		r.advance(next, now)
@@ -66,11 +58,8 @@ func (r *Requester) OnAck(psn uint32, s wire.Syndrome, now tick.Time) {
 			r.onSequenceError(psn, now)
 			return
 		}
-		if r.refusal == verbs.Success || r.refused != psn { // no copy
-			r.refusal, r.refused, r.believedAt = nakStatus(s), psn, now+max(8*r.Flow.trip.smoothed, r.Flow.trip.clock.Ticks(LeastDoubt))
-		}
-		r.advance(psn, now)
-		if r.una != psn { // the NAK is not of the READ whose answer was lost: that one is asked for again, as rxe does
+		r.refusal, r.refused = nakStatus(s), psn
+		if r.advance(psn, now); r.una != psn { // the NAK is not of the READ whose answer was lost: that one is asked for again, as rxe does
 			r.imply(psn, now)
 		}
 	case wire.ClassReserved:
@@ -88,17 +77,6 @@ func nakStatus(s wire.Syndrome) verbs.Status {
 		return verbs.RemoteOperationError
 	default:
 		return verbs.BadResponseError
-	}
-}
-
-// LeastDoubt is how long a NAK that ends a queue pair is doubted: who guesses numbers may have sent it. The peer's own is the last that
-// it says (IBTA 9.9.3: its queue pair is in the error state); one that goes on answering has refused nothing.
-const LeastDoubt = 20 * time.Millisecond
-
-// serves notes that the peer's queue pair answered psn, and so has not refused what came before, nor that.
-func (r *Requester) serves(psn uint32) {
-	if wire.PSNDiff(psn, r.refused) >= 0 {
-		r.refusal = verbs.Success
 	}
 }
 
@@ -259,7 +237,6 @@ func (r *Requester) Place(psn uint32, n int, read bool, now tick.Time) (index, o
 func (r *Requester) Arrived(index, psn uint32, n int, ends bool, now tick.Time) {
 	defer r.recharge()
 	w := r.At(index)
-	r.serves(psn)
 	bytes := n
 	n = min(n, int(w.awaited))
 	w.awaited -= uint32(n)

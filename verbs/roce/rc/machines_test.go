@@ -150,8 +150,8 @@ func TestReadQueue(t *testing.T) {
 	if w == nil || i != 0 {
 		t.Fatalf("READ of PSN 7 not found")
 	}
-	r.repeat(i, 7, 10)
-	r.repeat(i, 8, 10) // is due already
+	r.repeat(dueAnswer{work: i, from: 7, sent: 7, end: 10, again: true})
+	r.repeat(dueAnswer{work: i, from: 8, sent: 8, end: 10, again: true}) // is due already
 	sent(1, 0)
 	sent(2, 0)
 	sent(3, 0)
@@ -159,7 +159,7 @@ func TestReadQueue(t *testing.T) {
 	if a, _ := r.head(); a != nil {
 		t.Errorf("%+v is due, want nothing", a)
 	}
-	r.repeat(i, 0, 10)
+	r.repeat(dueAnswer{work: i, from: 0, sent: 0, end: 10, again: true})
 	if r.add(readWork{psn: 40, packets: 10}) == nil {
 		t.Error("a READ is refused because of a repeat that nobody waits for")
 	}

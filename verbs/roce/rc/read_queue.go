@@ -29,7 +29,9 @@ type readWork struct {
 type dueAnswer struct {
 	work      uint32 // index in the ring
 	sent, end uint32
+	from      uint32 // where it began
 	again     bool
+	apart     bool     // a part is answered as a READ of its own
 	probe     readWork // of a single packet that is asked for again; packets is 0 where it is none
 }
 
@@ -110,13 +112,13 @@ func (r *readQueue) find(psn uint32) (uint32, *readWork) {
 	return 0, nil
 }
 
-// repeat answers packets from to end of request i again, behind what is due already. What is due in any case is not made
+// repeat answers a part of request i again, behind what is due already. What is due in any case is not made
 // due twice: old requests that somebody replays take no more than a share of the answers.
-func (r *readQueue) repeat(i, from, end uint32) {
+func (r *readQueue) repeat(x dueAnswer) {
 	again := uint32(0)
 	for k := r.first; k != r.end; k++ {
 		a := &r.due[k%uint32(len(r.due))]
-		if a.work == i && from >= a.sent && end <= a.end && end-from > 1 {
+		if a.work == x.work && x.from >= a.sent && x.end <= a.end && x.end-x.from > 1 {
 			return
 		}
 		if a.again {
@@ -126,9 +128,8 @@ func (r *readQueue) repeat(i, from, end uint32) {
 	if again >= uint32(len(r.ring)) {
 		return
 	}
-	a := dueAnswer{work: i, sent: from, end: end, again: true}
-	if end-from == 1 {
-		a.probe = r.ring[i&r.mask]
+	if x.end-x.from == 1 {
+		x.probe = r.ring[x.work&r.mask]
 	}
-	r.push(a)
+	r.push(x)
 }

@@ -28,7 +28,6 @@ type Requester struct {
 	askedPSN    uint32       // of the last packet with AckReq
 	refused     uint32       // the request that the peer refused, which fails once everything before it is complete
 	refusal     verbs.Status // Success: none
-	believedAt  tick.Time    // when the refusal is, unless the peer goes on answering
 	draining    bool         // no new request starts: SQD
 	drained     bool         // and the event was raised
 	fatal       verbs.Status // not Success: the oldest request that is not complete fails with it
@@ -147,18 +146,16 @@ func (r *Requester) Oldest() (w *Work, status verbs.Status) {
 		return w, w.failure
 	case isComplete:
 		return w, verbs.Success
+	case r.isRefused():
+		return w, r.refusal
 	case r.fatal != verbs.Success:
 		return w, r.fatal
 	}
 	return nil, status
 }
 
-// fail has the oldest request that is not complete end with a status, or with what the peer has refused it for.
-func (r *Requester) fail(status verbs.Status) {
-	if r.fatal = status; r.isRefused() {
-		r.fatal = r.refusal
-	}
-}
+// fail has the oldest request that is not complete end with a status.
+func (r *Requester) fail(status verbs.Status) { r.fatal = status }
 
 // Refuse has a request fail when everything before it is complete.
 func (r *Requester) Refuse(index uint32, status verbs.Status) {

@@ -209,7 +209,8 @@ func (r *Responder) Repeat(p *wire.Packet) {
 			return
 		}
 		k := (psn - w.psn) & wire.Mask24
-		r.reads.repeat(i, k, min(k+PacketsOf(p.RETH().Length, r.mtu), w.packets))
+		end := min(k+PacketsOf(p.RETH().Length, r.mtu), w.packets)
+		r.reads.repeat(dueAnswer{work: i, from: k, sent: k, end: end, again: true, apart: p.Migrated()})
 	default:
 	}
 }
@@ -289,7 +290,8 @@ const (
 	mostRepeats = 32
 )
 
-// NextAnswer is the next packet of an answer that is due. A part of a READ ends with LAST; only the whole starts with FIRST.
+// NextAnswer is the next packet of an answer that is due. A part of a READ is answered as a READ of its own, from FIRST to LAST (IBTA
+// 9.7.5.1.9), except to rxe, which is known by its flag of migration: it wants the packets that it misses.
 func (r *Responder) NextAnswer() (x Answer, ok bool) {
 	a, w := r.reads.head()
 	if a == nil {
@@ -300,14 +302,15 @@ func (r *Responder) NextAnswer() (x Answer, ok bool) {
 		Code: wire.RCReadResponseMiddle, PSN: (w.psn + a.sent) & wire.Mask24, AETH: wire.AETH{Syndrome: wire.SyndromeAck, MSN: r.msn},
 		Addr: w.addr + uint64(offset), RKey: w.rkey, Bytes: min(r.mtu, w.length-offset), Original: w.original,
 	}
+	begins, ends := a.sent == 0 || a.apart && a.sent == a.from, a.sent+1 == a.end
 	switch {
 	case w.atomic:
 		x.Code = wire.RCAtomicAcknowledge
-	case a.sent == 0 && a.end == 1:
+	case begins && ends:
 		x.Code = wire.RCReadResponseOnly
-	case a.sent == 0:
+	case begins:
 		x.Code = wire.RCReadResponseFirst
-	case a.sent+1 == a.end:
+	case ends:
 		x.Code = wire.RCReadResponseLast
 	}
 	return x, true

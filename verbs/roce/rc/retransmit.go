@@ -122,9 +122,6 @@ func (r *Requester) Deadline() tick.Time {
 	if r.rnrAt != 0 {
 		at = r.rnrAt
 	}
-	if r.isRefused() {
-		at = min(at, r.believedAt)
-	}
 	return at
 }
 
@@ -158,10 +155,6 @@ func (r *Requester) probeInterval() tick.Time {
 // OnTick does what is due.
 func (r *Requester) OnTick(now tick.Time) {
 	defer r.recharge()
-	if r.isRefused() && now >= r.believedAt {
-		r.fatal = r.refusal
-		return
-	}
 	if r.rnrAt != 0 {
 		if now < r.rnrAt {
 			return

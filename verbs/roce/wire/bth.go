@@ -30,6 +30,7 @@ const (
 	ackAt        = 8
 	psnAt        = 9
 	solicitedBit = 0x80
+	migratedBit  = 0x40
 	padShift     = 4
 	padMask      = 3
 	versionMask  = 0x0f
@@ -42,6 +43,7 @@ type BTHFlags uint16
 // Flags of [PutBTH]; the pad count goes in by [PadFlag].
 const (
 	FlagSolicited BTHFlags = solicitedBit << 8
+	FlagMigrated  BTHFlags = migratedBit << 8 // on every packet of a queue pair that does not migrate its path (IBTA 17.2.8)
 	FlagAckReq    BTHFlags = ackBit
 )
 

@@ -61,6 +61,9 @@ func (p *Packet) AckReq() bool { return p.Raw[ackAt]&ackBit != 0 }
 // Solicited tells whether the packet's completion is a solicited event.
 func (p *Packet) Solicited() bool { return p.Raw[flagsAt]&solicitedBit != 0 }
 
+// Migrated tells whether the sender is in the state of migration "migrated": whoever does not migrate paths is. rxe says 0.
+func (p *Packet) Migrated() bool { return p.Raw[flagsAt]&migratedBit != 0 }
+
 // RETH decodes the header.
 func (p *Packet) RETH() RETH {
 	if !p.Opcode.Has(HasRETH) {
