@@ -43,9 +43,9 @@ type CMConnection interface {
 	// InitOptions is what the path prescribes to [InitQP]: port, P_Key index and, for UD, Q_Key.
 	InitOptions() (ConnectOptions, error)
 	// Join connects a queue pair in INIT and leaves it in RTS. Of o it takes what is this end's affair: the READs and
-	// atomics in flight each way (the peer may allow fewer), the RNR timer and, where not zero, timeout, retry counts,
-	// service level and traffic class; zero is the path's. It returns what is in force; at the listening end of UD the peer's
-	// queue pair is not known.
+	// atomics in flight each way (the peer may allow fewer), the RNR timer, retry counts and, where not zero, timeout, service
+	// level and traffic class; zero is the path's. It returns what is in force; at the listening end of UD the peer's queue pair
+	// is not known.
 	Join(ctx context.Context, qp QueuePair, o ConnectOptions) (ConnectOptions, error)
 	// Disconnect tells the peer that the connection is over. What was sent must have completed.
 	Disconnect() error

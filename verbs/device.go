@@ -14,12 +14,21 @@ import (
 type Device interface {
 	io.Closer
 
-	// Info describes the device; it does not change while the device is open.
+	// Info describes the device. It does not change while the device is open, except [Limits].ReceiveWindow, by Bind.
 	Info() DeviceInfo
 	// Port describes port n, counted from 1, as it is now.
 	Port(n int) (PortInfo, error)
 	// GIDs lists the valid entries of port n's GID table.
 	GIDs(port int) ([]GIDEntry, error)
+	// DefaultGID is the line of the GID table to use where nothing was asked for: of a device that Rebinds the address that it
+	// is bound to, of others the best of port 1, see [BestGID].
+	DefaultGID() (GIDEntry, error)
+	// Bind makes addr, an address of this host, that of the default GID. A device that does not Rebind refuses with
+	// [ErrUnsupported], one that has queue pairs with an error.
+	Bind(addr netip.Addr) error
+	// Name makes addr that of the default GID for a look at port and GID table alone: another process may be there. Bind comes before
+	// queue pairs.
+	Name(addr netip.Addr) error
 	// PKeys lists port n's partition keys.
 	PKeys(port int) ([]uint16, error)
 	// Counters counts port n's errors and traffic; names follow the kernel's hw_counters where they have an equal
@@ -35,29 +44,6 @@ type Device interface {
 	// Events delivers asynchronous events (port down, QP fatal, SRQ limit, ...). It is closed with the device. Events
 	// that nobody reads are dropped, oldest first, beyond 64.
 	Events() <-chan AsyncEvent
-}
-
-// Rebinder is implemented by devices whose address can be chosen after opening (the software device: the local address
-// of the control connection becomes its default GID).
-type Rebinder interface {
-	// Bind makes addr the address of the default GID. It fails once queue pairs exist.
-	Bind(addr netip.Addr) error
-	// Name makes addr the address of the default GID for a look at port and GID table: another process may have the address. Bind
-	// comes before queue pairs.
-	Name(addr netip.Addr) error
-}
-
-// SelfServing is implemented by devices that serve their peers without anybody calling them: hardware, and drivers in the
-// kernel. A process whose part is to be written to and read from may then sleep.
-type SelfServing interface {
-	ServesItself()
-}
-
-// Batcher is implemented by devices that send packets in batches, as software devices do.
-type Batcher interface {
-	// BatchPackets is how many packets the longest message of an operation has that still goes out in full batches: a message of
-	// more requests than one is best cut there. 0: as few requests as possible are best.
-	BatchPackets(o Opcode) int
 }
 
 // DeviceInfo describes a device: struct ibv_device_attr in Go words.
@@ -83,6 +69,17 @@ type DeviceInfo struct {
 	Limits          Limits `json:"limits"`
 	// Clock stamps the completions of queues that ask for it.
 	Clock CompletionClock `json:"completion_clock,omitzero"`
+	// CompletionVectors is how many there are to spread completion events over CPUs.
+	CompletionVectors int `json:"completion_vectors,omitempty"`
+
+	// Rebinds tells that Bind chooses the address after opening, as of the software device.
+	Rebinds bool `json:"-"`
+	// ServesItself tells that peers are served without anybody calling the device: by hardware, or a driver in the kernel. A process
+	// whose part is to be written to and read from may then sleep.
+	ServesItself bool `json:"-"`
+	// Batched is how many packets the longest WRITE and READ have that still go out in full batches: a message of several requests is
+	// best cut there. 0: as few requests as possible are best.
+	Batched struct{ Write, Read int } `json:"-"`
 }
 
 // IWARP tells a device whose connections are streams that RDMA CM makes: RC alone, without immediate data and atomics.

@@ -1,6 +1,7 @@
 package verbs
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -44,7 +45,7 @@ type CompletionError struct {
 func (e *CompletionError) Error() string {
 	c := &e.Completion
 	return fmt.Sprintf("%s qp %#x: work request %d completed with %v, vendor error %#x (%d posted, %d completed)",
-		e.Device, c.QPN, c.ID, c.Status.Error(), c.VendorError, e.Sent, e.Done)
+		cmp.Or(e.Device, "device"), c.QPN, c.ID, c.Status.Error(), c.VendorError, e.Sent, e.Done)
 }
 
 // Unwrap returns the status, so that errors.Is(err, verbs.RetryExceeded) works.

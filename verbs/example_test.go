@@ -1,6 +1,7 @@
 package verbs_test
 
 import (
+	"context"
 	"fmt"
 	"log"
 	"net/netip"
@@ -16,7 +17,7 @@ func Example() {
 	dev, err := roce.New(roce.Options{Address: netip.MustParseAddr("127.0.0.1")}).Open("roce0")
 	check(err)
 	defer closing(dev)
-	gids, err := dev.GIDs(1)
+	gid, err := dev.DefaultGID()
 	check(err)
 
 	// A protection domain, a completion queue, and memory that the device may use.
@@ -29,7 +30,7 @@ func Example() {
 	buf, err := verbs.Alloc(4096, verbs.MemoryOptions{})
 	check(err)
 	defer closing(buf)
-	mr, err := pd.RegisterMemory(buf.Bytes(), verbs.AccessLocalWrite|verbs.AccessRemoteWrite)
+	mr, err := pd.RegisterMemory(buf, 0, buf.Len(), verbs.AccessLocalWrite|verbs.AccessRemoteWrite)
 	check(err)
 	defer closing(mr)
 
@@ -40,13 +41,15 @@ func Example() {
 		check(err)
 		defer closing(qps[i])
 	}
+	var addresses [2]verbs.Address
 	for i, qp := range qps {
-		o := verbs.ConnectOptions{
-			Access: verbs.AccessRemoteWrite, DestQPN: qps[1-i].QPN(),
-			AddressVector: verbs.AddressVector{UseGID: true, DGID: gids[0].GID, SGIDIndex: gids[0].Index},
-		}
-		check(verbs.InitQP(qp, o))
-		check(verbs.ConnectQP(qp, o))
+		addresses[i], err = verbs.AddressOf(qp, 1, gid, mr)
+		check(err)
+	}
+	o := verbs.DefaultConnect()
+	o.Access = verbs.AccessRemoteWrite
+	for i, qp := range qps {
+		check(verbs.Connect(qp, gid, addresses[i], addresses[1-i], o))
 	}
 
 	// Post, and poll until the completion is there: for RC it means that the bytes are, too.
@@ -55,11 +58,8 @@ func Example() {
 		ID: 1, Opcode: verbs.OpWrite, Flags: verbs.Signaled, SGEs: []verbs.SGE{mr.SGE(0, n)},
 		RemoteAddr: mr.Addr() + 2048, RKey: mr.RKey(),
 	}}))
-	done := make([]verbs.Completion, 1)
-	for found := 0; found == 0; {
-		found, err = cq.Poll(done)
-		check(err)
-	}
+	done, err := verbs.Await(context.Background(), cq, 1)
+	check(err)
 	fmt.Println(done[0].Opcode, done[0].Status.String())
 	fmt.Printf("%s\n", buf.Bytes()[2048:2048+n])
 	// Output:

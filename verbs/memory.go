@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"sync"
 	"unsafe"
 )
 
@@ -14,11 +15,14 @@ type MemoryOptions struct {
 	Touch     bool // write every page now, so that no fault happens while measuring
 }
 
-// Buffer is memory outside the Go heap, made by mmap, that devices may read and write at any time. It belongs to whoever
-// allocated it and must outlive every memory region over it.
+// Buffer is memory outside the Go heap that devices may read and write at any time. Its methods may be called by several goroutines;
+// what is in it belongs to those who write there.
 type Buffer struct {
 	b     []byte
 	unmap func() error
+
+	mu      sync.Mutex
+	regions int // memory regions over it
 }
 
 // Alloc maps a page-aligned, zeroed buffer of at least one byte.
@@ -38,6 +42,13 @@ func Alloc(bytes int, o MemoryOptions) (*Buffer, error) {
 	return &Buffer{b: b[:bytes], unmap: unmap}, nil
 }
 
+// Borrow makes a buffer of memory that somebody else maps, and unmaps: a shared segment, or memory of a C library. It must lie outside
+// the Go heap, and stay mapped while regions over it are open. Where it does not, the software device ends requests that touch it with
+// an error; hardware goes on using the old pages.
+func Borrow(b []byte) *Buffer {
+	return &Buffer{b: b, unmap: func() error { return nil }}
+}
+
 // Bytes is the whole buffer.
 func (b *Buffer) Bytes() []byte { return b.b }
 
@@ -47,10 +58,36 @@ func (b *Buffer) Len() int { return len(b.b) }
 // Addr is the virtual address of the first byte, as devices and peers name it.
 func (b *Buffer) Addr() uint64 { return uint64(uintptr(unsafe.Pointer(unsafe.SliceData(b.b)))) }
 
-// Close unmaps the buffer. Close its memory regions first.
+// Hold keeps the buffer until Release, for a memory region over n bytes of it from offset on, and returns these. Providers call it.
+func (b *Buffer) Hold(offset, n int) ([]byte, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch {
+	case b.b == nil:
+		return nil, fmt.Errorf("buffer: %w", ErrClosed)
+	case n < 1 || offset < 0 || offset > len(b.b)-n:
+		return nil, fmt.Errorf("%d bytes from %d on of a buffer of %d: want at least 1, inside", n, offset, len(b.b))
+	}
+	b.regions++
+	return b.b[offset : offset+n : offset+n], nil
+}
+
+// Release ends a Hold.
+func (b *Buffer) Release() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.regions--
+}
+
+// Close unmaps the buffer. It refuses with [ErrBusy] while memory regions are open over it.
 func (b *Buffer) Close() error {
-	if b.b == nil {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch {
+	case b.b == nil:
 		return nil
+	case b.regions > 0:
+		return fmt.Errorf("close buffer: %w: %d memory regions open", ErrBusy, b.regions)
 	}
 	b.b = nil
 	return b.unmap()
@@ -95,8 +132,13 @@ func flagString(v uint32, names []string) string {
 // worth nothing in another. Its methods may be called by several goroutines.
 type ProtectionDomain interface {
 	io.Closer
-	// RegisterMemory makes b (from [Alloc], whole or a part) known to the device.
-	RegisterMemory(b []byte, access Access) (MemoryRegion, error)
+	// RegisterMemory makes n bytes of a buffer from offset on known to the device. The region keeps the buffer open.
+	RegisterMemory(b *Buffer, offset, n int, access Access) (MemoryRegion, error)
+	// RegisterMemoryAt is RegisterMemory, but both ends name the memory by addresses from iova on (ibv_reg_mr_iova2).
+	RegisterMemoryAt(b *Buffer, offset, n int, iova uint64, access Access) (MemoryRegion, error)
+	// RegisterDMABuf registers length bytes of a dma-buf, such as memory of a GPU, from offset on (ibv_reg_dmabuf_mr). The region
+	// keeps the dma-buf; fd may be closed. The software device refuses with [ErrUnsupported].
+	RegisterDMABuf(fd int, offset uint64, length int, iova uint64, access Access) (MemoryRegion, error)
 	// CreateQP makes a queue pair in state RESET.
 	CreateQP(o QueuePairOptions) (QueuePair, error)
 	// CreateSRQ makes a shared receive queue.
@@ -105,16 +147,6 @@ type ProtectionDomain interface {
 	CreateAH(a AddressVector) (AddressHandle, error)
 	// AllocMW makes a type 2 memory window, bound by a BIND_MW work request.
 	AllocMW() (MemoryWindow, error)
-}
-
-// MemoryImporter is implemented by protection domains that register memory under addresses of the caller's choice, and memory that
-// this process has not mapped.
-type MemoryImporter interface {
-	// RegisterMemoryAt is RegisterMemory, but both ends name the memory by addresses from iova on (ibv_reg_mr_iova2).
-	RegisterMemoryAt(b []byte, iova uint64, access Access) (MemoryRegion, error)
-	// RegisterDMABuf registers length bytes of a dma-buf, such as memory of a GPU, from offset on (ibv_reg_dmabuf_mr). The
-	// region keeps the buffer; fd may be closed.
-	RegisterDMABuf(fd int, offset uint64, length int, iova uint64, access Access) (MemoryRegion, error)
 }
 
 // MemoryRegion is registered memory. Close waits for nothing: do it after the last completion that uses it.

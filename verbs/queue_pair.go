@@ -162,12 +162,9 @@ type QueuePairAttributes struct {
 	MinRNRTimer     uint8 // code of IBTA table 46; 12 is 0.64 ms
 	DestQPN         uint32
 	SQDAsyncNotify  bool
-}
-
-// WindowedQueuePair is implemented by queue pairs of software devices.
-type WindowedQueuePair interface {
-	// SetPeerWindow tells the peer's [Limits].ReceiveWindow, before the queue pair moves to RTR. Without it the peer is not of this kind.
-	SetPeerWindow(bytes int)
+	// PeerWindow is, at the move to RTR, the peer's [Limits].ReceiveWindow, by which devices of a kind know each other; 0: not
+	// known. It has no bit in Mask.
+	PeerWindow int
 }
 
 // AckTimeout is the time that an attribute's timeout code stands for, 0 for "never".
@@ -178,46 +175,32 @@ func AckTimeout(code uint8) time.Duration {
 	return 4096 * time.Nanosecond << (code & 31)
 }
 
-// ConnectOptions is all that a queue pair needs to go from RESET to RTS (or RTR). Zero fields take the default shown; [Zero] asks
-// for 0 itself, see [Exactly].
+// ConnectOptions is all that a queue pair needs to go from RESET to RTS (or RTR). Fields mean what they say: begin with
+// [DefaultConnect].
 type ConnectOptions struct {
-	Port            int // counted from 1; 1
+	Port            int // counted from 1; 0 means 1
 	PKeyIndex       int
-	Access          Access // remote operations let in; none
+	Access          Access // remote operations let in
 	QKey            uint32 // UD
-	PathMTU         MTU    // the port's active MTU
+	PathMTU         MTU    // 0: the port's active MTU; the smaller of both ends' is right
 	AddressVector   AddressVector
 	DestQPN         uint32
 	SendPSN         uint32
 	RecvPSN         uint32
-	MaxRDAtomic     uint8 // 1
-	MaxDestRDAtomic uint8 // 1
-	MinRNRTimer     uint8 // code of IBTA table 46; 12, which is 0.64 ms. Its code 0 is 655 ms
-	Timeout         uint8 // 4.096 µs × 2^n; 14, which is 67 ms. At 0 there is no timer
-	RetryCount      uint8 // 7
-	RNRRetry        uint8 // 7, which is for ever
+	MaxRDAtomic     uint8 // READs and atomics in flight; 0: none
+	MaxDestRDAtomic uint8 // the same of the peer's; 0: none
+	MinRNRTimer     uint8 // code of IBTA table 46: 12 is 0.64 ms, 0 is 655 ms
+	Timeout         uint8 // 4.096 µs × 2^n: 14 is 67 ms. At 0 there is no timer
+	RetryCount      uint8 // 0 to 7
+	RNRRetry        uint8 // 0 to 6; 7: for ever
+	PeerWindow      int   // the peer's [Limits].ReceiveWindow; 0: not known
 	StayRTR         bool  // do not go on to RTS (perftest's one-sided server)
 }
 
-// Zero is 0 in those fields of [ConnectOptions] whose 0 means the default.
-const Zero = 0xff
-
-// Exactly is a value of [ConnectOptions] that stands for itself, also where it is 0.
-func Exactly(v uint8) uint8 {
-	if v == 0 {
-		return Zero
-	}
-	return v
-}
-
-func orDefault(v, byDefault uint8) uint8 {
-	switch v {
-	case 0:
-		return byDefault
-	case Zero:
-		return 0
-	}
-	return v
+// DefaultConnect is what suits most: one READ or atomic in flight each way, 67 ms until a retry, seven retries, and patience with a
+// peer that has no receive posted.
+func DefaultConnect() ConnectOptions {
+	return ConnectOptions{Port: 1, MaxRDAtomic: 1, MaxDestRDAtomic: 1, MinRNRTimer: 12, Timeout: 14, RetryCount: 7, RNRRetry: 7}
 }
 
 // InitQP moves a queue pair from RESET to INIT, from where receives may be posted.
@@ -244,7 +227,7 @@ func ConnectQP(qp QueuePair, o ConnectOptions) error {
 		}
 		o.PathMTU = port.ActiveMTU
 	}
-	rtr := QueuePairAttributes{Mask: AttrState, State: StateRTR}
+	rtr := QueuePairAttributes{Mask: AttrState, State: StateRTR, PeerWindow: o.PeerWindow}
 	rts := QueuePairAttributes{Mask: AttrState | AttrSendPSN, State: StateRTS, SendPSN: o.SendPSN}
 	if qp.Transport() != UD {
 		rtr.Mask |= AttrAddressVector | AttrPathMTU | AttrDestQPN | AttrRecvPSN
@@ -253,10 +236,9 @@ func ConnectQP(qp QueuePair, o ConnectOptions) error {
 	}
 	if qp.Transport() == RC {
 		rtr.Mask |= AttrMaxDestRDAtomic | AttrMinRNRTimer
-		rtr.MaxDestRDAtomic, rtr.MinRNRTimer = orDefault(o.MaxDestRDAtomic, 1), orDefault(o.MinRNRTimer, 12)
+		rtr.MaxDestRDAtomic, rtr.MinRNRTimer = o.MaxDestRDAtomic, o.MinRNRTimer
 		rts.Mask |= AttrTimeout | AttrRetryCount | AttrRNRRetry | AttrMaxRDAtomic
-		rts.Timeout, rts.RetryCount = orDefault(o.Timeout, 14), orDefault(o.RetryCount, 7)
-		rts.RNRRetry, rts.MaxRDAtomic = orDefault(o.RNRRetry, 7), orDefault(o.MaxRDAtomic, 1)
+		rts.Timeout, rts.RetryCount, rts.RNRRetry, rts.MaxRDAtomic = o.Timeout, o.RetryCount, o.RNRRetry, o.MaxRDAtomic
 	}
 	if err := qp.Modify(rtr); err != nil || o.StayRTR {
 		return err

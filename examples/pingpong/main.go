@@ -224,15 +224,11 @@ func open(o options, conn net.Conn) (_ *end, err error) {
 			err = errors.Join(err, e.close())
 		}
 	}()
-	if e.dev, err = openDevice(o.device); err != nil {
+	if e.dev, err = verbs.Open(o.device, ibv.New(), roce.New(roce.Options{})); err != nil {
 		return nil, err
 	}
 	e.undo = append(e.undo, e.dev)
-	port, err := e.dev.Port(1)
-	if err != nil {
-		return nil, err
-	}
-	if e.gid, err = chooseGID(e.dev, port.LinkLayer, o.gidIndex, conn.LocalAddr().(*net.TCPAddr).AddrPort().Addr().Unmap()); err != nil {
+	if e.gid, err = chooseGID(e.dev, o.gidIndex, conn.LocalAddr().(*net.TCPAddr).AddrPort().Addr().Unmap()); err != nil {
 		return nil, err
 	}
 	if e.pd, err = e.dev.AllocPD(); err != nil {
@@ -247,7 +243,7 @@ func open(o options, conn net.Conn) (_ *end, err error) {
 		return nil, err
 	}
 	e.undo = append(e.undo, e.buf)
-	if e.mr, err = e.pd.RegisterMemory(e.buf.Bytes(), verbs.AccessLocalWrite); err != nil {
+	if e.mr, err = e.pd.RegisterMemory(e.buf, 0, e.buf.Len(), verbs.AccessLocalWrite); err != nil {
 		return nil, err
 	}
 	e.undo = append(e.undo, e.mr)
@@ -257,7 +253,8 @@ func open(o options, conn net.Conn) (_ *end, err error) {
 		}
 		e.undo = append(e.undo, e.srq)
 	}
-	if port, err = e.dev.Port(1); err != nil { // again: the software device has its MTU from the address
+	port, err := e.dev.Port(1) // the software device has its MTU from the address
+	if err != nil {
 		return nil, err
 	}
 	if o.transport == verbs.UD && o.size > port.ActiveMTU.Bytes() {
@@ -278,47 +275,17 @@ func open(o options, conn net.Conn) (_ *end, err error) {
 	return e, nil
 }
 
-// openDevice opens the device of that name, or the first.
-func openDevice(name string) (verbs.Device, error) {
-	var why []error
-	for _, p := range []verbs.Provider{ibv.New(), roce.New(roce.Options{})} {
-		names, err := p.Devices()
-		why = append(why, err)
-		for _, n := range names {
-			if name == "" || n.Name == name {
-				return p.Open(n.Name)
-			}
-		}
-	}
-	return nil, fmt.Errorf("no device %q: %w", name, errors.Join(why...))
-}
-
-// chooseGID takes the line asked for, or the one of the connection's address, or the first of RoCE v2. InfiniBand has LIDs and needs none.
-func chooseGID(dev verbs.Device, link verbs.LinkLayer, index int, local netip.Addr) (verbs.GIDEntry, error) {
-	if link == verbs.LinkInfiniBand && index < 0 {
-		return verbs.GIDEntry{}, nil
-	}
-	if b, can := dev.(verbs.Rebinder); can && index < 0 {
-		if err := b.Bind(local); err != nil {
-			return verbs.GIDEntry{}, err
-		}
-	}
-	if d, can := dev.(interface {
-		DefaultGID() (verbs.GIDEntry, error)
-	}); can && index < 0 {
-		return d.DefaultGID()
+// chooseGID takes the line asked for, or the one of the connection's address.
+func chooseGID(dev verbs.Device, index int, local netip.Addr) (verbs.GIDEntry, error) {
+	if index < 0 {
+		return verbs.ChooseGID(dev, 1, local)
 	}
 	table, err := dev.GIDs(1)
 	if err != nil {
 		return verbs.GIDEntry{}, err
 	}
 	for _, g := range table {
-		if g.Index == index || (index < 0 && g.GID.Addr() == local && g.Type == verbs.GIDRoCEv2) {
-			return g, nil
-		}
-	}
-	for _, g := range table {
-		if index < 0 && g.Type == verbs.GIDRoCEv2 {
+		if g.Index == index {
 			return g, nil
 		}
 	}
@@ -392,9 +359,9 @@ func (e *end) join(k int) error {
 	if !theirs.GID.IsZero() {
 		av.UseGID, av.DGID, av.SGIDIndex = true, theirs.GID, e.gid.Index
 	}
-	err := verbs.ConnectQP(e.qps[k], verbs.ConnectOptions{
-		PathMTU: e.o.mtu, AddressVector: av, DestQPN: theirs.QPN, SendPSN: mine.PSN, RecvPSN: theirs.PSN,
-	})
+	to := verbs.DefaultConnect()
+	to.PathMTU, to.AddressVector, to.DestQPN, to.SendPSN, to.RecvPSN = e.o.mtu, av, theirs.QPN, mine.PSN, theirs.PSN
+	err := verbs.ConnectQP(e.qps[k], to)
 	if err != nil || e.o.transport != verbs.UD {
 		return err
 	}

@@ -71,10 +71,6 @@ type portQP struct {
 	d *twoPorts
 }
 
-func (q *portQP) SetPeerWindow(bytes int) {
-	q.QueuePair.(verbs.WindowedQueuePair).SetPeerWindow(bytes)
-}
-
 func (q *portQP) Modify(a verbs.QueuePairAttributes) error {
 	if a.Mask&verbs.AttrPort != 0 {
 		q.d.note("port %d", a.Port)

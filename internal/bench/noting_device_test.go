@@ -105,6 +105,9 @@ func (d *notingDevice) Port(int) (verbs.PortInfo, error) { return d.port, nil }
 func (d *notingDevice) GIDs(int) ([]verbs.GIDEntry, error) {
 	return []verbs.GIDEntry{notingGID(1)}, nil
 }
+func (d *notingDevice) DefaultGID() (verbs.GIDEntry, error)      { return notingGID(1), nil }
+func (d *notingDevice) Bind(netip.Addr) error                    { return verbs.ErrUnsupported }
+func (d *notingDevice) Name(netip.Addr) error                    { return verbs.ErrUnsupported }
 func (d *notingDevice) PKeys(int) ([]uint16, error)              { return []uint16{0xffff}, nil }
 func (d *notingDevice) Counters(int) (map[string]uint64, error)  { return nil, verbs.ErrUnsupported }
 func (d *notingDevice) Events() <-chan verbs.AsyncEvent          { return nil }
@@ -155,11 +158,15 @@ func (notingCQ) Poll([]verbs.Completion) (int, error) { return 0, nil }
 func (notingCQ) Arm(verbs.Notify) error               { return nil }
 func (notingCQ) Resize(int) error                     { return nil }
 
-type notingPD struct{ d *notingDevice }
+type notingPD struct {
+	verbs.ProtectionDomain // what no test registers by
+	d                      *notingDevice
+}
 
 func (*notingPD) Close() error { return nil }
 
-func (p *notingPD) RegisterMemory(b []byte, access verbs.Access) (verbs.MemoryRegion, error) {
+func (p *notingPD) RegisterMemory(buf *verbs.Buffer, offset, n int, access verbs.Access) (verbs.MemoryRegion, error) {
+	b := buf.Bytes()[offset:][:n]
 	p.d.registered += uint64(len(b))
 	if p.d.mapped += uint64(len(b)); cap(b)-len(b) >= os.Getpagesize() {
 		p.d.mapped += uint64(cap(b) - len(b)) // more than is rounded up to

@@ -289,8 +289,8 @@ func (p *pair) bring(t *testing.T, h, peer *half, sendPSN, recvPSN uint32) {
 		av := verbs.AddressVector{DGID: peer.gid.GID, SGIDIndex: h.gid.Index, UseGID: true}
 		err := verbs.ConnectQP(h.qp, verbs.ConnectOptions{
 			PathMTU: p.o.mtu, AddressVector: av, DestQPN: peer.qp.QPN(), SendPSN: sendPSN, RecvPSN: recvPSN, QKey: qkey,
-			MaxRDAtomic: verbs.Exactly(p.o.rdAtomic), MaxDestRDAtomic: verbs.Exactly(p.o.rdAtomic), MinRNRTimer: 10,
-			Timeout: verbs.Exactly(p.o.timeout), RetryCount: verbs.Exactly(p.o.retry), RNRRetry: verbs.Exactly(p.o.rnrRetry),
+			MaxRDAtomic: p.o.rdAtomic, MaxDestRDAtomic: p.o.rdAtomic, MinRNRTimer: 10,
+			Timeout: p.o.timeout, RetryCount: p.o.retry, RNRRetry: p.o.rnrRetry,
 		})
 		if err == nil && p.o.transport == verbs.UD {
 			if h.ah, err = h.pd.CreateAH(av); err == nil {

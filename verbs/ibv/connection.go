@@ -320,16 +320,8 @@ func (c *connection) accept(ctx context.Context, qp verbs.QueuePair, o verbs.Con
 func parameters(qp verbs.QueuePair, o verbs.ConnectOptions) C.struct_vb_cm_conn_param {
 	return C.struct_vb_cm_conn_param{
 		responder_resources: C.uint8_t(o.MaxDestRDAtomic), initiator_depth: C.uint8_t(o.MaxRDAtomic),
-		retry_count: C.uint8_t(retries(o.RetryCount)), rnr_retry_count: C.uint8_t(retries(o.RNRRetry)), qp_num: C.uint32_t(qp.QPN()),
+		retry_count: C.uint8_t(o.RetryCount), rnr_retry_count: C.uint8_t(o.RNRRetry), qp_num: C.uint32_t(qp.QPN()),
 	}
-}
-
-// retries is perftest's count where none was asked for.
-func retries(n uint8) uint8 {
-	if n == verbs.Zero {
-		return 0
-	}
-	return cmp.Or(n, 7)
 }
 
 // prepare moves a connected queue pair to RTS with what RDMA CM found out and the peer agreed to in e.
@@ -350,13 +342,8 @@ func (c *connection) prepare(qp verbs.QueuePair, o verbs.ConnectOptions, e *C.st
 	}
 	o.AddressVector, o.PathMTU = withClass(goAddressVector(&rtr.ah_attr), o), verbs.MTU(rtr.path_mtu)
 	o.DestQPN, o.RecvPSN, o.SendPSN = uint32(rtr.dest_qp_num), uint32(rtr.rq_psn), uint32(rts.sq_psn)
-	o.MinRNRTimer, o.Timeout = cmp.Or(o.MinRNRTimer, uint8(rtr.min_rnr_timer)), cmp.Or(o.Timeout, uint8(rts.timeout))
-	o.RetryCount, o.RNRRetry = cmp.Or(o.RetryCount, uint8(rts.retry_cnt)), cmp.Or(o.RNRRetry, uint8(rts.rnr_retry))
-	exact := o // a 0 of the path's, or that both ends agreed to, is meant
-	for _, v := range []*uint8{&exact.MaxRDAtomic, &exact.MaxDestRDAtomic, &exact.MinRNRTimer, &exact.Timeout, &exact.RetryCount, &exact.RNRRetry} {
-		*v = verbs.Exactly(*v)
-	}
-	return o, verbs.ConnectQP(qp, exact)
+	o.Timeout = cmp.Or(o.Timeout, uint8(rts.timeout))
+	return o, verbs.ConnectQP(qp, o)
 }
 
 // prepareIWARP leaves the way to RTS to the kernel: its iWARP CM goes it when the connection is made. The listening end says

@@ -81,7 +81,7 @@ func TestDialCM(t *testing.T) {
 		}
 		qp := &recordedQP{transport: transport}
 		got, err := c.Join(t.Context(), qp, verbs.ConnectOptions{
-			MaxRDAtomic: 16, MaxDestRDAtomic: 8, MinRNRTimer: 12, RetryCount: 3, AddressVector: verbs.AddressVector{TrafficClass: 8},
+			MaxRDAtomic: 16, MaxDestRDAtomic: 8, MinRNRTimer: 12, RetryCount: 3, RNRRetry: 7, AddressVector: verbs.AddressVector{TrafficClass: 8},
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -92,7 +92,7 @@ func TestDialCM(t *testing.T) {
 		}
 		if transport == verbs.UD {
 			want = verbs.ConnectOptions{
-				Port: 1, QKey: 0x01234567, DestQPN: 0x77, MaxRDAtomic: 16, MaxDestRDAtomic: 8, MinRNRTimer: 12, RetryCount: 3,
+				Port: 1, QKey: 0x01234567, DestQPN: 0x77, MaxRDAtomic: 16, MaxDestRDAtomic: 8, MinRNRTimer: 12, RetryCount: 3, RNRRetry: 7,
 				AddressVector: verbs.AddressVector{DLID: 3, TrafficClass: 8, Port: 1},
 			}
 		}

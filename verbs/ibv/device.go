@@ -10,6 +10,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"net/netip"
 	"sync"
 	"syscall"
 	"unsafe"
@@ -77,6 +78,7 @@ func (d *device) describe() error {
 		NodeGUID: hostGUID(a.node_guid), SystemGUID: hostGUID(a.sys_image_guid),
 		VendorID: uint32(a.vendor_id), PartID: uint32(a.vendor_part_id), HardwareVer: uint32(a.hw_ver),
 		Ports: int(a.phys_port_cnt), NUMANode: -1, TransportType: transportType(int(cDevice.transport_type)),
+		CompletionVectors: int(d.context.num_comp_vectors), ServesItself: true,
 		Limits: verbs.Limits{
 			MaxQP: int(a.max_qp), MaxQPWR: int(a.max_qp_wr), MaxSGE: int(a.max_sge), MaxSGERead: int(a.max_sge_rd), MaxInline: -1,
 			MaxCQ: int(a.max_cq), MaxCQE: int(a.max_cqe), MaxMR: int(a.max_mr), MaxMRBytes: verbs.Size64(a.max_mr_size),
@@ -242,8 +244,21 @@ func (d *device) Counters(port int) (c map[string]uint64, err error) {
 // Events delivers asynchronous events.
 func (d *device) Events() <-chan verbs.AsyncEvent { return d.events }
 
-// ServesItself says that hardware or the kernel serves the peer: see [verbs.SelfServing].
-func (*device) ServesItself() {}
+// DefaultGID is the best line of port 1's table.
+func (d *device) DefaultGID() (verbs.GIDEntry, error) {
+	table, err := d.GIDs(1)
+	if err != nil {
+		return verbs.GIDEntry{}, err
+	}
+	e, err := verbs.BestGID(table, netip.Addr{})
+	return e, d.fail("choose GID", err)
+}
+
+// Bind is not for a device whose addresses are those of its interfaces.
+func (d *device) Bind(netip.Addr) error { return d.fail("bind", verbs.ErrUnsupported) }
+
+// Name is not, either.
+func (d *device) Name(a netip.Addr) error { return d.Bind(a) }
 
 // AllocPD makes a protection domain.
 func (d *device) AllocPD() (verbs.ProtectionDomain, error) {

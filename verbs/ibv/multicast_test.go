@@ -52,7 +52,7 @@ func TestOnDemand(t *testing.T) {
 			t.Fatal(err)
 		}
 		closeLater(t, pd)
-		mr, err := pd.RegisterMemory(make([]byte, 4096), verbs.AccessLocalWrite|verbs.AccessOnDemand)
+		mr, err := pd.RegisterMemory(verbs.Borrow(make([]byte, 4096)), 0, 4096, verbs.AccessLocalWrite|verbs.AccessOnDemand)
 		if (err == nil) != has.Supported {
 			t.Errorf("FAKEVERBS_ODP=%s: registering on demand: %v", odp, err)
 		}

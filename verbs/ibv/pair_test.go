@@ -88,7 +88,7 @@ func newEndpointIn(tb testing.TB, d verbs.Device, pd verbs.ProtectionDomain, qps
 	e.buffer, err = verbs.Alloc(1<<20, verbs.MemoryOptions{Touch: true})
 	must(err)
 	closeLater(tb, e.buffer)
-	e.mr, err = e.pd.RegisterMemory(e.buffer.Bytes(), verbs.AccessLocalWrite|verbs.AccessRemoteWrite|verbs.AccessRemoteRead|verbs.AccessRemoteAtomic)
+	e.mr, err = e.pd.RegisterMemory(e.buffer, 0, e.buffer.Len(), verbs.AccessLocalWrite|verbs.AccessRemoteWrite|verbs.AccessRemoteRead|verbs.AccessRemoteAtomic)
 	must(err)
 	closeLater(tb, e.mr)
 	o.SendCQ = e.cq

@@ -355,7 +355,7 @@ func useEverything(t *testing.T, p *Provider) error {
 		return err
 	}
 	closeLater(t, b)
-	mr, err := pd.RegisterMemory(b.Bytes(), verbs.AccessLocalWrite)
+	mr, err := pd.RegisterMemory(b, 0, b.Len(), verbs.AccessLocalWrite)
 	if err != nil {
 		return err
 	}

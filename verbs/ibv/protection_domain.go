@@ -33,20 +33,33 @@ type memoryRegion struct {
 	length int
 	lkey   uint32
 	rkey   uint32
+
+	release func() // of the buffer
 }
 
 // optionalAccess are the flags that a device may ignore (IBV_ACCESS_OPTIONAL_RANGE).
 const optionalAccess = verbs.Access(0x3ff00000)
 
-// RegisterMemory makes b known to the device.
-func (p *protectionDomain) RegisterMemory(b []byte, access verbs.Access) (verbs.MemoryRegion, error) {
-	addr := uint64(uintptr(unsafe.Pointer(unsafe.SliceData(b))))
-	return p.register(-1, addr, len(b), addr, access)
+// RegisterMemory makes n bytes of b from offset on known to the device.
+func (p *protectionDomain) RegisterMemory(b *verbs.Buffer, offset, n int, access verbs.Access) (verbs.MemoryRegion, error) {
+	return p.RegisterMemoryAt(b, offset, n, b.Addr()+uint64(offset), access)
 }
 
 // RegisterMemoryAt is RegisterMemory under other addresses.
-func (p *protectionDomain) RegisterMemoryAt(b []byte, iova uint64, access verbs.Access) (verbs.MemoryRegion, error) {
-	return p.register(-1, uint64(uintptr(unsafe.Pointer(unsafe.SliceData(b)))), len(b), iova, access)
+func (p *protectionDomain) RegisterMemoryAt(
+	b *verbs.Buffer, offset, n int, iova uint64, access verbs.Access,
+) (verbs.MemoryRegion, error) {
+	part, err := b.Hold(offset, n)
+	if err != nil {
+		return nil, p.fail("register memory", err)
+	}
+	m, err := p.register(-1, uint64(uintptr(unsafe.Pointer(unsafe.SliceData(part)))), n, iova, access)
+	if err != nil {
+		b.Release()
+		return nil, err
+	}
+	m.release = b.Release
+	return m, nil
 }
 
 // RegisterDMABuf makes part of a dma-buf known to the device.
@@ -54,11 +67,15 @@ func (p *protectionDomain) RegisterDMABuf(fd int, offset uint64, length int, iov
 	if fd < 0 {
 		return nil, p.fail("register dma-buf", fmt.Errorf("descriptor %d", fd))
 	}
-	return p.register(fd, offset, length, iova, access)
+	m, err := p.register(fd, offset, length, iova, access)
+	if err != nil {
+		return nil, err
+	}
+	return m, nil
 }
 
 // register makes length bytes at addr, or at that place of a dma-buf, known to the device by addresses from iova on.
-func (p *protectionDomain) register(fd int, addr uint64, length int, iova uint64, access verbs.Access) (verbs.MemoryRegion, error) {
+func (p *protectionDomain) register(fd int, addr uint64, length int, iova uint64, access verbs.Access) (*memoryRegion, error) {
 	verb := fmt.Sprintf("register %d bytes of memory (%v)", length, access)
 	if length < 1 {
 		return nil, p.fail(verb, fmt.Errorf("want at least 1 byte"))
@@ -73,7 +90,7 @@ func (p *protectionDomain) register(fd int, addr uint64, length int, iova uint64
 	if v.reg_mr_iova2 == nil {
 		access &^= optionalAccess
 	}
-	m := &memoryRegion{object: object{d: p.d}, addr: iova, length: length}
+	m := &memoryRegion{object: object{d: p.d}, addr: iova, length: length, release: func() {}}
 	err := m.Open("memory region", func() (err error) {
 		start, bytes := C.uint64_t(addr), C.size_t(length)
 		switch {
@@ -106,7 +123,7 @@ func (m *memoryRegion) SGE(offset, n int) verbs.SGE {
 
 // Close deregisters the memory.
 func (m *memoryRegion) Close() error {
-	return m.destroy("deregister memory", func() C.int { return C.vb_dereg_mr(m.d.v, m.mr) })
+	return m.destroy("deregister memory", func() C.int { return C.vb_dereg_mr(m.d.v, m.mr) }, m.release)
 }
 
 // memoryWindow is a type 2 window.

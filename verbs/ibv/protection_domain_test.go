@@ -24,8 +24,8 @@ func TestImportedMemory(t *testing.T) {
 		}
 		closeLater(t, buf)
 		const access = verbs.AccessLocalWrite | verbs.AccessRemoteWrite
-		a, errAt := pd.(verbs.MemoryImporter).RegisterMemoryAt(buf.Bytes(), 0x1000, access)
-		b, errBuf := pd.(verbs.MemoryImporter).RegisterDMABuf(7, 512, 1024, 0x2000, access)
+		a, errAt := pd.RegisterMemoryAt(buf, 0, 4096, 0x1000, access)
+		b, errBuf := pd.RegisterDMABuf(7, 512, 1024, 0x2000, access)
 		if absent != nil {
 			if !errors.Is(errAt, syscall.EOPNOTSUPP) || !errors.Is(errBuf, syscall.EOPNOTSUPP) {
 				t.Errorf("an old library: %v, %v", errAt, errBuf)

@@ -75,8 +75,8 @@ func NewVerbsRunner(d verbs.Device, j *Job) (Runner, error) {
 
 // NewVerbsDriver drives a device by its verbs.
 func NewVerbsDriver(d verbs.Device, j *Job) Driver {
-	_, sleeps := d.(verbs.SelfServing)
-	return &verbsDriver{job: j, lanes: make([]verbsLane, len(j.Lanes)), sleeps: sleeps && j.Shape == Serve}
+	sleeps := j.Shape == Serve && d.Info().ServesItself
+	return &verbsDriver{job: j, lanes: make([]verbsLane, len(j.Lanes)), sleeps: sleeps}
 }
 
 func (d *verbsDriver) Compile(lane int, l *Lane, groups [][]verbs.SendRequest) error {

@@ -220,9 +220,7 @@ func gobwPort(n C.uint8_t, a *C.struct_vb_port_attr) C.int {
 // may be another process's.
 func readGIDs() ([]verbs.GIDEntry, error) {
 	d := device()
-	first, err := d.(interface {
-		DefaultGID() (verbs.GIDEntry, error)
-	}).DefaultGID()
+	first, err := d.DefaultGID()
 	if err != nil {
 		return nil, err
 	}

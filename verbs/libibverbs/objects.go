@@ -173,9 +173,7 @@ func eventsOf(pd C.uint32_t) int {
 //export gobwRegister
 func gobwRegister(pd C.uint32_t, addr unsafe.Pointer, length C.size_t, iova C.uint64_t, access C.int, handle, key *C.uint32_t) C.int {
 	const call = "ibv_reg_mr"
-	domain, err := as[interface {
-		RegisterMemoryAt(b []byte, iova uint64, access verbs.Access) (verbs.MemoryRegion, error)
-	}](pd)
+	domain, err := as[verbs.ProtectionDomain](pd)
 	if err != nil {
 		return errno(call, err)
 	}
@@ -185,7 +183,7 @@ func gobwRegister(pd C.uint32_t, addr unsafe.Pointer, length C.size_t, iova C.ui
 	if rights&^known != 0 {
 		return errno(call, fmt.Errorf("access %v: %w", rights&^known, verbs.ErrUnsupported))
 	}
-	mr, err := domain.RegisterMemoryAt(unsafe.Slice((*byte)(addr), int(length)), uint64(iova), rights)
+	mr, err := domain.RegisterMemoryAt(verbs.Borrow(unsafe.Slice((*byte)(addr), int(length))), 0, int(length), uint64(iova), rights)
 	if err == nil {
 		*key = C.uint32_t(mr.LKey())
 	}

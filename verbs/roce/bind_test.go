@@ -30,8 +30,8 @@ func TestName(t *testing.T) {
 		defer func() { check(t, d.Close()) }()
 		devices = append(devices, d)
 	}
-	check(t, devices[0].(verbs.Rebinder).Bind(at))
-	d := devices[1].(verbs.Rebinder)
+	check(t, devices[0].Bind(at))
+	d := devices[1]
 	check(t, d.Name(at))
 	port, err := devices[1].Port(1)
 	check(t, err)

@@ -16,7 +16,7 @@ import (
 	"github.com/gobw/gobw/verbs/tick"
 )
 
-// device is a verbs.Device and a verbs.Rebinder.
+// device is a verbs.Device.
 type device struct {
 	object
 	info verbs.DeviceInfo
@@ -63,7 +63,11 @@ func deviceInfo(o Options) verbs.DeviceInfo {
 		Name: DeviceName, Provider: "roce", Software: true, EmulatedNetwork: o.Network.String(), Firmware: runtime.Version(),
 		NodeGUID: 0x0200_00ff_fe00_12b7, SystemGUID: 0x0200_00ff_fe00_12b7, VendorID: 0xffffff, Ports: 1, NUMANode: -1,
 		Driver: "roce", TransportType: "IB",
-		Clock: completionClock(),
+		Clock: completionClock(), CompletionVectors: 1, Rebinds: true,
+		// A WRITE of one packet joins a batch of others. A longer one ends a batch: its FIRST is 16 bytes longer than what follows, so
+		// that a batch carries two packets of an 8 KiB message where it carries fifteen of 4 KiB. The FIRST and the LAST of an answer to
+		// a READ have one length (both have an AETH), which is more than a MIDDLE's: answers of two packets fill batches.
+		Batched: struct{ Write, Read int }{Write: 1, Read: 2},
 		Limits: verbs.Limits{
 			MaxQP: maxQP - 32, MaxQPWR: maxQPWR, MaxSGE: maxSGE, MaxSGERead: maxSGE, MaxInline: maxInline, MaxCQ: maxCQ, MaxCQE: maxCQE,
 			MaxMR: maxMR, MaxMRBytes: 1 << 62, MaxPD: maxPD, MaxAH: maxAH, MaxMW: maxMW, MaxSRQ: maxSRQ, MaxSRQWR: maxSRQWR, MaxSRQSGE: maxSGE,
@@ -73,13 +77,6 @@ func deviceInfo(o Options) verbs.DeviceInfo {
 			Threads:  1,
 		},
 	}
-}
-
-// BatchPackets implements [verbs.Batcher]. A WRITE of one packet joins a batch of others. A longer one ends a batch: its FIRST is 16
-// bytes longer than what follows, so that a batch carries two packets of an 8 KiB message where it carries fifteen of 4 KiB. The FIRST
-// and the LAST of a READ response are of one length (both have an AETH), longer than a MIDDLE: two packets may follow on.
-func (*device) BatchPackets(o verbs.Opcode) int {
-	return map[verbs.Opcode]int{verbs.OpWrite: 1, verbs.OpRead: 2}[o]
 }
 
 // Info describes the device. What a peer may have in flight to it follows from the receive buffer that the kernel granted.

@@ -96,7 +96,7 @@ func TestMemoryGoes(t *testing.T) {
 		t.Run(first.String(), func(t *testing.T) {
 			s := newStage(t, everything)
 			s.post(first, 10) // PSN 0
-			other, err := s.q.pd.RegisterMemory(s.b.Bytes(), everything)
+			other, err := s.q.pd.RegisterMemory(verbs.Borrow(s.b.Bytes()), 0, s.b.Len(), everything)
 			check(t, err)
 			check(t, s.q.post(&verbs.SendRequest{ // 1…3
 				ID: 1, Opcode: verbs.OpWrite, Flags: verbs.Signaled, RemoteAddr: 0x1000, RKey: 1,

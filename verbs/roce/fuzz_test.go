@@ -64,9 +64,9 @@ func newTarget(t testing.TB) *target {
 		binary.LittleEndian.PutUint64(b[i:], uint64(i)*0x9e3779b97f4a7c15)
 	}
 	x.shadow = append([]byte(nil), b...)
-	x.open, err = pd.RegisterMemory(b[fuzzOpen:fuzzOpen+fuzzPart], everything)
+	x.open, err = pd.RegisterMemory(x.buffer, fuzzOpen, fuzzPart, everything)
 	check(t, err)
-	x.sealed, err = pd.RegisterMemory(b[fuzzSealed:fuzzSealed+fuzzPart], verbs.AccessRemoteRead)
+	x.sealed, err = pd.RegisterMemory(x.buffer, fuzzSealed, fuzzPart, verbs.AccessRemoteRead)
 	check(t, err)
 	own, err := x.device.DefaultGID()
 	check(t, err)
@@ -101,7 +101,7 @@ func (x *target) connect(q *queuePair) {
 	check(x.t, q.Modify(verbs.QueuePairAttributes{Mask: verbs.AttrState, State: verbs.StateReset}))
 	c := verbs.ConnectOptions{
 		Access: everything, QKey: 0x1234, PathMTU: fuzzMTU, DestQPN: 0x77, SendPSN: 0xfffffe, RecvPSN: 0xfffffd, AddressVector: x.peer,
-		MaxRDAtomic: 4, MaxDestRDAtomic: 4, MinRNRTimer: 1, Timeout: verbs.Zero, RetryCount: 7, RNRRetry: 7,
+		MaxRDAtomic: 4, MaxDestRDAtomic: 4, MinRNRTimer: 1, RetryCount: 7, RNRRetry: 7,
 	}
 	check(x.t, verbs.InitQP(q, c))
 	check(x.t, verbs.ConnectQP(q, c))

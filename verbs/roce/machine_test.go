@@ -52,7 +52,7 @@ func newStage(t *testing.T, access verbs.Access) *stage {
 	s.b, err = verbs.Alloc(stageSize, verbs.MemoryOptions{})
 	check(t, err)
 	t.Cleanup(func() { check(t, s.b.Close()) })
-	s.mr, err = pd.RegisterMemory(s.b.Bytes(), everything)
+	s.mr, err = pd.RegisterMemory(verbs.Borrow(s.b.Bytes()), 0, s.b.Len(), everything)
 	check(t, err)
 	s.q, s.cq = qp.(*queuePair), cq.(*completionQueue)
 	e.out.Carry = func(_ *link.Path, b []byte, segment int) {

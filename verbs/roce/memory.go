@@ -1,7 +1,6 @@
 package roce
 
 import (
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"runtime/debug"
@@ -133,30 +132,44 @@ func (e *engine) present(at unsafe.Pointer, n uint64, writes bool) (there unsafe
 type memoryRegion struct {
 	object
 	region
+	buffer *verbs.Buffer
 }
 
 const remoteAccess = verbs.AccessRemoteRead | verbs.AccessRemoteWrite | verbs.AccessRemoteAtomic
 
-func (pd *protectionDomain) RegisterMemory(b []byte, access verbs.Access) (verbs.MemoryRegion, error) {
-	return pd.RegisterMemoryAt(b, uint64(uintptr(unsafe.Pointer(unsafe.SliceData(b)))), access)
+// RegisterMemory makes memory known under its own addresses.
+func (pd *protectionDomain) RegisterMemory(b *verbs.Buffer, offset, n int, access verbs.Access) (verbs.MemoryRegion, error) {
+	return pd.RegisterMemoryAt(b, offset, n, b.Addr()+uint64(offset), access)
 }
 
-// RegisterMemoryAt is RegisterMemory, but both ends name the memory by addresses from iova on.
-func (pd *protectionDomain) RegisterMemoryAt(b []byte, iova uint64, access verbs.Access) (verbs.MemoryRegion, error) {
+// RegisterDMABuf is not for a device whose processor is the host's.
+func (pd *protectionDomain) RegisterDMABuf(int, uint64, int, uint64, verbs.Access) (verbs.MemoryRegion, error) {
+	return nil, pd.fail("register dma-buf", verbs.ErrUnsupported)
+}
+
+// RegisterMemoryAt makes memory known under addresses from iova on.
+func (pd *protectionDomain) RegisterMemoryAt(
+	b *verbs.Buffer, offset, n int, iova uint64, access verbs.Access,
+) (verbs.MemoryRegion, error) {
 	const verb = "register memory"
 	known := remoteAccess | verbs.AccessLocalWrite | verbs.AccessMWBind | verbs.AccessOnDemand | verbs.AccessRelaxedOrdering
 	switch {
-	case len(b) == 0:
-		return nil, pd.fail(verb, errors.New("empty: want at least 1 byte"))
 	case access&^known != 0:
 		return nil, pd.fail(verb, fmt.Errorf("access %v: %w", access&^known, verbs.ErrUnsupported))
 	case access&(verbs.AccessRemoteWrite|verbs.AccessRemoteAtomic) != 0 && access&verbs.AccessLocalWrite == 0:
 		return nil, pd.fail(verb, fmt.Errorf("access %v: REMOTE_WRITE and REMOTE_ATOMIC need LOCAL_WRITE", access))
 	}
-	m := &memoryRegion{object: object{e: pd.e}}
-	m.at = unsafe.Pointer(unsafe.SliceData(b))
-	m.pd, m.base, m.size, m.access = pd, iova, uint64(len(b)), access
-	return made[verbs.MemoryRegion](pd.e.device, m, verb, pd.openRegion(&m.Handle, &m.region, kindMR, maxMR))
+	part, err := b.Hold(offset, n)
+	if err != nil {
+		return nil, pd.fail(verb, err)
+	}
+	m := &memoryRegion{object: object{e: pd.e}, buffer: b}
+	m.at = unsafe.Pointer(unsafe.SliceData(part))
+	m.pd, m.base, m.size, m.access = pd, iova, uint64(n), access
+	if err = pd.openRegion(&m.Handle, &m.region, kindMR, maxMR); err != nil {
+		b.Release()
+	}
+	return made[verbs.MemoryRegion](pd.e.device, m, verb, err)
 }
 
 // openRegion makes the handle of a region, and gives it a key.
@@ -171,7 +184,10 @@ func (pd *protectionDomain) openRegion(h *handle.Handle, r *region, kind string,
 }
 
 func (m *memoryRegion) Close() error {
-	return m.close("deregister memory", func() { m.e.keys.remove(&m.region) })
+	return m.close("deregister memory", func() {
+		m.e.keys.remove(&m.region)
+		m.buffer.Release()
+	})
 }
 
 func (m *memoryRegion) Addr() uint64 { return m.base }

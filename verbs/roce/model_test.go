@@ -197,7 +197,7 @@ func newModelEnd(m *model, index int, own, peer netip.Addr) *modelEnd {
 	s.buffer, err = verbs.Alloc(modelSite, verbs.MemoryOptions{})
 	check(m.t, err)
 	m.t.Cleanup(func() { check(m.t, s.buffer.Close()) })
-	s.mr, err = s.pd.RegisterMemory(s.buffer.Bytes(), everything|verbs.AccessMWBind)
+	s.mr, err = s.pd.RegisterMemory(verbs.Borrow(s.buffer.Bytes()), 0, s.buffer.Len(), everything|verbs.AccessMWBind)
 	check(m.t, err)
 	e.out.Carry = s.carry
 	s.path, err = e.pathFor(heldSocket(own, 0), peer, link.Service{})

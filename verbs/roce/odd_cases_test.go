@@ -147,7 +147,7 @@ func TestSharedReceiveDomain(t *testing.T) {
 	check(t, err)
 	srq, err := pd.CreateSRQ(verbs.SharedReceiveQueueOptions{})
 	check(t, err)
-	mr, err := pd.RegisterMemory(s.b.Bytes(), everything)
+	mr, err := pd.RegisterMemory(verbs.Borrow(s.b.Bytes()), 0, s.b.Len(), everything)
 	check(t, err)
 	s.q.srq = srq.(*sharedReceiveQueue)
 	for _, m := range []verbs.MemoryRegion{mr, s.mr} {

@@ -97,7 +97,7 @@ func newEnd(t testing.TB, options Options, o pairOptions) *end {
 	check(t, err)
 	e.buffer, err = verbs.Alloc(max(o.bytes, 4096), verbs.MemoryOptions{Touch: true})
 	check(t, err)
-	e.mr, err = e.pd.RegisterMemory(e.buffer.Bytes(), everything)
+	e.mr, err = e.pd.RegisterMemory(e.buffer, 0, e.buffer.Len(), everything)
 	check(t, err)
 	t.Cleanup(func() {
 		check(t, e.qp.Close())
@@ -119,10 +119,10 @@ func connect(t testing.TB, d *device, q verbs.QueuePair, peer *device, to verbs.
 	c := verbs.ConnectOptions{
 		Access: everything, QKey: 0x1234, PathMTU: o.mtu, DestQPN: to.QPN(), SendPSN: q.QPN() * 1000 & 0xffffff, RecvPSN: to.QPN() * 1000 & 0xffffff,
 		AddressVector: verbs.AddressVector{DGID: other.GID, SGIDIndex: own.Index, UseGID: true},
-		MaxRDAtomic:   verbs.Exactly(o.rdAtomic), MaxDestRDAtomic: verbs.Exactly(o.rdAtomic), MinRNRTimer: 1, Timeout: verbs.Exactly(o.timeout), RetryCount: 7, RNRRetry: 7,
+		MaxRDAtomic:   o.rdAtomic, MaxDestRDAtomic: o.rdAtomic, MinRNRTimer: 1, Timeout: o.timeout, RetryCount: 7, RNRRetry: 7,
 	}
 	if !o.stranger {
-		q.(verbs.WindowedQueuePair).SetPeerWindow(peer.Info().Limits.ReceiveWindow)
+		c.PeerWindow = peer.Info().Limits.ReceiveWindow
 	}
 	check(t, verbs.InitQP(q, c))
 	check(t, verbs.ConnectQP(q, c))

@@ -226,7 +226,7 @@ func TestReplayResponder(t *testing.T) {
 			if region == 0 {
 				region = everything
 			}
-			mr, err := e.pd.RegisterMemory(e.buffer.Bytes()[:captureRegion], region)
+			mr, err := e.pd.RegisterMemory(e.buffer, 0, captureRegion, region)
 			check(t, err)
 			defer func() { check(t, mr.Close()) }()
 			if tt.filled {
@@ -245,7 +245,7 @@ func TestReplayResponder(t *testing.T) {
 				c.Access = tt.access
 			}
 			if tt.noReads {
-				c.MaxDestRDAtomic = verbs.Zero
+				c.MaxDestRDAtomic = 0
 			}
 			check(t, verbs.InitQP(e.qp, c))
 			size := tt.receive
@@ -483,7 +483,7 @@ func TestRequesterAnswers(t *testing.T) {
 			h, at := newHandPeer(t)
 			e := newEnd(t, Options{Address: at}, pairOptions{transport: verbs.RC, bytes: 8192, depth: 64, sges: 1})
 			c := captureConnection(t, e, h, captureSide{qpn: 0x77, psn: 0x100}, captureSide{psn: first})
-			c.Timeout = verbs.Zero // no transport timer
+			c.Timeout = 0 // no transport timer
 			check(t, verbs.InitQP(e.qp, c))
 			check(t, verbs.ConnectQP(e.qp, c))
 			for i, op := range tt.post {

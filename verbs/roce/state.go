@@ -36,6 +36,9 @@ func (q *queuePair) Modify(a verbs.QueuePairAttributes) error {
 		return q.fail(fmt.Sprintf("modify queue pair to %v", to), err)
 	}
 	q.set(&a, p)
+	if to == verbs.StateRTR {
+		q.peerWindow = a.PeerWindow
+	}
 	q.enterState(to)
 	return nil
 }
@@ -66,13 +69,6 @@ func (q *queuePair) mayUse(g *gid, a *verbs.QueuePairAttributes) error {
 		return fmt.Errorf("path MTU %v: interface %s carries %v at most; take that, or raise its MTU (ip link set)", a.PathMTU, g.name, most)
 	}
 	return nil
-}
-
-// SetPeerWindow implements [verbs.WindowedQueuePair].
-func (q *queuePair) SetPeerWindow(bytes int) {
-	q.e.lock()
-	defer q.e.unlock()
-	q.peerWindow = bytes
 }
 
 // set stores attributes that were checked.

@@ -67,7 +67,7 @@ func testChurn(t *testing.T, s *suite) {
 	for range 300 {
 		pd := got(d.AllocPD()).need(t, "allocate domain")
 		cq := got(d.CreateCQ(verbs.CompletionQueueOptions{})).need(t, "create CQ")
-		mr := got(pd.RegisterMemory(buf.Bytes(), allRemote)).need(t, "register memory")
+		mr := got(pd.RegisterMemory(buf, 0, buf.Len(), allRemote)).need(t, "register memory")
 		qp := got(pd.CreateQP(verbs.QueuePairOptions{Transport: verbs.RC, SendCQ: cq})).need(t, "create QP")
 		for _, c := range []interface{ Close() error }{qp, mr, cq, pd} {
 			if err := c.Close(); err != nil {

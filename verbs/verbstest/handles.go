@@ -72,7 +72,7 @@ func handleKinds() []handleKind {
 			{"Wait", func(h *handles) error { _, err := h.channel.Wait(h.r.t.Context()); return err }},
 		}},
 		{"protection domain", func(h *handles) io.Closer { return h.pd }, []string{"1 queue pair", "1 memory region", "1 shared receive queue"}, []method{
-			{"RegisterMemory", func(h *handles) error { return closed(h.pd.RegisterMemory(h.buf.Bytes(), 0)) }},
+			{"RegisterMemory", func(h *handles) error { return closed(h.pd.RegisterMemory(h.buf, 0, h.buf.Len(), 0)) }},
 			{"CreateQP", func(h *handles) error { return closed(h.pd.CreateQP(verbs.QueuePairOptions{SendCQ: h.spare})) }},
 			{"CreateSRQ", func(h *handles) error { return closed(h.pd.CreateSRQ(verbs.SharedReceiveQueueOptions{})) }},
 			{"CreateAH", func(h *handles) error { return closed(h.pd.CreateAH(h.vector(h.peer()))) }},

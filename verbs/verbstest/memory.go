@@ -1,6 +1,7 @@
 package verbstest
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 
@@ -12,11 +13,11 @@ func testMemory(t *testing.T, s *suite) {
 	pd := got(s.pair.A.Device.AllocPD()).closing(t, "domain")
 	buf := got(verbs.Alloc(1<<16, verbs.MemoryOptions{})).closing(t, "memory")
 
-	whole := got(pd.RegisterMemory(buf.Bytes(), allRemote)).closing(t, "region")
+	whole := got(pd.RegisterMemory(buf, 0, buf.Len(), allRemote)).closing(t, "region")
 	if whole.Addr() != buf.Addr() || whole.Len() != buf.Len() {
 		t.Errorf("region at %#x of %d bytes, want %#x of %d", whole.Addr(), whole.Len(), buf.Addr(), buf.Len())
 	}
-	part := got(pd.RegisterMemory(buf.Bytes()[100:300], verbs.AccessLocalWrite)).closing(t, "region")
+	part := got(pd.RegisterMemory(buf, 100, 200, verbs.AccessLocalWrite)).closing(t, "region")
 	if part.Addr() != buf.Addr()+100 || part.Len() != 200 {
 		t.Errorf("region at %#x of %d bytes, want %#x of 200", part.Addr(), part.Len(), buf.Addr()+100)
 	}
@@ -24,7 +25,7 @@ func testMemory(t *testing.T, s *suite) {
 		t.Errorf("two regions share lkey %#x", part.LKey())
 	}
 	for _, a := range []verbs.Access{verbs.AccessRemoteWrite, verbs.AccessRemoteAtomic} {
-		mr, err := pd.RegisterMemory(buf.Bytes(), a)
+		mr, err := pd.RegisterMemory(buf, 0, buf.Len(), a)
 		if err != nil {
 			continue
 		}
@@ -33,10 +34,16 @@ func testMemory(t *testing.T, s *suite) {
 			t.Errorf("%v without LOCAL_WRITE was granted", a)
 		}
 	}
-	if mr, err := pd.RegisterMemory(nil, verbs.AccessLocalWrite); err == nil {
-		t.Error("no memory was registered")
-		closing(t, "region", mr)
+	for _, tt := range [][2]int{{0, 0}, {-1, 1}, {buf.Len(), 1}, {1, buf.Len()}} {
+		if mr, err := pd.RegisterMemory(buf, tt[0], tt[1], verbs.AccessLocalWrite); err == nil {
+			t.Errorf("%d bytes from %d on of a buffer of %d were registered", tt[1], tt[0], buf.Len())
+			closing(t, "region", mr)
+		}
 	}
+	if err := buf.Close(); !errors.Is(err, verbs.ErrBusy) {
+		t.Errorf("closing a buffer with regions: %v, want ErrBusy", err)
+	}
+	fill(buf.Bytes(), 1) // it is still there
 }
 
 // testBounds tries every way for a remote address to leave its region.
@@ -63,7 +70,7 @@ func testBounds(t *testing.T, s *suite) {
 			c := trial{
 				name: fmt.Sprintf("%v %s", op, tt.name), op: op, length: tt.length, lands: tt.inside, spared: !tt.inside,
 				edit: func(r *rig, q *verbs.SendRequest, _ *verbs.SGE) {
-					mr := got(r.b.pd.RegisterMemory(r.b.buf.Bytes()[base:base+length], allRemote)).closing(r.t, "region")
+					mr := got(r.b.pd.RegisterMemory(r.b.buf, base, length, allRemote)).closing(r.t, "region")
 					q.RemoteAddr, q.RKey = mr.Addr()+uint64(tt.start), mr.RKey()
 					if tt.length == 0 {
 						q.SGEs = nil
@@ -82,7 +89,7 @@ func testBounds(t *testing.T, s *suite) {
 func testDomains(t *testing.T, s *suite) {
 	other := func(x *side) verbs.MemoryRegion {
 		pd := got(x.end.Device.AllocPD()).closing(x.r.t, "domain")
-		return got(pd.RegisterMemory(x.buf.Bytes(), allRemote)).closing(x.r.t, "region")
+		return got(pd.RegisterMemory(x.buf, 0, x.buf.Len(), allRemote)).closing(x.r.t, "region")
 	}
 	refused := s.refused(verbs.OpWrite, verbs.RemoteAccessError)
 	list := []trial{
@@ -97,7 +104,7 @@ func testDomains(t *testing.T, s *suite) {
 		{
 			name: "rkey of a closed region", op: verbs.OpWrite, sent: refused,
 			edit: func(r *rig, q *verbs.SendRequest, _ *verbs.SGE) {
-				mr := got(r.b.pd.RegisterMemory(r.b.buf.Bytes(), allRemote)).need(r.t, "register")
+				mr := got(r.b.pd.RegisterMemory(r.b.buf, 0, r.b.buf.Len(), allRemote)).need(r.t, "register")
 				q.RKey = mr.RKey()
 				closeAll(r.t, mr)
 			},
@@ -110,7 +117,7 @@ func testDomains(t *testing.T, s *suite) {
 		list = append(list, trial{
 			name: fmt.Sprintf("%v without the region's right", op), op: op, length: 8, sent: s.notAllowed(op, verbs.RemoteAccessError), broken: "AB",
 			edit: func(r *rig, q *verbs.SendRequest, _ *verbs.SGE) {
-				q.RKey = got(r.b.pd.RegisterMemory(r.b.buf.Bytes(), allRemote&^less)).closing(r.t, "region").RKey()
+				q.RKey = got(r.b.pd.RegisterMemory(r.b.buf, 0, r.b.buf.Len(), allRemote&^less)).closing(r.t, "region").RKey()
 			},
 		})
 	}

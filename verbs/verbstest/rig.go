@@ -186,7 +186,7 @@ func (x *side) memory(bytes int, access verbs.Access) (*verbs.Buffer, verbs.Memo
 	t := x.r.t
 	t.Helper()
 	buf := got(verbs.Alloc(bytes, verbs.MemoryOptions{})).closing(t, "memory")
-	mr := got(x.pd.RegisterMemory(buf.Bytes(), access)).closing(t, "region")
+	mr := got(x.pd.RegisterMemory(buf, 0, buf.Len(), access)).closing(t, "region")
 	return buf, mr
 }
 

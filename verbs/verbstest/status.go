@@ -39,7 +39,7 @@ func statusTrials(s *suite) []trial {
 		{
 			name: "LOC_PROT: READ into read-only memory", op: read, sent: verbs.LocalProtectionError, spared: true,
 			edit: func(r *rig, q *verbs.SendRequest, _ *verbs.SGE) {
-				q.SGEs[0].LKey = got(r.a.pd.RegisterMemory(r.a.buf.Bytes(), verbs.AccessRemoteRead)).closing(r.t, "region").LKey()
+				q.SGEs[0].LKey = got(r.a.pd.RegisterMemory(r.a.buf, 0, r.a.buf.Len(), verbs.AccessRemoteRead)).closing(r.t, "region").LKey()
 			},
 		},
 		{
@@ -51,7 +51,7 @@ func statusTrials(s *suite) []trial {
 			name: "REM_INV_REQ: no READ resources", op: read, sent: s.dev.status(NoReadResources, verbs.RemoteInvalidRequestError),
 			rig: rigOptions{connect: func(side string, o *verbs.ConnectOptions) {
 				if side == "B" {
-					o.MaxDestRDAtomic = verbs.Zero
+					o.MaxDestRDAtomic = 0
 				}
 			}},
 		},

@@ -204,7 +204,7 @@ func (e *Endpoint) allocate() error {
 		if row := e.plan.Row(); !row.Counter && (!e.plan.Answers() || !row.ByLastByte) {
 			fillRandom(b.Bytes())
 		}
-		mr, err := e.qps[n].pd.RegisterMemory(b.Bytes(), access)
+		mr, err := e.qps[n].pd.RegisterMemory(b, 0, b.Len(), access)
 		if err != nil {
 			return err
 		}
@@ -350,14 +350,10 @@ func (e *Endpoint) connectQP(qp *pair, av verbs.AddressVector) error {
 	o := verbs.ConnectOptions{
 		Port: av.Port, PKeyIndex: e.spec.PKeyIndex, QKey: e.qkey, PathMTU: e.mtu, AddressVector: av,
 		DestQPN: qp.peer.QPN, SendPSN: qp.psn, RecvPSN: qp.peer.PSN,
-		MaxRDAtomic:     verbs.Exactly(uint8(min(qp.peer.Outstanding, max(qp.rail.Device.Info().Limits.MaxInitRDAtomic, 1), 254))), // it may tell anything
-		MaxDestRDAtomic: verbs.Exactly(uint8(e.plan.Outstanding())),
-		MinRNRTimer:     verbs.Exactly(plan.RNRTimer), Timeout: verbs.Exactly(e.spec.Timeout),
-		RetryCount: verbs.Exactly(e.spec.Retries), RNRRetry: verbs.Exactly(plan.RNRRetries),
-		StayRTR: !e.plan.Sends(),
-	}
-	if w, windowed := qp.QueuePair.(verbs.WindowedQueuePair); windowed {
-		w.SetPeerWindow(qp.peer.Window)
+		MaxRDAtomic:     uint8(min(qp.peer.Outstanding, max(qp.rail.Device.Info().Limits.MaxInitRDAtomic, 1), 255)), // it may tell anything
+		MaxDestRDAtomic: uint8(e.plan.Outstanding()),
+		MinRNRTimer:     plan.RNRTimer, Timeout: e.spec.Timeout, RetryCount: e.spec.Retries, RNRRetry: plan.RNRRetries,
+		PeerWindow: qp.peer.Window, StayRTR: !e.plan.Sends(),
 	}
 	return e.timed("connect", time.Now(), func() error { return verbs.ConnectQP(qp.QueuePair, o) })
 }

@@ -1,7 +1,6 @@
 package endpoint
 
 import (
-	"errors"
 	"fmt"
 	"math/bits"
 	"net/netip"
@@ -59,21 +58,6 @@ func ChooseGIDs(mine, theirs []verbs.GIDEntry, ends Ends) (own, other verbs.GIDE
 
 // bare is an address as a GID has it: without a zone, and IPv4 in its own form.
 func bare(a netip.Addr) netip.Addr { return a.Unmap().WithZone("") }
-
-// ChooseGID picks this end's address where the peer does not tell its own (perftest's dialect). A stock perftest goes by the
-// table alone, so this end does, too: IPv4-mapped before others, RoCE v2 before v1, global before link-local. Of equal ones it
-// takes the local address of the control connection.
-func ChooseGID(table []verbs.GIDEntry, local netip.Addr) (verbs.GIDEntry, error) {
-	if len(table) == 0 {
-		return verbs.GIDEntry{}, errors.New("the port has no GID: give its interface an address")
-	}
-	score := func(e verbs.GIDEntry) []int {
-		return []int{
-			yes(e.GID.Addr().Is4()), int(e.Type), yes(!e.GID.IsLinkLocal()), yes(e.GID.Addr() == bare(local)), -e.Index,
-		}
-	}
-	return slices.MaxFunc(table, func(a, b verbs.GIDEntry) int { return slices.Compare(score(a), score(b)) }), nil
-}
 
 // GIDWithIndex is the line of the table with that index.
 func GIDWithIndex(table []verbs.GIDEntry, index int) (verbs.GIDEntry, error) {

@@ -64,7 +64,7 @@ func TestChooseGIDsPrefersTheControlConnection(t *testing.T) {
 // A link-local address of the control connection has a zone, which the GID has not.
 func TestChooseGIDKnowsLinkLocal(t *testing.T) {
 	table := []verbs.GIDEntry{gid(0, "fe80::1", verbs.GIDRoCEv2), gid(1, "fe80::2", verbs.GIDRoCEv2)}
-	got, err := ChooseGID(table, netip.MustParseAddr("fe80::2%eth1"))
+	got, err := verbs.BestGID(table, netip.MustParseAddr("fe80::2%eth1"))
 	if err != nil || got.Index != 1 {
 		t.Errorf("line %d, %v; want 1", got.Index, err)
 	}

@@ -88,16 +88,13 @@ func (r Rails) Tables(index *int) ([][]verbs.GIDEntry, error) {
 			return nil, err
 		}
 		var e verbs.GIDEntry
-		d, bound := on.Device.(interface {
-			DefaultGID() (verbs.GIDEntry, error)
-		})
 		switch {
 		case index != nil:
 			if e, err = GIDWithIndex(table, *index); err != nil {
 				err = &verbs.Error{Verb: "choose GID", Device: on.Device.Info().Name, Err: err}
 			}
-		case bound:
-			e, err = d.DefaultGID()
+		case on.Device.Info().Rebinds:
+			e, err = on.Device.DefaultGID()
 		default:
 			out = append(out, table)
 			continue
@@ -122,7 +119,7 @@ func (r Rails) ChooseGIDs(mine, theirs [][]verbs.GIDEntry, given *int, ends Ends
 		var other verbs.GIDEntry
 		switch {
 		case i >= len(theirs) || len(theirs[i]) == 0:
-			on.GID, err = ChooseGID(mine[i], ends.Local)
+			on.GID, err = verbs.BestGID(mine[i], ends.Local) // the peer does not tell its own: perftest's dialect
 		case i == 0:
 			on.GID, other, err = ChooseGIDs(mine[i], theirs[i], ends)
 			peer = other.GID
@@ -159,10 +156,7 @@ func (r *Rail) Find() error {
 
 // ServeThemselves tells whether the peer's requests are served while this process sleeps.
 func (r Rails) ServeThemselves() bool {
-	return !slices.ContainsFunc(r, func(on Rail) bool {
-		_, does := on.Device.(verbs.SelfServing)
-		return !does
-	})
+	return !slices.ContainsFunc(r, func(on Rail) bool { return !on.Device.Info().ServesItself })
 }
 
 // Of is the rail of a thread: they are dealt out.

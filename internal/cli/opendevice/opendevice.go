@@ -49,8 +49,7 @@ func (c Config) ToLookAt() Config {
 	return c
 }
 
-// Device is a device in use and what to say about its choice. It is no [verbs.Device] itself: what only some devices can, such as
-// [verbs.Batcher], would be hidden.
+// Device is a device in use and what to say about its choice.
 type Device struct {
 	Device verbs.Device
 	Note   string    // one line for the user, or empty
@@ -161,11 +160,10 @@ func openOne(c Config) (*Device, error) {
 		return nil, exit.With(exit.Setup, err)
 	}
 	d := &Device{Device: chosen, Note: note, pcap: pcap, place: at, look: c.Look}
-	_, can := chosen.(verbs.Rebinder)
 	switch {
 	case !d.Info().Software && (c.Emulate != "" || c.Pcap != ""):
 		err = exit.With(exit.Usage, fmt.Errorf("--emulate and --pcap need the software device: -d roce0, not %s", d.Info().Name))
-	case at.text != "" && !can:
+	case at.text != "" && !d.Info().Rebinds:
 		err = exit.With(exit.Usage, fmt.Errorf("--device (-d) %s: only roce0 takes an address or interface; for other devices choose a GID with -x", named))
 	case at.text != "":
 		_, err = d.bind(netip.Addr{})

@@ -114,7 +114,7 @@ func (d *Device) Meet(s control.Session) error {
 
 // DataPolicy lets the devices send data to the peer of a session.
 func (d *Device) DataPolicy(s control.Session) plan.DataPolicy {
-	_, bound := d.Device.(verbs.Rebinder)
+	bound := d.Info().Rebinds
 	peer := s.RemoteAddr().Addr()
 	if bound {
 		_, peer = control.Meet(s)
@@ -123,17 +123,16 @@ func (d *Device) DataPolicy(s control.Session) plan.DataPolicy {
 }
 
 func (d *Device) bind(local netip.Addr) (netip.Addr, error) {
-	b, can := d.Device.(verbs.Rebinder)
-	if !can {
+	if !d.Info().Rebinds {
 		return local, nil
 	}
 	at, err := d.place.towards(local)
 	if err != nil || !at.IsValid() || at == d.at {
 		return at, err
 	}
-	bind := b.Bind
+	bind := d.Device.Bind
 	if d.look {
-		bind = b.Name
+		bind = d.Device.Name
 	}
 	if err := bind(at); err != nil {
 		if errors.Is(err, syscall.EADDRINUSE) {

@@ -134,7 +134,7 @@ func (c *conn) open(d verbs.Device) error {
 		return err
 	}
 	c.closers = append(c.closers, c.buffer)
-	if c.region, err = pd.RegisterMemory(c.buffer.Bytes(), verbs.AccessLocalWrite); err != nil {
+	if c.region, err = pd.RegisterMemory(c.buffer, 0, c.buffer.Len(), verbs.AccessLocalWrite); err != nil {
 		return err
 	}
 	c.closers = append(c.closers, c.region)

@@ -52,13 +52,6 @@ type device struct {
 	addr    netip.Addr
 }
 
-// DefaultGID is the device's own.
-func (d *device) DefaultGID() (verbs.GIDEntry, error) {
-	return d.Device.(interface {
-		DefaultGID() (verbs.GIDEntry, error)
-	}).DefaultGID()
-}
-
 // Prepare has the device run the job as it would without the RDMA CM.
 func (d *device) Prepare(j *job.Job) (job.Runner, error) { return job.Prepare(d.Device, j) }
 

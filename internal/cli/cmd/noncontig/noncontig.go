@@ -306,12 +306,8 @@ func (e *experiment) spec(s plan.Strategy, layout string) plan.Spec {
 
 // listBytes is where the device had best cut the chains of a strategy's lists: 0 for as few requests as possible.
 func (e *experiment) listBytes(s plan.Strategy) int {
-	b, batches := e.device.(verbs.Batcher)
-	opcode, listed := map[plan.Operation]verbs.Opcode{plan.Write: verbs.OpWrite, plan.Read: verbs.OpRead}[s.Operation]
-	if !batches || !listed {
-		return 0
-	}
-	return b.BatchPackets(opcode) * e.mtu.Bytes()
+	batched := e.device.Info().Batched
+	return map[plan.Operation]int{plan.Write: batched.Write, plan.Read: batched.Read}[s.Operation] * e.mtu.Bytes()
 }
 
 // listBytesText tells where the lists of the grid are cut, if anywhere: "gather-write 4096, scatter-read 8192".

@@ -126,7 +126,7 @@ func (c *config) size(ctx context.Context, dev verbs.Device, size int) (_ []repo
 	start := time.Now()
 	var wg sync.WaitGroup
 	for i, b := range buffers {
-		wg.Go(func() { made[i], undone[i], errs[i] = c.times(ctx, pd, b.Bytes(), access, start) })
+		wg.Go(func() { made[i], undone[i], errs[i] = c.times(ctx, pd, b, access, start) })
 	}
 	wg.Wait()
 	if err := errors.Join(errs...); err != nil {
@@ -142,7 +142,7 @@ func (c *config) size(ctx context.Context, dev verbs.Device, size int) (_ []repo
 }
 
 // times are how long each registration took, and undoing it, in nanoseconds.
-func (c *config) times(ctx context.Context, pd verbs.ProtectionDomain, b []byte, access verbs.Access, start time.Time) (made, undone []int64, err error) {
+func (c *config) times(ctx context.Context, pd verbs.ProtectionDomain, b *verbs.Buffer, access verbs.Access, start time.Time) (made, undone []int64, err error) {
 	const least, most, enough = 10, 1000, time.Second / 2
 	more := func(n int) bool {
 		if c.Count > 0 {
@@ -155,7 +155,7 @@ func (c *config) times(ctx context.Context, pd verbs.ProtectionDomain, b []byte,
 			return nil, nil, err
 		}
 		from := time.Now()
-		mr, err := pd.RegisterMemory(b, access)
+		mr, err := pd.RegisterMemory(b, 0, b.Len(), access)
 		between := time.Now()
 		if err != nil {
 			return nil, nil, exit.With(exit.Setup, err)
