@@ -103,12 +103,13 @@ const (
 	AccessRemoteRead      Access = 1 << 2
 	AccessRemoteAtomic    Access = 1 << 3
 	AccessMWBind          Access = 1 << 4
+	AccessZeroBased       Access = 1 << 5  // addresses count from 0, the first byte
 	AccessOnDemand        Access = 1 << 6  // pages need not be in memory: the device has them brought when it touches them
 	AccessRelaxedOrdering Access = 1 << 20 // optional: ignored where the device does not have it
 )
 
 func (a Access) String() string {
-	return flagString(uint32(a), []string{"LOCAL_WRITE", "REMOTE_WRITE", "REMOTE_READ", "REMOTE_ATOMIC", "MW_BIND", "", "ON_DEMAND"})
+	return flagString(uint32(a), []string{"LOCAL_WRITE", "REMOTE_WRITE", "REMOTE_READ", "REMOTE_ATOMIC", "MW_BIND", "ZERO_BASED", "ON_DEMAND"})
 }
 
 func flagString(v uint32, names []string) string {

@@ -119,7 +119,7 @@ type MemoryWindowBind struct {
 	Region MemoryRegion
 	RKey   uint32 // the window's key with a new low byte
 	Addr   uint64
-	Length uint64 // 0 unbinds
+	Length uint64 // at least 1: LOCAL_INV takes the memory away
 	Access Access
 }
 

@@ -122,7 +122,7 @@ func (e *engine) serve() {
 		case <-timer.C:
 		}
 		gap := silence
-		if !e.mu.TryLock() { // who holds the lock drives: a job, where it is held twice in a row
+		if !e.tryLock() { // who holds the lock drives: a job, where it is held twice in a row
 			if held {
 				gap = heldGap
 			}

@@ -7,7 +7,7 @@ type counts struct {
 	receivedPackets, receivedBytes, acks uint64
 	receives, emptyReceives              uint64 // calls of the kernel
 
-	malformed, unknownQP, wrongPath, badPKeys, badICRCs, qkeyViolations uint64
+	malformed, unknownQP, wrongPath, badPKeys, badICRCs, qkeyViolations, shortReceives uint64
 
 	rc.Counts
 }
@@ -45,6 +45,7 @@ func (e *engine) counters() map[string]uint64 {
 		"bad_pkey":              c.badPKeys,
 		"icrc_err":              c.badICRCs,
 		"qkey_viol":             c.qkeyViolations,
+		"short_receives":        c.shortReceives,
 		"out_of_sequence":       c.OutOfSequence,
 		"duplicate_request":     c.DuplicateRequests,
 		"send_rnr_err":          c.RNRNAKsSent,

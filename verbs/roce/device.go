@@ -333,6 +333,9 @@ func (e *engine) addSocket(g *gid) (*socket, error) {
 	if g.virtual && !e.options.noOffload {
 		x.UseOffloads()
 	}
+	if e.tellsService {
+		x.TellService()
+	}
 	s := &socket{Socket: x, mtu: activeMTU(g.mtu).Bytes(), paths: map[pathKey]*path{}}
 	e.sockets = append(e.sockets, s)
 	e.wakeSleepers() // whoever is blocked must watch this socket too

@@ -40,6 +40,9 @@ type engine struct {
 	mu      sync.Mutex
 	waiting atomic.Int32 // goroutines that want the lock: a runner lets them in
 
+	tellsService bool // sockets are told how what arrives was treated: there was a UD queue pair
+	faultsBefore bool // what faults of the lock's holder did before it got it
+
 	device  *device
 	options Options
 	clock   tick.Rate
@@ -97,15 +100,27 @@ func newEngine(o Options, c tick.Rate) *engine {
 }
 
 func (e *engine) lock() {
-	if e.mu.TryLock() {
+	if e.tryLock() {
 		return
 	}
 	e.waiting.Add(1)
 	e.mu.Lock()
 	e.waiting.Add(-1)
+	e.catchFaults(true)
 }
 
-func (e *engine) unlock() { e.mu.Unlock() }
+func (e *engine) tryLock() bool {
+	got := e.mu.TryLock()
+	if got {
+		e.catchFaults(true)
+	}
+	return got
+}
+
+func (e *engine) unlock() {
+	e.catchFaults(false)
+	e.mu.Unlock()
+}
 
 // letIn releases the lock to those who wait for it and takes it again.
 func (e *engine) letIn() {
@@ -348,6 +363,10 @@ func (e *engine) onPacket(s *socket, from *link.Source, b []byte, place int, now
 	if !q.serves() {
 		return
 	}
+	if q.state == verbs.StateRTR && !q.established {
+		q.established = true
+		e.raise(verbs.AsyncEvent{Type: verbs.EventCommEstablished, QP: q})
+	}
 	switch q.transport {
 	case verbs.RC:
 		q.onRequest(&p)
@@ -370,7 +389,12 @@ func (e *engine) addQP(q *queuePair) error {
 		}
 		if slot := &e.qps[n&(maxQP-1)]; *slot == nil {
 			*slot = q
-			q.qpn = n
+			if q.qpn = n; q.transport == verbs.UD && !e.tellsService {
+				e.tellsService = true
+				for _, s := range e.sockets {
+					s.TellService()
+				}
+			}
 			e.openQPs++
 			return nil
 		}

@@ -1,7 +1,6 @@
 package roce
 
 import (
-	"sync/atomic"
 	"unsafe"
 
 	"github.com/gobw/gobw/verbs"
@@ -53,6 +52,9 @@ func (q *queuePair) onRequest(p *wire.Packet) {
 		case verbs.RNRRetryExceeded:
 			r.OweRNR(p.PSN(), q.attr.MinRNRTimer)
 		default:
+			if p.Opcode.Class() == wire.ClassWrite && p.Opcode.Has(wire.TakesReceive) && status == verbs.LocalAccessError {
+				q.takeReceive() // it fails with the WRITE
+			}
 			q.refuse(status, p.PSN())
 		}
 	}
@@ -140,7 +142,7 @@ func (q *queuePair) takePayload(p *wire.Packet) verbs.Status {
 	case !q.scatterAt(q.receiveDomain(), c.list, c.bytes, p.Payload):
 		return verbs.LocalProtectionError
 	case p.Opcode.Has(wire.HasIETH) && !q.invalidate(p.InvalidateRKey()):
-		return verbs.RemoteInvalidRequestError
+		return verbs.MWBindError
 	}
 	c.filled(n)
 	return verbs.Success
@@ -197,13 +199,8 @@ func (q *queuePair) writeMemory(c *incoming, b []byte, ends bool) bool {
 	if at == nil {
 		return false
 	}
-	to := unsafe.Slice((*byte)(at), len(b))
-	if ends {
-		last := len(b) - 1
-		copy(to[:last], b[:last])
-		publish(&to[last], b[last])
-	} else {
-		copy(to, b)
+	if !place(unsafe.Slice((*byte)(at), len(b)), b, ends) {
+		return false
 	}
 	c.addr += uint64(len(b))
 	c.left -= uint32(len(b))
@@ -276,8 +273,15 @@ func (q *queuePair) failReceive(status verbs.Status) {
 	}}, false)
 }
 
-// refuse answers with a fatal NAK and ends the queue pair.
+// refuse answers with a fatal NAK and ends the queue pair. A key that could not be invalidated is this end's fault, and ends it without
+// a word (IBTA 9.9.6.3, class J): the peer runs out of retries.
 func (q *queuePair) refuse(status verbs.Status, psn uint32) {
+	if status == verbs.MWBindError {
+		q.failReceive(verbs.RemoteInvalidRequestError)
+		q.e.raise(verbs.AsyncEvent{Type: verbs.EventQPRequestError, QP: q})
+		q.enterError()
+		return
+	}
 	q.failReceive(status)
 	event := verbs.EventQPRequestError
 	if status == verbs.LocalAccessError {
@@ -314,24 +318,18 @@ func (q *queuePair) executeAtomic(p *wire.Packet) verbs.Status {
 	if uintptr(at)&7 != 0 {
 		return verbs.RemoteInvalidRequestError
 	}
+	word := (*uint64)(at)
+	if !mayChange(word) {
+		return verbs.LocalAccessError
+	}
 	result := q.respond.Asked(p)
 	if result == nil {
 		return verbs.RemoteInvalidRequestError
 	}
-	*result = apply(at, p.Opcode, h)
+	var there bool
+	if *result, there = apply(word, p.Opcode, h); !there { // it went in this moment
+		q.respond.Forget()
+		return verbs.LocalAccessError
+	}
 	return verbs.Success
-}
-
-// apply performs an atomic on host memory, atomically towards this machine's processors too.
-func apply(at unsafe.Pointer, o wire.Opcode, h wire.AtomicETH) uint64 {
-	word := (*uint64)(at)
-	if o == wire.RCFetchAdd {
-		return atomic.AddUint64(word, h.SwapAdd) - h.SwapAdd
-	}
-	for {
-		old := atomic.LoadUint64(word)
-		if old != h.Compare || atomic.CompareAndSwapUint64(word, old, h.SwapAdd) {
-			return old
-		}
-	}
 }

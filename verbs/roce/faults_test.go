@@ -10,14 +10,16 @@ import (
 	"github.com/gobw/gobw/verbs/tick"
 )
 
-// postUnbind posts a BIND_MW that takes a window's memory away: a request that sends nothing.
-func (s *stage) postUnbind() {
+// postBind posts a BIND_MW: a request that sends nothing.
+func (s *stage) postBind() {
 	s.t.Helper()
 	w, err := s.q.pd.AllocMW()
 	check(s.t, err)
+	mr, err := s.q.pd.RegisterMemory(verbs.Borrow(s.b.Bytes()), 0, 64, everything|verbs.AccessMWBind)
+	check(s.t, err)
 	check(s.t, s.q.post(&verbs.SendRequest{
 		ID: uint64(s.q.request.Tail), Opcode: verbs.OpBindMW, Flags: verbs.Signaled,
-		Bind: &verbs.MemoryWindowBind{Window: w, RKey: w.RKey()},
+		Bind: &verbs.MemoryWindowBind{Window: w, Region: mr, RKey: w.RKey(), Addr: mr.Addr(), Length: 64, Access: verbs.AccessRemoteRead},
 	}))
 	s.q.kick()
 }
@@ -26,7 +28,7 @@ func (s *stage) postUnbind() {
 func TestLocalRequestIsNotSent(t *testing.T) {
 	s := newStage(t, everything)
 	s.post(verbs.OpWrite, 10) // PSN 0
-	s.postUnbind()
+	s.postBind()
 	s.post(verbs.OpWrite, 10) // 1
 	s.wantSent(0, 0, 1)
 	s.ack(0, wire.NAKSequenceError, 10)

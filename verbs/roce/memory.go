@@ -152,7 +152,7 @@ func (pd *protectionDomain) RegisterMemoryAt(
 	b *verbs.Buffer, offset, n int, iova uint64, access verbs.Access,
 ) (verbs.MemoryRegion, error) {
 	const verb = "register memory"
-	known := remoteAccess | verbs.AccessLocalWrite | verbs.AccessMWBind | verbs.AccessOnDemand | verbs.AccessRelaxedOrdering
+	known := remoteAccess | verbs.AccessLocalWrite | verbs.AccessMWBind | verbs.AccessZeroBased | verbs.AccessOnDemand | verbs.AccessRelaxedOrdering
 	switch {
 	case access&^known != 0:
 		return nil, pd.fail(verb, fmt.Errorf("access %v: %w", access&^known, verbs.ErrUnsupported))
@@ -162,6 +162,9 @@ func (pd *protectionDomain) RegisterMemoryAt(
 	part, err := b.Hold(offset, n)
 	if err != nil {
 		return nil, pd.fail(verb, err)
+	}
+	if access&verbs.AccessZeroBased != 0 {
+		iova = 0
 	}
 	m := &memoryRegion{object: object{e: pd.e}, buffer: b}
 	m.at = unsafe.Pointer(unsafe.SliceData(part))
@@ -238,14 +241,10 @@ func (q *queuePair) bind(b *verbs.MemoryWindowBind) bool {
 	if w.Closed() || w.pd != q.pd || b.RKey>>8 != w.key>>8 {
 		return false
 	}
-	if b.Length == 0 { // unbind
-		w.unbind()
-		w.key = b.RKey
-		return true
-	}
 	switch {
-	case m == nil || m.pd != q.pd || m.access&verbs.AccessMWBind == 0 || !m.covers(b.Addr, b.Length),
-		b.Access&^remoteAccess != 0,
+	case b.Length == 0, // type 1 alone unbinds by that
+		m == nil || m.pd != q.pd || m.access&verbs.AccessMWBind == 0 || !m.covers(b.Addr, b.Length),
+		b.Access&^(remoteAccess|verbs.AccessLocalWrite|verbs.AccessZeroBased) != 0,
 		b.Access&(verbs.AccessRemoteWrite|verbs.AccessRemoteAtomic) != 0 && m.access&verbs.AccessLocalWrite == 0,
 		w.mr != nil, // a bound type 2 window is invalidated first
 		m.Use("bound "+kindMW) != nil:
@@ -253,7 +252,9 @@ func (q *queuePair) bind(b *verbs.MemoryWindowBind) bool {
 	}
 	w.mr, w.qp, w.access, w.size = m, q, b.Access, b.Length
 	w.at = unsafe.Add(m.at, b.Addr-m.base)
-	w.base = b.Addr
+	if w.base = b.Addr; b.Access&verbs.AccessZeroBased != 0 {
+		w.base = 0
+	}
 	w.key = b.RKey
 	return true
 }

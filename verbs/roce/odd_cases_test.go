@@ -318,3 +318,15 @@ func TestMigrated(t *testing.T) {
 		t.Errorf("%d packets, want three and an ACK", len(s.sent))
 	}
 }
+
+// TestReadWithoutResources posts a READ on a queue pair that may have none in flight: it fails, in place of waiting for ever.
+func TestReadWithoutResources(t *testing.T) {
+	s := newStage(t, everything)
+	s.q.attr.MaxRDAtomic = 0
+	s.q.request.Change(s.q.requesterSetup())
+	s.post(verbs.OpRead, 10)
+	s.wantSent(0)
+	if ids, status := s.completions(); len(ids) != 1 || status != verbs.LocalQPOperationError {
+		t.Errorf("completions %v, %v: want LOC_QP_OP_ERR", ids, status)
+	}
+}

@@ -59,13 +59,11 @@ func (q *queuePair) kick() {
 }
 
 var (
-	errAtomicLength = errors.New("an atomic's list is one entry of 8 bytes")
-	errAtomicAlign  = errors.New("an atomic's remote address is a multiple of 8")
-	errNoAH         = errors.New("a UD send needs an address handle")
-	errInlineOp     = errors.New("INLINE is for SEND and WRITE")
-	errForeignPD    = errors.New("handle of another protection domain")
-	errBind         = errors.New("BIND_MW needs a window and a region of this device")
-	errLong         = fmt.Errorf("message longer than %d bytes", maxMessage)
+	errNoAH      = errors.New("a UD send needs an address handle")
+	errInlineOp  = errors.New("INLINE is for SEND and WRITE")
+	errForeignPD = errors.New("handle of another protection domain")
+	errBind      = errors.New("BIND_MW needs a window and a region of this device")
+	errLong      = fmt.Errorf("message longer than %d bytes", maxMessage)
 )
 
 // sendMemory is what the device keeps of the requests in a send queue, slot by slot, besides what the requester knows.
@@ -155,13 +153,6 @@ func (q *queuePair) compile(r *verbs.SendRequest, w *rc.Work, slot *sendSlot) er
 	}
 	*slot = sendSlot{sges: uint8(len(r.SGEs))}
 	switch r.Opcode {
-	case verbs.OpCompareSwap, verbs.OpFetchAdd:
-		if len(r.SGEs) != 1 || length != 8 {
-			return errAtomicLength
-		}
-		if r.RemoteAddr&7 != 0 {
-			return errAtomicAlign
-		}
 	case verbs.OpLocalInvalidate, verbs.OpSendWithInvalidate:
 		w.Immediate = r.InvalidateRKey
 	case verbs.OpBindMW:
@@ -172,7 +163,7 @@ func (q *queuePair) compile(r *verbs.SendRequest, w *rc.Work, slot *sendSlot) er
 		if n := rc.PacketsOf(w.Length, q.mtu); n >= 1<<23 {
 			return fmt.Errorf("READ of %d packets of %d bytes: packet numbers admit fewer than 2^23; split it or raise the path MTU", n, q.mtu)
 		}
-	case verbs.OpWrite, verbs.OpWriteWithImmediate, verbs.OpSend, verbs.OpSendWithImmediate:
+	case verbs.OpWrite, verbs.OpWriteWithImmediate, verbs.OpSend, verbs.OpSendWithImmediate, verbs.OpCompareSwap, verbs.OpFetchAdd:
 	}
 	if w.IsLocal() {
 		slot.sges = 0

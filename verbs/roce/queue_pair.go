@@ -35,7 +35,9 @@ type queuePair struct {
 	respond  rc.Responder
 	current  incoming
 	timed    bool // in engine.timed
-	inAcks   bool // in engine.acks
+	// established: in RTR it has received, and said so.
+	established bool
+	inAcks      bool // in engine.acks
 
 	queued [2]bool
 	next   [2]*queuePair

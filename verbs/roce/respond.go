@@ -92,8 +92,8 @@ func (q *queuePair) answer(a *rc.Answer) bool {
 	if a.Code == wire.RCAtomicAcknowledge {
 		binary.BigEndian.PutUint64(h[wire.AETHBytes:], a.Original)
 	}
-	if len(data) > 0 {
-		out.Payload(data)
+	if q.e.gathered[0] = data; len(data) > 0 && !q.e.payload(q.e.gathered[:1]) {
+		return false
 	}
 	out.Close()
 	return true

@@ -146,6 +146,7 @@ func (q *queuePair) beginReceiving() {
 	if q.transport == verbs.UD {
 		q.path = &q.e.datagrams
 	}
+	q.established = false
 	q.respond.Begin(q.attr.RecvPSN, q.mtu, q.attr.MaxDestRDAtomic, pool, &q.e.count.Counts)
 }
 

@@ -40,7 +40,8 @@ func (q *queuePair) sendSome(now tick.Time, quantum int) (int, rc.Outcome) {
 	}
 }
 
-// check looks at where the answer to a READ or an atomic goes before it is asked for, and executes a request that is local.
+// check executes a request that is local, and tells whether a READ or an atomic may be asked for. Where its answer goes is looked at when
+// that comes, as NICs do: an atomic by a wrong local key has changed the peer's memory.
 func (q *queuePair) check(index uint32, w *rc.Work) verbs.Status {
 	switch {
 	case w.Opcode == verbs.OpBindMW:
@@ -50,16 +51,12 @@ func (q *queuePair) check(index uint32, w *rc.Work) verbs.Status {
 		return verbs.Success
 	case w.Opcode == verbs.OpLocalInvalidate:
 		if !q.invalidate(w.Immediate) {
-			return verbs.LocalQPOperationError
+			return verbs.MWBindError
 		}
-		return verbs.Success
 	case q.attr.MaxRDAtomic == 0:
 		return verbs.LocalQPOperationError
-	}
-	for _, g := range q.sends.list(index) {
-		if g.Length > 0 && q.e.local(q.pd, g.Addr, g.Length, g.LKey, verbs.AccessLocalWrite) == nil {
-			return verbs.LocalProtectionError
-		}
+	case w.Opcode != verbs.OpRead && w.Length != 8:
+		return verbs.LocalLengthError
 	}
 	return verbs.Success
 }
@@ -117,8 +114,8 @@ func (q *queuePair) send(p *rc.Packet) verbs.Status {
 	if len(h) > 0 {
 		binary.BigEndian.PutUint32(h, w.Immediate)
 	}
-	for i := range pieces {
-		e.out.Payload(e.gathered[i])
+	if pieces > 0 && !e.payload(e.gathered[:pieces]) {
+		return verbs.LocalProtectionError
 	}
 	e.out.Close()
 	return verbs.Success
@@ -226,8 +223,5 @@ func (q *queuePair) settle() {
 // scatterAt copies b to a scatter list from an offset on.
 func (q *queuePair) scatterAt(pd *protectionDomain, list []verbs.SGE, offset uint32, b []byte) bool {
 	count := q.gather(pd, list, offset, uint32(len(b)), verbs.AccessLocalWrite)
-	for i := range count {
-		b = b[copy(q.e.gathered[i], b):]
-	}
-	return count >= 0 && len(b) == 0
+	return count >= 0 && scatter(q.e.gathered[:count], b)
 }

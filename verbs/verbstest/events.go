@@ -70,6 +70,17 @@ func (r eventRig) none(why string) {
 }
 
 func testEvents(t *testing.T, s *suite) {
+	t.Run("established", func(t *testing.T) {
+		if s.managed() || s.dev.ignored(t, CommEstablished) {
+			return
+		}
+		r := newRig(t, s, rigOptions{connect: func(side string, o *verbs.ConnectOptions) { o.StayRTR = side == "B" }})
+		r.b.receives(0, 2, 64)
+		r.exchange(0, 2, 8)
+		if e := r.wantEvent(r.b, verbs.EventCommEstablished); e.QP != r.b.qp {
+			t.Errorf("the event names %v, want the queue pair that has received in RTR", e.QP)
+		}
+	})
 	t.Run("any", func(t *testing.T) {
 		r := newEventRig(t, s)
 		for i := range uint64(4) {

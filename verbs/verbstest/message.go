@@ -81,7 +81,11 @@ func (r *rig) named(q *verbs.SendRequest, a, b []byte) (local, remote []byte) {
 	if n == 0 {
 		return nil, nil
 	}
-	return a[q.SGEs[0].Addr-r.a.buf.Addr():][:n], b[q.RemoteAddr-r.b.buf.Addr()+uint64(r.grh()):][:n]
+	at := q.RemoteAddr - r.b.buf.Addr() + uint64(r.grh())
+	if r.zeroAt > 0 {
+		at = q.RemoteAddr + uint64(r.zeroAt)
+	}
+	return a[q.SGEs[0].Addr-r.a.buf.Addr():][:n], b[at:][:n]
 }
 
 // untold tells a WRITE of which its last byte alone says that it has arrived.

@@ -53,6 +53,7 @@ type rig struct {
 	timeout  time.Duration
 	empty    int // polls in a row that found nothing
 	filled   int // bytes at both ends, see refill
+	zeroAt   int // where in B's memory the zero of a zero-based window is; 0: addresses are B's
 	seed     uint32
 }
 
@@ -223,7 +224,7 @@ func (r *rig) climb(o rigOptions) {
 	to := verbs.StateRTS - o.short
 	for _, x := range []*side{r.a, r.b} {
 		c := r.connectOptions(x, o)
-		c.StayRTR = to == verbs.StateRTR
+		c.StayRTR = c.StayRTR || to == verbs.StateRTR
 		var err error
 		if to >= verbs.StateInit {
 			err = verbs.InitQP(x.qp, c)

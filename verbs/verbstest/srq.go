@@ -80,6 +80,12 @@ func testSharedReceives(t *testing.T, s *suite) {
 		default:
 		}
 	})
+	t.Run("domain", func(t *testing.T) { testSharedDomain(t, s) })
+	t.Run("depth", func(t *testing.T) { // a queue pair that shares receives has none of its own, whatever is asked for
+		x := newSharedRig(t, s)
+		o := verbs.QueuePairOptions{SendCQ: x.one.b.sendCQ, SRQ: x.srq, RecvDepth: 1 << 30}
+		got(x.one.b.pd.CreateQP(o)).closing(t, "queue pair")
+	})
 	t.Run("not flushed", func(t *testing.T) { testSharedNotFlushed(t, s) })
 	t.Run("posting past it", func(t *testing.T) {
 		x := newSharedRig(t, s)
@@ -95,6 +101,25 @@ func testSharedReceives(t *testing.T, s *suite) {
 		}
 		wantFull(t, nil, x.srq.PostReceive(list), 16)
 	})
+}
+
+// testSharedDomain: memory of shared receives is of the shared queue's domain, whatever the queue pair's is (IBTA 10.2.9).
+func testSharedDomain(t *testing.T, s *suite) {
+	if s.dev.ignored(t, SharedReceiveDomain) {
+		return
+	}
+	pd := got(s.pair.B.Device.AllocPD()).closing(t, "domain")
+	srq := got(pd.CreateSRQ(verbs.SharedReceiveQueueOptions{})).closing(t, "SRQ")
+	r := newRig(t, s, rigOptions{srq: srq})
+	for id, mr := range []verbs.MemoryRegion{got(pd.RegisterMemory(r.b.buf, 0, 64, allRemote)).closing(t, "region"), r.b.mr} {
+		if err := srq.PostReceive([]verbs.ReceiveRequest{{ID: uint64(id), SGEs: []verbs.SGE{mr.SGE(0, 64)}}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.exchange(0, 1, 64)
+	r.a.post(r.a.request(1, verbs.OpSend, 64))
+	r.a.sends.want(1, verbs.RemoteOperationError)
+	r.b.recvs.want(1, verbs.LocalProtectionError)
 }
 
 // testSharedNotFlushed sees that shared receives outlive a queue pair that could have taken them.

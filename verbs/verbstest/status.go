@@ -56,10 +56,28 @@ func statusTrials(s *suite) []trial {
 			}},
 		},
 		{
+			name: "REM_ACCESS before LOC_PROT: READ by two wrong keys", op: read, sent: s.refused(read, verbs.RemoteAccessError), spared: true,
+			edit: func(_ *rig, q *verbs.SendRequest, _ *verbs.SGE) {
+				q.RKey, q.SGEs[0].LKey = q.RKey^0x12345600, q.SGEs[0].LKey^0x5a00
+			},
+		},
+		{
+			name: "LOC_PROT: FETCH_ADD by a wrong lkey", op: add, length: 8, sent: verbs.LocalProtectionError, broken: "A",
+			edit: func(_ *rig, q *verbs.SendRequest, _ *verbs.SGE) { q.SGEs[0].LKey ^= 0x5a00 },
+		},
+		{
 			name: "REM_INV_REQ: misaligned atomic", op: add, length: 8, refused: true, sent: verbs.RemoteInvalidRequestError,
 			edit: func(_ *rig, q *verbs.SendRequest, _ *verbs.SGE) { q.RemoteAddr += 4 },
 		},
 	}
+	if d, deviates := s.dev.find(AtomicLength); !deviates || !d.Ignored {
+		list = append(list, trial{name: "LOC_LEN: atomic of 9 bytes", op: add, length: 9, refused: true, sent: verbs.LocalLengthError, spared: true})
+	}
+	list = append(list, trial{
+		name: "REM_ACCESS: WRITE with immediate by an unknown rkey", op: verbs.OpWriteWithImmediate, receive: 64, spared: true, broken: "AB",
+		sent: s.refused(write, verbs.RemoteAccessError), meets: true, received: s.dev.status(RefusedImmediate, verbs.LocalAccessError),
+		edit: func(_ *rig, q *verbs.SendRequest, _ *verbs.SGE) { q.RKey ^= 0x12345600 },
+	})
 	for _, size := range []int{65, 3*s.pair.MTU.Bytes() + 1} {
 		list = append(list, trial{
 			name: fmt.Sprintf("LOC_LEN and REM_INV_REQ: a receive too short for %d bytes", size), op: send, length: size, receive: size - 1,
@@ -176,7 +194,10 @@ func testFlush(t *testing.T, s *suite) {
 			return
 		}
 		r.a.post(r.a.request(50, verbs.OpWrite, 8))
-		r.a.receive(51, r.a.sge(0, 64))
+		tooLong := r.a.split(0, 640, r.a.qp.Capabilities().RecvSGEs+1)
+		if err := r.a.qp.PostReceive([]verbs.ReceiveRequest{{ID: 51}, {ID: 52, SGEs: tooLong}}); err == nil {
+			t.Error("a receive of too many entries was taken")
+		}
 		r.a.sends.want(50, verbs.FlushError)
 		r.a.recvs.want(51, verbs.FlushError)
 	})

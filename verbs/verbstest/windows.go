@@ -44,7 +44,8 @@ func testWindows(t *testing.T, s *suite) {
 	if s.pair.B.Device.Info().Limits.SendInvalidate && !s.dev.ignored(t, InvalidatePlainRegion) {
 		runTrials(t, s, []trial{{ // only windows may be invalidated that way
 			name: "invalidate an ordinary region", op: verbs.OpSendWithInvalidate, receive: 64,
-			sent: s.dev.status(InvalidatePlainRegion, verbs.RemoteAccessError), or: verbs.RemoteInvalidRequestError,
+			rig:  rigOptions{connect: func(_ string, o *verbs.ConnectOptions) { o.Timeout, o.RetryCount = 10, 2 }},
+			sent: s.dev.status(InvalidatePlainRegion, verbs.RetryExceeded), or: verbs.RemoteAccessError, // class J, IBTA 9.9.6.3: no NAK
 			edit: func(r *rig, q *verbs.SendRequest, _ *verbs.SGE) { q.InvalidateRKey = r.b.mr.RKey() },
 		}})
 	}
@@ -110,7 +111,28 @@ func testWindows(t *testing.T, s *suite) {
 			},
 		},
 		{
-			name: "LOC_QP_OP: LOCAL_INV of an unknown key", rig: o, by: "B", sent: verbs.LocalQPOperationError, broken: "B",
+			name: "zero-based", rig: o, op: write, lands: true,
+			edit: func(r *rig, q *verbs.SendRequest, _ *verbs.SGE) {
+				w := r.bind(windowAt, windowBytes)
+				w.Bind.Access |= verbs.AccessZeroBased
+				r.b.do(w)
+				q.RKey, q.RemoteAddr = w.Bind.RKey, 8
+				r.zeroAt = windowAt
+			},
+		},
+		{
+			name: "MW_BIND: LOCAL_INV of another queue pair's", rig: o, sent: s.dev.status(InvalidateRefused, verbs.MWBindError), broken: "A",
+			edit: func(r *rig, q *verbs.SendRequest, _ *verbs.SGE) {
+				w, _ := newRig(r.t, s, rigOptions{access: o.access}).bound()
+				*q = invalidate(w.Bind.RKey)
+			},
+		},
+		{
+			name: "MW_BIND: no bytes", rig: o, by: "B", sent: verbs.MWBindError,
+			edit: func(r *rig, q *verbs.SendRequest, _ *verbs.SGE) { *q = r.bind(windowAt, 0) },
+		},
+		{
+			name: "LOCAL_INV of an unknown key", rig: o, by: "B", sent: s.dev.status(InvalidateRefused, verbs.MWBindError), broken: "B",
 			edit: func(r *rig, q *verbs.SendRequest, _ *verbs.SGE) {
 				w, _ := r.bound()
 				*q = invalidate(w.Bind.Window.RKey() ^ 0x5a5a00)

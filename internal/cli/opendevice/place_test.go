@@ -13,6 +13,8 @@ import (
 // taken is a device at whose address somebody else is.
 type taken struct{ verbs.Device }
 
+func (taken) Info() verbs.DeviceInfo { return verbs.DeviceInfo{Rebinds: true} }
+
 func (taken) Bind(netip.Addr) error { return &verbs.Error{Verb: "bind", Err: syscall.EADDRINUSE} }
 
 func (taken) Name(netip.Addr) error { return nil }

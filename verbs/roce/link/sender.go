@@ -33,10 +33,11 @@ type Sender struct {
 	scratch []byte
 	used    int // of scratch
 
-	crc   uint32 // of the open packet
-	crcAt int    // scratch from here is not yet in crc
-	begun bool   // the open packet's BTH is in crc
-	pad   int    // bytes of padding of the open packet
+	openAt int    // where the open packet begins in scratch
+	crc    uint32 // of the open packet
+	crcAt  int    // scratch from here is not yet in crc
+	begun  bool   // the open packet's BTH is in crc
+	pad    int    // bytes of padding of the open packet
 }
 
 // Sent counts what has left.
@@ -127,6 +128,17 @@ func (t *Sender) Close() {
 	}
 }
 
+// Abandon takes back the packet that was opened.
+func (t *Sender) Abandon() {
+	b := &t.batches[len(t.batches)-1]
+	t.used, b.complete = t.openAt, false
+	if b.packets--; b.packets == 0 {
+		if t.batches = t.batches[:len(t.batches)-1]; len(t.batches) == 0 {
+			t.path = nil
+		}
+	}
+}
+
 // Single tells whether one packet is waiting and no more.
 func (t *Sender) Single() bool { return len(t.batches) == 1 && t.batches[0].packets == 1 }
 
@@ -150,7 +162,7 @@ func (t *Sender) Open(p *Path, code wire.Opcode, flags wire.BTHFlags, qpn, psn u
 	b.complete = n < b.segment
 	t.crc = p.flow.Prefix(n+wire.UDPBytes, uint16(b.packets))
 	b.packets++
-	t.crcAt, t.begun = t.used, false
+	t.openAt, t.crcAt, t.begun = t.used, t.used, false
 	h := t.stage(headers)
 	wire.PutBTH(h, code, flags|wire.FlagMigrated|wire.PadFlag(payload), qpn, psn)
 	return h[wire.BTHBytes:]

@@ -19,6 +19,8 @@ type Socket struct {
 	singles      singles
 	sources      sourceTable
 	treated      Service // what the kernel was told last
+	seen         Service // how what was received last was treated, where TellService was called
+	tells        bool    // the kernel says so
 	system
 }
 

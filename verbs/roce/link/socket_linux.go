@@ -50,7 +50,7 @@ type system struct {
 		vector  syscall.Iovec
 		name    [syscall.SizeofSockaddrInet6]byte
 		length  uint32 // of name
-		control [64]byte
+		control [128]byte
 		last    [syscall.SizeofSockaddrInet6]byte // the sender before
 	}
 	out struct {
@@ -63,6 +63,7 @@ type system struct {
 const (
 	cmsgSpace        = 24
 	ipv6FlowInfoSend = 33 // the flow label is in the destination's address (include/uapi/linux/in6.h)
+	ipv6FlowInfo     = 11 // of what arrives: traffic class and flow label
 )
 
 // multiMessage is struct mmsghdr.
@@ -167,7 +168,7 @@ func (s *Socket) Close() error { return syscall.Close(s.fd) }
 // receive takes one datagram, or several of one sender that the kernel joined; segment is then the length of all but the
 // last, 0 where that is not known. The sender is in s.in.name. It never blocks: n is negative when there is nothing.
 func (s *Socket) receive(b []byte) (n, segment int) {
-	if !s.joins || s.singles.prevails() {
+	if !s.tells && (!s.joins || s.singles.prevails()) {
 		s.in.length = uint32(len(s.in.name))
 		r, _, errno := syscall.RawSyscall6(syscall.SYS_RECVFROM, uintptr(s.fd), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)), syscall.MSG_DONTWAIT,
 			uintptr(unsafe.Pointer(&s.in.name[0])), uintptr(unsafe.Pointer(&s.in.length)))
@@ -194,14 +195,49 @@ func (s *Socket) receive(b []byte) (n, segment int) {
 	}
 	n = int(r)
 	segment = n
-	if m.Controllen >= syscall.SizeofCmsghdr+4 {
-		h := (*syscall.Cmsghdr)(unsafe.Pointer(&s.in.control[0]))
-		if h.Level == unix.SOL_UDP && h.Type == unix.UDP_GRO {
-			segment = int(binary.NativeEndian.Uint32(s.in.control[syscall.SizeofCmsghdr:]))
+	if s.tells {
+		s.seen = Service{}
+	}
+	for at := 0; at+syscall.SizeofCmsghdr+4 <= int(m.Controllen); {
+		h := (*syscall.Cmsghdr)(unsafe.Pointer(&s.in.control[at]))
+		data := s.in.control[at+syscall.SizeofCmsghdr:]
+		if v := binary.NativeEndian.Uint32(data); h.Level == unix.SOL_UDP && h.Type == unix.UDP_GRO {
+			segment = int(v)
+		} else {
+			s.seen.hear(h, data, v)
 		}
+		at += (int(h.Len) + 7) &^ 7
 	}
 	s.singles.notice(segment < n)
 	return n, segment
+}
+
+// hear takes a control message about the IP header of what was received.
+func (v *Service) hear(h *syscall.Cmsghdr, data []byte, value uint32) {
+	switch {
+	case h.Level == syscall.IPPROTO_IP && h.Type == syscall.IP_TOS:
+		v.Class = data[0]
+	case h.Level == syscall.IPPROTO_IP && h.Type == syscall.IP_TTL, h.Level == syscall.IPPROTO_IPV6 && h.Type == syscall.IPV6_HOPLIMIT:
+		v.Hops = uint8(value)
+	case h.Level == syscall.IPPROTO_IPV6 && h.Type == ipv6FlowInfo:
+		info := binary.BigEndian.Uint32(data)
+		v.Class, v.FlowLabel = uint8(info>>20), info&0xfffff
+	}
+}
+
+// TellService has the kernel say how what arrives was treated: the receives of UD show it. Each receive takes a little longer.
+func (s *Socket) TellService() {
+	if s.tells {
+		return
+	}
+	s.tells = true
+	level, options := syscall.IPPROTO_IP, []int{syscall.IP_RECVTOS, syscall.IP_RECVTTL}
+	if s.Local.Is6() {
+		level, options = syscall.IPPROTO_IPV6, []int{ipv6FlowInfo, syscall.IPV6_RECVHOPLIMIT}
+	}
+	for _, o := range options {
+		_ = syscall.SetsockoptInt(s.fd, level, o, 1)
+	}
 }
 
 // sender tells who sent the datagram received last.

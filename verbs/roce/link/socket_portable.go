@@ -106,6 +106,9 @@ var errNoMulticast = fmt.Errorf("multicast: %w: this device has it on Linux", er
 // SendToGroups has what goes to multicast groups leave by the socket's interface.
 func (s *Socket) SendToGroups() error { return errNoMulticast }
 
+// TellService does nothing here: datagrams seem to have been treated as by default.
+func (s *Socket) TellService() {}
+
 // UseOffloads does nothing here.
 func (s *Socket) UseOffloads() {}
 

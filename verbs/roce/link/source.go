@@ -1,6 +1,7 @@
 package link
 
 import (
+	"cmp"
 	"net/netip"
 
 	"github.com/gobw/gobw/verbs/roce/wire"
@@ -199,10 +200,12 @@ func (n *numbers) idle(now tick.Time, clock tick.Rate) int {
 // within tells whether a number is beyond another by at most reach.
 func within(id, base uint16, reach int) bool { return id != base && int(id-base) <= reach }
 
-// Datagram is a packet of the source with the IP fields as a device of ours sends them: its socket does not show them.
+// Datagram is a packet of the source that was received last, with the IP fields that its socket was told of, and else as a device of ours
+// sends them.
 func (x *Source) Datagram(b []byte, id uint16) *wire.Datagram {
+	seen := &x.Socket.seen
 	return &wire.Datagram{
 		Source: netip.AddrPortFrom(x.Addr, x.Port), Dest: netip.AddrPortFrom(x.Socket.Local, x.Socket.Port),
-		ID: id, Fragment: 0x4000, Hops: DefaultHops, Payload: b,
+		ID: id, Fragment: 0x4000, Payload: b, TrafficClass: seen.Class, Hops: cmp.Or(seen.Hops, DefaultHops), FlowLabel: seen.FlowLabel,
 	}
 }

@@ -279,7 +279,7 @@ func (r *Requester) mayStart(w *Work) bool {
 	}
 	ahead := (w.PSN - r.una) & wire.Mask24
 	if w.IsResponded() {
-		if r.outstanding >= r.Reads {
+		if r.outstanding >= r.Reads && r.Reads > 0 { // none allowed: the check of the request says so
 			return false
 		}
 		if ahead > 0 {

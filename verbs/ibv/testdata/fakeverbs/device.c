@@ -144,6 +144,7 @@ void ibv_ack_async_event(struct vb_async_event *e) {
 	case SRQ_LIMIT:
 		--((struct srq *)e->element.srq)->events;
 		break;
+	case COMM_EST:
 	case SQ_DRAINED:
 	case LAST_WQE:
 		--((struct qp *)e->element.qp)->events;

@@ -54,18 +54,18 @@ enum { RC = 2, UC = 3, UD = 4 };
 enum { RESET, INIT, RTR, RTS, SQD, SQE, ERR };
 enum { WRITE, WRITE_IMM, SEND, SEND_IMM, READ, COMPARE_SWAP, FETCH_ADD, LOCAL_INV, BIND_MW, SEND_INV };
 enum { FENCE = 1, SIGNALED = 2, SOLICITED = 4, INLINED = 8 };
-enum { LOCAL_WRITE = 1, REMOTE_WRITE = 2, REMOTE_READ = 4, REMOTE_ATOMIC = 8, MW_BIND = 16, ON_DEMAND = 64 };
+enum { LOCAL_WRITE = 1, REMOTE_WRITE = 2, REMOTE_READ = 4, REMOTE_ATOMIC = 8, MW_BIND = 16, ZERO_BASED = 32, ON_DEMAND = 64 };
 enum { OK, LOC_LEN, LOC_QP_OP, LOC_EEC_OP, LOC_PROT, FLUSH, MW_BIND_ERR, BAD_RESP, LOC_ACCESS, REM_INV_REQ, REM_ACCESS, REM_OP, RETRY_EXC, RNR_EXC, WAIT = -1, DROPPED = -2 };
 enum { RECV = 128, WITH_GRH = 1, WITH_IMM = 2, WITH_INV = 8, GRH = 40, MULTICAST_QPN = 0xffffff };
 #define CLOCK_MASK ((1ull << 48) - 1)
-enum { CQ_ERR = 0, SQ_DRAINED = 5, DEVICE_FATAL = 8, SRQ_LIMIT = 15, LAST_WQE = 16 };
+enum { CQ_ERR = 0, COMM_EST = 4, SQ_DRAINED = 5, DEVICE_FATAL = 8, SRQ_LIMIT = 15, LAST_WQE = 16 };
 
 struct qp;
 struct cqe { struct vb_wc wc; struct qp *qp; uint32_t slot; int is_send; uint64_t time; };
 struct cq { struct vb_cq_ex ex; struct cqe *e; uint32_t in, out; int armed, broken; _Atomic int events, unacknowledged; /* completion events: those read */ struct cqe now; };
 struct receive { uint64_t id; int n; struct vb_sge sge[MAX_SGE]; };
 struct rq { struct receive *r; uint32_t in, out, size; int sges; };
-struct srq { struct vb_context *context; struct rq rq; uint32_t limit; _Atomic int events; };
+struct srq { struct vb_context *context; struct vb_pd *pd; struct rq rq; uint32_t limit; _Atomic int events; };
 struct send { struct vb_send_wr wr; uint64_t due, number; struct vb_sge sge[MAX_SGE]; uint8_t data[MAX_INLINE]; };
 struct qp {
 	struct vb_qp_ex ex; /* first: what libibverbs hands out */
@@ -73,7 +73,7 @@ struct qp {
 	struct vb_qp_cap cap;
 	struct send *sq;
 	uint32_t in, next, out; /* posted, carried out, and given back by a completion */
-	int all, waits;
+	int all, waits, told; /* told: COMM_EST */
 	struct rq own, *rq;
 	struct srq *srq;
 	struct send *draft, *drafting; /* of ibv_wr_* */
@@ -84,7 +84,7 @@ struct qp {
 	int pends;         /* it is in the list of those with requests to carry out */
 	struct qp *pending;
 };
-struct key { uint32_t key; struct vb_pd *pd; uint64_t addr, length; uint8_t *shared; /* where every process sees it; NULL: only its own */ int access, is_window, bound; struct qp *qp; };
+struct key { uint32_t key; struct vb_pd *pd; uint64_t addr, length; uint8_t *shared; /* where every process sees it; NULL: only its own */ int access, is_window, bound; struct qp *qp; uint64_t zero; /* where the first byte of a zero-based window is */ };
 struct device_context { struct vb_verbs_context x; pid_t process; int events_in; long posts_left; int gone; };
 struct ah { struct vb_ah_attr a; };
 struct member { struct qp *qp; uint8_t group[16]; uint16_t lid; }; /* of a multicast group */

@@ -117,7 +117,7 @@ struct vb_srq *ibv_create_srq(struct vb_pd *pd, struct vb_srq_init_attr *a) {
 		return NULL;
 	}
 	struct srq *s = new_object(sizeof *s);
-	s->context = pd->context;
+	s->context = pd->context, s->pd = pd;
 	make_rq(&s->rq, a->attr.max_wr, a->attr.max_sge);
 	return (struct vb_srq *)s;
 }

@@ -112,15 +112,16 @@ static void scatter(const struct qp *p, const struct vb_sge *sge, int n, uint64_
 	}
 }
 
-/* remote finds what a request names at the peer: OK, or the status of the requester. */
-static int remote(const struct qp *p, uint32_t rkey, uint64_t addr, uint64_t length, int access) {
+/* remote finds what a request names at the peer, and its address there: OK, or the status of the requester. */
+static int remote(const struct qp *p, uint32_t rkey, uint64_t *addr, uint64_t length, int access) {
 	if (!(p->a.qp_access_flags & (uint32_t)access))
 		return REM_INV_REQ;
 	if (!length)
 		return OK;
 	const struct key *k = find_key(rkey);
-	if (!k || k->pd != p->ex.base.pd || (k->is_window && (!k->bound || k->qp != p)) || !(k->access & access) || !within(k, addr, length))
+	if (!k || k->pd != p->ex.base.pd || (k->is_window && (!k->bound || k->qp != p)) || !(k->access & access) || !within(k, *addr, length))
 		return REM_ACCESS;
+	*addr += k->zero;
 	return OK;
 }
 
@@ -130,12 +131,13 @@ static void put_grh(uint8_t *h, const struct vb_ah_attr *to, uint64_t length) {
 	ibv_query_gid(NULL, to->port_num, to->grh.sgid_index, from);
 	if (infiniband() || from[0]) {
 		h[0] = 0x60, h[4] = (uint8_t)(length >> 8), h[5] = (uint8_t)length, h[6] = infiniband() ? 0x1b : 17, h[7] = to->grh.hop_limit;
+		h[0] |= to->grh.traffic_class >> 4, h[1] = (uint8_t)(to->grh.traffic_class << 4);
 		memcpy(h + 8, from, 16);
 		memcpy(h + 24, to->grh.dgid, 16);
 		return;
 	}
 	h += 20;
-	h[0] = 0x45, h[2] = (uint8_t)((length + 28) >> 8), h[3] = (uint8_t)(length + 28), h[8] = to->grh.hop_limit, h[9] = 17;
+	h[0] = 0x45, h[1] = to->grh.traffic_class, h[2] = (uint8_t)((length + 28) >> 8), h[3] = (uint8_t)(length + 28), h[8] = to->grh.hop_limit, h[9] = 17;
 	memcpy(h + 12, from + 12, 4);
 	memcpy(h + 16, to->grh.dgid + 12, 4);
 	uint32_t sum = 0;
@@ -161,8 +163,10 @@ static int deliver(struct qp *q, struct qp *p, struct send *s, const uint8_t *da
 		wc.opcode = RECV + 1;
 		put(p, w->wr.rdma.rkey, w->wr.rdma.remote_addr, data, length);
 	} else {
-		int64_t room = local(p->ex.base.pd, r.sge, r.n, LOCAL_WRITE);
+		int64_t room = local(p->srq ? p->srq->pd : p->ex.base.pd, r.sge, r.n, LOCAL_WRITE);
 		int status = room < 0 ? LOC_PROT : (uint64_t)room < length + (uint64_t)grh ? LOC_LEN : OK;
+		if (status == LOC_LEN && grh) /* the receive is left for the next message */
+			return p->rq->out--, DROPPED;
 		if (status) {
 			receive_done(p, &r, (struct vb_wc){.status = (uint32_t)status}, 1);
 			set_state(p, ERR);
@@ -190,10 +194,12 @@ static int bind(struct qp *q, const struct vb_send_wr *w) {
 	const struct key *region = find_key(b->mr->lkey);
 	if (!k) /* bound since under another key */
 		k = &keys[w->u.bind_mw.mw->rkey >> 8 & (KEYS - 1)];
-	if (k->bound || !region || !(region->access & MW_BIND) || region->pd != q->ex.base.pd || !within(region, b->addr, b->length))
+	if (k->bound || !b->length || !region || !(region->access & MW_BIND) || region->pd != q->ex.base.pd || !within(region, b->addr, b->length))
 		return MW_BIND_ERR;
 	k->key = w->u.bind_mw.rkey;
-	k->addr = b->addr, k->length = b->length, k->access = (int)b->mw_access_flags, k->qp = q, k->bound = 1;
+	k->addr = b->addr, k->zero = 0, k->length = b->length, k->access = (int)b->mw_access_flags, k->qp = q, k->bound = 1;
+	if (k->access & ZERO_BASED)
+		k->zero = k->addr, k->addr = 0;
 	return OK;
 }
 
@@ -202,21 +208,27 @@ static struct qp *find_qp(uint32_t qpn) { return qpn < QPS ? qps[qpn] : NULL; }
 /* respond carries a request out at the peer. */
 static int respond(struct qp *q, struct qp *p, struct send *s, uint8_t *data, uint64_t length) {
 	struct vb_send_wr *w = &s->wr;
-	const uint64_t addr = w->wr.rdma.remote_addr;
+	uint64_t addr = w->wr.rdma.remote_addr;
 	int status = OK;
 	switch (w->opcode) {
 	case WRITE:
 	case WRITE_IMM:
-		if ((status = remote(p, w->wr.rdma.rkey, addr, length, REMOTE_WRITE)))
+		if ((status = remote(p, w->wr.rdma.rkey, &addr, length, REMOTE_WRITE))) {
+			struct receive r;
+			if (w->opcode == WRITE_IMM && status == REM_ACCESS && take_receive(p, &r))
+				receive_done(p, &r, (struct vb_wc){.status = LOC_ACCESS}, 1);
 			return status;
+		}
 		if (w->opcode == WRITE)
 			return put(p, w->wr.rdma.rkey, addr, data, length), OK;
 		return deliver(q, p, s, data, length);
 	case READ:
 		if (!p->a.max_dest_rd_atomic)
 			return REM_INV_REQ;
-		if ((status = remote(p, w->wr.rdma.rkey, addr, length, REMOTE_READ)))
+		if ((status = remote(p, w->wr.rdma.rkey, &addr, length, REMOTE_READ)))
 			return status;
+		if (local(q->ex.base.pd, s->sge, w->num_sge, LOCAL_WRITE) < 0)
+			return LOC_PROT;
 		if (seen_here(p, w->wr.rdma.rkey, addr, length)) {
 			scatter(q, s->sge, w->num_sge, 0, seen_here(p, w->wr.rdma.rkey, addr, length), length);
 		} else if (!plan.still) {
@@ -230,7 +242,7 @@ static int respond(struct qp *q, struct qp *p, struct send *s, uint8_t *data, ui
 	case FETCH_ADD: {
 		if (!p->a.max_dest_rd_atomic || addr % 8)
 			return REM_INV_REQ;
-		if ((status = remote(p, w->wr.atomic.rkey, addr, 8, REMOTE_ATOMIC)))
+		if ((status = remote(p, w->wr.atomic.rkey, &addr, 8, REMOTE_ATOMIC)))
 			return status;
 		uint64_t old = 0, value;
 		get(p, w->wr.atomic.rkey, (uint8_t *)&old, addr, 8);
@@ -240,6 +252,8 @@ static int respond(struct qp *q, struct qp *p, struct send *s, uint8_t *data, ui
 		else if (old == w->wr.atomic.compare_add)
 			value = w->wr.atomic.swap;
 		put(p, w->wr.atomic.rkey, addr, (uint8_t *)&value, 8);
+		if (local(q->ex.base.pd, s->sge, w->num_sge, LOCAL_WRITE) < 0)
+			return LOC_PROT;
 		scatter(q, s->sge, w->num_sge, 0, (uint8_t *)&old, 8);
 		return OK;
 	}
@@ -270,8 +284,8 @@ static int carry_out(struct qp *q, struct send *s) {
 	switch (w->opcode) {
 	case LOCAL_INV:
 		k = find_key(w->imm_or_rkey);
-		if (!k || !k->is_window || !k->bound || k->pd != q->ex.base.pd)
-			return LOC_QP_OP;
+		if (!k || !k->is_window || !k->bound || k->qp != q)
+			return MW_BIND_ERR;
 		return k->bound = 0, OK;
 	case BIND_MW:
 		return bind(q, w);
@@ -280,8 +294,13 @@ static int carry_out(struct qp *q, struct send *s) {
 	int64_t length = 0;
 	if (w->send_flags & INLINED)
 		length = s->sge[0].length;
-	else if ((length = local(q->ex.base.pd, s->sge, w->num_sge, takes ? LOCAL_WRITE : 0)) < 0)
+	else if (takes) /* where the answer goes is looked at when it comes */
+		for (int i = 0; i < w->num_sge; i++)
+			length += s->sge[i].length;
+	else if ((length = local(q->ex.base.pd, s->sge, w->num_sge, 0)) < 0)
 		return LOC_PROT;
+	if (takes && w->opcode != READ && length != 8)
+		return LOC_LEN;
 	uint8_t *data = NULL, *joined = NULL;
 	const int corrupts = s->number == plan.corrupt && length;
 	if (plan.still) {
@@ -305,8 +324,11 @@ static int carry_out(struct qp *q, struct send *s) {
 	int status;
 	if (type == UD ? !takes_datagram(p, s) : !p || p->ex.base.qp_type != type || p->ex.base.state < RTR || p->ex.base.state == ERR || p->a.dest_qp_num != q->ex.base.qp_num)
 		status = RETRY_EXC;
-	else
+	else {
+		if (p->ex.base.state == RTR && !p->told++)
+			raise_event(p->ex.base.context, COMM_EST, p, &p->events);
 		status = s->number == plan.fail ? RETRY_EXC : respond(q, p, s, data, (uint64_t)length);
+	}
 	if (takes && corrupts)
 		*(uint8_t *)(s->sge[0].addr + s->sge[0].length / 2) ^= 0x40;
 	free(joined);
