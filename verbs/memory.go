@@ -11,7 +11,7 @@ import (
 // MemoryOptions choose where a buffer comes from. The zero value is ordinary pages.
 type MemoryOptions struct {
 	HugePages bool // 2 MiB pages from the reserved pool
-	NUMANode  int  // bind to this node plus one: 0 means "no binding", 1 means node 0
+	NUMANode  int  // the number of the node to bind to, plus 1; 0: no binding
 	Touch     bool // write every page now, so that no fault happens while measuring
 }
 

@@ -111,7 +111,7 @@ type Lane struct {
 	// PingPong: what ends a step.
 	Await Await
 	// AwaitLastByte: before message k (from 1) the byte at FlagOut, the last of what is sent, becomes byte(k); the step
-	// ends when the byte at FlagIn equals the count expected.
+	// ends when the byte at FlagIn equals the count expected. Both lie outside the Go heap, in a [verbs.Buffer]: C keeps them.
 	FlagOut, FlagIn *byte
 }
 

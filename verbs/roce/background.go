@@ -70,8 +70,8 @@ func (e *engine) await(limit tick.Time) {
 	}
 }
 
-// blockBackground blocks the background goroutine likewise; who drives the device meanwhile wakes it. It tells whether it slept at
-// all: with a deadline already due it returns at once and the lock was never let go.
+// blockBackground blocks the background goroutine likewise; who drives the device meanwhile wakes it. It returns false if a deadline was
+// already due: then it did not sleep and did not release the lock.
 func (e *engine) blockBackground(sockets []*socket) bool {
 	e.asleep = true
 	slept := e.sleep(tick.Never, e.sentry, sockets)

@@ -59,8 +59,8 @@ func TestAddressVectors(t *testing.T) {
 		a.UseGID, a.DGID, a.SGIDIndex = true, gid.GID, gid.Index
 		from, err := d.(*device).source(a)
 		check(t, err)
-		p, err := e.pathTo(from, a)
-		if again, err2 := e.pathTo(from, a); (err == nil) != ok || (err2 == nil) != ok || again != p {
+		p, err := e.pathTo(from, a, Port)
+		if again, err2 := e.pathTo(from, a, Port); (err == nil) != ok || (err2 == nil) != ok || again != p {
 			t.Errorf("%+v: %v, %v; another path the second time: %v", a, err, err2, again != p)
 		}
 	}

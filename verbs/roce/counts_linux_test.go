@@ -55,7 +55,7 @@ func countShape(t testing.TB, i int) counted {
 	for _, e := range []*end{a, b} { // what a late answer costs depends on the machine
 		q := e.qp.(*queuePair)
 		for _, name := range []string{"firstProbe", "shortestProbe", "firstReadProbe"} {
-			inside(&q.path.Flow, "trip", name).SetInt(int64(q.e.clock.Ticks(time.Second)))
+			inside(q.path.Flow, "trip", name).SetInt(int64(q.e.clock.Ticks(time.Second)))
 		}
 	}
 	var stop atomic.Uint32

@@ -65,8 +65,8 @@ func deviceInfo(o Options) verbs.DeviceInfo {
 		Driver: "roce", TransportType: "IB",
 		Clock: completionClock(), CompletionVectors: 1, Rebinds: true,
 		// A WRITE of one packet joins a batch of others. A longer one ends a batch: its FIRST is 16 bytes longer than what follows, so
-		// that a batch carries two packets of an 8 KiB message where it carries fifteen of 4 KiB. The FIRST and the LAST of an answer to
-		// a READ have one length (both have an AETH), which is more than a MIDDLE's: answers of two packets fill batches.
+		// that a batch carries two packets of an 8 KiB message where it carries fifteen of 4 KiB. In an answer to a READ the FIRST and the
+		// LAST are equally long, as both have an AETH, and longer than a MIDDLE: an answer of two packets joins a batch of others.
 		Batched: struct{ Write, Read int }{Write: 1, Read: 2},
 		Limits: verbs.Limits{
 			MaxQP: maxQP - 32, MaxQPWR: maxQPWR, MaxSGE: maxSGE, MaxSGERead: maxSGE, MaxInline: maxInline, MaxCQ: maxCQ, MaxCQE: maxCQE,
@@ -311,13 +311,55 @@ type socket struct {
 	*link.Socket
 	mtu     int // payload bytes of a packet that its interface carries
 	paths   map[pathKey]*path
-	members []*queuePair // it is a multicast group's: those attached to it
+	flows   map[netip.Addr]*rc.Flow
+	senders []*link.Socket // of other ports, see senderAt
+	members []*queuePair   // it is a multicast group's: those attached to it
 }
 
 // pathKey tells paths of a socket apart.
 type pathKey struct {
 	remote netip.Addr
 	link.Service
+	port uint16 // from which packets leave
+}
+
+// sourcePort is the UDP port that packets of a flow label, or else of two queue pairs, come from. Switches spread equal-cost paths by it. It
+// is computed as by Linux's drivers (rdma_get_udp_sport).
+func sourcePort(label, qpn, peer uint32) uint16 {
+	if label == 0 {
+		v := uint64(qpn) * uint64(peer)
+		v ^= v >> 20
+		v ^= v >> 40
+		label = uint32(v) & verbs.MaxFlowLabel
+	}
+	return uint16(label&0x3fff^label>>14) | 0xc000
+}
+
+// mostSenders is how many ports the packets from an address leave by: enough for all paths that a switch has.
+const mostSenders = 64
+
+// senderAt is the socket whose packets leave by a port, or by another where that is taken or there are many already. Where the kernel cuts
+// batches, packets of all queue pairs leave by the port they arrive at: a batch has one port, and interfaces without hardware, which
+// alone are trusted with that, have no equal-cost paths behind them.
+func (e *engine) senderAt(s *socket, port uint16) *link.Socket {
+	if s.Segments() || !link.SendsFromPorts {
+		return s.Socket
+	}
+	for _, x := range s.senders {
+		if x.Port == port {
+			return x
+		}
+	}
+	for try := uint16(0); len(s.senders) < mostSenders && try < 8; try++ {
+		if x, err := link.Open(s.Local, s.Zone, (port+try)|0xc000, 1, e.clock); err == nil {
+			s.senders = append(s.senders, x)
+			return x
+		}
+	}
+	if n := len(s.senders); n > 0 {
+		return s.senders[int(port)%n]
+	}
+	return s.Socket
 }
 
 // receiveBuffer is what a socket is asked to have, in bytes; the kernel may grant less.
@@ -336,7 +378,7 @@ func (e *engine) addSocket(g *gid) (*socket, error) {
 	if e.tellsService {
 		x.TellService()
 	}
-	s := &socket{Socket: x, mtu: activeMTU(g.mtu).Bytes(), paths: map[pathKey]*path{}}
+	s := &socket{Socket: x, mtu: activeMTU(g.mtu).Bytes(), paths: map[pathKey]*path{}, flows: map[netip.Addr]*rc.Flow{}}
 	e.sockets = append(e.sockets, s)
 	e.wakeSleepers() // whoever is blocked must watch this socket too
 	return s, nil
@@ -364,8 +406,8 @@ func (d *device) source(a verbs.AddressVector) (*gid, error) {
 	return g, nil
 }
 
-// pathTo finds or makes the path that an address vector describes, from its source.
-func (e *engine) pathTo(g *gid, a verbs.AddressVector) (*path, error) {
+// pathTo finds or makes the path that an address vector describes, from its source. Packets leave by a UDP port, if they can.
+func (e *engine) pathTo(g *gid, a verbs.AddressVector, port uint16) (*path, error) {
 	remote := a.DGID.Addr()
 	if remote.Is4() != g.addr.Is4() {
 		return nil, fmt.Errorf("GID index %d is %v: cannot reach %v, an address of the other family", a.SGIDIndex, g.addr, remote)
@@ -385,22 +427,32 @@ func (e *engine) pathTo(g *gid, a verbs.AddressVector) (*path, error) {
 	case a.FlowLabel > verbs.MaxFlowLabel:
 		return nil, fmt.Errorf("flow label %#x: want 20 bits", a.FlowLabel)
 	}
-	return e.pathFor(s, remote, link.Service{Class: a.TrafficClass, Level: a.SL, Hops: a.HopLimit, FlowLabel: a.FlowLabel})
+	from := s.Socket
+	if port != Port && !remote.IsMulticast() {
+		from = e.senderAt(s, port)
+	}
+	return e.pathFor(s, from, remote, link.Service{Class: a.TrafficClass, Level: a.SL, Hops: a.HopLimit, FlowLabel: a.FlowLabel})
 }
 
-func (e *engine) pathFor(s *socket, remote netip.Addr, v link.Service) (*path, error) {
+func (e *engine) pathFor(s *socket, from *link.Socket, remote netip.Addr, v link.Service) (*path, error) {
 	if v.Hops == 0 {
 		v.Hops = link.DefaultHops
 	}
-	key := pathKey{remote, v}
+	key := pathKey{remote, v, from.Port}
 	if p := s.paths[key]; p != nil {
 		return p, nil
 	}
-	way, err := link.NewPath(s.Socket, remote, v)
+	way, err := link.NewPath(from, remote, v)
 	if err != nil {
 		return nil, err
 	}
-	p := &path{Path: way, socket: s, Flow: rc.NewFlow(e.clock, s.BufferBytes), responses: queue{kind: responseQueue}}
+	flow := s.flows[remote]
+	if flow == nil {
+		fresh := rc.NewFlow(e.clock, s.BufferBytes)
+		flow = &fresh
+		s.flows[remote] = flow
+	}
+	p := &path{Path: way, socket: s, Flow: flow, responses: queue{kind: responseQueue}}
 	s.paths[key] = p
 	return p, nil
 }
@@ -431,6 +483,9 @@ func (d *device) Close() error {
 		defer e.unlock()
 		close(e.events)
 		for _, s := range e.sockets {
+			for _, x := range s.senders {
+				errs = append(errs, x.Close())
+			}
 			errs = append(errs, s.Close())
 		}
 		e.sockets = nil

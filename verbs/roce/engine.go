@@ -160,8 +160,8 @@ const (
 	// Small packets count leastUnacked each: a hundred of them are much of a queue.
 	ackEvery     = 64 << 10
 	leastUnacked = 512
-	// burstPackets that one round brings are answered in it: a peer whose queue is short waits for that, while the program here looks at
-	// what has arrived.
+	// A round that brings burstPackets or more answers them at its end. A peer with a short queue waits for these ACKs, while the program
+	// here looks at what has arrived.
 	burstPackets = 32
 	// sendQuantum is how many packets a queue pair sends in its turn, sendBudget how many leave in one round of progress.
 	sendQuantum = 128

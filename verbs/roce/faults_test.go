@@ -52,7 +52,7 @@ func TestReadLearnsRoundTrip(t *testing.T) {
 	for k, n := range []int{256, 256, 88} {
 		s.answer(k, n, late+tick.Time(k))
 	}
-	if got := tick.Time(inside(&s.q.path.Flow, "trip", "smoothed").Int()); got != late {
+	if got := tick.Time(inside(s.q.path.Flow, "trip", "smoothed").Int()); got != late {
 		t.Errorf("round trip %v, want %v", time.Duration(got), time.Duration(late))
 	}
 	if ids, status := s.completions(); len(ids) != 1 || status != verbs.Success {

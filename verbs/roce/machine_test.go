@@ -65,7 +65,8 @@ func newStage(t *testing.T, access verbs.Access) *stage {
 		}
 		s.batches = append(s.batches, n)
 	}
-	s.q.path, err = e.pathFor(heldSocket(netip.MustParseAddr("127.2.0.1"), 0), netip.MustParseAddr("127.2.0.2"), link.Service{})
+	at := heldSocket(netip.MustParseAddr("127.2.0.1"), 0)
+	s.q.path, err = e.pathFor(at, at.Socket, netip.MustParseAddr("127.2.0.2"), link.Service{})
 	check(t, err)
 	s.q.path.Segments = link.MaxSegments
 	s.q.attr = verbs.QueuePairAttributes{
@@ -81,7 +82,7 @@ func newStage(t *testing.T, access verbs.Access) *stage {
 
 // heldSocket is a socket without a kernel's: packets are given to the engine by hand.
 func heldSocket(local netip.Addr, bufferBytes int) *socket {
-	s := &socket{Socket: link.NewSocket(local, 0, Port, 1), paths: map[pathKey]*path{}}
+	s := &socket{Socket: link.NewSocket(local, 0, Port, 1), paths: map[pathKey]*path{}, flows: map[netip.Addr]*rc.Flow{}}
 	s.BufferBytes = bufferBytes
 	return s
 }
@@ -97,7 +98,7 @@ func inside(machine any, names ...string) reflect.Value {
 
 // inFlight is what the queue pairs of a path have on the way, and have asked for, in bytes.
 func inFlight(p *path) (sent, asked int64) {
-	return inside(&p.Flow, "window", "inFlight").Int(), inside(&p.Flow, "reads", "inFlight").Int()
+	return inside(p.Flow, "window", "inFlight").Int(), inside(p.Flow, "reads", "inFlight").Int()
 }
 
 // request is a packet of the peer's requester.

@@ -200,7 +200,8 @@ func newModelEnd(m *model, index int, own, peer netip.Addr) *modelEnd {
 	s.mr, err = s.pd.RegisterMemory(verbs.Borrow(s.buffer.Bytes()), 0, s.buffer.Len(), everything|verbs.AccessMWBind)
 	check(m.t, err)
 	e.out.Carry = s.carry
-	s.path, err = e.pathFor(heldSocket(own, 0), peer, link.Service{})
+	at := heldSocket(own, 0)
+	s.path, err = e.pathFor(at, at.Socket, peer, link.Service{})
 	check(m.t, err)
 	if m.shared {
 		s.srq, err = s.pd.CreateSRQ(verbs.SharedReceiveQueueOptions{Depth: modelDepth, SGEs: 2})

@@ -252,7 +252,7 @@ func (f *unreliableFlow) settled() {
 	if perfect := m.loss+m.twice+m.corrupt == 0 && m.jitter == 0 && m.slowReceiver == 1; perfect && f.delivered == 0 && f.qkey == f.peer.attr.QKey {
 		m.t.Errorf("qp %#x: nothing arrived over a good network", f.q.qpn)
 	}
-	if e := f.from.e; len(e.timed) != 0 || len(e.busy) != 0 || len(e.acks) != 0 || inside(&f.from.path.Flow, "window", "inFlight").Int() != 0 {
-		m.t.Errorf("left over: %d clocks, %d paths, %d acknowledgements, %d bytes in flight", len(e.timed), len(e.busy), len(e.acks), inside(&f.from.path.Flow, "window", "inFlight").Int())
+	if e := f.from.e; len(e.timed) != 0 || len(e.busy) != 0 || len(e.acks) != 0 || inside(f.from.path.Flow, "window", "inFlight").Int() != 0 {
+		m.t.Errorf("left over: %d clocks, %d paths, %d acknowledgements, %d bytes in flight", len(e.timed), len(e.busy), len(e.acks), inside(f.from.path.Flow, "window", "inFlight").Int())
 	}
 }

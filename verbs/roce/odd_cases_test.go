@@ -70,7 +70,7 @@ func TestPathsShare(t *testing.T) {
 	var sent [2]int
 	paths := [2]*path{s.q.path, nil}
 	var err error
-	paths[1], err = s.e.pathFor(s.q.path.socket, netip.MustParseAddr("127.2.0.3"), link.Service{})
+	paths[1], err = s.e.pathFor(s.q.path.socket, s.q.path.socket.Socket, netip.MustParseAddr("127.2.0.3"), link.Service{})
 	check(t, err)
 	s.e.out.Carry = func(p *link.Path, b []byte, segment int) {
 		sent[slices.IndexFunc(paths[:], func(x *path) bool { return &x.Path == p })] += (len(b) + segment - 1) / segment
@@ -328,5 +328,44 @@ func TestReadWithoutResources(t *testing.T) {
 	s.wantSent(0)
 	if ids, status := s.completions(); len(ids) != 1 || status != verbs.LocalQPOperationError {
 		t.Errorf("completions %v, %v: want LOC_QP_OP_ERR", ids, status)
+	}
+}
+
+// TestSourcePorts: where the kernel cuts no batches, queue pairs send by ports of their own, so that switches can spread them, and share
+// what is known of the way to the peer. A flow label chooses the port.
+func TestSourcePorts(t *testing.T) {
+	a, b := newPair(t, pairOptions{a: WithoutOffload(Options{}), b: WithoutOffload(Options{})})
+	q := a.qp.(*queuePair)
+	home, err := a.device.DefaultGID()
+	check(t, err)
+	peer, err := b.device.DefaultGID()
+	check(t, err)
+	if q.path.Path.Socket.Port < 0xc000 {
+		t.Errorf("packets leave by port %d, want one of 49152 and more", q.path.Path.Socket.Port)
+	}
+	check(t, a.qp.PostSend([]verbs.SendRequest{{
+		Opcode: verbs.OpWrite, Flags: verbs.Signaled, SGEs: []verbs.SGE{a.sge(0, 8)}, RemoteAddr: b.mr.Addr(), RKey: b.mr.RKey(),
+	}}))
+	if c := a.await(b); c.Status != verbs.Success {
+		t.Fatal(c)
+	}
+	ports := map[uint16]bool{}
+	g := a.device.gids[home.Index]
+	a.device.e.held(func() {
+		for label := range uint32(200) {
+			v := verbs.AddressVector{UseGID: true, DGID: peer.GID, FlowLabel: label + 1}
+			p, err := a.device.e.pathTo(&g, v, sourcePort(label+1, 5, 6))
+			check(t, err)
+			ports[p.Path.Socket.Port] = true
+			if p.Flow != q.path.Flow {
+				t.Error("the flow to one address is not shared")
+			}
+		}
+	})
+	if len(ports) < mostSenders/2 || len(ports) > mostSenders {
+		t.Errorf("200 flow labels leave by %d ports, want %d", len(ports), mostSenders)
+	}
+	if sourcePort(0, 17, 19) != sourcePort(0, 19, 17) || sourcePort(0, 17, 19) == sourcePort(0, 17, 21) {
+		t.Error("the port does not follow from both numbers")
 	}
 }

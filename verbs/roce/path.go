@@ -8,9 +8,9 @@ import (
 // path is a pair of addresses: one of ours, one of a peer's. All queue pairs between them share it.
 type path struct {
 	link.Path
-	socket *socket
+	socket *socket // at which the peer's packets arrive
 
-	rc.Flow
+	*rc.Flow // of all paths to the peer's address
 
 	requests  queue // queue pairs that have something to send
 	responses queue // queue pairs that owe READ responses

@@ -197,7 +197,11 @@ func (pd *protectionDomain) CreateAH(a verbs.AddressVector) (verbs.AddressHandle
 	g, err := e.device.source(a)
 	if err == nil {
 		e.lock()
-		h.path, err = e.pathTo(g, a)
+		port := uint16(Port) // all queue pairs send by it
+		if a.FlowLabel != 0 {
+			port = sourcePort(a.FlowLabel, 0, 0)
+		}
+		h.path, err = e.pathTo(g, a, port)
 		e.unlock()
 	}
 	if err != nil {

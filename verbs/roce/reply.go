@@ -19,7 +19,7 @@ type replies struct {
 }
 
 const (
-	replyTurn  = 64   // replies of a turn, of whose first half the peer's path of receiving is still that of the turn before
+	replyTurn  = 64   // replies of a turn; only the second half is measured, as the peer first goes on receiving as in the turn before
 	trialTurns = 4    // joined, apart, joined, apart
 	replyKeeps = 8192 // replies until the next trial
 )

@@ -29,7 +29,11 @@ func (q *queuePair) Modify(a verbs.QueuePairAttributes) error {
 	var p *path
 	if g != nil && err == nil {
 		if err = q.mayUse(g, &a); err == nil {
-			p, err = e.pathTo(g, a.AddressVector)
+			peer := q.attr.DestQPN
+			if a.Mask&verbs.AttrDestQPN != 0 {
+				peer = a.DestQPN
+			}
+			p, err = e.pathTo(g, a.AddressVector, sourcePort(a.AddressVector.FlowLabel, q.qpn, peer))
 		}
 	}
 	if err != nil {
@@ -164,7 +168,7 @@ func (q *queuePair) requesterSetup() rc.Setup {
 		Timeout: q.e.ackTimeout[q.attr.Timeout&31], Keeps: q.peerWindow > 0, Count: &q.e.count.Counts,
 	}
 	if q.transport != verbs.UD { // a UD message is one packet, whatever its length
-		s.MTU, s.Flow = q.mtu, &q.path.Flow
+		s.MTU, s.Flow = q.mtu, q.path.Flow
 	}
 	return s
 }

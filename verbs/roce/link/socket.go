@@ -61,6 +61,9 @@ func (s *Socket) Receive(b []byte) (r Received, ok bool) {
 	return r, true
 }
 
+// Segments tells whether the kernel cuts batches into their packets.
+func (s *Socket) Segments() bool { return s.segmentation }
+
 // Service is how a path's packets are to be treated on their way: it goes into the IP header and to the kernel's queues
 // (annex A17.4.5.2).
 type Service struct {

@@ -60,6 +60,9 @@ type system struct {
 	}
 }
 
+// SendsFromPorts tells whether a socket that only sends costs little.
+const SendsFromPorts = true
+
 const (
 	cmsgSpace        = 24
 	ipv6FlowInfoSend = 33 // the flow label is in the destination's address (include/uapi/linux/in6.h)

@@ -46,6 +46,9 @@ type datagram struct {
 	from  netip.AddrPort
 }
 
+// SendsFromPorts tells whether a socket that only sends costs little: here each has a goroutine and buffers.
+const SendsFromPorts = false
+
 const (
 	waitingDatagrams = 512
 	datagramBytes    = 4096 + 256 // the largest packet; longer ones are none

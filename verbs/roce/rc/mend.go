@@ -156,8 +156,8 @@ func (r *Requester) nextMend() (p Packet) {
 	return p
 }
 
-// gapAllowance is how much more may be in flight while a gap is mended: most of what was sent behind it should have arrived, where the
-// peer keeps it; at most a quarter of what it can keep.
+// gapAllowance is how many bytes more may be in flight while a gap is mended. A peer that keeps packets behind the gap has most of what was
+// sent, though it cannot acknowledge it. The allowance is at most a quarter of what the peer can keep.
 func (r *Requester) gapAllowance(window int) int {
 	if r.Keeps && r.nakAt != 0 && r.una == r.nak {
 		return min(window, heldPSNs/4*int(r.MTU))

@@ -63,8 +63,8 @@ func (r *readQueue) push(a dueAnswer) {
 	r.end++
 }
 
-// head is the answer that is due first, and its request. What nobody can be waiting for any more is left out, but for answers to probes:
-// the peer counts them, to know what was lost.
+// head returns the answer that is due first, and its request. It skips answers to requests that are forgotten: nobody waits for them.
+// Answers to probes stay: the peer counts them, to know what was lost.
 func (r *readQueue) head() (*dueAnswer, *readWork) {
 	for !r.empty() {
 		a := &r.due[r.first%uint32(len(r.due))]
@@ -112,8 +112,8 @@ func (r *readQueue) find(psn uint32) (uint32, *readWork) {
 	return 0, nil
 }
 
-// repeat answers a part of request i again, behind what is due already. What is due in any case is not made
-// due twice: old requests that somebody replays take no more than a share of the answers.
+// repeat answers a part of request i again, behind what is due already. An answer that is due is not made due twice, and repeats
+// have at most half of the places: a stranger that replays old requests cannot use up all answers.
 func (r *readQueue) repeat(x dueAnswer) {
 	again := uint32(0)
 	for k := r.first; k != r.end; k++ {

@@ -332,8 +332,9 @@ const (
 	LazyPackets = 32
 )
 
-// wantsAck decides on AckReq for packet k of the request at next, which costs so much of a window with room more bytes: where
-// nothing can follow now, else about every half window. A lazy request leaves asking to a later one; the probe asks if none comes.
+// wantsAck decides on AckReq for packet k of the request at next. The packet costs so much of the window, and room bytes are left behind
+// it. It asks where nothing can follow now, and else at least every quarter of the window, or every eighth at the end of the queue
+// pair's turn. A lazy request leaves asking to a later one; the probe asks if none comes.
 func (r *Requester) wantsAck(k uint32, cost, left, room, window int) bool {
 	w := r.At(r.next)
 	r.unasked += cost

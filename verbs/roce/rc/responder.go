@@ -156,7 +156,7 @@ func (r *Responder) Executed(p *wire.Packet) {
 	r.Received(p)
 	r.ackable = p.PSN()
 	r.Expected = (r.ackable + 1) & wire.Mask24
-	if r.reads.fresh > 0 { // an ACK that tells of this packet would deny the answers before it
+	if r.reads.fresh > 0 { // the ACK waits: the requester takes READs before it, whose answers have not left, for lost
 		r.ackAfter = r.reads.end
 	}
 	r.endGap()
@@ -241,7 +241,7 @@ func (r *Responder) owe(s wire.Syndrome, psn uint32) {
 	if r.AckDue && s == wire.SyndromeAck && r.syndrome != wire.SyndromeAck {
 		return
 	}
-	if !r.AckDue || r.reads.fresh > 0 { // repeats that somebody asks for all the time do not hold it up
+	if !r.AckDue || r.reads.fresh > 0 { // answers that are only repeated later do not delay an ACK that is due
 		r.ackAfter = r.reads.end
 	}
 	r.AckDue, r.syndrome, r.ackPSN = true, s, psn

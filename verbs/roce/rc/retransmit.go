@@ -25,8 +25,10 @@ type recovery struct {
 	lastAt  tick.Time // when the latest probe was due
 	probeTo uint32    // next to be sent when the latest probe left
 
-	suspects int    // packets that probes have sent again and whose second answers have not come
-	suspect  uint32 // next to be sent when the latest probe was answered: second answers come before its own, or never
+	suspects int // packets that probes have sent again and whose second answers have not come
+	// suspect is the next PSN to be sent at the time when the latest probe was answered. A second answer to a packet that was not lost
+	// comes before the answer to suspect, or never.
+	suspect uint32
 
 	sampling  bool
 	resampled bool // the sample is of a packet that was sent again because the peer missed it
@@ -185,8 +187,8 @@ func (r *Requester) OnTick(now tick.Time) {
 }
 
 // probe sends the oldest packet again, and the newest: a peer that misses something between them says so by a NAK, and what waits in
-// the socket of a busy peer is not sent twice. Of READs and atomics, and where a NAK or a probe has said it before, it is
-// the oldest alone. A NAK where no retry is left would be fatal.
+// the socket of a busy peer is not sent twice. It sends the oldest alone in three cases: the packets are READs or atomics, the peer has
+// already named the gap by a NAK, or an earlier probe got no answer. With no retry left a NAK would end the queue pair.
 func (r *Requester) probe(now tick.Time) {
 	r.gapKnown = false
 	r.lastAt = now
@@ -211,10 +213,11 @@ func (r *Requester) probe(now tick.Time) {
 	}
 }
 
-// unseenRead is the oldest request, where it is a READ of several packets that the peer may not have seen; else nil. Whoever asks for its
-// first packet alone makes a peer that lacks it remember two READs, and forget another whose answer may be lost. The newest packet
-// shows what the peer lacks: it answers with a NAK, or everything before was answered. Peers that keep nothing behind a gap forget
-// nothing that is awaited; the kernel's rxe would never again answer what is before the newest packet of a READ.
+// unseenRead returns the oldest request if it is a READ of several packets that the peer may not have seen; else nil. Such a READ is not
+// probed by its first packet alone. A peer that lacks the READ would take the probe for a READ of its own; it remembers a fixed number of
+// READs, and would forget another one whose answer may be lost. The newest packet is sent instead: the peer answers it with a NAK, or it
+// has answered everything before. This is for peers that keep packets behind a gap. Other peers forget nothing that is awaited, and rxe
+// would never again answer the packets before the newest one of a READ.
 func (r *Requester) unseenRead() *Work {
 	_, w := r.find(r.una)
 	if !r.Keeps || w == nil || w.Opcode != verbs.OpRead || w.packets == 1 || wire.PSNDiff(r.reached, w.PSN) > 0 {
