@@ -136,7 +136,7 @@ func openEnd(t *testing.T, o endOptions) *end {
 			return
 		}
 		e.closing(t, "buffer", e.buffer)
-		if e.mr, err = e.pd.RegisterMemory(e.bytes(), anyAccess|verbs.AccessMWBind); err != nil {
+		if e.mr, err = e.pd.RegisterMemory(e.buffer, 0, e.buffer.Len(), anyAccess|verbs.AccessMWBind); err != nil {
 			t.Error(err)
 			return
 		}
