@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -39,6 +40,10 @@ func main() {
 		fmt.Fprintln(os.Stderr, "usage: kills path/to/gobw")
 		os.Exit(2)
 	}
+	if signal.Ignored(syscall.SIGHUP) {
+		fmt.Fprintln(os.Stderr, "kills: SIGHUP is ignored here, as by nohup: start it otherwise")
+		os.Exit(2)
+	}
 	gobw, err := filepath.Abs(os.Args[1])
 	if err == nil {
 		err = table(gobw, os.Stdout)
@@ -52,7 +57,7 @@ func main() {
 func table(gobw string, w io.Writer) error {
 	commands := []command{
 		{"write, 4 runs of 2 sizes", "write -s 64,4K --runs 4 -D 300ms"},
-		{"noncontig, 3 rounds", "noncontig --blocks 64,4K -s 16K --runs 3 -D 40ms --shape gather"},
+		{"noncontig, 12 rounds", "noncontig --blocks 64,4K -s 16K --runs 12 -D 50ms --shape gather"},
 		{"qualify, 3 tests", "qualify p.yaml"},
 		{"search", "search best write --only cq-mod,tx-depth --test-time 50ms"},
 	}
