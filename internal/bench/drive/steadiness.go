@@ -11,6 +11,7 @@ const (
 	steadyShare   = 0.10
 	steadyWindows = 10    // the later half of which is compared with the earlier one
 	steadyRise    = 0.015 // less is no rise
+	steadyCalm    = 3     // windows without a rise: noise hides one for a window
 	unsteadyMost  = 25    // windows of a rate that goes up and down: more do not help
 	// SteadyMost is the longest that a warm-up may take: while the rate still rises.
 	SteadyMost = 3 * time.Second
@@ -24,6 +25,7 @@ type steadiness struct {
 	sum    float64
 	rates  [steadyWindows]float64 // the last ones, in a ring
 	n      int
+	calm   int // windows since the rate has last risen
 }
 
 func (s *steadiness) add(now job.Ticks, messages float64) {
@@ -36,6 +38,9 @@ func (s *steadiness) add(now job.Ticks, messages float64) {
 		s.rates[s.n%steadyWindows] = s.sum / float64(e)
 		s.n++
 		s.start, s.sum = now, 0
+		if s.calm++; s.n < steadyWindows || s.rises() {
+			s.calm = 0
+		}
 	}
 }
 
@@ -43,7 +48,7 @@ func (s *steadiness) add(now job.Ticks, messages float64) {
 func (s *steadiness) at(back int) float64 { return s.rates[(s.n-back)%steadyWindows] }
 
 func (s *steadiness) steady() bool {
-	if s.n < steadyWindows || s.rises() {
+	if s.calm < steadyCalm {
 		return false
 	}
 	low, high := min(s.at(1), s.at(2), s.at(3)), max(s.at(1), s.at(2), s.at(3))
