@@ -1,6 +1,7 @@
 package drive
 
 import (
+	"slices"
 	"time"
 
 	"github.com/gobw/gobw/verbs/job"
@@ -11,7 +12,7 @@ const (
 	steadyShare   = 0.10
 	steadyWindows = 10    // the later half of which is compared with the earlier one
 	steadyRise    = 0.015 // less is no rise
-	steadyCalm    = 3     // windows without a rise: noise hides one for a window
+	steadyCalm    = 5     // windows without a rise: noise hides one for a window
 	unsteadyMost  = 25    // windows of a rate that goes up and down: more do not help
 	// SteadyMost is the longest that a warm-up may take: while the rate still rises.
 	SteadyMost = 3 * time.Second
@@ -55,12 +56,15 @@ func (s *steadiness) steady() bool {
 	return low > 0 && high-low <= steadyShare*high || s.n >= unsteadyMost
 }
 
-// rises tells whether the later windows have a higher rate than the earlier ones. Where noise alone says so, the warm-up takes a
-// few windows more.
+// rises tells whether the later windows have a higher median rate than the earlier ones: a window in which the process had no
+// CPU hides no rise. Where noise alone says so, the warm-up takes a few windows more.
 func (s *steadiness) rises() bool {
-	earlier, later := 0.0, 0.0
-	for i := 1; i <= steadyWindows/2; i++ {
-		earlier, later = earlier+s.at(i+steadyWindows/2), later+s.at(i)
+	const half = steadyWindows / 2
+	var earlier, later []float64
+	for i := 1; i <= half; i++ {
+		earlier, later = append(earlier, s.at(i+half)), append(later, s.at(i))
 	}
-	return later > (1+steadyRise)*earlier
+	slices.Sort(earlier)
+	slices.Sort(later)
+	return later[half/2] > (1+steadyRise)*earlier[half/2]
 }

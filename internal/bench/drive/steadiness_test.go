@@ -26,9 +26,9 @@ func TestSteadiness(t *testing.T) {
 		t.Error("steady while the rate doubles")
 	}
 	feed(205, 3)
-	feed(204, 9)
+	feed(204, 12)
 	if !s.steady() {
-		t.Error("not steady after fourteen like windows")
+		t.Error("not steady after seventeen like windows")
 	}
 }
 
@@ -42,12 +42,12 @@ func TestSteadinessWaitsForASlowStart(t *testing.T) {
 		slow, noise        float64 // seconds until it is at its speed; of a window's rate
 		least, most, share float64 // seconds that the warm-up takes; of the full rate at its end
 	}{
-		{"steady", 0, 0.002, 0.2, 0.3, 0.9},
-		{"steady and noisy", 0, 0.03, 0.2, 1.2, 0.8},
+		{"steady", 0, 0.002, 0.2, 0.4, 0.9},
+		{"steady and noisy", 0, 0.03, 0.2, 2, 0.8},
 		{"half a second", 0.5, 0.002, 0.4, 0.8, 0.95},
 		{"two seconds", 2, 0.002, 1.8, 2.4, 0.95},
-		{"two seconds and noisy", 2, 0.015, 1.5, 2.6, 0.8},
-		{"up and down", 0, 0.5, 0.2, 4, 0},
+		{"two seconds and noisy", 2, 0.008, 1.5, 2.6, 0.8},
+		{"up and down", 0, 0.5, 0.2, 5, 0},
 	} {
 		for range 20 {
 			s := steadiness{window: 1000}
