@@ -143,7 +143,7 @@ func TestPlantedPace(t *testing.T) {
 	for round := 0; round < 100 && best > want+want/50; round++ { // a busy machine only ever adds
 		began := time.Now()
 		run(t, x.device, &job.Job{
-			Pace: job.Ticks(perNs * float64(pace)), MakeUp: job.Ticks(perNs * float64(4*time.Millisecond)),
+			Pace: job.Ticks(perNs * float64(pace)), MakeUp: job.Ticks(perNs * float64(time.Second)),
 			CQs: []verbs.CompletionQueue{x.cq}, Lanes: []job.Lane{{
 				QP: x.qps[0], Ring: x.ring(verbs.OpWrite, 8, 64, y, 0), Count: messages, Window: 16, Signal: 1, Batch: 1,
 			}},
