@@ -174,8 +174,11 @@ type shape struct{ name, course, device, cpu string }
 
 func shapes() []shape {
 	return []shape{
-		{"gather", "G-WR", "gather-write", "pack"}, {"scatter", "S-RD", "scatter-read", "read-unpack"}, {"both", "GSSR", "gather-send", "pack-send-unpack"},
-		{"write", "", "lists", "pack"}, {"read", "", "lists", "pack"},
+		{"gather", "G-WR", "gather-write", "pack"},
+		{"scatter", "S-RD", "scatter-read", "read-unpack"},
+		{"both", "GSSR", "gather-send", "pack-send-unpack"},
+		{"write", "", "lists", "pack"},
+		{"read", "", "lists", "pack"},
 	}
 }
 
