@@ -98,6 +98,7 @@ func stubsFor(cc string, programs ...string) ([]stub, error) {
 		switch {
 		case is:
 			stubs = append(stubs, s)
+		case strings.HasPrefix(w.Library, "ld-linux"): // the dynamic linker's own, which is always there
 		case w.Version != "":
 			errs = append(errs, fmt.Errorf("%s@%s: no version of it is as old as %s", w.Name, w.Version, oldestLibrary))
 		}
