@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/gobw/gobw/report/plain"
 	"github.com/gobw/gobw/report/stats"
@@ -62,15 +63,15 @@ func Marshal(d *Document) ([]byte, error) {
 
 // WriteFile writes a file as [Save] does, whatever its content.
 func WriteFile(path string, write func(w io.Writer) error) error {
-	info, err := os.Stat(path)
-	if err == nil && !info.Mode().IsRegular() { // a pipe, /dev/stdout: nothing to keep
-		f, err := os.OpenFile(path, os.O_WRONLY, 0)
-		if err == nil {
-			err = errors.Join(buffered(f, write), f.Close())
-		}
+	to, err := destination(path)
+	if err != nil {
 		return saveError(path, err)
 	}
-	f, to, err := beside(path)
+	info, err := os.Stat(to)
+	if err == nil && !info.Mode().IsRegular() { // a pipe, /dev/stdout: nothing to keep
+		return saveError(path, writeThrough(to, write))
+	}
+	f, err := beside(to)
 	if err != nil {
 		return saveError(path, err)
 	}
@@ -95,14 +96,53 @@ func WriteFile(path string, write func(w io.Writer) error) error {
 	return nil
 }
 
-// beside makes a hidden file beside the one at path, or beside the one to which a link there leads: what it is to replace.
-func beside(path string) (f *os.File, to string, err error) {
-	if target, err := filepath.EvalSymlinks(path); err == nil {
-		path = target
+// writeThrough writes to what is no file. A pipe must have a reader: without one to open it waits for ever.
+func writeThrough(path string, write func(w io.Writer) error) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|syscall.O_NONBLOCK, 0)
+	if errors.Is(err, syscall.ENXIO) {
+		return errors.New("it is a pipe that nobody reads")
 	}
+	if err != nil {
+		return err
+	}
+	return errors.Join(buffered(f, write), f.Close())
+}
+
+// mostLinks is how many symbolic links may follow each other, as on Linux.
+const mostLinks = 40
+
+// destination is the file that a write to path replaces: the one to which a symbolic link there leads. A link, or a pipe, that another
+// user has put there is refused, as the kernel does in /tmp (fs.protected_symlinks, fs.protected_fifos), which does not see where this
+// program renames.
+func destination(path string) (string, error) {
+	for range mostLinks {
+		info, err := os.Lstat(path)
+		if err != nil || info.Mode().IsRegular() {
+			return path, nil //nolint:nilerr // it is made, or the write says why not
+		}
+		link := info.Mode()&os.ModeSymlink != 0
+		if user, foreign := ownedByOther(info); foreign && (link || info.Mode()&os.ModeNamedPipe != 0) {
+			return path, fmt.Errorf("%s belongs to user %d: remove it, or name another file", path, user)
+		}
+		if real, err := os.Stat(path); !link || err == nil && !real.Mode().IsRegular() { // "/dev/stdout" leads to what has no name
+			return path, nil
+		}
+		to, err := os.Readlink(path)
+		if err != nil {
+			return path, err
+		}
+		if !filepath.IsAbs(to) {
+			to = filepath.Join(filepath.Dir(path), to)
+		}
+		path = to
+	}
+	return path, syscall.ELOOP
+}
+
+// beside makes a hidden file beside the one that it is to replace.
+func beside(path string) (*os.File, error) {
 	name := fmt.Sprintf(".%s.%d", filepath.Base(path), rand.Uint64())
-	f, err = os.OpenFile(filepath.Join(filepath.Dir(path), name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
-	return f, path, err
+	return os.OpenFile(filepath.Join(filepath.Dir(path), name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
 }
 
 func buffered(f *os.File, write func(w io.Writer) error) error {
@@ -115,12 +155,16 @@ func buffered(f *os.File, write func(w io.Writer) error) error {
 
 // CheckWritable tells whether [WriteFile] can begin: a long measurement should not end in front of a missing directory.
 func CheckWritable(path string) error {
-	if info, err := os.Stat(path); err == nil && info.IsDir() {
+	to, err := destination(path)
+	if err != nil {
+		return saveError(path, err)
+	}
+	if info, err := os.Stat(to); err == nil && info.IsDir() {
 		return &FileError{File: path, Err: errors.New("cannot save: is a directory"), Remedy: "name a file in it"}
 	} else if err == nil && !info.Mode().IsRegular() {
 		return nil
 	}
-	f, _, err := beside(path)
+	f, err := beside(to)
 	if err != nil {
 		return saveError(path, err)
 	}
@@ -152,6 +196,15 @@ func Load(path string) (*Document, error) {
 	return docs[0], nil
 }
 
+// LoadBeside reads, as LoadAll does, a file that lies in a folder, or below.
+func LoadBeside(folder, name string) ([]*Document, error) {
+	b, err := ReadBeside(folder, name, MostBytes)
+	if err != nil {
+		return nil, err
+	}
+	return Parse(filepath.Join(folder, name), b)
+}
+
 // LoadAll reads a file of one document, of a list of them, or of a qualification.
 func LoadAll(path string) ([]*Document, error) {
 	b, err := ReadFile(path, MostBytes)
@@ -164,22 +217,63 @@ func LoadAll(path string) ([]*Document, error) {
 // MostBytes is the largest file of results that is read: a hundred thousand records with histograms have less.
 const MostBytes = 1 << 30
 
-// ReadFile reads a file of at most so many bytes, which /dev/zero and a pipe have not either.
+// mostPiped is how much is read of what is no file, such as a pipe, whose size nobody knows before.
+const mostPiped = 64 << 20
+
+// ReadFile reads a file of at most so many bytes.
 func ReadFile(path string, most int64) ([]byte, error) {
 	f, err := os.Open(path)
+	return readAll(path, f, err, most)
+}
+
+// ReadBeside reads a file as ReadFile does that lies in a folder, or below. A plan may come from somebody else: it names no other file,
+// neither by itself nor by a symbolic link.
+func ReadBeside(folder, name string, most int64) ([]byte, error) {
+	root, err := os.OpenRoot(cmp.Or(folder, "."))
+	if err != nil {
+		return readAll(name, nil, err, most)
+	}
+	defer func() { _ = root.Close() }()
+	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe that nobody writes to is no reason to wait
+	if err != nil && !errors.Is(err, os.ErrNotExist) && !errors.Is(err, os.ErrPermission) {
+		return nil, &FileError{
+			File: name, Err: errors.New("is not in the folder of the plan"), Remedy: "a plan names only files beside it: copy the file to " + cmp.Or(folder, "."),
+		}
+	}
+	return readAll(filepath.Join(folder, name), f, err, most)
+}
+
+// readAll reads and closes a file that was opened, or not.
+func readAll(path string, f *os.File, err error, most int64) (b []byte, _ error) {
 	if err == nil {
-		var b []byte
-		if b, err = io.ReadAll(io.LimitReader(f, most+1)); err == nil && int64(len(b)) > most {
-			err = fmt.Errorf("has more than %d MiB", most>>20)
-		}
-		if err = errors.Join(err, f.Close()); err == nil {
-			return b, nil
-		}
+		b, err = readBounded(f, most)
+		err = errors.Join(err, f.Close())
+	}
+	if err == nil {
+		return b, nil
 	}
 	if pe, ok := errors.AsType[*os.PathError](err); ok {
 		err = pe.Err
 	}
 	return nil, &FileError{File: path, Err: err}
+}
+
+func readBounded(f *os.File, most int64) ([]byte, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	var b bytes.Buffer
+	if size := info.Size(); !info.Mode().IsRegular() {
+		most = min(most, mostPiped)
+	} else if size <= most {
+		b.Grow(int(size) + bytes.MinRead)
+	}
+	n, err := io.Copy(&b, io.LimitReader(f, most+1))
+	if err == nil && n > most {
+		err = fmt.Errorf("has more than %d MiB", most>>20)
+	}
+	return b.Bytes(), err
 }
 
 // Parse reads what a file holds; the name is for errors.
@@ -324,6 +418,9 @@ func foreign(file, why string) error {
 
 // decode reads JSON into v; what is wrong with it is a [FileError] with its place.
 func decode(file string, b []byte, v any) error {
+	if err := checkCost(b, v); err != nil {
+		return &FileError{File: file, Err: err, Remedy: "this is not a file of gobw, or it was edited"}
+	}
 	err := json.Unmarshal(b, v)
 	if err == nil {
 		return nil

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"math"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -180,9 +179,12 @@ func ParseCPUs(s string) ([]int, error) {
 	return list, nil
 }
 
+// MostLayoutBytes is the largest file of a layout that is read.
+const MostLayoutBytes = 16 << 20
+
 // ParseLayout reads a layout as its user wrote it, who may name a file.
-func ParseLayout(s string) (pattern.Layout, error) {
-	return pattern.Parse(s, pattern.ParseOptions{ReadFile: os.ReadFile})
+func ParseLayout(s string, read func(name string, most int64) ([]byte, error)) (pattern.Layout, error) {
+	return pattern.Parse(s, pattern.ParseOptions{ReadFile: func(name string) ([]byte, error) { return read(name, MostLayoutBytes) }})
 }
 
 // shorten keeps the text of somebody else's mistake within a line.

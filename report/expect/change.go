@@ -45,11 +45,15 @@ func Figures(expectations []*Expectation) []string {
 
 // load reads the documents of a file: of many, those of this test's name.
 func (p *parser) load(file string) ([]*report.Document, error) {
+	load := report.LoadAll
+	if p.options.Beside {
+		load = func(string) ([]*report.Document, error) { return report.LoadBeside(p.options.Dir, file) }
+	}
 	path := file
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(p.options.Dir, path)
 	}
-	docs, err := report.LoadAll(path)
+	docs, err := load(path)
 	if named := slices.DeleteFunc(slices.Clone(docs), func(d *report.Document) bool { return d.Description != p.options.Test }); p.options.Test != "" && len(named) > 0 {
 		docs = named
 	}

@@ -43,6 +43,7 @@ type comparison struct {
 // Options tell where an expectation stands. The zero value is the current directory and no plan.
 type Options struct {
 	Dir        string   // files are relative to it
+	Beside     bool     // and lie in it, or below
 	Tests      []string // names of earlier tests, whose figures may be used as "name.bw"
 	Test       string   // this test's name: in a file of many tests the one of that name is meant
 	Unread     bool     // nothing will be judged: the file may not be there yet

@@ -49,12 +49,15 @@ type Run interface {
 
 // Options tell how to read a plan.
 type Options struct {
-	// Parse reads a command line (words[0] is the tool). Nil: command lines are only split.
-	Parse func(words []string) (Run, error)
+	// Parse reads a command line (words[0] is the tool), and files that it names by read. Nil: command lines are only split.
+	Parse func(words []string, read ReadFile) (Run, error)
 	Flags []string // of all tests, in place of those that they have
 	// Unread says that nothing will be judged: files that expectations name may not be there yet.
 	Unread bool
 }
+
+// ReadFile reads a file of at most so many bytes by its name.
+type ReadFile func(name string, most int64) ([]byte, error)
 
 // mistake is one thing wrong with a plan, and where.
 type mistake struct {
@@ -168,6 +171,9 @@ const (
 	planDepth = 32 // of brackets within brackets, of dashes on a line, of spaces before a key over two
 )
 
+// mostMistakes is how many mistakes of a plan are told.
+const mostMistakes = 50
+
 // checkPlanText refuses what no hand writes before it is parsed. Brackets in text count, too: there they come in pairs.
 func checkPlanText(b []byte) error {
 	if len(b) > planBytes {
@@ -183,9 +189,9 @@ func checkPlanText(b []byte) error {
 			case ']', '}':
 				depth = max(0, depth-1)
 			}
-		}
-		if depth > planDepth || indent > 8*planDepth {
-			return fmt.Errorf("line %d: nested deeper than %d levels", number+1, planDepth)
+			if depth > planDepth || indent > 8*planDepth {
+				return fmt.Errorf("line %d: nested deeper than %d levels", number+1, planDepth)
+			}
 		}
 	}
 	return nil
@@ -196,12 +202,14 @@ type planParser struct {
 	planFile
 	options  Options
 	plan     *Plan
+	names    []string        // of the tests so far that can be referred to
+	known    map[string]bool // the same
 	mistakes []mistake
 }
 
 // parsePlan reads a plan and reports its mistakes at once.
 func parsePlan(file string, b []byte, o Options) (*Plan, error) {
-	p := &planParser{options: o, plan: &Plan{File: file}}
+	p := &planParser{options: o, plan: &Plan{File: file}, known: map[string]bool{}}
 	root, err := &ast.File{}, checkPlanText(b)
 	if err == nil {
 		root, err = parser.ParseBytes(b, 0)
@@ -218,8 +226,16 @@ func parsePlan(file string, b []byte, o Options) (*Plan, error) {
 		p.tests()
 	}
 	if len(p.mistakes) > 0 {
+		more := len(p.mistakes) - mostMistakes
+		if more > 0 {
+			p.mistakes = p.mistakes[:mostMistakes]
+		}
 		slices.SortStableFunc(p.mistakes, func(a, b mistake) int { return cmp.Or(cmp.Compare(a.line, b.line), cmp.Compare(a.column, b.column)) })
-		return nil, errors.Join(plain.Each(p.mistakes, func(m mistake) error { return m })...)
+		all := plain.Each(p.mistakes, func(m mistake) error { return m })
+		if more > 0 {
+			all = append(all, fmt.Errorf("%s: and %d more mistakes", file, more))
+		}
+		return nil, errors.Join(all...)
 	}
 	return p.plan, nil
 }
@@ -274,7 +290,7 @@ func (p *planParser) tests() {
 			p.mistake(e.at, "the test has no name")
 		case !testName.MatchString(t.Name):
 			p.mistake(e.Name.at, "%q cannot name a test: letters, digits, - and _, a letter first", t.Name)
-		case slices.Contains(p.earlier(), t.Name):
+		case p.known[t.Name]:
 			p.mistake(e.Name.at, "a test called %q is there already", t.Name)
 		}
 		if e.Run.at == nil && e.wrong == nil {
@@ -285,6 +301,9 @@ func (p *planParser) tests() {
 			p.expect(&t, expected)
 		}
 		p.plan.Tests = append(p.plan.Tests, t)
+		if testName.MatchString(t.Name) && !p.known[t.Name] {
+			p.names, p.known[t.Name] = append(p.names, t.Name), true
+		}
 	}
 }
 
@@ -309,11 +328,6 @@ func (p *planParser) duration(t text) time.Duration {
 	return d
 }
 
-func (p *planParser) earlier() []string {
-	names := plain.Each(p.plan.Tests, func(t Test) string { return t.Name })
-	return slices.DeleteFunc(names, func(name string) bool { return !testName.MatchString(name) })
-}
-
 func (p *planParser) run(t *Test, line text, flags []string) {
 	words := p.words("run", line)
 	if len(words) == 0 {
@@ -329,13 +343,18 @@ func (p *planParser) run(t *Test, line text, flags []string) {
 		return
 	}
 	var err error
-	if t.Run, err = p.options.Parse(t.Words); err != nil {
+	read := func(name string, most int64) ([]byte, error) {
+		return report.ReadBeside(filepath.Dir(p.plan.File), name, most)
+	}
+	if t.Run, err = p.options.Parse(t.Words, read); err != nil {
 		p.mistake(line.at, "run: %s", strings.ReplaceAll(err.Error(), "\n", "; "))
 	}
 }
 
 func (p *planParser) expect(t *Test, line text) {
-	e, err := t.Parse(line.string, expect.Options{Dir: filepath.Dir(p.plan.File), Tests: p.earlier(), Unread: p.options.Unread})
+	e, err := t.Parse(line.string, expect.Options{
+		Dir: filepath.Dir(p.plan.File), Beside: true, Tests: p.names, Unread: p.options.Unread,
+	})
 	at := line.at
 	if misspelt, is := errors.AsType[*expect.Error](err); is {
 		err = errors.New(misspelt.Problem)

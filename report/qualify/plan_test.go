@@ -135,7 +135,7 @@ tests:
     run: gobw write
     expect: bw >= has-space.bw
 `
-	check := func(words []string) (Run, error) {
+	check := func(words []string, _ ReadFile) (Run, error) {
 		if slices.Contains(words, "--szie") {
 			return nil, errors.New("unknown flag: --szie; did you mean --size?")
 		}

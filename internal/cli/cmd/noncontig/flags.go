@@ -32,7 +32,9 @@ type Flags struct {
 	layouts               []string
 	descriptors, preset   string
 	direction             string
-	wrong                 cmdline.Faults // of what was typed
+	// ReadFile reads the files that flags name; nil: any file.
+	ReadFile func(name string, most int64) ([]byte, error)
+	wrong    cmdline.Faults // of what was typed
 
 	measure.Flags
 	set *pflag.FlagSet
@@ -200,8 +202,12 @@ func (f *Flags) grid() ([]gridLayout, error) {
 		return nil, err
 	}
 	if len(f.layouts) > 0 {
+		read := f.ReadFile
+		if read == nil {
+			read = report.ReadFile
+		}
 		for _, text := range f.layouts {
-			l, err := plan.ParseLayout(text)
+			l, err := plan.ParseLayout(text, read)
 			wrong.Note(cmdline.Prefixed("--layout", err))
 			out = append(out, gridLayout{Layout: l, Stride: noncontig.AsGiven, Held: "total"})
 		}

@@ -1,6 +1,7 @@
 package noncontig
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"maps"
@@ -14,6 +15,7 @@ import (
 	"github.com/gobw/gobw/internal/bench"
 	"github.com/gobw/gobw/internal/plan"
 	"github.com/gobw/gobw/pattern"
+	"github.com/gobw/gobw/report"
 	"github.com/gobw/gobw/report/noncontig"
 	"github.com/gobw/gobw/report/plain"
 )
@@ -102,6 +104,13 @@ func (f *Flags) read() (*pattern.Descriptors, error) {
 			return nil, err
 		}
 		return pattern.ReadDescriptors(strings.NewReader(text), pattern.DescriptorOptions{})
+	}
+	if f.ReadFile != nil {
+		b, err := f.ReadFile(f.descriptors, report.MostBytes)
+		if err != nil {
+			return nil, err
+		}
+		return pattern.ReadDescriptors(bytes.NewReader(b), pattern.DescriptorOptions{})
 	}
 	file, err := os.Open(f.descriptors)
 	if err != nil {

@@ -50,7 +50,7 @@ func (t *test) Strategies() (names []string) {
 }
 
 // parse reads the command line of a test in a plan. Where it runs is left to the command line of qualify.
-func parse(words []string) (qualify.Run, error) {
+func parse(words []string, read qualify.ReadFile) (qualify.Run, error) {
 	loopback := func(typed *pflag.FlagSet) error { // stands for any place
 		if err := cmp.Or(cmdline.SingleDash(typed, words), misplaced(typed)); err != nil {
 			return err
@@ -58,7 +58,7 @@ func parse(words []string) (qualify.Run, error) {
 		return typed.Set("loopback", "true")
 	}
 	if len(words) > 1 && words[0] == "gobw" && words[1] == "noncontig" {
-		f, cmd := &noncontig.Flags{}, &cobra.Command{Use: words[1]}
+		f, cmd := &noncontig.Flags{ReadFile: read}, &cobra.Command{Use: words[1]}
 		cmd.SetGlobalNormalizationFunc(cmdline.NormalizeFlag)
 		f.Bind(cmd.Flags())
 		if err := cmd.ParseFlags(words[2:]); err != nil {
