@@ -8,8 +8,10 @@ import (
 	"os"
 	"runtime"
 	"strings"
+	"time"
 
 	"github.com/gobw/gobw/internal/bench/machine"
+	"github.com/gobw/gobw/internal/child"
 	"github.com/gobw/gobw/internal/cli/opendevice"
 	"github.com/gobw/gobw/internal/fabric"
 	"github.com/gobw/gobw/internal/fabric/agent"
@@ -43,6 +45,9 @@ func part(ctx context.Context, c config, h fabric.Hello, key []byte, places []st
 	})
 }
 
+// workerGrace is how long the measuring process may take to end once its agent has.
+const workerGrace = 3 * time.Second
+
 // work is the measuring process.
 func work(ctx context.Context, c config) error {
 	return worker.Measure(ctx, worker.Config{
@@ -60,5 +65,5 @@ func work(ctx context.Context, c config) error {
 			return d.Device, at, nil
 		},
 		Port: c.Device.Port, GIDIndex: c.Device.GID, CPU: c.Device.CPU,
-	}, os.Stdin, os.Stdout)
+	}, child.Input(workerGrace), os.Stdout)
 }

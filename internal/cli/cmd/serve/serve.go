@@ -172,6 +172,9 @@ func listenAddress(s string, port int) string {
 
 // run serves until a signal, or one client with --once.
 func run(ctx context.Context, out output.Streams, c *config) error {
+	if c.Child {
+		ctx, _ = endWithInput(ctx, "the starting process has ended")
+	}
 	note, err := c.probe(c.Perftest)
 	if err != nil {
 		return err
@@ -242,9 +245,6 @@ func (c *config) announce(out output.Streams, at netip.AddrPort, note string) er
 
 // serveHere serves in this process, one client after another: it was started for one client, or cannot start others.
 func (c *config) serveHere(ctx context.Context, l *connect.Listener) error {
-	if c.Child {
-		ctx, _ = endWithInput(ctx, "the starting process has ended")
-	}
 	for {
 		s, err := l.Accept(ctx)
 		if err != nil {

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/gobw/gobw/internal/child"
 	"github.com/gobw/gobw/internal/cli/exit"
 	"github.com/gobw/gobw/internal/cli/opendevice"
 	"github.com/gobw/gobw/internal/control"
@@ -95,6 +96,13 @@ const heapBytes = 512 << 20
 // leaveGrace is how long a test may take to end once its client has left; then its process does.
 const leaveGrace = time.Second
 
+// How long a process may take to end once the one that started it has. A child whose parent lives and waits for it is made to say where it
+// hangs before.
+const (
+	testGrace  = 3 * time.Second
+	childGrace = 15 * time.Second
+)
+
 // runTestProcess is the whole life of a test's process.
 func runTestProcess(ctx context.Context) error {
 	inherited := os.NewFile(3, "client")
@@ -105,7 +113,8 @@ func runTestProcess(ctx context.Context) error {
 	_ = inherited.Close()
 	tell := teller(os.Stdout)
 	tell(event{}) // it has started
-	o, err := frame.Read[order](os.Stdin, kindOrder, maxOrderBytes)
+	in := child.Input(testGrace)
+	o, err := frame.Read[order](in, kindOrder, maxOrderBytes)
 	if err != nil {
 		return err // the client has gone
 	}
@@ -113,7 +122,7 @@ func runTestProcess(ctx context.Context) error {
 		return err
 	}
 	debug.SetMemoryLimit(heapBytes)
-	ctx, cancel := o.hearServer(ctx)
+	ctx, cancel := o.hearServer(ctx, in)
 	defer cancel(nil)
 	o.tell, o.perftest = tell, o.Client.Ours == nil
 	admit := func(p *plan.Spec) error {
@@ -132,15 +141,15 @@ func runTestProcess(ctx context.Context) error {
 }
 
 // hearServer hears of the slot, and ends what is done under a context once the server has ended.
-func (o *order) hearServer(ctx context.Context) (context.Context, context.CancelCauseFunc) {
+func (o *order) hearServer(ctx context.Context, in io.Reader) (context.Context, context.CancelCauseFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	slot := make(chan slotOrder, 1)
 	o.slot = slot
 	go func() {
-		s, err := frame.Read[slotOrder](os.Stdin, kindSlot, maxOrderBytes)
+		s, err := frame.Read[slotOrder](in, kindSlot, maxOrderBytes)
 		if err == nil {
 			slot <- s
-			_, _ = io.Copy(io.Discard, os.Stdin)
+			_, _ = io.Copy(io.Discard, in)
 		}
 		cancel(errors.New("the server has ended"))
 	}()
@@ -151,7 +160,7 @@ func (o *order) hearServer(ctx context.Context) (context.Context, context.Cancel
 func endWithInput(ctx context.Context, why string) (context.Context, context.CancelCauseFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	go func() {
-		_, _ = io.Copy(io.Discard, os.Stdin)
+		_, _ = io.Copy(io.Discard, child.Input(childGrace))
 		cancel(errors.New(why))
 	}()
 	return ctx, cancel
