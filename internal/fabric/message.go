@@ -155,6 +155,7 @@ type Flow struct {
 	Quantiles [5]float64 `json:"latency_ns,omitzero"` // 5th, 25th, 50th, 75th, 95th percentile
 	Error     string     `json:"error,omitempty"`
 	Corrupt   bool       `json:"corrupt,omitempty"`
+	Refused   bool       `json:"refused,omitempty"` // this end could not connect to the peer's address
 	// Unmeasured is a flow that had moved nothing when another one of this device failed.
 	Unmeasured bool `json:"unmeasured,omitempty"`
 }

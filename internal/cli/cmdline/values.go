@@ -34,14 +34,29 @@ func MeantAsValue(wrong *Faults, flag *pflag.Flag, args []string, is func(word s
 	})
 }
 
-// ParsePrefix reads an address or a prefix such as 192.0.2.0/24.
+// ParsePrefix reads an address or a prefix such as 192.0.2.0/24. Clients have no zones, and IPv4 in IPv6 is IPv4.
 func ParsePrefix(s string) (netip.Prefix, error) {
-	if p, err := netip.ParsePrefix(s); err == nil {
-		return p.Masked(), nil
+	p, err := netip.ParsePrefix(s)
+	if a, noAddr := netip.ParseAddr(s); noAddr == nil && !strings.Contains(s, "/") { // which a zone may have
+		p, err = netip.PrefixFrom(a.WithZone(""), a.BitLen()), nil
 	}
-	a, err := netip.ParseAddr(s)
 	if err != nil {
-		return netip.Prefix{}, fmt.Errorf("%q: want an address or a prefix such as 192.0.2.0/24", s)
+		return p, fmt.Errorf("%q: want an address or a prefix such as 192.0.2.0/24", s)
 	}
-	return netip.PrefixFrom(a, a.BitLen()), nil
+	if a := p.Addr(); a.Is4In6() && p.Bits() >= 96 {
+		p = netip.PrefixFrom(a.Unmap(), p.Bits()-96)
+	}
+	return p.Masked(), nil
+}
+
+// ParsePrefixes reads several, with commas between.
+func ParsePrefixes(s string) (list []netip.Prefix, err error) {
+	for text := range strings.SplitSeq(s, ",") {
+		p, err := ParsePrefix(text)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, p)
+	}
+	return list, nil
 }

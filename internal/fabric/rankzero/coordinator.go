@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"net/netip"
 	"os"
 	"slices"
 	"sync"
@@ -50,12 +51,14 @@ type Config struct {
 	Version  string
 	Wait     time.Duration // for agents to come
 
-	Rails   []string // devices; one empty name: each agent chooses its own
-	Plan    plan.Spec
-	Judge   judge.Config // Hosts, Leaf, Rails and Retests are filled in
-	Pattern schedule.Pattern
-	Time    time.Duration // of all rounds
-	Measure time.Duration // of one
+	Rails []string // devices; one empty name: each agent chooses its own
+	Plan  plan.Spec
+	// DataAllow is where data may go beside the addresses from which the hosts are connected.
+	DataAllow []netip.Prefix
+	Judge     judge.Config // Hosts, Leaf, Rails and Retests are filled in
+	Pattern   schedule.Pattern
+	Time      time.Duration // of all rounds
+	Measure   time.Duration // of one
 
 	// Progress is told how far the run has come, while ranks are waited for and before each round; Note what should be read at once.
 	Progress  func(string)
@@ -80,6 +83,12 @@ type host struct {
 	answer   *fabric.Answer // to these; nil: there is none yet
 	failures int            // rounds that it failed by itself
 	failedIn int            // the last of them
+	// A process of another version came from it, when first, and what it is unless the right one comes.
+	refusedAt time.Time
+	asRefused stats.Verdict
+	met       map[int]bool // ranks with which it could connect
+	refused   map[int]bool // and could not
+	refusal   string       // why the last time
 }
 
 // here tells whether a host's agent has come.

@@ -38,6 +38,10 @@ type fake struct {
 	rail  fabric.Rail
 	bits  float64       // instead of what it moved; 0: that
 	stall time.Duration // before it says what it moved
+	qps   int           // of a flow; 0: 1
+	// of its queue pairs; nil: none, as on InfiniBand
+	gid     *verbs.GID
+	refuses func(peer control.Address) bool // cannot connect to it; nil: connects to all
 }
 
 // Do counts the rounds that it is asked to prepare.
@@ -59,7 +63,11 @@ func (f *fake) Do(ctx context.Context, o fabric.Order) (r fabric.Rail) {
 		f.asked(f.flows)
 	}
 	for range f.flows {
-		r.Addresses = append(r.Addresses, []control.Address{{QPN: uint32(f.rank)}})
+		a := control.Address{QPN: uint32(f.rank)}
+		if f.gid != nil {
+			a.GID, a.HasGID = *f.gid, true
+		}
+		r.Addresses = append(r.Addresses, slices.Repeat([]control.Address{a}, max(f.qps, 1)))
 	}
 	return r
 }
@@ -74,6 +82,10 @@ func (f *fake) move(ctx context.Context, g fabric.GoOrder) fabric.Rail {
 	out := make([]fabric.Flow, len(f.flows))
 	for i := range out {
 		if len(g.Addresses[i]) == 0 {
+			continue
+		}
+		if f.refuses != nil && f.refuses(g.Addresses[i][0]) {
+			out[i] = fabric.Flow{Error: "cannot reach it", Refused: true}
 			continue
 		}
 		share := 1.0
@@ -240,7 +252,7 @@ func TestFlowLabels(t *testing.T) {
 		ranks: ranks,
 		cfg:   func(c *Config) { c.Plan.QPs = qps },
 		worker: func(rank int) *fake {
-			return &fake{rank: rank, asked: func(flows []fabric.Part) {
+			return &fake{rank: rank, qps: qps, asked: func(flows []fabric.Part) {
 				mu.Lock()
 				defer mu.Unlock()
 				for _, f := range flows {

@@ -18,9 +18,15 @@ import (
 	"github.com/gobw/gobw/report/stats"
 )
 
+// anotherWithin is how long a host has for the right process after a wrong one has come from it.
+const anotherWithin = 5 * time.Second
+
 // gather lets the agents come in, until all are there or the time is up.
 func (c *coordinator) gather(ctx context.Context) error {
-	missing := func(h *host) bool { return h.Word == "" && !h.here() }
+	missing := func(h *host) bool {
+		refusedLong := !h.refusedAt.IsZero() && time.Since(h.refusedAt) > anotherWithin
+		return h.Word == "" && !h.here() && !refusedLong
+	}
 	next := c.begun.Add(fabric.TellAfter)
 	here := func() bool {
 		absent := which(c.hosts, missing)
@@ -46,7 +52,10 @@ func (c *coordinator) gather(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, lookUpWithin)
 	defer cancel()
-	for _, h := range absent {
+	for _, h := range which(c.hosts, func(h *host) bool { return !h.here() && !h.refusedAt.IsZero() }) {
+		h.Verdict = h.asRefused
+	}
+	for _, h := range which(absent, func(h *host) bool { return h.Word == "" }) {
 		h.Verdict = c.whyAbsent(ctx, h.Name)
 	}
 	return c.enough("came")
@@ -151,7 +160,10 @@ func (c *coordinator) comes(p *peer) {
 	}
 	h.Name, h.Leaf, h.CPUs = said.Host, said.Leaf, said.CPUs
 	if p.program != c.cfg.Version {
-		h.Verdict = stats.Failure(matrix.Unfit, "install the same version on all hosts", "%s, and rank 0 is %s", bounded(p.program), c.cfg.Version)
+		h.asRefused = stats.Failure(matrix.Unfit, "install the same version on all hosts", "%s, and rank 0 is %s", bounded(p.program), c.cfg.Version)
+		if h.refusedAt.IsZero() {
+			h.refusedAt = time.Now()
+		}
 		c.refuse(p, fmt.Sprintf("it is %s, rank 0 is %s: run the same on all hosts", bounded(p.program), c.cfg.Version))
 		return
 	}

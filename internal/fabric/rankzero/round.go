@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"net/netip"
 	"slices"
 	"time"
 
@@ -57,6 +58,9 @@ func (c *coordinator) round(ctx context.Context, scheduled schedule.Round, rail 
 		return err
 	}
 	c.judge.Add(r.cells(number))
+	for _, h := range c.unconnected() {
+		c.expel(h, fmt.Sprintf("%d of %d hosts and this one could not connect to each other: %s", len(h.refused), len(h.refused)+len(h.met), h.refusal))
+	}
 	return nil
 }
 
@@ -106,7 +110,7 @@ func (r *round) prepare(ctx context.Context) error {
 	for _, h := range which(r.part, func(h *host) bool { return len(h.flows) > 0 }) {
 		orders[h] = r.order(h, fabric.MostAddress*max(r.cfg.Plan.QPs, 1), func() fabric.Order { return fabric.Order{Prepare: &fabric.PrepareOrder{MTU: r.mtu, Flows: h.flows}} })
 	}
-	return r.turn(ctx, fabric.PrepareWithin, orders, func(rail fabric.Rail) int { return len(rail.Addresses) })
+	return r.turn(ctx, fabric.PrepareWithin, orders, r.wrongAddresses)
 }
 
 // start gives all ends their peers' addresses and waits for what they moved.
@@ -135,7 +139,7 @@ func (r *round) start(ctx context.Context) error {
 			rail.Go.In = max(time.Until(begin), 0)
 		}
 	}
-	return r.turn(ctx, in+lead+r.cfg.Measure+tail+fabric.BeyondRun, orders, func(rail fabric.Rail) int { return len(rail.Flows) })
+	return r.turn(ctx, in+lead+r.cfg.Measure+tail+fabric.BeyondRun, orders, wrongFlows)
 }
 
 // order makes orders for all rails, whose answer has so many bytes for each flow.
@@ -151,7 +155,7 @@ func (r *round) order(h *host, perFlow int, of func() fabric.Order) *fabric.Orde
 
 // turn lets hosts do one thing for their flows. Flows of which an end has not are dead. Once a flow has failed, both its ends must be
 // heard again before one is blamed: a partner's failure comes sooner than the news that it is dead.
-func (r *round) turn(ctx context.Context, within time.Duration, orders map[*host]*fabric.Orders, count func(fabric.Rail) int) error {
+func (r *round) turn(ctx context.Context, within time.Duration, orders map[*host]*fabric.Orders, wrong wrongAnswer) error {
 	for h, o := range orders {
 		h.ask(o)
 	}
@@ -160,7 +164,7 @@ func (r *round) turn(ctx context.Context, within time.Duration, orders map[*host
 	}
 	suspects := map[*host]bool{}
 	for _, f := range r.flows {
-		if !f.dead && (f.initiator.failed(len(r.rails), count) || f.target.failed(len(r.rails), count)) {
+		if !f.dead && (f.initiator.failed(len(r.rails), wrong) || f.target.failed(len(r.rails), wrong)) {
 			suspects[f.initiator.host], suspects[f.target.host] = true, true
 		}
 	}
@@ -177,7 +181,7 @@ func (r *round) turn(ctx context.Context, within time.Duration, orders map[*host
 			if f.dead {
 				break
 			}
-			if why := e.lacks(len(r.rails), count); why != "" {
+			if why := e.lacks(len(r.rails), wrong); why != "" {
 				f.dead = true
 				r.blame(f, e.host, why)
 			}
@@ -196,8 +200,54 @@ func answered(asked []*host) func() bool {
 	}
 }
 
-// lacks tells why a host's answer says nothing of its flows, of which count is how many a rail has; empty: it does.
-func (h *host) lacks(rails int, count func(fabric.Rail) int) string {
+// wrongAnswer tells what is wrong with what a rail of a host answers for its flows; empty: nothing.
+type wrongAnswer func(h *host, rail fabric.Rail) string
+
+// wrongFlows is the one of a round's figures.
+func wrongFlows(h *host, rail fabric.Rail) string {
+	return plain.When(len(rail.Flows) != len(h.flows), "it answered for the wrong flows")
+}
+
+// wrongAddresses is the one of what was prepared. The others send where these addresses say: only to where rank 0 sees the host, unless
+// the user allows others.
+func (c *coordinator) wrongAddresses(h *host, rail fabric.Rail) string {
+	if len(rail.Addresses) != len(h.flows) {
+		return "it answered for the wrong flows"
+	}
+	for _, flow := range rail.Addresses {
+		if len(flow) != max(c.cfg.Plan.QPs, 1) {
+			return fmt.Sprintf("it has %d queue pairs in a flow, want %d", len(flow), max(c.cfg.Plan.QPs, 1))
+		}
+		for _, a := range flow {
+			if why := c.wrongAddress(h, a); why != "" {
+				return why
+			}
+		}
+	}
+	return ""
+}
+
+func (c *coordinator) wrongAddress(h *host, a control.Address) string {
+	if !a.HasGID && a.GID.IsZero() { // a LID
+		return ""
+	}
+	at := a.GID.Addr()
+	if at.IsMulticast() || at.IsUnspecified() || at == netip.AddrFrom4([4]byte{255, 255, 255, 255}) {
+		return fmt.Sprintf("its queue pairs are at %v, which is not the address of one host", at)
+	}
+	seen, err := netip.ParseAddr(h.Address)
+	allowed := func(p netip.Prefix) bool { return p.Contains(at) }
+	freely := c.software || c.cfg.Plan.Transport == verbs.UC || c.cfg.Plan.Transport == verbs.UD // data goes there before anybody answers
+	switch {
+	case err != nil, at == seen, at.IsLoopback() && seen.IsLoopback(), slices.ContainsFunc(c.cfg.DataAllow, allowed):
+	case freely, at.IsLoopback():
+		return fmt.Sprintf("its queue pairs are at %v, and its host is at %v: choose another GID (-x), or allow the address at rank 0: --data-allow %v", at, seen, at)
+	}
+	return ""
+}
+
+// lacks tells why a host's answer says nothing of its flows; empty: it does.
+func (h *host) lacks(rails int, wrong wrongAnswer) string {
 	switch {
 	case h.lost:
 		return "an end was lost in this round"
@@ -210,16 +260,16 @@ func (h *host) lacks(rails int, count func(fabric.Rail) int) string {
 		if r.Error != "" {
 			return bounded(r.Error)
 		}
-		if count(r) != len(h.flows) {
-			return "it answered for the wrong flows"
+		if why := wrong(h, r); why != "" {
+			return why
 		}
 	}
 	return ""
 }
 
 // failed tells whether an end says nothing of its flow, or that it failed.
-func (e end) failed(rails int, count func(fabric.Rail) int) bool {
-	return e.lacks(rails, count) != "" || slices.ContainsFunc(e.answer.Rails, func(r fabric.Rail) bool { return len(r.Flows) > 0 && r.Flows[e.place].Error != "" })
+func (e end) failed(rails int, wrong wrongAnswer) bool {
+	return e.lacks(rails, wrong) != "" || slices.ContainsFunc(e.answer.Rails, func(r fabric.Rail) bool { return len(r.Flows) > 0 && r.Flows[e.place].Error != "" })
 }
 
 // mostFailures is in how many rounds an agent may fail before it is left out.
@@ -234,9 +284,55 @@ func (c *coordinator) blame(f *flowEnds, h *host, why string) {
 	h.failedIn = c.rounds()
 	h.note("round %d: %s", h.failedIn, why)
 	if h.failures++; h.failures >= mostFailures {
-		c.lose(h, why, "run 'gobw doctor' there")
-		h.gone = true
+		c.expel(h, why)
 	}
+}
+
+// expel leaves a host out for good.
+func (c *coordinator) expel(h *host, why string) {
+	c.lose(h, why, "run 'gobw doctor' there")
+	h.gone = true
+}
+
+// noteMeeting notes whether the ends of a flow could connect to each other's address, and why not.
+func (r *round) noteMeeting(f *flowEnds, said [2]fabric.Flow) {
+	a, b := f.initiator.host, f.target.host
+	if said[0].Refused || said[1].Refused {
+		a.refused, b.refused = noted(a.refused, b.Rank), noted(b.refused, a.Rank)
+		why := bounded(cmp.Or(said[0].Error, said[1].Error))
+		a.refusal, b.refusal = why, why
+	} else {
+		a.met, b.met = noted(a.met, b.Rank), noted(b.met, a.Rank)
+	}
+}
+
+// noted adds a rank to a set.
+func noted(set map[int]bool, rank int) map[int]bool {
+	if set == nil {
+		set = map[int]bool{}
+	}
+	set[rank] = true
+	return set
+}
+
+// mostRefused is how many partners a host must not have connected with to be left out, unless there are fewer.
+const mostRefused = 3
+
+// unconnected are the hosts with which the others cannot connect, or which cannot connect with the others: who says so may lie, so it is
+// a host that has this with most of its partners, and with a larger share of them than most of these have.
+func (c *coordinator) unconnected() (out []*host) {
+	share := func(h *host) float64 { return float64(len(h.refused)) / float64(len(h.refused)+len(h.met)) }
+	fit := which(c.part, (*host).fit)
+	for _, h := range fit {
+		if n := len(h.refused); n < min(mostRefused, len(fit)-1) || n < 2 || share(h) < 2./3 {
+			continue
+		}
+		better := which(c.part, func(other *host) bool { return h.refused[other.Rank] && share(other) < share(h) })
+		if len(better) >= (2*len(h.refused)+2)/3 {
+			out = append(out, h)
+		}
+	}
+	return out
 }
 
 // cells reads the results.
@@ -265,6 +361,7 @@ func (r *round) fill(x *judge.Cell, f *flowEnds, rail int) {
 			return
 		}
 	}
+	r.noteMeeting(f, said)
 	// In UC and UD a completion at the sender does not mean that anything arrived.
 	receiverKnows := r.cfg.Plan.Transport == verbs.UC || r.cfg.Plan.Transport == verbs.UD
 	switch a, b := said[0], said[1]; {

@@ -89,6 +89,8 @@ type ownFlow struct {
 	plan *plan.Settled
 	end  *endpoint.Endpoint
 	job  *job.Job // nil: without a peer
+
+	refused error // why it could not connect to its peer
 }
 
 // Do implements [Worker].
@@ -228,14 +230,14 @@ func (m *measurer) add(part fabric.Part, mtu verbs.MTU) ([]control.Address, erro
 	return end.Addresses(), nil
 }
 
-// connect connects a flow, posts its receives and compiles its job. One whose peer is gone has no addresses to connect to: it ends, and
-// the others keep their numbers.
+// connect connects a flow, posts its receives and compiles its job. One whose peer is gone has no addresses to connect to, and one whose
+// peer's address is of no use cannot connect: it ends, and the others keep their numbers.
 func (m *measurer) connect(f *ownFlow, peer []control.Address) (err error) {
 	if len(peer) == 0 {
 		return f.end.Close()
 	}
-	if err := f.end.Connect(peer, plan.DataPolicy{}); err != nil {
-		return err
+	if f.refused = f.end.Connect(peer, plan.DataPolicy{}); f.refused != nil {
+		return f.end.Close()
 	}
 	size := f.plan.LargestSize()
 	if f.job, err = f.end.Compile(size, 0); err != nil {

@@ -66,6 +66,9 @@ func run(ctx context.Context, out output.Streams, c config) error {
 		return exit.With(exit.Usage, err)
 	}
 	secret := os.Getenv(secretVariable)
+	if n := len(secret); n > 0 && n < leastSecret {
+		return exit.With(exit.Usage, fmt.Errorf("%s has %d bytes: want %d or more, at all hosts: export %[1]s=$(openssl rand -hex 32)", secretVariable, n, leastSecret))
+	}
 	key := fabric.Key(id.Job, secret)
 	me := hello(id)
 	port := c.portOf(id)
@@ -192,6 +195,9 @@ func places(hosts []string, port int) []string {
 		return control.HostPort(h, port)
 	})
 }
+
+// leastSecret is the shortest secret, in bytes: whoever hears one proof can try shorter ones at home.
+const leastSecret = 16
 
 // secretVariable is the environment variable of the secret that all ranks of a run share.
 const secretVariable = "GOBW_FABRIC_SECRET"

@@ -94,6 +94,7 @@ func (f *flags) bind(cmd *cobra.Command, kind plan.Kind) {
 		return []int{n}, err
 	})
 	fs.IntVarP(&p.QPs, "qp", "q", 1, "queue pairs of each flow")
+	cmdline.Parsed(fs, wrong, &r.DataAllow, "data-allow", "", "", "send data to these `ADDRESSES`, too, not only to the hosts' own: 198.51.100.0/24", cmdline.ParsePrefixes)
 	cmdline.Group(fs, "Between two hosts")
 	f.Device.Bind(fs)
 	f.Device.Several(fs)

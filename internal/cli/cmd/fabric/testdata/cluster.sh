@@ -2,7 +2,7 @@
 # Runs on the login host of scripts/slurm-lab 4, with two rails: cluster.sh DIR, in which gobw is. Leaves NAME.json, NAME.status and
 # NAME.err in DIR. What time alone decides is held in virtual time (internal/fabric); here are Slurm, mpirun, real devices and processes.
 gobw=$1/gobw dir=$1
-export GOBW_FABRIC_SECRET=known-to-the-job
+export GOBW_FABRIC_SECRET=known-to-the-whole-job
 common=(-d roce0 --cpu none -s 1K --slow 30% --quiet)
 
 # Every link is as slow as another, or the two cores that all hosts share would decide who is slow.
