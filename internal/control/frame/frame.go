@@ -64,8 +64,11 @@ func Append(b []byte, m Message) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s message: %w", m.Kind, err)
 	}
-	b = binary.BigEndian.AppendUint32(b, uint32(len(j)))
-	return append(b, j...), nil
+	return appendText(b, j), nil
+}
+
+func appendText(b, text []byte) []byte {
+	return append(binary.BigEndian.AppendUint32(b, uint32(len(text))), text...)
 }
 
 // Write sends one message where there is no session: to a process of our own.
@@ -107,7 +110,7 @@ func read(r io.Reader, most int) (Message, error) {
 		case n > most:
 			return Message{}, tooLong(n, most)
 		case n > 0:
-			return message(r, n)
+			return message(r, n, nil)
 		}
 	}
 }
@@ -122,7 +125,7 @@ func lengthOf(prefix []byte) int { return int(binary.BigEndian.Uint32(prefix)) }
 const atOnce = 64 << 10
 
 // message is the next one, of n bytes. Memory grows with what arrives, not with the length that the peer claims.
-func message(r io.Reader, n int) (Message, error) {
+func message(r io.Reader, n int, sealed *seal) (Message, error) {
 	b := make([]byte, 0, min(n, atOnce))
 	for {
 		got, err := io.ReadFull(r, b[len(b):cap(b)])
@@ -136,6 +139,10 @@ func message(r io.Reader, n int) (Message, error) {
 			return Message{}, err
 		}
 		b = append(make([]byte, 0, min(n, 2*len(b))), b...)
+	}
+	b, err := sealed.open(b)
+	if err != nil {
+		return Message{}, err
 	}
 	var m Message
 	if err := json.Unmarshal(printable(b), &m); err != nil {

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -29,6 +30,8 @@ type Handover struct {
 	Messages []Message `json:"messages,omitempty"` // that have come and were not looked at
 	Unread   []byte    `json:"unread,omitempty"`   // what was read of the connection behind them
 	Hello    Hello     `json:"hello"`              // the peer's
+	In       *seal     `json:"in,omitempty"`       // of what the peer says; nil: there is no token
+	Out      *seal     `json:"out,omitempty"`
 }
 
 // Session is one conversation. A reader goroutine owns the connection's receiving half; a heartbeat goroutine shows the peer that
@@ -53,7 +56,11 @@ type Session struct {
 	end  sync.Once
 	wg   sync.WaitGroup
 
+	sealed chan struct{} // closed once the ends have met, or need not; the reader waits for that behind a hello
+	in     *seal         // of the reader
+
 	writing sync.Mutex
+	out     *seal
 	doing   atomic.Pointer[string] // what this end waits for, for errors
 	leaving atomic.Bool            // the peer said goodbye
 	theirs  Hello                  // once they have met
@@ -69,6 +76,10 @@ func New(conn net.Conn, o Options) *Session {
 		Ends: control.Ends{Conn: conn, Client: o.Dialled}, o: o, start: time.Now(), theirs: o.From.Hello,
 		r:     bufio.NewReader(io.MultiReader(bytes.NewReader(o.From.Unread), conn)),
 		inbox: make(chan Message, inboxMessages), due: make(chan int), came: make(chan struct{}, 1), pace: make(chan time.Duration, 1), stop: make(chan struct{}),
+	}
+	s.sealed, s.in, s.out = make(chan struct{}), o.From.In, o.From.Out
+	if o.Token == nil {
+		close(s.sealed)
 	}
 	s.life, s.die = context.WithCancelCause(context.Background())
 	for _, m := range o.From.Messages[:min(len(o.From.Messages), inboxMessages)] {
@@ -124,6 +135,14 @@ func (s *Session) read() {
 			s.die(errUnasked)
 			return
 		}
+		if m.Kind == KindHello {
+			select {
+			case <-s.sealed:
+			case <-s.stop:
+				s.die(os.ErrDeadlineExceeded)
+				return
+			}
+		}
 	}
 }
 
@@ -158,7 +177,7 @@ func (s *Session) next() (Message, error) {
 		if n == 0 {
 			continue
 		}
-		m, err := message(s.r, n)
+		m, err := message(s.r, n, s.in)
 		if errors.Is(err, os.ErrDeadlineExceeded) { // nobody can go on in the middle
 			err = io.ErrUnexpectedEOF
 		}
@@ -192,6 +211,9 @@ func (s *Session) awaitReceiver(n int) error {
 	select {
 	case most := <-s.due:
 		s.silence.listen(time.Since(s.start))
+		if s.in != nil {
+			n -= tagBytes
+		}
 		if n > most {
 			return tooLong(n, most)
 		}
@@ -287,17 +309,31 @@ func (s *Session) Send(kind string, body any) error {
 	return s.send(m)
 }
 
-func (s *Session) send(m Message) error {
-	b, err := Append(nil, m)
+func (s *Session) send(m Message) error { return s.sendThenSeal(m, nil) }
+
+// sendThenSeal sends a message. What is sent after it has this seal, if there is one.
+func (s *Session) sendThenSeal(m Message, next *seal) error {
+	text, err := json.Marshal(m)
 	if err != nil {
-		return err
+		return fmt.Errorf("%s message: %w", m.Kind, err)
 	}
-	return s.write(b)
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	b := appendText(nil, s.out.close(text))
+	if next != nil {
+		s.out = next
+	}
+	return s.writeLocked(b)
 }
 
+// write sends what has no seal.
 func (s *Session) write(b []byte) error {
 	s.writing.Lock()
 	defer s.writing.Unlock()
+	return s.writeLocked(b)
+}
+
+func (s *Session) writeLocked(b []byte) error {
 	_ = s.Conn.SetWriteDeadline(time.Now().Add(s.o.Bears))
 	if _, err := s.Conn.Write(b); err != nil {
 		select { // the peer's own words, which may just be arriving, are better than the broken pipe
@@ -354,7 +390,7 @@ func (s *Session) Handover() (Handover, error) {
 		_ = s.Conn.SetReadDeadline(time.Unix(1, 0))
 	})
 	s.wg.Wait()
-	h := Handover{Hello: s.theirs}
+	h := Handover{Hello: s.theirs, In: s.in, Out: s.out}
 	if err := context.Cause(s.life); !errors.Is(err, os.ErrDeadlineExceeded) {
 		_ = s.Conn.Close()
 		return h, err
@@ -366,10 +402,17 @@ func (s *Session) Handover() (Handover, error) {
 	return h, nil
 }
 
-// Farewell says a last word on a connection that has no session, and lets the peer read it.
-func Farewell(conn net.Conn, m Message, within time.Duration) {
+// Farewell says a last word on a connection whose session another process had, and lets the peer read it.
+func (h *Handover) Farewell(conn net.Conn, m Message, within time.Duration) {
 	_ = conn.SetDeadline(time.Now().Add(within))
-	if write(conn, m) != nil {
+	text, err := json.Marshal(m)
+	if h.Out != nil {
+		text = append(text, h.Out.tag(lastFrame, text)...)
+	}
+	if err == nil {
+		_, err = conn.Write(appendText(nil, text))
+	}
+	if err != nil {
 		return
 	}
 	closeWrite(conn)

@@ -38,7 +38,8 @@ var (
 	ErrWrongToken = errors.New("wrong token: give both ends the same --token-file")
 )
 
-// Meet exchanges the hellos. The end that was dialled speaks first: with a token it challenges, and each proves to the other that it knows it.
+// Meet exchanges the hellos, once. The end that was dialled speaks first: with a token it challenges, and each proves to the other that it
+// knows it. What follows is sealed then.
 func (s *Session) Meet(ctx context.Context, mine Hello, limit time.Duration) (h Hello, err error) {
 	mine.BearsMs = s.o.Bears.Milliseconds()
 	text, err := json.Marshal(mine)
@@ -50,6 +51,9 @@ func (s *Session) Meet(ctx context.Context, mine Hello, limit time.Duration) (h 
 		meet = s.meetAsClient
 	}
 	theirs, err := meet(ctx, printable(text), limit) // as it arrives
+	if s.o.Token != nil {
+		close(s.sealed) // the reader goes on, with the seal if they have met
+	}
 	if err != nil {
 		return h, err
 	}
@@ -80,7 +84,12 @@ func (s *Session) meetAsServer(ctx context.Context, text []byte, limit time.Dura
 	case len(theirs.Nonce) != nonceBytes || !hmac.Equal(theirs.Proof, s.proof("client", mine, theirs.Nonce, theirs.Text)):
 		return theirs, ErrWrongToken
 	}
-	return theirs, s.Send(KindHello, proven{Text: text, Proof: s.proof("server", mine, theirs.Nonce, text)})
+	m, err := Of(KindHello, proven{Text: text, Proof: s.proof("server", mine, theirs.Nonce, text)})
+	if err == nil {
+		err = s.sendThenSeal(m, sealOf(s.o.Token, "server", mine, theirs.Nonce))
+	}
+	s.in = sealOf(s.o.Token, "client", mine, theirs.Nonce)
+	return theirs, err
 }
 
 func (s *Session) meetAsClient(ctx context.Context, text []byte, limit time.Duration) (theirs proven, err error) {
@@ -97,10 +106,17 @@ func (s *Session) meetAsClient(ctx context.Context, text []byte, limit time.Dura
 		mine.Nonce = nonce()
 		mine.Proof = s.proof("client", challenge.Nonce, mine.Nonce, text)
 	}
-	if err := s.Send(KindHello, mine); err != nil {
+	m, err := Of(KindHello, mine)
+	if err == nil {
+		err = s.sendThenSeal(m, sealOf(s.o.Token, "client", challenge.Nonce, mine.Nonce))
+	}
+	if err != nil {
 		return theirs, err
 	}
 	theirs, err = Expect[proven](ctx, s, KindHello, Short, limit)
+	if err == nil {
+		s.in = sealOf(s.o.Token, "server", challenge.Nonce, mine.Nonce)
+	}
 	if err == nil && s.o.Token != nil && !hmac.Equal(theirs.Proof, s.proof("server", challenge.Nonce, mine.Nonce, theirs.Text)) {
 		err = &control.FormatError{Err: errors.New("the server asks for a token, but does not have it")}
 	}

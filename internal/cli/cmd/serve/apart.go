@@ -144,7 +144,7 @@ func (c *config) serveOne(ctx context.Context, client *connect.Client) {
 	if err := f.follow(ctx); err != nil {
 		log.Error("test", "test", f.test, "err", err)
 		if o.Client.Ours != nil { // perftest's dialect has no words: there the connection closes
-			frame.Farewell(client.Conn, frame.Message{Kind: frame.KindError, Error: err.Error(), Cause: control.PeerGone}, time.Second)
+			o.Client.Ours.Farewell(client.Conn, frame.Message{Kind: frame.KindError, Error: err.Error(), Cause: control.PeerGone}, time.Second)
 		}
 	}
 }
