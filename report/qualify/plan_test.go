@@ -159,7 +159,7 @@ tests:
 		`plan.yaml:17:11: "has space" cannot name a test`,
 		`plan.yaml:18:10: a list or a mapping, want text`,
 		`plan.yaml:19:5: not a plan in YAML: string was used where mapping is expected`,
-		`plan.yaml:25:19: expect: no earlier test "has-space"; there are first, first, latency`,
+		`plan.yaml:25:19: expect: no earlier test "has-space"; there are first, latency`,
 		`plan.yaml:22:13: expect: bw >= 1 Gb/s: this RC latency test has no "bw"`,
 	}
 	for _, w := range want {

@@ -571,6 +571,26 @@ func perftests() (rows []stranger) {
 			t.slowly(version("6.29")+page+line+"3\x00"+negotiation(nil), 1, 3*time.Millisecond)
 		}},
 		stranger{name: "perftest 6.29, and stays before its parameters", connections: 256, addresses: 8, stays: true, does: says(version("6.29") + page + line + "3\x00")},
+		stranger{name: "perftest 6.29, and gone", connections: 250, does: func(t talk) {
+			t.say(version("6.29"))
+			_ = t.Conn.(*net.TCPConn).SetLinger(0) // a reset
+			_ = t.Close()
+		}},
+		stranger{name: "perftest 6.29, a dozen that say nothing more", connections: 12, addresses: 12, stays: true, does: says(version("6.29"))},
+		stranger{name: "perftest 6.29, a dozen that say a byte more", connections: 12, addresses: 12, stays: true, does: says(version("6.29") + page[:1])},
+		stranger{name: "perftest 6.29, a dozen that stay before the end of their parameters", connections: 12, addresses: 12, stays: true, does: says(version("6.29") + page + line + "3\x00" + negotiation(nil)[:300])},
+		stranger{name: "a dozen that stay before the hello", connections: 12, addresses: 12, stays: true, does: says(hello)},
+		stranger{name: "a dozen that stay before their plan", connections: 12, addresses: 12, stays: true, does: talk.greet},
+		stranger{name: "a dozen that stay in their plan", connections: 12, addresses: 12, stays: true, does: func(t talk) {
+			t.greet()
+			t.say(proposal(granted)[:40])
+		}},
+		stranger{name: "a dozen that stay before their facts", connections: 12, addresses: 12, stays: true, does: func(t talk) {
+			t.greet()
+			t.say(proposal(granted))
+		}},
+		stranger{name: "250 addresses that stay before their plan", connections: 250, addresses: 250, stays: true, does: talk.greet},
+		stranger{name: "257 of the client's own address that stay before their plan", connections: 257, stays: true, does: talk.greet},
 		stranger{to: "told", name: "6.06, and stays before its page", connections: 256, addresses: 8, stays: true, does: says(version("6.06"))},
 	)
 }
