@@ -94,10 +94,13 @@ static void *load_library(const char *path) {
 	return library;
 }
 
-static void quit(void) {
-	if (!is_forked)
+__attribute__((destructor)) static void quit(void) {
+	if (device.Quit && !is_forked)
 		device.Quit();
 }
+
+/* What pthread_atfork calls. That itself, as atexit, is in no shared library: releases link without the static part of libc. */
+int __register_atfork(void (*before)(void), void (*parent)(void), void (*child)(void), void *library);
 
 static int load(void) {
 	char path[PATH_MAX];
@@ -120,8 +123,7 @@ static int load(void) {
 	}
 	DEVICE_CALLS(DEVICE_CALL_FIND)
 	device = found;
-	pthread_atfork(NULL, NULL, after_fork);
-	atexit(quit);
+	__register_atfork(NULL, NULL, after_fork, NULL);
 	return 0;
 }
 
