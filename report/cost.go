@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 )
 
@@ -34,10 +35,8 @@ const elementCost = 2
 
 // largest is the size of the largest struct that a type holds.
 func largest(t reflect.Type, seen []reflect.Type) (size int) {
-	for _, s := range seen {
-		if s == t {
-			return 0
-		}
+	if slices.Contains(seen, t) {
+		return 0
 	}
 	switch t.Kind() {
 	case reflect.Pointer, reflect.Slice, reflect.Array, reflect.Map:

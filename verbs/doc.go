@@ -9,7 +9,7 @@
 //
 // [Open] opens a device, and [ChooseGID] the address by which a peer reaches it. [Alloc] gives memory, which a protection domain
 // registers. Each end tells the other its [Address], over a socket for example, and [Connect] takes the queue pair to RTS. [Await]
-// waits for completions. The command examples/hello is such a program, in 60 lines.
+// waits for completions. The command examples/hello is such a program.
 //
 // # Handles
 //

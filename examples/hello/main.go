@@ -86,24 +86,24 @@ func talk(ctx context.Context, conn net.Conn, out io.Writer, writes bool) (err e
 
 	// 1. Open a device: the first of libibverbs, or the software device. Its address goes with the connection's.
 	dev := need(verbs.Open("", ibv.New(), roce.New(roce.Options{})))
-	defer dev.Close()
+	defer closed(dev)
 	gid := need(verbs.ChooseGID(dev, 1, conn.LocalAddr().(*net.TCPAddr).AddrPort().Addr()))
 
 	// 2. A protection domain ties together what follows; a completion queue tells what became of work requests.
 	pd := need(dev.AllocPD())
-	defer pd.Close()
+	defer closed(pd)
 	cq := need(dev.CreateCQ(verbs.CompletionQueueOptions{}))
-	defer cq.Close()
+	defer closed(cq)
 
 	// 3. Memory that the device may use. REMOTE_WRITE lets the peer in.
 	buf := need(verbs.Alloc(64, verbs.MemoryOptions{}))
-	defer buf.Close()
+	defer closed(buf)
 	mr := need(pd.RegisterMemory(buf, 0, buf.Len(), verbs.AccessLocalWrite|verbs.AccessRemoteWrite))
-	defer mr.Close()
+	defer closed(mr)
 
 	// 4. A queue pair: a send queue and a receive queue.
 	qp := need(pd.CreateQP(verbs.QueuePairOptions{Transport: verbs.RC, SendCQ: cq}))
-	defer qp.Close()
+	defer closed(qp)
 
 	// 5. Tell the peer where we are, learn the same of it, and go from RESET to RTS.
 	mine := need(verbs.AddressOf(qp, 1, gid, mr))
@@ -150,6 +150,9 @@ func exchange[T any](conn net.Conn, mine T) (theirs T, err error) {
 
 // failure is an error that ends talk.
 type failure struct{ error }
+
+// closed gives a handle back. What fails then no longer matters to what was written.
+func closed(handle io.Closer) { _ = handle.Close() }
 
 // need is what a call returned, or the end of talk.
 func need[T any](v T, err error) T {

@@ -336,8 +336,9 @@ func helpOfRxDepth(r Row, _ Kind) string {
 		return "receives posted per queue pair (default: 512)"
 	case Write:
 		return "receives posted, with --imm (default: 512)"
+	default:
+		return ""
 	}
-	return ""
 }
 
 func helpOfCQMod(r Row, _ Kind) string {

@@ -124,14 +124,14 @@ func TestMain(m *testing.M) {
 		name = "gobw"
 	}
 	if !strings.HasSuffix(name, ".test") {
-		os.Exit(cli.Main(append([]string{name}, os.Args[1:]...), output.StandardStreams()))
+		os.Exit(cli.Main(append([]string{name}, os.Args[1:]...), output.StandardStreams())) //nolint:forbidigo // this binary is the program here
 	}
 	flag.Parse()
 	status := m.Run()
 	if b, err := build(); err == nil || b.programs != "" {
 		_ = os.RemoveAll(b.programs)
 	}
-	os.Exit(status)
+	os.Exit(status) //nolint:forbidigo // it is what a TestMain does
 }
 
 // ahead is what starts a command before all normal programs, where that is allowed: the device's own clock goes on while a tool waits.
@@ -159,7 +159,7 @@ func (b bench) measure(t *testing.T, c *claim) *result {
 		}
 	}
 	env := append(os.Environ(), "LD_LIBRARY_PATH="+b.library, "FAKEVERBS_ARENA="+filepath.Join(r.dir, "arena"), "FAKEVERBS_SYSFS="+r.dir)
-	for _, planted := range strings.Fields(c.planted) {
+	for planted := range strings.FieldsSeq(c.planted) {
 		env = append(env, "FAKEVERBS_"+planted)
 	}
 	start := func(words ...string) *exec.Cmd {

@@ -98,7 +98,7 @@ func one(gobw string, c command, e ending, output string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	defer os.RemoveAll(dir)
+	defer func() { _ = os.RemoveAll(dir) }()
 	if err := os.WriteFile(filepath.Join(dir, "p.yaml"), []byte(plan), 0o600); err != nil {
 		return "", err
 	}
@@ -114,14 +114,14 @@ func one(gobw string, c command, e ending, output string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	defer reader.Close()
+	defer func() { _ = reader.Close() }()
 	cmd.Stdout, cmd.Stderr = writer, writer
 	if err := cmd.Start(); err != nil {
 		return "", err
 	}
-	defer writer.Close()
+	defer func() { _ = writer.Close() }()
 	if output == "pipe" {
-		writer.Close()
+		_ = writer.Close()
 	}
 	var stopped atomic.Bool
 	go func() {
@@ -148,7 +148,7 @@ func one(gobw string, c command, e ending, output string) (string, error) {
 	case e.signal != 0:
 		_ = cmd.Process.Signal(e.signal)
 	case e.closes:
-		reader.Close()
+		_ = reader.Close()
 	default: // nobody reads a pipe; a terminal is stopped as by Ctrl-S
 		stopped.Store(true)
 		flow(writer, unix.TCOOFF)
@@ -157,10 +157,10 @@ func one(gobw string, c command, e ending, output string) (string, error) {
 		flow(writer, unix.TCOON)
 	}
 	select {
-	case err = <-ended:
+	case <-ended:
 	case <-time.After(2 * time.Minute):
 		_ = cmd.Process.Kill()
-		err = <-ended
+		<-ended
 	}
 	status := cmd.ProcessState.Sys().(syscall.WaitStatus)
 	code := fmt.Sprint(status.ExitStatus())

@@ -31,7 +31,7 @@ type object struct {
 	binds    []verbs.MemoryWindowBind
 	receives []verbs.ReceiveRequest
 	polled   []verbs.Completion
-	limit    uint32
+	limit    atomic.Uint32
 	channel  *channel // of a completion queue
 }
 
@@ -337,7 +337,7 @@ func gobwLimitSRQ(srq, limit C.uint32_t) C.int {
 	s, err := as[verbs.SharedReceiveQueue](srq)
 	if err == nil {
 		if err = s.SetLimit(int(limit)); err == nil {
-			atomic.StoreUint32(&find(srq).limit, uint32(limit))
+			find(srq).limit.Store(uint32(limit))
 		}
 	}
 	return errno("ibv_modify_srq", err)
@@ -349,6 +349,6 @@ func gobwQuerySRQ(srq C.uint32_t, limit *C.uint32_t) C.int {
 	if o == nil {
 		return C.int(syscall.EINVAL)
 	}
-	*limit = C.uint32_t(atomic.LoadUint32(&o.limit))
+	*limit = C.uint32_t(o.limit.Load())
 	return 0
 }

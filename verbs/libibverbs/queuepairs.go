@@ -149,8 +149,7 @@ func gobwPostSend(qp C.uint32_t, wr *C.struct_vb_send_wr, bad **C.struct_vb_send
 			fillSend(&o.sends[n], &o.binds[n], wr, datagrams)
 		}
 		if err := q.PostSend(o.sends[:n]); err != nil {
-			var at *verbs.PostError
-			if errors.As(err, &at) {
+			if at, is := errors.AsType[*verbs.PostError](err); is {
 				for range at.Index {
 					first = first.next
 				}
@@ -256,8 +255,7 @@ func gobwPostReceive(queue C.uint32_t, wr *C.struct_vb_recv_wr, bad **C.struct_v
 			o.receives[n] = verbs.ReceiveRequest{ID: uint64(wr.wr_id), SGEs: sges(wr.sg_list, wr.num_sge)}
 		}
 		if err := q.PostReceive(o.receives[:n]); err != nil {
-			var at *verbs.PostError
-			if errors.As(err, &at) {
+			if at, is := errors.AsType[*verbs.PostError](err); is {
 				for range at.Index {
 					first = first.next
 				}

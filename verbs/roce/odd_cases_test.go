@@ -340,8 +340,8 @@ func TestSourcePorts(t *testing.T) {
 	check(t, err)
 	peer, err := b.device.DefaultGID()
 	check(t, err)
-	if q.path.Path.Socket.Port < 0xc000 {
-		t.Errorf("packets leave by port %d, want one of 49152 and more", q.path.Path.Socket.Port)
+	if q.path.Socket.Port < 0xc000 {
+		t.Errorf("packets leave by port %d, want one of 49152 and more", q.path.Socket.Port)
 	}
 	check(t, a.qp.PostSend([]verbs.SendRequest{{
 		Opcode: verbs.OpWrite, Flags: verbs.Signaled, SGEs: []verbs.SGE{a.sge(0, 8)}, RemoteAddr: b.mr.Addr(), RKey: b.mr.RKey(),
@@ -356,7 +356,7 @@ func TestSourcePorts(t *testing.T) {
 			v := verbs.AddressVector{UseGID: true, DGID: peer.GID, FlowLabel: label + 1}
 			p, err := a.device.e.pathTo(&g, v, sourcePort(label+1, 5, 6))
 			check(t, err)
-			ports[p.Path.Socket.Port] = true
+			ports[p.Socket.Port] = true
 			if p.Flow != q.path.Flow {
 				t.Error("the flow to one address is not shared")
 			}

@@ -124,5 +124,3 @@ func (c *config) environment(library string) []string {
 	}
 	return set
 }
-
-var errNotLinux = errors.New("run: it needs Linux, whose programs can be given another library")
