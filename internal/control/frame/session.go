@@ -78,7 +78,7 @@ func New(conn net.Conn, o Options) *Session {
 		inbox: make(chan Message, inboxMessages), due: make(chan int), came: make(chan struct{}, 1), pace: make(chan time.Duration, 1), stop: make(chan struct{}),
 	}
 	s.sealed, s.in, s.out = make(chan struct{}), o.From.In, o.From.Out
-	if o.Token == nil {
+	if o.Token == nil || o.From.In != nil {
 		close(s.sealed)
 	}
 	s.life, s.die = context.WithCancelCause(context.Background())
@@ -177,11 +177,21 @@ func (s *Session) next() (Message, error) {
 		if n == 0 {
 			continue
 		}
-		m, err := message(s.r, n, s.in)
+		m, err := message(s.r, n, s.inSeal())
 		if errors.Is(err, os.ErrDeadlineExceeded) { // nobody can go on in the middle
 			err = io.ErrUnexpectedEOF
 		}
 		return m, err
+	}
+}
+
+// inSeal is the seal of what the peer says: of the first process of a session there is none before both ends have met.
+func (s *Session) inSeal() *seal {
+	select {
+	case <-s.sealed:
+		return s.in
+	default:
+		return nil
 	}
 }
 
@@ -211,7 +221,7 @@ func (s *Session) awaitReceiver(n int) error {
 	select {
 	case most := <-s.due:
 		s.silence.listen(time.Since(s.start))
-		if s.in != nil {
+		if s.inSeal() != nil {
 			n -= tagBytes
 		}
 		if n > most {

@@ -88,7 +88,9 @@ func (s *Session) meetAsServer(ctx context.Context, text []byte, limit time.Dura
 	if err == nil {
 		err = s.sendThenSeal(m, sealOf(s.o.Token, "server", mine, theirs.Nonce))
 	}
-	s.in = sealOf(s.o.Token, "client", mine, theirs.Nonce)
+	if s.o.Token != nil {
+		s.in = sealOf(s.o.Token, "client", mine, theirs.Nonce)
+	}
 	return theirs, err
 }
 
@@ -114,7 +116,7 @@ func (s *Session) meetAsClient(ctx context.Context, text []byte, limit time.Dura
 		return theirs, err
 	}
 	theirs, err = Expect[proven](ctx, s, KindHello, Short, limit)
-	if err == nil {
+	if err == nil && s.o.Token != nil {
 		s.in = sealOf(s.o.Token, "server", challenge.Nonce, mine.Nonce)
 	}
 	if err == nil && s.o.Token != nil && !hmac.Equal(theirs.Proof, s.proof("server", challenge.Nonce, mine.Nonce, theirs.Text)) {

@@ -50,6 +50,8 @@ type Config struct {
 	Key      []byte
 	Version  string
 	Wait     time.Duration // for agents to come
+	// Lookup resolves a host's name; nil: as this host does.
+	Lookup func(ctx context.Context, name string) ([]netip.Addr, error)
 
 	Rails []string // devices; one empty name: each agent chooses its own
 	Plan  plan.Spec

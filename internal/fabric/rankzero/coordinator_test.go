@@ -8,6 +8,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"net"
+	"net/netip"
 	"slices"
 	"strings"
 	"sync"
@@ -140,6 +141,9 @@ func (r run) inBubble(t *testing.T) (outcome, error) {
 		Pattern: schedule.Pairs, Time: time.Minute,
 		Plan:    plan.Spec{Operation: plan.Write, Kind: plan.Bandwidth, Transport: verbs.RC, Sizes: []int{65536}},
 		Measure: 200 * time.Millisecond, Judge: judge.Config{Seed: 1},
+		Lookup: func(context.Context, string) ([]netip.Addr, error) {
+			return nil, errors.New("no name service in a bubble")
+		},
 		Note: func(s string) {
 			mu.Lock()
 			defer mu.Unlock()

@@ -61,13 +61,20 @@ func (c *coordinator) gather(ctx context.Context) error {
 	return c.enough("came")
 }
 
+func (c *coordinator) lookup(ctx context.Context, name string) ([]netip.Addr, error) {
+	if c.cfg.Lookup != nil {
+		return c.cfg.Lookup(ctx, name)
+	}
+	return net.DefaultResolver.LookupNetIP(ctx, "ip", name)
+}
+
 // whyAbsent is the verdict on a host that has not come: its process was refused, its name has no address here, or
 // nobody knows.
 func (c *coordinator) whyAbsent(ctx context.Context, name string) stats.Verdict {
 	const look = "look at the output of 'gobw fabric' there: it may not run, its --coordinator may be another, " +
 		"or a firewall may close the port"
 	if name != "" {
-		at, err := net.DefaultResolver.LookupNetIP(ctx, "ip", name)
+		at, err := c.lookup(ctx, name)
 		if why := c.listener.refusal(at); why != nil {
 			return stats.Failure(matrix.Unfit, "correct that, and start the run again: the host was not tested",
 				"its process was refused: %s", bounded(why.Error()))

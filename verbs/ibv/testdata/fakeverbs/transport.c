@@ -325,7 +325,7 @@ static int carry_out(struct qp *q, struct send *s) {
 	if (type == UD ? !takes_datagram(p, s) : !p || p->ex.base.qp_type != type || p->ex.base.state < RTR || p->ex.base.state == ERR || p->a.dest_qp_num != q->ex.base.qp_num)
 		status = RETRY_EXC;
 	else {
-		if (p->ex.base.state == RTR && !p->told++)
+		if (p->ex.base.state == RTR && is_ours(p->ex.base.context) && !p->told++) /* another process has its own descriptors */
 			raise_event(p->ex.base.context, COMM_EST, p, &p->events);
 		status = s->number == plan.fail ? RETRY_EXC : respond(q, p, s, data, (uint64_t)length);
 	}
