@@ -107,6 +107,7 @@ doctor "healthy at last" $BETA
 
 // TestSickSetUps: doctor names what is wrong, and nothing where all is well.
 func TestSickSetUps(t *testing.T) {
+	testrun.OnlyWhole(t, "28 set-ups take two minutes")
 	if testing.Short() {
 		t.Skip("short: lost packets take seconds")
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/gobw/gobw/internal/testrun"
 	"github.com/gobw/gobw/verbs"
 	"github.com/gobw/gobw/verbs/job"
 )
@@ -117,6 +118,7 @@ func TestLoopAllocatesNothing(t *testing.T) {
 // TestCostOfTheLoop compares what the loop in Go costs with the one in C, on a device that takes no time, by both posting interfaces.
 // They run in turns, until the best of each are near enough: a busy machine only ever adds.
 func TestCostOfTheLoop(t *testing.T) {
+	testrun.OnlyWhole(t, "it judges figures")
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	for _, part := range []string{"0", "4129"} {
