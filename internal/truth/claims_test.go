@@ -34,7 +34,7 @@ func claims() []claim {
 			{what: "p99.9 of the same", planted: mixed, run: "golat read -s 64 -n 20000", told: named("p99.9"), truth: 100, low: 1, high: 1.1},
 			{what: "mean of the same", planted: mixed, run: "golat read -s 64 -n 20000", told: named("mean"), truth: 0.6*2 + 0.35*5 + 0.045*20 + 0.005*100, low: 0.97, high: 1.1},
 			{what: "WRITE latency is one way: 10 us", planted: away, run: "golat write -s 64 -n 20000", told: named("p50"), truth: 10, low: 1, high: 1.1},
-			{what: "SEND latency is one way: 10 us", planted: away, run: "golat send -s 64 -n 20000", told: named("p50"), truth: 10, low: 1, high: 1.25}, // the other process carries it out as it polls
+			{what: "SEND latency is one way: 10 us", planted: away, run: "golat send -s 64 -n 20000", told: named("p50"), truth: 10, low: 1, high: 1.1}, // told 11.9: not explained yet
 			{what: "WRITE latency with --gap 100us", planted: away, run: "golat write -s 64 -n 900 --gap 100us", told: named("p50"), truth: 10, low: 1, high: 1.2},
 			{what: "ib_read_lat: t_typical", planted: away, run: "ib_read_lat -s 64 -n 20000 -F", told: number(`\n\s*64\s+\d+\s+[\d.]+\s+[\d.]+`), truth: 10, low: 1, high: 1.05},
 			{what: "the saved histogram's p99 over the told one", planted: mixed, run: "golat read -s 64 -n 20000", told: histogram, truth: 1, low: 0.998, high: 1.002},
