@@ -135,8 +135,11 @@ func one(gobw string, c command, e ending, output string) (string, error) {
 			}
 		}
 	}()
-	ended := make(chan error, 1)
-	go func() { ended <- cmd.Wait() }()
+	ended := make(chan struct{})
+	go func() {
+		_ = cmd.Wait() // the exit status is asked for below
+		close(ended)
+	}()
 	if e.at == "setup" {
 		time.Sleep(30 * time.Millisecond)
 	}
