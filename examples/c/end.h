@@ -17,7 +17,7 @@
 
 /* What one end must know of the other. */
 struct address {
-	uint32_t qpn, psn, rkey, mtu;
+	uint32_t qpn, psn, rkey, mtu, reads; /* reads: READs in flight at a time */
 	uint64_t memory;
 	union ibv_gid gid;
 };
@@ -30,7 +30,7 @@ struct end {
 	struct ibv_mr *mr;
 	uint8_t *memory;
 	size_t bytes;
-	int gid_index, max_sge;
+	int gid_index, max_sge, max_sge_rd;
 	struct address here;
 };
 
@@ -81,6 +81,7 @@ static inline void open_end(struct end *e, size_t bytes)
 	must(ibv_query_device(e->context, &device), "ibv_query_device");
 	must(ibv_query_port(e->context, 1, &port), "ibv_query_port");
 	e->max_sge = device.max_sge;
+	e->max_sge_rd = device.max_sge_rd > 0 ? device.max_sge_rd : device.max_sge;
 	e->gid_index = first_gid(e->context, &port);
 
 	e->pd = ibv_alloc_pd(e->context);
@@ -99,7 +100,7 @@ static inline void open_end(struct end *e, size_t bytes)
 		die("ibv_reg_mr");
 	struct ibv_qp_init_attr init = {
 		.send_cq = e->cq, .recv_cq = e->cq, .qp_type = IBV_QPT_RC,
-		.cap = {.max_send_wr = DEPTH, .max_recv_wr = DEPTH, .max_send_sge = e->max_sge, .max_recv_sge = 1},
+		.cap = {.max_send_wr = DEPTH, .max_recv_wr = DEPTH, .max_send_sge = e->max_sge, .max_recv_sge = e->max_sge},
 	};
 	e->qp = ibv_create_qp(e->pd, &init);
 	if (!e->qp)
@@ -112,17 +113,20 @@ static inline void open_end(struct end *e, size_t bytes)
 	     "ibv_modify_qp to INIT");
 
 	e->here = (struct address){.qpn = e->qp->qp_num, .psn = e->qp->qp_num & 0xff, .rkey = e->mr->rkey,
-				   .mtu = port.active_mtu, .memory = (uintptr_t)e->memory};
+				  
+				   .mtu = port.active_mtu, .reads = device.max_qp_rd_atom < 16 ? device.max_qp_rd_atom : 16,
+				   .memory = (uintptr_t)e->memory};
 	must(ibv_query_gid(e->context, 1, e->gid_index, &e->here.gid), "ibv_query_gid");
 }
 
 /* ready brings the queue pair through RTR to RTS. retries is how often the device asks again before it gives up. */
 static inline void ready(struct end *e, const struct address *peer, int retries)
 {
+	uint8_t reads = peer->reads < e->here.reads ? peer->reads : e->here.reads;
 	struct ibv_qp_attr attr = {
 		.qp_state = IBV_QPS_RTR,
 		.path_mtu = peer->mtu < e->here.mtu ? peer->mtu : e->here.mtu,
-		.dest_qp_num = peer->qpn, .rq_psn = peer->psn, .max_dest_rd_atomic = 1, .min_rnr_timer = 12,
+		.dest_qp_num = peer->qpn, .rq_psn = peer->psn, .max_dest_rd_atomic = reads, .min_rnr_timer = 12,
 		.ah_attr = {.is_global = 1, .port_num = 1,
 			    .grh = {.dgid = peer->gid, .sgid_index = e->gid_index, .hop_limit = 64}},
 	};
@@ -130,7 +134,7 @@ static inline void ready(struct end *e, const struct address *peer, int retries)
 			   IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER), "ibv_modify_qp to RTR");
 	attr = (struct ibv_qp_attr){
 		.qp_state = IBV_QPS_RTS, .timeout = 14, .retry_cnt = retries, .rnr_retry = retries,
-		.sq_psn = e->here.psn, .max_rd_atomic = 1,
+		.sq_psn = e->here.psn, .max_rd_atomic = reads,
 	};
 	must(ibv_modify_qp(e->qp, &attr, IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
 			   IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC), "ibv_modify_qp to RTS");

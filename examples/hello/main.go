@@ -5,14 +5,14 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
+	"log"
 	"net"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/gobw/gobw/verbs"
@@ -20,144 +20,83 @@ import (
 	"github.com/gobw/gobw/verbs/roce"
 )
 
-const (
-	port     = "18516"
-	greeting = "hello, verbs"
-)
-
 func main() {
-	if err := run(context.Background(), os.Args[1:], os.Stdout); err != nil {
-		fmt.Fprintln(os.Stderr, "hello:", err)
-		if fix := verbs.RemedyOf(err); fix != "" {
-			fmt.Fprintln(os.Stderr, "hello:", fix)
-		}
-		os.Exit(1)
-	}
-}
+	conn := meet(os.Args[1:])
+	peer := json.NewDecoder(conn)
+	local := conn.LocalAddr().(*net.TCPAddr).AddrPort().Addr()
 
-// run is the target without arguments, and writes to the host named by the only one otherwise. Either may give a port.
-func run(ctx context.Context, args []string, out io.Writer) error {
-	listens := len(args) == 0 || args[0] == "-listen"
-	if len(args) > 2 || !listens && (len(args) == 2 || strings.HasPrefix(args[0], "-")) {
-		return errors.New("usage: hello, or hello -listen HOST:PORT, at one end; hello HOST or HOST:PORT at the other")
-	}
-	conn, err := meet(args, listens)
-	if err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
-	defer cancel()
-	deadline, _ := ctx.Deadline()
-	return errors.Join(conn.SetDeadline(deadline), talk(ctx, conn, out, !listens), conn.Close())
-}
+	// 1. Open the first device of libibverbs, or the software device. Its address goes with the connection's.
+	dev := must(verbs.Open("", ibv.New(), roce.New(roce.Options{})))
+	gid := must(verbs.ChooseGID(dev, 1, local))
 
-// meet opens the TCP connection over which the ends tell each other where they are.
-func meet(args []string, listens bool) (net.Conn, error) {
-	at := net.JoinHostPort("", port)
-	if len(args) > 0 {
-		at = args[len(args)-1]
-	}
-	if _, _, err := net.SplitHostPort(at); err != nil {
-		at = net.JoinHostPort(at, port)
-	}
-	if !listens {
-		return net.Dial("tcp", at)
-	}
-	l, err := net.Listen("tcp", at)
-	if err != nil {
-		return nil, err
-	}
-	fmt.Fprintf(os.Stderr, "waiting at %v: now run hello with this host's name at the other end\n", l.Addr())
-	conn, err := l.Accept()
-	return conn, errors.Join(err, l.Close())
-}
+	// 2. A protection domain ties together what follows. A completion queue tells what became of requests.
+	pd := must(dev.AllocPD())
+	cq := must(dev.CreateCQ(verbs.CompletionQueueOptions{}))
 
-// talk is all of RDMA that there is in this program.
-func talk(ctx context.Context, conn net.Conn, out io.Writer, writes bool) (err error) {
-	defer func() { // a handle that is missing is reported; panics of others pass through
-		if r := recover(); r != nil {
-			wrong, is := r.(failure)
-			if !is {
-				panic(r)
-			}
-			err = wrong.error
-		}
-	}()
+	// 3. Memory that the device may use. REMOTE_WRITE lets the peer write to it.
+	buf := must(verbs.Alloc(64, verbs.MemoryOptions{}))
+	mr := must(pd.RegisterMemory(buf, 0, buf.Len(), verbs.AccessLocalWrite|verbs.AccessRemoteWrite))
 
-	// 1. Open a device: the first of libibverbs, or the software device. Its address goes with the connection's.
-	dev := need(verbs.Open("", ibv.New(), roce.New(roce.Options{})))
-	defer closed(dev)
-	gid := need(verbs.ChooseGID(dev, 1, conn.LocalAddr().(*net.TCPAddr).AddrPort().Addr()))
+	// 4. A queue pair is a send queue and a receive queue. It begins in RESET.
+	qp := must(pd.CreateQP(verbs.QueuePairOptions{Transport: verbs.RC, SendCQ: cq}))
 
-	// 2. A protection domain ties together what follows; a completion queue tells what became of work requests.
-	pd := need(dev.AllocPD())
-	defer closed(pd)
-	cq := need(dev.CreateCQ(verbs.CompletionQueueOptions{}))
-	defer closed(cq)
+	// 5. Exchange addresses over the socket. Connect moves the queue pair through INIT and RTR to RTS.
+	mine := must(verbs.AddressOf(qp, 1, gid, mr))
+	theirs := swap(conn, peer, mine)
+	options := verbs.DefaultConnect()
+	options.Access = verbs.AccessRemoteWrite
+	check(verbs.Connect(qp, gid, mine, theirs, options))
+	swap(conn, peer, "connected")
 
-	// 3. Memory that the device may use. REMOTE_WRITE lets the peer in.
-	buf := need(verbs.Alloc(64, verbs.MemoryOptions{}))
-	defer closed(buf)
-	mr := need(pd.RegisterMemory(buf, 0, buf.Len(), verbs.AccessLocalWrite|verbs.AccessRemoteWrite))
-	defer closed(mr)
-
-	// 4. A queue pair: a send queue and a receive queue.
-	qp := need(pd.CreateQP(verbs.QueuePairOptions{Transport: verbs.RC, SendCQ: cq}))
-	defer closed(qp)
-
-	// 5. Tell the peer where we are, learn the same of it, and go from RESET to RTS.
-	mine := need(verbs.AddressOf(qp, 1, gid, mr))
-	theirs := need(exchange(conn, mine))
-	o := verbs.DefaultConnect()
-	o.Access = verbs.AccessRemoteWrite
-	need(0, verbs.Connect(qp, gid, mine, theirs, o))
-	need(exchange(conn, "connected"))
-
-	// 6. Write into the peer's memory, and wait for the completion: for RC it means that the bytes are there.
-	if writes {
-		need(0, qp.PostSend([]verbs.SendRequest{{
-			Opcode: verbs.OpWrite, Flags: verbs.Signaled, SGEs: []verbs.SGE{mr.SGE(0, copy(buf.Bytes(), greeting))},
+	// 6. Write. The completion of a WRITE over RC means that the bytes are in the peer's memory.
+	if len(os.Args) > 1 {
+		check(qp.PostSend([]verbs.SendRequest{{
+			Opcode: verbs.OpWrite, Flags: verbs.Signaled,
+			SGEs:       []verbs.SGE{mr.SGE(0, copy(buf.Bytes(), "hello, verbs"))},
 			RemoteAddr: theirs.Addr, RKey: theirs.RKey,
 		}}))
-		need(verbs.Await(ctx, cq, 1))
-		fmt.Fprintf(out, "wrote %q to %v\n", greeting, theirs.GID.Addr())
+		must(verbs.Await(context.Background(), cq, 1))
+		fmt.Printf("wrote into the memory of %v\n", theirs.GID.Addr())
 	}
-	need(exchange(conn, "written")) // now the target may look
-	if !writes {
+	swap(conn, peer, "written")
+	if len(os.Args) == 1 {
 		text, _, _ := bytes.Cut(buf.Bytes(), []byte{0})
-		fmt.Fprintf(out, "in my memory: %q\n", text)
+		fmt.Printf("in my memory: %q\n", text)
 	}
-	return nil
+
+	// 7. Give everything back, newest first.
+	for _, handle := range []io.Closer{qp, mr, buf, cq, pd, dev, conn} {
+		check(handle.Close())
+	}
 }
 
-// exchange sends a line and reads one.
-func exchange[T any](conn net.Conn, mine T) (theirs T, err error) {
-	line, err := json.Marshal(mine)
-	if err != nil {
-		return theirs, err
+// meet waits for the other end, or connects to the host named. The environment variable PORT chooses another TCP port.
+func meet(hosts []string) net.Conn {
+	port := cmp.Or(os.Getenv("PORT"), "18516")
+	if len(hosts) > 0 {
+		return must(net.Dial("tcp", net.JoinHostPort(hosts[0], port)))
 	}
-	if _, err := conn.Write(append(line, '\n')); err != nil {
-		return theirs, err
-	}
-	line = line[:0]
-	for b := make([]byte, 1); b[0] != '\n'; line = append(line, b[0]) { // byte by byte: what follows is for the next call
-		if _, err := io.ReadFull(conn, b); err != nil {
-			return theirs, fmt.Errorf("read what the peer says: %w", err)
-		}
-	}
-	return theirs, json.Unmarshal(line, &theirs)
+	fmt.Fprintln(os.Stderr, "waiting: now start 'hello HOST' at the other end, with the name of this host")
+	return must(must(net.Listen("tcp", ":"+port)).Accept())
 }
 
-// failure is an error that ends talk.
-type failure struct{ error }
+// swap sends a value to the other end, and returns the one that the other end sends.
+func swap[T any](conn net.Conn, peer *json.Decoder, mine T) (theirs T) {
+	check(conn.SetDeadline(time.Now().Add(time.Minute)))
+	check(json.NewEncoder(conn).Encode(mine))
+	check(peer.Decode(&theirs))
+	return theirs
+}
 
-// closed gives a handle back. What fails then no longer matters to what was written.
-func closed(handle io.Closer) { _ = handle.Close() }
-
-// need is what a call returned, or the end of talk.
-func need[T any](v T, err error) T {
+// check ends the program at the first error, and says what to try.
+func check(err error) {
 	if err != nil {
-		panic(failure{err})
+		log.Fatalln(err, verbs.RemedyOf(err))
 	}
-	return v
+}
+
+// must is the value that a call returned.
+func must[T any](value T, err error) T {
+	check(err)
+	return value
 }

@@ -1,56 +1,55 @@
 package main
 
 import (
-	"bytes"
-	"context"
+	"net"
+	"os"
+	"os/exec"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/gobw/gobw/verbs/verbstest"
 )
 
+// TestMain is the program itself where a test starts it again.
+func TestMain(m *testing.M) {
+	if os.Getenv("PORT") != "" {
+		main()
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
 func TestHello(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	var server, client bytes.Buffer
-	address := verbstest.Address().String()
-	served := make(chan error, 1)
-	go func() { served <- run(ctx, []string{"-listen", address + ":18516"}, &server) }()
-	err := retry(ctx, func() error { return run(ctx, []string{address + ":18516"}, &client) })
+	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		t.Fatalf("client: %v", err)
+		t.Fatal(err)
 	}
-	if err := <-served; err != nil {
-		t.Fatalf("server: %v", err)
+	_, port, _ := net.SplitHostPort(l.Addr().String())
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
 	}
-	if got, want := server.String(), "in my memory: \"hello, verbs\"\n"; got != want {
-		t.Errorf("server prints %q, want %q", got, want)
-	}
-	if got, want := client.String(), "wrote \"hello, verbs\" to "+address+"\n"; got != want {
-		t.Errorf("client prints %q, want %q", got, want)
-	}
-}
 
-// retry goes on while the server is not listening yet.
-func retry(ctx context.Context, f func() error) error {
-	for {
-		err := f()
-		if err == nil || !strings.Contains(err.Error(), "refused") {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return err
-		case <-time.After(10 * time.Millisecond):
-		}
+	end := func(args ...string) *exec.Cmd {
+		cmd := exec.CommandContext(t.Context(), os.Args[0], args...)
+		cmd.Env = append(os.Environ(), "PORT="+port)
+		return cmd
 	}
-}
-
-func TestHelloRefusesOtherWords(t *testing.T) {
-	for _, args := range [][]string{{"-x"}, {"alpha", "beta"}, {"-listen", "127.6.1.1:1", "more"}} {
-		if err := run(t.Context(), args, &bytes.Buffer{}); err == nil || !strings.Contains(err.Error(), "usage: hello") {
-			t.Errorf("%q: %v, want the usage", args, err)
+	served := make(chan string, 1)
+	go func() {
+		out, err := end().CombinedOutput()
+		if err != nil {
+			t.Errorf("the target: %v", err)
 		}
+		served <- string(out)
+	}()
+	out, err := end("127.0.0.1").CombinedOutput()
+	for tries := 0; strings.Contains(string(out), "refused") && tries < 100; tries++ { // it is not listening yet
+		<-time.After(20 * time.Millisecond)
+		out, err = end("127.0.0.1").CombinedOutput()
+	}
+	if err != nil || !strings.HasPrefix(string(out), "wrote into the memory of 127.0.0.") {
+		t.Errorf("%v: %s", err, out)
+	}
+	if got, want := <-served, "in my memory: \"hello, verbs\"\n"; !strings.HasSuffix(got, want) {
+		t.Errorf("the target says %q, want %q", got, want)
 	}
 }

@@ -1,0 +1,111 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"net"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestMain is the program itself where a test starts it again.
+func TestMain(m *testing.M) {
+	if os.Getenv("PORT") != "" {
+		main()
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// both runs the waiting end, and the other one with the words.
+func both(t *testing.T, words ...string) (waiting, other []byte, err error) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, port, _ := net.SplitHostPort(l.Addr().String())
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	end := func(args ...string) *exec.Cmd {
+		cmd := exec.CommandContext(t.Context(), os.Args[0], args...)
+		cmd.Env = append(os.Environ(), "PORT="+port)
+		return cmd
+	}
+	served := make(chan []byte, 1)
+	go func() {
+		out, err := end().CombinedOutput()
+		if err != nil {
+			t.Errorf("the end that waits: %v", err)
+		}
+		served <- out
+	}()
+	args := append([]string{"127.0.0.1"}, words...)
+	other, err = end(args...).CombinedOutput()
+	for tries := 0; bytes.Contains(other, []byte("refused")) && tries < 100; tries++ { // it is not listening yet
+		<-time.After(20 * time.Millisecond)
+		other, err = end(args...).CombinedOutput()
+	}
+	return <-served, other, err
+}
+
+func TestShapes(t *testing.T) {
+	for _, shape := range []string{"G-WR", "S-RD", "GSSR"} {
+		t.Run(shape, func(t *testing.T) {
+			if shape == "GSSR" && testing.Short() {
+				t.Skip("each message waits for the other end to be scheduled: slow where CPUs are busy")
+			}
+			_, out, err := both(t, shape)
+			if err != nil {
+				t.Fatalf("%v\n%s", err, out)
+			}
+			rows, sizes := 0, []int{}
+			for line := range strings.Lines(string(out)) {
+				if !strings.HasPrefix(line, "{") {
+					rows++
+					continue
+				}
+				var told struct {
+					Bytes    int `json:"message_bytes"`
+					Verified bool
+				}
+				if err := json.Unmarshal([]byte(line), &told); err != nil || !told.Verified {
+					t.Errorf("%v: %s", err, line)
+				}
+				sizes = append(sizes, told.Bytes)
+			}
+			if rows != 1+3*8 || len(sizes) != 3 || sizes[2] != 256<<10 {
+				t.Errorf("%d rows, messages of %d bytes\n%s", rows, sizes, out)
+			}
+		})
+	}
+}
+
+// TestStarter: what a student gets lacks three parts, builds, and says which part comes next.
+func TestStarter(t *testing.T) {
+	if _, err := exec.LookPath("make"); err != nil {
+		t.Skip(err)
+	}
+	dir := t.TempDir()
+	if err := os.CopyFS(dir+"/noncontig", os.DirFS(".")); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command("make", "-C", dir+"/noncontig", "starter").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	text, err := os.ReadFile(dir + "/starter/layout.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Count(string(text), "// GAP "); got != 3 || strings.Contains(string(text), "copy(") || strings.Contains(string(text), "append(") {
+		t.Errorf("%d gaps, want 3 with nothing in them:\n%s", got, text)
+	}
+	files := []string{"vet", dir + "/starter/main.go", dir + "/starter/end.go", dir + "/starter/layout.go"}
+	if out, err := exec.Command("go", files...).CombinedOutput(); err != nil {
+		t.Errorf("the starter does not build: %v\n%s", err, out)
+	}
+}
