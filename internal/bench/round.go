@@ -215,8 +215,9 @@ func (r *run) prepare(j *job.Job) (job.Runner, error) {
 	}, one)
 }
 
-// makeUp is how much lateness a rate makes up for: as much as a busy system lets a thread wait.
-const makeUp = 4 * time.Millisecond
+// makeUp is how much lateness a rate makes up for. It is the longest that a kernel stops a thread which keeps to its share: a quota
+// of CPU time (cpu.max) does so for up to 100 ms, and other programs get 50 ms of each second from a real-time thread.
+const makeUp = 100 * time.Millisecond
 
 // pace is the time between two messages of a lane.
 func (r *run) pace(size int) job.Ticks { return job.Ticks(r.plan.PauseNs(size) * float64(r.perNs)) }

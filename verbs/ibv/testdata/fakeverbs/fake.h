@@ -27,6 +27,8 @@
  *   FAKEVERBS_LATENCY_NS=3000  or 2000@0.9,5000@0.1: latencies with their shares
  *   FAKEVERBS_SLOW=3000-3100:500,6000-7000:x4   messages of these sizes take 500 ns more, four times as long
  *   FAKEVERBS_DRIFT_MS=1000    until so long after the first request the device is slower, at first FAKEVERBS_DRIFT_X times
+ *   FAKEVERBS_WAVE_MS=10       in each second stretch so long the device is slower, FAKEVERBS_WAVE_X times
+ *   FAKEVERBS_HALT_MS=50       the first post after FAKEVERBS_HALT_AT requests keeps the CPU busy so long
  *   FAKEVERBS_POST_NS=500      a post keeps the CPU busy so long; FAKEVERBS_POLL_NS: a poll that finds something
  *   FAKEVERBS_CORRUPT=7        one byte of this process's request 7 (from 1) is wrong; its middle one
  *   FAKEVERBS_LOSE=7           the completion of request 7 never comes; FAIL: it fails with RETRY_EXC; TWICE: it comes twice
@@ -115,13 +117,14 @@ void drop_lock(void);
 enum { MAX_PLANNED = 16 };
 struct plan {
 	int timed; /* requests take time */
-	double request, entry, byte, drift_ns, drift_factor;
+	double request, entry, byte, drift_ns, drift_factor, wave_factor;
 	struct latency { double ns, share; } latency[MAX_PLANNED];
 	struct slow { uint64_t low, high; double ns, factor; } slow[MAX_PLANNED];
 	int latencies, ranges;
 	int still; /* no data move */
-	long post, poll;
-	uint64_t corrupt, lose, fail, twice; /* numbers of requests, from 1 */
+	uint64_t wave_ns;
+	long post, poll, halt;
+	uint64_t corrupt, lose, fail, twice, halt_at; /* numbers of requests, from 1 */
 	uint64_t requests;                   /* of this process so far */
 };
 extern struct plan plan;
@@ -130,6 +133,7 @@ void read_plan(void); /* from the environment, when the list of devices is asked
 int planned(void);
 uint64_t nanoseconds(void);
 void spend(long ns);
+void spend_post(void);
 void schedule(struct qp *q, struct send *s, uint64_t now);
 void progress(void);    /* carries out what is due */
 void run_waiting(void); /* lets those go on that wait for a receive */

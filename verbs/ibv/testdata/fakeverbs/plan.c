@@ -69,6 +69,10 @@ void read_plan(void) {
 	plan.byte = number("FAKEVERBS_BYTE_NS", 0);
 	plan.drift_ns = number("FAKEVERBS_DRIFT_MS", 0) * 1e6;
 	plan.drift_factor = number("FAKEVERBS_DRIFT_X", 1);
+	plan.wave_ns = (uint64_t)(number("FAKEVERBS_WAVE_MS", 0) * 1e6);
+	plan.wave_factor = number("FAKEVERBS_WAVE_X", 1);
+	plan.halt = (long)(number("FAKEVERBS_HALT_MS", 0) * 1e6);
+	plan.halt_at = setting("FAKEVERBS_HALT_AT", 0);
 	plan.post = setting("FAKEVERBS_POST_NS", 0);
 	plan.poll = setting("FAKEVERBS_POLL_NS", 0);
 	plan.still = !setting("FAKEVERBS_MOVE", 1);
@@ -88,6 +92,15 @@ void spend(long ns) {
 		return;
 	for (uint64_t end = nanoseconds() + (uint64_t)ns; nanoseconds() < end;)
 		;
+}
+
+/* spend_post is what a post costs the CPU. */
+void spend_post(void) {
+	spend(plan.post);
+	if (plan.halt && plan.requests >= plan.halt_at) {
+		spend(plan.halt);
+		plan.halt = 0;
+	}
 }
 
 static double random_share(void) {
@@ -120,6 +133,8 @@ static double cost(const struct send *s, uint64_t now) {
 		first = now;
 	if ((double)(now - first) < plan.drift_ns)
 		ns *= 1 + (plan.drift_factor - 1) * (1 - (double)(now - first) / plan.drift_ns);
+	if (plan.wave_ns && (now - first) / plan.wave_ns % 2)
+		ns *= plan.wave_factor;
 	return ns;
 }
 

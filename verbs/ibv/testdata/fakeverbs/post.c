@@ -35,7 +35,7 @@ static int accept_send(struct qp *q, const struct vb_send_wr *w, struct send *s)
 int post_send(struct vb_qp *qp, struct vb_send_wr *w, struct vb_send_wr **bad) {
 	struct qp *q = (struct qp *)qp;
 	int rc = 0;
-	spend(plan.post);
+	spend_post();
 	take_lock();
 	for (uint64_t now = planned() ? nanoseconds() : 0; w; w = w->next) {
 		rc = q->in - q->out == q->cap.max_send_wr ? ENOMEM : accept_send(q, w, &q->sq[q->in % q->cap.max_send_wr]);
@@ -98,7 +98,7 @@ int post_srq_recv(struct vb_srq *srq, struct vb_recv_wr *w, struct vb_recv_wr **
 
 static void wr_start(struct vb_qp_ex *x) {
 	struct qp *q = (struct qp *)x;
-	spend(plan.post);
+	spend_post();
 	take_lock();
 	q->drafts = 0;
 	q->draft_error = 0;
