@@ -8,7 +8,7 @@
 
 /* Objects of an arena lie at the same address in every process, so that they may point at each other. */
 static void *const ARENA_AT = (void *)0x210000000000;
-enum { ARENA_BYTES = 1 << 30 };
+static const uint64_t ARENA_BYTES = 1ull << 38; /* the file has holes */
 
 static struct shared own;
 static int arena_file = -1;
@@ -29,7 +29,7 @@ __attribute__((constructor)) static void join_arena(void) {
 	int gate = open(gate_name, O_RDWR | O_CREAT | O_CLOEXEC, 0600), fd = open(file, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 	if (gate < 0 || fd < 0 || flock(gate, LOCK_EX))
 		refuse("open", file);
-	if (!flock(fd, LOCK_EX | LOCK_NB) && (ftruncate(fd, 0) || ftruncate(fd, ARENA_BYTES)))
+	if (!flock(fd, LOCK_EX | LOCK_NB) && (ftruncate(fd, 0) || ftruncate(fd, (off_t)ARENA_BYTES)))
 		refuse("truncate", file);
 	flock(fd, LOCK_SH);
 	if (mmap(ARENA_AT, ARENA_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED_NOREPLACE | MAP_NORESERVE, fd, 0) != ARENA_AT)
@@ -69,17 +69,26 @@ void free_object(void *p) {
 		free(p);
 }
 
-uint8_t *share_memory(void *addr, size_t bytes) {
-	const uint64_t page = 4096, whole = bytes & ~(page - 1);
-	if (!has_arena() || (uint64_t)addr % page || !whole)
-		return NULL;
-	uint8_t *at = new_object(whole + page);
-	at += -(uint64_t)at % page;
-	memcpy(at, addr, whole);
-	const off_t offset = at - (uint8_t *)shared;
-	if (mmap(addr, whole, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_POPULATE, arena_file, offset) != addr)
+enum { PAGE = 4096 };
+
+struct block share_memory(void *addr, size_t bytes) {
+	struct block b = {.from = addr, .bytes = bytes & ~(size_t)(PAGE - 1)};
+	if (!has_arena() || (uint64_t)addr % PAGE || !b.bytes)
+		return (struct block){0};
+	b.at = new_object(b.bytes + PAGE);
+	b.at += -(uint64_t)b.at % PAGE;
+	memcpy(b.at, addr, b.bytes);
+	if (mmap(addr, b.bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_POPULATE, arena_file, b.at - (uint8_t *)shared) != addr)
 		refuse("share memory", getenv("FAKEVERBS_ARENA"));
-	return at;
+	return b;
+}
+
+void unshare_memory(struct block b) {
+	if (mmap(b.from, b.bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != b.from)
+		refuse("take memory back", getenv("FAKEVERBS_ARENA"));
+	memcpy(b.from, b.at, b.bytes);
+	/* Where the file system cannot do this, the block stays in the file. */
+	(void)fallocate(arena_file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, b.at - (uint8_t *)shared, (off_t)b.bytes);
 }
 
 int is_ours(struct vb_context *c) { return !has_arena() || context_of(c)->process == this_process(); }

@@ -86,7 +86,8 @@ struct qp {
 	int pends;         /* it is in the list of those with requests to carry out */
 	struct qp *pending;
 };
-struct key { uint32_t key; struct vb_pd *pd; uint64_t addr, length; uint8_t *shared; /* where every process sees it; NULL: only its own */ int access, is_window, bound; struct qp *qp; uint64_t zero; /* where the first byte of a zero-based window is */ };
+struct block { uint8_t *at; void *from; size_t bytes; }; /* of the arena, for memory of a process */
+struct key { uint32_t key; struct vb_pd *pd; uint64_t addr, length; uint8_t *shared; /* where every process sees it; NULL: only its own */ struct block block; int access, is_window, bound; struct qp *qp; uint64_t zero; /* where the first byte of a zero-based window is */ };
 struct device_context { struct vb_verbs_context x; pid_t process; int events_in; long posts_left; int gone; };
 struct ah { struct vb_ah_attr a; };
 struct member { struct qp *qp; uint8_t group[16]; uint16_t lid; }; /* of a multicast group */
@@ -108,7 +109,8 @@ int has_arena(void);
 pid_t this_process(void);
 void *new_object(size_t bytes); /* of zeros */
 void free_object(void *p);
-uint8_t *share_memory(void *addr, size_t bytes); /* moves it into the arena: where that is, or NULL */
+struct block share_memory(void *addr, size_t bytes); /* moves whole pages into the arena; at NULL: it cannot */
+void unshare_memory(struct block b);                 /* gives the process its own memory back */
 int is_ours(struct vb_context *c); /* tells whether this process opened it */
 void take_lock(void);
 void drop_lock(void);

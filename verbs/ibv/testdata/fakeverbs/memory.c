@@ -11,14 +11,18 @@ struct vb_pd *ibv_alloc_pd(struct vb_context *c) {
 
 int ibv_dealloc_pd(struct vb_pd *pd) { free_object(pd); return 0; }
 
-/* shared_part is where all processes see memory that was registered before, or is now. */
-static uint8_t *shared_part(struct vb_pd *pd, uint64_t addr, uint64_t length) {
+/* share lets all processes see a key's memory: where another key's lies already, or in a block of the arena. */
+static void share(struct key *k) {
 	for (int i = 0; i < KEYS; i++) {
-		const struct key *k = &keys[i];
-		if (k->pd && k->shared && k->pd->context == pd->context && within(k, addr, length))
-			return k->shared + (addr - k->addr);
+		const struct key *other = &keys[i];
+		if (other == k || !other->pd || !other->shared || other->pd->context != k->pd->context || !within(other, k->addr, k->length))
+			continue;
+		k->block = other->block;
+		k->shared = other->shared + (k->addr - other->addr);
+		return;
 	}
-	return share_memory((void *)addr, length);
+	k->block = share_memory((void *)k->addr, k->length);
+	k->shared = k->block.at;
 }
 
 static struct key *new_key(struct vb_pd *pd) {
@@ -57,8 +61,8 @@ struct vb_mr *ibv_reg_mr_iova2(struct vb_pd *pd, void *addr, size_t length, uint
 	struct key *k = new_key(pd);
 	struct vb_mr *mr = k ? new_object(sizeof *mr) : NULL;
 	if (mr) {
-		k->shared = shared_part(pd, (uint64_t)addr, length);
 		k->addr = (uint64_t)addr, k->length = length, k->access = (int)access;
+		share(k);
 		*mr = (struct vb_mr){.context = pd->context, .pd = pd, .addr = addr, .length = length, .lkey = k->key, .rkey = k->key};
 	}
 	drop_lock();
@@ -76,7 +80,13 @@ struct vb_mr *ibv_reg_mr(struct vb_pd *pd, void *addr, size_t length, int access
 
 static void drop_key(uint32_t key) {
 	take_lock();
-	keys[key >> 8 & (KEYS - 1)].pd = NULL;
+	struct key *k = &keys[key >> 8 & (KEYS - 1)];
+	int last = k->shared != NULL;
+	k->pd = NULL;
+	for (int i = 0; i < KEYS && last; i++)
+		last = !keys[i].pd || keys[i].block.at != k->block.at;
+	if (last)
+		unshare_memory(k->block);
 	drop_lock();
 }
 
