@@ -4,11 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/signal"
 	"runtime/debug"
-	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -70,19 +68,7 @@ func run(ctx context.Context, tool string, args []string, out output.Streams) in
 		unquote(root)
 	}
 	command, err := root.ExecuteContextC(ctx)
-	err = cmdline.CommandError(err)
-	if line := cmdline.WithoutCommand(root, args); line != "" && command == root && exit.Code(err) == exit.Usage {
-		err = exit.With(exit.Usage, errors.New(line))
-	}
-	if meant, code := cmdline.SingleDash(command.Flags(), args), exit.Code(err); meant != nil && (code == exit.Usage || code == exit.Setup) {
-		err = meant
-	}
-	if word := cmdline.Typography(args); word != "" && (exit.Code(err) == exit.Usage || exit.Code(err) == exit.Setup) {
-		err = exit.With(exit.Usage, errors.New(word))
-	}
-	if name, is := errors.AsType[*net.DNSError](err); is && slices.Contains([]string{"alpha", "beta", "HOST"}, name.Name) {
-		err = exit.With(exit.Setup, fmt.Errorf("%s is a name of our examples: type the name of your server, or --loopback in its place", name.Name))
-	}
+	err = cmdline.Explain(root, command, args, err)
 	if cause := context.Cause(ctx); err != nil && cause != nil && errors.Is(err, context.Canceled) {
 		err = cause
 	}

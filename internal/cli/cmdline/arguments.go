@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"net"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -86,6 +88,32 @@ func badNumber(reason string) string {
 	return reason
 }
 
+// Explain words the error of a command line, so that it says what to type instead. command is the one that has refused it.
+func Explain(root, command *cobra.Command, args []string, err error) error {
+	var word, program string
+	if n, _ := fmt.Sscanf(fmt.Sprint(err), "unknown command %q for %q", &word, &program); n == 2 {
+		err = exit.With(exit.Usage, unknownCommand(root, word))
+	}
+	code := exit.Code(err)
+	if code != exit.Usage && code != exit.Setup {
+		return err
+	}
+	if line := withoutCommand(root, args); line != "" && command == root && code == exit.Usage {
+		err = exit.With(code, errors.New(line))
+	}
+	if meant := SingleDash(command.Flags(), args); meant != nil {
+		err = meant
+	}
+	if word := typography(args); word != "" {
+		err = exit.With(exit.Usage, errors.New(word))
+	}
+	if name, is := errors.AsType[*net.DNSError](err); is && slices.Contains([]string{"alpha", "beta", "HOST"}, name.Name) {
+		err = exit.With(exit.Setup, fmt.Errorf("%s is a name of our examples: "+
+			"type the name of your server, or --loopback in its place", name.Name))
+	}
+	return err
+}
+
 // SingleDash names the flag that a word with one dash is meant as; nil where none is.
 func SingleDash(fs *pflag.FlagSet, words []string) error {
 	for _, word := range words {
@@ -97,7 +125,7 @@ func SingleDash(fs *pflag.FlagSet, words []string) error {
 	return nil
 }
 
-// NoArguments refuses words that are no flags, and argumentCount a wrong number of them.
+// NoArguments refuses words that are no flags.
 func NoArguments(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
 		return exit.With(exit.Usage, fmt.Errorf("%q: '%s' takes flags only; '%s --help' lists them", args[0], cmd.CommandPath(), cmd.CommandPath()))
