@@ -1,7 +1,6 @@
 package render
 
 import (
-	_ "embed"
 	"fmt"
 	"html/template"
 	"io"
@@ -12,9 +11,6 @@ import (
 	"github.com/gobw/gobw/report/plain"
 	"github.com/gobw/gobw/report/plot"
 )
-
-//go:embed page.html
-var pageSource string
 
 // section is a document on the page.
 type section struct {
@@ -58,11 +54,8 @@ func (r result) page(w io.Writer) error {
 		}
 		p.Pictures = append(p.Pictures, template.HTML(b.String())) //nolint:gosec // written by package plot, which escapes every text
 	}
-	t, err := template.New("page").Funcs(template.FuncMap{"class": class}).Parse(pageSource)
-	if err != nil {
-		return fmt.Errorf("html: %w", err)
-	}
 	b := &strings.Builder{}
+	t := template.Must(template.New("page.html").Funcs(template.FuncMap{"class": class}).ParseFS(sources, "page.html"))
 	if err := t.Execute(b, p); err != nil {
 		return fmt.Errorf("html: %w", err)
 	}

@@ -19,7 +19,7 @@ import (
 type result struct {
 	Title    string
 	Labels   []string
-	device   string // on what was measured
+	Device   string // on what was measured
 	Tables   []table
 	Warnings []string
 	Closing  []string
@@ -34,7 +34,7 @@ type result struct {
 
 // documentSheet is a document as people are shown it.
 func documentSheet(d *report.Document) result {
-	r := result{Title: d.Description, Labels: heading(d), device: d.Device(), Tables: tables(d), Warnings: d.Warnings}
+	r := result{Title: d.Description, Labels: heading(d), Device: d.Device(), Tables: tables(d), Warnings: d.Warnings}
 	if d.Fabric != nil {
 		m := hostMatrix{d.Fabric}
 		r.Labels, r.Closing = append(r.Labels, m.line(d.Checks)), m.closing(d)
@@ -84,9 +84,13 @@ func (r result) write(w io.Writer, format string) error {
 		}
 		return plot.WriteSVG(w, pictures...)
 	case "markdown":
-		r.markdown(out)
+		if err := r.markdown(out); err != nil {
+			return err
+		}
 	case "latex":
-		r.latex(out)
+		if err := r.latex(out); err != nil {
+			return err
+		}
 	default:
 		if _, quiet := w.(interface{ WithoutNotes() }); quiet {
 			r.dropNotes()
@@ -111,8 +115,8 @@ func (r *result) dropNotes() {
 // terminal has titles above the tables, warnings and what is to be said of all below them.
 func (r result) terminal(out *strings.Builder, most int) {
 	head := r.Labels
-	if r.device != "" {
-		first := plain.When(r.Title != "", "%s: ", r.Title) + r.device // the title says which of several results
+	if r.Device != "" {
+		first := plain.When(r.Title != "", "%s: ", r.Title) + r.Device // the title says which of several results
 		if len(head) > 0 && !strings.HasPrefix(head[0], "INCOMPLETE: ") {
 			first += ": " + head[0]
 			head = head[1:]
@@ -139,49 +143,6 @@ func (r result) terminal(out *strings.Builder, most int) {
 	}
 	if r.Verdict != "" {
 		writeWrapped(out, r.Verdict, most)
-	}
-}
-
-// markdown is GitHub's. It opens with the verdict: a step summary shows its first lines.
-func (r result) markdown(out *strings.Builder) {
-	if head := r.Verdict + r.Title; head != "" {
-		fmt.Fprintf(out, "## %s\n\n", escapeMarkdown(head))
-	}
-	for _, l := range r.Labels {
-		fmt.Fprintf(out, "**%s**\n\n", escapeMarkdown(l))
-	}
-	if r.device != "" {
-		fmt.Fprintf(out, "%s\n\n", escapeMarkdown(r.device))
-	}
-	for _, t := range r.Tables {
-		t.markdown(out)
-	}
-	for _, n := range r.Warnings {
-		fmt.Fprintf(out, "- warning: %s\n", escapeMarkdown(n))
-	}
-	for _, line := range r.Closing {
-		fmt.Fprintf(out, "- %s\n", escapeMarkdown(line))
-	}
-}
-
-// latex is tables in the style of the booktabs package.
-func (r result) latex(out *strings.Builder) {
-	out.WriteString("% needs \\usepackage{booktabs} and \\usepackage{graphicx}\n")
-	said := r.Labels
-	if r.device != "" {
-		said = append(said, r.device)
-	}
-	for _, t := range r.Tables {
-		if r.Title != "" {
-			t.Title = r.Title + ": " + t.Title
-		}
-		t.latex(out, strings.Join(said, "; "))
-	}
-	for _, n := range r.Warnings {
-		fmt.Fprintf(out, "%% warning: %s\n", escapeLaTeX(plain.OneLine(n)))
-	}
-	for _, line := range r.Closing {
-		fmt.Fprintf(out, "\\noindent %s\\par\n", escapeLaTeX(line))
 	}
 }
 
