@@ -2,51 +2,31 @@ package figure
 
 import (
 	"cmp"
+	_ "embed"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/gobw/gobw/report"
 	"github.com/gobw/gobw/report/plain"
 	"github.com/gobw/gobw/report/stats"
 )
 
-// event is what devices count. The names are those of the kernel's drivers (mlx5, bnxt_re, irdma, efa, rxe) and of the software device.
+//go:embed counters.txt
+var counters string
+
+// event is something that devices count: a row of the table.
 type event struct {
 	word    string // of expectations, which any device understands; empty: none
 	meaning string
-	// sets are what devices call it: the first set of which a device has any is summed. (mlx5, rxe and irdma count causes of
-	// retransmission; bnxt_re, efa and our own device count what was sent again.)
-	sets [][]string
+	sets    [][]string // what devices call it: the first set of which a device has any is summed
 }
 
 // events are those of errors; of two that count the same name the first has its meaning.
 func events() []event {
-	return []event{
-		{"", "the other end missed packets", [][]string{{"packet_seq_err", "seq_err_naks_rcvd", "rcvd_seq_err"}}},
-		{"", "answers were missed", [][]string{{"implied_nak_seq_err"}}},
-		{"", "requests arrived again: their acknowledgement was lost or late", [][]string{{"duplicate_request"}}},
-		{"", "messages arrived and no receive was posted", [][]string{{"send_rnr_err", "out_of_buffer"}}},
-		{"", "retries were used up", [][]string{{"retry_exceeded_err", "retry_rnr_exceeded_err"}}},
-		{"", "requests completed with an error", [][]string{{"req_cqe_error", "resp_cqe_error"}}},
-		{"", "the link is bad: look at cable and transceiver", [][]string{{"link_downed", "link_error_recovery"}}},
-		{"lost", "packets were dropped", [][]string{{"dropped"}}},
-		{"timeouts", "no acknowledgement came in time", [][]string{{"local_ack_timeout_err"}, {"retrans_timeout_events"}, {"to_retransmits"}}},
-		{"retransmits", "packets were sent again", [][]string{
-			{"resent_pkts"},
-			{"retrans_pkts"},
-			{"to_retransmits", "seq_err_naks_rcvd"},
-			{"tcpRetransSegs", "RetransSegs"},
-			{"local_ack_timeout_err", "packet_seq_err", "implied_nak_seq_err"},
-			{"completer_retry_err"},
-		}},
-		{"out_of_sequence", "packets arrived out of order, or one before them was lost", [][]string{{"out_of_seq_request"}, {"rx_out_of_order"}, {"rcvd_seq_err"}}},
-		{"rnr_naks", "the other end had no receive posted", [][]string{{"rnr_nak_retry_err"}, {"rcvd_rnr_err"}, {"rnr_naks_rcvd"}}},
-		{"cnps", "notifications of congestion", [][]string{{"np_cnp_sent", "rp_cnp_handled"}, {"cnpSent", "cnpHandled"}, {"rx_cnp_pkts", "tx_cnp_pkts"}}},
-		{"ecn_marked", "switches marked packets for congestion", [][]string{{"np_ecn_marked_roce_packets"}, {"RxECNMrkd"}, {"rx_ecn_marked_pkts"}}},
-		{"discards", "packets were dropped", [][]string{{"port_rcv_discards", "port_xmit_discards"}, {"rx_roce_discards"}, {"out_of_buffer"}}},
-		{"symbol_errors", "the link is bad: look at cable and transceiver", [][]string{{"symbol_error"}}},
-		{"icrc_errors", "packets arrived damaged", [][]string{{"icrc_err"}, {"rx_icrc_encapsulated"}}},
-	}
+	return plain.Each(plain.Rows(counters), func(row []string) event {
+		return event{strings.TrimPrefix(row[0], "-"), row[1], plain.Each(strings.Split(row[2], ";"), strings.Fields)}
+	})
 }
 
 // CounterNames are words for device error counters that expectations may use before any device is asked.

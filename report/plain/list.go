@@ -54,6 +54,17 @@ func Grouped[T any, K comparable](items []T, key func(T) K) [][]T {
 	return out
 }
 
+// Rows are those of a table that is text: a row a line, its cells apart by " | ". Empty lines and those that begin with # are none.
+func Rows(table string) [][]string {
+	var out [][]string
+	for line := range strings.Lines(table) {
+		if line = strings.TrimSpace(line); line != "" && line[0] != '#' {
+			out = append(out, strings.Split(line, " | "))
+		}
+	}
+	return out
+}
+
 // UpTo are n whole numbers, one after another.
 func UpTo(first, n int) []int {
 	out := make([]int, n)

@@ -1,6 +1,7 @@
 package render
 
 import (
+	_ "embed"
 	"fmt"
 	"maps"
 	"slices"
@@ -14,38 +15,17 @@ import (
 	"github.com/gobw/gobw/report/stats"
 )
 
-// everyFamily has the families of all kinds of results, in the order of the page. A sample of a result is a point: the median over its runs.
-var everyFamily = []family{
-	{name: "gobw_qualification_passed", help: "1 if every test passed."},
-	{name: "gobw_qualification_exit_status", help: "Exit status of the qualification."},
-	{name: "gobw_qualification_test_passed", help: "1 if the test passed; the outcome says how it ended."},
-	{name: "gobw_result_info", help: "What was measured on what: always 1."},
-	{name: "gobw_result_complete", help: "1 if the test ran to its end."},
-	{name: "gobw_result_finished_timestamp_seconds", unit: "seconds", help: "When the test ended, in seconds since 1970."},
-	{name: "gobw_expectation_met", help: "1 if the figure is as expected, 0 if it is not or if that cannot be told."},
-	{
-		name: "gobw_bandwidth_bytes_per_second", unit: "bytes_per_second",
-		help: "Average bandwidth, the median over the runs.", figure: "bw", scale: 1.0 / 8,
-	},
-	{
-		name: "gobw_bandwidth_peak_bytes_per_second", unit: "bytes_per_second",
-		help: "Highest bandwidth from any post to any completion.", figure: "peak", scale: 1.0 / 8,
-	},
-	{name: "gobw_messages_per_second", unit: "per_second", help: "Message rate.", figure: "msgrate", scale: 1},
-	{name: "gobw_delivered_ratio", unit: "ratio", help: "Share of the messages that arrived.", figure: "delivered", scale: 1},
-	{name: "gobw_latency_seconds", unit: "seconds", help: "Latency, of bandwidth tests the time to completion; the median over the runs; quantiles 0 and 1 are of the least and the greatest sample."},
-	{name: "gobw_runs", help: "Repetitions of the point."},
-	{name: "gobw_disturbed_runs", help: "Repetitions during which something else had the CPU."},
-	{name: "gobw_device_counter", help: "Change of a device counter during the test, the highest of the runs."},
-}
+//go:embed families.txt
+var families string
 
 // family is one metric: a gauge.
 type family struct {
-	name   string // ends in the unit, where there is one: "gobw_latency_seconds"
-	unit   string // a base unit: "seconds", "bytes_per_second", "ratio"; empty: a count, or 0 and 1
-	help   string // a sentence
-	figure string // of a record, by whose name expectations call it: told of each point
-	scale  float64
+	name, unit, figure, help string
+}
+
+// everyFamily has the families of all kinds of results, in the order of the page.
+func everyFamily() []family {
+	return plain.Each(plain.Rows(families), func(row []string) family { return family{row[0], row[1], row[2], row[3]} })
 }
 
 // metrics are the samples of one page, by family.
@@ -67,12 +47,12 @@ func (m metrics) sample(name string, value float64, labels ...string) {
 // labels the first is: readers refuse the whole of a text with two.
 // https://github.com/prometheus/OpenMetrics/blob/v1.0.0/specification/OpenMetrics.md
 func (m metrics) write(out *strings.Builder) {
-	for _, f := range everyFamily {
+	for _, f := range everyFamily() {
 		if len(m[f.name]) == 0 {
 			continue
 		}
 		fmt.Fprintf(out, "# TYPE %s gauge\n", f.name)
-		if f.unit != "" {
+		if f.unit != "-" {
 			fmt.Fprintf(out, "# UNIT %s %s\n", f.name, f.unit)
 		}
 		fmt.Fprintf(out, "# HELP %s %s\n", f.name, f.help)
@@ -108,9 +88,9 @@ func truth(yes bool) float64 {
 	return 0
 }
 
-// families are gauges in base units, for a scrape or for node_exporter's textfile collector. Several results are told apart by the
+// metricsOf are gauges in base units, for a scrape or for node_exporter's textfile collector. Several results are told apart by the
 // label result.
-func families(docs []*report.Document) metrics {
+func metricsOf(docs []*report.Document) metrics {
 	m := metrics{}
 	seen := map[string]int{}
 	for _, d := range docs {
@@ -176,12 +156,15 @@ func pointLabels(p report.Plan) []string {
 
 func (m metrics) addRow(row figure.Row, labels []string) {
 	with := func(more ...string) []string { return append(slices.Clone(labels), more...) }
-	for _, f := range everyFamily {
-		if f.figure == "" || f.figure == "msgrate" && row.Runs[0].IsLatency() {
+	for _, f := range everyFamily() {
+		if f.figure == "-" || f.figure == "msgrate" && row.Runs[0].IsLatency() {
 			continue
 		}
 		if v, has := row.Told(figure.Of(f.figure)); has {
-			m.sample(f.name, v*f.scale, labels...)
+			if f.unit == "bytes_per_second" {
+				v /= 8
+			}
+			m.sample(f.name, v, labels...)
 		}
 	}
 	for _, f := range report.LatencyFigures() {

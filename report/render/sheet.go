@@ -69,7 +69,7 @@ func (r result) write(w io.Writer, format string) error {
 		}
 		return writeJUnit(w, r.Title, suites)
 	case "openmetrics":
-		m := families(r.docs)
+		m := metricsOf(r.docs)
 		if r.qualification != nil {
 			m.qualification(r.qualification)
 		}

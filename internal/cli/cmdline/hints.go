@@ -21,13 +21,10 @@ var hints string
 // hint is what the table of hints says of a word. words puts the answer of a row into words; it says nothing where the row
 // does not suit.
 func hint(word string, words func(answer string) string, commands ...string) string {
-	for row := range strings.Lines(hints) {
-		cells := strings.Split(strings.TrimSpace(row), " | ")
-		if len(cells) != 3 || !slices.Contains(strings.Fields(cells[1]), word) {
-			continue
-		}
-		if slices.ContainsFunc(strings.Fields(cells[0]), func(c string) bool { return slices.Contains(commands, c) }) {
-			if said := words(cells[2]); said != "" {
+	for _, row := range plain.Rows(hints) {
+		of := slices.ContainsFunc(strings.Fields(row[0]), func(c string) bool { return slices.Contains(commands, c) })
+		if of && slices.Contains(strings.Fields(row[1]), word) {
+			if said := words(row[2]); said != "" {
 				return said
 			}
 		}
