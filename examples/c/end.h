@@ -1,5 +1,5 @@
-/* What hello_verbs.c, gather.c and the broken programs share: one end of a connection, in the order in which the calls follow
- * each other. Each call that fails ends the program with its name and errno. */
+/* What hello_verbs.c, gather.c and the broken programs share: one end of a connection, in the order in which the calls
+ * follow each other. Each call that fails ends the program with its name and errno. */
 #ifndef END_H
 #define END_H
 

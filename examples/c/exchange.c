@@ -1,8 +1,7 @@
-/* The assignment, gather on SEND and scatter on RECV (GSSR): a strided layout goes into a strided layout of the other end, once by the
- * NICs with scatter/gather lists and once by the CPUs: one packs, the other unpacks. Usage and output are those of gather.c.
- *
- * A SEND needs a receive that waits for it. So the passive end posts the receives of a message and then says so, by an empty SEND;
- * the active end waits for that before each message. */
+/* The assignment, gather on SEND and scatter on RECV (GSSR): a strided layout goes into a strided layout of the other
+ * end, once by the NICs with scatter/gather lists and once by the CPUs: one packs, the other unpacks. Usage and output
+ * are those of gather.c. A SEND needs a receive that waits for it. So the passive end posts the receives of a message
+ * and then says so, by an empty SEND; the active end waits for that before each message. */
 #include "table.h"
 
 static void copy(const struct layout *l, uint8_t *strided, uint8_t *packed, int unpacks)
@@ -38,8 +37,8 @@ static int part(struct end *e, const struct layout *l, int k, int packs, struct 
 	return n;
 }
 
-/* move sends a message in rounds of at most DEPTH / 2 requests, and waits for the peer's word before each. The receive for the next
- * word is posted before the peer can send it: else the peer's device would have to try again later. */
+/* move sends a message in rounds of at most DEPTH / 2 requests, and waits for the peer's word before each. The receive
+ * for the next word is posted before the peer can send it: else the peer's device would have to try again later. */
 static int move(struct end *e, const struct layout *l, int packs)
 {
 	static int begun;

@@ -17,8 +17,8 @@ static void pack(const struct layout *l, const uint8_t *from, uint8_t *to)
 	/* END */
 }
 
-/* lists moves a message by WRITEs of at most max_sge blocks each. The last one is signaled, and some before it, since requests keep
- * their places in the queue until a signaled one behind them was polled. */
+/* lists moves a message by WRITEs of at most max_sge blocks each. The last one is signaled, and some before it, since
+ * requests keep their places in the queue until a signaled one behind them was polled. */
 static int lists(struct end *e, const struct layout *l, const struct address *peer)
 {
 	struct ibv_sge list[l->num];

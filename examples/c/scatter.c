@@ -1,5 +1,6 @@
-/* The assignment, scatter on READ (S-RD): contiguous memory of the other end goes into a strided layout, once by the NIC with a
- * scatter/gather list and once by the CPU, which unpacks what one READ has brought. Usage and output are those of gather.c. */
+/* The assignment, scatter on READ (S-RD): contiguous memory of the other end goes into a strided layout, once by the
+ * NIC with a scatter/gather list and once by the CPU, which unpacks what one READ has brought. Usage and output are
+ * those of gather.c. */
 #include "table.h"
 
 /* unpack copies contiguous memory into the blocks of a layout, which begins at to. */

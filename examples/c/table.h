@@ -1,5 +1,5 @@
-/* What gather.c, scatter.c and exchange.c share: both ends go through blocks of 64 B to 8 KiB, move messages with lists and by
- * packing, and compare each byte. The active end prints a table, and one line of JSON for a grader. */
+/* What gather.c, scatter.c and exchange.c share: both ends go through blocks of 64 B to 8 KiB, move messages with lists
+ * and by packing, and compare each byte. The active end prints a table, and one line of JSON for a grader. */
 #ifndef TABLE_H
 #define TABLE_H
 

@@ -1,13 +1,14 @@
-// Command noncontig is the assignment of the course: blocks of data that lie apart in memory go to the other end, once by the
-// NIC with scatter/gather lists, and once by the CPU, which packs them before or unpacks them after. It prints a table, and for
-// each message size a line of JSON for a grader. Start "noncontig" at one end, and "noncontig HOST [SHAPE]" at the other one:
+// Command noncontig is the assignment of the course: blocks of data that lie apart in memory go to the other end, once
+// by the NIC with scatter/gather lists, and once by the CPU, which packs them before or unpacks them after. It prints a
+// table, and for each message size a line of JSON for a grader. Start "noncontig" at one end, and "noncontig HOST
+// [SHAPE]" at the other one:
 //
 //	G-WR  a WRITE gathers strided data into contiguous memory of the peer
 //	S-RD  a READ scatters contiguous memory of the peer into strided memory
 //	GSSR  a SEND gathers, and the peer's RECV scatters
 //
-// Without an RDMA device it runs on the software device roce0, where the CPU does the work of the NIC: such figures say nothing
-// of a NIC. "make starter" writes examples/starter, which lacks the three parts that begin with GAP.
+// Without an RDMA device it runs on the software device roce0, where the CPU does the work of the NIC: such figures say
+// nothing of a NIC. "make starter" writes examples/starter, which lacks the three parts that begin with GAP.
 package main
 
 import (
