@@ -13,26 +13,17 @@ func (r *Requester) Owns(psn uint32) bool {
 	if wire.PSNDiff(psn, r.high) < 0 && wire.PSNDiff(psn, r.una) >= 0 {
 		return true
 	}
-	if wire.PSNDiff(psn, r.una) < 0 {
-		r.onRepeated()
-	}
 	r.Count.StrayResponses++
 	return false
 }
 
 // OnAck handles ACK, RNR NAK and NAK of a PSN that is outstanding.
 func (r *Requester) OnAck(psn uint32, s wire.Syndrome, now tick.Time) {
-	defer r.recharge()
 	next := (psn + 1) & wire.Mask24
 	switch s.Class() {
 	case wire.ClassACK:
 		r.advance(next, now)
 		r.imply(next, now)
-		if s == syndromeRepeated && r.Keeps { // other answers to copies may follow
-			r.onRepeated()
-		} else {
-			r.probeAnswered(psn)
-		}
 	case wire.ClassRNR:
 		r.advance(psn, now)
 		if r.una != psn {
@@ -43,7 +34,8 @@ func (r *Requester) OnAck(psn uint32, s wire.Syndrome, now tick.Time) {
 			return // a copy: nothing was sent since
 		}
 		r.Count.RNRNAKsReceived++
-		r.left, r.silent = r.Retries, 0 // the peer is there: timeouts in a long wait for a receive do not add up
+		r.left = r.Retries // the peer is there: timeouts in a long wait for a receive do not add up
+		r.hear()
 		if r.RNRRetries != 7 {
 			if r.rnrLeft == 0 {
 				r.fail(verbs.RNRRetryExceeded)
@@ -90,7 +82,7 @@ func (r *Requester) onSequenceError(psn uint32, now tick.Time) {
 	}
 	r.Count.SequenceNAKsReceived++
 	probed := r.probing && wire.PSNDiff(r.probeTo, psn) > 0
-	r.probing, r.suspects = false, 0
+	r.probing = false
 	progressed := psn != r.una
 	r.advance(psn, now)
 	behind := r.una != psn
@@ -175,7 +167,7 @@ func (r *Requester) advance(to uint32, now tick.Time) {
 		if flown := wire.PSNDiff(r.nxt, r.una); flown > 0 { // not rewound: still in flight
 			a := (r.una - w.PSN) & wire.Mask24
 			bytes := r.cost(w, a, a+uint32(min(flown, n)))
-			r.inFlight -= bytes
+			r.count(-bytes, 0)
 			acked += bytes
 		}
 		if r.una = stop; stop != end {
@@ -200,14 +192,12 @@ func (r *Requester) advance(to uint32, now tick.Time) {
 // answered notes that a READ or atomic has all its data: another may start.
 func (r *Requester) answered(w *Work) {
 	r.outstanding--
-	r.awaited -= int(w.awaited)
-	w.awaited = 0
+	r.unask(w, w.awaited)
 }
 
 // Place looks for the request that an answer of n bytes is for, and its place there; it is not wanted where it is here already, or
 // nobody asked. The answer acknowledges what came before.
 func (r *Requester) Place(psn uint32, n int, read bool, now tick.Time) (index, offset uint32, wanted bool) {
-	defer r.recharge()
 	if wire.PSNDiff(psn, r.una) >= keptPSNs || r.has(psn) {
 		return 0, 0, false
 	}
@@ -235,12 +225,8 @@ func (r *Requester) Place(psn uint32, n int, read bool, now tick.Time) (index, o
 // Arrived notes that the answer of a PSN, n bytes for request index, is in its place. ends is that it was the last one of a
 // READ as the peer sees it.
 func (r *Requester) Arrived(index, psn uint32, n int, ends bool, now tick.Time) {
-	defer r.recharge()
 	w := r.At(index)
-	bytes := n
-	n = min(n, int(w.awaited))
-	w.awaited -= uint32(n)
-	r.awaited -= n
+	r.unask(w, min(uint32(n), w.awaited))
 	next := (psn + 1) & wire.Mask24
 	oldest := psn == r.una
 	if oldest {
@@ -263,19 +249,16 @@ func (r *Requester) Arrived(index, psn uint32, n int, ends bool, now tick.Time) 
 		r.edge = next
 	}
 	if ends && next != w.end() && r.probing && psn == r.probed && oldest { // the answer to a probe
-		r.probing, r.suspects = false, 0
-		r.Count.ResentPackets++
+		r.probing = false
 		r.loseAsked(now)
-	} else {
-		r.probeAnswered(psn)
 	}
 	if r.marked && wire.PSNDiff(psn, r.mark) >= 0 {
 		if r.askAgain(); len(r.mends) > 0 {
 			r.Flow.onLoss(now)
 		}
 	}
-	if bytes > 0 {
-		r.Flow.reads.onAcked(bytes, &r.Flow.trip)
+	if n > 0 {
+		r.Flow.reads.onAcked(n, &r.Flow.trip)
 	}
 }
 

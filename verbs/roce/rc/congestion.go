@@ -26,6 +26,12 @@ func (f *Flow) Widen(peer int) {
 	w.size = minWindow // doubles from here: the first round trips are measured without a queue of ours
 }
 
+// add counts bytes that are on the way, and asked for.
+func (f *Flow) add(sent, asked int) {
+	f.window.inFlight += sent
+	f.reads.inFlight += asked
+}
+
 // onLoss notes that the network has lost something of what was sent or asked for.
 func (f *Flow) onLoss(now tick.Time) { f.window.onLoss(now, f.trip.smoothed) }
 

@@ -31,8 +31,7 @@ type dueAnswer struct {
 	sent, end uint32
 	from      uint32 // where it began
 	again     bool
-	apart     bool     // a part is answered as a READ of its own
-	probe     readWork // of a single packet that is asked for again; packets is 0 where it is none
+	apart     bool // a part is answered as a READ of its own
 }
 
 func newReadQueue(depth uint8) readQueue {
@@ -64,15 +63,10 @@ func (r *readQueue) push(a dueAnswer) {
 }
 
 // head returns the answer that is due first, and its request. It skips answers to requests that are forgotten: nobody waits for them.
-// Answers to probes stay: the peer counts them, to know what was lost.
 func (r *readQueue) head() (*dueAnswer, *readWork) {
 	for !r.empty() {
 		a := &r.due[r.first%uint32(len(r.due))]
-		switch {
-		case a.sent == a.end:
-		case a.probe.packets > 0:
-			return a, &a.probe
-		case r.tail-a.work <= uint32(len(r.ring)):
+		if a.sent != a.end && r.tail-a.work <= uint32(len(r.ring)) {
 			return a, &r.ring[a.work&r.mask]
 		}
 		r.passed(a)
@@ -118,7 +112,7 @@ func (r *readQueue) repeat(x dueAnswer) {
 	again := uint32(0)
 	for k := r.first; k != r.end; k++ {
 		a := &r.due[k%uint32(len(r.due))]
-		if a.work == x.work && x.from >= a.sent && x.end <= a.end && x.end-x.from > 1 {
+		if a.work == x.work && x.from >= a.sent && x.end <= a.end {
 			return
 		}
 		if a.again {
@@ -127,9 +121,6 @@ func (r *readQueue) repeat(x dueAnswer) {
 	}
 	if again >= uint32(len(r.ring)) {
 		return
-	}
-	if x.end-x.from == 1 {
-		x.probe = r.ring[x.work&r.mask]
 	}
 	r.push(x)
 }

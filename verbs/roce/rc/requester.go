@@ -12,8 +12,6 @@ type Requester struct {
 	sendQueue
 	Setup
 
-	charged, reading int // of the path's windows: bytes sent, and asked for
-
 	postPSN uint32 // of the next request posted
 	una     uint32 // oldest that is not acknowledged
 	nxt     uint32 // next to be sent; behind high after a loss
@@ -76,35 +74,41 @@ func (r *Requester) Reset() {
 
 // Change takes over what attributes say that have changed.
 func (r *Requester) Change(setup Setup) {
-	r.charge(0, 0)
+	sent, asked := r.inFlight, r.awaited
+	r.count(-sent, -asked)
 	r.Setup = setup
-	r.recharge()
+	r.count(sent, asked)
 }
 
 // Stop ends all that is under way: nothing is in flight, and no clock runs.
 func (r *Requester) Stop() {
-	r.inFlight, r.awaited = 0, 0
-	r.recharge()
+	r.count(-r.inFlight, -r.awaited)
 	r.mends = r.mends[:0]
 	r.refusal, r.draining = verbs.Success, false
 	r.probeAt, r.timerAt, r.rnrAt = tick.Never, tick.Never, 0
 }
 
-// recharge brings the path's windows up to date with what is on the way. A peer that may be gone takes nothing.
-func (r *Requester) recharge() {
-	if r.silent >= silentProbes {
-		r.charge(0, 0)
-	} else {
-		r.charge(r.inFlight, r.awaited)
+// count counts bytes sent, and asked for, in the queue pair's sums and the path's. What is on the way to a peer that may be gone is
+// not in the path's.
+func (r *Requester) count(sent, asked int) {
+	r.inFlight, r.awaited = r.inFlight+sent, r.awaited+asked
+	if r.Flow != nil && r.silent < silentProbes {
+		r.Flow.add(sent, asked)
 	}
 }
 
-func (r *Requester) charge(sent, asked int) {
-	if r.Flow != nil {
-		r.Flow.window.inFlight += sent - r.charged
-		r.Flow.reads.inFlight += asked - r.reading
-		r.charged, r.reading = sent, asked
+// hear notes that the peer is there.
+func (r *Requester) hear() {
+	if r.silent >= silentProbes {
+		r.Flow.add(r.inFlight, r.awaited)
 	}
+	r.silent = 0
+}
+
+// unask takes bytes of a READ off what is awaited.
+func (r *Requester) unask(w *Work, bytes uint32) {
+	w.awaited -= bytes
+	r.count(0, -int(bytes))
 }
 
 // Posted numbers the request that was put into the next slot.
@@ -247,7 +251,7 @@ func (r *Requester) ToSend(p *Packet, quantum int) Outcome {
 				r.skip()
 				continue
 			}
-			if r.recharge(); w.Opcode == verbs.OpRead && !r.Flow.reads.admits(int(w.Length), 0) {
+			if w.Opcode == verbs.OpRead && !r.Flow.reads.admits(int(w.Length), 0) {
 				return Blocked
 			}
 			p.Asks = true
@@ -258,7 +262,7 @@ func (r *Requester) ToSend(p *Packet, quantum int) Outcome {
 		if r.Reliable && !w.IsResponded() {
 			window := &r.Flow.window
 			p.cost = r.cost(w, p.K, p.K+1)
-			if r.recharge(); !window.admits(p.cost, r.gapAllowance(window.size)) {
+			if !window.admits(p.cost, r.gapAllowance(window.size)) {
 				return Blocked
 			}
 			p.Asks = r.wantsAck(p.K, p.cost, quantum, window.size-window.inFlight-p.cost, window.size)
@@ -388,7 +392,7 @@ func (r *Requester) sentData(p *Packet, now tick.Time) {
 		r.askedPSN = r.nxt
 		r.sample(r.nxt, false, now)
 	}
-	r.inFlight += p.cost
+	r.count(p.cost, 0)
 	r.nxt = (r.nxt + 1) & wire.Mask24
 	r.packet = p.K + 1
 	if r.packet == p.Work.packets {
@@ -408,7 +412,7 @@ func (r *Requester) asked(w *Work, k uint32, now tick.Time) {
 	r.unasked, r.packet = 0, 0
 	if w.Opcode == verbs.OpRead {
 		w.awaited = w.Length - k*r.MTU
-		r.awaited += int(w.awaited)
+		r.count(0, int(w.awaited))
 	}
 	r.sample((w.PSN+k)&wire.Mask24, false, now)
 	r.nxt = w.end()
@@ -462,8 +466,7 @@ func (r *Requester) rewind(psn uint32) {
 			break
 		}
 		if w.IsResponded() {
-			r.awaited -= int(w.awaited)
-			w.awaited = 0
+			r.unask(w, w.awaited)
 			continue
 		}
 		a, b := uint32(0), w.packets
@@ -473,7 +476,7 @@ func (r *Requester) rewind(psn uint32) {
 		if wire.PSNDiff(r.nxt, w.end()) < 0 {
 			b = (r.nxt - w.PSN) & wire.Mask24
 		}
-		r.inFlight -= r.cost(w, a, b)
+		r.count(-r.cost(w, a, b), 0)
 	}
 	r.Count.ResentPackets += uint64(wire.PSNDiff(r.nxt, psn))
 	if wire.PSNDiff(psn, r.samplePSN) <= 0 {

@@ -25,11 +25,6 @@ type recovery struct {
 	lastAt  tick.Time // when the latest probe was due
 	probeTo uint32    // next to be sent when the latest probe left
 
-	suspects int // packets that probes have sent again and whose second answers have not come
-	// suspect is the next PSN to be sent at the time when the latest probe was answered. A second answer to a packet that was not lost
-	// comes before the answer to suspect, or never.
-	suspect uint32
-
 	sampling  bool
 	resampled bool // the sample is of a packet that was sent again because the peer missed it
 	samplePSN uint32
@@ -83,20 +78,25 @@ func (r *recovery) unsample() { r.sampling = false }
 // again once a round trip is measured, or an answer comes within two round trips of the latest probe. Any other answer proves
 // nothing: the path may have become longer than the interval.
 func (r *Requester) onProgress(now tick.Time) {
-	took := now - r.lastAt
-	probed := r.silent > 0 && took <= 2*r.Flow.trip.smoothed // the latest probe made the progress
+	trip := &r.Flow.trip
+	took, low := now-r.lastAt, trip.standing()
+	isSoon := took <= 2*trip.smoothed
+	closed := r.silent > 0 && isSoon && took >= low // the latest probe has closed a gap, behind which everything waited
+	if closed && r.silent == 1 {                    // of several probes in a row some have met a busy peer
+		r.Count.ResentPackets++
+	}
 	if r.sampling && wire.PSNDiff(r.una, r.samplePSN) > 0 {
-		d, low := now-r.sampleAt, r.Flow.trip.standing()
+		d := now - r.sampleAt
 		r.sampling, r.probes = false, 0
-		waited := probed && took >= low     // behind a gap that the probe has closed
 		overtaken := r.resampled && d < low // the packet was late and not lost: this answers its first copy
-		if !waited && !overtaken {
-			r.Flow.trip.observe(d)
+		if !closed && !overtaken {
+			trip.observe(d)
 		}
-	} else if r.probes > 0 && took <= 2*r.Flow.trip.smoothed {
+	} else if r.probes > 0 && isSoon {
 		r.probes = 0
 	}
-	r.left, r.rnrLeft, r.silent = r.Retries, r.RNRRetries, 0
+	r.left, r.rnrLeft = r.Retries, r.RNRRetries
+	r.hear()
 	r.probeAt, r.timerAt = tick.Never, tick.Never
 	if r.una != r.high {
 		r.schedule(now)
@@ -156,7 +156,6 @@ func (r *Requester) probeInterval() tick.Time {
 
 // OnTick does what is due.
 func (r *Requester) OnTick(now tick.Time) {
-	defer r.recharge()
 	if r.rnrAt != 0 {
 		if now < r.rnrAt {
 			return
@@ -181,7 +180,10 @@ func (r *Requester) OnTick(now tick.Time) {
 	case now >= r.probeAt:
 		r.probe(now)
 		r.probes = min(r.probes+1, 16)
-		r.silent = min(r.silent+1, 16)
+		if r.silent++; r.silent == silentProbes {
+			r.Flow.add(-r.inFlight, -r.awaited)
+		}
+		r.silent = min(r.silent, 16)
 		r.probeAt = now + r.probeInterval()
 	}
 }
@@ -227,9 +229,6 @@ func (r *Requester) unseenRead() *Work {
 }
 
 func (r *Requester) probeOf(psn uint32) {
-	if r.Keeps || wire.PSNDiff(psn, r.askedPSN) <= 0 || r.answersWith(psn) { // others answer twice only what they were asked to answer
-		r.suspects++
-	}
 	r.sendAgain(span{from: psn, to: (psn + 1) & wire.Mask24, probe: true})
 }
 
@@ -238,19 +237,3 @@ func (r *Requester) answersWith(psn uint32) bool {
 	_, w := r.find(psn)
 	return w == nil || w.IsResponded()
 }
-
-// probeAnswered notes a response to psn, and counts which of the packets that probes have sent again the peer had lacked. Those that
-// it had it answers twice, before it answers anything that was sent later.
-func (r *Requester) probeAnswered(psn uint32) {
-	switch {
-	case r.suspects == 0:
-	case r.probing && wire.PSNDiff(r.una, r.probed) > 0:
-		r.probing, r.suspect = false, r.nxt
-	case !r.probing && wire.PSNDiff(psn, r.suspect) >= 0:
-		r.Count.ResentPackets += uint64(r.suspects)
-		r.suspects = 0
-	}
-}
-
-// onRepeated notes a response which shows that the peer has received a packet twice.
-func (r *Requester) onRepeated() { r.suspects = max(r.suspects-1, 0) }
