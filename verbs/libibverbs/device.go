@@ -61,7 +61,7 @@ func gobwOpen(events C.int) C.int {
 }
 
 func openDevice() (err error) {
-	o := roce.Options{ForeignMemory: true}
+	var o roce.Options
 	if a := os.Getenv(envAddress); a != "" {
 		if o.Address, err = netip.ParseAddr(a); err != nil {
 			return fmt.Errorf("%s: %w", envAddress, err)

@@ -3,8 +3,6 @@ package roce
 import (
 	"fmt"
 	"math/rand/v2"
-	"runtime/debug"
-	"sync/atomic"
 	"unsafe"
 
 	"github.com/gobw/gobw/verbs"
@@ -92,7 +90,7 @@ func (e *engine) local(pd *protectionDomain, addr uint64, n uint32, lkey uint32,
 	if r == nil || r.pd != pd || r.window || r.access&need != need || !r.covers(addr, uint64(n)) {
 		return nil
 	}
-	return e.present(unsafe.Add(r.at, addr-r.base), uint64(n), need != 0)
+	return unsafe.Add(r.at, addr-r.base)
 }
 
 // remote resolves what a peer names.
@@ -101,31 +99,7 @@ func (e *engine) remote(q *queuePair, addr uint64, n uint64, rkey uint32, need v
 	if r == nil || r.pd != q.pd || r.access&need == 0 || !r.covers(addr, n) || r.window && (r.mr == nil || r.qp != q) {
 		return nil
 	}
-	return e.present(unsafe.Add(r.at, addr-r.base), n, need&^verbs.AccessRemoteRead != 0)
-}
-
-// present is at, or nil where the memory has gone since a foreign program registered it. It touches the ends: a packet has no more
-// than two pages.
-func (e *engine) present(at unsafe.Pointer, n uint64, writes bool) (there unsafe.Pointer) {
-	if !e.options.ForeignMemory || n == 0 {
-		return at
-	}
-	before := debug.SetPanicOnFault(true)
-	defer func() {
-		debug.SetPanicOnFault(before)
-		if recover() != nil {
-			there = nil
-		}
-	}()
-	for _, end := range [...]unsafe.Pointer{at, unsafe.Add(at, n-1)} {
-		word := (*uint32)(unsafe.Pointer(uintptr(end) &^ 3)) //nolint:govet // it is C's memory, on the same page
-		if writes {
-			atomic.AddUint32(word, 0)
-		} else {
-			atomic.LoadUint32(word)
-		}
-	}
-	return at
+	return unsafe.Add(r.at, addr-r.base)
 }
 
 // memoryRegion is a verbs.MemoryRegion.

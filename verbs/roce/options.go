@@ -25,9 +25,6 @@ type Options struct {
 	Pcap io.Writer
 	// PcapBytes is the size at which the capture ends; 0: no end.
 	PcapBytes int64
-	// ForeignMemory says that regions are memory of another owner, a program in C, which may unmap it while it is registered. Then the
-	// requests that name it fail. Memory of [verbs.Alloc] needs no look.
-	ForeignMemory bool
 
 	noOffload bool // tests
 }

@@ -77,30 +77,33 @@ func (q *queuePair) mayUse(g *gid, a *verbs.QueuePairAttributes) error {
 
 // set stores attributes that were checked.
 func (q *queuePair) set(a *verbs.QueuePairAttributes, p *path) {
-	m := a.Mask
-	put := func(bit verbs.AttributeMask, store func()) {
-		if m&bit != 0 {
-			store()
-		}
+	m, to := a.Mask, &q.attr
+	put(m, verbs.AttrAccess, &to.Access, a.Access)
+	put(m, verbs.AttrPKeyIndex, &to.PKeyIndex, a.PKeyIndex)
+	put(m, verbs.AttrPort, &to.Port, a.Port)
+	put(m, verbs.AttrQKey, &to.QKey, a.QKey)
+	put(m, verbs.AttrPathMTU, &to.PathMTU, a.PathMTU)
+	if m&verbs.AttrPathMTU != 0 {
+		q.mtu = uint32(to.PathMTU.Bytes())
 	}
-	put(verbs.AttrAccess, func() { q.attr.Access = a.Access })
-	put(verbs.AttrPKeyIndex, func() { q.attr.PKeyIndex = a.PKeyIndex })
-	put(verbs.AttrPort, func() { q.attr.Port = a.Port })
-	put(verbs.AttrQKey, func() { q.attr.QKey = a.QKey })
-	put(verbs.AttrPathMTU, func() { q.attr.PathMTU = a.PathMTU; q.mtu = uint32(a.PathMTU.Bytes()) })
-	put(verbs.AttrTimeout, func() { q.attr.Timeout = a.Timeout })
-	put(verbs.AttrRetryCount, func() { q.attr.RetryCount = a.RetryCount })
-	put(verbs.AttrRNRRetry, func() { q.attr.RNRRetry = a.RNRRetry })
-	put(verbs.AttrMaxRDAtomic, func() { q.attr.MaxRDAtomic = a.MaxRDAtomic })
-	put(verbs.AttrMaxDestRDAtomic, func() { q.attr.MaxDestRDAtomic = a.MaxDestRDAtomic })
-	put(verbs.AttrMinRNRTimer, func() { q.attr.MinRNRTimer = a.MinRNRTimer })
-	put(verbs.AttrDestQPN, func() { q.attr.DestQPN = a.DestQPN })
-	put(verbs.AttrSendPSN, func() { q.attr.SendPSN = a.SendPSN })
-	put(verbs.AttrRecvPSN, func() { q.attr.RecvPSN = a.RecvPSN })
-	put(verbs.AttrSQDAsyncNotify, func() { q.attr.SQDAsyncNotify = a.SQDAsyncNotify })
+	put(m, verbs.AttrTimeout, &to.Timeout, a.Timeout)
+	put(m, verbs.AttrRetryCount, &to.RetryCount, a.RetryCount)
+	put(m, verbs.AttrRNRRetry, &to.RNRRetry, a.RNRRetry)
+	put(m, verbs.AttrMaxRDAtomic, &to.MaxRDAtomic, a.MaxRDAtomic)
+	put(m, verbs.AttrMaxDestRDAtomic, &to.MaxDestRDAtomic, a.MaxDestRDAtomic)
+	put(m, verbs.AttrMinRNRTimer, &to.MinRNRTimer, a.MinRNRTimer)
+	put(m, verbs.AttrDestQPN, &to.DestQPN, a.DestQPN)
+	put(m, verbs.AttrSendPSN, &to.SendPSN, a.SendPSN)
+	put(m, verbs.AttrRecvPSN, &to.RecvPSN, a.RecvPSN)
+	put(m, verbs.AttrSQDAsyncNotify, &to.SQDAsyncNotify, a.SQDAsyncNotify)
 	if p != nil {
-		q.attr.AddressVector = a.AddressVector
-		q.path = p
+		to.AddressVector, q.path = a.AddressVector, p
+	}
+}
+
+func put[T any](mask, bit verbs.AttributeMask, to *T, v T) {
+	if mask&bit != 0 {
+		*to = v
 	}
 }
 
