@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"sync"
 	"sync/atomic"
-	"testing"
 
 	"github.com/gobw/gobw/verbs"
 )
@@ -12,16 +11,16 @@ import (
 // word reads the host-order counter at the front of b.
 func word(b []byte) uint64 { return binary.NativeEndian.Uint64(b) }
 
-func testAtomics(t *testing.T, s *suite) {
-	if !s.pair.B.Device.Info().Limits.Atomic {
+func testAtomics(t *test) {
+	if !t.B.Device.Info().Limits.Atomic {
 		t.Skip("the device has no atomics")
 	}
-	t.Run("values", func(t *testing.T) { testAtomicValues(t, s) })
-	t.Run("concurrent", func(t *testing.T) { testConcurrentAtomics(t, s) })
+	t.Run("values", testAtomicValues)
+	t.Run("concurrent", testConcurrentAtomics)
 }
 
-func testAtomicValues(t *testing.T, s *suite) {
-	r := newRig(t, s, rigOptions{})
+func testAtomicValues(t *test) {
+	r := newRig(t, rigOptions{})
 	for _, tt := range []struct {
 		op                       verbs.Opcode
 		before, compareAdd, swap uint64
@@ -43,12 +42,12 @@ func testAtomicValues(t *testing.T, s *suite) {
 }
 
 // testConcurrentAtomics lets several queue pairs count in one word: no addition is lost and no value seen twice.
-func testConcurrentAtomics(t *testing.T, s *suite) {
+func testConcurrentAtomics(t *test) {
 	const pairs, each = 4, 50
-	first := newRig(t, s, rigOptions{})
+	first := newRig(t, rigOptions{})
 	rigs := []*rig{first}
 	for range pairs - 1 {
-		rigs = append(rigs, newRig(t, s, rigOptions{pdB: first.b.pd}))
+		rigs = append(rigs, newRig(t, rigOptions{pdB: first.b.pd}))
 	}
 	var seen [pairs * each]atomic.Uint32
 	var wg sync.WaitGroup

@@ -2,7 +2,6 @@ package verbstest
 
 import (
 	"fmt"
-	"testing"
 
 	"github.com/gobw/gobw/verbs"
 )
@@ -14,23 +13,23 @@ func sizes(mtu int) []int {
 
 // testData moves every size by every operation of every transport, through lists of every length on both ends, and
 // checks each byte of the target and those around it.
-func testData(t *testing.T, s *suite) {
+func testData(t *test) {
 	for _, transport := range []verbs.Transport{verbs.RC, verbs.UC, verbs.UD} {
 		for _, op := range []verbs.Opcode{
 			verbs.OpSend, verbs.OpSendWithImmediate, verbs.OpWrite, verbs.OpWriteWithImmediate, verbs.OpRead,
 		} {
 			if transport.Supports(op) {
-				t.Run(fmt.Sprintf("%v %v", transport, op), func(t *testing.T) { testOperation(t, s, transport, op) })
+				t.Run(fmt.Sprintf("%v %v", transport, op), func(t *test) { testOperation(t, transport, op) })
 			}
 		}
 	}
 }
 
-func testOperation(t *testing.T, s *suite, transport verbs.Transport, op verbs.Opcode) {
-	s.needOpcode(t, op)
-	limits := s.pair.A.Device.Info().Limits
-	most := min(limits.MaxSGE, s.pair.B.Device.Info().Limits.MaxSGE)
-	r := newRig(t, s, rigOptions{
+func testOperation(t *test, transport verbs.Transport, op verbs.Opcode) {
+	t.needOpcode(op)
+	limits := t.A.Device.Info().Limits
+	most := min(limits.MaxSGE, t.B.Device.Info().Limits.MaxSGE)
+	r := newRig(t, rigOptions{
 		transport: transport, bytes: 1<<20 + 4096,
 		qp: verbs.QueuePairOptions{SendSGEs: most, RecvSGEs: most, SendDepth: 16, RecvDepth: 16},
 	})
@@ -38,8 +37,8 @@ func testOperation(t *testing.T, s *suite, transport verbs.Transport, op verbs.O
 		most = min(most, limits.MaxSGERead)
 	}
 	id, immediates := uint64(0), []uint32{0, 1, 0x01020304, 0x80000000, 0xffffffff}
-	for _, size := range sizes(s.pair.MTU.Bytes()) {
-		if transport == verbs.UD && size > s.pair.MTU.Bytes() {
+	for _, size := range sizes(t.MTU.Bytes()) {
+		if transport == verbs.UD && size > t.MTU.Bytes() {
 			continue
 		}
 		for _, entries := range []int{1, min(2, most), most} {
@@ -63,18 +62,18 @@ func testOperation(t *testing.T, s *suite, transport verbs.Transport, op verbs.O
 
 // testLargest READs a message of the largest size that a device names, up to 2^31 bytes, into a list whose entries all name
 // the same memory: the far end's is only address space, which reads as zero but for its first and last page.
-func testLargest(t *testing.T, s *suite) {
-	limits := s.pair.A.Device.Info().Limits
+func testLargest(t *test) {
+	limits := t.A.Device.Info().Limits
 	size := min(limits.MaxMessageBytes, largestTried)
 	entries := uint64(max(min(limits.MaxSGE, limits.MaxSGERead), 1))
-	if s.pair.Largest > 0 {
-		size = min(size, s.pair.Largest)
+	if t.Largest > 0 {
+		size = min(size, t.Largest)
 	}
 	part := (size + entries - 1) / entries
 	if part > 256<<20 {
 		t.Skipf("%d bytes in %d entries take too much memory here", size, entries)
 	}
-	r := newRig(t, s, rigOptions{bytes: int(part), connect: patient, qp: verbs.QueuePairOptions{SendSGEs: int(entries)}})
+	r := newRig(t, rigOptions{bytes: int(part), connect: patient, qp: verbs.QueuePairOptions{SendSGEs: int(entries)}})
 	r.timeout = 5 * patience
 	far, mr := r.b.memory(int(size), allRemote)
 	fill(far.Bytes()[size-4096:], 9)

@@ -1,45 +1,43 @@
 package verbstest
 
 import (
-	"testing"
-
 	"github.com/gobw/gobw/verbs"
 )
 
-func testDatagrams(t *testing.T, s *suite) {
-	t.Run("GRH", func(t *testing.T) { testGRH(t, s) })
+func testDatagrams(t *test) {
+	t.Run("GRH", testGRH)
 	short := trial{name: "short receive", rig: rigOptions{transport: verbs.UD}, op: verbs.OpSend, receive: 100, spared: true}
-	if d, deviates := s.dev.find(ShortReceiveUD); deviates {
+	if d, deviates := t.find(ShortReceiveUD); deviates {
 		short.meets, short.received = true, d.Status
 	} else {
 		short.dropped = true // 104 bytes with the GRH; the next message has 73, and fits
 	}
-	runTrials(t, s, []trial{short})
-	port, err := s.pair.A.Device.Port(max(s.pair.A.Port, 1))
+	runTrials(t, []trial{short})
+	port, err := t.A.Device.Port(max(t.A.Port, 1))
 	if err != nil {
 		t.Fatal(err)
 	}
-	runTrials(t, s, []trial{{
+	runTrials(t, []trial{{
 		name: "Q_Key", rig: rigOptions{transport: verbs.UD}, op: verbs.OpSend, receive: 256, dropped: true,
 		edit: func(_ *rig, q *verbs.SendRequest, _ *verbs.SGE) { q.RemoteQKey++ },
 	}, {
 		name: "no receive", rig: rigOptions{transport: verbs.UD}, op: verbs.OpSend, dropped: true,
 	}, {
 		name: "too long", rig: rigOptions{transport: verbs.UD}, op: verbs.OpSend, length: port.ActiveMTU.Bytes() + 1, receive: 32 << 10, refused: true,
-		sent: s.dev.status(TooLongUD, verbs.LocalLengthError), quiet: true,
+		sent: t.status(TooLongUD, verbs.LocalLengthError), quiet: true,
 	}, {
 		name: "nobody there", rig: rigOptions{transport: verbs.UD}, op: verbs.OpSend, quiet: true,
 		edit: func(_ *rig, q *verbs.SendRequest, _ *verbs.SGE) { q.RemoteQPN = 0xfffffe },
 	}})
-	t.Run("no address", func(t *testing.T) {
-		r := newRig(t, s, rigOptions{transport: verbs.UD})
+	t.Run("no address", func(t *test) {
+		r := newRig(t, rigOptions{transport: verbs.UD})
 		q := r.a.request(1, verbs.OpSend, 64)
 		q.AH = nil
 		r.a.refuses("a message without an address handle", q)
 	})
-	t.Run("many senders", func(t *testing.T) {
-		r := newRig(t, s, rigOptions{transport: verbs.UD})
-		other := newRig(t, s, rigOptions{transport: verbs.UD})
+	t.Run("many senders", func(t *test) {
+		r := newRig(t, rigOptions{transport: verbs.UD})
+		other := newRig(t, rigOptions{transport: verbs.UD})
 		for i, from := range []*rig{r, other, r} {
 			id := uint64(i)
 			r.b.receive(id, r.b.sge(0, 256))
@@ -55,9 +53,9 @@ func testDatagrams(t *testing.T, s *suite) {
 
 // testGRH looks at the 40 bytes in front of a datagram: on RoCE v2 the IPv6 header, or 20 bytes and the IPv4 header. It is as the packet was
 // sent: with the traffic class and hop limit of the address handle.
-func testGRH(t *testing.T, s *suite) {
+func testGRH(t *test) {
 	const class, hops = 0x68, 33
-	r := newRig(t, s, rigOptions{transport: verbs.UD})
+	r := newRig(t, rigOptions{transport: verbs.UD})
 	r.b.receive(1, r.b.sge(0, 256))
 	av := r.a.vector(r.b)
 	av.TrafficClass, av.HopLimit = class, hops
@@ -65,7 +63,7 @@ func testGRH(t *testing.T, s *suite) {
 	r.a.do(r.a.request(1, verbs.OpSend, 64))
 	r.b.recvs.want(1, verbs.Success)
 	grh := r.b.buf.Bytes()[:verbs.GRHBytes]
-	from, to := s.pair.A.GID, s.pair.B.GID
+	from, to := t.A.GID, t.B.GID
 	if !from.Addr().Is4() {
 		if grh[0]>>4 != 6 || verbs.GID(grh[8:24]) != from || verbs.GID(grh[24:40]) != to {
 			t.Errorf("GRH %x: want an IPv6 header from %v to %v", grh, from, to)
@@ -86,7 +84,7 @@ func testGRH(t *testing.T, s *suite) {
 	for i := 0; i < 20; i += 2 {
 		sum += uint32(h[i])<<8 | uint32(h[i+1])
 	}
-	if sum = sum>>16 + sum&0xffff; sum != 0xffff && !s.dev.ignored(t, GRHChecksum) {
+	if sum = sum>>16 + sum&0xffff; sum != 0xffff && !t.ignored(GRHChecksum) {
 		t.Errorf("the IPv4 header's checksum does not add up: %#x", sum)
 	}
 }

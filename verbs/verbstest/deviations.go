@@ -75,7 +75,7 @@ type Deviation struct {
 type Deviations []Deviation
 
 // check holds every row to having a known case, a reason and a source.
-func (d Deviations) check(t *testing.T) {
+func (d Deviations) check(t testing.TB) {
 	t.Helper()
 	seen := make(map[Case]Deviation, len(d))
 	for _, v := range d {
@@ -107,9 +107,9 @@ func (d Deviations) status(c Case, usual verbs.Status) verbs.Status {
 }
 
 // ignored tells whether the provider makes no promise in a case, and says so in the test's log.
-func (d Deviations) ignored(t *testing.T, c Case) bool {
+func (t *test) ignored(c Case) bool {
 	t.Helper()
-	v, ok := d.find(c)
+	v, ok := t.find(c)
 	if ok && v.Ignored {
 		t.Logf("deviation: %s: %s (%s)", c, v.Reason, v.Source)
 		return true

@@ -2,14 +2,13 @@ package verbstest
 
 import (
 	"runtime"
-	"testing"
 
 	"github.com/gobw/gobw/verbs"
 )
 
 // testDevice checks what a device says of itself.
-func testDevice(t *testing.T, s *suite) {
-	for _, e := range []End{s.pair.A, s.pair.B} {
+func testDevice(t *test) {
+	for _, e := range []End{t.A, t.B} {
 		info := e.Device.Info()
 		if info.Name == "" || info.Provider == "" || info.Ports < 1 {
 			t.Errorf("device %+v: want a name, a provider and at least one port", info)
@@ -23,14 +22,14 @@ func testDevice(t *testing.T, s *suite) {
 				t.Errorf("%s grants %d %s, want at least 1", info.Name, v, name)
 			}
 		}
-		testPort(t, s, e)
+		testPort(t, e)
 	}
-	if _, err := s.pair.A.Device.Port(99); err == nil {
+	if _, err := t.A.Device.Port(99); err == nil {
 		t.Error("port 99 was found")
 	}
 }
 
-func testPort(t *testing.T, s *suite, e End) {
+func testPort(t *test, e End) {
 	t.Helper()
 	p, err := e.Device.Port(max(e.Port, 1))
 	if err != nil {
@@ -54,14 +53,14 @@ func testPort(t *testing.T, s *suite, e End) {
 		t.Errorf("GID %v at index %d is not in the table %v", e.GID, e.GIDIndex, gids)
 	}
 	keys, err := e.Device.PKeys(max(e.Port, 1))
-	if err != nil || len(keys) == 0 && !s.dev.lacks(HasPKeys) {
+	if err != nil || len(keys) == 0 && !t.lacks(HasPKeys) {
 		t.Errorf("P_Keys %v, %v; want at least one", keys, err)
 	}
 }
 
 // testChurn makes and closes handles many times: numbers must not run out and goroutines must not pile up.
-func testChurn(t *testing.T, s *suite) {
-	d := s.pair.A.Device
+func testChurn(t *test) {
+	d := t.A.Device
 	before := runtime.NumGoroutine()
 	buf := got(verbs.Alloc(1<<20, verbs.MemoryOptions{})).closing(t, "memory")
 	for range 300 {

@@ -3,7 +3,6 @@ package verbstest
 import (
 	"context"
 	"errors"
-	"testing"
 	"time"
 
 	"github.com/gobw/gobw/verbs"
@@ -11,7 +10,7 @@ import (
 
 // wantEvent waits for an asynchronous event on one end; other kinds before it are passed over.
 func (r *rig) wantEvent(x *side, want verbs.EventType) verbs.AsyncEvent {
-	r.t.Helper()
+	r.Helper()
 	var e verbs.AsyncEvent
 	r.until("event "+want.String(), func() bool {
 		select {
@@ -30,59 +29,59 @@ type eventRig struct {
 	ch verbs.CompletionChannel
 }
 
-func newEventRig(t *testing.T, s *suite) eventRig {
-	ch := got(s.pair.B.Device.CreateCompletionChannel()).closing(t, "channel")
-	r := newRig(t, s, rigOptions{channel: ch})
+func newEventRig(t *test) eventRig {
+	ch := got(t.B.Device.CreateCompletionChannel()).closing(t, "channel")
+	r := newRig(t, rigOptions{channel: ch})
 	r.b.receives(0, 8, 64)
 	return eventRig{r, ch}
 }
 
 func (r eventRig) arm(n verbs.Notify) {
-	r.t.Helper()
+	r.Helper()
 	if err := r.b.recvCQ.Arm(n); err != nil {
-		r.t.Fatalf("arm: %v", err)
+		r.Fatalf("arm: %v", err)
 	}
 }
 
 // next is the next event's queue.
 func (r eventRig) next(within time.Duration) (verbs.CompletionQueue, error) {
-	ctx, cancel := context.WithTimeout(r.t.Context(), within)
+	ctx, cancel := context.WithTimeout(r.Context(), within)
 	defer cancel()
 	return r.ch.Wait(ctx)
 }
 
 // wait waits for an event, which must be of B's receive queue.
 func (r eventRig) wait() {
-	r.t.Helper()
+	r.Helper()
 	if cq, err := r.next(patience); err != nil {
-		r.t.Fatalf("wait: %v", err)
+		r.Fatalf("wait: %v", err)
 	} else if cq != r.b.recvCQ {
-		r.t.Errorf("the event names %v, want B's receive queue", cq)
+		r.Errorf("the event names %v, want B's receive queue", cq)
 	}
 }
 
 // none sees that no event comes.
 func (r eventRig) none(why string) {
-	r.t.Helper()
+	r.Helper()
 	if _, err := r.next(silence); !errors.Is(err, context.DeadlineExceeded) {
-		r.t.Errorf("%s: %v instead of the deadline: an event came, or none can", why, err)
+		r.Errorf("%s: %v instead of the deadline: an event came, or none can", why, err)
 	}
 }
 
-func testEvents(t *testing.T, s *suite) {
-	t.Run("established", func(t *testing.T) {
-		if s.managed() || s.dev.ignored(t, CommEstablished) {
+func testEvents(t *test) {
+	t.Run("established", func(t *test) {
+		if t.managed() || t.ignored(CommEstablished) {
 			return
 		}
-		r := newRig(t, s, rigOptions{connect: func(side string, o *verbs.ConnectOptions) { o.StayRTR = side == "B" }})
+		r := newRig(t, rigOptions{connect: func(side string, o *verbs.ConnectOptions) { o.StayRTR = side == "B" }})
 		r.b.receives(0, 2, 64)
 		r.exchange(0, 2, 8)
 		if e := r.wantEvent(r.b, verbs.EventCommEstablished); e.QP != r.b.qp {
 			t.Errorf("the event names %v, want the queue pair that has received in RTR", e.QP)
 		}
 	})
-	t.Run("any", func(t *testing.T) {
-		r := newEventRig(t, s)
+	t.Run("any", func(t *test) {
+		r := newEventRig(t)
 		for i := range uint64(4) {
 			r.arm(verbs.NotifyAny)
 			r.a.post(r.a.request(i, verbs.OpSend, 8))
@@ -91,8 +90,8 @@ func testEvents(t *testing.T, s *suite) {
 			r.a.sends.want(i, verbs.Success)
 		}
 	})
-	t.Run("one event per arming", func(t *testing.T) {
-		r := newEventRig(t, s)
+	t.Run("one event per arming", func(t *test) {
+		r := newEventRig(t)
 		r.arm(verbs.NotifyAny)
 		for i := range uint64(3) {
 			r.a.do(r.a.request(i, verbs.OpSend, 8))
@@ -101,15 +100,15 @@ func testEvents(t *testing.T, s *suite) {
 		r.none("after one arming")
 		r.b.recvs.wantAll(0, 3, verbs.Success)
 	})
-	t.Run("too late", func(t *testing.T) {
-		r := newEventRig(t, s)
+	t.Run("too late", func(t *test) {
+		r := newEventRig(t)
 		r.a.do(r.a.request(0, verbs.OpSend, 8))
 		r.until("the completion", func() bool { return len(r.b.recvs.list) > 0 })
 		r.arm(verbs.NotifyAny)
 		r.none("armed after the completion")
 	})
-	t.Run("solicited", func(t *testing.T) {
-		r := newEventRig(t, s)
+	t.Run("solicited", func(t *test) {
+		r := newEventRig(t)
 		r.arm(verbs.NotifySolicited)
 		r.a.do(r.a.request(0, verbs.OpSend, 8))
 		r.none("an ordinary message")
@@ -119,7 +118,7 @@ func testEvents(t *testing.T, s *suite) {
 			q := r.a.request(id, op, 8)
 			q.Flags |= verbs.Solicited
 			r.a.post(q)
-			if s.dev.ignored(t, SolicitedDelivered) {
+			if t.ignored(SolicitedDelivered) {
 				r.none("take the row away: a solicited message")
 			} else {
 				r.wait()
@@ -127,18 +126,18 @@ func testEvents(t *testing.T, s *suite) {
 			r.a.sends.want(id, verbs.Success)
 		}
 	})
-	t.Run("cancelled", func(t *testing.T) {
-		r := newEventRig(t, s)
+	t.Run("cancelled", func(t *test) {
+		r := newEventRig(t)
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(silence, cancel)
 		if _, err := r.ch.Wait(ctx); !errors.Is(err, context.Canceled) {
 			t.Errorf("wait ended with %v, want context.Canceled", err)
 		}
 	})
-	t.Run("cancelled beside an event", func(t *testing.T) { testCancelledBeside(t, s) })
-	t.Run("one of two queues closed", func(t *testing.T) {
-		r := newEventRig(t, s)
-		other := newRig(t, s, rigOptions{channel: r.ch})
+	t.Run("cancelled beside an event", testCancelledBeside)
+	t.Run("one of two queues closed", func(t *test) {
+		r := newEventRig(t)
+		other := newRig(t, rigOptions{channel: r.ch})
 		for _, x := range []*rig{other, r.rig} {
 			if err := x.b.recvCQ.Arm(verbs.NotifyAny); err != nil {
 				t.Fatal(err)
@@ -149,13 +148,13 @@ func testEvents(t *testing.T, s *suite) {
 		closeAll(t, other.b.qp, other.b.recvCQ)
 		r.wait()
 	})
-	t.Run("CQ_ERR", func(t *testing.T) { testOverflow(t, s) })
+	t.Run("CQ_ERR", testOverflow)
 }
 
 // testCancelledBeside has two events wait, and the wait for the first cancelled at about the time that it ends: what is left of the
 // cancelling must not end the next.
-func testCancelledBeside(t *testing.T, s *suite) {
-	r := newEventRig(t, s)
+func testCancelledBeside(t *test) {
+	r := newEventRig(t)
 	for range 500 {
 		for _, x := range []struct {
 			from, to *side
@@ -186,8 +185,8 @@ func testCancelledBeside(t *testing.T, s *suite) {
 }
 
 // testOverflow fills a completion queue that nobody polls.
-func testOverflow(t *testing.T, s *suite) {
-	r := newRig(t, s, rigOptions{cqDepth: 4, qp: verbs.QueuePairOptions{RecvDepth: 256, SendDepth: 256}})
+func testOverflow(t *test) {
+	r := newRig(t, rigOptions{cqDepth: 4, qp: verbs.QueuePairOptions{RecvDepth: 256, SendDepth: 256}})
 	depth := r.b.recvCQ.Depth()
 	if depth > 100 {
 		t.Skipf("the device makes no queue smaller than %d", depth)

@@ -9,23 +9,23 @@ import (
 	"github.com/gobw/gobw/verbs"
 )
 
-func testFlags(t *testing.T, s *suite) {
-	if !s.dev.lacks(HasUnconnected) { // address handles are for UD, and mean nothing here
-		runTrials(t, s, []trial{{name: "address handle on RC", op: verbs.OpWrite, lands: true, edit: func(r *rig, q *verbs.SendRequest, _ *verbs.SGE) {
-			q.AH, q.RemoteQPN, q.RemoteQKey = got(r.a.pd.CreateAH(r.a.vector(r.b))).closing(r.t, "AH"), 5, 6
+func testFlags(t *test) {
+	if !t.lacks(HasUnconnected) { // address handles are for UD, and mean nothing here
+		runTrials(t, []trial{{name: "address handle on RC", op: verbs.OpWrite, lands: true, edit: func(r *rig, q *verbs.SendRequest, _ *verbs.SGE) {
+			q.AH, q.RemoteQPN, q.RemoteQKey = got(r.a.pd.CreateAH(r.a.vector(r.b))).closing(r, "AH"), 5, 6
 		}}})
 	}
-	t.Run("queue resized", func(t *testing.T) { testResize(t, s) })
-	t.Run("signaled", func(t *testing.T) { testSignaled(t, s) })
-	t.Run("signal all", func(t *testing.T) { testSignalAll(t, s) })
-	t.Run("inline", func(t *testing.T) { testInline(t, s) })
-	t.Run("order", func(t *testing.T) { testOrder(t, s) })
-	t.Run("fence", func(t *testing.T) { testFence(t, s) })
+	t.Run("queue resized", testResize)
+	t.Run("signaled", testSignaled)
+	t.Run("signal all", testSignalAll)
+	t.Run("inline", testInline)
+	t.Run("order", testOrder)
+	t.Run("fence", testFence)
 }
 
 // testResize makes a completion queue longer and shorter while completions wait in it: all come, in order.
-func testResize(t *testing.T, s *suite) {
-	r := newRig(t, s, rigOptions{cqDepth: 64})
+func testResize(t *test) {
+	r := newRig(t, rigOptions{cqDepth: 64})
 	for _, depth := range []int{200, 100, 16} {
 		r.a.post(r.a.requests(10, verbs.OpWrite, 8)...)
 		if err := r.a.sendCQ.Resize(depth); errors.Is(err, verbs.ErrUnsupported) || errors.Is(err, syscall.EOPNOTSUPP) {
@@ -41,10 +41,10 @@ func testResize(t *testing.T, s *suite) {
 }
 
 // testSignaled posts unsignaled requests between signaled ones: only those complete, in order.
-func testSignaled(t *testing.T, s *suite) {
+func testSignaled(t *test) {
 	for _, transport := range []verbs.Transport{verbs.RC, verbs.UC, verbs.UD} {
-		t.Run(transport.String(), func(t *testing.T) {
-			r := newRig(t, s, rigOptions{transport: transport})
+		t.Run(transport.String(), func(t *test) {
+			r := newRig(t, rigOptions{transport: transport})
 			list := r.a.requests(24, verbs.OpSend, 64)
 			for i := range list {
 				list[i].SGEs[0], list[i].RemoteAddr = r.a.sge(64*i, 64), list[i].RemoteAddr+uint64(128*i)
@@ -60,8 +60,8 @@ func testSignaled(t *testing.T, s *suite) {
 }
 
 // testSignalAll makes a queue pair that signals by itself.
-func testSignalAll(t *testing.T, s *suite) {
-	r := newRig(t, s, rigOptions{qp: verbs.QueuePairOptions{SignalAll: true}})
+func testSignalAll(t *test) {
+	r := newRig(t, rigOptions{qp: verbs.QueuePairOptions{SignalAll: true}})
 	for _, q := range r.a.requests(5, verbs.OpWrite, 8) {
 		q.Flags = 0
 		r.a.post(q)
@@ -70,9 +70,9 @@ func testSignalAll(t *testing.T, s *suite) {
 }
 
 // testInline sends data that is overwritten the moment the post returns, under a key that means nothing.
-func testInline(t *testing.T, s *suite) {
-	for _, transport := range s.transports(verbs.RC, verbs.UC, verbs.UD) {
-		r := newRig(t, s, rigOptions{transport: transport, qp: verbs.QueuePairOptions{InlineBytes: 64, SendSGEs: 2, RecvSGEs: 2}})
+func testInline(t *test) {
+	for _, transport := range t.transports(verbs.RC, verbs.UC, verbs.UD) {
+		r := newRig(t, rigOptions{transport: transport, qp: verbs.QueuePairOptions{InlineBytes: 64, SendSGEs: 2, RecvSGEs: 2}})
 		limit := r.a.qp.Capabilities().InlineBytes
 		if limit < 64 {
 			t.Fatalf("%v: %d inline bytes granted, want at least 64", transport, limit)
@@ -100,9 +100,9 @@ func testInline(t *testing.T, s *suite) {
 
 // testOrder mixes operations on one queue pair: completions come in the order of posting, and each operation sees what
 // the ones before it did.
-func testOrder(t *testing.T, s *suite) {
-	r := newRig(t, s, rigOptions{})
-	size := 2*s.pair.MTU.Bytes() + 5
+func testOrder(t *test) {
+	r := newRig(t, rigOptions{})
+	size := 2*t.MTU.Bytes() + 5
 	for id := uint64(0); id < 32; id += 4 {
 		r.refill(r.a.buf.Len())
 		write, read := r.a.request(id, verbs.OpWrite, size), r.a.request(id+1, verbs.OpRead, size)
@@ -111,7 +111,7 @@ func testOrder(t *testing.T, s *suite) {
 		send.RemoteAddr += 50000
 		add.SGEs[0], add.RemoteAddr, add.CompareAdd = r.a.sge(40000, 8), add.RemoteAddr+48000, 1
 		list := []verbs.SendRequest{write, read, send, add}
-		if s.dev.lacks(HasAtomics) {
+		if t.lacks(HasAtomics) {
 			list = list[:3]
 		}
 		r.move(list...)
@@ -119,9 +119,9 @@ func testOrder(t *testing.T, s *suite) {
 }
 
 // testFence sends what a READ before it fetches: without the fence the old bytes could go out.
-func testFence(t *testing.T, s *suite) {
-	r := newRig(t, s, rigOptions{bytes: 256 << 10})
-	size := 16*s.pair.MTU.Bytes() + 3
+func testFence(t *test) {
+	r := newRig(t, rigOptions{bytes: 256 << 10})
+	size := 16*t.MTU.Bytes() + 3
 	for id := uint64(0); id < 20; id += 2 {
 		read, send := r.a.request(id, verbs.OpRead, size), r.a.request(id+1, verbs.OpSend, size)
 		send.Flags |= verbs.Fence
@@ -132,16 +132,16 @@ func testFence(t *testing.T, s *suite) {
 }
 
 // testQueues fills queues to the brim.
-func testQueues(t *testing.T, s *suite) {
-	t.Run("send", func(t *testing.T) {
-		r := newRig(t, s, rigOptions{qp: verbs.QueuePairOptions{SendDepth: 8}})
+func testQueues(t *test) {
+	t.Run("send", func(t *test) {
+		r := newRig(t, rigOptions{qp: verbs.QueuePairOptions{SendDepth: 8}})
 		depth := r.a.qp.Capabilities().SendDepth
 		if depth < 8 {
 			t.Fatalf("send depth %d granted, want at least 8", depth)
 		}
 		list := r.a.requests(3*depth+16, verbs.OpWrite, 8)
 		err := r.a.qp.PostSend(list)
-		if s.dev.ignored(t, OverfullListTold) {
+		if t.ignored(OverfullListTold) {
 			if err != nil {
 				t.Errorf("%v: the overfull list is told, take the row %q away", err, OverfullListTold)
 			}
@@ -152,8 +152,8 @@ func testQueues(t *testing.T, s *suite) {
 		r.a.post(list[:depth]...) // and the slots are free again
 		r.a.sends.wantAll(0, depth, verbs.Success)
 	})
-	t.Run("receive", func(t *testing.T) {
-		r := newRig(t, s, rigOptions{qp: verbs.QueuePairOptions{RecvDepth: 8}})
+	t.Run("receive", func(t *test) {
+		r := newRig(t, rigOptions{qp: verbs.QueuePairOptions{RecvDepth: 8}})
 		depth := r.b.qp.Capabilities().RecvDepth
 		var list []verbs.ReceiveRequest
 		for i := range uint64(3*depth + 16) {
@@ -161,9 +161,9 @@ func testQueues(t *testing.T, s *suite) {
 		}
 		r.exchange(0, wantFull(t, nil, r.b.qp.PostReceive(list), depth), 64)
 	})
-	t.Run("unsignaled", func(t *testing.T) { testUnsignaledSlots(t, s) })
-	t.Run("lists too long", func(t *testing.T) {
-		r := newRig(t, s, rigOptions{qp: verbs.QueuePairOptions{SendSGEs: 2, RecvSGEs: 2}})
+	t.Run("unsignaled", testUnsignaledSlots)
+	t.Run("lists too long", func(t *test) {
+		r := newRig(t, rigOptions{qp: verbs.QueuePairOptions{SendSGEs: 2, RecvSGEs: 2}})
 		n := r.a.qp.Capabilities().SendSGEs + 1
 		q := r.a.request(1, verbs.OpWrite, 0)
 		q.SGEs = r.a.split(0, 640, n)
@@ -173,10 +173,10 @@ func testQueues(t *testing.T, s *suite) {
 			t.Errorf("a receive of %d entries was taken, %d are granted", n, n-1)
 		}
 	})
-	t.Run("above the limits", func(t *testing.T) {
-		l := s.pair.A.Device.Info().Limits
-		pd := got(s.pair.A.Device.AllocPD()).closing(t, "domain")
-		cq := got(s.pair.A.Device.CreateCQ(verbs.CompletionQueueOptions{})).closing(t, "CQ")
+	t.Run("above the limits", func(t *test) {
+		l := t.A.Device.Info().Limits
+		pd := got(t.A.Device.AllocPD()).closing(t, "domain")
+		cq := got(t.A.Device.CreateCQ(verbs.CompletionQueueOptions{})).closing(t, "CQ")
 		for name, o := range map[string]verbs.QueuePairOptions{
 			"send depth":      {Transport: verbs.RC, SendCQ: cq, SendDepth: l.MaxQPWR + 1},
 			"receive depth":   {Transport: verbs.RC, SendCQ: cq, RecvDepth: l.MaxQPWR + 1},
@@ -189,7 +189,7 @@ func testQueues(t *testing.T, s *suite) {
 				_ = qp.Close()
 			}
 		}
-		if cq, err := s.pair.A.Device.CreateCQ(verbs.CompletionQueueOptions{Depth: l.MaxCQE + 1}); err == nil {
+		if cq, err := t.A.Device.CreateCQ(verbs.CompletionQueueOptions{Depth: l.MaxCQE + 1}); err == nil {
 			t.Error("a completion queue was made beyond the limit")
 			_ = cq.Close()
 		}
@@ -198,7 +198,7 @@ func testQueues(t *testing.T, s *suite) {
 
 // wantFull checks the error of a list that did not fit, and returns how many requests got through. Of sends by ibv_wr_* none
 // does: such a list is posted whole or not at all.
-func wantFull(t *testing.T, sends verbs.QueuePair, err error, depth int) int {
+func wantFull(t testing.TB, sends verbs.QueuePair, err error, depth int) int {
 	t.Helper()
 	var p *verbs.PostError
 	if !errors.As(err, &p) || !errors.Is(err, verbs.ErrQueueFull) {
@@ -217,8 +217,8 @@ func wantFull(t *testing.T, sends verbs.QueuePair, err error, depth int) int {
 }
 
 // testUnsignaledSlots is the trap of the course: unsignaled requests hold their slots until a signaled one completes.
-func testUnsignaledSlots(t *testing.T, s *suite) {
-	r := newRig(t, s, rigOptions{qp: verbs.QueuePairOptions{SendDepth: 8}})
+func testUnsignaledSlots(t *test) {
+	r := newRig(t, rigOptions{qp: verbs.QueuePairOptions{SendDepth: 8}})
 	depth := r.a.qp.Capabilities().SendDepth
 	r.b.receives(0, depth, 64)
 	for _, q := range r.a.requests(depth, verbs.OpSend, 8) {
@@ -227,7 +227,7 @@ func testUnsignaledSlots(t *testing.T, s *suite) {
 	}
 	r.b.recvs.wantAll(0, depth, verbs.Success)
 	more := []verbs.SendRequest{r.a.request(99, verbs.OpWrite, 8)}
-	if s.dev.ignored(t, UnsignaledHoldSlots) {
+	if t.ignored(UnsignaledHoldSlots) {
 		r.until("a free slot: else take the row away", func() bool { return r.a.qp.PostSend(more) == nil })
 		return
 	}

@@ -69,7 +69,7 @@ func handleKinds() []handleKind {
 			{"Arm", func(h *handles) error { return h.recvCQ.Arm(verbs.NotifyAny) }},
 		}},
 		{"completion channel", func(h *handles) io.Closer { return h.channel }, []string{"2 completion queues"}, []method{
-			{"Wait", func(h *handles) error { _, err := h.channel.Wait(h.r.t.Context()); return err }},
+			{"Wait", func(h *handles) error { _, err := h.channel.Wait(h.r.Context()); return err }},
 		}},
 		{"protection domain", func(h *handles) io.Closer { return h.pd }, []string{"1 queue pair", "1 memory region", "1 shared receive queue"}, []method{
 			{"RegisterMemory", func(h *handles) error { return closed(h.pd.RegisterMemory(h.buf, 0, h.buf.Len(), 0)) }},
@@ -98,18 +98,18 @@ func closed[T io.Closer](made T, err error) error {
 	return err
 }
 
-func newHandles(t *testing.T, s *suite) *handles {
+func newHandles(t *test) *handles {
 	t.Helper()
-	h := &handles{device: s.pair.B.Device}
+	h := &handles{device: t.B.Device}
 	pd := got(h.device.AllocPD()).closing(t, "domain")
 	h.channel = got(h.device.CreateCompletionChannel()).closing(t, "channel")
 	h.spare = got(h.device.CreateCQ(verbs.CompletionQueueOptions{})).closing(t, "CQ")
 	h.srq = got(pd.CreateSRQ(verbs.SharedReceiveQueueOptions{})).closing(t, "SRQ")
-	h.side = newRig(t, s, rigOptions{pdB: pd, channel: h.channel, srq: h.srq}).b
+	h.side = newRig(t, rigOptions{pdB: pd, channel: h.channel, srq: h.srq}).b
 	if h.device.Info().Limits.MemoryWindow2 {
 		h.window = got(pd.AllocMW()).closing(t, "window")
 	}
-	if !s.dev.lacks(HasUnconnected) {
+	if !t.lacks(HasUnconnected) {
 		h.address = got(pd.CreateAH(h.vector(h.peer()))).closing(t, "AH")
 	}
 	serves := &job.Job{Shape: job.Serve, Stop: new(atomic.Uint32), CQs: []verbs.CompletionQueue{h.sendCQ, h.recvCQ}, Lanes: []job.Lane{{QP: h.qp}}}
@@ -119,10 +119,10 @@ func newHandles(t *testing.T, s *suite) *handles {
 
 // testHandles closes a handle of each kind with its dependents open, beside a goroutine that calls its methods, and twice, and calls
 // all of its methods afterwards.
-func testHandles(t *testing.T, s *suite) {
+func testHandles(t *test) {
 	for i, kind := range handleKinds() {
-		t.Run(kind.name, func(t *testing.T) {
-			h := newHandles(t, s)
+		t.Run(kind.name, func(t *test) {
+			h := newHandles(t)
 			x := kind.of(h)
 			if x == nil {
 				t.Skip("the device has none")
@@ -155,7 +155,7 @@ func testHandles(t *testing.T, s *suite) {
 	}
 }
 
-func checkBusy(t *testing.T, err error, users []string) {
+func checkBusy(t testing.TB, err error, users []string) {
 	t.Helper()
 	if !errors.Is(err, verbs.ErrBusy) {
 		t.Fatalf("close with dependents: %v, want ErrBusy", err)
@@ -168,7 +168,7 @@ func checkBusy(t *testing.T, err error, users []string) {
 }
 
 // closeBeside closes a handle while a goroutine calls each of its methods until it is told that the handle is closed.
-func closeBeside(t *testing.T, h *handles, x io.Closer, methods []method) {
+func closeBeside(t testing.TB, h *handles, x io.Closer, methods []method) {
 	t.Helper()
 	var calls sync.WaitGroup
 	for _, m := range methods {

@@ -3,7 +3,6 @@ package verbstest
 import (
 	"fmt"
 	"sync/atomic"
-	"testing"
 	"time"
 
 	"github.com/gobw/gobw/verbs"
@@ -11,11 +10,11 @@ import (
 )
 
 // testJobEdges is what jobs meet besides their own work: what others left behind, and queue pairs that are not ready.
-func testJobEdges(t *testing.T, s *suite) {
+func testJobEdges(t *test) {
 	for _, e := range []engine{byReference, byDevice} {
 		for _, c := range []struct {
 			name string
-			run  func(t *testing.T, s *suite, e engine)
+			run  func(t *test, e engine)
 		}{
 			{"after an abandoned job", testAbandonedJob},
 			{"a stranger's completion", testForeignCompletion},
@@ -23,15 +22,15 @@ func testJobEdges(t *testing.T, s *suite) {
 			{"a channel that a queue lacks", testChannelless},
 			{"messages for a job that is done", testAfterDone},
 		} {
-			t.Run(c.name+" by "+string(e), func(t *testing.T) { c.run(t, s, e) })
+			t.Run(c.name+" by "+string(e), func(t *test) { c.run(t, e) })
 		}
 	}
 }
 
 // testAbandonedJob runs a job where another has left messages in flight: on more lanes, and with a longer ring.
-func testAbandonedJob(t *testing.T, s *suite, e engine) {
+func testAbandonedJob(t *test, e engine) {
 	const size, count = 2000, 100
-	g := newStage(t, s, 3, rigOptions{bytes: 256 << 10, cqDepth: 1024, qp: verbs.QueuePairOptions{SendDepth: 256}})
+	g := newStage(t, 3, rigOptions{bytes: 256 << 10, cqDepth: 1024, qp: verbs.QueuePairOptions{SendDepth: 256}})
 	g.slice = time.Millisecond
 	for round := range 4 { // what is in flight at the stop is a matter of luck
 		long, whole, b := g.stream("A", verbs.OpWrite, size, 0, 64, 1, 1), g.stream("A", verbs.OpWrite, size, count, 16, 4, 2), serve()
@@ -53,8 +52,8 @@ func testAbandonedJob(t *testing.T, s *suite, e engine) {
 }
 
 // testForeignCompletion leaves a completion that no job asked for in a job's queue: it is not one of the job's messages.
-func testForeignCompletion(t *testing.T, s *suite, e engine) {
-	g := newStage(t, s, 1, rigOptions{})
+func testForeignCompletion(t *test, e engine) {
+	g := newStage(t, 1, rigOptions{})
 	r := g.rigs[0]
 	r.a.post(r.a.request(0xffff, verbs.OpWrite, 8))
 	<-time.After(silence)
@@ -66,10 +65,10 @@ func testForeignCompletion(t *testing.T, s *suite, e engine) {
 }
 
 // testEarlyPrepare prepares a job of several packets a message on queue pairs that have no path yet.
-func testEarlyPrepare(t *testing.T, s *suite, e engine) {
-	size := 5*s.pair.MTU.Bytes() + 7
-	r := newRig(t, s, rigOptions{short: verbs.StateRTS, bytes: 1 << 20})
-	g := &stage{t: t, s: s, rigs: []*rig{r}}
+func testEarlyPrepare(t *test, e engine) {
+	size := 5*t.MTU.Bytes() + 7
+	r := newRig(t, rigOptions{short: verbs.StateRTS, bytes: 1 << 20})
+	g := &stage{test: t, rigs: []*rig{r}}
 	a, b := g.stream("A", verbs.OpWrite, size, 6, 4, 2, 1), serve()
 	oa, _ := g.run(a, b, e, byDevice, func() { r.connect(rigOptions{connect: patient}) })
 	if oa.err != nil || oa.progress.Completed != 6 {
@@ -79,10 +78,10 @@ func testEarlyPrepare(t *testing.T, s *suite, e engine) {
 }
 
 // testChannelless has a job wait on a channel that its queues announce nothing on.
-func testChannelless(t *testing.T, s *suite, e engine) {
-	g := newStage(t, s, 1, rigOptions{})
+func testChannelless(t *test, e engine) {
+	g := newStage(t, 1, rigOptions{})
 	r := g.rigs[0]
-	ch := got(s.pair.A.Device.CreateCompletionChannel()).closing(t, "channel")
+	ch := got(t.A.Device.CreateCompletionChannel()).closing(t, "channel")
 	a := &job.Job{Channel: ch, Lanes: []job.Lane{{QP: r.a.qp, Receives: r.a.receiveRing(8), Expect: 1}}}
 	stopSoon(a)
 	if oa, _ := g.run(a, serve(), e, byDevice, func() {}); oa.err == nil {
@@ -91,8 +90,8 @@ func testChannelless(t *testing.T, s *suite, e engine) {
 }
 
 // testAfterDone sends more messages to a job that has been stopped than it has receives posted: it posts them again.
-func testAfterDone(t *testing.T, s *suite, e engine) {
-	r := newRig(t, s, rigOptions{connect: patient})
+func testAfterDone(t *test, e engine) {
+	r := newRig(t, rigOptions{connect: patient})
 	var stop atomic.Uint32
 	stop.Store(1)
 	j := job.Job{CQs: []verbs.CompletionQueue{r.b.sendCQ, r.b.recvCQ}, Stop: &stop, Lanes: []job.Lane{{QP: r.b.qp, Receives: r.b.receiveRing(8), ReceiveList: 5}}}
@@ -101,11 +100,11 @@ func testAfterDone(t *testing.T, s *suite, e engine) {
 	}
 	x := got(e.prepare(r.b, &j)).closing(t, "job")
 	r.unpolled = r.b
-	p, err := x.Run(job.Now() + s.ticks(time.Second))
+	p, err := x.Run(job.Now() + t.ticks(time.Second))
 	for i := uint64(0); i < 3*ringReceives && err == nil; i++ {
 		r.a.post(r.a.request(i, verbs.OpSend, 8))
 		r.until("A's message", func() bool {
-			p, err = x.Run(job.Now() + s.ticks(100*time.Microsecond))
+			p, err = x.Run(job.Now() + t.ticks(100*time.Microsecond))
 			return err != nil || len(r.a.sends.list) > 0
 		})
 		r.a.sends.want(i, verbs.Success)

@@ -34,8 +34,7 @@ func (e engine) prepare(x *side, j *job.Job) (job.Runner, error) {
 
 // stage is what a job case is built on: one or more connected pairs that share completion queues.
 type stage struct {
-	t     *testing.T
-	s     *suite
+	*test
 	rigs  []*rig
 	slice time.Duration // how long each Run lasts; 10 ms
 	stop  *atomic.Uint32
@@ -75,40 +74,40 @@ type outcome struct {
 
 // testJobs runs every shape of job by the reference and by the device, in all combinations, and holds each to the same numbers. In
 // 'make quick' both ends are of one kind: each loop runs each case all the same.
-func testJobs(t *testing.T, s *suite) {
+func testJobs(t *test) {
 	engines := [][2]engine{{byReference, byReference}, {byDevice, byDevice}, {byDevice, byReference}, {byReference, byDevice}}
 	if testing.Short() {
 		engines = engines[:2]
 	}
-	for _, c := range jobCases(s) {
+	for _, c := range jobCases(t) {
 		for _, e := range engines {
-			t.Run(fmt.Sprintf("%s by %s and %s", c.name, e[0], e[1]), func(t *testing.T) { runCase(t, s, c, e[0], e[1]) })
+			t.Run(fmt.Sprintf("%s by %s and %s", c.name, e[0], e[1]), func(t *test) { runCase(t, c, e[0], e[1]) })
 		}
 	}
-	t.Run("refused", func(t *testing.T) {
-		r := newRig(t, s, rigOptions{})
+	t.Run("refused", func(t *test) {
+		r := newRig(t, rigOptions{})
 		bad := job.Job{Lanes: []job.Lane{{QP: r.a.qp, Ring: r.a.ring(verbs.OpWrite, 8, 1), Window: 0, Signal: 3, Batch: 1}}}
-		if _, err := job.Prepare(s.pair.A.Device, &bad); err == nil {
+		if _, err := job.Prepare(t.A.Device, &bad); err == nil {
 			t.Error("the device prepared a job without a window, count or completion queue")
 		}
 	})
 }
 
-func runCase(t *testing.T, s *suite, c jobCase, ea, eb engine) {
+func runCase(t *test, c jobCase, ea, eb engine) {
 	t.Helper()
-	if _, deviates := s.dev.find(RefusedByPeer); deviates && c.want != verbs.Success {
+	if _, deviates := t.find(RefusedByPeer); deviates && c.want != verbs.Success {
 		t.Skip("no message tells that the peer has refused it")
 	}
 	if c.channel {
-		c.rig.channel = got(s.pair.B.Device.CreateCompletionChannel()).closing(t, "channel")
+		c.rig.channel = got(t.B.Device.CreateCompletionChannel()).closing(t, "channel")
 	}
-	g := newStage(t, s, c.lanes, c.rig)
+	g := newStage(t, c.lanes, c.rig)
 	g.slice = c.slice
 	pa, pb := c.jobs(g)
 	pb.Channel = c.rig.channel
 	if c.stamped {
-		stamp(pa, c.count, s.pair.A)
-		stamp(pb, c.count, s.pair.B)
+		stamp(pa, c.count, t.A)
+		stamp(pb, c.count, t.B)
 	}
 	a, b := g.run(pa, pb, ea, eb, func() {})
 	if c.want != verbs.Success {
@@ -135,15 +134,15 @@ func runCase(t *testing.T, s *suite, c jobCase, ea, eb engine) {
 }
 
 // newStage has so many pairs, at least one, whose ends may be off the processor for long.
-func newStage(t *testing.T, s *suite, pairs int, o rigOptions) *stage {
+func newStage(t *test, pairs int, o rigOptions) *stage {
 	t.Helper()
-	g := &stage{t: t, s: s}
+	g := &stage{test: t}
 	o.connect = patient
 	for i := range max(pairs, 1) {
 		if i > 0 {
 			o.with = g.rigs[0]
 		}
-		g.rigs = append(g.rigs, newRig(t, s, o))
+		g.rigs = append(g.rigs, newRig(t, o))
 	}
 	return g
 }
@@ -176,9 +175,9 @@ func (g *stage) prepare(x *side, j *job.Job, e engine, o *outcome) (job.Runner, 
 
 // run prepares the jobs of both ends and runs them to their ends. In between, when both are ready, it calls ready.
 func (g *stage) run(a, b *job.Job, ea, eb engine, ready func()) (oa, ob outcome) {
-	g.t.Helper()
+	g.Helper()
 	g.stop = new(atomic.Uint32)
-	slice := g.s.ticks(cmp.Or(g.slice, 10*time.Millisecond))
+	slice := g.ticks(cmp.Or(g.slice, 10*time.Millisecond))
 	ra, errA := g.prepare(g.rigs[0].a, a, ea, &oa)
 	rb, errB := g.prepare(g.rigs[0].b, b, eb, &ob)
 	if oa.err = errors.Join(errA, errB); oa.err == nil {
@@ -196,7 +195,7 @@ func (g *stage) run(a, b *job.Job, ea, eb engine, ready func()) (oa, ob outcome)
 			continue
 		}
 		if err := r.Close(); err != nil {
-			g.t.Errorf("close runner: %v", err)
+			g.Errorf("close runner: %v", err)
 		}
 	}
 	return oa, ob
@@ -221,7 +220,7 @@ func (g *stage) finish(r job.Runner, slice job.Ticks, o *outcome, otherServes bo
 }
 
 // verify replays a trace against the job's own numbers.
-func (o *outcome) verify(t *testing.T, name string, size int) {
+func (o *outcome) verify(t testing.TB, name string, size int) {
 	t.Helper()
 	lanes, samples := make([]struct{ posted, retired, received, reposted uint64 }, len(o.job.Lanes)), uint64(0)
 	for i := range lanes {
@@ -324,9 +323,9 @@ func serve() *job.Job { return &job.Job{Shape: job.Serve} }
 
 // stream is a stream of count messages on every lane of one end.
 func (g *stage) stream(end string, op verbs.Opcode, size int, count uint64, window, signal, batch int) *job.Job {
-	g.s.needOpcode(g.t, op)
-	if _, deviates := g.s.dev.find(ReceiverNotReady); deviates && op == verbs.OpSend && count > ringReceives {
-		g.t.Skip("nothing holds back SENDs that outrun the receives")
+	g.needOpcode(op)
+	if _, deviates := g.find(ReceiverNotReady); deviates && op == verbs.OpSend && count > ringReceives {
+		g.Skip("nothing holds back SENDs that outrun the receives")
 	}
 	p := new(job.Job)
 	for _, r := range g.rigs {
@@ -351,9 +350,9 @@ func (g *stage) sink(size int, count uint64, list int) *job.Job {
 
 // sameRings checks that the ring of messages is at the target, where it was written, or received.
 func (g *stage) sameRings(size, at int) {
-	g.t.Helper()
+	g.Helper()
 	for i, r := range g.rigs {
-		same(g.t, fmt.Sprintf("lane %d", i), r.b.buf.Bytes()[at:], r.a.buf.Bytes()[:8*size])
+		same(g, fmt.Sprintf("lane %d", i), r.b.buf.Bytes()[at:], r.a.buf.Bytes()[:8*size])
 	}
 }
 
@@ -381,12 +380,12 @@ func (c jobCase) jobs(g *stage) (a, b *job.Job) {
 }
 
 func (c jobCase) checkStream(g *stage) {
-	g.t.Helper()
+	g.Helper()
 	x := g.rigs[0].b.buf
 	switch {
 	case c.op == verbs.OpFetchAdd:
 		if got := word(x.Bytes()); got != c.count {
-			g.t.Errorf("the counter is %d, want %d", got, c.count)
+			g.Errorf("the counter is %d, want %d", got, c.count)
 		}
 	case c.op == verbs.OpSend:
 		g.sameRings(c.size, x.Len()/2)
@@ -395,9 +394,9 @@ func (c jobCase) checkStream(g *stage) {
 	}
 }
 
-func jobCases(s *suite) []jobCase {
+func jobCases(t *test) []jobCase {
 	const write, read, add, send, immediate = verbs.OpWrite, verbs.OpRead, verbs.OpFetchAdd, verbs.OpSend, verbs.OpWriteWithImmediate
-	long, large := 3*s.pair.MTU.Bytes()+9, rigOptions{bytes: 256 << 10}
+	long, large := 3*t.MTU.Bytes()+9, rigOptions{bytes: 256 << 10}
 	cases := []jobCase{
 		{name: "write of several packets", op: write, size: long, count: 40, window: 8, signal: 2, batch: 2, rig: large, slice: 200 * time.Microsecond},
 		{name: "read", op: read, size: long, count: 24, window: 4, signal: 1, batch: 1, rig: large},
@@ -440,7 +439,7 @@ func jobCases(s *suite) []jobCase {
 		name := fmt.Sprintf("write count %d window %d signal %d batch %d", n.count, n.window, n.signal, n.batch)
 		cases = append(cases, jobCase{name: name, op: write, size: 200, count: n.count, window: n.window, signal: n.signal, batch: n.batch})
 	}
-	return append(append(cases, pingPongCases(s)...), endingCases()...)
+	return append(append(cases, pingPongCases(t)...), endingCases()...)
 }
 
 // bothWays has B send 33 messages on each lane as well.
@@ -512,15 +511,15 @@ func packing(g *stage, p, _ *job.Job) {
 
 func checkKernels(g *stage, a, _ outcome) {
 	b := g.rigs[0].a.buf.Bytes()
-	same(g.t, "packed", b, b[32<<10:32<<10+800])
-	same(g.t, "unpacked", b[48<<10:], b[:800])
+	same(g, "packed", b, b[32<<10:32<<10+800])
+	same(g, "unpacked", b[48<<10:], b[:800])
 	var all []job.Work
 	for _, m := range a.job.Lanes[0].Ring {
 		all = append(all, m.Steps[0].Pack, m.Steps[1].Pack, m.Done)
 	}
-	wantCalls(g.t, all, 3*20)
+	wantCalls(g, all, 3*20)
 	if r := a.record; r.PackTicks == 0 || r.UnpackTicks == 0 || r.PostTicks == 0 {
-		g.t.Errorf("ticks packing %d, unpacking %d, posting %d; want all above 0", r.PackTicks, r.UnpackTicks, r.PostTicks)
+		g.Errorf("ticks packing %d, unpacking %d, posting %d; want all above 0", r.PackTicks, r.UnpackTicks, r.PostTicks)
 	}
 }
 
@@ -532,10 +531,10 @@ func unpacking(g *stage, _, b *job.Job) {
 
 func checkUnpack(g *stage, _, b outcome) {
 	g.sameRings(100, 0)
-	wantCalls(g.t, b.job.Lanes[0].Unpack, 40)
+	wantCalls(g, b.job.Lanes[0].Unpack, 40)
 }
 
-func wantCalls(t *testing.T, list []job.Work, want int) {
+func wantCalls(t testing.TB, list []job.Work, want int) {
 	t.Helper()
 	calls := 0
 	for _, w := range list {
@@ -546,8 +545,8 @@ func wantCalls(t *testing.T, list []job.Work, want int) {
 	}
 }
 
-func pingPongCases(s *suite) []jobCase {
-	clock := !s.pair.A.Device.Info().Clock.IsZero()
+func pingPongCases(t *test) []jobCase {
+	clock := !t.A.Device.Info().Clock.IsZero()
 	latency := jobCase{name: "read latency", pingPong: true, op: verbs.OpRead, size: 64, count: 30, signal: 1, await: job.AwaitCompletion}
 	cases := []jobCase{latency}
 	if clock {
@@ -570,7 +569,7 @@ func pingPongCases(s *suite) []jobCase {
 			continue
 		}
 		write := jobCase{pingPong: true, rig: rigOptions{transport: transport}, op: verbs.OpWrite, count: 40, signal: 4, await: job.AwaitLastByte}
-		for _, write.size = range []int{2*s.pair.MTU.Bytes() + 3, 1} {
+		for _, write.size = range []int{2*t.MTU.Bytes() + 3, 1} {
 			write.name = fmt.Sprintf("%v write ping-pong of %d bytes", transport, write.size)
 			if transport == verbs.RC && write.size == 1 {
 				write.count = 300 // the byte that is awaited wraps
@@ -605,7 +604,7 @@ func (c jobCase) alternating(x *side) *job.Job {
 }
 
 func (c jobCase) checkPingPong(g *stage, a, b outcome) {
-	g.t.Helper()
+	g.Helper()
 	for i, o := range []outcome{a, b} {
 		if o.job.Shape == job.Serve {
 			continue
@@ -615,10 +614,10 @@ func (c jobCase) checkPingPong(g *stage, a, b outcome) {
 			continue
 		}
 		if want := c.count - uint64(i); o.record.N != want { // B has none of its first step
-			g.t.Errorf("%d samples, want %d", o.record.N, want)
+			g.Errorf("%d samples, want %d", o.record.N, want)
 		}
 		if o.record.Min <= 0 || o.record.Max < o.record.Min {
-			g.t.Errorf("samples from %d to %d ticks", o.record.Min, o.record.Max)
+			g.Errorf("samples from %d to %d ticks", o.record.Min, o.record.Max)
 		}
 	}
 }
@@ -626,24 +625,24 @@ func (c jobCase) checkPingPong(g *stage, a, b outcome) {
 // checkStamped holds samples by the device's clock against how long the jobs took: the first message may have arrived before this
 // end's job began.
 func (c jobCase) checkStamped(g *stage, o outcome, most time.Duration) {
-	g.t.Helper()
+	g.Helper()
 	if o.record.N != c.count-1 || o.record.RawLen != c.count-1 {
-		g.t.Errorf("%d samples of %d messages, %d of them kept, want one less than messages", o.record.N, c.count, o.record.RawLen)
+		g.Errorf("%d samples of %d messages, %d of them kept, want one less than messages", o.record.N, c.count, o.record.RawLen)
 	}
 	if sum := time.Duration(o.record.Sum / o.record.Clock.Hz * 1e9); sum <= 0 || sum > most+most/100 {
-		g.t.Errorf("samples of %v in all, of jobs that took %v", sum, most)
+		g.Errorf("samples of %v in all, of jobs that took %v", sum, most)
 	}
-	if o.record.Elapsed <= 0 || g.s.rate.Duration(o.record.Elapsed) > o.took+o.took/100 {
-		g.t.Errorf("samples of %d ticks by the host's clock, of a job that took %v", o.record.Elapsed, o.took)
+	if o.record.Elapsed <= 0 || g.rate.Duration(o.record.Elapsed) > o.took+o.took/100 {
+		g.Errorf("samples of %d ticks by the host's clock, of a job that took %v", o.record.Elapsed, o.took)
 	}
 }
 
 // within checks how long A's messages took.
 func within(least, most time.Duration) func(g *stage, a, b outcome) {
 	return func(g *stage, a, _ outcome) {
-		g.t.Helper()
-		if took := g.s.rate.Duration(a.progress.LastDone - a.progress.FirstPost); took < least || took > most {
-			g.t.Errorf("the messages took %v, want %v to %v", took, least, most)
+		g.Helper()
+		if took := g.rate.Duration(a.progress.LastDone - a.progress.FirstPost); took < least || took > most {
+			g.Errorf("the messages took %v, want %v to %v", took, least, most)
 		}
 	}
 }
@@ -656,10 +655,10 @@ func endingCases() []jobCase {
 			edit: func(_ *stage, a, _ *job.Job) { stopSoon(a) },
 			check: func(g *stage, a, _ outcome) {
 				if a.progress.Posted%5 != 0 { // none, where the machine was busy elsewhere
-					g.t.Errorf("%d messages posted, want a multiple of 5", a.progress.Posted)
+					g.Errorf("%d messages posted, want a multiple of 5", a.progress.Posted)
 				}
 				if late := a.took - 30*time.Millisecond; late > 5*time.Second {
-					g.t.Errorf("ended %v after it was stopped", late)
+					g.Errorf("ended %v after it was stopped", late)
 				}
 			},
 		},
@@ -669,15 +668,15 @@ func endingCases() []jobCase {
 		},
 		{ // 2 ms apart: from the first to the last 18 ms
 			name: "paced", op: write, size: 64, count: 10, window: 4, signal: 1, batch: 1, check: within(17500*time.Microsecond, time.Minute),
-			edit: func(g *stage, a, _ *job.Job) { a.Pace = g.s.ticks(2 * time.Millisecond) },
+			edit: func(g *stage, a, _ *job.Job) { a.Pace = g.ticks(2 * time.Millisecond) },
 		},
 		{ // 3 bursts, 20 ms apart
 			name: "paced in bursts", op: write, size: 64, count: 30, window: 4, signal: 1, batch: 1, check: within(39500*time.Microsecond, time.Minute),
-			edit: func(g *stage, a, _ *job.Job) { a.Pace, a.Burst = g.s.ticks(2*time.Millisecond), 10 },
+			edit: func(g *stage, a, _ *job.Job) { a.Pace, a.Burst = g.ticks(2*time.Millisecond), 10 },
 		},
 		{ // one by one they take 29 s
 			name: "one burst", op: write, size: 64, count: 30, window: 4, signal: 1, batch: 1, check: within(0, 15*time.Second),
-			edit: func(g *stage, a, _ *job.Job) { a.Pace, a.Burst = g.s.ticks(time.Second), 30 },
+			edit: func(g *stage, a, _ *job.Job) { a.Pace, a.Burst = g.ticks(time.Second), 30 },
 		},
 		{
 			name: "failing", op: write, size: 64, count: 30, window: 8, signal: 4, batch: 1, want: verbs.RemoteAccessError,

@@ -2,19 +2,18 @@ package verbstest
 
 import (
 	"slices"
-	"testing"
 
 	"github.com/gobw/gobw/verbs"
 )
 
 // testLacks holds the device to refusing what its table says that it lacks: a row that is no longer true fails.
-func testLacks(t *testing.T, s *suite) {
-	for _, v := range s.dev {
+func testLacks(t *test) {
+	for _, v := range t.Deviations {
 		if !v.Refused {
 			continue
 		}
-		t.Run(string(v.Case), func(t *testing.T) {
-			r := newRig(t, s, rigOptions{})
+		t.Run(string(v.Case), func(t *test) {
+			r := newRig(t, rigOptions{})
 			create := func(transport verbs.Transport) error {
 				return closed(r.a.pd.CreateQP(verbs.QueuePairOptions{Transport: transport, SendCQ: r.a.sendCQ}))
 			}
@@ -34,7 +33,7 @@ func testLacks(t *testing.T, s *suite) {
 			case HasEmptyLists:
 				tried = []error{r.b.qp.PostReceive([]verbs.ReceiveRequest{{ID: 1}})}
 			case ConnectsByHand:
-				r = newRig(t, s, rigOptions{short: verbs.StateRTS - verbs.StateInit})
+				r = newRig(t, rigOptions{short: verbs.StateRTS - verbs.StateInit})
 				tried = []error{verbs.ConnectQP(r.a.qp, r.connectOptions(r.a, rigOptions{}))}
 			default:
 				t.Error("the suite does not know how to see that this is refused")
@@ -47,35 +46,35 @@ func testLacks(t *testing.T, s *suite) {
 }
 
 // needOpcode skips a test of what the device lacks.
-func (s *suite) needOpcode(t *testing.T, op verbs.Opcode) {
+func (t *test) needOpcode(op verbs.Opcode) {
 	t.Helper()
-	if op.HasImmediate() && s.dev.lacks(HasImmediate) || (op == verbs.OpFetchAdd || op == verbs.OpCompareSwap) && s.dev.lacks(HasAtomics) {
+	if op.HasImmediate() && t.lacks(HasImmediate) || (op == verbs.OpFetchAdd || op == verbs.OpCompareSwap) && t.lacks(HasAtomics) {
 		t.Skipf("the device has no %v", op)
 	}
 }
 
 // transports are those of the list that the device has.
-func (s *suite) transports(list ...verbs.Transport) (has []verbs.Transport) {
-	for _, t := range list {
-		if t == verbs.RC || !s.dev.lacks(HasUnconnected) {
-			has = append(has, t)
+func (t *test) transports(list ...verbs.Transport) (has []verbs.Transport) {
+	for _, v := range list {
+		if v == verbs.RC || !t.lacks(HasUnconnected) {
+			has = append(has, v)
 		}
 	}
 	return has
 }
 
 // refused is the status of a request that the peer refuses.
-func (s *suite) refused(op verbs.Opcode, usual verbs.Status) verbs.Status {
+func (t *test) refused(op verbs.Opcode, usual verbs.Status) verbs.Status {
 	if op == verbs.OpRead {
-		return s.dev.status(RefusedReadByPeer, usual)
+		return t.status(RefusedReadByPeer, usual)
 	}
-	return s.dev.status(RefusedByPeer, usual)
+	return t.status(RefusedByPeer, usual)
 }
 
 // notAllowed is the status of a request for which the peer's memory or queue pair has no right.
-func (s *suite) notAllowed(op verbs.Opcode, usual verbs.Status) verbs.Status {
-	if _, deviates := s.dev.find(ReadRights); deviates && op == verbs.OpRead {
-		return s.dev.status(ReadRights, usual)
+func (t *test) notAllowed(op verbs.Opcode, usual verbs.Status) verbs.Status {
+	if _, deviates := t.find(ReadRights); deviates && op == verbs.OpRead {
+		return t.status(ReadRights, usual)
 	}
-	return s.refused(op, usual)
+	return t.refused(op, usual)
 }

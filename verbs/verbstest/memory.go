@@ -3,14 +3,13 @@ package verbstest
 import (
 	"errors"
 	"fmt"
-	"testing"
 
 	"github.com/gobw/gobw/verbs"
 )
 
 // testMemory registers memory in good and bad ways.
-func testMemory(t *testing.T, s *suite) {
-	pd := got(s.pair.A.Device.AllocPD()).closing(t, "domain")
+func testMemory(t *test) {
+	pd := got(t.A.Device.AllocPD()).closing(t, "domain")
 	buf := got(verbs.Alloc(1<<16, verbs.MemoryOptions{})).closing(t, "memory")
 
 	whole := got(pd.RegisterMemory(buf, 0, buf.Len(), allRemote)).closing(t, "region")
@@ -30,7 +29,7 @@ func testMemory(t *testing.T, s *suite) {
 			continue
 		}
 		closing(t, "region", mr)
-		if !s.dev.ignored(t, LocalWriteRequired) {
+		if !t.ignored(LocalWriteRequired) {
 			t.Errorf("%v without LOCAL_WRITE was granted", a)
 		}
 	}
@@ -47,7 +46,7 @@ func testMemory(t *testing.T, s *suite) {
 }
 
 // testBounds tries every way for a remote address to leave its region.
-func testBounds(t *testing.T, s *suite) {
+func testBounds(t *test) {
 	const base, length = 8192, 4096
 	for _, op := range []verbs.Opcode{verbs.OpWrite, verbs.OpRead} {
 		for _, tt := range []struct {
@@ -70,7 +69,7 @@ func testBounds(t *testing.T, s *suite) {
 			c := trial{
 				name: fmt.Sprintf("%v %s", op, tt.name), op: op, length: tt.length, lands: tt.inside, spared: !tt.inside,
 				edit: func(r *rig, q *verbs.SendRequest, _ *verbs.SGE) {
-					mr := got(r.b.pd.RegisterMemory(r.b.buf, base, length, allRemote)).closing(r.t, "region")
+					mr := got(r.b.pd.RegisterMemory(r.b.buf, base, length, allRemote)).closing(r, "region")
 					q.RemoteAddr, q.RKey = mr.Addr()+uint64(tt.start), mr.RKey()
 					if tt.length == 0 {
 						q.SGEs = nil
@@ -78,23 +77,23 @@ func testBounds(t *testing.T, s *suite) {
 				},
 			}
 			if !tt.inside {
-				c.sent = s.refused(op, verbs.RemoteAccessError)
+				c.sent = t.refused(op, verbs.RemoteAccessError)
 			}
-			t.Run(c.name, func(t *testing.T) { c.run(t, s) })
+			t.Run(c.name, func(t *test) { c.run(t) })
 		}
 	}
 }
 
 // testDomains uses keys of one protection domain in another, and keys that are no longer valid or lack a right.
-func testDomains(t *testing.T, s *suite) {
+func testDomains(t *test) {
 	other := func(x *side) verbs.MemoryRegion {
-		pd := got(x.end.Device.AllocPD()).closing(x.r.t, "domain")
-		return got(pd.RegisterMemory(x.buf, 0, x.buf.Len(), allRemote)).closing(x.r.t, "region")
+		pd := got(x.end.Device.AllocPD()).closing(x.r, "domain")
+		return got(pd.RegisterMemory(x.buf, 0, x.buf.Len(), allRemote)).closing(x.r, "region")
 	}
-	refused := s.refused(verbs.OpWrite, verbs.RemoteAccessError)
+	refused := t.refused(verbs.OpWrite, verbs.RemoteAccessError)
 	list := []trial{
 		{
-			name: "lkey of another domain", op: verbs.OpWrite, sent: s.dev.status(BadLKeySend, verbs.LocalProtectionError),
+			name: "lkey of another domain", op: verbs.OpWrite, sent: t.status(BadLKeySend, verbs.LocalProtectionError),
 			edit: func(r *rig, q *verbs.SendRequest, _ *verbs.SGE) { q.SGEs[0].LKey = other(r.a).LKey() },
 		},
 		{
@@ -104,9 +103,9 @@ func testDomains(t *testing.T, s *suite) {
 		{
 			name: "rkey of a closed region", op: verbs.OpWrite, sent: refused,
 			edit: func(r *rig, q *verbs.SendRequest, _ *verbs.SGE) {
-				mr := got(r.b.pd.RegisterMemory(r.b.buf, 0, r.b.buf.Len(), allRemote)).need(r.t, "register")
+				mr := got(r.b.pd.RegisterMemory(r.b.buf, 0, r.b.buf.Len(), allRemote)).need(r, "register")
 				q.RKey = mr.RKey()
-				closeAll(r.t, mr)
+				closeAll(r, mr)
 			},
 		},
 	}
@@ -115,11 +114,11 @@ func testDomains(t *testing.T, s *suite) {
 		verbs.OpFetchAdd: verbs.AccessRemoteAtomic, verbs.OpCompareSwap: verbs.AccessRemoteAtomic,
 	} {
 		list = append(list, trial{
-			name: fmt.Sprintf("%v without the region's right", op), op: op, length: 8, sent: s.notAllowed(op, verbs.RemoteAccessError), broken: "AB",
+			name: fmt.Sprintf("%v without the region's right", op), op: op, length: 8, sent: t.notAllowed(op, verbs.RemoteAccessError), broken: "AB",
 			edit: func(r *rig, q *verbs.SendRequest, _ *verbs.SGE) {
-				q.RKey = got(r.b.pd.RegisterMemory(r.b.buf, 0, r.b.buf.Len(), allRemote&^less)).closing(r.t, "region").RKey()
+				q.RKey = got(r.b.pd.RegisterMemory(r.b.buf, 0, r.b.buf.Len(), allRemote&^less)).closing(r, "region").RKey()
 			},
 		})
 	}
-	runTrials(t, s, list)
+	runTrials(t, list)
 }

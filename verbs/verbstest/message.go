@@ -18,7 +18,7 @@ func (r *rig) refill(n int) {
 // move posts requests of A as one list, and compares their completions, and what was refilled of both ends' memory, with what comes of
 // doing one after the other. What B receives goes to where A's request names its memory.
 func (r *rig) move(list ...verbs.SendRequest) {
-	t := r.t
+	t := r
 	t.Helper()
 	onA, onB := r.a.buf.Bytes()[:r.filled], r.b.buf.Bytes()[:r.filled]
 	for i := range list {
@@ -32,7 +32,7 @@ func (r *rig) move(list ...verbs.SendRequest) {
 		do(&list[i], from, to)
 		r.receiveOf(&list[i])
 	}
-	apart, from := r.s.dev.ignored(t, OrderBehindRead), 0
+	apart, from := r.ignored(OrderBehindRead), 0
 	for to := 1; to <= len(list); to++ {
 		if to == len(list) || apart && list[to-1].Opcode == verbs.OpRead && list[to].Flags&verbs.Fence == 0 {
 			r.a.post(list[from:to]...)
@@ -116,7 +116,7 @@ func do(q *verbs.SendRequest, local, remote []byte) {
 
 // receiveOf posts what a request needs, in as many entries as it has. A WRITE with immediate leaves the receive's memory alone.
 func (r *rig) receiveOf(q *verbs.SendRequest) {
-	r.t.Helper()
+	r.Helper()
 	switch at, grh := int(q.RemoteAddr-r.b.buf.Addr()), r.grh(); {
 	case q.Opcode == verbs.OpWriteWithImmediate:
 		r.b.receive(q.ID, r.b.split(0, 64, int(q.ID%2))...)
@@ -126,7 +126,7 @@ func (r *rig) receiveOf(q *verbs.SendRequest) {
 }
 
 func (r *rig) checkReceive(q *verbs.SendRequest) {
-	r.t.Helper()
+	r.Helper()
 	c := r.b.recvs.want(q.ID, verbs.Success)
 	want := verbs.Completion{ID: q.ID, Opcode: verbs.CompletedReceive, Bytes: uint32(q.Length()) + uint32(r.grh())}
 	got := verbs.Completion{ID: c.ID, Opcode: c.Opcode, Bytes: c.Bytes, Flags: c.Flags & verbs.WithImmediate}
@@ -141,6 +141,6 @@ func (r *rig) checkReceive(q *verbs.SendRequest) {
 		got.Flags, got.SourceQPN = got.Flags|c.Flags&verbs.WithGRH, c.SourceQPN
 	}
 	if got != want {
-		r.t.Errorf("received %+v, want %+v", got, want)
+		r.Errorf("received %+v, want %+v", got, want)
 	}
 }

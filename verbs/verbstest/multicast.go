@@ -4,15 +4,14 @@ import (
 	"errors"
 	"net/netip"
 	"os"
-	"testing"
 
 	"github.com/gobw/gobw/verbs"
 )
 
 // newGroup is a multicast group of the ends' family that no other test has.
-func newGroup(s *suite) verbs.GID {
+func newGroup(t *test) verbs.GID {
 	id, n := os.Getpid(), addresses.Add(1)
-	if s.pair.A.GID.Addr().Is4() {
+	if t.A.GID.Addr().Is4() {
 		return verbs.GIDFromAddr(netip.AddrFrom4([4]byte{239, 192 | byte(id>>8&63), byte(id), byte(1 + n%254)})) // RFC 2365: of an organisation
 	}
 	return verbs.GID{0: 0xff, 1: 0x12, 12: byte(id >> 16), 13: byte(id >> 8), 14: byte(id), 15: byte(1 + n%254)} // RFC 4291: of a link
@@ -20,7 +19,7 @@ func newGroup(s *suite) verbs.GID {
 
 // attach attaches a side's queue pair to a group for the rest of the test.
 func (x *side) attach(group verbs.GID) error {
-	t := x.r.t
+	t := x.r
 	err := x.qp.AttachMulticast(group, 0)
 	if err == nil {
 		t.Cleanup(func() {
@@ -34,7 +33,7 @@ func (x *side) attach(group verbs.GID) error {
 
 // toGroup is request 1, which sends to a group.
 func (x *side) toGroup(group verbs.GID, length int) verbs.SendRequest {
-	t := x.r.t
+	t := x.r
 	t.Helper()
 	to := x.vector(x.peer())
 	to.DGID = group
@@ -44,9 +43,9 @@ func (x *side) toGroup(group verbs.GID, length int) verbs.SendRequest {
 	return q
 }
 
-func testMulticast(t *testing.T, s *suite) {
-	t.Run("refused", func(t *testing.T) { testRefusedGroups(t, s) })
-	if s.dev.ignored(t, MulticastDelivered) {
+func testMulticast(t *test) {
+	t.Run("refused", testRefusedGroups)
+	if t.ignored(MulticastDelivered) {
 		return
 	}
 	for _, tt := range []struct {
@@ -59,14 +58,14 @@ func testMulticast(t *testing.T, s *suite) {
 			return errors.Join(b.attach(group), b.qp.AttachMulticast(group, 0)) // once more: it gets one copy
 		}, 0, true},
 		{"its own Q_Key", func(b *side, group verbs.GID) error { return b.attach(group) }, 1, false},
-		{"not attached", func(b *side, _ verbs.GID) error { return b.attach(newGroup(s)) }, 0, false},
+		{"not attached", func(b *side, _ verbs.GID) error { return b.attach(newGroup(b.r.test)) }, 0, false},
 		{"detached", func(b *side, group verbs.GID) error {
 			return errors.Join(b.qp.AttachMulticast(group, 0), b.qp.DetachMulticast(group, 0))
 		}, 0, false},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			group := newGroup(s)
-			r, other := newRig(t, s, rigOptions{transport: verbs.UD}), newRig(t, s, rigOptions{transport: verbs.UD})
+		t.Run(tt.name, func(t *test) {
+			group := newGroup(t)
+			r, other := newRig(t, rigOptions{transport: verbs.UD}), newRig(t, rigOptions{transport: verbs.UD})
 			if err := errors.Join(other.b.attach(group), tt.prepare(r.b, group)); err != nil {
 				t.Fatal(err)
 			}
@@ -89,7 +88,7 @@ func testMulticast(t *testing.T, s *suite) {
 
 // wantCopy waits for a side's copy of the 100 bytes that another has sent to a group.
 func (x *side) wantCopy(from *side, group verbs.GID) {
-	t, b := x.r.t, x.buf.Bytes()
+	t, b := x.r, x.buf.Bytes()
 	t.Helper()
 	if c := x.recvs.want(1, verbs.Success); c.SourceQPN != from.qp.QPN() || c.Bytes != 100+verbs.GRHBytes {
 		t.Errorf("%d bytes from qp %#x, want %d from %#x", c.Bytes, c.SourceQPN, 100+verbs.GRHBytes, from.qp.QPN())
@@ -101,15 +100,15 @@ func (x *side) wantCopy(from *side, group verbs.GID) {
 }
 
 // testRefusedGroups: only UD has groups, a group has a multicast address, and who is attached to one stays open.
-func testRefusedGroups(t *testing.T, s *suite) {
-	group := newGroup(s)
-	r := newRig(t, s, rigOptions{})
+func testRefusedGroups(t *test) {
+	group := newGroup(t)
+	r := newRig(t, rigOptions{})
 	if err := r.b.qp.AttachMulticast(group, 0); err == nil {
 		t.Error("an RC queue pair was attached to a multicast group")
 	}
-	r = newRig(t, s, rigOptions{transport: verbs.UD})
-	if err := r.b.qp.AttachMulticast(s.pair.B.GID, 0); err == nil {
-		t.Errorf("%v was taken for a multicast group", s.pair.B.GID)
+	r = newRig(t, rigOptions{transport: verbs.UD})
+	if err := r.b.qp.AttachMulticast(t.B.GID, 0); err == nil {
+		t.Errorf("%v was taken for a multicast group", t.B.GID)
 	}
 	if err := r.b.qp.DetachMulticast(group, 0); err == nil {
 		t.Error("detached from a group that it is not attached to")

@@ -45,8 +45,7 @@ type rigOptions struct {
 
 // rig is a connected pair of queue pairs with memory, the stage of most tests.
 type rig struct {
-	t        *testing.T
-	s        *suite
+	*test
 	a, b     *side
 	unpolled *side       // left alone when the rig is polled; nil: none
 	met      []io.Closer // what connects the ends by RDMA CM, newest first
@@ -80,7 +79,7 @@ type completions struct {
 	list []verbs.Completion
 }
 
-func closing(t *testing.T, what string, c io.Closer) {
+func closing(t testing.TB, what string, c io.Closer) {
 	t.Helper()
 	t.Cleanup(func() {
 		if err := c.Close(); err != nil && !errors.Is(err, verbs.ErrClosed) {
@@ -90,7 +89,7 @@ func closing(t *testing.T, what string, c io.Closer) {
 }
 
 // closeAll closes handles, of which any may be nil, in this order.
-func closeAll(t *testing.T, list ...io.Closer) {
+func closeAll(t testing.TB, list ...io.Closer) {
 	t.Helper()
 	for _, c := range list {
 		if c != nil {
@@ -110,7 +109,7 @@ type attempt[T io.Closer] struct {
 func got[T io.Closer](made T, err error) attempt[T] { return attempt[T]{made, err} }
 
 // need is what was made.
-func (a attempt[T]) need(t *testing.T, what string) T {
+func (a attempt[T]) need(t testing.TB, what string) T {
 	t.Helper()
 	if a.err != nil {
 		t.Fatalf("%s: %v", what, a.err)
@@ -119,13 +118,13 @@ func (a attempt[T]) need(t *testing.T, what string) T {
 }
 
 // closing is what was made, which is closed when the test ends.
-func (a attempt[T]) closing(t *testing.T, what string) T {
+func (a attempt[T]) closing(t testing.TB, what string) T {
 	t.Helper()
 	closing(t, what, a.need(t, what))
 	return a.made
 }
 
-func newRig(t *testing.T, s *suite, o rigOptions) *rig {
+func newRig(t *test, o rigOptions) *rig {
 	t.Helper()
 	if o.transport == 0 {
 		o.transport = verbs.RC
@@ -139,12 +138,12 @@ func newRig(t *testing.T, s *suite, o rigOptions) *rig {
 	if o.cqDepth == 0 {
 		o.cqDepth = 512
 	}
-	if o.transport != verbs.RC && s.dev.lacks(HasUnconnected) {
+	if o.transport != verbs.RC && t.lacks(HasUnconnected) {
 		t.Skipf("the device has no %v queue pairs", o.transport)
 	}
-	r := &rig{t: t, s: s, timeout: patience}
-	r.a = r.newSide("A", s.pair.A, o)
-	r.b = r.newSide("B", s.pair.B, o)
+	r := &rig{test: t, timeout: patience}
+	r.a = r.newSide("A", t.A, o)
+	r.b = r.newSide("B", t.B, o)
 	for _, x := range []*side{r.a, r.b} {
 		if o.transport == verbs.UD {
 			x.ah = got(x.pd.CreateAH(x.vector(x.peer()))).closing(t, "AH")
@@ -155,7 +154,7 @@ func newRig(t *testing.T, s *suite, o rigOptions) *rig {
 }
 
 func (r *rig) newSide(name string, e End, o rigOptions) *side {
-	t := r.t
+	t := r
 	t.Helper()
 	x := &side{r: r, name: name, end: e}
 	switch {
@@ -167,7 +166,7 @@ func (r *rig) newSide(name string, e End, o rigOptions) *side {
 	default:
 		x.pd = got(e.Device.AllocPD()).closing(t, "domain")
 	}
-	queue := verbs.CompletionQueueOptions{Depth: o.cqDepth, Timestamps: o.timestamps || x.r.s.pair.Timestamps}
+	queue := verbs.CompletionQueueOptions{Depth: o.cqDepth, Timestamps: o.timestamps || x.r.Timestamps}
 	if name == "B" {
 		queue.Channel, o.qp.SRQ = o.channel, o.srq
 	}
@@ -184,7 +183,7 @@ func (r *rig) newSide(name string, e End, o rigOptions) *side {
 
 // memory allocates and registers a buffer that lives as long as the test.
 func (x *side) memory(bytes int, access verbs.Access) (*verbs.Buffer, verbs.MemoryRegion) {
-	t := x.r.t
+	t := x.r
 	t.Helper()
 	buf := got(verbs.Alloc(bytes, verbs.MemoryOptions{})).closing(t, "memory")
 	mr := got(x.pd.RegisterMemory(buf, 0, buf.Len(), access)).closing(t, "region")
@@ -194,7 +193,7 @@ func (x *side) memory(bytes int, access verbs.Access) (*verbs.Buffer, verbs.Memo
 func (r *rig) connectOptions(x *side, o rigOptions) verbs.ConnectOptions {
 	peer, psn := x.peer(), map[string]uint32{"A": 0xfffff0, "B": 0x001000} // A's sequence numbers wrap soon
 	c := verbs.ConnectOptions{
-		Port: x.end.Port, Access: allRemote, QKey: testQKey, PathMTU: r.s.pair.MTU, DestQPN: peer.qp.QPN(),
+		Port: x.end.Port, Access: allRemote, QKey: testQKey, PathMTU: r.MTU, DestQPN: peer.qp.QPN(),
 		AddressVector: x.vector(peer),
 		SendPSN:       psn[x.name], RecvPSN: psn[peer.name],
 		MaxRDAtomic: 4, MaxDestRDAtomic: 4, MinRNRTimer: 1, Timeout: 14, RetryCount: 7, RNRRetry: 7,
@@ -210,8 +209,8 @@ func (x *side) vector(peer *side) verbs.AddressVector {
 }
 
 func (r *rig) connect(o rigOptions) {
-	r.t.Helper()
-	if r.s.managed() && o.short == 0 {
+	r.Helper()
+	if r.managed() && o.short == 0 {
 		r.meet(o)
 	} else {
 		r.climb(o)
@@ -220,7 +219,7 @@ func (r *rig) connect(o rigOptions) {
 
 // climb connects by what the ends are told of each other.
 func (r *rig) climb(o rigOptions) {
-	r.t.Helper()
+	r.Helper()
 	to := verbs.StateRTS - o.short
 	for _, x := range []*side{r.a, r.b} {
 		c := r.connectOptions(x, o)
@@ -233,14 +232,14 @@ func (r *rig) climb(o rigOptions) {
 			err = verbs.ConnectQP(x.qp, c)
 		}
 		if err != nil {
-			r.t.Fatalf("%s to %v: %v", x.name, to, err)
+			r.Fatalf("%s to %v: %v", x.name, to, err)
 		}
 	}
 }
 
 // meet connects by RDMA CM.
 func (r *rig) meet(o rigOptions) {
-	t := r.t
+	t := r
 	t.Helper()
 	l := got(r.b.end.Device.(verbs.ConnectionManager).ListenCM(netip.AddrPortFrom(r.b.end.Address, 0), verbs.CMOptions{})).closing(t, "listener")
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -339,20 +338,20 @@ func (x *side) request(id uint64, op verbs.Opcode, length int) verbs.SendRequest
 }
 
 func (x *side) post(q ...verbs.SendRequest) {
-	x.r.t.Helper()
+	x.r.Helper()
 	for i := range q {
-		x.r.s.needOpcode(x.r.t, q[i].Opcode)
+		x.r.needOpcode(q[i].Opcode)
 	}
 	if err := x.qp.PostSend(q); err != nil {
-		x.r.t.Fatalf("%s: post send: %v", x.name, err)
+		x.r.Fatalf("%s: post send: %v", x.name, err)
 	}
 }
 
 // refuses posts a request that may not be taken.
 func (x *side) refuses(what string, q verbs.SendRequest) {
-	x.r.t.Helper()
+	x.r.Helper()
 	if x.qp.PostSend([]verbs.SendRequest{q}) == nil {
-		x.r.t.Errorf("%s was taken", what)
+		x.r.Errorf("%s was taken", what)
 	}
 }
 
@@ -366,25 +365,25 @@ func (x *side) requests(n int, op verbs.Opcode, length int) (list []verbs.SendRe
 
 // receives posts n receives of as many bytes, by IDs from first on.
 func (x *side) receives(first uint64, n, length int) {
-	x.r.t.Helper()
+	x.r.Helper()
 	for i := range uint64(n) {
 		x.receive(first+i, x.sge(0, length))
 	}
 }
 
 func (x *side) receive(id uint64, list ...verbs.SGE) {
-	x.r.t.Helper()
-	if len(list) == 0 && x.r.s.dev.lacks(HasEmptyLists) {
+	x.r.Helper()
+	if len(list) == 0 && x.r.lacks(HasEmptyLists) {
 		list = []verbs.SGE{x.sge(0, 0)}
 	}
 	if err := x.qp.PostReceive([]verbs.ReceiveRequest{{ID: id, SGEs: list}}); err != nil {
-		x.r.t.Fatalf("%s: post receive: %v", x.name, err)
+		x.r.Fatalf("%s: post receive: %v", x.name, err)
 	}
 }
 
 // poll moves what has completed on either end into the sides' lists.
 func (r *rig) poll() {
-	r.t.Helper()
+	r.Helper()
 	var c [16]verbs.Completion
 	found := false
 	for _, x := range []*side{r.a, r.b} {
@@ -394,7 +393,7 @@ func (r *rig) poll() {
 		for _, cq := range []verbs.CompletionQueue{x.sendCQ, x.recvCQ} {
 			n, err := cq.Poll(c[:])
 			if err != nil {
-				r.t.Fatalf("%s: poll: %v", x.name, err)
+				r.Fatalf("%s: poll: %v", x.name, err)
 			}
 			found = found || n > 0
 			if cq == x.sendCQ {
@@ -417,10 +416,10 @@ func (r *rig) poll() {
 
 // until polls until done says so.
 func (r *rig) until(what string, done func() bool) {
-	r.t.Helper()
+	r.Helper()
 	for deadline := time.Now().Add(r.timeout); !done(); {
 		if time.Now().After(deadline) {
-			r.t.Fatalf("waited %v for %s", r.timeout, what)
+			r.Fatalf("waited %v for %s", r.timeout, what)
 		}
 		r.poll()
 	}
@@ -428,18 +427,18 @@ func (r *rig) until(what string, done func() bool) {
 
 // never polls for a while, in which something may not happen.
 func (r *rig) never(what string, happened func() bool) {
-	r.t.Helper()
+	r.Helper()
 	for deadline := time.Now().Add(silence); time.Now().Before(deadline); {
 		r.poll()
 		if happened() {
-			r.t.Fatalf("%s: A completed %+v %+v, B %+v %+v", what, r.a.sends.list, r.a.recvs.list, r.b.sends.list, r.b.recvs.list)
+			r.Fatalf("%s: A completed %+v %+v, B %+v %+v", what, r.a.sends.list, r.a.recvs.list, r.b.sends.list, r.b.recvs.list)
 		}
 	}
 }
 
 // quiet sees that nothing completes.
 func (r *rig) quiet(what string) {
-	r.t.Helper()
+	r.Helper()
 	r.never(what, func() bool { return r.left() > 0 })
 }
 
@@ -451,7 +450,7 @@ func (r *rig) left() int {
 // next waits for a completion.
 func (q *completions) next() verbs.Completion {
 	r := q.x.r
-	r.t.Helper()
+	r.Helper()
 	r.until(q.x.name+"'s "+q.what+" completion", func() bool { return len(q.list) > 0 })
 	c := q.list[0]
 	q.list = q.list[1:]
@@ -460,12 +459,12 @@ func (q *completions) next() verbs.Completion {
 
 // want waits for a completion and checks it.
 func (q *completions) want(id uint64, status verbs.Status) verbs.Completion {
-	q.x.r.t.Helper()
+	q.x.r.Helper()
 	return q.wantEither(id, status, status)
 }
 
 func (q *completions) wantEither(id uint64, status, or verbs.Status) verbs.Completion {
-	t, x := q.x.r.t, q.x
+	t, x := q.x.r, q.x
 	t.Helper()
 	c := q.next()
 	if c.ID != id || c.Status != status && c.Status != or {
@@ -479,7 +478,7 @@ func (q *completions) wantEither(id uint64, status, or verbs.Status) verbs.Compl
 
 // wantAll waits for n completions, by IDs from first on.
 func (q *completions) wantAll(first uint64, n int, status verbs.Status) {
-	q.x.r.t.Helper()
+	q.x.r.Helper()
 	for i := range uint64(n) {
 		q.want(first+i, status)
 	}
@@ -487,30 +486,30 @@ func (q *completions) wantAll(first uint64, n int, status verbs.Status) {
 
 // to moves the side's queue pair to a state that needs no attributes.
 func (x *side) to(state verbs.QPState) {
-	x.r.t.Helper()
+	x.r.Helper()
 	if err := x.qp.Modify(verbs.QueuePairAttributes{Mask: verbs.AttrState, State: state}); err != nil {
-		x.r.t.Fatalf("%s: to %v: %v", x.name, state, err)
+		x.r.Fatalf("%s: to %v: %v", x.name, state, err)
 	}
 }
 
 // do posts a request and waits for it to complete.
 func (x *side) do(q verbs.SendRequest) {
-	x.r.t.Helper()
+	x.r.Helper()
 	x.post(q)
 	x.wantCompleted(q)
 }
 
 // wantCompleted waits for a request to complete as what it is.
 func (x *side) wantCompleted(q verbs.SendRequest) {
-	x.r.t.Helper()
+	x.r.Helper()
 	if c := x.sends.want(q.ID, verbs.Success); c.Opcode != q.Opcode.Completed() {
-		x.r.t.Errorf("%s: %v completed as %v, want %v", x.name, q.Opcode, c.Opcode, q.Opcode.Completed())
+		x.r.Errorf("%s: %v completed as %v, want %v", x.name, q.Opcode, c.Opcode, q.Opcode.Completed())
 	}
 }
 
 // exchange has A send n messages one after another, which B has receives for, by IDs from first on.
 func (r *rig) exchange(first uint64, n, length int) {
-	r.t.Helper()
+	r.Helper()
 	for i := range uint64(n) {
 		r.a.do(r.a.request(first+i, verbs.OpSend, length))
 		r.b.recvs.want(first+i, verbs.Success)
@@ -519,9 +518,9 @@ func (r *rig) exchange(first uint64, n, length int) {
 
 // wantError waits until the queue pair is in ERR.
 func (x *side) wantError() {
-	x.r.t.Helper()
+	x.r.Helper()
 	broken := func() bool { return x.qp.State() == verbs.StateError }
-	if _, untold := x.r.s.dev.find(ErrorStateTold); untold {
+	if _, untold := x.r.find(ErrorStateTold); untold {
 		x.r.never("take the row away: the state ERR is told", broken)
 		return
 	}
@@ -538,7 +537,7 @@ func fill(b []byte, seed uint32) {
 }
 
 // same compares memory with what should be there.
-func same(t *testing.T, what string, got, want []byte) {
+func same(t testing.TB, what string, got, want []byte) {
 	t.Helper()
 	if bytes.Equal(got[:len(want)], want) {
 		return

@@ -46,10 +46,7 @@ func Run(t *testing.T, newPair func(t *testing.T) Pair, d Deviations, only ...st
 		if len(only) > 0 && !slices.Contains(only, g.name) {
 			continue
 		}
-		t.Run(g.name, func(t *testing.T) {
-			p := newPair(t)
-			g.run(t, &suite{pair: p, dev: d})
-		})
+		t.Run(g.name, func(t *testing.T) { g.run(&test{t, &suite{Pair: newPair(t), Deviations: d}}) })
 	}
 }
 
@@ -83,26 +80,43 @@ func groups() []group {
 	}
 }
 
-// group is tests that have a suite of their own, or one of a group's.
+// group is tests that have a device of their own, or one of a group's.
 type group struct {
 	name string
-	run  func(t *testing.T, s *suite)
+	run  func(t *test)
 }
 
-// suite is what every test of a group has.
+// test is a test of a group, with what all of them know.
+type test struct {
+	*testing.T
+	*suite
+}
+
 type suite struct {
-	pair Pair
-	dev  Deviations
+	Pair
+	Deviations
 	rate tick.Rate // 0: not measured yet, see ticks
 }
 
-// ticks is how many ticks of jobs' clock a time takes.
-func (s *suite) ticks(d time.Duration) tick.Time {
-	if s.rate == 0 {
-		s.rate = tick.Start().PerNanosecond()
+// Run runs a part of the test.
+func (t *test) Run(name string, run func(t *test)) bool {
+	return t.T.Run(name, func(part *testing.T) { run(&test{part, t.suite}) })
+}
+
+// runAll runs parts of the test.
+func (t *test) runAll(parts ...group) {
+	for _, g := range parts {
+		t.Run(g.name, g.run)
 	}
-	return s.rate.Ticks(d)
+}
+
+// ticks is how many ticks of jobs' clock a time takes.
+func (t *test) ticks(d time.Duration) tick.Time {
+	if t.rate == 0 {
+		t.rate = tick.Start().PerNanosecond()
+	}
+	return t.rate.Ticks(d)
 }
 
 // managed tells whether queue pairs are connected by RDMA CM.
-func (s *suite) managed() bool { return s.pair.A.Address.IsValid() && s.pair.B.Address.IsValid() }
+func (t *test) managed() bool { return t.A.Address.IsValid() && t.B.Address.IsValid() }

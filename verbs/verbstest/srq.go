@@ -2,7 +2,6 @@ package verbstest
 
 import (
 	"fmt"
-	"testing"
 
 	"github.com/gobw/gobw/verbs"
 )
@@ -13,28 +12,28 @@ type sharedRig struct {
 	one, two *rig
 }
 
-func newSharedRig(t *testing.T, s *suite) sharedRig {
-	pd := got(s.pair.B.Device.AllocPD()).closing(t, "domain")
+func newSharedRig(t *test) sharedRig {
+	pd := got(t.B.Device.AllocPD()).closing(t, "domain")
 	srq := got(pd.CreateSRQ(verbs.SharedReceiveQueueOptions{Depth: 16, SGEs: 2})).closing(t, "SRQ")
 	o := rigOptions{srq: srq, pdB: pd}
-	return sharedRig{srq, newRig(t, s, o), newRig(t, s, o)}
+	return sharedRig{srq, newRig(t, o), newRig(t, o)}
 }
 
 // post posts a shared receive into the first rig's memory.
 func (x sharedRig) post(id uint64) {
-	x.one.t.Helper()
+	x.one.Helper()
 	at := int(id%64) * 256
 	if err := x.srq.PostReceive([]verbs.ReceiveRequest{{ID: id, SGEs: x.one.b.split(at, 256, 2)}}); err != nil {
-		x.one.t.Fatalf("post shared receive: %v", err)
+		x.one.Fatalf("post shared receive: %v", err)
 	}
 }
 
-func testSharedReceives(t *testing.T, s *suite) {
-	if s.pair.B.Device.Info().Limits.MaxSRQ == 0 {
+func testSharedReceives(t *test) {
+	if t.B.Device.Info().Limits.MaxSRQ == 0 {
 		t.Skip("the device has no shared receive queues")
 	}
-	t.Run("two queue pairs", func(t *testing.T) {
-		x := newSharedRig(t, s)
+	t.Run("two queue pairs", func(t *test) {
+		x := newSharedRig(t)
 		for id := range uint64(8) {
 			x.post(id)
 		}
@@ -49,11 +48,11 @@ func testSharedReceives(t *testing.T, s *suite) {
 			same(t, fmt.Sprintf("message %d", id), x.one.b.buf.Bytes()[int(id)*256:], source)
 		}
 	})
-	t.Run("empty", func(t *testing.T) {
-		if _, deviates := s.dev.find(ReceiverNotReady); deviates {
+	t.Run("empty", func(t *test) {
+		if _, deviates := t.find(ReceiverNotReady); deviates {
 			return // as without a receive
 		}
-		x := newSharedRig(t, s)
+		x := newSharedRig(t)
 		x.one.a.post(x.one.a.request(1, verbs.OpSend, 100))
 		x.one.quiet("without a shared receive")
 		x.post(5)
@@ -61,8 +60,8 @@ func testSharedReceives(t *testing.T, s *suite) {
 		x.one.b.recvs.want(5, verbs.Success)
 		x.two.quiet("on the other queue pair")
 	})
-	t.Run("limit", func(t *testing.T) {
-		x := newSharedRig(t, s)
+	t.Run("limit", func(t *test) {
+		x := newSharedRig(t)
 		for id := range uint64(4) {
 			x.post(id)
 		}
@@ -75,26 +74,26 @@ func testSharedReceives(t *testing.T, s *suite) {
 		}
 		x.one.exchange(3, 1, 10)
 		select {
-		case e := <-s.pair.B.Device.Events():
+		case e := <-t.B.Device.Events():
 			t.Errorf("%v behind the event that was asked for", e)
 		default:
 		}
 	})
-	t.Run("domain", func(t *testing.T) { testSharedDomain(t, s) })
-	t.Run("depth", func(t *testing.T) { // a queue pair that shares receives has none of its own, whatever is asked for
-		x := newSharedRig(t, s)
+	t.Run("domain", testSharedDomain)
+	t.Run("depth", func(t *test) { // a queue pair that shares receives has none of its own, whatever is asked for
+		x := newSharedRig(t)
 		o := verbs.QueuePairOptions{SendCQ: x.one.b.sendCQ, SRQ: x.srq, RecvDepth: 1 << 30}
 		got(x.one.b.pd.CreateQP(o)).closing(t, "queue pair")
 	})
-	t.Run("not flushed", func(t *testing.T) { testSharedNotFlushed(t, s) })
-	t.Run("posting past it", func(t *testing.T) {
-		x := newSharedRig(t, s)
+	t.Run("not flushed", testSharedNotFlushed)
+	t.Run("posting past it", func(t *test) {
+		x := newSharedRig(t)
 		if err := x.one.b.qp.PostReceive([]verbs.ReceiveRequest{{SGEs: []verbs.SGE{x.one.b.sge(0, 64)}}}); err == nil {
 			t.Error("a queue pair with an SRQ took a receive of its own")
 		}
 	})
-	t.Run("full", func(t *testing.T) {
-		x := newSharedRig(t, s)
+	t.Run("full", func(t *test) {
+		x := newSharedRig(t)
 		var list []verbs.ReceiveRequest
 		for i := range uint64(80) {
 			list = append(list, verbs.ReceiveRequest{ID: i, SGEs: []verbs.SGE{x.one.b.sge(0, 64)}})
@@ -104,13 +103,13 @@ func testSharedReceives(t *testing.T, s *suite) {
 }
 
 // testSharedDomain: memory of shared receives is of the shared queue's domain, whatever the queue pair's is (IBTA 10.2.9).
-func testSharedDomain(t *testing.T, s *suite) {
-	if s.dev.ignored(t, SharedReceiveDomain) {
+func testSharedDomain(t *test) {
+	if t.ignored(SharedReceiveDomain) {
 		return
 	}
-	pd := got(s.pair.B.Device.AllocPD()).closing(t, "domain")
+	pd := got(t.B.Device.AllocPD()).closing(t, "domain")
 	srq := got(pd.CreateSRQ(verbs.SharedReceiveQueueOptions{})).closing(t, "SRQ")
-	r := newRig(t, s, rigOptions{srq: srq})
+	r := newRig(t, rigOptions{srq: srq})
 	for id, mr := range []verbs.MemoryRegion{got(pd.RegisterMemory(r.b.buf, 0, 64, allRemote)).closing(t, "region"), r.b.mr} {
 		if err := srq.PostReceive([]verbs.ReceiveRequest{{ID: uint64(id), SGEs: []verbs.SGE{mr.SGE(0, 64)}}}); err != nil {
 			t.Fatal(err)
@@ -123,8 +122,8 @@ func testSharedDomain(t *testing.T, s *suite) {
 }
 
 // testSharedNotFlushed sees that shared receives outlive a queue pair that could have taken them.
-func testSharedNotFlushed(t *testing.T, s *suite) {
-	x := newSharedRig(t, s)
+func testSharedNotFlushed(t *test) {
+	x := newSharedRig(t)
 	x.post(1)
 	x.one.b.to(verbs.StateError)
 	x.one.quiet("a shared receive of a queue pair in ERR")

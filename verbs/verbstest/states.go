@@ -3,7 +3,6 @@ package verbstest
 import (
 	"errors"
 	"fmt"
-	"testing"
 
 	"github.com/gobw/gobw/verbs"
 )
@@ -30,17 +29,17 @@ func ladder(t verbs.Transport) []step {
 }
 
 // attributes is a full set of attributes for x; the mask says which are meant.
-func (x *side) attributes(s *suite) verbs.QueuePairAttributes {
+func (x *side) attributes() verbs.QueuePairAttributes {
 	return verbs.QueuePairAttributes{
-		Access: allRemote, Port: max(x.end.Port, 1), QKey: testQKey, AddressVector: x.vector(x.peer()), PathMTU: s.pair.MTU,
+		Access: allRemote, Port: max(x.end.Port, 1), QKey: testQKey, AddressVector: x.vector(x.peer()), PathMTU: x.r.MTU,
 		Timeout: 14, RetryCount: 6, RNRRetry: 5, RecvPSN: 0x1234, SendPSN: 0x5678, MaxRDAtomic: 2, MaxDestRDAtomic: 3,
 		MinRNRTimer: 12, DestQPN: x.peer().qp.QPN(),
 	}
 }
 
 // step takes the side's queue pair up a step, with attributes that edit, where it is not nil, may change.
-func (x *side) step(s *suite, st step, edit func(a *verbs.QueuePairAttributes)) error {
-	a := x.attributes(s)
+func (x *side) step(st step, edit func(a *verbs.QueuePairAttributes)) error {
+	a := x.attributes()
 	a.State, a.Mask = st.to, verbs.AttrState|st.required
 	if edit != nil {
 		edit(&a)
@@ -48,23 +47,23 @@ func (x *side) step(s *suite, st step, edit func(a *verbs.QueuePairAttributes)) 
 	return x.qp.Modify(a)
 }
 
-func testStates(t *testing.T, s *suite) {
-	if s.dev.lacks(ConnectsByHand) {
+func testStates(t *test) {
+	if t.lacks(ConnectsByHand) {
 		t.Skip("RDMA CM alone moves the device's queue pairs")
 	}
 	for _, transport := range []verbs.Transport{verbs.RC, verbs.UC, verbs.UD} {
-		t.Run(transport.String(), func(t *testing.T) { testLadder(t, s, transport) })
-		t.Run(transport.String()+" posting", func(t *testing.T) { testPostingByState(t, s, transport) })
-		t.Run(transport.String()+" reset", func(t *testing.T) { testReset(t, s, transport) })
+		t.Run(transport.String(), func(t *test) { testLadder(t, transport) })
+		t.Run(transport.String()+" posting", func(t *test) { testPostingByState(t, transport) })
+		t.Run(transport.String()+" reset", func(t *test) { testReset(t, transport) })
 	}
-	t.Run("query", func(t *testing.T) { testQuery(t, s) })
-	t.Run("drained", func(t *testing.T) { testDrained(t, s) })
-	t.Run("values", func(t *testing.T) { testAttributeValues(t, s) })
+	t.Run("query", testQuery)
+	t.Run("drained", testDrained)
+	t.Run("values", testAttributeValues)
 }
 
 // testLadder climbs from RESET to RTS and at each step first leaves out every required attribute in turn.
-func testLadder(t *testing.T, s *suite, transport verbs.Transport) {
-	r := newRig(t, s, rigOptions{transport: transport, short: verbs.StateRTS})
+func testLadder(t *test, transport verbs.Transport) {
+	r := newRig(t, rigOptions{transport: transport, short: verbs.StateRTS})
 	qp := r.a.qp
 	if qp.State() != verbs.StateReset {
 		t.Fatalf("a new queue pair is in %v, want RESET", qp.State())
@@ -86,7 +85,7 @@ func testLadder(t *testing.T, s *suite, transport verbs.Transport) {
 		}
 	}
 	for i, st := range ladder(transport) {
-		a := r.a.attributes(s)
+		a := r.a.attributes()
 		a.State = st.to
 		for bit := verbs.AttributeMask(1); bit <= verbs.AttrDestQPN; bit <<= 1 {
 			if st.required&bit != 0 {
@@ -103,7 +102,7 @@ func testLadder(t *testing.T, s *suite, transport verbs.Transport) {
 				refused(b, 0, 0, true)
 			}
 		}
-		if err := r.a.step(s, st, nil); err != nil {
+		if err := r.a.step(st, nil); err != nil {
 			t.Fatalf("to %v with %v: %v", st.to, st.required, err)
 		}
 		if qp.State() != st.to {
@@ -117,15 +116,15 @@ func testLadder(t *testing.T, s *suite, transport verbs.Transport) {
 }
 
 // testPostingByState posts in every state.
-func testPostingByState(t *testing.T, s *suite, transport verbs.Transport) {
+func testPostingByState(t *test, transport verbs.Transport) {
 	for _, tt := range []struct {
 		state      verbs.QPState
 		recv, send bool
 	}{
 		{verbs.StateReset, false, false}, {verbs.StateInit, true, false}, {verbs.StateRTR, true, false}, {verbs.StateRTS, true, true},
 	} {
-		t.Run(tt.state.String(), func(t *testing.T) {
-			r := newRig(t, s, rigOptions{transport: transport, short: verbs.StateRTS - tt.state})
+		t.Run(tt.state.String(), func(t *test) {
+			r := newRig(t, rigOptions{transport: transport, short: verbs.StateRTS - tt.state})
 			err := r.a.qp.PostReceive([]verbs.ReceiveRequest{{SGEs: []verbs.SGE{r.a.sge(0, 64)}}})
 			if (err == nil) != tt.recv {
 				t.Errorf("post receive: %v, want allowed %v", err, tt.recv)
@@ -147,8 +146,8 @@ func testPostingByState(t *testing.T, s *suite, transport verbs.Transport) {
 
 // testReset takes a connected queue pair back to RESET with receives posted: they are gone without completions, and the
 // queue pair connects again with its counters fresh.
-func testReset(t *testing.T, s *suite, transport verbs.Transport) {
-	r := newRig(t, s, rigOptions{transport: transport})
+func testReset(t *test, transport verbs.Transport) {
+	r := newRig(t, rigOptions{transport: transport})
 	for round := range uint32(3) {
 		r.b.receives(1, 2, 256)
 		r.exchange(1, 1, 100)
@@ -162,14 +161,14 @@ func testReset(t *testing.T, s *suite, transport verbs.Transport) {
 }
 
 // testQuery reads back what was set.
-func testQuery(t *testing.T, s *suite) {
-	r := newRig(t, s, rigOptions{short: verbs.StateRTS - verbs.StateInit})
+func testQuery(t *test) {
+	r := newRig(t, rigOptions{short: verbs.StateRTS - verbs.StateInit})
 	for _, st := range ladder(verbs.RC)[1:] {
-		if err := r.a.step(s, st, nil); err != nil {
+		if err := r.a.step(st, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
-	a := r.a.attributes(s)
+	a := r.a.attributes()
 	got, err := r.a.qp.Query()
 	if err != nil {
 		t.Fatal(err)
@@ -192,7 +191,7 @@ func testQuery(t *testing.T, s *suite) {
 		{"peer's GID", got.AddressVector.DGID, a.AddressVector.DGID},
 	} {
 		if fmt.Sprint(f.got) != fmt.Sprint(f.want) {
-			if f.name == "max destination READs" && s.dev.ignored(t, ReadsServedKept) {
+			if f.name == "max destination READs" && t.ignored(ReadsServedKept) {
 				continue
 			}
 			t.Errorf("%s: %v, want %v", f.name, f.got, f.want)
@@ -201,20 +200,20 @@ func testQuery(t *testing.T, s *suite) {
 }
 
 // testDrained stops a send queue in SQD: requests posted there wait, and go when it is RTS again.
-func testDrained(t *testing.T, s *suite) {
-	r := newRig(t, s, rigOptions{})
+func testDrained(t *test) {
+	r := newRig(t, rigOptions{})
 	r.b.receives(1, 2, 64)
 	r.exchange(1, 1, 8)
 	err := r.a.qp.Modify(verbs.QueuePairAttributes{Mask: verbs.AttrState | verbs.AttrSQDAsyncNotify, State: verbs.StateSQD, SQDAsyncNotify: true})
 	if err != nil {
 		t.Fatalf("to SQD: %v", err)
 	}
-	if !s.dev.ignored(t, DrainedEvent) {
+	if !t.ignored(DrainedEvent) {
 		r.wantEvent(r.a, verbs.EventSQDrained)
 	}
 	r.a.post(r.a.request(2, verbs.OpSend, 8))
 	r.quiet("in SQD")
-	if s.dev.ignored(t, DrainedQueueResumes) {
+	if t.ignored(DrainedQueueResumes) {
 		return
 	}
 	r.a.to(verbs.StateRTS)
@@ -223,7 +222,7 @@ func testDrained(t *testing.T, s *suite) {
 }
 
 // testAttributeValues sets values that are out of range.
-func testAttributeValues(t *testing.T, s *suite) {
+func testAttributeValues(t *test) {
 	for _, tt := range []struct {
 		name string
 		to   int // rung of the ladder
@@ -237,14 +236,14 @@ func testAttributeValues(t *testing.T, s *suite) {
 		{"timeout 32", 2, func(a *verbs.QueuePairAttributes) { a.Timeout = 32 }},
 		{"255 READs", 2, func(a *verbs.QueuePairAttributes) { a.MaxRDAtomic = 255 }},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			r := newRig(t, s, rigOptions{short: verbs.StateRTS})
+		t.Run(tt.name, func(t *test) {
+			r := newRig(t, rigOptions{short: verbs.StateRTS})
 			for _, st := range ladder(verbs.RC)[:tt.to] {
-				if err := r.a.step(s, st, nil); err != nil {
+				if err := r.a.step(st, nil); err != nil {
 					t.Fatal(err)
 				}
 			}
-			if r.a.step(s, ladder(verbs.RC)[tt.to], tt.edit) == nil {
+			if r.a.step(ladder(verbs.RC)[tt.to], tt.edit) == nil {
 				t.Errorf("%s was taken", tt.name)
 			}
 		})

@@ -3,28 +3,27 @@ package verbstest
 import (
 	"fmt"
 	"slices"
-	"testing"
 
 	"github.com/gobw/gobw/verbs"
 )
 
 // testStatuses provokes every completion status that a pair of well-behaved ends can provoke, and checks that both
 // queue pairs end where they should.
-func testStatuses(t *testing.T, s *suite) {
-	runTrials(t, s, statusTrials(s))
+func testStatuses(t *test) {
+	runTrials(t, statusTrials(t))
 	for _, c := range []group{
-		{"RETRY_EXC: dead peer", func(t *testing.T, s *suite) { testRetriesEnd(t, s, DeadPeer, 10, 2) }},
-		{"RETRY_EXC: seven is seven", func(t *testing.T, s *suite) { testRetriesEnd(t, s, RetrySevenEnds, 8, 7) }},
+		{"RETRY_EXC: dead peer", func(t *test) { testRetriesEnd(t, DeadPeer, 10, 2) }},
+		{"RETRY_EXC: seven is seven", func(t *test) { testRetriesEnd(t, RetrySevenEnds, 8, 7) }},
 		{"RNR: a late receive", testLateReceive},
 		{"refused by name", testRefused},
 	} {
-		t.Run(c.name, func(t *testing.T) { c.run(t, s) })
+		t.Run(c.name, func(t *test) { c.run(t) })
 	}
 }
 
-func statusTrials(s *suite) []trial {
+func statusTrials(t *test) []trial {
 	const write, read, add, swap, send = verbs.OpWrite, verbs.OpRead, verbs.OpFetchAdd, verbs.OpCompareSwap, verbs.OpSend
-	protection := s.dev.status(WrongRangeSend, verbs.LocalProtectionError)
+	protection := t.status(WrongRangeSend, verbs.LocalProtectionError)
 	list := []trial{
 		{
 			name: "UC drops a bad rkey", rig: rigOptions{transport: verbs.UC}, op: write, receive: 64, dropped: true, spared: true,
@@ -34,21 +33,21 @@ func statusTrials(s *suite) []trial {
 		},
 		{
 			name: "LOC_LEN: short receive on UC", rig: rigOptions{transport: verbs.UC}, op: send, length: 65, receive: 64,
-			meets: true, received: s.dev.status(ShortReceiveUC, verbs.LocalLengthError),
+			meets: true, received: t.status(ShortReceiveUC, verbs.LocalLengthError),
 		},
 		{
 			name: "LOC_PROT: READ into read-only memory", op: read, sent: verbs.LocalProtectionError, spared: true,
 			edit: func(r *rig, q *verbs.SendRequest, _ *verbs.SGE) {
-				q.SGEs[0].LKey = got(r.a.pd.RegisterMemory(r.a.buf, 0, r.a.buf.Len(), verbs.AccessRemoteRead)).closing(r.t, "region").LKey()
+				q.SGEs[0].LKey = got(r.a.pd.RegisterMemory(r.a.buf, 0, r.a.buf.Len(), verbs.AccessRemoteRead)).closing(r, "region").LKey()
 			},
 		},
 		{
-			name: "LOC_PROT and REM_OP: bad receive", op: send, sent: s.refused(send, verbs.RemoteOperationError),
-			receive: 64, meets: true, received: s.dev.status(BadReceiveAtReceiver, verbs.LocalProtectionError), broken: "AB",
+			name: "LOC_PROT and REM_OP: bad receive", op: send, sent: t.refused(send, verbs.RemoteOperationError),
+			receive: 64, meets: true, received: t.status(BadReceiveAtReceiver, verbs.LocalProtectionError), broken: "AB",
 			edit: func(_ *rig, _ *verbs.SendRequest, e *verbs.SGE) { e.LKey ^= 0x5a00 },
 		},
 		{
-			name: "REM_INV_REQ: no READ resources", op: read, sent: s.dev.status(NoReadResources, verbs.RemoteInvalidRequestError),
+			name: "REM_INV_REQ: no READ resources", op: read, sent: t.status(NoReadResources, verbs.RemoteInvalidRequestError),
 			rig: rigOptions{connect: func(side string, o *verbs.ConnectOptions) {
 				if side == "B" {
 					o.MaxDestRDAtomic = 0
@@ -56,7 +55,7 @@ func statusTrials(s *suite) []trial {
 			}},
 		},
 		{
-			name: "REM_ACCESS before LOC_PROT: READ by two wrong keys", op: read, sent: s.refused(read, verbs.RemoteAccessError), spared: true,
+			name: "REM_ACCESS before LOC_PROT: READ by two wrong keys", op: read, sent: t.refused(read, verbs.RemoteAccessError), spared: true,
 			edit: func(_ *rig, q *verbs.SendRequest, _ *verbs.SGE) {
 				q.RKey, q.SGEs[0].LKey = q.RKey^0x12345600, q.SGEs[0].LKey^0x5a00
 			},
@@ -70,24 +69,24 @@ func statusTrials(s *suite) []trial {
 			edit: func(_ *rig, q *verbs.SendRequest, _ *verbs.SGE) { q.RemoteAddr += 4 },
 		},
 	}
-	if d, deviates := s.dev.find(AtomicLength); !deviates || !d.Ignored {
+	if d, deviates := t.find(AtomicLength); !deviates || !d.Ignored {
 		list = append(list, trial{name: "LOC_LEN: atomic of 9 bytes", op: add, length: 9, refused: true, sent: verbs.LocalLengthError, spared: true})
 	}
 	list = append(list, trial{
 		name: "REM_ACCESS: WRITE with immediate by an unknown rkey", op: verbs.OpWriteWithImmediate, receive: 64, spared: true, broken: "AB",
-		sent: s.refused(write, verbs.RemoteAccessError), meets: true, received: s.dev.status(RefusedImmediate, verbs.LocalAccessError),
+		sent: t.refused(write, verbs.RemoteAccessError), meets: true, received: t.status(RefusedImmediate, verbs.LocalAccessError),
 		edit: func(_ *rig, q *verbs.SendRequest, _ *verbs.SGE) { q.RKey ^= 0x12345600 },
 	})
-	for _, size := range []int{65, 3*s.pair.MTU.Bytes() + 1} {
+	for _, size := range []int{65, 3*t.MTU.Bytes() + 1} {
 		list = append(list, trial{
 			name: fmt.Sprintf("LOC_LEN and REM_INV_REQ: a receive too short for %d bytes", size), op: send, length: size, receive: size - 1,
-			sent:  s.dev.status(ShortReceiveAtSender, s.refused(send, verbs.RemoteInvalidRequestError)),
-			meets: true, received: s.dev.status(ShortReceiveAtReceiver, verbs.LocalLengthError), broken: "AB", spared: true,
+			sent:  t.status(ShortReceiveAtSender, t.refused(send, verbs.RemoteInvalidRequestError)),
+			meets: true, received: t.status(ShortReceiveAtReceiver, verbs.LocalLengthError), broken: "AB", spared: true,
 		})
 	}
 	for _, op := range []verbs.Opcode{send, write} {
 		for _, wrong := range []trial{
-			{name: "key", edit: func(_ *rig, q *verbs.SendRequest, _ *verbs.SGE) { q.SGEs[0].LKey ^= 0x5a00 }, sent: s.dev.status(BadLKeySend, verbs.LocalProtectionError)},
+			{name: "key", edit: func(_ *rig, q *verbs.SendRequest, _ *verbs.SGE) { q.SGEs[0].LKey ^= 0x5a00 }, sent: t.status(BadLKeySend, verbs.LocalProtectionError)},
 			{name: "start", edit: func(_ *rig, q *verbs.SendRequest, _ *verbs.SGE) { q.SGEs[0].Addr -= 1 << 30 }, sent: protection},
 			{name: "length", edit: func(_ *rig, q *verbs.SendRequest, _ *verbs.SGE) { q.SGEs[0].Addr += 64<<10 - 63 }, sent: protection},
 		} {
@@ -98,18 +97,18 @@ func statusTrials(s *suite) []trial {
 	for op, less := range map[verbs.Opcode]verbs.Access{write: verbs.AccessRemoteWrite, read: verbs.AccessRemoteRead, add: verbs.AccessRemoteAtomic} {
 		list = append(list, trial{
 			name: fmt.Sprintf("REM_INV_REQ: %v not let in", op), rig: without(less), op: op, length: 8,
-			sent: s.notAllowed(op, verbs.RemoteInvalidRequestError), broken: "AB",
+			sent: t.notAllowed(op, verbs.RemoteInvalidRequestError), broken: "AB",
 		})
 	}
 	for _, op := range []verbs.Opcode{write, read, add, swap} {
 		list = append(list, trial{
-			name: fmt.Sprintf("REM_ACCESS: %v by an unknown rkey", op), op: op, length: 8, sent: s.refused(op, verbs.RemoteAccessError), broken: "AB",
+			name: fmt.Sprintf("REM_ACCESS: %v by an unknown rkey", op), op: op, length: 8, sent: t.refused(op, verbs.RemoteAccessError), broken: "AB",
 			edit: func(_ *rig, q *verbs.SendRequest, _ *verbs.SGE) { q.RKey ^= 0x12345600 },
 		})
 	}
 	for _, op := range []verbs.Opcode{send, verbs.OpWriteWithImmediate} {
 		list = append(list, trial{
-			name: fmt.Sprintf("RNR_RETRY_EXC: no receive for a %v", op), op: op, sent: s.dev.status(ReceiverNotReady, verbs.RNRRetryExceeded), broken: "A",
+			name: fmt.Sprintf("RNR_RETRY_EXC: no receive for a %v", op), op: op, sent: t.status(ReceiverNotReady, verbs.RNRRetryExceeded), broken: "A",
 			rig: rigOptions{connect: func(_ string, o *verbs.ConnectOptions) { o.RNRRetry = 1 }}, ready: "B",
 		})
 	}
@@ -118,11 +117,11 @@ func statusTrials(s *suite) []trial {
 
 // testRetriesEnd posts requests to a queue pair that answers no more: the first runs out of retries, the others flush. A row says where
 // retries go on for ever.
-func testRetriesEnd(t *testing.T, s *suite, row Case, timeout, retries uint8) {
-	r := newRig(t, s, rigOptions{connect: func(_ string, o *verbs.ConnectOptions) { o.Timeout, o.RetryCount = timeout, retries }})
+func testRetriesEnd(t *test, row Case, timeout, retries uint8) {
+	r := newRig(t, rigOptions{connect: func(_ string, o *verbs.ConnectOptions) { o.Timeout, o.RetryCount = timeout, retries }})
 	r.b.to(verbs.StateError)
 	r.a.post(r.a.request(1, verbs.OpWrite, 64), r.a.request(2, verbs.OpWrite, 64))
-	if s.dev.ignored(t, row) {
+	if t.ignored(row) {
 		for range 2 { // longer than all of them take
 			r.never("take the row away: retries end", func() bool {
 				return slices.ContainsFunc(r.a.sends.list, func(c verbs.Completion) bool { return c.Status == verbs.RetryExceeded })
@@ -136,11 +135,11 @@ func testRetriesEnd(t *testing.T, s *suite, row Case, timeout, retries uint8) {
 }
 
 // testLateReceive: messages whose receives come while they are sent again.
-func testLateReceive(t *testing.T, s *suite) {
-	if _, deviates := s.dev.find(ReceiverNotReady); deviates {
+func testLateReceive(t *test) {
+	if _, deviates := t.find(ReceiverNotReady); deviates {
 		return // as without a receive
 	}
-	r := newRig(t, s, rigOptions{})
+	r := newRig(t, rigOptions{})
 	fill(r.a.buf.Bytes()[:5000], 8)
 	r.a.post(r.a.request(1, verbs.OpSend, 5000), r.a.request(2, verbs.OpSend, 10))
 	r.quiet("before a receive is posted")
@@ -152,16 +151,16 @@ func testLateReceive(t *testing.T, s *suite) {
 }
 
 // testRefused posts what the transport does not have, or what no message can be.
-func testRefused(t *testing.T, s *suite) {
-	for _, transport := range s.transports(verbs.UC, verbs.UD) {
-		r := newRig(t, s, rigOptions{transport: transport})
+func testRefused(t *test) {
+	for _, transport := range t.transports(verbs.UC, verbs.UD) {
+		r := newRig(t, rigOptions{transport: transport})
 		for op := verbs.OpWrite; op <= verbs.OpFetchAdd; op++ {
 			if !transport.Supports(op) {
 				r.a.refuses(fmt.Sprintf("%v on %v", op, transport), r.a.request(1, op, 8))
 			}
 		}
 	}
-	info, most := s.pair.A.Device.Info(), uint64(1)<<31
+	info, most := t.A.Device.Info(), uint64(1)<<31
 	if info.IWARP() {
 		most = 1<<32 - 1 // RFC 5040, 4.1
 	}
@@ -171,9 +170,9 @@ func testRefused(t *testing.T, s *suite) {
 }
 
 // testFlush breaks a queue pair with much posted: everything completes, in order, and what is posted later too.
-func testFlush(t *testing.T, s *suite) {
-	t.Run("after an error", func(t *testing.T) {
-		r := newRig(t, s, rigOptions{})
+func testFlush(t *test) {
+	t.Run("after an error", func(t *test) {
+		r := newRig(t, rigOptions{})
 		r.a.receives(100, 5, 64)
 		r.b.receives(200, 5, 64)
 		list := r.a.requests(6, verbs.OpWrite, 64)
@@ -181,8 +180,8 @@ func testFlush(t *testing.T, s *suite) {
 		list[2].Flags, list[4].Flags = 0, 0 // flushed all the same
 		r.a.post(list...)
 		r.a.sends.want(0, verbs.Success)
-		r.a.sends.want(1, s.refused(verbs.OpWrite, verbs.RemoteAccessError))
-		if _, deviates := s.dev.find(RefusedByPeer); deviates {
+		r.a.sends.want(1, t.refused(verbs.OpWrite, verbs.RemoteAccessError))
+		if _, deviates := t.find(RefusedByPeer); deviates {
 			return // how many of the others get through is a matter of luck
 		}
 		r.a.sends.wantAll(2, 4, verbs.FlushError)
@@ -190,7 +189,7 @@ func testFlush(t *testing.T, s *suite) {
 		r.b.recvs.wantAll(200, 5, verbs.FlushError)
 		r.a.wantError()
 		r.b.wantError()
-		if s.dev.ignored(t, PostAfterErrorFlushes) {
+		if t.ignored(PostAfterErrorFlushes) {
 			return
 		}
 		r.a.post(r.a.request(50, verbs.OpWrite, 8))
@@ -202,8 +201,8 @@ func testFlush(t *testing.T, s *suite) {
 		r.a.recvs.want(51, verbs.FlushError)
 	})
 	for _, transport := range []verbs.Transport{verbs.RC, verbs.UC, verbs.UD} {
-		t.Run("on purpose, "+transport.String(), func(t *testing.T) {
-			r := newRig(t, s, rigOptions{transport: transport})
+		t.Run("on purpose, "+transport.String(), func(t *test) {
+			r := newRig(t, rigOptions{transport: transport})
 			r.b.receives(0, 5, 64)
 			r.b.to(verbs.StateError)
 			r.b.recvs.wantAll(0, 5, verbs.FlushError)

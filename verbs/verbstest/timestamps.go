@@ -2,15 +2,14 @@ package verbstest
 
 import (
 	"errors"
-	"testing"
 	"time"
 
 	"github.com/gobw/gobw/verbs"
 )
 
 // testTimestamps holds the stamps of completions against the host's clock, or a device without a clock to saying so.
-func testTimestamps(t *testing.T, s *suite) {
-	d := s.pair.A.Device
+func testTimestamps(t *test) {
+	d := t.A.Device
 	clock := d.Info().Clock
 	if clock.IsZero() {
 		cq, err := d.CreateCQ(verbs.CompletionQueueOptions{Timestamps: true})
@@ -23,8 +22,8 @@ func testTimestamps(t *testing.T, s *suite) {
 		return
 	}
 	for _, op := range []verbs.Opcode{verbs.OpWrite, verbs.OpRead, verbs.OpSend} {
-		t.Run(op.String(), func(t *testing.T) {
-			r := newRig(t, s, rigOptions{timestamps: true})
+		t.Run(op.String(), func(t *test) {
+			r := newRig(t, rigOptions{timestamps: true})
 			var ends [2][2]time.Time // of the first and the last message: before it was posted, after its completion was seen
 			var seen [2]verbs.Completion
 			for n := range ends {

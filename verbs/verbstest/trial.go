@@ -3,7 +3,6 @@ package verbstest
 import (
 	"bytes"
 	"cmp"
-	"testing"
 
 	"github.com/gobw/gobw/verbs"
 )
@@ -31,16 +30,16 @@ type trial struct {
 	spared   bool   // Yes: nothing is written behind the receive, nor at A by a READ
 }
 
-func runTrials(t *testing.T, s *suite, trials []trial) {
+func runTrials(t *test, trials []trial) {
 	t.Helper()
 	for _, c := range trials {
-		t.Run(c.name, func(t *testing.T) { c.run(t, s) })
+		t.Run(c.name, func(t *test) { c.run(t) })
 	}
 }
 
-func (c *trial) run(t *testing.T, s *suite) {
-	s.needOpcode(t, c.op)
-	r := newRig(t, s, c.rig)
+func (c *trial) run(t *test) {
+	t.needOpcode(c.op)
+	r := newRig(t, c.rig)
 	x := r.side(c.by)
 	q, e := x.request(1, c.op, cmp.Or(c.length, 64)), r.b.sge(0, c.receive)
 	if c.lands || c.spared {

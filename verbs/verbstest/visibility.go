@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"runtime"
-	"testing"
 	"time"
 
 	"github.com/gobw/gobw/verbs"
@@ -13,44 +12,44 @@ import (
 
 // testVisibility watches the last byte of WRITEs, as latency tests do: when it has changed, all the rest has. Where nobody polls, the
 // device must take over by itself.
-func testVisibility(t *testing.T, s *suite) {
-	mtu := s.pair.MTU.Bytes()
-	for _, transport := range s.transports(verbs.RC, verbs.UC) {
+func testVisibility(t *test) {
+	mtu := t.MTU.Bytes()
+	for _, transport := range t.transports(verbs.RC, verbs.UC) {
 		for _, size := range []int{2, 64, mtu + 1, 5*mtu + 3} {
-			r := newRig(t, s, rigOptions{transport: transport})
+			r := newRig(t, rigOptions{transport: transport})
 			r.watch(size, 100, r.poll)
 		}
 	}
-	t.Run("nobody polls", func(t *testing.T) { newRig(t, s, rigOptions{}).watch(3*mtu+1, 3, runtime.Gosched) }) //nolint:forbidigo // a test that measures nothing
+	t.Run("nobody polls", func(t *test) { newRig(t, rigOptions{}).watch(3*mtu+1, 3, runtime.Gosched) }) //nolint:forbidigo // a test that measures nothing
 }
 
 func (r *rig) watch(size int, rounds byte, pass func()) {
-	r.t.Helper()
+	r.Helper()
 	a, b := r.a.buf.Bytes()[:size], r.b.buf.Bytes()[:size]
 	for k := byte(1); k <= rounds; k++ {
 		copy(a, bytes.Repeat([]byte{k}, size))
 		r.a.post(r.a.request(uint64(k), verbs.OpWrite, size))
 		for deadline := time.Now().Add(patience); job.LoadByte(&b[size-1]) != k; pass() {
 			if time.Now().After(deadline) {
-				r.t.Fatalf("the last byte of WRITE %d did not come", k)
+				r.Fatalf("the last byte of WRITE %d did not come", k)
 			}
 		}
-		same(r.t, fmt.Sprintf("%d bytes behind the last byte of round %d", size, k), b, a)
+		same(r, fmt.Sprintf("%d bytes behind the last byte of round %d", size, k), b, a)
 		r.a.sends.want(uint64(k), verbs.Success)
 	}
 }
 
 // testMany connects many queue pairs at once and moves something over each.
-func testMany(t *testing.T, s *suite) {
-	if s.dev.ignored(t, ManyQueuePairs) {
+func testMany(t *test) {
+	if t.ignored(ManyQueuePairs) {
 		return
 	}
 	const pairs = 32
-	first := newRig(t, s, rigOptions{bytes: 4096})
+	first := newRig(t, rigOptions{bytes: 4096})
 	rigs := []*rig{first}
 	numbers := map[uint32]string{}
 	for range pairs - 1 {
-		rigs = append(rigs, newRig(t, s, rigOptions{bytes: 4096}))
+		rigs = append(rigs, newRig(t, rigOptions{bytes: 4096}))
 	}
 	for i, r := range rigs {
 		if n := r.a.qp.QPN(); n == 0 || n > 0xffffff || numbers[n] != "" {

@@ -1,8 +1,6 @@
 package verbstest
 
 import (
-	"testing"
-
 	"github.com/gobw/gobw/verbs"
 )
 
@@ -11,7 +9,7 @@ const windowAt, windowBytes = 8192, 4096
 
 // bind asks for a new window of B onto its memory, under the next key: its low byte is the consumer's to choose.
 func (r *rig) bind(at, length uint64) verbs.SendRequest {
-	w := got(r.b.pd.AllocMW()).closing(r.t, "window")
+	w := got(r.b.pd.AllocMW()).closing(r, "window")
 	return verbs.SendRequest{ID: 1, Opcode: verbs.OpBindMW, Flags: verbs.Signaled, Bind: &verbs.MemoryWindowBind{
 		Window: w, Region: r.b.mr, RKey: nextKey(w.RKey()), Addr: r.b.buf.Addr() + at, Length: length,
 		Access: verbs.AccessRemoteWrite | verbs.AccessRemoteRead,
@@ -40,20 +38,20 @@ func invalidate(key uint32) verbs.SendRequest {
 }
 
 // testWindows binds, uses and invalidates type 2 memory windows.
-func testWindows(t *testing.T, s *suite) {
-	if s.pair.B.Device.Info().Limits.SendInvalidate && !s.dev.ignored(t, InvalidatePlainRegion) {
-		runTrials(t, s, []trial{{ // only windows may be invalidated that way
+func testWindows(t *test) {
+	if t.B.Device.Info().Limits.SendInvalidate && !t.ignored(InvalidatePlainRegion) {
+		runTrials(t, []trial{{ // only windows may be invalidated that way
 			name: "invalidate an ordinary region", op: verbs.OpSendWithInvalidate, receive: 64,
 			rig:  rigOptions{connect: func(_ string, o *verbs.ConnectOptions) { o.Timeout, o.RetryCount = 10, 2 }},
-			sent: s.dev.status(InvalidatePlainRegion, verbs.RetryExceeded), or: verbs.RemoteAccessError, // class J, IBTA 9.9.6.3: no NAK
+			sent: t.status(InvalidatePlainRegion, verbs.RetryExceeded), or: verbs.RemoteAccessError, // class J, IBTA 9.9.6.3: no NAK
 			edit: func(r *rig, q *verbs.SendRequest, _ *verbs.SGE) { q.InvalidateRKey = r.b.mr.RKey() },
 		}})
 	}
-	if !s.pair.B.Device.Info().Limits.MemoryWindow2 {
+	if !t.B.Device.Info().Limits.MemoryWindow2 {
 		t.Skip("the device has no type 2 memory windows")
 	}
 	const write, denied = verbs.OpWrite, verbs.RemoteAccessError
-	outside := s.dev.status(WindowRange, denied)
+	outside := t.status(WindowRange, denied)
 	o := rigOptions{access: allRemote | verbs.AccessMWBind}
 	at := func(offset int64) func(r *rig, q *verbs.SendRequest, _ *verbs.SGE) {
 		return func(r *rig, q *verbs.SendRequest, _ *verbs.SGE) {
@@ -61,7 +59,7 @@ func testWindows(t *testing.T, s *suite) {
 			through(q, w, offset)
 		}
 	}
-	runTrials(t, s, []trial{
+	runTrials(t, []trial{
 		{name: "first bytes", rig: o, op: write, edit: at(0), lands: true},
 		{name: "last bytes", rig: o, op: verbs.OpRead, edit: at(windowBytes - 64), lands: true},
 		{name: "before", rig: o, op: write, edit: at(-1), sent: outside},
@@ -70,7 +68,7 @@ func testWindows(t *testing.T, s *suite) {
 		{
 			name: "another queue pair's", rig: o, op: write, sent: denied, spared: true,
 			edit: func(r *rig, q *verbs.SendRequest, _ *verbs.SGE) {
-				w, _ := newRig(r.t, s, rigOptions{access: o.access, pdB: r.b.pd}).bound()
+				w, _ := newRig(r.test, rigOptions{access: o.access, pdB: r.b.pd}).bound()
 				through(q, w, 0)
 			},
 		},
@@ -104,8 +102,8 @@ func testWindows(t *testing.T, s *suite) {
 				inv.InvalidateRKey = w.Bind.RKey
 				r.a.do(inv)
 				c := r.b.recvs.want(5, verbs.Success)
-				if (c.Flags&verbs.WithInvalidate == 0 || c.InvalidatedRKey != w.Bind.RKey) && !s.dev.ignored(r.t, InvalidatedKeyTold) {
-					r.t.Errorf("flags %#x, key %#x; want the invalidated key %#x", c.Flags, c.InvalidatedRKey, w.Bind.RKey)
+				if (c.Flags&verbs.WithInvalidate == 0 || c.InvalidatedRKey != w.Bind.RKey) && !t.ignored(InvalidatedKeyTold) {
+					r.Errorf("flags %#x, key %#x; want the invalidated key %#x", c.Flags, c.InvalidatedRKey, w.Bind.RKey)
 				}
 				through(q, w, 0)
 			},
@@ -121,9 +119,9 @@ func testWindows(t *testing.T, s *suite) {
 			},
 		},
 		{
-			name: "MW_BIND: LOCAL_INV of another queue pair's", rig: o, sent: s.dev.status(InvalidateRefused, verbs.MWBindError), broken: "A",
+			name: "MW_BIND: LOCAL_INV of another queue pair's", rig: o, sent: t.status(InvalidateRefused, verbs.MWBindError), broken: "A",
 			edit: func(r *rig, q *verbs.SendRequest, _ *verbs.SGE) {
-				w, _ := newRig(r.t, s, rigOptions{access: o.access}).bound()
+				w, _ := newRig(r.test, rigOptions{access: o.access}).bound()
 				*q = invalidate(w.Bind.RKey)
 			},
 		},
@@ -132,7 +130,7 @@ func testWindows(t *testing.T, s *suite) {
 			edit: func(r *rig, q *verbs.SendRequest, _ *verbs.SGE) { *q = r.bind(windowAt, 0) },
 		},
 		{
-			name: "LOCAL_INV of an unknown key", rig: o, by: "B", sent: s.dev.status(InvalidateRefused, verbs.MWBindError), broken: "B",
+			name: "LOCAL_INV of an unknown key", rig: o, by: "B", sent: t.status(InvalidateRefused, verbs.MWBindError), broken: "B",
 			edit: func(r *rig, q *verbs.SendRequest, _ *verbs.SGE) {
 				w, _ := r.bound()
 				*q = invalidate(w.Bind.Window.RKey() ^ 0x5a5a00)
