@@ -248,15 +248,21 @@ func TestInterrupted(t *testing.T) {
 	if testing.Short() {
 		t.Skip("short: a second at the least; TestEndless of internal/bench has a test of this dialect without end")
 	}
-	for _, version := range []string{"6.06", "6.29"} {
-		t.Run(version, func(t *testing.T) {
+	for _, tt := range []struct{ line, version string }{
+		{"ib_write_bw", "6.06"}, {"ib_write_bw", "6.29"}, {"ib_send_bw -c UC", "6.29"}, {"ib_send_bw -c UD", "6.29"},
+	} {
+		t.Run(tt.line+" "+tt.version, func(t *testing.T) {
 			t.Parallel() // they wait for their second together
-			e := runEnds(t, "ib_write_bw --run_infinitely -D 1 -s 4096 --perftest-version "+version, nil, nil, "\n 4096 ")
+			e := runEnds(t, tt.line+" --run_infinitely -D 1 -s 1024 --perftest-version "+tt.version, nil, nil, "\n 1024 ")
 			mustPass(t, e)
-			if !strings.Contains(e.serverOut, " Client closed connection\n") || regexp.MustCompile(`(?m)^ 0 `).MatchString(e.serverOut) {
+			oneSided := tt.line == "ib_write_bw" // whose server only waits
+			if strings.Contains(e.serverOut, " Client closed connection\n") != oneSided || regexp.MustCompile(`(?m)^ 0 `).MatchString(e.serverOut) {
 				t.Errorf("the server printed\n%s", e.serverOut)
 			}
-			if said := strings.Contains(e.clientOut, "\n\n User stopped traffic\n---"); said != (version == "6.29") {
+			if !oneSided {
+				return
+			}
+			if said := strings.Contains(e.clientOut, "\n\n User stopped traffic\n---"); said != (tt.version == "6.29") {
 				t.Errorf("the client printed\n%s", e.clientOut)
 			}
 		})

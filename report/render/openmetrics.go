@@ -90,7 +90,8 @@ func truth(yes bool) float64 {
 
 // metricsOf are gauges in base units, for a scrape or for node_exporter's textfile collector. Several results are told apart by the
 // label result.
-func metricsOf(docs []*report.Document) metrics {
+// The label file keeps two files of one command apart, which lie in one directory of node_exporter.
+func metricsOf(docs []*report.Document, file string) metrics {
 	m := metrics{}
 	seen := map[string]int{}
 	for _, d := range docs {
@@ -101,13 +102,13 @@ func metricsOf(docs []*report.Document) metrics {
 		if seen[name]++; seen[name] > 1 {
 			name = fmt.Sprintf("%s %d", name, seen[name])
 		}
-		m.add(d, name)
+		m.add(d, name, file)
 	}
 	return m
 }
 
-func (m metrics) add(d *report.Document, name string) {
-	ends := []string{"result", name, "command", commandOf(d.Command), "device", d.Client.Device, "host", d.Client.Host}
+func (m metrics) add(d *report.Document, name, file string) {
+	ends := []string{"result", name, "file", file, "command", commandOf(d.Command), "device", d.Client.Device, "host", d.Client.Host}
 	if d.Server != nil {
 		ends = append(ends, "peer", d.Server.Host)
 	}
@@ -201,8 +202,8 @@ func (m metrics) addRow(row figure.Row, labels []string) {
 }
 
 // qualification adds the verdicts of a qualification.
-func (m metrics) qualification(q *qualify.Qualification) {
-	whole := []string{"qualification", q.Plan, "command", commandOf(q.Command)}
+func (m metrics) qualification(q *qualify.Qualification, file string) {
+	whole := []string{"qualification", q.Plan, "file", file, "command", commandOf(q.Command)}
 	m.sample("gobw_qualification_passed", truth(q.Outcome == stats.Pass), whole...)
 	m.sample("gobw_qualification_exit_status", float64(q.ExitCode), whole...)
 	for _, t := range q.Tests {

@@ -69,9 +69,13 @@ func (r result) write(w io.Writer, format string) error {
 		}
 		return writeJUnit(w, r.Title, suites)
 	case "openmetrics":
-		m := metricsOf(r.docs)
+		file := ""
+		if f, is := w.(interface{ FileName() string }); is {
+			file = f.FileName()
+		}
+		m := metricsOf(r.docs, file)
 		if r.qualification != nil {
-			m.qualification(r.qualification)
+			m.qualification(r.qualification, file)
 		}
 		m.write(out)
 		return write(w, out.String())

@@ -118,12 +118,20 @@ func (c Config) CheckWritable() error {
 	return exit.With(exit.Setup, errors.Join(errs...))
 }
 
+// file is a writer that tells the name of its file.
+type file struct {
+	io.Writer
+	name string
+}
+
+func (f file) FileName() string { return f.name }
+
 // Deliver saves the result and then prints it in the format of standard output, in none not at all: a pipe that is closed and a
 // terminal that has stopped cost no file.
 func (c Config) Deliver(out Streams, write func(w io.Writer, format string) error) error {
 	var errs []error
 	for _, s := range c.Saves {
-		err := report.WriteFile(s.Path, func(w io.Writer) error { return write(w, s.Format) })
+		err := report.WriteFile(s.Path, func(w io.Writer) error { return write(file{w, filepath.Base(s.Path)}, s.Format) })
 		if err == nil && s.draft != s.Path {
 			_ = os.Remove(s.draft) // it is finished; as a rule there is none
 		}

@@ -178,3 +178,28 @@ func TestRepeatedCommand(t *testing.T) {
 		}
 	}
 }
+
+// TestTablesAreSetAside: a table of an earlier run stays beside the one that replaces it, also where the run does not finish.
+func TestTablesAreSetAside(t *testing.T) {
+	for _, complete := range []bool{true, false} {
+		path := filepath.Join(t.TempDir(), "x.csv")
+		if err := os.WriteFile(path, []byte("of an hour"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		c, err := configOf(t, "--save", path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var said strings.Builder
+		c.Format = ""
+		write := func(w io.Writer, _ string) error { _, err := io.WriteString(w, "new"); return err }
+		if err := c.DeliverPart(Streams{Err: &said, Out: io.Discard}, complete, nil, write); err != nil {
+			t.Fatal(err)
+		}
+		old, _ := os.ReadFile(path + "~")
+		now, _ := os.ReadFile(path)
+		if string(old) != "of an hour" || string(now) != "new" || !strings.Contains(said.String(), "which stays as "+path+"~") {
+			t.Errorf("complete: %v: %q, %q, %s", complete, old, now, &said)
+		}
+	}
+}

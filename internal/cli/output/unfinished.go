@@ -144,8 +144,8 @@ func (k *Keeper) Keep(write func(w io.Writer) error) {
 // --resume tells how to go on. Without a command there is nothing to go on with. Without a Format there is nothing to print, and
 // nothing is lost without a file. Of a finished result of an earlier run, which this one replaces, a line is told.
 func (c Config) DeliverPart(out Streams, complete bool, command []string, write func(w io.Writer, format string) error) error { //nolint:revive // a fact of the result
+	c.setAside(out, complete)
 	if complete {
-		c.setAside(out)
 		return c.Deliver(out, write)
 	}
 	to := c.unfinished()
@@ -170,24 +170,28 @@ func (c Config) DeliverPart(out Streams, complete bool, command []string, write 
 // longRun is how long a result was measured that is kept beside the one that replaces it.
 const longRun = time.Minute
 
-// setAside tells which finished results this one replaces. One that took long, or whose time nobody knows, stays as FILE~.
-func (c Config) setAside(out Streams) {
+// setAside tells which earlier results this one replaces. One that took long, or whose time nobody knows as that of a table, stays
+// as FILE~.
+func (c Config) setAside(out Streams, complete bool) { //nolint:revive // a fact of the result
 	for _, s := range c.Saves {
-		if c.Resume || s.draft == s.Path || !regular(s.Path) {
+		document := s.Format == "json"
+		ours := document && (s.draft == s.Path || !complete) // there was none, or it stays where it is
+		if c.Resume || ours || !regular(s.Path) {
 			continue
 		}
 		var old struct{ Started, Finished time.Time }
-		b, err := report.ReadFile(s.Path, report.MostBytes)
-		err = errors.Join(err, json.Unmarshal(b, &old))
-		stays := ""
-		if long := old.Finished.Sub(old.Started) >= longRun; err != nil || old.Started.IsZero() || long {
+		if document {
+			b, _ := report.ReadFile(s.Path, report.MostBytes)
+			_ = json.Unmarshal(b, &old) // nothing is known of what is no document
+		}
+		known, stays := !old.Started.IsZero(), ""
+		if !known || old.Finished.Sub(old.Started) >= longRun {
 			_ = os.Remove(s.Path + "~")
-			if err := os.Link(s.Path, s.Path+"~"); err == nil {
-				stays = ", which stays as " + s.Path + "~"
-			}
+			stays = plain.When(os.Link(s.Path, s.Path+"~") == nil, ", which stays as %s~", s.Path)
 		}
 		if !c.Quiet || stays != "" {
-			fmt.Fprintf(out.Err, "%s: replaces an earlier result%s%s\n", s.Path, plain.When(!old.Started.IsZero(), " of %s", old.Started.Local().Format(time.DateTime)), stays)
+			fmt.Fprintf(out.Err, "%s: replaces an earlier result%s%s\n", s.Path,
+				plain.When(known, " of %s", old.Started.Local().Format(time.DateTime)), stays)
 		}
 	}
 }

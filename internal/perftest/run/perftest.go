@@ -270,7 +270,7 @@ func (r *testRun) connect(ctx context.Context, d *opendevice.Device) (control.Se
 		dial.RDMA = d.Device
 	}
 	if !r.v.Server() {
-		r.text.Begin()
+		r.text.Begin(d.Info())
 		return connect.Dial(ctx, control.HostPort(control.Host(r.v.Host), r.v.TCPPort), dial)
 	}
 	host := ""
@@ -286,7 +286,7 @@ func (r *testRun) connect(ctx context.Context, d *opendevice.Device) (control.Se
 		return nil, measure.PortTaken(err)
 	}
 	defer func() { _ = l.Close() }() // with -R the test's queue pairs want its port
-	r.text.Begin()
+	r.text.Begin(d.Info())
 	return l.Accept(ctx)
 }
 

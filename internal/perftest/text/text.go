@@ -10,6 +10,7 @@ import (
 	"github.com/gobw/gobw/internal/perftest/flags"
 	"github.com/gobw/gobw/internal/plan"
 	"github.com/gobw/gobw/report"
+	"github.com/gobw/gobw/verbs"
 )
 
 // Text writes perftest's output to w as the test goes on. The first write error stops it; see [Text.Err].
@@ -47,8 +48,12 @@ func (t *Text) mute() bool {
 	return t.v.Server() && t.plan.Kind == plan.Latency && rowOf(&t.plan).Responded
 }
 
-// Begin is what comes before there is a peer: a server's banner.
-func (t *Text) Begin() {
+// Begin is what comes before there is a peer: a line, where the device has no part number by which stock knows what inline data it
+// takes, and a server's banner.
+func (t *Text) Begin(device verbs.DeviceInfo) {
+	if device.PartID == 0 && (rowOf(&t.plan).Responded || t.plan.InlineBytes >= 0) {
+		t.printf("%s", flags.Dashes)
+	}
 	if t.v.Server() == t.v.Plan.Reversed { // with --reversed it is perftest's TCP client that says it waits
 		return
 	}
