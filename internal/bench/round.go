@@ -109,7 +109,7 @@ func (r *run) endless() bool { return r.spec.Infinite && !r.plan.Ours() }
 
 // seed is the same at both ends and differs from part to part.
 func (r *run) seed(rd plan.Round, part uint64) uint64 {
-	return uint64(rd.Size)<<40 | uint64(rd.Run)<<32 | uint64(rd.Kind)<<28 | part&(1<<28-1)
+	return uint64(rd.Size)<<48 | uint64(rd.Run)<<32 | uint64(rd.Kind)<<28 | part&(1<<28-1)
 }
 
 // shortest is less than what a message of most tests takes: samples beyond are in the histogram alone.

@@ -1,7 +1,11 @@
 //go:build linux
 
 // Command kills ends the commands of gobw in each way, at each phase, with standard output at a pipe, a terminal or a file, and prints
-// what the --save file then holds: go run ./scripts/kills path/to/gobw
+// what the --save file then holds. In a namespace of its own it also fills the disk for a while:
+//
+//	go build -o /tmp/kills ./scripts/kills && unshare -Urm /tmp/kills path/to/gobw [WORD]
+//
+// With a WORD only the commands whose names hold it are tried.
 package main
 
 import (
@@ -28,16 +32,16 @@ type ending struct {
 	name string
 	// at is when: "setup" at once, "measuring" after the first checkpoint; "" never.
 	at     string
-	signal syscall.Signal // 0: its output is stopped for three seconds, or closed
-	closes bool
+	signal syscall.Signal // 0: something happens to its output or to its disk
+	does   string         // "close", "stop" for three seconds, "fill" the disk for two and a half
 }
 
 const plan = "name: p\ntests:\n  - {name: one, run: gobw write -D 300ms, expect: bw >= 1 kb/s}\n  - {name: two, run: gobw write -D 301ms, expect: bw >= 1 kb/s}\n" +
 	"  - {name: three, run: gobw write -D 302ms, expect: bw >= 1 kb/s}\n"
 
 func main() {
-	if len(os.Args) != 2 {
-		fmt.Fprintln(os.Stderr, "usage: kills path/to/gobw")
+	if len(os.Args) < 2 {
+		fmt.Fprintln(os.Stderr, "usage: kills path/to/gobw [WORD]")
 		os.Exit(2)
 	}
 	if signal.Ignored(syscall.SIGHUP) {
@@ -46,7 +50,7 @@ func main() {
 	}
 	gobw, err := filepath.Abs(os.Args[1])
 	if err == nil {
-		err = table(gobw, os.Stdout)
+		err = table(gobw, strings.Join(os.Args[2:], " "), os.Stdout)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -54,29 +58,38 @@ func main() {
 	}
 }
 
-func table(gobw string, w io.Writer) error {
+func table(gobw, only string, w io.Writer) error {
 	commands := []command{
 		{"write, 4 runs of 2 sizes", "write -s 64,4K --runs 4 -D 300ms"},
 		{"noncontig, 12 rounds", "noncontig --blocks 64,4K -s 16K --runs 12 -D 50ms --shape gather"},
 		{"qualify, 3 tests", "qualify p.yaml"},
 		{"search", "search best write --only cq-mod,tx-depth --test-time 50ms"},
+		{"golat send, 4 runs of 2 sizes", "golat send -s 64,4K --runs 4 -D 300ms"},
+		{"ab, 8 pairs", "ab --pairs 8"},
+		{"fabric, rank 0 of 2", "fabric --time 8s --round 200ms -d roce0"},
 	}
 	endings := []ending{
-		{"none", "", 0, false},
-		{"SIGKILL at the start", "setup", syscall.SIGKILL, false},
-		{"SIGKILL while it measures", "measuring", syscall.SIGKILL, false},
-		{"SIGTERM while it measures", "measuring", syscall.SIGTERM, false},
-		{"SIGINT while it measures", "measuring", syscall.SIGINT, false},
-		{"SIGHUP while it measures", "measuring", syscall.SIGHUP, false},
-		{"output closed while it measures", "measuring", 0, true},
-		{"output stopped for 3 s while it measures", "measuring", 0, false},
+		{"none", "", 0, ""},
+		{"SIGKILL at the start", "setup", syscall.SIGKILL, ""},
+		{"SIGKILL while it measures", "measuring", syscall.SIGKILL, ""},
+		{"SIGTERM while it measures", "measuring", syscall.SIGTERM, ""},
+		{"SIGINT while it measures", "measuring", syscall.SIGINT, ""},
+		{"SIGHUP while it measures", "measuring", syscall.SIGHUP, ""},
+		{"output closed while it measures", "measuring", 0, "close"},
+		{"output stopped for 3 s while it measures", "measuring", 0, "stop"},
+		{"disk full for 2.5 s while it measures", "measuring", 0, "fill"},
+		{"disk full for good while it measures", "measuring", 0, "fill for good"},
 	}
 	fmt.Fprintln(w, "| command | ending | pipe | terminal | file |\n|---|---|---|---|---|")
 	for _, c := range commands {
 		for _, e := range endings {
+			if !strings.Contains(c.name, only) {
+				continue
+			}
 			row := []string{c.name, e.name}
 			for _, output := range []string{"pipe", "terminal", "file"} {
-				if output == "file" && e.signal == 0 && e.at != "" {
+				disk := strings.HasPrefix(e.does, "fill")
+				if disk == (output != "file") && e.signal == 0 && e.at != "" {
 					row = append(row, "")
 					continue
 				}
@@ -92,6 +105,21 @@ func table(gobw string, w io.Writer) error {
 	return nil
 }
 
+// words are a command's, but for the program and the file.
+func (c command) words() []string {
+	const test = "write --loopback -d roce0 -s 4K --peer-timeout 60s"
+	words := strings.Fields(strings.TrimPrefix(c.line, "golat "))
+	switch words[0] {
+	case "search": // its test is one word
+		return append([]string{"search", "best", test}, words[3:]...)
+	case "ab":
+		return append([]string{"ab", test + " -D 200ms", test + " -D 200ms -q 2"}, words[1:]...)
+	case "fabric":
+		return words
+	}
+	return append(words, "--loopback", "-d", "roce0", "--peer-timeout", "60s")
+}
+
 // one runs a command to its end, and tells its exit status and what is kept.
 func one(gobw string, c command, e ending, output string) (string, error) {
 	dir, err := os.MkdirTemp("", "kills")
@@ -99,17 +127,30 @@ func one(gobw string, c command, e ending, output string) (string, error) {
 		return "", err
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
+	disk := strings.HasPrefix(e.does, "fill")
+	if disk {
+		if err := syscall.Mount("none", dir, "tmpfs", 0, "size=8m"); err != nil {
+			return "not tried: " + err.Error(), nil
+		}
+		defer func() { _ = syscall.Unmount(dir, syscall.MNT_DETACH) }()
+	}
 	if err := os.WriteFile(filepath.Join(dir, "p.yaml"), []byte(plan), 0o600); err != nil {
 		return "", err
 	}
-	words := strings.Fields(c.line)
-	if words[0] == "search" { // its test is one word
-		words = append([]string{"search", "best", "write --loopback -d roce0 -s 4K --peer-timeout 60s"}, words[3:]...)
-	} else {
-		words = append(words, "--loopback", "-d", "roce0", "--peer-timeout", "60s")
+	cmd := exec.Command(gobw, append(c.words(), "--save", "x.json")...)
+	cmd.Dir, cmd.Args[0] = dir, "gobw"
+	if strings.HasPrefix(c.line, "golat ") {
+		cmd.Args[0] = "golat"
 	}
-	cmd := exec.Command(gobw, append(words, "--save", "x.json")...)
-	cmd.Dir = dir
+	if strings.HasPrefix(c.line, "fabric") {
+		cmd.Env = append(os.Environ(), "RANK=0", "WORLD_SIZE=2", "MASTER_ADDR=127.0.0.1")
+		other := exec.Command("unshare", "-u", "sh", "-c", "hostname other; exec "+gobw+" fabric -d roce0 --quiet") // two ranks of a host are refused
+		other.Env = append(os.Environ(), "RANK=1", "WORLD_SIZE=2", "MASTER_ADDR=127.0.0.1")
+		if err := other.Start(); err != nil {
+			return "", err
+		}
+		defer func() { _, _ = other.Process.Kill(), other.Wait() }()
+	}
 	reader, writer, err := open(dir, output)
 	if err != nil {
 		return "", err
@@ -143,15 +184,34 @@ func one(gobw string, c command, e ending, output string) (string, error) {
 	if e.at == "setup" {
 		time.Sleep(30 * time.Millisecond)
 	}
-	for late := time.Now().Add(time.Minute); e.at == "measuring" && kept(dir) == "nothing" && time.Now().Before(late); {
+	late := time.Now().Add(time.Minute)
+	if strings.HasPrefix(c.line, "ab") { // it saves at its end alone
+		late = time.Now().Add(4 * time.Second)
+	}
+	for e.at == "measuring" && kept(dir) == "nothing" && time.Now().Before(late) {
 		time.Sleep(5 * time.Millisecond)
 	}
 	switch {
 	case e.at == "":
 	case e.signal != 0:
 		_ = cmd.Process.Signal(e.signal)
-	case e.closes:
+	case e.does == "close":
 		_ = reader.Close()
+	case disk:
+		full := filepath.Join(dir, "full")
+		if f, err := os.Create(full); err == nil {
+			for block := 1 << 16; block > 0; block /= 2 {
+				for err == nil {
+					_, err = f.Write(make([]byte, block))
+				}
+				err = nil
+			}
+			_ = f.Close()
+		}
+		if e.does == "fill" {
+			time.Sleep(2500 * time.Millisecond)
+			_ = os.Remove(full)
+		}
 	default: // nobody reads a pipe; a terminal is stopped as by Ctrl-S
 		stopped.Store(true)
 		flow(writer, unix.TCOOFF)
@@ -220,6 +280,8 @@ func kept(dir string) string {
 		Records   []json.RawMessage
 		Steps     []json.RawMessage
 		Tests     []struct{ Document json.RawMessage }
+		Points    []struct{ Old struct{ N int } } // of a comparison
+		Fabric    struct{ Rounds []json.RawMessage }
 		Noncontig struct {
 			Points []struct{ Runs []json.RawMessage }
 		}
@@ -235,6 +297,12 @@ func kept(dir string) string {
 		if t.Document != nil {
 			n, what = n+1, "tests"
 		}
+	}
+	if len(d.Points) > 0 {
+		n, what = d.Points[0].Old.N, "pairs"
+	}
+	if rounds := len(d.Fabric.Rounds); rounds > 0 {
+		n, what = rounds, "rounds"
 	}
 	if d.Complete != nil && *d.Complete || d.ExitCode != nil && *d.ExitCode == 0 {
 		return "whole"

@@ -127,7 +127,12 @@ func run(ctx context.Context, out output.Streams, c config) error {
 	if err := c.Output.CheckWritable(); err != nil {
 		return err
 	}
-	m, failed := rounds(out, c, func(arm int) (outcome, error) {
+	keeper := c.Output.Keeper(out)
+	kept := func(soFar measurement) {
+		soFar.ended = "killed" // if this is what is left
+		keeper.Keep(func(w io.Writer) error { return render.Comparison(w, "json", soFar.comparison(c)) })
+	}
+	m, failed := rounds(out, c, kept, func(arm int) (outcome, error) {
 		if arm == armB {
 			return c.B.run(ctx, c.Figure)
 		}

@@ -164,7 +164,7 @@ func TestComparison(t *testing.T) {
 func TestZeroFigure(t *testing.T) {
 	bw, _ := figure.Named("bw")
 	c := config{Figure: bw, Pairs: 8, Confidence: 0.95, Output: output.Config{Quiet: true}}
-	m, err := rounds(output.Streams{}, c, func(arm int) (outcome, error) { return outcome{value: float64(arm % 2)}, nil })
+	m, err := rounds(output.Streams{}, c, func(measurement) {}, func(arm int) (outcome, error) { return outcome{value: float64(arm % 2)}, nil })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -197,7 +197,7 @@ func TestFewerPairs(t *testing.T) {
 		c := config{Figure: figure.Of("p50"), Pairs: tt.pairs, Confidence: 0.95}
 		var said strings.Builder
 		runs := 0
-		m, err := rounds(output.Streams{Err: &said}, c, func(int) (outcome, error) {
+		m, err := rounds(output.Streams{Err: &said}, c, func(measurement) {}, func(int) (outcome, error) {
 			if round := runs / arms; round >= tt.fail && round <= tt.last {
 				runs = (round + 1) * arms
 				return outcome{}, tt.err

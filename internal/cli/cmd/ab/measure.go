@@ -35,7 +35,8 @@ const (
 )
 
 // rounds measures round after round, each in an order drawn by lot, until there are enough. After an error the rounds before it stand.
-func rounds(out output.Streams, c config, run func(arm int) (outcome, error)) (measurement, error) {
+// kept gets what there is after each.
+func rounds(out output.Streams, c config, kept func(measurement), run func(arm int) (outcome, error)) (measurement, error) {
 	var m measurement
 rounds:
 	for round := range c.Pairs {
@@ -57,6 +58,7 @@ rounds:
 			return m, err
 		}
 		m.add(got)
+		kept(m)
 		if c.Output.Quiet {
 			continue
 		}
