@@ -35,7 +35,6 @@ type meter struct {
 
 	session *measure.Measurer
 	limits  plan.Limits
-	gid     int // index of the session's GID; negative: nothing was measured yet
 
 	runs      int // which neighbour runs; 0: none
 	neighbour *ab.Running
@@ -110,7 +109,6 @@ func (m *meter) measure(ctx context.Context, p engine.Point) (f engine.Figures, 
 	defer cancel()
 	res, err := m.session.Run(limited, m.spec(p), bench.Options{})
 	if err == nil && len(res.Records) > 0 {
-		m.gid = res.Here.GIDIndex
 		if m.runs > 0 && m.neighbour.Ended() != nil {
 			return f, &engine.PointError{Err: m.stopNeighbour()}
 		}

@@ -57,7 +57,6 @@ type finding struct {
 	Command  string `json:"command"`
 	Beside   string `json:"beside,omitempty"`   // a test that is well
 	Perftest string `json:"perftest,omitempty"` // where perftest can say it
-	program  string // in C, where it cannot
 }
 
 // Load reads a saved result; nil without an error: the file holds something else.
@@ -82,7 +81,7 @@ func (r *Result) finish(s *engine.Search, m *meter, failed error) {
 		if f.Until > 0 { // of dips
 			what = fmt.Sprintf("sizes %d to %d", f.Bad[0], f.Until-1)
 		}
-		r.Findings = append(r.Findings, finding{What: what, How: how, Command: m.command(f.Bad), Beside: m.command(f.Good), Perftest: m.perftest(f.Bad), program: m.program(f.Bad)})
+		r.Findings = append(r.Findings, finding{What: what, How: how, Command: m.command(f.Bad), Beside: m.command(f.Good), Perftest: m.perftest(f.Bad)})
 	}
 	failures := map[string]int{}
 	for _, step := range r.Steps {
@@ -92,7 +91,7 @@ func (r *Result) finish(s *engine.Search, m *meter, failed error) {
 		case what == engine.Nothing:
 			r.Empty++
 		case failures[what] == 1:
-			r.Findings = append(r.Findings, finding{What: what, Command: m.command(step.Point), Perftest: m.perftest(step.Point), program: m.program(step.Point)})
+			r.Findings = append(r.Findings, finding{What: what, Command: m.command(step.Point), Perftest: m.perftest(step.Point)})
 		}
 	}
 	for i, f := range r.Findings {
@@ -183,7 +182,6 @@ func (r *Result) table() string {
 		say(true, "%d. %s\n   %s\n   slow:   %s", i+1, f.What, f.How, f.Command)
 		say(f.Beside != "", "   good:   %s", f.Beside)
 		say(f.Perftest != "", "   perftest: %s", f.Perftest)
-		say(f.program != "", "   in C:   --save FILE.json writes it beside FILE.json")
 	}
 	for _, f := range r.Answer.Unproven {
 		say(true, "not confirmed by a second measurement: %s%s", f.Rule, plain.When(f.Counter != "", " (%s)", f.Counter))

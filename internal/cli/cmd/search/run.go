@@ -7,9 +7,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"path/filepath"
 	"reflect"
-	"strings"
 	"time"
 
 	"github.com/gobw/gobw/internal/bench"
@@ -17,7 +15,6 @@ import (
 	"github.com/gobw/gobw/internal/cli/exit"
 	"github.com/gobw/gobw/internal/cli/output"
 	engine "github.com/gobw/gobw/internal/search"
-	"github.com/gobw/gobw/report"
 	"github.com/gobw/gobw/report/plain"
 )
 
@@ -41,7 +38,7 @@ func run(ctx context.Context, out output.Streams, c config) error {
 		ctx, cancel = context.WithTimeoutCause(ctx, c.Limit, errTimeUp)
 		defer cancel()
 	}
-	m := &meter{out: out, config: &c, gid: -1}
+	m := &meter{out: out, config: &c}
 	if err := m.open(ctx); err != nil {
 		return err
 	}
@@ -118,24 +115,9 @@ func (c *config) ask(ctx context.Context, s *engine.Search) error {
 
 // deliver prints and saves. An unfinished result goes beside the file of a finished one.
 func (c *config) deliver(out output.Streams, r *Result, failed error) error {
-	err := errors.Join(failed, c.Output.DeliverPart(out, r.Complete, c.Args, r.Write), c.savePrograms(out, r))
+	err := errors.Join(failed, c.Output.DeliverPart(out, r.Complete, c.Args, r.Write))
 	if err == nil && c.FailOnFinding && len(r.Findings) > 0 {
 		return exit.Error{Code: exit.Missed}
 	}
 	return err
-}
-
-// savePrograms writes the findings' programs beside the document: nic-1.c beside nic.json.
-func (c *config) savePrograms(out output.Streams, r *Result) error {
-	document := c.Output.Document()
-	var errs []error
-	for i, f := range r.Findings {
-		if f.program == "" || document == "" {
-			continue
-		}
-		path := fmt.Sprintf("%s-%d.c", strings.TrimSuffix(document, filepath.Ext(document)), i+1)
-		errs = append(errs, report.WriteFile(path, func(w io.Writer) error { _, err := io.WriteString(w, f.program); return err }))
-		fmt.Fprintf(out.Err, "finding %d in C: cc -O2 %s -libverbs\n", i+1, path)
-	}
-	return errors.Join(errs...)
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -22,7 +21,6 @@ import (
 	"github.com/gobw/gobw/internal/cli/output"
 	"github.com/gobw/gobw/internal/plan"
 	engine "github.com/gobw/gobw/internal/search"
-	"github.com/gobw/gobw/internal/testrun"
 	"github.com/gobw/gobw/report/plain"
 	"github.com/gobw/gobw/verbs"
 )
@@ -53,59 +51,6 @@ func capable(t *testing.T) (*tests, *config) {
 		t.Fatal(err)
 	}
 	return tests, c
-}
-
-// TestProgramsCompile: what perftest cannot say is a C program of at most 150 lines, without a warning.
-func TestProgramsCompile(t *testing.T) {
-	tests, c := capable(t)
-	m, space, made := &meter{tests: tests, config: c, limits: tests.limits}, tests.space(), 0
-	for operation, o := range operations() {
-		for connection, over := range transports() {
-			point := space.Base()
-			for name, v := range map[string]int{"operation": operation, "connection": connection, "sge": 4, "mix": 1, "size": 2048, "post-list": 8, "bidirectional": 1} {
-				point[space.Index(name)] = v
-			}
-			text := m.program(point)
-			if text == "" {
-				continue
-			}
-			made++
-			if n := strings.Count(text, "\n"); n > 150 || !strings.Contains(text, "mix[] = {{2048, 4}, {64, 1}};") {
-				t.Errorf("%s over %v: %d lines\n%s", o, over, n, text)
-			}
-			compile(t, text)
-		}
-	}
-	if made != 6 { // WRITE over RC and UC, READ over RC, SEND over all three
-		t.Errorf("%d programs, want 6", made)
-	}
-}
-
-// TestProgramsAreSaved: beside the document, by the number of the finding.
-func TestProgramsAreSaved(t *testing.T) {
-	c, errs := &config{}, &strings.Builder{}
-	document := filepath.Join(t.TempDir(), "nic.json")
-	c.Output.Saves = []output.Save{{Path: document, Format: "json"}}
-	if err := c.savePrograms(output.Streams{Err: errs}, &Result{Findings: []finding{{}, {program: "int main(void) {}"}}}); err != nil {
-		t.Fatal(err)
-	}
-	path := strings.TrimSuffix(document, ".json") + "-2.c"
-	if b, err := os.ReadFile(path); err != nil || string(b) != "int main(void) {}" || !strings.Contains(errs.String(), "finding 2 in C: cc -O2 "+path) {
-		t.Errorf("%q, %v; it says %q", b, err, errs)
-	}
-}
-
-func compile(t *testing.T, text string) {
-	t.Helper()
-	testrun.Need(t, "cc")
-	if _, err := os.Stat("/usr/include/infiniband/verbs.h"); err != nil {
-		testrun.Missing(t, "infiniband/verbs.h (package libibverbs-dev)")
-	}
-	cmd := exec.CommandContext(t.Context(), "cc", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", "-x", "c", "-")
-	cmd.Stdin = strings.NewReader(text)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Errorf("%v\n%s", err, out)
-	}
 }
 
 // TestEveryRepairedPointIsATest: whatever is drawn, a repair makes a test of it that settles, and keeps the setting it is told to.
