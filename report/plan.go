@@ -44,7 +44,6 @@ type Plan struct {
 	StrictOrdering    bool    `json:"strict_ordering,omitempty" words:"strict ordering|relaxed ordering"`
 	Multicast         bool    `json:"multicast,omitempty" words:"multicast|unicast"`
 	RDMACM            bool    `json:"rdma_cm,omitempty" words:"RDMA CM|no RDMA CM"`
-	DualPort          bool    `json:"dual_port,omitempty" words:"both ports|one port"`
 	SL                int     `json:"sl,omitempty" words:"service level %s"`
 	TrafficClass      int     `json:"tclass,omitempty" words:"traffic class %s"`
 	Mix               string  `json:"mix,omitempty" words:"mix %s|no mix,title"` // what messages cycle through: their mean is SizeBytes

@@ -96,7 +96,6 @@ func fields() []field {
 		{"SRQ", "--srq", aSend, func(s *plan.Spec) { s.SRQ = true }, false},
 		{"Multicast", "", aUDSend, func(s *plan.Spec) { s.Multicast = true }, false},
 		{"MGID", "", with(aUDSend, func(s *plan.Spec) { s.Multicast, s.MGID = true, &group }), func(s *plan.Spec) { s.MGID = &another }, false},
-		{"DualPort", "--dualport (perftest's command line)", with(aWrite, func(s *plan.Spec) { s.QPs = 2 }), func(s *plan.Spec) { s.DualPort = true }, false},
 		{"Events", "--events", aSend, func(s *plan.Spec) { s.Events = true }, false},
 		{"MRPerQP", "--mr_per_qp (perftest's command line)", with(aWrite, func(s *plan.Spec) { s.QPs = 2 }), func(s *plan.Spec) { s.MRPerQP = true }, false},
 		{"Vector", "", with(aSend, func(s *plan.Spec) { s.Events = true }), func(s *plan.Spec) { s.Vector = 3 }, true},

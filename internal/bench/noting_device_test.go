@@ -49,16 +49,9 @@ func newNotingDevice(software bool) *notingDevice {
 
 // rails are those of a test, which all are the device.
 func (d *notingDevice) rails(s plan.Spec) endpoint.Rails {
-	n := s.Rails
-	if s.DualPort {
-		n = 2
-	}
-	out := make(endpoint.Rails, n)
+	out := make(endpoint.Rails, s.Rails)
 	for i := range out {
 		out[i] = endpoint.Rail{Device: d, Port: d.port, GID: notingGID(1), UseGID: true, NUMANode: -1}
-		if s.DualPort {
-			out[i].Port.Number = i + 1
-		}
 	}
 	return out
 }

@@ -151,9 +151,7 @@ func (r *run) all(ctx context.Context, spec *plan.Spec, dev verbs.Device) (*Resu
 	if err := r.settle(*agreed, r.unknownPeer()); err != nil {
 		return nil, err
 	}
-	if r.rails, err = r.rails.For(r.spec); err != nil {
-		return nil, err
-	}
+	r.rails = r.rails[:r.spec.Rails]
 	r.result = &Result{Here: machine.Host()}
 	for _, on := range r.rails {
 		r.result.Label = cmp.Or(r.result.Label, Label(on.Device.Info()))

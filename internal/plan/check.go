@@ -53,7 +53,7 @@ func (s *Settled) checkTimestamps(wrong *Faults) {
 	}
 }
 
-// checkParts refuses what parts of a test exclude. The limits of multicast and of two ports are perftest's.
+// checkParts refuses what parts of a test exclude. The limits of multicast are perftest's.
 func (s *Settled) checkParts(wrong *Faults) {
 	p, l := &s.spec, &s.limits
 	latency := p.Kind == Latency
@@ -64,20 +64,11 @@ func (s *Settled) checkParts(wrong *Faults) {
 		no(p.Bidirectional, "it and --bidirectional (-b) exclude each other")
 		no(p.QPs != 1, "it and --qp (-q) above 1 exclude each other")
 		no(p.RDMACM, "it and --rdma-cm (-R) exclude each other")
-		no(p.DualPort, "it and --dualport (-O) exclude each other")
 		no(l.known() && l.Port.LinkLayer == verbs.LinkInfiniBand, "on InfiniBand the subnet manager must be asked for the group, by libibumad, which is not there: use stock perftest, or a RoCE port")
 	}
 	if p.MGID != nil {
 		wrong.If(!p.Multicast, "--MGID (-M): it names the group of --mcg (-g)")
 		wrong.If(p.Multicast && !p.MGID.IsMulticast(), "--MGID (-M) %v: that is no multicast address: want ff00::/8, or 224.0.0.0/4", p.MGID.Addr())
-	}
-	if p.DualPort {
-		no = wrong.Of("--dualport (-O)")
-		no(latency, "only bandwidth tests have queue pairs on two ports")
-		no(p.QPs%2 != 0, "%d queue pairs (-q): want an even number, half of them for each port", p.QPs)
-		no(p.RDMACM, "it and --rdma-cm (-R) exclude each other")
-		no(p.Rails > 1, "it and several devices (-d) exclude each other")
-		no(l.known() && l.Device.Ports < 2, "%s has one port; two devices at once are gobw's --device A,B", l.Device.Name)
 	}
 	wrong.If(l.Rails > 0 && p.Rails > l.Rails,
 		"the test runs on %d devices at once, this end has %d: name as many with -d here, as in -d mlx5_0,mlx5_1", p.Rails, l.Rails)

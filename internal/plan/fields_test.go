@@ -11,7 +11,6 @@ var outsideTable = map[string]string{
 	"AllSizes":       "it stands for Sizes: --all is bound beside --size",
 	"AtomicType":     "--atomic-type takes words",
 	"Duration":       "a time: checkLengths has its bounds",
-	"DualPort":       "perftest's flag alone",
 	"Gap":            "a time: checkLengths has its bounds",
 	"Infinite":       "perftest's flag alone",
 	"MRPerQP":        "perftest's flag alone",

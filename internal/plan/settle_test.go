@@ -859,7 +859,6 @@ func TestDevicesThatCannot(t *testing.T) {
 	}
 	onDemand := func(s *Spec) { s.OnDemand = true }
 	multicast := func(s *Spec) { s.Multicast, s.Transport = true, verbs.UD }
-	ports := func(n int) func(*Limits) { return func(l *Limits) { l.Device.Ports = n } }
 	pages := func(rc verbs.PagedOperation) func(*Limits) {
 		return func(l *Limits) { l.Device.Limits.OnDemand = verbs.OnDemand{Supported: true, RC: rc} }
 	}
@@ -869,10 +868,6 @@ func TestDevicesThatCannot(t *testing.T) {
 		device func(*Limits)
 		want   string // empty: taken
 	}{
-		{"one port", with(write, func(s *Spec) { s.DualPort, s.QPs = true, 2 }), ports(1), "has one port"},
-		{"two ports", with(write, func(s *Spec) { s.DualPort, s.QPs = true, 2 }), ports(2), ""},
-		{"half a queue pair", with(write, func(s *Spec) { s.DualPort, s.QPs = true, 3 }), ports(2), "want an even number"},
-		{"latency", with(write, func(s *Spec) { s.DualPort, s.Kind, s.QPs = true, Latency, 2 }), ports(2), "only bandwidth tests"},
 		{"no paging", with(write, onDemand), func(*Limits) {}, "has no on-demand paging (ibv_query_device_ex: odp_caps)"},
 		{"paged WRITE", with(write, onDemand), pages(verbs.PagedWrite), ""},
 		{"no paged WRITE", with(write, onDemand), pages(verbs.PagedRead), "no on-demand paging for WRITE over RC"},

@@ -78,7 +78,6 @@ type Spec struct {
 	SRQ            bool          `json:"srq,omitempty"`
 	Multicast      bool          `json:"multicast,omitempty"` // -g: who receives joins a multicast group, to which the other end sends
 	MGID           *verbs.GID    `json:"mgid,omitempty"`      // the group; nil: one that is drawn
-	DualPort       bool          `json:"dual_port,omitempty"` // -O: the first half of the queue pairs on the device's port 1, the second on port 2
 	Events         bool          `json:"events,omitempty"`
 	MRPerQP        bool          `json:"mr_per_qp,omitempty"`
 	Vector         int           `json:"vector,omitempty"`          // completion vector of this end's queues

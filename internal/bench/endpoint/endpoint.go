@@ -84,9 +84,6 @@ func New(rails Rails, p *plan.Settled, o Options) (_ *Endpoint, err error) {
 	}
 	var pds []verbs.ProtectionDomain
 	for i := range rails {
-		if e.spec.DualPort && i > 0 { // two ports of one device
-			break
-		}
 		pd, err := rails[i].Device.AllocPD()
 		if err != nil {
 			return nil, err
@@ -101,14 +98,10 @@ func New(rails Rails, p *plan.Settled, o Options) (_ *Endpoint, err error) {
 		}
 	}
 	for q := range e.spec.QPs { // they are dealt out to the threads, as the threads are to the rails
-		qp := &pair{
+		e.qps = append(e.qps, &pair{
 			number: q, rail: rails.Of(q), pd: pds[q%len(pds)], cqs: e.threads[q%len(e.threads)].CQs,
 			psn: rand.Uint32() & 0xff_ffff,
-		}
-		if e.spec.DualPort { // the first half is on the first port, as in perftest
-			qp.rail = &rails[2*q/e.spec.QPs]
-		}
-		e.qps = append(e.qps, qp)
+		})
 	}
 	if err := e.allocate(); err != nil {
 		return nil, err

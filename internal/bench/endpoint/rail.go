@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gobw/gobw/internal/plan"
 	"github.com/gobw/gobw/report"
 	"github.com/gobw/gobw/verbs"
 )
@@ -14,8 +13,7 @@ import (
 // Rails are the devices of this end that a test runs on.
 type Rails []Rail
 
-// Rail is one device of an end, and its address: rail i of one end talks to rail i of the other. Most tests have one. In a test
-// on two ports of a device each is a rail.
+// Rail is one device of an end, and its address: rail i of one end talks to rail i of the other. Most tests have one.
 type Rail struct {
 	Device   verbs.Device
 	Port     verbs.PortInfo
@@ -41,30 +39,13 @@ func OpenRails(devices []verbs.Device, port int, node *int) (Rails, error) {
 	return rails, nil
 }
 
-// For are those that a test runs on. One on two ports has each as a rail.
-func (r Rails) For(spec plan.Spec) (Rails, error) {
-	if !spec.DualPort {
-		return r[:spec.Rails], nil
-	}
-	both := Rails{r[0], r[0]}
-	for i := range both {
-		var err error
-		if both[i].Port, err = ChoosePort(r[0].Device, i+1); err != nil {
-			return nil, err
-		}
-	}
-	return both, nil
-}
-
 // Common is what all rails can do, which is what a test is settled with.
 func (r Rails) Common() (verbs.DeviceInfo, verbs.PortInfo) {
 	info, port := r[0].Device.Info(), r[0].Port
 	for _, on := range r[1:] {
 		i, l := on.Device.Info(), &info.Limits
 		o := &i.Limits
-		if on.Device != r[0].Device {
-			info.Name += "," + i.Name
-		}
+		info.Name += "," + i.Name
 		info.Software = info.Software || i.Software
 		l.MaxQP, l.MaxQPWR, l.MaxCQE = min(l.MaxQP, o.MaxQP), min(l.MaxQPWR, o.MaxQPWR), min(l.MaxCQE, o.MaxCQE)
 		l.MaxSGE, l.MaxSGERead, l.MaxInline = min(l.MaxSGE, o.MaxSGE), min(l.MaxSGERead, o.MaxSGERead), min(l.MaxInline, o.MaxInline)

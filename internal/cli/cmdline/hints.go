@@ -70,7 +70,7 @@ func perftestFlag(c *cobra.Command, name string) string {
 	if i := slices.IndexFunc(plan.Fields(), bandwidth); i >= 0 && program == "golat" {
 		return "; only bandwidth tests have it: gobw write HOST -" + plan.Fields()[i].Letter
 	}
-	if program == "golat" && (long == "dualport" || len(name) == 1 && strings.HasSuffix(tool, "_bw")) {
+	if program == "golat" && len(name) == 1 && strings.HasSuffix(tool, "_bw") {
 		return "; for bandwidth tests only: leave it out"
 	}
 	if t, _ := flags.ToolNamed(tool); t.Operation != op {

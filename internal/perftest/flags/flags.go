@@ -259,7 +259,7 @@ func flags(v *Invocation) []perftestFlag {
 		},
 		{head: "--force-link=LINK", help: "IB or Ethernet: refuse the port if it is not that", set: parsed(&v.link, parseLink)},
 		{head: "-i, --ib-port=N", help: "port of the device (1)", fault: "IB Port can't be less than 1", set: integer(&v.IBPort, 1, 255)},
-		{head: "-O, --dualport", help: "N queue pairs on port 1 and N on port 2; N is that of -q", kind: bw, set: on(&p.DualPort)},
+		{head: "-O, --dualport", why: "a test runs on one port; gobw runs on several devices: gobw write HOST -d A,B"},
 		{
 			head: "-x, --gid-index=N", help: "line of the GID table, see gobw devices (default: a RoCE v2 GID, IPv4 first; none on InfiniBand)", noun: "Gid index",
 			set: optional(&v.GIDIndex, 0, 64),
@@ -366,7 +366,7 @@ func absent() []perftestFlag {
 		{"use_cuda=N use_cuda_dmabuf use_cuda_pcie_mapping use_cuda_pcie_relax use_cuda_bus_id=N use_data_direct cuda_mem_type=N", gpu},
 		{"use_rocm=N use_rocm_dmabuf use_musa=N use_musa_bus_id=N use_musa_dmabuf use_musa_pcie_mapping use_neuron=N use_neuron_dmabuf", gpu},
 		{"use_hl=N use_mlu=N use_mlu_dmabuf use_opencl=N opencl_platform_id=N gpu_touch=N use_ib_dm_dmabuf=N", gpu},
-		{"report-per-port", "the figures of a test on two ports (-O) are of both together; run one process per port"},
+		{"report-per-port", "a test runs on one port: run a process for each"},
 		{"dont_xchg_versions", "it cannot work in any perftest: the check of the version fails without one"},
 		{"log_dci_streams=N log_active_dci_streams=N", "DC is not there; use -c RC, UC or UD"},
 		{

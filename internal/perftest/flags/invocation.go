@@ -220,7 +220,7 @@ func (v *Invocation) settle() []error {
 		p.Iterations = plan.DefaultIterations(row, p.Kind)
 	}
 	p.Outstanding = min(p.Outstanding, math.MaxUint8) // a queue pair has no more; Fit takes the device's
-	v.settlePorts()
+	v.settleMulticast()
 	p.Choose(row)
 	switch {
 	case p.AllSizes:
@@ -303,8 +303,8 @@ func (v *Invocation) noteRemarks(row plan.Row) {
 	}
 }
 
-// settlePorts is multicast, which runs over UD whatever -c says, and the second port, which has as many queue pairs as the first.
-func (v *Invocation) settlePorts() {
+// settleMulticast takes UD for multicast, whatever -c says.
+func (v *Invocation) settleMulticast() {
 	p := &v.Plan
 	switch {
 	case p.Multicast:
@@ -312,9 +312,6 @@ func (v *Invocation) settlePorts() {
 	case p.MGID != nil:
 		v.warn("-M is ignored: it needs -g")
 		p.MGID = nil
-	}
-	if p.DualPort {
-		p.QPs, v.IBPort = 2*max(p.QPs, 1), 1
 	}
 }
 

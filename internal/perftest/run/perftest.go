@@ -314,9 +314,6 @@ func (r *testRun) connected(s control.Session, p *plan.Settled, end *endpoint.En
 	if rails[0].UseGID {
 		f.GID = &rails[0].GID
 	}
-	if r.plan.DualPort && rails[1].UseGID {
-		f.SecondGID = &rails[1].GID
-	}
 	for _, note := range p.Notes() {
 		fmt.Fprintf(r.out.Err, " Warning: %s\n", note)
 	}

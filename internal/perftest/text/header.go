@@ -15,16 +15,16 @@ import (
 
 // Facts are what the header and the address lines need beside the command line.
 type Facts struct {
-	Device         verbs.DeviceInfo
-	Port           verbs.PortInfo
-	MTU            verbs.MTU
-	GID, SecondGID *verbs.GIDEntry // the second is of the second port; nil: none in use
-	Inline         int
-	Outstanding    int
-	PostAPI        verbs.PostAPI
-	NUMANode       int // of the measuring CPU; -1: unknown
-	Local, Remote  []control.Address
-	Plan           *plan.Settled // in force
+	Device        verbs.DeviceInfo
+	Port          verbs.PortInfo
+	MTU           verbs.MTU
+	GID           *verbs.GIDEntry // nil: none in use
+	Inline        int
+	Outstanding   int
+	PostAPI       verbs.PostAPI
+	NUMANode      int // of the measuring CPU; -1: unknown
+	Local, Remote []control.Address
+	Plan          *plan.Settled // in force
 }
 
 // title is the words before "Test".
@@ -115,7 +115,7 @@ func (f *Facts) lines(v *flags.Invocation) []line {
 	head := []line{
 		{is: p.Events, asText: "Test with events. Using " + channel, key: "Test with events", value: "Using_" + channel},
 		{is: p.Multicast, asText: "MultiCast runs on UD!", key: "MultiCast_runs", value: "on_UD"},
-		{is: true, label: "Dual-port", value: onOff(p.DualPort)},
+		{is: true, label: "Dual-port", value: "OFF"},
 		{is: true, label: "Device", value: f.Device.Name, beside: true},
 		{is: true, label: "Number of qps", value: p.QPs},
 		{is: true, label: "Transport type", value: cmp.Or(f.Device.TransportType, "IB"), beside: true},
@@ -137,7 +137,6 @@ func (f *Facts) lines(v *flags.Invocation) []line {
 		{is: true, label: "Mtu", value: f.MTU.Bytes(), unit: "[B]"},
 		{is: true, label: "Link type", value: either(f.Port.LinkLayer == verbs.LinkEthernet, "Ethernet", "IB")},
 		{is: f.GID != nil, label: "GID index", value: orZero(f.GID).Index},
-		{is: f.SecondGID != nil, label: "GID index2", value: orZero(f.SecondGID).Index},
 		{is: row.Responded, label: "Outstand reads", value: f.Outstanding},
 		{is: !row.Responded, label: "Max inline data", value: f.Inline, unit: "[B]"},
 		{is: true, asText: "rdma_cm QPs\t : " + onOff(p.RDMACM), key: "rdma_cm_QPs", value: onOff(p.RDMACM)},
