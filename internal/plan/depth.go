@@ -36,28 +36,6 @@ func (s *Settled) fillDepths() {
 	p.TxDepth = max(p.TxDepth, p.batch())
 }
 
-// checkDepths refuses depths and lists that do not fit each other, or the operation.
-func (s *Settled) checkDepths(wrong *Faults) {
-	p, r := &s.spec, s.row
-	if p.RxDepth != 0 && !r.NeedsReceive() {
-		hint := map[Operation]string{Write: "; it does with --imm"}[p.Operation]
-		wrong.Add("--rx-depth (-r): %s takes no receive%s", r.Text, hint)
-	}
-	if p.RecvList > 1 && !r.NeedsReceive() {
-		wrong.Add("--recv_post_list: only operations that consume receives have it, %v does not", r.Opcode)
-	} else if n := s.receiveDepth(); p.RecvList > n {
-		wrong.Add("--recv_post_list %d: want 1 to %d, the receives that each queue pair has posted (--rx-depth, -r)", p.RecvList, n)
-	}
-	if p.SRQ && (!r.NeedsReceive() || r.Addressed()) {
-		wrong.Add("--srq: only send uses receives")
-	} else if n := s.printedReceives(); p.SRQ && n < p.QPs {
-		wrong.Add("--rx-depth (-r) %d: %d queue pairs share the receives (--srq): want at least one each", n, p.QPs)
-	}
-	wrong.If(p.PostList > p.TxDepth, "--post-list (-l) %d: want 1 to %d, the tx depth", p.PostList, p.TxDepth)
-	wrong.If(p.Iterations != p.WholeBatches(p.Iterations), "--iters (-n) %d is not a multiple of --post-list (-l) %d", p.Iterations, p.PostList)
-	wrong.If(p.PostList > 1 && p.Kind == Latency, "--post-list (-l) %d: a latency test posts message by message", p.PostList)
-}
-
 // batch is how many messages are posted at once.
 func (s *Spec) batch() int { return max(s.PostList, 1) }
 
@@ -188,17 +166,4 @@ func (s *Settled) mostCompletions() int {
 	}
 	share := (s.spec.QPs + s.spec.Threads - 1) / s.spec.Threads
 	return max(limit/share, 1)
-}
-
-// checkCompletions refuses more requests than the completion queues have room for: one that overflows is lost.
-func (s *Settled) checkCompletions(wrong *Faults) {
-	most := s.mostCompletions()
-	const text = "%s: %d on each of %d queue pairs are more than a completion queue of %s holds, %d: at most %d"
-	tell := func(flag string, n, each int) {
-		wrong.If(n > most, text, flag, n, s.spec.QPs, s.limits.Device.Name, s.limits.Device.Limits.MaxCQE, most/each)
-	}
-	tell("--tx-depth (-t)", s.queues.SendWRs, s.queues.SendWRs/s.spec.TxDepth)
-	if s.Receives() {
-		tell("--rx-depth (-r)", s.queues.RecvWRs, 1)
-	}
 }

@@ -22,11 +22,6 @@ func (f *Faults) If(wrong bool, format string, args ...any) {
 	}
 }
 
-// Of keeps what stands against a part of a test.
-func (f *Faults) Of(part string) func(is bool, why string, args ...any) {
-	return func(is bool, why string, args ...any) { f.If(is, "%s: %s", part, fmt.Sprintf(why, args...)) }
-}
-
 // Range keeps a number of a flag's that is outside of its bounds.
 func (f *Faults) Range(flag string, v, least, most int) {
 	f.If(v < least || v > most, "%s %d: want %d to %d", flag, v, least, most)

@@ -95,24 +95,3 @@ func (s *Spec) MeanBytes(size int) float64 {
 	}
 	return float64(total) / float64(len(cycle))
 }
-
-// checkMix refuses what cannot have a mix, and sizes beside it.
-func (s *Settled) checkMix(wrong *Faults) {
-	p := &s.spec
-	if len(p.Mix) == 0 {
-		return
-	}
-	largest, entries, same := p.Mix.largest()
-	no := wrong.Of(fmt.Sprintf("--mix %v", p.Mix))
-	no(p.AllSizes || len(p.Sizes) != 1 || p.Sizes[0] != largest, "it names the sizes: leave out --size (-s) and --all (-a)")
-	no(p.Noncontig != nil, "the layout of a non-contiguous message is its own list")
-	no(s.row.Counter, "%s change %d bytes", s.row.Text, counterBytes)
-	no(!same && p.Kind == Latency, "golat measures one size at a time: give several sizes to --size (-s)")
-	no(!same && p.Verify != VerifyNothing, "--verify works with one size only, as in --mix 4Kx4")
-	no(s.peer.Perftest, "perftest has none: run gobw at both ends")
-	for _, part := range p.Mix {
-		no(part.SGEs > part.Bytes, "each of %d entries needs a byte", part.SGEs)
-	}
-	most := s.limits.Device.Limits.MaxSGE
-	no(s.limits.known() && entries > most, "%s takes lists of 1 to %d entries", s.limits.Device.Name, most)
-}

@@ -3,7 +3,6 @@ package plan
 import (
 	"fmt"
 	"net/netip"
-	"slices"
 	"time"
 
 	"github.com/gobw/gobw/verbs"
@@ -26,28 +25,6 @@ type DataPolicy struct {
 	Peer  netip.Addr     // of the control connection
 	Bound bool           // the device's address is that of the control connection, so the peer's is too
 	Allow []netip.Prefix // where else it may go
-}
-
-// check notes what the policy does not grant.
-func (p Policy) check(s *Settled, wrong *Faults) {
-	need, length, rounds, records := s.memory.Total(), s.Length(), s.RoundCount(), s.RecordCount()
-	if s.spec.Infinite { // without an end these have no figure
-		wrong.If(p.Duration > 0 || p.Rounds > 0 || p.Records > 0,
-			"--run_infinitely: the test runs until it is stopped; this server takes only tests that end; start ib_write_bw at both ends")
-		need, length, rounds, records = 0, 0, 0, 0
-	}
-	wrong.If(p.Bytes > 0 && need > p.Bytes, "the test needs %s of memory (%s); the limit is %s (--max-memory)",
-		mebibytes(need), s.memory, mebibytes(p.Bytes))
-	wrong.If(p.Duration > 0 && length > p.Duration, "the test takes %v; the limit is %v (--max-duration)", length, p.Duration)
-	const setUp = 2 * time.Minute // granted beside what is measured, as a server does
-	wrong.If(p.Duration > 0 && s.giveUp() > p.Duration+setUp, "--qp-timeout (-u) %d with %d retries: a queue pair gives up after %v; the limit is %v (--max-duration and 2 minutes)",
-		s.spec.Timeout, s.spec.Retries, s.giveUp().Round(time.Second), p.Duration+setUp)
-	wrong.If(p.QueuePairs > 0 && s.spec.QPs > p.QueuePairs, "%d queue pairs; the limit is %d", s.spec.QPs, p.QueuePairs)
-	wrong.If(p.Rounds > 0 && rounds > p.Rounds, "%d rounds; the limit is %d", rounds, p.Rounds)
-	wrong.If(p.Records > 0 && records > p.Records, "%d records; the limit is %d", records, p.Records)
-	if len(p.Operations) > 0 && !slices.Contains(p.Operations, s.spec.Operation) {
-		wrong.Add("operation %s; want %s", s.spec.Operation, alternatives(p.Operations))
-	}
 }
 
 // CheckAddress refuses an address to which this end's traffic may not go. Nobody sends to an address that stands for many. Else a

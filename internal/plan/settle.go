@@ -2,6 +2,7 @@ package plan
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"time"
 
@@ -46,10 +47,24 @@ const (
 func Settle(spec Spec, limits Limits, peer Peer, policy Policy) (*Settled, error) {
 	s := &Settled{spec: spec, limits: limits, peer: peer}
 	s.spec.Sizes = slices.Clone(spec.Sizes)
-	wrong := &Faults{}
+	for _, stage := range []func(*Faults){s.read, s.examine, s.layOut, func(wrong *Faults) { policy.rulesOf(s, wrong.If) }} {
+		var wrong Faults
+		if stage(&wrong); len(wrong) > 0 { // what follows would only repeat them
+			return nil, &Error{wrong}
+		}
+	}
+	s.notesOf(func(is bool, format string, args ...any) {
+		if is {
+			s.notes = append(s.notes, fmt.Sprintf(format, args...))
+		}
+	})
+	return s, nil
+}
+
+// read takes what the spec says by itself: its numbers, its point, its operation.
+func (s *Settled) read(wrong *Faults) {
 	checkNumbers(table, &s.spec, wrong)
-	s.checkLengths(wrong)
-	s.checkLength(wrong)
+	s.rulesOfNumbers(wrong.If)
 	if s.spec.Noncontig != nil {
 		s.choosePoint(wrong)
 	}
@@ -57,66 +72,15 @@ func Settle(spec Spec, limits Limits, peer Peer, policy Policy) (*Settled, error
 	s.row, err = s.spec.Row()
 	wrong.Note(err)
 	wrong.If(s.spec.Kind != Bandwidth && s.spec.Kind != Latency, "kind %q: want bandwidth or latency", s.spec.Kind)
-	if len(*wrong) > 0 { // what follows would only repeat them
-		return nil, &Error{*wrong}
-	}
-	s.fill()
-	s.checkOperation(wrong)
-	s.checkDepths(wrong)
-	s.checkMix(wrong)
-	s.checkSizes(wrong)
-	s.checkParts(wrong)
-	s.checkOnDemand(wrong)
-	s.checkDevice(wrong)
-	if peer.Perftest {
-		s.checkPerftest(wrong)
-	}
-	if len(*wrong) == 0 {
-		s.layOut(wrong)
-		s.checkCompletions(wrong)
-	}
-	if len(*wrong) == 0 {
-		policy.check(s, wrong)
-	}
-	if len(*wrong) > 0 {
-		return nil, &Error{*wrong}
-	}
-	s.note()
-	return s, nil
 }
 
-// checkLengths refuses sizes, counts and times that no test has, and words that mean nothing.
-func (s *Settled) checkLengths(wrong *Faults) {
-	p := &s.spec
-	wrong.If(len(p.FlowLabels) > maxQueuePairs, "--flow_label: %d labels, the limit is %d", len(p.FlowLabels), maxQueuePairs)
-	for _, label := range p.FlowLabels {
-		if label > verbs.MaxFlowLabel {
-			wrong.Add("--flow_label %d: want 0 to %d", label, verbs.MaxFlowLabel)
-			break
-		}
+// examine fills in what is open, and holds the whole against the rules.
+func (s *Settled) examine(wrong *Faults) {
+	s.fill()
+	s.rules(wrong.If)
+	if s.point != nil && s.limits.known() {
+		*wrong = append(*wrong, refusals(&s.spec, s.point, s.limits.Device.Limits, s.mtu.Bytes())...)
 	}
-	wrong.If(len(p.Sizes) > maxSizes, "%d message sizes, the limit is %d", len(p.Sizes), maxSizes)
-	for _, size := range p.Sizes {
-		if size < 1 || size > MaxMessage {
-			wrong.Add("--size (-s) %d: want 1 to %d bytes", size, MaxMessage)
-			break
-		}
-	}
-	seconds := func(name string, d time.Duration) {
-		wrong.If(d < 0 || d > maxSeconds*time.Second, "%s %v: want 0 to %d seconds", name, d, maxSeconds)
-	}
-	seconds("--duration (-D)", p.Duration)
-	seconds("--margin (-f)", p.Margin)
-	seconds("--gap", p.Gap)
-	wrong.If(!(p.RateBits >= 0) || p.RateBits > 1e18, "--rate %g: want a positive number of bits per second", p.RateBits)
-	wrong.If(!slices.Contains([]verbs.Transport{0, verbs.RC, verbs.UC, verbs.UD}, p.Transport), "transport %v: want RC, UC or UD", p.Transport)
-	wrong.If(!slices.Contains([]Verify{VerifyNothing, VerifyEnds, VerifyAll}, p.Verify), "--verify %q: want ends or all", p.Verify)
-	wrong.If(p.Timestamps != HostClock && p.Timestamps != DeviceClock, "--timestamps %q: want host or device", p.Timestamps)
-	power := func(name string, n, most int) {
-		wrong.If(n < 0 || n > most || n&(n-1) != 0, "the peer's %s of %d bytes: want a power of two up to %d", name, n, most)
-	}
-	power("page", s.peer.PageBytes, maxPageBytes)
-	power("cache line", s.peer.LineBytes, maxLineBytes)
 }
 
 // fill chooses what the spec left open.
@@ -255,6 +219,7 @@ func (s *Settled) layOut(wrong *Faults) {
 	}
 	s.buffers = Buffers{qps: p.QPs, shared: s.point != nil && s.point.Listed(), perQP: p.MRPerQP, SendBytes: int(send), RecvBytes: int(recv), lead: int(lead)}
 	s.countMemory(total)
+	s.rulesOfRoom(wrong.If)
 }
 
 // slots are the bytes of a queue pair's two slots, and those before the first receive slot.
