@@ -44,10 +44,10 @@ func FuzzAllocated(f *testing.F) {
 		peer := plan.Peer{PageBytes: 1 << min(page%32, 16), LineBytes: 64, MTU: verbs.MTU1024, Outstanding: 4, Perftest: flags&4 != 0}
 		// Little, so that many are tried: what is granted is allocated here.
 		p, err := plan.Settle(spec, limits, peer, plan.Policy{Bytes: 64 << 20, QueuePairs: 32, Rounds: 64, Records: 32})
-		if err != nil || p.Memory().Buffers > 8<<20 {
+		if err != nil || p.Memory.Buffers > 8<<20 {
 			return
 		}
-		e, err := endpoint.New(d.rails(p.Spec()), p, endpoint.Options{})
+		e, err := endpoint.New(d.rails(p.Spec), p, endpoint.Options{})
 		if err != nil {
 			t.Fatalf("%s: %v", b, err)
 		}
@@ -59,17 +59,17 @@ func FuzzAllocated(f *testing.F) {
 // checkAllocated compares what an end has made with what is settled.
 func checkAllocated(t *testing.T, e *endpoint.Endpoint, d *notingDevice, p *plan.Settled) {
 	t.Helper()
-	if want := p.Memory().Buffers; d.mapped != want || d.registered != want {
+	if want := p.Memory.Buffers; d.mapped != want || d.registered != want {
 		t.Errorf("%d bytes allocated and %d registered, settled are %d", d.mapped, d.registered, want)
 	}
-	qps, q := p.Spec().QPs, p.Queues()
-	threads := p.Spec().Threads
+	qps, q := p.Spec.QPs, p.Queues
+	threads := p.Spec.Threads
 	shared := (qps + threads - 1) / threads * threads // each thread has queues for as many queue pairs
 	want := entries{queuePairs: qps, queues: threads, send: qps * q.SendWRs, recv: qps * q.RecvWRs, completions: shared * q.SendWRs}
 	if p.Receives() {
 		want.queues, want.completions = 2*threads, want.completions+shared*q.RecvWRs
 	}
-	if p.Spec().SRQ && p.Receives() {
+	if p.Spec.SRQ && p.Receives() {
 		want.recv, want.sharedRecv = 0, want.recv
 	}
 	if d.entries != want {
@@ -79,7 +79,7 @@ func checkAllocated(t *testing.T, e *endpoint.Endpoint, d *notingDevice, p *plan
 		t.Fatal(err)
 	}
 	messages, receives := 0, 0
-	for _, size := range p.Spec().Sizes {
+	for _, size := range p.Spec.Sizes {
 		j, err := e.Compile(size, 0)
 		if err != nil {
 			t.Fatal(err)

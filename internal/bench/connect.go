@@ -22,7 +22,7 @@ func (r *run) connect(ctx context.Context, spec plan.Spec) error {
 	if err != nil {
 		return err
 	}
-	r.result.Warnings = append(r.result.Warnings, r.plan.Notes()...)
+	r.result.Warnings = append(r.result.Warnings, r.plan.Notes...)
 	if r.plan.Ours() && len(remote.Rails) < len(r.rails)-1 {
 		return fmt.Errorf("the peer has %d devices, the test has %d", len(remote.Rails)+1, len(r.rails))
 	}
@@ -71,7 +71,7 @@ func (r *run) exchangeFacts(ctx context.Context, spec plan.Spec, tables [][]verb
 	if err != nil {
 		return local, err
 	}
-	local.MTU, local.MaxOutstanding, local.GIDs, local.Rails = r.plan.MTU(), r.plan.Outstanding(), tables[0], tables[1:]
+	local.MTU, local.MaxOutstanding, local.GIDs, local.Rails = r.plan.MTU, r.plan.Outstanding, tables[0], tables[1:]
 	descriptors, client := descriptorsOf(&spec), r.session.Dialled()
 	if descriptors != nil && client && !r.o.List.came {
 		local.List = r.o.List.packed

@@ -266,7 +266,7 @@ func observe(spec plan.Spec, software bool) (observation, []string, error) {
 		if err != nil {
 			return nil, nil, err
 		}
-		notes = append(notes, r.plan.Notes()...)
+		notes = append(notes, r.plan.Notes...)
 		if err := watchRun(r, d); err != nil {
 			d.seen.add("error", err)
 		}
@@ -315,15 +315,15 @@ func pages(r *run, d *notingDevice) string {
 
 // memoryOf is where an end's memory begins.
 func memoryOf(e *endpoint.Endpoint, p *plan.Settled) uint64 {
-	_, _, at := p.Buffers().SlotsAt(0)
+	_, _, at := p.Buffers.SlotsAt(0)
 	return e.Addresses()[0].Addr - uint64(at)
 }
 
 // peersOf are the partners of an end's queue pairs.
 func peersOf(p *plan.Settled) []control.Address {
-	peer := make([]control.Address, p.Spec().QPs)
+	peer := make([]control.Address, p.Spec.QPs)
 	for q := range peer {
-		peer[q] = control.Address{QPN: 7, PSN: 1, RKey: 9, GID: notingGID(2).GID, HasGID: true, Outstanding: p.Outstanding()}
+		peer[q] = control.Address{QPN: 7, PSN: 1, RKey: 9, GID: notingGID(2).GID, HasGID: true, Outstanding: p.Outstanding}
 		if p.SendsToGroup() {
 			peer[q].GID = verbs.GIDFromAddr(netip.MustParseAddr("239.1.2.3"))
 		}
@@ -342,7 +342,7 @@ func settledRun(spec plan.Spec, d *notingDevice, dialled bool) (*run, error) {
 		return nil, err
 	}
 	return &run{
-		plan: p, spec: p.Spec(), rails: d.rails(p.Spec()), perNs: 1, session: joining{dialled: dialled},
+		plan: p, spec: p.Spec, rails: d.rails(p.Spec), perNs: 1, session: joining{dialled: dialled},
 		quiet: &machine.Quiet{}, result: &Result{},
 	}, nil
 }
@@ -406,7 +406,7 @@ func watchJob(r *run, rd plan.Round, count uint64) error {
 	seen.add("job", fmt.Sprint(j.Shape, j.First, j.Channel != nil, len(j.CQs)))
 	seen.add("pace", fmt.Sprint(r.pace(r.spec.Sizes[rd.Size]), r.spec.Burst))
 	base := memoryOf(r.end, r.plan)
-	regions, _ := r.plan.Buffers().Regions()
+	regions, _ := r.plan.Buffers.Regions()
 	for _, l := range j.Lanes {
 		seen.add("lane: count", l.Count)
 		seen.add("lane: window", l.Window)

@@ -64,20 +64,20 @@ func (r *run) remoteReport(f control.Figures, local report.Record) (endReport, e
 // merge makes the one record of a round from both ends' views; both ends come to the same.
 func (r *run) merge(local, remote report.Record, here, there arrival) report.Record {
 	from, to, atFrom, atTo := local, remote, here, there
-	if r.plan.Role() == plan.Target {
+	if r.plan.Role == plan.Target {
 		from, to, atFrom, atTo = remote, local, there, here
 	}
 	out := from
 	out.PeerCPU, out.PeerCounters, out.PeerThreads = to.CPU, to.Counters, to.PerThread
 	out.Run = max(local.Run, remote.Run) // an end that goes on after earlier runs counts them, too
 	own, others := local.Warnings, remote.Warnings
-	if client := (r.plan.Role() == plan.Initiator) != r.spec.Reversed; !client { // a result's peer is the server, whichever end sends
+	if client := (r.plan.Role == plan.Initiator) != r.spec.Reversed; !client { // a result's peer is the server, whichever end sends
 		own, others = others, own
 	}
 	out.Warnings = append(slices.Clone(own), plain.Each(others, func(w string) string { return "peer: " + w })...)
 	// A perftest does not tell how much it received: its figures, and ours beside them, are of what was sent.
 	lossy := r.plan.Ours() && r.spec.Transport != verbs.RC && r.spec.Kind == plan.Bandwidth
-	counted := r.plan.Row().NeedsReceive()
+	counted := r.plan.Row.NeedsReceive()
 	sent := atFrom.Sent
 	if r.spec.Bidirectional {
 		if sent += atTo.Sent; lossy && counted {

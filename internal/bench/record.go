@@ -76,7 +76,7 @@ func (r *run) record(rd plan.Round, t *drive.Trace, rec *job.Recorder, clock *re
 // recordedPlan is the settled plan as a record holds it: what both call by the same name, and what follows from the operation
 // and the ends.
 func (r *run) recordedPlan(size int, lane plan.Lane) report.Plan {
-	p, row := &r.spec, r.plan.Row()
+	p, row := &r.spec, r.plan.Row
 	out, err := report.NewPlan(p, lane)
 	if err != nil {
 		panic(err) // two of our own types disagree
@@ -91,7 +91,7 @@ func (r *run) recordedPlan(size int, lane plan.Lane) report.Plan {
 		out.Rails = 0
 	}
 	if out.Outstanding = 0; row.Responded {
-		out.Outstanding = r.plan.Outstanding()
+		out.Outstanding = r.plan.Outstanding
 	}
 	if row.Counter {
 		out.Atomic = "fetch-and-add"
@@ -180,11 +180,11 @@ func cpuFigures(rec *job.Recorder, perNs tick.Rate, messages uint64, d figure.Di
 }
 
 func direction(p *plan.Settled) string {
-	s := p.Spec()
+	s := p.Spec
 	switch {
 	case s.Bidirectional || p.Answers():
 		return "both"
-	case s.Reversed != (p.Row().Fetches() && !p.Row().Counter):
+	case s.Reversed != (p.Row.Fetches() && !p.Row.Counter):
 		return "in"
 	default:
 		return "out"

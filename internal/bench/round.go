@@ -158,7 +158,7 @@ func (r *run) part(ctx context.Context, rd plan.Round, n, count uint64, rec *job
 		}
 	}
 	// A perftest end has its own clock and leaves when that has run out: what is in flight then may never complete.
-	j.Abandon = !r.plan.Ours() && r.spec.Duration > 0 && (r.plan.Answers() || r.plan.Row().NeedsReceive() && !r.spec.Infinite)
+	j.Abandon = !r.plan.Ours() && r.spec.Duration > 0 && (r.plan.Answers() || r.plan.Row.NeedsReceive() && !r.spec.Infinite)
 	j.Stop, j.Record = &atomic.Uint32{}, rec
 	r.setPace(j, r.pace(size))
 	if verifying {
@@ -225,7 +225,7 @@ func (r *run) pace(size int) job.Ticks { return job.Ticks(r.plan.PauseNs(size) *
 // setPace gives a job its pace. A stream keeps the average. In a ping-pong only the end that measures waits, and never for less.
 func (r *run) setPace(j *job.Job, pace job.Ticks) {
 	switch {
-	case pace == 0 || r.plan.Answers() && r.plan.Role() == plan.Target:
+	case pace == 0 || r.plan.Answers() && r.plan.Role == plan.Target:
 		return
 	case j.Shape == job.Stream:
 		j.MakeUp = r.perNs.Ticks(makeUp)
@@ -243,7 +243,7 @@ func (r *run) limit(rd plan.Round, count uint64) drive.Limits {
 	if rd.Kind == plan.Steady {
 		l = drive.Limits{Duration: r.perNs.Ticks(drive.SteadyMost)}
 	}
-	l.Passive = !active || (r.plan.Answers() && r.plan.Role() == plan.Target && l.Count == 0)
+	l.Passive = !active || (r.plan.Answers() && r.plan.Role == plan.Target && l.Count == 0)
 	if !r.plan.Ours() { // nothing tells a perftest end that its peer is done: it counts, or has a clock of its own
 		l.Passive = !active && !r.plan.Receives()
 	}

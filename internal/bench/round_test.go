@@ -81,7 +81,7 @@ func TestStallAllowsForPauses(t *testing.T) {
 		{Operation: plan.Write, Kind: plan.Bandwidth, Sizes: []int{64 << 10}, RateBits: 10e3},
 	} {
 		r := &run{plan: settled(t, spec, true, plan.Peer{}), perNs: 1}
-		r.spec = r.plan.Spec()
+		r.spec = r.plan.Spec
 		l := r.limit(plan.Round{Kind: plan.Measured}, 3)
 		if least := job.Ticks(r.plan.PauseNs(r.plan.LargestSize())); l.Stall <= least {
 			t.Errorf("%v: a pause of %v ns, and stalled after %v", spec.Operation, least, l.Stall)

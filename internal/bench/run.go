@@ -86,9 +86,9 @@ func Run(ctx context.Context, s control.Session, spec *plan.Spec, dev verbs.Devi
 // countable refuses a test without a figure before it runs: of a WRITE over UC nobody tells how many arrived. A grid compares what
 // the initiator's requests take.
 func (r *run) countable() error {
-	s := r.plan.Spec()
-	counted := s.Transport == verbs.RC || r.plan.Row().NeedsReceive() || s.Verify == plan.VerifyAll
-	if counted || s.Kind != plan.Bandwidth || !r.plan.Ours() || r.plan.Point() != nil || r.o.WhatLeft {
+	s := r.plan.Spec
+	counted := s.Transport == verbs.RC || r.plan.Row.NeedsReceive() || s.Verify == plan.VerifyAll
+	if counted || s.Kind != plan.Bandwidth || !r.plan.Ours() || r.plan.Point != nil || r.o.WhatLeft {
 		return nil
 	}
 	length := plain.When(s.Duration > 0, " with -n in place of -D")
@@ -145,10 +145,9 @@ func (r *run) all(ctx context.Context, spec *plan.Spec, dev verbs.Device) (*Resu
 		ctx, cancel = context.WithTimeoutCause(ctx, r.o.Policy.Duration, fmt.Errorf("the test takes longer than %v, the limit of this end", r.o.Policy.Duration))
 		defer cancel()
 	}
-	if spec != nil {
+	if spec != nil { // it was examined before the peer heard of it
 		agreed = new(r.plan.Agreed(*agreed))
-	}
-	if err := r.settle(*agreed, r.unknownPeer()); err != nil {
+	} else if err := r.settle(*agreed, r.unknownPeer()); err != nil {
 		return nil, err
 	}
 	r.rails = r.rails[:r.spec.Rails]
@@ -207,7 +206,7 @@ func (r *run) settle(spec plan.Spec, peer plan.Peer) error {
 	if err != nil {
 		return err
 	}
-	r.plan, r.spec = settled, settled.Spec()
+	r.plan, r.spec = settled, settled.Spec
 	return nil
 }
 

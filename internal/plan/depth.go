@@ -21,15 +21,15 @@ const (
 
 // fillDepths chooses what the spec left open of its send queues.
 func (s *Settled) fillDepths() {
-	p := &s.spec
+	p := &s.Spec
 	p.PostList = p.batch()
-	if s.point != nil { // its rings hold one message after the other
+	if s.Point != nil { // its rings hold one message after the other
 		p.PostList = 1
 	}
 	if p.TxDepth != 0 {
 		return
 	}
-	p.TxDepth = max(min(defaultTxDepth, s.mostCompletions()/len(s.row.Requests())), 1)
+	p.TxDepth = max(min(defaultTxDepth, s.mostCompletions()/len(s.Row.Requests())), 1)
 	if p.Kind == Latency {
 		p.TxDepth = s.latencyDepth()
 	}
@@ -55,14 +55,14 @@ func (s *Settled) Depths() Depths {
 
 // Shown tells which depths perftest shows at this end.
 func (s *Settled) Shown() (tx, rx bool) {
-	both := s.spec.Bidirectional
-	return s.role == Initiator || both, s.row.NeedsReceive() && (s.role == Target || both)
+	both := s.Spec.Bidirectional
+	return s.Role == Initiator || both, s.Row.NeedsReceive() && (s.Role == Target || both)
 }
 
 // latencyDepth is 1, and an answer of the peer shows that a message has arrived. A software device sends each ACK by a system call,
 // of its own or beside the next message: with room for more messages it asks for few of them.
 func (s *Settled) latencyDepth() int {
-	if s.limits.Device.Software && s.spec.Transport == verbs.RC && s.Answers() {
+	if s.limits.Device.Software && s.Spec.Transport == verbs.RC && s.Answers() {
 		return softwareLatencyDepth
 	}
 	return 1
@@ -79,15 +79,15 @@ type Lane struct {
 
 // Lane is what a round of a size does on each queue pair. count is the round's own, as of a warm-up; 0: the test's.
 func (s *Settled) Lane(size int, count uint64) Lane {
-	l := Lane{Window: s.window(count), Batch: s.spec.batch(), Count: count}
+	l := Lane{Window: s.window(count), Batch: s.Spec.batch(), Count: count}
 	if count == 0 {
-		l.Count, l.Duration = s.spec.Iterations, s.spec.Duration
+		l.Count, l.Duration = s.Spec.Iterations, s.Spec.Duration
 	}
-	if s.point != nil { // a count is of layouts or lists
-		l.Count *= uint64(s.point.Messages)
+	if s.Point != nil { // a count is of layouts or lists
+		l.Count *= uint64(s.Point.Messages)
 		l.Window = s.window(l.Count)
 	}
-	if s.spec.Kind == Latency {
+	if s.Spec.Kind == Latency {
 		l.Signal, l.Batch = max(l.Window/4, 1), 1
 		return l
 	}
@@ -102,17 +102,17 @@ func (s *Settled) Lane(size int, count uint64) Lane {
 // window is the messages in flight of a round of count messages; 0: the test's.
 func (s *Settled) window(count uint64) int {
 	if count == 0 {
-		count = s.spec.Iterations
+		count = s.Spec.Iterations
 	}
-	if count > 0 && uint64(s.spec.TxDepth) > count {
+	if count > 0 && uint64(s.Spec.TxDepth) > count {
 		return int(count)
 	}
-	return s.spec.TxDepth
+	return s.Spec.TxDepth
 }
 
 // moderation is every how many messages of a size one is signaled.
 func (s *Settled) moderation(size int) int {
-	p := &s.spec
+	p := &s.Spec
 	switch {
 	case p.CQMod != 0:
 		return p.CQMod
@@ -129,10 +129,10 @@ func (s *Settled) moderation(size int) int {
 // share, each fills its part of.
 func (s *Settled) receiveDepth() int {
 	switch d := s.printedReceives(); {
-	case !s.row.NeedsReceive():
+	case !s.Row.NeedsReceive():
 		return 1
-	case s.spec.SRQ:
-		return max(d/s.spec.QPs, 1)
+	case s.Spec.SRQ:
+		return max(d/s.Spec.QPs, 1)
 	default:
 		return d
 	}
@@ -141,7 +141,7 @@ func (s *Settled) receiveDepth() int {
 // printedReceives is the number asked for or perftest's default, no more than messages come and a completion queue holds. perftest
 // prints it also where nothing is received.
 func (s *Settled) printedReceives() int {
-	p, d := &s.spec, s.spec.RxDepth
+	p, d := &s.Spec, s.Spec.RxDepth
 	switch {
 	case d != 0:
 	case p.Transport != verbs.RC && p.Iterations > 0:
@@ -164,6 +164,6 @@ func (s *Settled) mostCompletions() int {
 	if limit <= 0 {
 		return math.MaxInt
 	}
-	share := (s.spec.QPs + s.spec.Threads - 1) / s.spec.Threads
+	share := (s.Spec.QPs + s.Spec.Threads - 1) / s.Spec.Threads
 	return max(limit/share, 1)
 }

@@ -114,19 +114,19 @@ func (p *Point) cut(footprint int) bool {
 
 // choosePoint makes the spec what its point of the experiment needs.
 func (s *Settled) choosePoint(wrong *Faults) {
-	n := s.spec.Noncontig
+	n := s.Spec.Noncontig
 	before := len(*wrong)
-	checkNumbers(pointTable, &s.spec, wrong)
+	checkNumbers(pointTable, &s.Spec, wrong)
 	if n.Descriptors != nil {
-		checkNumbers(listTable, &s.spec, wrong)
+		checkNumbers(listTable, &s.Spec, wrong)
 		wrong.If(n.Layout != "", "layout %s: a list of descriptors has none", shorten(n.Layout))
 		wrong.If(n.Footprint > pattern.MaxSpan, "footprint %d: want at most %d for a list", n.Footprint, pattern.MaxSpan)
 	}
 	if len(*wrong) > before {
 		return
 	}
-	s.point = &Point{Window: max(n.Window, 1), InFlight: max(n.Window, 1), Messages: 1, list: n.Descriptors, qps: max(s.spec.QPs, 1)}
-	if s.point.Listed() {
+	s.Point = &Point{Window: max(n.Window, 1), InFlight: max(n.Window, 1), Messages: 1, list: n.Descriptors, qps: max(s.Spec.QPs, 1)}
+	if s.Point.Listed() {
 		s.chooseList(wrong)
 	} else {
 		s.chooseLayout(wrong)
@@ -134,22 +134,22 @@ func (s *Settled) choosePoint(wrong *Faults) {
 	if len(*wrong) > before {
 		return
 	}
-	p, size := &s.spec, int(s.point.Transfer.Local.Size())
-	if s.point.Listed() {
+	p, size := &s.Spec, int(s.Point.Transfer.Local.Size())
+	if s.Point.Listed() {
 		size = n.Descriptors.Bytes
 	}
-	strategy := s.point.Strategy
+	strategy := s.Point.Strategy
 	if p.Operation != "" && p.Operation != strategy.Operation || p.Bidirectional || p.Rails > 1 || p.Threads > 1 || p.Kind == Latency ||
 		len(p.Sizes) > 1 || len(p.Sizes) == 1 && p.Sizes[0] != size || p.SRQ || p.AllSizes || p.WriteImm || p.SendImm {
 		wrong.Add("non-contiguous plan: one device, one direction, operation %s and size %d are needed", strategy.Operation, size)
 	}
 	p.Operation, p.Kind, p.Reversed = strategy.Operation, Bandwidth, strategy.Reversed
-	p.Sizes, p.TxDepth, p.CQMod, p.CPU = []int{size}, s.point.Window, 1, true
+	p.Sizes, p.TxDepth, p.CQMod, p.CPU = []int{size}, s.Point.Window, 1, true
 	p.RxDepth, p.QPs = 0, max(p.QPs, 1)
 }
 
 func (s *Settled) chooseLayout(wrong *Faults) {
-	n, p := s.spec.Noncontig, s.point
+	n, p := s.Spec.Noncontig, s.Point
 	var err error
 	if p.Layout, err = pattern.Parse(n.Layout, pattern.ParseOptions{}); err == nil {
 		p.Strategy, err = StrategyNamed(n.Shape, n.Strategy)
@@ -178,10 +178,10 @@ func (s *Settled) chooseLayout(wrong *Faults) {
 
 // chooseList finds the road of a list. An end that does not know the list yet goes by what the plan says of it.
 func (s *Settled) chooseList(wrong *Faults) {
-	n, p, list := s.spec.Noncontig, s.point, s.limits.List
+	n, p, list := s.Spec.Noncontig, s.Point, s.limits.List
 	d, reads := n.Descriptors, n.Shape == ReadsList
 	rows := slices.DeleteFunc(Strategies(n.Shape), func(r Strategy) bool {
-		return r.Name != n.Strategy || s.spec.Operation != "" && r.Operation != s.spec.Operation
+		return r.Name != n.Strategy || s.Spec.Operation != "" && r.Operation != s.Spec.Operation
 	})
 	if len(rows) == 0 || n.Shape != WritesList && !reads {
 		wrong.Add("a list of descriptors has no shape %q with a strategy %q", n.Shape, n.Strategy)
@@ -282,10 +282,10 @@ func Apart(n, differ int) (slot func(i int) int, slots int) {
 
 // layOutPoint computes the geometry of the point once the device is known.
 func (s *Settled) layOutPoint() (send, recv uint64) {
-	p, n := s.point, s.spec.Noncontig
+	p, n := s.Point, s.Spec.Noncontig
 	line := uint64(max(s.line, 64))
 	sending, receiving := p.Window, p.Window
-	if s.row.NeedsReceive() {
+	if s.Row.NeedsReceive() {
 		receiving = 2 * p.Window
 	}
 	if p.Listed() {
@@ -309,7 +309,7 @@ func (s *Settled) layOutPoint() (send, recv uint64) {
 
 // layOutList gives both ends as many places as the footprint holds, and slots to what is packed or unpacked there.
 func (s *Settled) layOutList(line uint64, sending, receiving int) (send, recv uint64) {
-	p, d := s.point, s.spec.Noncontig.Descriptors
+	p, d := s.Point, s.Spec.Noncontig.Descriptors
 	near, far := uint64(d.LocalBytes), uint64(d.RemoteBytes)
 	if p.Strategy.Reversed {
 		near, far = far, near
@@ -318,7 +318,7 @@ func (s *Settled) layOutList(line uint64, sending, receiving int) (send, recv ui
 		near, far = uint64(d.Bytes), uint64(d.Bytes)
 	}
 	near, far = align(near, line), align(far, line)
-	places := max(s.spec.Noncontig.Footprint/int(max(near, far)), 1)
+	places := max(s.Spec.Noncontig.Footprint/int(max(near, far)), 1)
 	segment := uint64(0)
 	for q := range p.qps {
 		if p.Transfer.Local.Blocks() > 0 {
@@ -336,13 +336,13 @@ func (s *Settled) layOutList(line uint64, sending, receiving int) (send, recv ui
 		}
 		return g, align(sum(bytes, noncontigPad), 64)
 	}
-	p.Near, send = layOut(near, p.Strategy.Pack || s.row.Fetches() && p.Strategy.Unpack, sending)
-	p.Far, recv = layOut(far, s.row.NeedsReceive(), receiving)
+	p.Near, send = layOut(near, p.Strategy.Pack || s.Row.Fetches() && p.Strategy.Unpack, sending)
+	p.Far, recv = layOut(far, s.Row.NeedsReceive(), receiving)
 	return send, recv
 }
 
-// queues of the point.
-func (p *Point) queues(t verbs.Transport) Queues {
+// queuesOf are the queues of the point.
+func (p *Point) queuesOf(t verbs.Transport) Queues {
 	sends, receives := p.Load.WRs, p.Load.RecvWRs
 	if p.Listed() {
 		sends, receives = max((p.each+p.Messages-1)/p.Messages, 1), min(receives, 1)

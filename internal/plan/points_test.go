@@ -25,13 +25,13 @@ func TestNoncontigRefusals(t *testing.T) {
 		{"UD beyond the MTU", verbs.UD, Noncontig{Shape: "both", Strategy: "pack-send-unpack", Layout: "vector:block=1K,num=5,stride=2K", Window: 1}, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			settled := &Settled{spec: Spec{Transport: c.transport, Noncontig: &c.n}, limits: Limits{Device: verbs.DeviceInfo{Limits: lim}}}
+			settled := &Settled{Spec: Spec{Transport: c.transport, Noncontig: &c.n}, limits: Limits{Device: verbs.DeviceInfo{Limits: lim}}}
 			if wrong := new(Faults); true {
 				if settled.choosePoint(wrong); len(*wrong) > 0 {
 					t.Fatal(*wrong)
 				}
 			}
-			if got := refusals(&settled.spec, settled.point, lim, 4096); (len(got) > 0) != c.want {
+			if got := refusals(&settled.Spec, settled.Point, lim, 4096); (len(got) > 0) != c.want {
 				t.Errorf("got %v, want refused %v", got, c.want)
 			}
 		})
@@ -137,14 +137,14 @@ func TestListPoints(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			p := s.Point()
+			p := s.Point
 			if c.shape == ReadsList && c.strategy == "lists" {
 				c.wrs = 188
 			}
 			if p.Strategy.Operation != c.operation || p.Load.WRs != c.wrs || p.Load.SGEs != c.sges || p.Load.RecvWRs != c.recvs || p.Strategy.Reversed != c.reversed {
 				t.Errorf("%s: %+v", p.Strategy.Operation, p.Load)
 			}
-			if q := s.Queues(); q.SendWRs > listDepth+listParts {
+			if q := s.Queues; q.SendWRs > listDepth+listParts {
 				t.Errorf("%d requests at once, want at most %d", q.SendWRs, listDepth)
 			}
 			unknown := known
@@ -153,7 +153,7 @@ func TestListPoints(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if a, b := server.Memory(), s.Memory(); a.Buffers > b.Buffers || b.Buffers > a.Buffers+32<<20 {
+			if a, b := server.Memory, s.Memory; a.Buffers > b.Buffers || b.Buffers > a.Buffers+32<<20 {
 				t.Errorf("without the list %v, with it %v", a, b)
 			}
 			other := *c.list

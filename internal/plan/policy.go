@@ -53,7 +53,7 @@ func (s *Settled) CheckAddress(a netip.Addr, d DataPolicy) error {
 			return nil
 		}
 	}
-	unasked := s.Sends() && s.spec.Transport != verbs.RC
+	unasked := s.Sends() && s.Spec.Transport != verbs.RC
 	switch {
 	case s.limits.Dialled && d.Bound && unasked:
 		return fmt.Errorf("the server at %v asks for data at %v, which may not be its own address: give that address as HOST, or choose another GID (-x) at the server", own, a)

@@ -36,19 +36,19 @@ type Round struct {
 func (s *Settled) unmeasured() []Round {
 	var out []Round
 	if s.peer.Perftest {
-		if s.spec.Warmup > 0 && s.warmsAlone() {
-			out = append(out, Round{Kind: Warmup, Count: s.spec.Warmup, Local: true})
+		if s.Spec.Warmup > 0 && s.warmsAlone() {
+			out = append(out, Round{Kind: Warmup, Count: s.Spec.Warmup, Local: true})
 		}
 		return out
 	}
-	if s.spec.Verify != VerifyNothing {
+	if s.Spec.Verify != VerifyNothing {
 		out = append(out, Round{Kind: Proof, Count: 1})
 	}
 	switch {
-	case s.spec.WarmupSteady:
+	case s.Spec.WarmupSteady:
 		out = append(out, Round{Kind: Steady})
-	case s.spec.Warmup > 0:
-		out = append(out, Round{Kind: Warmup, Count: s.spec.Warmup})
+	case s.Spec.Warmup > 0:
+		out = append(out, Round{Kind: Warmup, Count: s.Spec.Warmup})
 	}
 	return out
 }
@@ -56,14 +56,14 @@ func (s *Settled) unmeasured() []Round {
 // warmsAlone tells whether this end can warm up without the peer's help, as perftest does: it posts requests that take
 // nothing of the peer's but the time of its device.
 func (s *Settled) warmsAlone() bool {
-	return s.spec.Kind == Bandwidth && s.Sends() && !s.row.NeedsReceive()
+	return s.Spec.Kind == Bandwidth && s.Sends() && !s.Row.NeedsReceive()
 }
 
 // Counted is how many messages a measured round has where that is not the test's number; 0: the test's. Between two ends of ours one
 // exchange comes before those that are counted: it holds the time until the peer is ready.
 func (s *Settled) Counted() uint64 {
-	if !s.peer.Perftest && s.Answers() && s.spec.Iterations > 0 {
-		return s.spec.Iterations + 1
+	if !s.peer.Perftest && s.Answers() && s.Spec.Iterations > 0 {
+		return s.Spec.Iterations + 1
 	}
 	return 0
 }
@@ -71,21 +71,21 @@ func (s *Settled) Counted() uint64 {
 // Rounds are the rounds of the test in order; those of an endless test never end.
 func (s *Settled) Rounds() iter.Seq[Round] {
 	return func(yield func(Round) bool) {
-		for n := 1; s.spec.Infinite; n++ {
+		for n := 1; s.Spec.Infinite; n++ {
 			if !yield(Round{Run: n, Last: true}) {
 				return
 			}
 		}
 		unmeasured, counted := s.unmeasured(), s.Counted()
-		for size := range s.spec.Sizes {
+		for size := range s.Spec.Sizes {
 			for _, r := range unmeasured {
 				r.Size = size
 				if !yield(r) {
 					return
 				}
 			}
-			for run := range s.spec.Runs {
-				last := size == len(s.spec.Sizes)-1 && run == s.spec.Runs-1
+			for run := range s.Spec.Runs {
+				last := size == len(s.Spec.Sizes)-1 && run == s.Spec.Runs-1
 				if !yield(Round{Size: size, Run: run + 1, Count: counted, Last: last}) {
 					return
 				}
@@ -97,29 +97,29 @@ func (s *Settled) Rounds() iter.Seq[Round] {
 // RoundCount is the number of rounds, parts included, and RecordCount that of records; the largest number where the test
 // is endless.
 func (s *Settled) RoundCount() uint64 {
-	if s.spec.Infinite {
+	if s.Spec.Infinite {
 		return math.MaxUint64
 	}
 	perRun := uint64(1)
 	if n := s.partMessages(); n > 0 {
-		perRun = max((s.spec.Iterations+n-1)/n, 1)
+		perRun = max((s.Spec.Iterations+n-1)/n, 1)
 	}
-	perSize := sum(uint64(len(s.unmeasured())), product(uint64(s.spec.Runs), perRun))
-	return product(uint64(len(s.spec.Sizes)), perSize)
+	perSize := sum(uint64(len(s.unmeasured())), product(uint64(s.Spec.Runs), perRun))
+	return product(uint64(len(s.Spec.Sizes)), perSize)
 }
 
 // RecordCount is the number of records that the test makes.
 func (s *Settled) RecordCount() uint64 {
-	if s.spec.Infinite {
+	if s.Spec.Infinite {
 		return math.MaxUint64
 	}
-	return product(uint64(len(s.spec.Sizes)), uint64(s.spec.Runs))
+	return product(uint64(len(s.Spec.Sizes)), uint64(s.Spec.Runs))
 }
 
 // partMessages is how many messages of a queue pair have places of their own: after so many, a round in which every
 // message is compared is looked at. 0: the round is one part.
 func (s *Settled) partMessages() uint64 {
-	if s.spec.Verify != VerifyAll || s.spec.Iterations == 0 {
+	if s.Spec.Verify != VerifyAll || s.Spec.Iterations == 0 {
 		return 0
 	}
 	return uint64(s.places)
@@ -133,7 +133,7 @@ func (s *Settled) Parts(r Round) iter.Seq2[uint64, uint64] {
 			yield(0, r.Count)
 			return
 		}
-		left := s.spec.Iterations
+		left := s.Spec.Iterations
 		for i := uint64(0); left > 0; i++ {
 			n := min(left, each)
 			left -= n
@@ -146,15 +146,15 @@ func (s *Settled) Parts(r Round) iter.Seq2[uint64, uint64] {
 
 // PauseNs is the least time between two messages of a queue pair, in nanoseconds: by the pace, or the pause asked for.
 func (s *Settled) PauseNs(size int) float64 {
-	if s.spec.RateBits > 0 {
-		return s.spec.MeanBytes(size) * 8 * float64(s.spec.QPs) / s.spec.RateBits * 1e9
+	if s.Spec.RateBits > 0 {
+		return s.Spec.MeanBytes(size) * 8 * float64(s.Spec.QPs) / s.Spec.RateBits * 1e9
 	}
-	return float64(s.spec.Gap)
+	return float64(s.Spec.Gap)
 }
 
 // Length is how long the test takes at least: what is measured by time, and the pauses between messages that are counted.
 func (s *Settled) Length() time.Duration {
-	p := &s.spec
+	p := &s.Spec
 	total := 0.
 	for _, size := range p.Sizes {
 		pause := s.PauseNs(size)
@@ -166,8 +166,8 @@ func (s *Settled) Length() time.Duration {
 
 // giveUp is how long a reliable queue pair waits for a peer that does not answer (InfiniBand specification, 9.9.2.1.1).
 func (s *Settled) giveUp() time.Duration {
-	if s.spec.Transport != verbs.RC {
+	if s.Spec.Transport != verbs.RC {
 		return 0
 	}
-	return 4096 << s.spec.Timeout * time.Duration(s.spec.Retries+1)
+	return 4096 << s.Spec.Timeout * time.Duration(s.Spec.Retries+1)
 }

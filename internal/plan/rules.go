@@ -30,7 +30,7 @@ func (s *Settled) rules(no rule) {
 
 // rulesOfNumbers are those of numbers and words alone. Filling in what is open counts with them.
 func (s *Settled) rulesOfNumbers(no rule) {
-	p := &s.spec
+	p := &s.Spec
 	outside := func(d time.Duration) bool { return d < 0 || d > maxSeconds*time.Second }
 	noPower := func(n, most int) bool { return n < 0 || n > most || n&(n-1) != 0 }
 	const seconds = " %v: want 0 to %d seconds"
@@ -64,7 +64,7 @@ func (s *Settled) rulesOfNumbers(no rule) {
 }
 
 func (s *Settled) rulesOfOperation(no rule) {
-	p, r := &s.spec, s.row
+	p, r := &s.Spec, s.Row
 	latency := p.Kind == Latency
 
 	no(!r.Supports(p.Transport), "%v has no %s: use %s", p.Transport, r.Text, r.TransportText())
@@ -96,7 +96,7 @@ func (s *Settled) rulesOfOperation(no rule) {
 
 // rulesOfQueues are those of depths and lists, which must fit each other and the operation.
 func (s *Settled) rulesOfQueues(no rule) {
-	p, r := &s.spec, s.row
+	p, r := &s.Spec, s.Row
 	receives := r.NeedsReceive()
 	hint := map[Operation]string{Write: "; it does with --imm"}[p.Operation]
 
@@ -118,18 +118,18 @@ func (s *Settled) rulesOfQueues(no rule) {
 }
 
 func (s *Settled) rulesOfSizes(no rule) {
-	p, largest := &s.spec, s.LargestSize()
+	p, largest := &s.Spec, s.LargestSize()
 	name := fmt.Sprintf("--size (-s) %d", largest)
 	if len(p.Mix) > 0 {
 		name = fmt.Sprintf("--mix %v", p.Mix)
 	}
-	datagram, port := s.mtu.Bytes(), s.limits.Port.MaxMessage
-	tooLong := p.Transport == verbs.UD && datagram != 0 && s.point == nil && largest > datagram
-	listed := s.point != nil && s.point.Listed() // a list is as many messages as it needs
+	datagram, port := s.MTU.Bytes(), s.limits.Port.MaxMessage
+	tooLong := p.Transport == verbs.UD && datagram != 0 && s.Point == nil && largest > datagram
+	listed := s.Point != nil && s.Point.Listed() // a list is as many messages as it needs
 	pause := s.PauseNs(largest) / 1e9
 
-	no(s.row.Counter && !slices.Equal(p.Sizes, []int{counterBytes}),
-		"--size (-s): %s change %d bytes", s.row.Text, counterBytes)
+	no(s.Row.Counter && !slices.Equal(p.Sizes, []int{counterBytes}),
+		"--size (-s): %s change %d bytes", s.Row.Text, counterBytes)
 	no(pause > maxSeconds, "--rate %g: a message of %d bytes would take %.3g s, want at most %d",
 		p.RateBits, largest, pause, maxSeconds)
 	no(tooLong, "%s: a UD message is one packet, at most the MTU of %d bytes", name, datagram)
@@ -140,14 +140,14 @@ func (s *Settled) rulesOfSizes(no rule) {
 }
 
 func (s *Settled) rulesOfMix(no rule, name string) {
-	p, most := &s.spec, s.limits.Device.Limits.MaxSGE
+	p, most := &s.Spec, s.limits.Device.Limits.MaxSGE
 	largest, entries, same := p.Mix.largest()
 	tooMany := slices.IndexFunc(p.Mix, func(part Part) bool { return part.SGEs > part.Bytes })
 
 	no(p.AllSizes || len(p.Sizes) != 1 || p.Sizes[0] != largest,
 		"%s: it names the sizes: leave out --size (-s) and --all (-a)", name)
 	no(p.Noncontig != nil, "%s: the layout of a non-contiguous message is its own list", name)
-	no(s.row.Counter, "%s: %s change %d bytes", name, s.row.Text, counterBytes)
+	no(s.Row.Counter, "%s: %s change %d bytes", name, s.Row.Text, counterBytes)
 	no(!same && p.Kind == Latency,
 		"%s: golat measures one size at a time: give several sizes to --size (-s)", name)
 	no(!same && p.Verify != VerifyNothing, "%s: --verify works with one size only, as in --mix 4Kx4", name)
@@ -158,7 +158,7 @@ func (s *Settled) rulesOfMix(no rule, name string) {
 
 // rulesOfParts are those of what excludes other parts of a test. The limits of multicast are perftest's.
 func (s *Settled) rulesOfParts(no rule) {
-	p, l := &s.spec, &s.limits
+	p, l := &s.Spec, &s.limits
 	latency := p.Kind == Latency
 
 	const mcg = "--mcg (-g): it and %s exclude each other"
@@ -190,9 +190,9 @@ func (s *Settled) rulesOfParts(no rule) {
 		rails+"a perftest at the other end has one; run gobw at both ends, or a test for each device", p.Rails)
 
 	verify, all := "--verify="+string(p.Verify), p.Verify == VerifyAll
-	ordered := p.Duration == 0 && !p.SRQ && p.Transport == verbs.RC || p.QPs == 1 || s.point != nil
+	ordered := p.Duration == 0 && !p.SRQ && p.Transport == verbs.RC || p.QPs == 1 || s.Point != nil
 	if p.Verify != VerifyNothing {
-		no(s.row.Traceless, "%s: %v leaves nothing to compare; use FETCH_AND_ADD", verify, s.row.Opcode)
+		no(s.Row.Traceless, "%s: %v leaves nothing to compare; use FETCH_AND_ADD", verify, s.Row.Opcode)
 		no(all && latency,
 			"%s: is for bandwidth tests; --verify alone checks the first and the last message", verify)
 		no(all && p.Duration > 0,
@@ -206,7 +206,7 @@ func (s *Settled) rulesOfParts(no rule) {
 
 // rulesOfThreads are those of threads, which work apart from each other. With one thread a device, rulesOfParts says all.
 func (s *Settled) rulesOfThreads(no rule) {
-	p, l := &s.spec, &s.limits
+	p, l := &s.Spec, &s.limits
 	name, works := fmt.Sprintf("--threads %d", p.Threads), s.Sends() || s.Receives()
 	each := p.Threads == p.Rails
 	if each {
@@ -230,12 +230,12 @@ func (s *Settled) rulesOfThreads(no rule) {
 
 // rulesOfPerftest are those of a test with a perftest.
 func (s *Settled) rulesOfPerftest(no rule) {
-	p, perftest := &s.spec, s.peer.Perftest
+	p, perftest := &s.Spec, s.peer.Perftest
 	both := "run gobw at both ends"
 	if s.limits.Dialled {
 		both += "; a perftest server has ended now: start it again"
 	}
-	no(perftest && !s.row.PerftestHas(), "perftest has no %s: %s", s.row.Operation, both)
+	no(perftest && !s.Row.PerftestHas(), "perftest has no %s: %s", s.Row.Operation, both)
 	no(perftest && p.Noncontig != nil, "perftest has no non-contiguous messages: %s", both)
 	no(perftest && p.Runs > 1, "perftest runs a test once per connection, not %d times: %s", p.Runs, both)
 	no(perftest && !p.AllSizes && len(p.Sizes) != 1,
@@ -243,14 +243,14 @@ func (s *Settled) rulesOfPerftest(no rule) {
 }
 
 func (s *Settled) rulesOfDevice(no rule) {
-	p, d, port := &s.spec, &s.limits.Device, s.limits.Port
+	p, d, port := &s.Spec, &s.limits.Device, s.limits.Port
 	lim := &d.Limits
 	atMost := func(name string, v, limit int) {
 		no(limit > 0 && v > limit, "%s %d: want 1 to %d", name, v, limit)
 	}
 	atMost("--qp (-q)", p.QPs, lim.MaxQP)
-	if s.point == nil { // what a point needs is told as its refusal
-		atMost("--tx-depth (-t)", p.TxDepth, lim.MaxQPWR/len(s.row.Requests()))
+	if s.Point == nil { // what a point needs is told as its refusal
+		atMost("--tx-depth (-t)", p.TxDepth, lim.MaxQPWR/len(s.Row.Requests()))
 		atMost("--rx-depth (-r)", p.RxDepth, lim.MaxQPWR)
 	}
 	atMost("--outs (-o)", p.Outstanding, max(min(lim.MaxRDAtomic, lim.MaxInitRDAtomic), 1))
@@ -258,7 +258,7 @@ func (s *Settled) rulesOfDevice(no rule) {
 		"--inline (-I) %d: %s has %d bytes at most", p.InlineBytes, d.Name, lim.MaxInline)
 	no(p.MTU != 0 && port.ActiveMTU != 0 && p.MTU > port.ActiveMTU, "--mtu (-m) %v: port %d of %s has %v%s",
 		p.MTU, port.Number, d.Name, port.ActiveMTU, hintOfMTU(p.MTU, port))
-	no(s.row.Counter && !lim.Atomic && !d.IWARP(), "%s has no atomics", d.Name)
+	no(s.Row.Counter && !lim.Atomic && !d.IWARP(), "%s has no atomics", d.Name)
 }
 
 // hintOfMTU says which network interface bounds a RoCE port's MTU, and what it would need, as the kernel and roce0 count it.
@@ -274,7 +274,7 @@ func hintOfMTU(want verbs.MTU, port verbs.PortInfo) string {
 // rulesOfPaging are those of memory that is not pinned, operation by operation as in perftest. Some devices page for UD and
 // do not say so: registering the memory tells.
 func (s *Settled) rulesOfPaging(no rule) {
-	p, name, has := &s.spec, s.limits.Device.Name, s.limits.Device.Limits.OnDemand
+	p, name, has := &s.Spec, s.limits.Device.Name, s.limits.Device.Limits.OnDemand
 	pages := has.RC
 	if p.Transport == verbs.UC {
 		pages = has.UC
@@ -282,7 +282,7 @@ func (s *Settled) rulesOfPaging(no rule) {
 	asked := p.OnDemand && has.Supported && p.Transport != verbs.UD
 	no(p.OnDemand && !has.Supported,
 		"--odp: %s has no on-demand paging (ibv_query_device_ex: odp_caps): leave it out", name)
-	for _, o := range s.row.Requests() {
+	for _, o := range s.Row.Requests() {
 		need := verbs.PagedOperations(o)
 		no(asked && need&^pages != 0 && (need != verbs.PagedSend || s.Sends()),
 			"--odp: %s has no on-demand paging for %v over %v", name, need, p.Transport)
@@ -293,11 +293,11 @@ func (s *Settled) rulesOfPaging(no rule) {
 
 // rulesOfIWARP are those of RFC 5040 and 5041.
 func (s *Settled) rulesOfIWARP(no rule) {
-	p, r, name, is := &s.spec, s.row, s.limits.Device.Name, s.limits.Device.IWARP()
+	p, r, name, is := &s.Spec, s.Row, s.limits.Device.Name, s.limits.Device.IWARP()
 	no(is && p.Transport != verbs.RC, "%v: %s is an iWARP device, which has only RC", p.Transport, name)
-	no(is && s.point != nil, "%s is an iWARP device, which needs RDMA CM: "+
+	no(is && s.Point != nil, "%s is an iWARP device, which needs RDMA CM: "+
 		"the non-contiguous experiment does not use RDMA CM", name)
-	no(is && s.point == nil && p.Transport == verbs.RC && !p.RDMACM,
+	no(is && s.Point == nil && p.Transport == verbs.RC && !p.RDMACM,
 		"%s is an iWARP device, which needs RDMA CM: give --rdma-cm (-R)", name)
 	no(is && r.Opcode.HasImmediate(), "%s: iWARP has no immediate data, and %s is an iWARP device", r.Text, name)
 	no(is && r.Counter, "%s: iWARP has none before RFC 7306, and %s is an iWARP device", r.Text, name)
@@ -308,28 +308,28 @@ func (s *Settled) rulesOfIWARP(no rule) {
 
 // rulesOfRoom are those of completion queues: requests for which they have no room are lost.
 func (s *Settled) rulesOfRoom(no rule) {
-	most, q := s.mostCompletions(), s.queues
+	most, q := s.mostCompletions(), s.Queues
 	const text = "%s: %d on each of %d queue pairs are more than a completion queue of %s holds, %d: at most %d"
 	d := &s.limits.Device
-	no(q.SendWRs > most, text, "--tx-depth (-t)", q.SendWRs, s.spec.QPs, d.Name, d.Limits.MaxCQE,
-		most/max(q.SendWRs/s.spec.TxDepth, 1))
-	no(s.Receives() && q.RecvWRs > most, text, "--rx-depth (-r)", q.RecvWRs, s.spec.QPs, d.Name, d.Limits.MaxCQE, most)
+	no(q.SendWRs > most, text, "--tx-depth (-t)", q.SendWRs, s.Spec.QPs, d.Name, d.Limits.MaxCQE,
+		most/max(q.SendWRs/s.Spec.TxDepth, 1))
+	no(s.Receives() && q.RecvWRs > most, text, "--rx-depth (-r)", q.RecvWRs, s.Spec.QPs, d.Name, d.Limits.MaxCQE, most)
 }
 
 // notesOf are rows of another kind: what was asked for and has no effect at this end.
 func (s *Settled) notesOf(note rule) {
-	p, d := &s.spec, &s.limits.Device
+	p, d := &s.Spec, &s.limits.Device
 	note(p.Warmup > 0 && s.peer.Perftest && !s.warmsAlone(), "a warm-up of %d messages has no effect at this end: "+
 		"perftest at the other does not wait for it", p.Warmup)
 	theirs := s.peer.Outstanding
-	note(s.row.Responded && theirs > 0 && p.Outstanding > theirs,
+	note(s.Row.Responded && theirs > 0 && p.Outstanding > theirs,
 		"--outs (-o) %d: the other end's device has %d, which is in force", p.Outstanding, theirs)
-	note(p.MTU > s.mtu, "--mtu (-m) %v: the other end's port has %v, which is in force", p.MTU, s.mtu)
-	note(s.row.NeedsReceive() && s.point == nil && p.RxDepth == 0 && s.mostCompletions() < defaultRxDepth,
+	note(p.MTU > s.MTU, "--mtu (-m) %v: the other end's port has %v, which is in force", p.MTU, s.MTU)
+	note(s.Row.NeedsReceive() && s.Point == nil && p.RxDepth == 0 && s.mostCompletions() < defaultRxDepth,
 		"%d receives per queue pair in place of %d: a completion queue of %s holds no more",
 		s.mostCompletions(), defaultRxDepth, d.Name)
-	if s.point != nil && s.point.cut(p.Noncontig.Footprint) {
-		place := s.point.Near.Place
+	if s.Point != nil && s.Point.cut(p.Noncontig.Footprint) {
+		place := s.Point.Near.Place
 		note(true, "a footprint of %d bytes: %d layouts are walked, of %d bytes in all",
 			p.Noncontig.Footprint, place.Places, place.Places*place.Stride)
 	}
@@ -346,8 +346,8 @@ func (s *Settled) notesOf(note rule) {
 
 // rulesOf are what a policy does not grant.
 func (p Policy) rulesOf(s *Settled, no rule) {
-	need, length, rounds, records := s.memory.Total(), s.Length(), s.RoundCount(), s.RecordCount()
-	if s.spec.Infinite { // without an end these have no figure
+	need, length, rounds, records := s.Memory.Total(), s.Length(), s.RoundCount(), s.RecordCount()
+	if s.Spec.Infinite { // without an end these have no figure
 		no(p.Duration > 0 || p.Rounds > 0 || p.Records > 0, "--run_infinitely: the test runs until it is stopped; "+
 			"this server takes only tests that end; start ib_write_bw at both ends")
 		need, length, rounds, records = 0, 0, 0, 0
@@ -355,16 +355,16 @@ func (p Policy) rulesOf(s *Settled, no rule) {
 	const setUp = 2 * time.Minute // granted beside what is measured, as a server does
 	giveUp := s.giveUp()
 	no(p.Bytes > 0 && need > p.Bytes, "the test needs %s of memory (%s); the limit is %s (--max-memory)",
-		mebibytes(need), s.memory, mebibytes(p.Bytes))
+		mebibytes(need), s.Memory, mebibytes(p.Bytes))
 	no(p.Duration > 0 && length > p.Duration, "the test takes %v; the limit is %v (--max-duration)", length, p.Duration)
 	no(p.Duration > 0 && giveUp > p.Duration+setUp, "--qp-timeout (-u) %d with %d retries: "+
 		"a queue pair gives up after %v; the limit is %v (--max-duration and 2 minutes)",
-		s.spec.Timeout, s.spec.Retries, giveUp.Round(time.Second), p.Duration+setUp)
-	no(p.QueuePairs > 0 && s.spec.QPs > p.QueuePairs, "%d queue pairs; the limit is %d", s.spec.QPs, p.QueuePairs)
+		s.Spec.Timeout, s.Spec.Retries, giveUp.Round(time.Second), p.Duration+setUp)
+	no(p.QueuePairs > 0 && s.Spec.QPs > p.QueuePairs, "%d queue pairs; the limit is %d", s.Spec.QPs, p.QueuePairs)
 	no(p.Rounds > 0 && rounds > p.Rounds, "%d rounds; the limit is %d", rounds, p.Rounds)
 	no(p.Records > 0 && records > p.Records, "%d records; the limit is %d", records, p.Records)
 	if len(p.Operations) > 0 {
-		no(!slices.Contains(p.Operations, s.spec.Operation),
-			"operation %s; want %s", s.spec.Operation, alternatives(p.Operations))
+		no(!slices.Contains(p.Operations, s.Spec.Operation),
+			"operation %s; want %s", s.Spec.Operation, alternatives(p.Operations))
 	}
 }

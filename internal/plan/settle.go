@@ -45,8 +45,8 @@ const (
 // Settle makes of a spec the test that this end runs, or names everything that stands against it. The peer's facts may
 // still be unknown: see [Peer].
 func Settle(spec Spec, limits Limits, peer Peer, policy Policy) (*Settled, error) {
-	s := &Settled{spec: spec, limits: limits, peer: peer}
-	s.spec.Sizes = slices.Clone(spec.Sizes)
+	s := &Settled{Spec: spec, limits: limits, peer: peer}
+	s.Spec.Sizes = slices.Clone(spec.Sizes)
 	for _, stage := range []func(*Faults){s.read, s.examine, s.layOut, func(wrong *Faults) { policy.rulesOf(s, wrong.If) }} {
 		var wrong Faults
 		if stage(&wrong); len(wrong) > 0 { // what follows would only repeat them
@@ -55,7 +55,7 @@ func Settle(spec Spec, limits Limits, peer Peer, policy Policy) (*Settled, error
 	}
 	s.notesOf(func(is bool, format string, args ...any) {
 		if is {
-			s.notes = append(s.notes, fmt.Sprintf(format, args...))
+			s.Notes = append(s.Notes, fmt.Sprintf(format, args...))
 		}
 	})
 	return s, nil
@@ -63,29 +63,29 @@ func Settle(spec Spec, limits Limits, peer Peer, policy Policy) (*Settled, error
 
 // read takes what the spec says by itself: its numbers, its point, its operation.
 func (s *Settled) read(wrong *Faults) {
-	checkNumbers(table, &s.spec, wrong)
+	checkNumbers(table, &s.Spec, wrong)
 	s.rulesOfNumbers(wrong.If)
-	if s.spec.Noncontig != nil {
+	if s.Spec.Noncontig != nil {
 		s.choosePoint(wrong)
 	}
 	var err error
-	s.row, err = s.spec.Row()
+	s.Row, err = s.Spec.Row()
 	wrong.Note(err)
-	wrong.If(s.spec.Kind != Bandwidth && s.spec.Kind != Latency, "kind %q: want bandwidth or latency", s.spec.Kind)
+	wrong.If(s.Spec.Kind != Bandwidth && s.Spec.Kind != Latency, "kind %q: want bandwidth or latency", s.Spec.Kind)
 }
 
 // examine fills in what is open, and holds the whole against the rules.
 func (s *Settled) examine(wrong *Faults) {
 	s.fill()
 	s.rules(wrong.If)
-	if s.point != nil && s.limits.known() {
-		*wrong = append(*wrong, refusals(&s.spec, s.point, s.limits.Device.Limits, s.mtu.Bytes())...)
+	if s.Point != nil && s.limits.known() {
+		*wrong = append(*wrong, refusals(&s.Spec, s.Point, s.limits.Device.Limits, s.MTU.Bytes())...)
 	}
 }
 
 // fill chooses what the spec left open.
 func (s *Settled) fill() {
-	p := &s.spec
+	p := &s.Spec
 	p.Rails, p.Runs = max(p.Rails, 1), max(p.Runs, 1)
 	if p.Threads = cmp.Or(p.Threads, p.Rails); p.Kind == Bandwidth {
 		p.QPs = cmp.Or(p.QPs, p.Rails)
@@ -93,14 +93,14 @@ func (s *Settled) fill() {
 	p.QPs = max(p.QPs, 1)
 	p.MRPerQP = p.MRPerQP || p.Rails > 1 // memory is registered with the device that uses it
 	p.Transport = cmp.Or(p.Transport, verbs.RC)
-	p.Choose(s.row)
-	s.role = Target
+	p.Choose(s.Row)
+	s.Role = Target
 	if s.limits.Dialled != p.Reversed {
-		s.role = Initiator
+		s.Role = Initiator
 	}
-	s.mtu = cmp.Or(p.MTU, s.limits.Port.ActiveMTU)
-	if s.peer.MTU != 0 && (s.mtu == 0 || s.peer.MTU < s.mtu) {
-		s.mtu = s.peer.MTU
+	s.MTU = cmp.Or(p.MTU, s.limits.Port.ActiveMTU)
+	if s.peer.MTU != 0 && (s.MTU == 0 || s.peer.MTU < s.MTU) {
+		s.MTU = s.peer.MTU
 	}
 	s.fillSizes()
 	s.fillLength()
@@ -120,8 +120,8 @@ func (s *Settled) fill() {
 
 // fillSizes chooses the sizes. Those of UD depend on the path's MTU.
 func (s *Settled) fillSizes() {
-	p := &s.spec
-	datagram := cmp.Or(s.mtu, verbs.MTU4096).Bytes()
+	p := &s.Spec
+	datagram := cmp.Or(s.MTU, verbs.MTU4096).Bytes()
 	switch ud := p.Transport == verbs.UD; {
 	case p.AllSizes && ud:
 		p.Sizes, s.openSizes = PowersOfTwo(2, datagram), true
@@ -134,7 +134,7 @@ func (s *Settled) fillSizes() {
 	case ud && p.Kind == Bandwidth:
 		p.Sizes, s.openSizes = []int{datagram}, true
 	default:
-		p.Sizes = []int{DefaultBytes(s.row, p.Kind)}
+		p.Sizes = []int{DefaultBytes(s.Row, p.Kind)}
 	}
 }
 
@@ -154,12 +154,12 @@ func AllSizes() []int { return PowersOfTwo(2, AllSizesBytes) }
 
 // fillLength chooses a count or a time: perftest's count where perftest expects it.
 func (s *Settled) fillLength() {
-	p := &s.spec
+	p := &s.Spec
 	if p.Iterations != 0 || p.Duration != 0 {
 		return
 	}
 	s.openLength = true
-	p.Iterations = DefaultIterations(s.row, p.Kind)
+	p.Iterations = DefaultIterations(s.Row, p.Kind)
 	largest := s.LargestSize()
 	switch {
 	case s.peer.Perftest:
@@ -188,16 +188,16 @@ func DefaultIterations(r Row, k Kind) uint64 {
 
 // layOut computes the memory of this end.
 func (s *Settled) layOut(wrong *Faults) {
-	p, lim := &s.spec, s.limits.Device.Limits
+	p, lim := &s.Spec, s.limits.Device.Limits
 	s.page = max(s.limits.PageBytes, s.peer.PageBytes, 4096)
 	s.line = max(s.limits.LineBytes, s.peer.LineBytes, 64)
 	s.rxDepth = s.receiveDepth()
-	s.outstanding = 1
-	if s.row.Responded {
-		s.outstanding = max(min(lim.MaxRDAtomic, lim.MaxInitRDAtomic, maxOutstanding), 1)
+	s.Outstanding = 1
+	if s.Row.Responded {
+		s.Outstanding = max(min(lim.MaxRDAtomic, lim.MaxInitRDAtomic, maxOutstanding), 1)
 		for _, n := range []int{p.Outstanding, s.peer.Outstanding} {
 			if n > 0 {
-				s.outstanding = min(s.outstanding, n)
+				s.Outstanding = min(s.Outstanding, n)
 			}
 		}
 	}
@@ -208,7 +208,7 @@ func (s *Settled) layOut(wrong *Faults) {
 	send, recv, lead := s.slots()
 	total := sum(product(uint64(p.QPs), sum(send, recv)), lead)
 	switch {
-	case s.point != nil && s.point.Listed(): // one memory for all queue pairs
+	case s.Point != nil && s.Point.Listed(): // one memory for all queue pairs
 		total = sum(send, recv)
 	case p.MRPerQP:
 		total = product(uint64(p.QPs), sum(send, recv, lead))
@@ -217,18 +217,18 @@ func (s *Settled) layOut(wrong *Faults) {
 		wrong.Add("the test needs %d bytes of buffers: no memory holds that", total)
 		return
 	}
-	s.buffers = Buffers{qps: p.QPs, shared: s.point != nil && s.point.Listed(), perQP: p.MRPerQP, SendBytes: int(send), RecvBytes: int(recv), lead: int(lead)}
+	s.Buffers = Buffers{qps: p.QPs, shared: s.Point != nil && s.Point.Listed(), perQP: p.MRPerQP, SendBytes: int(send), RecvBytes: int(recv), lead: int(lead)}
 	s.countMemory(total)
 	s.rulesOfRoom(wrong.If)
 }
 
 // slots are the bytes of a queue pair's two slots, and those before the first receive slot.
 func (s *Settled) slots() (send, recv, lead uint64) {
-	p := &s.spec
-	if s.point != nil {
+	p := &s.Spec
+	if s.Point != nil {
 		send, recv = s.layOutPoint()
-		s.queues = s.point.queues(p.Transport)
-		if s.places = s.point.Window; s.point.Listed() {
+		s.Queues = s.Point.queuesOf(p.Transport)
+		if s.places = s.Point.Window; s.Point.Listed() {
 			s.places = 1
 		}
 		return send, recv, 0
@@ -246,37 +246,37 @@ func (s *Settled) slots() (send, recv, lead uint64) {
 		lead, recv = line, align(max(largest+verbs.GRHBytes, slot), line)
 	}
 	_, entries, _ := p.Mix.largest()
-	s.queues = Queues{SendWRs: p.TxDepth * len(s.row.Requests()), RecvWRs: s.rxDepth, SendSGEs: entries, RecvSGEs: 1, Inline: s.inline()}
+	s.Queues = Queues{SendWRs: p.TxDepth * len(s.Row.Requests()), RecvWRs: s.rxDepth, SendSGEs: entries, RecvSGEs: 1, Inline: s.inline()}
 	return send, recv, lead
 }
 
 // inline is how much perftest would send inline; negative means "try, and take less where the device has less".
 func (s *Settled) inline() int {
-	switch p := &s.spec; {
+	switch p := &s.Spec; {
 	case p.InlineBytes >= 0:
 		return p.InlineBytes
 	case p.Kind == Bandwidth:
 		return 0
 	case p.Transport == verbs.UD:
-		return -s.row.InlineUD
+		return -s.Row.InlineUD
 	default:
-		return -s.row.Inline
+		return -s.Row.Inline
 	}
 }
 
 // countMemory adds up what is needed.
 func (s *Settled) countMemory(buffers uint64) {
-	p := &s.spec
+	p := &s.Spec
 	qps := uint64(p.QPs)
-	s.memory = Memory{Buffers: buffers, Queues: s.queues.bytes(qps, uint64(p.Threads))}
+	s.Memory = Memory{Buffers: buffers, Queues: s.Queues.bytes(qps, uint64(p.Threads))}
 	messages, receives := s.Rings()
-	if s.point != nil {
-		s.memory.Requests = s.point.requestBytes(messages, receives)
-		if !s.point.Listed() {
-			s.memory.Requests = product(qps, s.memory.Requests)
+	if s.Point != nil {
+		s.Memory.Requests = s.Point.requestBytes(messages, receives)
+		if !s.Point.Listed() {
+			s.Memory.Requests = product(qps, s.Memory.Requests)
 		}
 	} else {
-		s.memory.Requests = product(qps, sum(product(uint64(messages), ringBytes(len(s.row.Requests()), uint64(s.queues.SendSGEs))), product(uint64(receives), receiveBytes(1))))
+		s.Memory.Requests = product(qps, sum(product(uint64(messages), ringBytes(len(s.Row.Requests()), uint64(s.Queues.SendSGEs))), product(uint64(receives), receiveBytes(1))))
 	}
 	raw := uint64(job.RawSamples)
 	if n := p.Iterations; n > 0 {
@@ -286,5 +286,5 @@ func (s *Settled) countMemory(buffers uint64) {
 	if p.Threads > 1 { // the whole's beside those of the threads
 		recorders, raw = sum(recorders, 8*job.HistogramCounts), product(2, raw)
 	}
-	s.memory.Records = sum(recorders, product(8, raw), product(recordBytes, min(s.RecordCount(), 1<<32)))
+	s.Memory.Records = sum(recorders, product(8, raw), product(recordBytes, min(s.RecordCount(), 1<<32)))
 }

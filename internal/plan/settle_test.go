@@ -89,11 +89,11 @@ func TestDefaults(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			lane := x.Lane(x.Spec().Sizes[0], 0)
-			if !slices.Equal(x.Spec().Sizes, c.sizes) || x.Spec().Iterations != c.iterations || x.Spec().Duration != c.duration ||
-				x.Spec().TxDepth != c.tx || x.rxDepth != c.rx || lane.Window != c.window || lane.Signal != c.signal || x.LargestSize() != c.max {
+			lane := x.Lane(x.Spec.Sizes[0], 0)
+			if !slices.Equal(x.Spec.Sizes, c.sizes) || x.Spec.Iterations != c.iterations || x.Spec.Duration != c.duration ||
+				x.Spec.TxDepth != c.tx || x.rxDepth != c.rx || lane.Window != c.window || lane.Signal != c.signal || x.LargestSize() != c.max {
 				t.Errorf("got sizes %v, %d iterations, %v, depths %d and %d, window %d, signal %d, largest %d",
-					x.Spec().Sizes, x.Spec().Iterations, x.Spec().Duration, x.Spec().TxDepth, x.rxDepth, lane.Window, lane.Signal, x.LargestSize())
+					x.Spec.Sizes, x.Spec.Iterations, x.Spec.Duration, x.Spec.TxDepth, x.rxDepth, lane.Window, lane.Signal, x.LargestSize())
 			}
 		})
 	}
@@ -110,12 +110,12 @@ func mixOf(text string) (m Mix) {
 // TestMix: messages go round the mix and the places that they lie at, buffers are for the largest, a pace is of the mean.
 func TestMix(t *testing.T) {
 	s := settle(t, Spec{Operation: Send, Kind: Bandwidth, Mix: mixOf("64,4096,64x4"), RateBits: 8e9})
-	spec := s.Spec()
+	spec := s.Spec
 	if got := spec.Mix.String(); got != "64,4K,64x4" {
 		t.Errorf("it reads %s", got)
 	}
-	if !slices.Equal(spec.Sizes, []int{4096}) || s.Queues().SendSGEs != 4 || s.Queues().RecvSGEs != 1 || spec.MeanBytes(4096) != 1408 || s.PauseNs(4096) != 1408 {
-		t.Errorf("%v, %+v, %g bytes, %g ns", spec.Sizes, s.Queues(), spec.MeanBytes(4096), s.PauseNs(4096))
+	if !slices.Equal(spec.Sizes, []int{4096}) || s.Queues.SendSGEs != 4 || s.Queues.RecvSGEs != 1 || spec.MeanBytes(4096) != 1408 || s.PauseNs(4096) != 1408 {
+		t.Errorf("%v, %+v, %g bytes, %g ns", spec.Sizes, s.Queues, spec.MeanBytes(4096), s.PauseNs(4096))
 	}
 	if n, _ := s.Rings(); n != 3 {
 		t.Errorf("%d messages, want 3", n)
@@ -357,8 +357,8 @@ func TestRoundsAreCounted(t *testing.T) {
 			}
 			if r.Kind == Measured {
 				records++
-				if x.Spec().Verify == VerifyAll && messages != x.Spec().Iterations {
-					t.Errorf("%+v: parts of %d messages, want %d", spec, messages, x.Spec().Iterations)
+				if x.Spec.Verify == VerifyAll && messages != x.Spec.Iterations {
+					t.Errorf("%+v: parts of %d messages, want %d", spec, messages, x.Spec.Iterations)
 				}
 			}
 			if r.Last {
@@ -416,8 +416,8 @@ func FuzzSettle(f *testing.F) {
 		if err != nil {
 			t.Fatalf("what was settled does not settle: %v", err)
 		}
-		if again.Memory() != s.Memory() {
-			t.Errorf("memory %v, settled again %v", s.Memory(), again.Memory())
+		if again.Memory != s.Memory {
+			t.Errorf("memory %v, settled again %v", s.Memory, again.Memory)
 		}
 		n := 0
 		for r := range s.Rounds() {
@@ -436,25 +436,25 @@ func FuzzSettle(f *testing.F) {
 // checkGeometry: everything that a test touches lies within its slots, and the regions are the buffers' bytes.
 func checkGeometry(t *testing.T, s *Settled) {
 	t.Helper()
-	b := s.Buffers()
+	b := s.Buffers
 	count, bytes := b.Regions()
-	if count <= 0 || bytes <= 0 || product(uint64(count), uint64(bytes)) != s.Memory().Buffers {
-		t.Fatalf("%d regions of %d bytes, settled are %d", count, bytes, s.Memory().Buffers)
+	if count <= 0 || bytes <= 0 || product(uint64(count), uint64(bytes)) != s.Memory.Buffers {
+		t.Fatalf("%d regions of %d bytes, settled are %d", count, bytes, s.Memory.Buffers)
 	}
 	within := func(what string, at, n, most int) {
 		if at < 0 || n < 0 || at > most-n {
 			t.Fatalf("%s: %d bytes at %d of %d", what, n, at, most)
 		}
 	}
-	for _, q := range []int{0, s.Spec().QPs - 1} {
+	for _, q := range []int{0, s.Spec.QPs - 1} {
 		_, send, at := b.SlotsAt(q)
 		within("send slot", send, b.SendBytes, bytes)
 		within("receive slot", at, b.RecvBytes, bytes)
-		if s.Spec().Transport == verbs.UD && at < verbs.GRHBytes {
+		if s.Spec.Transport == verbs.UD && at < verbs.GRHBytes {
 			t.Fatalf("receive slot at %d: no room for the header", at)
 		}
 	}
-	if p := s.Point(); p != nil {
+	if p := s.Point; p != nil {
 		lastPlace, lastSlot := uint64(p.Near.Place.Places-1), uint64(p.Far.Slot.Places-1)
 		if !p.Strategy.Bound {
 			within("place", p.Near.Place.At(lastPlace), int(p.Layout.Extent()), b.SendBytes)
@@ -466,7 +466,7 @@ func checkGeometry(t *testing.T, s *Settled) {
 		}
 		return
 	}
-	for _, size := range s.Spec().Sizes {
+	for _, size := range s.Spec.Sizes {
 		steps := s.SendSteps(size)
 		within("message", steps.At(uint64(steps.Places-1)), size, b.SendBytes)
 		within("message there", steps.At(uint64(steps.Places-1)), size, b.RecvBytes)
@@ -553,8 +553,8 @@ func TestRoles(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if s.Role() != []Role{Initiator, Target}[i] || s.Sends() != tt.sends[i] || s.Receives() != tt.receives[i] {
-					t.Errorf("%s %s: %v, sends %v, receives %v", tt.op, tt.kind, s.Role(), s.Sends(), s.Receives())
+				if s.Role != []Role{Initiator, Target}[i] || s.Sends() != tt.sends[i] || s.Receives() != tt.receives[i] {
+					t.Errorf("%s %s: %v, sends %v, receives %v", tt.op, tt.kind, s.Role, s.Sends(), s.Receives())
 				}
 			}
 		}
@@ -706,17 +706,17 @@ func TestFlush(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := s.Queues().SendWRs; got != 16 {
+	if got := s.Queues.SendWRs; got != 16 {
 		t.Errorf("a send queue of %d requests for 8 messages, want 16", got)
 	}
-	if got, want := s.Memory().Requests, 2*w.Memory().Requests; got != want {
+	if got, want := s.Memory.Requests, 2*w.Memory.Requests; got != want {
 		t.Errorf("rings of %d bytes, want %d: twice those of a WRITE", got, want)
 	}
 	if got := s.Lane(64, 0).Window; got != 8 {
 		t.Errorf("a window of %d messages, want 8", got)
 	}
-	if want := verbs.AccessRemoteWrite | verbs.AccessRemoteRead; s.Row().Access != want {
-		t.Errorf("access %v, want %v", s.Row().Access, want)
+	if want := verbs.AccessRemoteWrite | verbs.AccessRemoteRead; s.Row.Access != want {
+		t.Errorf("access %v, want %v", s.Row.Access, want)
 	}
 	if _, err := Settle(spec, Limits{Dialled: true}, Peer{Perftest: true}, Policy{}); err == nil || !strings.Contains(err.Error(), "perftest has no flush: run gobw at both ends; a perftest server has ended now: start it again") {
 		t.Errorf("with perftest at the other end: %v", err)
@@ -762,10 +762,10 @@ func TestCompletionQueues(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if tx, rx := s.Queues().SendWRs*tt.spec.QPs, s.Queues().RecvWRs*tt.spec.QPs; tx != tt.tx || s.Receives() && rx != tt.rx {
+			if tx, rx := s.Queues.SendWRs*tt.spec.QPs, s.Queues.RecvWRs*tt.spec.QPs; tx != tt.tx || s.Receives() && rx != tt.rx {
 				t.Errorf("queues of %d and %d in all, want %d and %d", tx, rx, tt.tx, tt.rx)
 			}
-			if got := strings.Join(s.Notes(), "; "); got != tt.note {
+			if got := strings.Join(s.Notes, "; "); got != tt.note {
 				t.Errorf("notes %q, want %q", got, tt.note)
 			}
 		})
@@ -781,7 +781,7 @@ func TestPeerHasLess(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := "--outs (-o) 16: the other end's device has 4, which is in force; --mtu (-m) 4096: the other end's port has 1024, which is in force"
-	if got := strings.Join(s.Notes(), "; "); got != want {
+	if got := strings.Join(s.Notes, "; "); got != want {
 		t.Errorf("notes %q, want %q", got, want)
 	}
 	point := Spec{Kind: Bandwidth, Iterations: 100, Noncontig: &Noncontig{
@@ -790,7 +790,7 @@ func TestPeerHasLess(t *testing.T) {
 	if s, err = Settle(point, limits, Peer{}, Policy{}); err != nil {
 		t.Fatal(err)
 	}
-	if got := strings.Join(s.Notes(), "; "); !strings.Contains(got, "a footprint of 67108864 bytes: 32768 layouts are walked, of 2097152 bytes in all") {
+	if got := strings.Join(s.Notes, "; "); !strings.Contains(got, "a footprint of 67108864 bytes: 32768 layouts are walked, of 2097152 bytes in all") {
 		t.Errorf("notes %q, want what is left of the footprint", got)
 	}
 }
@@ -836,10 +836,10 @@ func TestRails(t *testing.T) {
 			t.Errorf("%+v: %v", c.spec, err)
 			continue
 		}
-		if got := x.Spec(); got.Threads != c.threads || got.MRPerQP != (got.Rails > 1) {
+		if got := x.Spec; got.Threads != c.threads || got.MRPerQP != (got.Rails > 1) {
 			t.Errorf("%+v: %d threads, a region for each queue pair %v", c.spec, got.Threads, got.MRPerQP)
 		}
-		if again, err := Settle(x.Agreed(x.Proposal()), limits, Peer{}, Policy{}); err != nil || again.Spec().Threads != c.threads {
+		if again, err := Settle(x.Agreed(x.Proposal()), limits, Peer{}, Policy{}); err != nil || again.Spec.Threads != c.threads {
 			t.Errorf("%+v: once the peer has agreed: %v", c.spec, err)
 		}
 	}
@@ -936,12 +936,12 @@ func TestCountGiven(t *testing.T) {
 			t.Fatal(err)
 		}
 		other, err := Settle(s.Proposal(), device(), Peer{}, Policy{})
-		if err != nil || s.CountGiven() != given || other.CountGiven() != given || other.Spec().Iterations != s.Spec().Iterations {
+		if err != nil || s.CountGiven() != given || other.CountGiven() != given || other.Spec.Iterations != s.Spec.Iterations {
 			t.Errorf("given %d: %d here, %v", given, s.CountGiven(), err)
 		}
 	}
 	sweep, err := Settle(Spec{Operation: Write, Kind: Bandwidth, Sizes: []int{64, 128}}, device(), Peer{}, Policy{})
-	if err != nil || sweep.Proposal().Duration != sweep.Spec().Duration { // by which the ends know how long to wait for each other
+	if err != nil || sweep.Proposal().Duration != sweep.Spec.Duration { // by which the ends know how long to wait for each other
 		t.Errorf("a sweep is proposed with %v: %v", sweep.Proposal().Duration, err)
 	}
 }
@@ -954,7 +954,7 @@ func TestVerifyAllOfLargeMessages(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if n := s.Spec().Iterations; n < 16 || n*uint64(size) > 2<<30 || size <= 64<<10 && n != 5000 {
+		if n := s.Spec.Iterations; n < 16 || n*uint64(size) > 2<<30 || size <= 64<<10 && n != 5000 {
 			t.Errorf("%d bytes: %d messages", size, n)
 		}
 	}

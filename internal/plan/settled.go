@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"math/rand/v2"
 	"net/netip"
-	"slices"
 
 	"github.com/gobw/gobw/pattern"
 	"github.com/gobw/gobw/verbs"
@@ -51,36 +50,33 @@ func (r Role) String() string { return [...]string{"initiator", "target"}[r] }
 
 // Settled is a test as one end runs it: nothing in it is open. [Settle] makes it, and nothing changes it.
 type Settled struct {
-	spec   Spec // complete
-	row    Row
-	role   Role
+	Spec        Spec // complete
+	Row         Row
+	Role        Role
+	Point       *Point    // of the non-contiguous experiment; nil in other tests
+	MTU         verbs.MTU // of the path; 0: no end knows it
+	Outstanding int       // READs and atomics in flight per queue pair
+	Buffers     Buffers
+	Queues      Queues
+	Memory      Memory
+	Notes       []string // what was asked for and has no effect at this end
+
 	limits Limits
 	peer   Peer
-	point  *Point // of the non-contiguous experiment, or nil
 
-	openSizes   bool // sizes are the path's to choose, see Proposal
-	openLength  bool // nobody asked for a count or a time
-	largest     int  // bytes of the largest message
-	mtu         verbs.MTU
-	outstanding int
-	page, line  int
-	spread      int // places of a test in which every message is compared; 0: as perftest
-	places      int // messages that may be sent before one lies over another
-	rxDepth     int
-
-	buffers Buffers
-	queues  Queues
-	memory  Memory
-	notes   []string
+	openSizes  bool // sizes are the path's to choose, see Proposal
+	openLength bool // nobody asked for a count or a time
+	largest    int  // bytes of the largest message
+	page, line int
+	spread     int // places of a test in which every message is compared; 0: as perftest
+	places     int // messages that may be sent before one lies over another
+	rxDepth    int
 }
-
-// Spec is the test in full. What it holds is not to be changed.
-func (s *Settled) Spec() Spec { return s.spec }
 
 // Proposal is the test as the peer is asked for it: in full, but for sizes that the path decides, for a count that follows from the
 // rest, and for the threads of this end where the peer neither posts nor receives.
 func (s *Settled) Proposal() Spec {
-	p := s.spec
+	p := s.Spec
 	if s.openSizes {
 		p.Sizes = nil
 	}
@@ -99,14 +95,14 @@ func (s *Settled) Proposal() Spec {
 // Agreed is what the peer has agreed to, with what the proposal kept back.
 func (s *Settled) Agreed(spec Spec) Spec {
 	if !s.sharesThreads() {
-		spec.Threads = s.spec.Threads
+		spec.Threads = s.Spec.Threads
 	}
 	return spec
 }
 
 // sharesThreads tells whether the peer works with as many threads: it posts or receives, too.
 func (s *Settled) sharesThreads() bool {
-	other := Target - s.role
+	other := Target - s.Role
 	return s.sends(other) || s.receives(other)
 }
 
@@ -115,60 +111,54 @@ func (s *Settled) CountGiven() uint64 {
 	if s.openLength {
 		return 0
 	}
-	return s.spec.Iterations
+	return s.Spec.Iterations
 }
-
-// Row is the operation.
-func (s *Settled) Row() Row { return s.row }
-
-// Role is this end's part.
-func (s *Settled) Role() Role { return s.role }
 
 // Ours tells whether the other end is one of ours.
 func (s *Settled) Ours() bool { return !s.peer.Perftest }
 
 // FlowLabel is queue pair q's.
 func (s *Settled) FlowLabel(q int) uint32 {
-	if len(s.spec.FlowLabels) == 0 {
+	if len(s.Spec.FlowLabels) == 0 {
 		return 0
 	}
-	return s.spec.FlowLabels[q%len(s.spec.FlowLabels)]
+	return s.Spec.FlowLabels[q%len(s.Spec.FlowLabels)]
 }
 
 // Answers tells whether both ends send in turn: a latency test of an operation that the peer can see arrive.
-func (s *Settled) Answers() bool { return s.spec.Kind == Latency && !s.row.Responded }
+func (s *Settled) Answers() bool { return s.Spec.Kind == Latency && !s.Row.Responded }
 
 // Sends tells whether this end posts requests.
-func (s *Settled) Sends() bool { return s.sends(s.role) }
+func (s *Settled) Sends() bool { return s.sends(s.Role) }
 
 // Receives tells whether this end posts receives.
-func (s *Settled) Receives() bool { return s.receives(s.role) }
+func (s *Settled) Receives() bool { return s.receives(s.Role) }
 
-func (s *Settled) sends(r Role) bool { return r == Initiator || s.spec.Bidirectional || s.Answers() }
+func (s *Settled) sends(r Role) bool { return r == Initiator || s.Spec.Bidirectional || s.Answers() }
 
 func (s *Settled) receives(r Role) bool {
-	return s.row.NeedsReceive() && (r == Target || s.spec.Bidirectional || s.Answers())
+	return s.Row.NeedsReceive() && (r == Target || s.Spec.Bidirectional || s.Answers())
 }
 
 // OneSided tells whether the target posts nothing: it is written to or read from, and only the initiator knows how far the test is.
 func (s *Settled) OneSided() bool {
-	return s.row.Addressed() && !s.row.NeedsReceive() && !s.spec.Bidirectional && !s.Answers()
+	return s.Row.Addressed() && !s.Row.NeedsReceive() && !s.Spec.Bidirectional && !s.Answers()
 }
 
 // SendsToGroup tells whether what this end sends goes to a multicast group that the peer has joined.
-func (s *Settled) SendsToGroup() bool { return s.spec.Multicast && s.Sends() }
+func (s *Settled) SendsToGroup() bool { return s.Spec.Multicast && s.Sends() }
 
 // Group is the multicast group that this end joins to receive; false: none. It is the one asked for, or one drawn at random of
 // the family of this end's address: who listens tells whom it expects. Where both ends listen the client's is the next, because
 // each is told what it sends to its own group, too; perftest does so where it is not told a group.
 func (s *Settled) Group(own verbs.GID) (verbs.GID, bool) {
-	if !s.spec.Multicast || !s.Receives() {
+	if !s.Spec.Multicast || !s.Receives() {
 		return verbs.GID{}, false
 	}
 	var g verbs.GID
 	switch {
-	case s.spec.MGID != nil:
-		if g = *s.spec.MGID; s.limits.Dialled && s.Sends() {
+	case s.Spec.MGID != nil:
+		if g = *s.Spec.MGID; s.limits.Dialled && s.Sends() {
 			g[len(g)-1]++
 		}
 	case own.Addr().Is4():
@@ -182,50 +172,29 @@ func (s *Settled) Group(own verbs.GID) (verbs.GID, bool) {
 
 // MovesFirst tells whether this end makes the first move of a latency test.
 func (s *Settled) MovesFirst() bool {
-	return (s.role == Initiator) != (s.Answers() && s.row.TargetFirst)
+	return (s.Role == Initiator) != (s.Answers() && s.Row.TargetFirst)
 }
 
 // StampedByDevice tells whether this end times the test by the device's clock.
 func (s *Settled) StampedByDevice() bool {
-	return s.spec.Timestamps == DeviceClock && s.role == Initiator
+	return s.Spec.Timestamps == DeviceClock && s.Role == Initiator
 }
 
 // LargestSize is the largest message in bytes.
-func (s *Settled) LargestSize() int { return s.spec.LargestSize() }
-
-// MTU is the path's, 0 where no end knows it.
-func (s *Settled) MTU() verbs.MTU { return s.mtu }
-
-// Outstanding is how many READs and atomics may be in flight per queue pair.
-func (s *Settled) Outstanding() int { return s.outstanding }
+func (s *Settled) LargestSize() int { return s.Spec.LargestSize() }
 
 // OpenEnded tells whether receives are kept posted across rounds, for any number of messages.
-func (s *Settled) OpenEnded() bool { return s.Ours() || s.spec.Infinite }
+func (s *Settled) OpenEnded() bool { return s.Ours() || s.Spec.Infinite }
 
 // ReceivesPerMessage is 1 but where a message is a chain of SENDs.
 func (s *Settled) ReceivesPerMessage() uint64 {
-	if s.point != nil && !s.point.Listed() {
-		return uint64(max(s.point.Load.RecvWRs, 1))
+	if s.Point != nil && !s.Point.Listed() {
+		return uint64(max(s.Point.Load.RecvWRs, 1))
 	}
 	return 1
 }
 
 // Strict tells whether memory is registered without relaxed ordering.
 func (s *Settled) Strict() bool {
-	return s.spec.StrictOrdering || s.row.TargetFirst && s.spec.Kind == Latency
+	return s.Spec.StrictOrdering || s.Row.TargetFirst && s.Spec.Kind == Latency
 }
-
-// Buffers is where messages lie, Queues what queue pairs hold, Memory what it all takes.
-func (s *Settled) Buffers() Buffers { return s.buffers }
-
-// Queues is what each queue pair and its completion queues hold.
-func (s *Settled) Queues() Queues { return s.queues }
-
-// Memory is what this end needs, in bytes.
-func (s *Settled) Memory() Memory { return s.memory }
-
-// Point is the point of the non-contiguous experiment, nil for other tests.
-func (s *Settled) Point() *Point { return s.point }
-
-// Notes name what was asked for and has no effect here.
-func (s *Settled) Notes() []string { return slices.Clip(s.notes) }

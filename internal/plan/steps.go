@@ -25,7 +25,7 @@ func (s *Settled) stepsWithin(size int) Steps {
 // its own.
 func (s *Settled) SendSteps(size int) Steps {
 	switch {
-	case s.spec.Kind == Latency:
+	case s.Spec.Kind == Latency:
 		return Steps{Places: 1}
 	case s.spread > 0:
 		return Steps{Stride: int(align(uint64(s.largest+verbs.GRHBytes), uint64(s.line))), Places: s.spread}
@@ -38,15 +38,15 @@ func (s *Settled) SendSteps(size int) Steps {
 // or because messages may be lost, do not depend on the size, and UD leaves room for the header.
 func (s *Settled) ReceiveSteps(size int) (Steps, int) {
 	length := size
-	if s.OpenEnded() || s.spec.Transport != verbs.RC {
+	if s.OpenEnded() || s.Spec.Transport != verbs.RC {
 		length = s.largest
 	}
 	switch {
 	case s.spread > 0:
 		return s.SendSteps(size), s.largest
-	case s.spec.Kind == Latency:
+	case s.Spec.Kind == Latency:
 		return Steps{Places: 1}, length
-	case s.spec.Transport == verbs.UD:
+	case s.Spec.Transport == verbs.UD:
 		return s.stepsWithin(length + verbs.GRHBytes), length
 	default:
 		return s.stepsWithin(length), length
@@ -55,22 +55,22 @@ func (s *Settled) ReceiveSteps(size int) (Steps, int) {
 
 // RingLength is after how many messages of a round places and mix both begin anew.
 func (s *Settled) RingLength(size int) int {
-	places, cycle := s.SendSteps(size).Places, len(s.spec.Cycle(size))
+	places, cycle := s.SendSteps(size).Places, len(s.Spec.Cycle(size))
 	return places / job.GCD(places, cycle) * cycle
 }
 
 // Rings are the lengths of the longest rings of a queue pair at this end: of messages to send, and of receives.
 func (s *Settled) Rings() (messages, receives int) {
-	if s.point != nil {
-		return s.point.rings(s)
+	if s.Point != nil {
+		return s.Point.rings(s)
 	}
-	for _, size := range s.spec.Sizes {
+	for _, size := range s.Spec.Sizes {
 		if s.Sends() {
 			messages = max(messages, s.RingLength(size))
 		}
 		switch {
 		case !s.Receives():
-		case s.row.Addressed(): // with immediate: the data goes elsewhere
+		case s.Row.Addressed(): // with immediate: the data goes elsewhere
 			receives = max(receives, 1)
 		default:
 			steps, _ := s.ReceiveSteps(size)

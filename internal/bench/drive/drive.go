@@ -82,7 +82,7 @@ type Driver struct {
 
 // New makes the driver of a task.
 func New(t Task) *Driver {
-	d := &Driver{Task: t, Spec: t.Plan.Spec(), Ours: t.Plan.Ours(), peerDone: t.Round.Local}
+	d := &Driver{Task: t, Spec: t.Plan.Spec, Ours: t.Plan.Ours(), peerDone: t.Round.Local}
 	length := Slice
 	switch {
 	case t.Limits.Yields:
@@ -340,7 +340,7 @@ func (d *Driver) lookAround(watch context.Context, now job.Ticks) error {
 
 // waitsForFirst tells whether this end's part begins with the peer's first message.
 func (d *Driver) waitsForFirst() bool {
-	return d.Session != nil && d.Plan.Receives() && d.Plan.Role() == plan.Target
+	return d.Session != nil && d.Plan.Receives() && d.Plan.Role == plan.Target
 }
 
 // heard tells whether something has come back in each direction of the job, or that is no longer waited for.

@@ -15,7 +15,7 @@ func TestAddressVectors(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, rail := Endpoint{plan: p, spec: p.Spec()}, &Rail{UseGID: true, GID: gid(3, "2001:db8::1", verbs.GIDRoCEv2)}
+	e, rail := Endpoint{plan: p, spec: p.Spec}, &Rail{UseGID: true, GID: gid(3, "2001:db8::1", verbs.GIDRoCEv2)}
 	for q, want := range []uint32{7, 0, 9, 7, 0} {
 		av := e.addressVector(&pair{number: q, rail: rail, peer: control.Address{HasGID: true, LID: 17}})
 		if av.FlowLabel != want || av.SGIDIndex != 3 || av.DLID != 17 {

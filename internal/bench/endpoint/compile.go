@@ -28,10 +28,10 @@ type movement struct {
 
 // workloadOf picks the workload of a plan.
 func workloadOf(p *plan.Settled) workload {
-	if p.Point() == nil {
+	if p.Point == nil {
 		return contiguous{}
 	}
-	return &layouts{Point: p.Point()}
+	return &layouts{Point: p.Point}
 }
 
 // Compile makes this end's job for a round of one size: all that features change is decided here. The target of a
@@ -40,7 +40,7 @@ func workloadOf(p *plan.Settled) workload {
 func (e *Endpoint) Compile(size int, count uint64) (*job.Job, error) {
 	p := e.plan
 	s := p.Lane(size, count)
-	j := &job.Job{Shape: job.Stream, InGo: p.Point() != nil} // strategies that pack and others are compared
+	j := &job.Job{Shape: job.Stream, InGo: p.Point != nil} // strategies that pack and others are compared
 	for _, t := range e.threads {
 		j.CQs = append(j.CQs, t.CQs...)
 	}
@@ -84,7 +84,7 @@ func (e *Endpoint) Queues() []job.ThreadQueues { return e.threads }
 
 // request is one of a queue pair's: of these entries, and of what lies so far from the beginning of the peer's memory.
 func (e *Endpoint) request(qp *pair, entries []verbs.SGE, remote uint64) verbs.SendRequest {
-	row := e.plan.Row()
+	row := e.plan.Row
 	r := verbs.SendRequest{Opcode: row.Opcode, SGEs: entries}
 	if row.Addressed() {
 		r.RemoteAddr, r.RKey = qp.peer.Addr+remote, qp.peer.RKey
@@ -104,7 +104,7 @@ func (e *Endpoint) Begin(j *job.Job) error {
 		if len(l.Receives) == 0 {
 			continue
 		}
-		n := e.plan.Queues().RecvWRs
+		n := e.plan.Queues.RecvWRs
 		if l.Expect > 0 && uint64(n) > l.Expect {
 			n = int(l.Expect)
 		}

@@ -17,7 +17,7 @@ func (c contiguous) lane(e *Endpoint, size int, qp *pair) (job.Lane, error) {
 	if e.plan.Receives() {
 		lane.Receives = c.receives(e, size, qp)
 	}
-	switch row := e.plan.Row(); {
+	switch row := e.plan.Row; {
 	case !e.plan.Answers():
 	case row.ByLastByte:
 		lane.Await = job.AwaitLastByte
@@ -33,7 +33,7 @@ func (c contiguous) lane(e *Endpoint, size int, qp *pair) (job.Lane, error) {
 }
 
 func (c contiguous) ring(e *Endpoint, size int, qp *pair) []job.Message {
-	steps, row, cycle := e.plan.SendSteps(size), e.plan.Row(), e.spec.Cycle(size)
+	steps, row, cycle := e.plan.SendSteps(size), e.plan.Row, e.spec.Cycle(size)
 	ring := make([]job.Message, e.plan.RingLength(size))
 	for k := range ring {
 		at, size := uint64(steps.At(uint64(k))), cycle[k%len(cycle)].Bytes
@@ -79,7 +79,7 @@ func pieces(addr uint64, lkey uint32, of plan.Part) []verbs.SGE {
 }
 
 func (c contiguous) receives(e *Endpoint, size int, qp *pair) []verbs.ReceiveRequest {
-	if e.plan.Row().Addressed() { // with immediate: the data goes elsewhere
+	if e.plan.Row.Addressed() { // with immediate: the data goes elsewhere
 		return []verbs.ReceiveRequest{{}}
 	}
 	steps, length := e.plan.ReceiveSteps(size)
@@ -108,9 +108,9 @@ func (contiguous) source(e *Endpoint, size int) image {
 // last byte of a message is its counter, and one of a single byte nothing else.
 func (c contiguous) destination(e *Endpoint, size int, qp *pair) destination {
 	to, moved := destination{image: c.source(e, size)}, qp.moved
-	if e.plan.Row().Addressed() {
+	if e.plan.Row.Addressed() {
 		to.high, to.sent, to.holes = min(moved.sent, to.contents), moved.sent, e.sparse
-		if e.plan.Answers() && e.plan.Row().ByLastByte {
+		if e.plan.Answers() && e.plan.Row.ByLastByte {
 			to.layout = one(size - 1)
 		}
 	} else {

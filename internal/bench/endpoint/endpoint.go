@@ -71,15 +71,15 @@ type Options struct {
 // New makes every object of the plan, up to queue pairs in INIT.
 func New(rails Rails, p *plan.Settled, o Options) (_ *Endpoint, err error) {
 	e := &Endpoint{
-		rails: rails, plan: p, spec: p.Spec(), work: workloadOf(p), mtu: p.MTU(), qkey: p.Spec().QKey, step: o.Step,
-		sparse: o.Sparse || p.Spec().Transport == verbs.UC,
+		rails: rails, plan: p, spec: p.Spec, work: workloadOf(p), mtu: p.MTU, qkey: p.Spec.QKey, step: o.Step,
+		sparse: o.Sparse || p.Spec.Transport == verbs.UC,
 	}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, e.Close())
 		}
 	}()
-	if point := p.Point(); point != nil && point.Transfer.Local.Blocks() == 0 {
+	if point := p.Point; point != nil && point.Transfer.Local.Blocks() == 0 {
 		return nil, errors.New("the list of descriptors is not known")
 	}
 	var pds []verbs.ProtectionDomain
@@ -91,7 +91,7 @@ func New(rails Rails, p *plan.Settled, o Options) (_ *Endpoint, err error) {
 		pds = append(pds, pd)
 		e.onClose(pd.Close)
 	}
-	d := p.Queues()
+	d := p.Queues
 	for range e.spec.Threads {
 		if err := e.createCQs(d); err != nil {
 			return nil, err
@@ -171,8 +171,8 @@ func (e *Endpoint) createCQs(d plan.Queues) (err error) {
 // queue pair.
 func (e *Endpoint) allocate() error {
 	access := verbs.AccessLocalWrite
-	if e.plan.Row().Addressed() { // of a SEND the peer writes nothing by itself
-		access |= e.plan.Row().Access
+	if e.plan.Row.Addressed() { // of a SEND the peer writes nothing by itself
+		access |= e.plan.Row.Access
 	}
 	if !e.plan.Strict() {
 		access |= verbs.AccessRelaxedOrdering
@@ -180,7 +180,7 @@ func (e *Endpoint) allocate() error {
 	if e.spec.OnDemand {
 		access |= verbs.AccessOnDemand
 	}
-	slots := e.plan.Buffers()
+	slots := e.plan.Buffers
 	count, bytes := slots.Regions()
 	buffers, regions := make([]*verbs.Buffer, count), make([]verbs.MemoryRegion, count)
 	for n := range count {
@@ -194,7 +194,7 @@ func (e *Endpoint) allocate() error {
 		}
 		e.onClose(b.Close)
 		// An end that waits for the last byte of a WRITE, and a counter, begin with zeros.
-		if row := e.plan.Row(); !row.Counter && (!e.plan.Answers() || !row.ByLastByte) {
+		if row := e.plan.Row; !row.Counter && (!e.plan.Answers() || !row.ByLastByte) {
 			fillRandom(b.Bytes())
 		}
 		mr, err := e.qps[n].pd.RegisterMemory(b, 0, b.Len(), access)
@@ -226,8 +226,8 @@ func (e *Endpoint) createQP(qp *pair, d plan.Queues) error {
 	if e.plan.Sends() {
 		by.API = e.spec.PostAPI
 	}
-	if e.plan.Point() == nil { // what a queue pair is not made for may make its requests larger
-		by.Sends = verbs.OpcodesOf(e.plan.Row().Requests()...)
+	if e.plan.Point == nil { // what a queue pair is not made for may make its requests larger
+		by.Sends = verbs.OpcodesOf(e.plan.Row.Requests()...)
 	}
 	var err error
 	want := d.Inline
@@ -254,7 +254,7 @@ func (e *Endpoint) createQP(qp *pair, d plan.Queues) error {
 	}
 	return e.timed("init", time.Now(), func() error {
 		return verbs.InitQP(qp.QueuePair, verbs.ConnectOptions{
-			Port: qp.rail.Port.Number, PKeyIndex: e.spec.PKeyIndex, Access: verbs.AccessLocalWrite | e.plan.Row().Access, QKey: e.qkey,
+			Port: qp.rail.Port.Number, PKeyIndex: e.spec.PKeyIndex, Access: verbs.AccessLocalWrite | e.plan.Row.Access, QKey: e.qkey,
 		})
 	})
 }
@@ -275,7 +275,7 @@ func (e *Endpoint) Addresses() []control.Address {
 		r := qp.rail
 		out[q] = control.Address{
 			LID: r.Port.LID, QPN: qp.QPN(), PSN: qp.psn, RKey: qp.region.RKey(), Addr: qp.recv.addr,
-			Bytes: uint64(len(qp.recv.bytes)), GID: r.GID.GID, HasGID: r.UseGID, Outstanding: e.plan.Outstanding(), Window: r.Device.Info().Limits.ReceiveWindow,
+			Bytes: uint64(len(qp.recv.bytes)), GID: r.GID.GID, HasGID: r.UseGID, Outstanding: e.plan.Outstanding, Window: r.Device.Info().Limits.ReceiveWindow,
 		}
 		if e.group != nil {
 			out[q].QPN, out[q].GID, out[q].HasGID = verbs.MulticastQPN, *e.group, true
@@ -319,7 +319,7 @@ func (e *Endpoint) checkPeer(peer []control.Address, policy plan.DataPolicy) err
 	if len(peer) != len(e.qps) {
 		return fmt.Errorf("the peer sent %d addresses for %d queue pairs", len(peer), len(e.qps))
 	}
-	need := uint64(e.plan.Buffers().RecvBytes)
+	need := uint64(e.plan.Buffers.RecvBytes)
 	for q, a := range peer {
 		if a.HasGID || !a.GID.IsZero() { // else a LID: the subnet manager's partition bounds it
 			if err := e.plan.CheckAddress(a.GID.Addr(), policy); err != nil {
@@ -329,7 +329,7 @@ func (e *Endpoint) checkPeer(peer []control.Address, policy plan.DataPolicy) err
 		if e.group != nil && a.GID == *e.group {
 			return fmt.Errorf("both ends listen to the group %v, where each hears itself: leave --MGID (-M) out at one of them", a.GID)
 		}
-		if a.Bytes != 0 && a.Bytes < need && e.plan.Row().Addressed() {
+		if a.Bytes != 0 && a.Bytes < need && e.plan.Row.Addressed() {
 			return fmt.Errorf("the peer's queue pair %d offers %d bytes, the test needs %d", q, a.Bytes, need)
 		}
 		if e.qps[q].rail.UseGID && !a.HasGID {
@@ -344,7 +344,7 @@ func (e *Endpoint) connectQP(qp *pair, av verbs.AddressVector) error {
 		Port: av.Port, PKeyIndex: e.spec.PKeyIndex, QKey: e.qkey, PathMTU: e.mtu, AddressVector: av,
 		DestQPN: qp.peer.QPN, SendPSN: qp.psn, RecvPSN: qp.peer.PSN,
 		MaxRDAtomic:     uint8(min(qp.peer.Outstanding, max(qp.rail.Device.Info().Limits.MaxInitRDAtomic, 1), 255)), // it may tell anything
-		MaxDestRDAtomic: uint8(e.plan.Outstanding()),
+		MaxDestRDAtomic: uint8(e.plan.Outstanding),
 		MinRNRTimer:     plan.RNRTimer, Timeout: e.spec.Timeout, RetryCount: e.spec.Retries, RNRRetry: plan.RNRRetries,
 		PeerWindow: qp.peer.Window, StayRTR: !e.plan.Sends(),
 	}

@@ -71,12 +71,12 @@ func (e *Endpoint) joinAt(ctx context.Context, s control.Session, server netip.A
 	defer unwatch()
 	ctx, cancel := context.WithTimeoutCause(watch, joinLimit, fmt.Errorf("no connection by RDMA CM within %v", joinLimit))
 	defer cancel()
-	outstanding := uint8(e.plan.Outstanding())
+	outstanding := uint8(e.plan.Outstanding)
 	o := verbs.ConnectOptions{
 		MinRNRTimer: plan.RNRTimer, Timeout: e.spec.Timeout, RetryCount: e.spec.Retries, RNRRetry: plan.RNRRetries,
 		AddressVector: verbs.AddressVector{SL: e.spec.SL, TrafficClass: e.spec.TrafficClass},
 	}
-	if e.plan.Row().Responded {
+	if e.plan.Row.Responded {
 		o.MaxRDAtomic, o.MaxDestRDAtomic = outstanding, outstanding
 	}
 	next := func() (verbs.CMConnection, error) {
@@ -154,7 +154,7 @@ func (e *Endpoint) initBy(c verbs.CMConnection, qp verbs.QueuePair) error {
 	if qp.State() != verbs.StateReset {
 		return nil
 	}
-	init.Access = verbs.AccessLocalWrite | e.plan.Row().Access
+	init.Access = verbs.AccessLocalWrite | e.plan.Row.Access
 	return verbs.InitQP(qp, init)
 }
 

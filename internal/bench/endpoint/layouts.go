@@ -169,7 +169,7 @@ func (w *layouts) portions(share *pattern.Transfer) [][]portion {
 // receives prepares the target's: one or more for each message, in the order of the SENDs.
 func (w *layouts) receives(e *Endpoint, qp *pair, lane *job.Lane) error {
 	share := w.Share(qp.number).Swapped()
-	mem, depth := qp.recv.bytes, e.plan.Queues().RecvWRs
+	mem, depth := qp.recv.bytes, e.plan.Queues.RecvWRs
 	var messages [][]portion
 	if w.Strategy.Unpack {
 		messages = w.portions(&share)
@@ -231,14 +231,14 @@ func (w *layouts) data(initiator bool) (l *pattern.Layout, at plan.Steps) { //no
 }
 
 func (w *layouts) source(e *Endpoint, _ int) image {
-	l, at := w.data(!e.plan.Row().Fetches())
+	l, at := w.data(!e.plan.Row.Fetches())
 	return image{at.At, *l, uint64(at.Places)}
 }
 
 // destination is every byte of where the data arrives: each place holds the blocks of some message, whole, or is untouched.
 func (w *layouts) destination(e *Endpoint, size int, qp *pair) destination {
 	from := w.source(e, size)
-	l, at := w.data(e.plan.Row().Fetches())
+	l, at := w.data(e.plan.Row.Fetches())
 	to := destination{image: image{at.At, *l, from.contents}, mixed: true, holes: e.sparse, high: uint64(at.Places), from: &from.layout}
 	if to.pitch = at.Stride; at.Start > 0 { // a slot: the lead of the next takes the UD header
 		to.pitch -= plan.SlotLead
@@ -246,7 +246,7 @@ func (w *layouts) destination(e *Endpoint, size int, qp *pair) destination {
 	moved := qp.moved
 	lists := moved.sent / uint64(w.Messages)
 	switch received := moved.received / e.plan.ReceivesPerMessage() / uint64(w.Messages); {
-	case !e.plan.Row().Addressed():
+	case !e.plan.Row.Addressed():
 		to.must = min(received, to.high)
 		if e.spec.Transport != verbs.RC { // messages may be lost; what a receive has told of has reached some place
 			to.must = min(to.must, 1)

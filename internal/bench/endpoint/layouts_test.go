@@ -25,7 +25,7 @@ func checkedMemory(t *testing.T) (*layouts, *Endpoint) {
 		return p
 	}
 	source, destination := end(true), end(false)
-	slots := source.Buffers()
+	slots := source.Buffers
 	_, bytes := slots.Regions()
 	b, err := verbs.Alloc(bytes, verbs.MemoryOptions{})
 	if err != nil {
@@ -36,7 +36,7 @@ func checkedMemory(t *testing.T) (*layouts, *Endpoint) {
 	qp := &pair{moved: movement{sent: 1, received: 1}}
 	_, send, recv := slots.SlotsAt(0)
 	qp.send, qp.recv = part(send, slots.SendBytes), part(recv, slots.RecvBytes)
-	e := &Endpoint{qps: []*pair{qp}, plan: source, spec: source.Spec(), work: workloadOf(source)}
+	e := &Endpoint{qps: []*pair{qp}, plan: source, spec: source.Spec, work: workloadOf(source)}
 	e.Arm(0, 7)
 	e.plan, e.work = destination, workloadOf(destination)
 	e.Arm(0, 7)
@@ -76,6 +76,6 @@ func TestNothingArrived(t *testing.T) {
 	_, e := checkedMemory(t)
 	e.spec.Transport = verbs.UD
 	if whole, err := e.Check(0, 7, 0); !errors.Is(err, control.ErrCorrupt) {
-		t.Errorf("a receive completed, nothing was written: %d whole, %v (addressed %v)", whole, err, e.plan.Row().Addressed())
+		t.Errorf("a receive completed, nothing was written: %d whole, %v (addressed %v)", whole, err, e.plan.Row.Addressed())
 	}
 }

@@ -71,13 +71,13 @@ func blocks(l *pattern.Layout) iter.Seq2[int, pattern.Block] {
 
 // moves tells whether data starts at this end, and whether it arrives here.
 func (e *Endpoint) moves() (starts, arrives bool) {
-	both, starts := e.spec.Bidirectional || e.plan.Answers(), (e.plan.Role() == plan.Initiator) != e.plan.Row().Fetches()
+	both, starts := e.spec.Bidirectional || e.plan.Answers(), (e.plan.Role == plan.Initiator) != e.plan.Row.Fetches()
 	return both || starts, both || !starts
 }
 
 // data is a queue pair's memory from which data starts, and that where it arrives.
 func (e *Endpoint) data(qp *pair) (from, to []byte) {
-	if e.plan.Row().Fetches() {
+	if e.plan.Row.Fetches() {
 		return qp.recv.bytes, qp.send.bytes
 	}
 	return qp.send.bytes, qp.recv.bytes
@@ -91,14 +91,14 @@ func (e *Endpoint) Arm(size int, seed uint64) {
 		from, to := e.data(qp)
 		wipe(to, e.work.destination(e, size, qp).pitch > 0, e.arriving(seed, qp.number), 0)
 		switch {
-		case e.plan.Row().Counter:
+		case e.plan.Row.Counter:
 			clear(from)
 			continue
 		case !starts:
 			continue
 		}
 		image := e.work.source(e, size)
-		s := payload.Seed(seed, qp.number, e.plan.Role() == plan.Initiator)
+		s := payload.Seed(seed, qp.number, e.plan.Role == plan.Initiator)
 		for m := range image.contents {
 			payload.Fill(from[image.at(m):][:image.layout.Extent()], s, m, 0)
 		}
@@ -107,7 +107,7 @@ func (e *Endpoint) Arm(size int, seed uint64) {
 
 // ofData are the queue pairs whose data is compared: of those that share it one.
 func (e *Endpoint) ofData() []*pair {
-	if p := e.plan.Point(); p != nil && p.Listed() {
+	if p := e.plan.Point; p != nil && p.Listed() {
 		return e.qps[:1]
 	}
 	return e.qps
@@ -115,7 +115,7 @@ func (e *Endpoint) ofData() []*pair {
 
 // arriving is the seed of what the peer sends to queue pair q.
 func (e *Endpoint) arriving(seed uint64, q int) uint64 {
-	return payload.Seed(seed, q, e.plan.Role() == plan.Target)
+	return payload.Seed(seed, q, e.plan.Role == plan.Target)
 }
 
 // wipe makes memory, which begins at an offset of where data arrives, what it is where nothing has arrived: zeros or, where a write
@@ -135,7 +135,7 @@ func (e *Endpoint) Check(size int, seed, before uint64) (whole uint64, err error
 	for _, qp := range e.ofData() {
 		from, to := e.data(qp)
 		var n uint64
-		switch counter := e.plan.Row().Counter; {
+		switch counter := e.plan.Row.Counter; {
 		case counter && starts:
 			n, err = e.checkCounters(from, size, qp)
 		case !counter && arrives:

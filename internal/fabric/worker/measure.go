@@ -155,10 +155,10 @@ func (m *measurer) open(o fabric.OpenOrder, r *fabric.Rail) error {
 	if err != nil {
 		return err
 	}
-	if p.Spec().Transport == verbs.UC && !p.Row().NeedsReceive() {
+	if p.Spec.Transport == verbs.UC && !p.Row.NeedsReceive() {
 		return errors.New("UC WRITE: nobody knows how much arrives; use send, or RC")
 	}
-	if m.verifies() && (p.Spec().Kind != plan.Bandwidth || p.Row().Fetches() || !p.Row().Addressed()) {
+	if m.verifies() && (p.Spec.Kind != plan.Bandwidth || p.Row.Fetches() || !p.Row.Addressed()) {
 		return errors.New("data is verified for the bandwidth of write only")
 	}
 	tables, err := m.rails.Tables(m.cfg.GIDIndex)

@@ -43,7 +43,7 @@ func (m *measurer) move(ctx context.Context, g fabric.GoOrder) (out []fabric.Flo
 		return nil, err
 	}
 	for k, f := range m.flows { // a place that no message has reached yet is still zero
-		if m.verifies() && f.plan.Role() == plan.Target && f.job != nil && r.out[k].Error == "" {
+		if m.verifies() && f.plan.Role == plan.Target && f.job != nil && r.out[k].Error == "" {
 			_, err := f.end.Check(f.plan.LargestSize(), 0, 0)
 			fail(&r.out[k], err)
 		}

@@ -120,7 +120,7 @@ func TestMove(t *testing.T) {
 						if m.Error != "" {
 							t.Errorf("host %d, flow %d: %v", i, k, m.Error)
 						}
-						if all[i].flows[k].plan.Role() == plan.Target && tt.receiver || all[i].flows[k].plan.Role() == plan.Initiator && !tt.receiver {
+						if all[i].flows[k].plan.Role == plan.Target && tt.receiver || all[i].flows[k].plan.Role == plan.Initiator && !tt.receiver {
 							if m.Bits < 1e6 {
 								t.Errorf("host %d, flow %d moved %g bits/s", i, k, m.Bits)
 							}

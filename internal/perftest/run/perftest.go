@@ -303,21 +303,21 @@ func (r *testRun) dialOptions() control.Options {
 
 // connected prints the header, once both ends are known.
 func (r *testRun) connected(s control.Session, p *plan.Settled, end *endpoint.Endpoint) {
-	r.plan, r.row = p.Spec(), p.Row()
-	r.peersView = p.Role() == plan.Target && s.Dialect() == control.Ours
+	r.plan, r.row = p.Spec, p.Row
+	r.peersView = p.Role == plan.Target && s.Dialect() == control.Ours
 	rails := end.Rails()
 	device := rails[0].Device.Info()
 	f := text.Facts{
-		Device: device, Port: rails[0].Port, MTU: end.MTU(), Inline: end.Inline(), Outstanding: p.Outstanding(),
+		Device: device, Port: rails[0].Port, MTU: end.MTU(), Inline: end.Inline(), Outstanding: p.Outstanding,
 		NUMANode: r.node(device), Local: end.Addresses(), Remote: end.Peer(), Plan: p, PostAPI: end.PostAPI(),
 	}
 	if rails[0].UseGID {
 		f.GID = &rails[0].GID
 	}
-	for _, note := range p.Notes() {
+	for _, note := range p.Notes {
 		fmt.Fprintf(r.out.Err, " Warning: %s\n", note)
 	}
-	counted := p.Row().NeedsReceive() && (s.Dialect() == control.Ours || !p.Sends()) // by the receiver
+	counted := p.Row.NeedsReceive() && (s.Dialect() == control.Ours || !p.Sends()) // by the receiver
 	if r.plan.Kind == plan.Bandwidth && r.plan.Transport != verbs.RC && !counted {
 		fmt.Fprintf(r.out.Err, " Note: %v may lose messages, and nobody counts them: the figures are of what left the sender\n", r.plan.Transport)
 	}

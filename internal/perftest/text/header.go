@@ -29,8 +29,8 @@ type Facts struct {
 
 // title is the words before "Test".
 func title(p *plan.Settled) []string {
-	s := p.Spec()
-	words, v := slices.Clone(p.Row().Perftest.Title), flags.Invocation{Plan: s}
+	s := p.Spec
+	words, v := slices.Clone(p.Row.Perftest.Title), flags.Invocation{Plan: s}
 	if s.Bidirectional {
 		words = append(words, "Bidirectional")
 	}
@@ -108,7 +108,7 @@ func (x *line) json() string {
 
 // lines is the header between title and addresses.
 func (f *Facts) lines(v *flags.Invocation) []line {
-	p, d, row := f.Plan.Spec(), f.Plan.Depths(), f.Plan.Row()
+	p, d, row := f.Plan.Spec, f.Plan.Depths(), f.Plan.Row
 	tx, rx := f.Plan.Shown()
 	bandwidth, modern := p.Kind == plan.Bandwidth, v.Style() == flags.Modern
 	channel := fmt.Sprintf("%s_comp%d", f.Device.Name, p.Vector)

@@ -63,7 +63,7 @@ func (t *Text) Begin(device verbs.DeviceInfo) {
 
 // Header writes the block of parameters, the addresses and the heading of the table.
 func (t *Text) Header(f Facts) {
-	t.plan = f.Plan.Spec()
+	t.plan = f.Plan.Spec
 	t.printf("%s", flags.Dashes)
 	t.printf("%20s%s Test", "", strings.Join(title(f.Plan), " "))
 	for _, x := range f.lines(&t.v) {
@@ -102,7 +102,7 @@ func hexadecimal(v uint64, width int) string {
 }
 
 func (t *Text) address(whose string, a control.Address, f Facts) {
-	row := f.Plan.Row()
+	row := f.Plan.Row
 	if t.v.ControlCM { // perftest then knows no more than for a SEND
 		row = plan.RowOf(plan.Send)
 	}
@@ -118,7 +118,7 @@ func (t *Text) address(whose string, a control.Address, f Facts) {
 		return
 	}
 	name := "GID"
-	if f.Plan.Spec().Multicast && (whose == "local") == t.v.Server() { // the server's, as perftest has it
+	if f.Plan.Spec.Multicast && (whose == "local") == t.v.Server() { // the server's, as perftest has it
 		name = "MGID"
 	}
 	for i, b := range a.GID { // decimal, as perftest has it

@@ -158,14 +158,14 @@ func (e *experiment) add(layouts []gridLayout, wrong *cmdline.Faults) {
 					continue
 				}
 				if c.List != nil {
-					if why := c.List.absent(settled.Point()); why != "" && g.Mean > 0 {
+					if why := c.List.absent(settled.Point); why != "" && g.Mean > 0 {
 						continue
 					} else if why != "" {
 						n.Absent = plain.AddNew(n.Absent, noncontig.Absence{Shape: shape, Strategy: s.Name, Reason: why})
 						continue
 					}
 				}
-				largest = max(largest, settled.Memory().Buffers)
+				largest = max(largest, settled.Memory.Buffers)
 				cell = e.addPoint(cell, g, settled)
 			}
 			if cell != nil {
@@ -322,9 +322,9 @@ func (e *experiment) listBytesText() string {
 
 // addPoint adds a point to the result, and its arm to a cell; one that the grid has twice is measured once.
 func (e *experiment) addPoint(cell []arm, g gridLayout, settled *plan.Settled) []arm {
-	s, load, data := settled.Point().Strategy, settled.Point().Load, &g.Layout
+	s, load, data := settled.Point.Strategy, settled.Point.Load, &g.Layout
 	if e.config.List != nil {
-		data = &settled.Point().Transfer.Local
+		data = &settled.Point.Transfer.Local
 	}
 	p := noncontig.Point{
 		Shape: s.Shape, Strategy: s.Name, Layout: e.nameOf(g), BlockBytes: int64(data.MeanBlockBytes() + 0.5), Blocks: data.Blocks(),

@@ -89,7 +89,7 @@ func left(m *measure.Measurer, spec plan.Spec, before *report.Document, doc meas
 	if err != nil {
 		return nil, err
 	}
-	whole := settled.Spec() // with the length that all sizes together have
+	whole := settled.Spec // with the length that all sizes together have
 	doc.Started, doc.Client, doc.Server, doc.Label, doc.Warnings = before.Started, before.Client, before.Server, before.Label, before.Warnings
 	var parts []part
 	for i, size := range whole.Sizes {

@@ -180,7 +180,7 @@ func TestDefaultsOfEachOperation(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got := map[string]int{"outs": settled.Outstanding(), "rx-depth": settled.Depths().Rx}[name]
+		got := map[string]int{"outs": settled.Outstanding, "rx-depth": settled.Depths().Rx}[name]
 		if want := p[space.Index(name)]; got != want || got < 2 {
 			t.Errorf("%s: %s is %d, the point says %d", o, name, got, want)
 		}

@@ -337,18 +337,18 @@ func (c *config) tests(l plan.Limits) (*tests, error) {
 	if wrong.Note(err); len(wrong) > 0 {
 		return nil, exit.With(exit.Usage, errors.Join(wrong...))
 	}
-	from := settled.Spec()
+	from := settled.Spec
 	if len(t.base.Sizes) == 0 {
 		t.base.Sizes = slices.Clone(from.Sizes)
 	}
 	t.depth = from.TxDepth
 	t.first = inFlight(&from, settled.Lane(t.base.Sizes[0], 0).Window)
 	depths := settled.Depths()
-	from.MTU, from.Outstanding, from.InlineBytes, from.RxDepth, from.CQMod = settled.MTU(), settled.Outstanding(), t.base.InlineBytes, depths.Rx, max(depths.CQMod, 1)
+	from.MTU, from.Outstanding, from.InlineBytes, from.RxDepth, from.CQMod = settled.MTU, settled.Outstanding, t.base.InlineBytes, depths.Rx, max(depths.CQMod, 1)
 	read := t.base
 	read.Operation = plan.Read
 	if reads, err := t.settle(read); err == nil && others {
-		from.Outstanding = reads.Outstanding()
+		from.Outstanding = reads.Outstanding
 	}
 	for i := range t.dims {
 		s := &t.dims[i]

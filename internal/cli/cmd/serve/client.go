@@ -110,7 +110,7 @@ func (o *order) negotiate(ctx context.Context, s control.Session) (*plan.Spec, e
 		if err != nil {
 			return nil, err
 		}
-		told, facts.MTU, facts.MaxOutstanding = new(settled.Proposal()), settled.MTU(), settled.Outstanding()
+		told, facts.MTU, facts.MaxOutstanding = new(settled.Proposal()), settled.MTU, settled.Outstanding
 	}
 	agreed, err := s.Propose(ctx, told)
 	if err == nil {

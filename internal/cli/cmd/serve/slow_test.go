@@ -42,9 +42,9 @@ func TestSteps(t *testing.T) {
 			t.Fatal(err)
 		}
 		_ = said() // which test begins
-		memory := time.Duration(o.granted.Memory().Total()>>20) * time.Millisecond
+		memory := time.Duration(o.granted.Memory.Total()>>20) * time.Millisecond
 		if memory < time.Second/2 {
-			t.Fatalf("%v for %v", memory, o.granted.Memory())
+			t.Fatalf("%v for %v", memory, o.granted.Memory)
 		}
 		check("a step", false, 5*time.Second+memory, "did nothing for "+(5*time.Second+memory).Round(time.Second).String())
 		check("by time", true, 65*time.Second+memory, "did nothing for 1m")

@@ -192,9 +192,9 @@ const (
 func (o *order) waiting(measuring bool) (over func()) {
 	most := stepTime
 	if p := o.granted; p != nil {
-		most += time.Duration(p.Memory().Total()>>20) * stepPerMiB
+		most += time.Duration(p.Memory.Total()>>20) * stepPerMiB
 		if o.perftest {
-			most += time.Duration(p.Spec().QPs) * stepPerKey
+			most += time.Duration(p.Spec.QPs) * stepPerKey
 		}
 	}
 	if !measuring {
@@ -205,7 +205,7 @@ func (o *order) waiting(measuring bool) (over func()) {
 		moves := func() uint64 { n, _ := o.packets(); return n }
 		return o.slow(most, fmt.Sprintf("no packet of this client's test came or went for %v", most.Round(time.Second)), moves)
 	}
-	runs := o.granted.Spec().Duration
+	runs := o.granted.Spec.Duration
 	if most += runs; runs == 0 {
 		return func() {}
 	}
