@@ -108,9 +108,9 @@ func TestConformance(t *testing.T) {
 func deviations(t *testing.T) verbstest.Deviations {
 	switch info := realDevice(t).Info(); {
 	case info.Driver == "rdma_rxe":
-		return verbstest.SoftRoCE()
+		return softRoCE()
 	case info.IWARP() && info.Software:
-		return verbstest.SoftIWARP()
+		return softIWARP()
 	}
 	return nil
 }

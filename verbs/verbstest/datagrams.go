@@ -19,7 +19,7 @@ func testDatagrams(t *test) {
 	}
 	runTrials(t, []trial{{
 		name: "Q_Key", rig: rigOptions{transport: verbs.UD}, op: verbs.OpSend, receive: 256, dropped: true,
-		edit: func(_ *rig, q *verbs.SendRequest, _ *verbs.SGE) { q.RemoteQKey++ },
+		edit: func(p *posting) { p.RemoteQKey++ },
 	}, {
 		name: "no receive", rig: rigOptions{transport: verbs.UD}, op: verbs.OpSend, dropped: true,
 	}, {
@@ -27,7 +27,7 @@ func testDatagrams(t *test) {
 		sent: t.status(TooLongUD, verbs.LocalLengthError), quiet: true,
 	}, {
 		name: "nobody there", rig: rigOptions{transport: verbs.UD}, op: verbs.OpSend, quiet: true,
-		edit: func(_ *rig, q *verbs.SendRequest, _ *verbs.SGE) { q.RemoteQPN = 0xfffffe },
+		edit: func(p *posting) { p.RemoteQPN = 0xfffffe },
 	}})
 	t.Run("no address", func(t *test) {
 		r := newRig(t, rigOptions{transport: verbs.UD})
@@ -44,7 +44,7 @@ func testDatagrams(t *test) {
 			q := from.a.request(id, verbs.OpSend, 10+i)
 			q.RemoteQPN = r.b.qp.QPN()
 			from.a.do(q)
-			if c := r.b.recvs.want(id, verbs.Success); c.SourceQPN != from.a.qp.QPN() || c.Bytes != uint32(10+i+verbs.GRHBytes) {
+			if c := r.b.recvs.want(id); c.SourceQPN != from.a.qp.QPN() || c.Bytes != uint32(10+i+verbs.GRHBytes) {
 				t.Errorf("%d bytes from qp %#x, want %d from %#x", c.Bytes, c.SourceQPN, 10+i+verbs.GRHBytes, from.a.qp.QPN())
 			}
 		}
@@ -59,9 +59,9 @@ func testGRH(t *test) {
 	r.b.receive(1, r.b.sge(0, 256))
 	av := r.a.vector(r.b)
 	av.TrafficClass, av.HopLimit = class, hops
-	r.a.ah = got(r.a.pd.CreateAH(av)).closing(t, "AH")
-	r.a.do(r.a.request(1, verbs.OpSend, 64))
-	r.b.recvs.want(1, verbs.Success)
+	r.a.ah = r.a.addressHandle(av)
+	r.a.doOne(1, verbs.OpSend, 64)
+	r.b.recvs.want(1)
 	grh := r.b.buf.Bytes()[:verbs.GRHBytes]
 	from, to := t.A.GID, t.B.GID
 	if !from.Addr().Is4() {

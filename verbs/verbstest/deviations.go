@@ -1,7 +1,6 @@
 package verbstest
 
 import (
-	"fmt"
 	"testing"
 
 	"github.com/gobw/gobw/verbs"
@@ -48,6 +47,8 @@ const (
 	SolicitedDelivered     Case = "armed for solicited, a solicited message"                // an event
 	OverfullListTold       Case = "list of sends longer than the queue"                     // ErrQueueFull
 	ManyQueuePairs         Case = "many queue pairs at once"                                // work
+	HopLimitKept           Case = "hop limit of a UD message"                               // that of its address handle
+	InvalidateForeign      Case = "LOCAL_INV of another queue pair's window"                // MW_BIND_ERR, LOC_QP_OP_ERR
 
 	// What a device may lack: with a row that says Refused, the suite leaves it out where it would be used, and checks once
 	// that it is refused.
@@ -121,72 +122,4 @@ func (t *test) ignored(c Case) bool {
 func (d Deviations) lacks(c Case) bool {
 	v, ok := d.find(c)
 	return ok && v.Refused
-}
-
-// SoftRoCE is the table of the kernel's rdma_rxe, Linux 6.1, as captured (testdata of verbs/roce) and read.
-func SoftRoCE() Deviations {
-	capture := func(name string) string { return fmt.Sprintf("verbs/roce/testdata/%s.pcap and its README", name) }
-	const driver = "drivers/infiniband/sw/rxe, Linux 6.1"
-	return Deviations{
-		{Case: ShortReceiveAtReceiver, Status: verbs.LocalQPOperationError, Reason: "rxe takes a full receive for a malformed one", Source: capture("rc_err_send_len")},
-		{Case: ShortReceiveAtSender, Status: verbs.RemoteOperationError, Reason: "rxe answers a short receive with NAK 0x63", Source: capture("rc_err_send_len")},
-		{Case: ShortReceiveUC, Status: verbs.LocalQPOperationError, Reason: "as for RC", Source: driver + "/rxe_resp.c"},
-		{Case: ShortReceiveUD, Status: verbs.LocalQPOperationError, Reason: "as for RC", Source: capture("ud_send_edge")},
-		{Case: InvalidateRefused, Status: verbs.LocalQPOperationError, Reason: "rxe has one status for local requests that fail", Source: driver + "/rxe_req.c (rxe_do_local_ops)"},
-		{Case: RefusedImmediate, Status: verbs.RemoteAccessError, Reason: "rxe tells both ends the same", Source: driver + "/rxe_resp.c (do_class_ac_error)"},
-		{Case: AtomicLength, Ignored: true, Reason: "rxe takes a longer list, and uses 8 bytes of it", Source: driver + "/rxe_verbs.c (validate_send_wr)"},
-		{Case: CommEstablished, Ignored: true, Reason: "rxe never raises it", Source: driver + "/rxe_resp.c"},
-		{Case: SharedReceiveDomain, Ignored: true, Reason: "receives are checked against the queue pair's domain", Source: driver + "/rxe_resp.c (copy_data)"},
-		{Case: BadLKeySend, Status: verbs.LocalQPOperationError, Reason: "rxe fails the packet, not the protection check", Source: driver + "/rxe_req.c"},
-		{Case: BadReceiveAtReceiver, Status: verbs.LocalQPOperationError, Reason: "a malformed receive is LOC_QP_OP", Source: driver + "/rxe_resp.c"},
-		{Case: TooLongUD, Status: verbs.Success, Reason: "completes, and nothing is sent", Source: capture("ud_send_edge")},
-		{Case: RetrySevenEnds, Ignored: true, Reason: "a retry count of 7 is for ever", Source: capture("edge_req")},
-		{Case: InvalidatePlainRegion, Ignored: true, Reason: "the packet is acknowledged; the receive fails with REM_INV_REQ", Source: capture("edge_resp_d")},
-		{Case: UnsignaledHoldSlots, Ignored: true, Reason: "the kernel frees a slot when its request is done, signaled or not", Source: driver + "/rxe_comp.c"},
-		{Case: PostAfterErrorFlushes, Ignored: true, Reason: "posting a receive makes no system call: it flushes when something else wakes the queue pair", Source: driver + "/rxe_resp.c"},
-		{Case: LocalWriteRequired, Ignored: true, Reason: "checked by the kernel's core in some versions only", Source: "drivers/infiniband/core/uverbs_cmd.c"},
-		{Case: DrainedQueueResumes, Ignored: true, Reason: "not verified: rxe 6.1 may lose the wake-up", Source: driver + "/rxe_qp.c"},
-		{Case: WindowRange, Status: verbs.Success, Reason: "the responder checks the range of the window's region, not the window's", Source: driver + "/rxe_resp.c (check_rkey)"},
-		{Case: InvalidatedKeyTold, Ignored: true, Reason: "the flag is the kernel's bit 2, where libibverbs has bit 3", Source: "include/rdma/ib_verbs.h (IB_WC_WITH_INVALIDATE) and libibverbs/verbs.h (IBV_WC_WITH_INV)"},
-		{Case: GRHChecksum, Ignored: true, Reason: "packets to the same device skip the IP layer, which would fill it in", Source: driver + "/rxe_net.c (rxe_loopback)"},
-		{Case: ReadsServedKept, Ignored: true, Reason: "rounded up to a power of two", Source: driver + "/rxe_qp.c"},
-		{Case: MulticastDelivered, Ignored: true, Reason: "not verified: rxe takes the group's MAC address alone, and has its packets from the IP layer only where the host joined the group", Source: driver + "/rxe_mcast.c (rxe_mcast_add)"},
-		{Case: DrainedEvent, Ignored: true, Reason: "raised only while a message is in progress", Source: driver + "/rxe_comp.c"},
-	}
-}
-
-// SoftIWARP is the table of the kernel's siw, Linux 6.1, with rdma-core's libsiw.
-func SoftIWARP() Deviations {
-	const (
-		driver  = "drivers/infiniband/sw/siw, Linux 6.1: "
-		library = "rdma-core's providers/siw/siw.c: "
-		early   = "a request is complete when TCP has taken it; the peer's Terminate comes later and ends the connection"
-	)
-	return Deviations{
-		{Case: HasUnconnected, Refused: true, Reason: "RDMAP runs over a connection", Source: "RFC 5040, 2; " + driver + "siw_create_qp"},
-		{Case: HasImmediate, Refused: true, Reason: "RDMAP has no such message before RFC 7306", Source: "RFC 5040, 4.3; " + library + "map_send_opcode"},
-		{Case: HasAtomics, Refused: true, Reason: "RDMAP has no such message before RFC 7306", Source: "RFC 5040, 4.3; " + library + "map_send_opcode"},
-		{Case: HasPKeys, Refused: true, Reason: "partitions are InfiniBand's", Source: driver + "siw_query_port"},
-		{Case: HasEmptyLists, Refused: true, Reason: "the library wants an entry, which may have no bytes", Source: library + "push_recv_wqe"},
-		{Case: ConnectsByHand, Refused: true, Reason: "RDMA CM brings the TCP connection", Source: "RFC 5044, 7; " + driver + "siw_qp_nextstate_from_idle"},
-		{Case: RefusedByPeer, Status: verbs.Success, Reason: early, Source: "RFC 5040, 5.3; " + driver + "siw_qp_tx.c"},
-		{Case: RefusedReadByPeer, Status: verbs.FlushError, Reason: "the Terminate ends the connection, which flushes it", Source: driver + "siw_sq_flush"},
-		{Case: ReadRights, Status: verbs.Success, Reason: "the memory of a READ's answer is looked up without rights", Source: driver + "siw_qp_tx.c (siw_qp_sq_proc_tx)"},
-		{Case: OrderBehindRead, Ignored: true, Reason: "a READ completes with its answer, what follows it when TCP has taken it", Source: driver + "siw_qp_rx.c (siw_proc_rresp)"},
-		{Case: DeadPeer, Ignored: true, Reason: "what is posted after the connection has ended never completes", Source: driver + "siw_post_send"},
-		{Case: NoReadResources, Status: verbs.Success, Reason: "RDMA CM negotiates at least one", Source: driver + "siw_cm.c (siw_accept)"},
-		{Case: BadLKeySend, Status: verbs.LocalQPOperationError, Reason: "siw has one status for what fails before it is sent", Source: driver + "siw_qp_tx.c (siw_qp_sq_process)"},
-		{Case: WrongRangeSend, Status: verbs.LocalQPOperationError, Reason: "siw has one status for what fails before it is sent", Source: driver + "siw_qp_tx.c (siw_qp_sq_process)"},
-		{Case: SharedReceiveDomain, Ignored: true, Reason: "not verified", Source: driver + "siw_rx_umem"},
-		{Case: CommEstablished, Ignored: true, Reason: "RDMA CM leaves no queue pair in RTR", Source: driver + "siw_cm.c"},
-		{Case: BadReceiveAtReceiver, Status: verbs.GeneralError, Reason: "siw has one status for what fails in placing a message", Source: driver + "siw_qp_rx.c (siw_rdmap_complete)"},
-		{Case: ReceiverNotReady, Status: verbs.Success, Reason: "there is no RNR NAK: " + early, Source: "RFC 5041, 7.1; " + driver + "siw_rqe_get"},
-		{Case: ErrorStateTold, Ignored: true, Reason: "the driver leaves the state out of its answer", Source: driver + "siw_query_qp"},
-		{Case: SolicitedDelivered, Ignored: true, Reason: "a receive is announced as signaled, never as solicited", Source: driver + "siw_rqe_complete"},
-		{Case: OverfullListTold, Ignored: true, Reason: "the error of the full queue is lost behind the doorbell's", Source: library + "siw_post_send"},
-		{Case: UnsignaledHoldSlots, Ignored: true, Reason: "the kernel frees a slot when it takes the request", Source: driver + "siw_activate_tx_from_sq"},
-		{Case: ManyQueuePairs, Ignored: true, Reason: "not verified: of 128 completion queues of 512 entries the library does not make all, and tells no reason", Source: "seen; " + library + "siw_create_cq"},
-		{Case: RetrySevenEnds, Ignored: true, Reason: "TCP retries", Source: "RFC 5044"},
-		{Case: InvalidatePlainRegion, Status: verbs.Success, Reason: early, Source: driver + "siw_invalidate_stag"},
-	}
 }

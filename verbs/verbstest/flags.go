@@ -11,8 +11,8 @@ import (
 
 func testFlags(t *test) {
 	if !t.lacks(HasUnconnected) { // address handles are for UD, and mean nothing here
-		runTrials(t, []trial{{name: "address handle on RC", op: verbs.OpWrite, lands: true, edit: func(r *rig, q *verbs.SendRequest, _ *verbs.SGE) {
-			q.AH, q.RemoteQPN, q.RemoteQKey = got(r.a.pd.CreateAH(r.a.vector(r.b))).closing(r, "AH"), 5, 6
+		runTrials(t, []trial{{name: "address handle on RC", op: verbs.OpWrite, lands: true, edit: func(p *posting) {
+			p.AH, p.RemoteQPN, p.RemoteQKey = p.a.addressHandle(p.a.vector(p.b)), 5, 6
 		}}})
 	}
 	t.Run("queue resized", testResize)
@@ -33,7 +33,7 @@ func testResize(t *test) {
 		} else if err != nil || r.a.sendCQ.Depth() < depth {
 			t.Fatalf("resize to %d: %d entries, %v", depth, r.a.sendCQ.Depth(), err)
 		}
-		r.a.sends.wantAll(0, 10, verbs.Success)
+		r.a.sends.wantAll(0, 10)
 	}
 	if err := r.a.sendCQ.Resize(1 << 30); err == nil {
 		t.Error("a queue of 2^30 entries")
@@ -66,7 +66,7 @@ func testSignalAll(t *test) {
 		q.Flags = 0
 		r.a.post(q)
 	}
-	r.a.sends.wantAll(0, 5, verbs.Success)
+	r.a.sends.wantAll(0, 5)
 }
 
 // testInline sends data that is overwritten the moment the post returns, under a key that means nothing.
@@ -147,10 +147,10 @@ func testQueues(t *test) {
 			}
 			return
 		}
-		r.a.sends.wantAll(0, wantFull(t, r.a.qp, err, depth), verbs.Success)
+		r.a.sends.wantAll(0, wantFull(t, r.a.qp, err, depth))
 		r.quiet("after what fitted")
 		r.a.post(list[:depth]...) // and the slots are free again
-		r.a.sends.wantAll(0, depth, verbs.Success)
+		r.a.sends.wantAll(0, depth)
 	})
 	t.Run("receive", func(t *test) {
 		r := newRig(t, rigOptions{qp: verbs.QueuePairOptions{RecvDepth: 8}})
@@ -225,7 +225,7 @@ func testUnsignaledSlots(t *test) {
 		q.Flags = 0
 		r.a.post(q)
 	}
-	r.b.recvs.wantAll(0, depth, verbs.Success)
+	r.b.recvs.wantAll(0, depth)
 	more := []verbs.SendRequest{r.a.request(99, verbs.OpWrite, 8)}
 	if t.ignored(UnsignaledHoldSlots) {
 		r.until("a free slot: else take the row away", func() bool { return r.a.qp.PostSend(more) == nil })

@@ -68,11 +68,11 @@ func testBounds(t *test) {
 		} {
 			c := trial{
 				name: fmt.Sprintf("%v %s", op, tt.name), op: op, length: tt.length, lands: tt.inside, spared: !tt.inside,
-				edit: func(r *rig, q *verbs.SendRequest, _ *verbs.SGE) {
-					mr := got(r.b.pd.RegisterMemory(r.b.buf, base, length, allRemote)).closing(r, "region")
-					q.RemoteAddr, q.RKey = mr.Addr()+uint64(tt.start), mr.RKey()
+				edit: func(p *posting) {
+					mr := got(p.b.pd.RegisterMemory(p.b.buf, base, length, allRemote)).closing(p, "region")
+					p.RemoteAddr, p.RKey = mr.Addr()+uint64(tt.start), mr.RKey()
 					if tt.length == 0 {
-						q.SGEs = nil
+						p.SGEs = nil
 					}
 				},
 			}
@@ -94,18 +94,18 @@ func testDomains(t *test) {
 	list := []trial{
 		{
 			name: "lkey of another domain", op: verbs.OpWrite, sent: t.status(BadLKeySend, verbs.LocalProtectionError),
-			edit: func(r *rig, q *verbs.SendRequest, _ *verbs.SGE) { q.SGEs[0].LKey = other(r.a).LKey() },
+			edit: func(p *posting) { p.SGEs[0].LKey = other(p.a).LKey() },
 		},
 		{
 			name: "rkey of another domain", op: verbs.OpWrite, sent: refused,
-			edit: func(r *rig, q *verbs.SendRequest, _ *verbs.SGE) { q.RKey = other(r.b).RKey() },
+			edit: func(p *posting) { p.RKey = other(p.b).RKey() },
 		},
 		{
 			name: "rkey of a closed region", op: verbs.OpWrite, sent: refused,
-			edit: func(r *rig, q *verbs.SendRequest, _ *verbs.SGE) {
-				mr := got(r.b.pd.RegisterMemory(r.b.buf, 0, r.b.buf.Len(), allRemote)).need(r, "register")
-				q.RKey = mr.RKey()
-				closeAll(r, mr)
+			edit: func(p *posting) {
+				mr := got(p.b.pd.RegisterMemory(p.b.buf, 0, p.b.buf.Len(), allRemote)).need(p, "register")
+				p.RKey = mr.RKey()
+				closeAll(p, mr)
 			},
 		},
 	}
@@ -115,8 +115,8 @@ func testDomains(t *test) {
 	} {
 		list = append(list, trial{
 			name: fmt.Sprintf("%v without the region's right", op), op: op, length: 8, sent: t.notAllowed(op, verbs.RemoteAccessError), broken: "AB",
-			edit: func(r *rig, q *verbs.SendRequest, _ *verbs.SGE) {
-				q.RKey = got(r.b.pd.RegisterMemory(r.b.buf, 0, r.b.buf.Len(), allRemote&^less)).closing(r, "region").RKey()
+			edit: func(p *posting) {
+				p.RKey = p.b.region(allRemote &^ less).RKey()
 			},
 		})
 	}

@@ -127,7 +127,7 @@ func (r *rig) receiveOf(q *verbs.SendRequest) {
 
 func (r *rig) checkReceive(q *verbs.SendRequest) {
 	r.Helper()
-	c := r.b.recvs.want(q.ID, verbs.Success)
+	c := r.b.recvs.want(q.ID)
 	want := verbs.Completion{ID: q.ID, Opcode: verbs.CompletedReceive, Bytes: uint32(q.Length()) + uint32(r.grh())}
 	got := verbs.Completion{ID: c.ID, Opcode: c.Opcode, Bytes: c.Bytes, Flags: c.Flags & verbs.WithImmediate}
 	if q.Opcode == verbs.OpWriteWithImmediate {

@@ -103,13 +103,6 @@ func (t *test) Run(name string, run func(t *test)) bool {
 	return t.T.Run(name, func(part *testing.T) { run(&test{part, t.suite}) })
 }
 
-// runAll runs parts of the test.
-func (t *test) runAll(parts ...group) {
-	for _, g := range parts {
-		t.Run(g.name, g.run)
-	}
-}
-
 // ticks is how many ticks of jobs' clock a time takes.
 func (t *test) ticks(d time.Duration) tick.Time {
 	if t.rate == 0 {

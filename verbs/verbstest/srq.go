@@ -41,8 +41,8 @@ func testSharedReceives(t *test) {
 			r := []*rig{x.one, x.two, x.two, x.one}[id%4]
 			source := r.a.buf.Bytes()[:200]
 			fill(source, uint32(id))
-			r.a.do(r.a.request(id, verbs.OpSend, 200))
-			if c := r.b.recvs.want(id, verbs.Success); c.Bytes != 200 {
+			r.a.doOne(id, verbs.OpSend, 200)
+			if c := r.b.recvs.want(id); c.Bytes != 200 {
 				t.Errorf("received %d bytes, want 200", c.Bytes)
 			}
 			same(t, fmt.Sprintf("message %d", id), x.one.b.buf.Bytes()[int(id)*256:], source)
@@ -53,11 +53,11 @@ func testSharedReceives(t *test) {
 			return // as without a receive
 		}
 		x := newSharedRig(t)
-		x.one.a.post(x.one.a.request(1, verbs.OpSend, 100))
+		x.one.a.postOne(1, verbs.OpSend, 100)
 		x.one.quiet("without a shared receive")
 		x.post(5)
-		x.one.a.sends.want(1, verbs.Success)
-		x.one.b.recvs.want(5, verbs.Success)
+		x.one.a.sends.want(1)
+		x.one.b.recvs.want(5)
 		x.two.quiet("on the other queue pair")
 	})
 	t.Run("limit", func(t *test) {
@@ -116,7 +116,7 @@ func testSharedDomain(t *test) {
 		}
 	}
 	r.exchange(0, 1, 64)
-	r.a.post(r.a.request(1, verbs.OpSend, 64))
+	r.a.postOne(1, verbs.OpSend, 64)
 	r.a.sends.want(1, verbs.RemoteOperationError)
 	r.b.recvs.want(1, verbs.LocalProtectionError)
 }
@@ -127,6 +127,6 @@ func testSharedNotFlushed(t *test) {
 	x.post(1)
 	x.one.b.to(verbs.StateError)
 	x.one.quiet("a shared receive of a queue pair in ERR")
-	x.two.a.do(x.two.a.request(2, verbs.OpSend, 10))
-	x.two.b.recvs.want(1, verbs.Success)
+	x.two.a.doOne(2, verbs.OpSend, 10)
+	x.two.b.recvs.want(1)
 }

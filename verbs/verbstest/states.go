@@ -211,14 +211,14 @@ func testDrained(t *test) {
 	if !t.ignored(DrainedEvent) {
 		r.wantEvent(r.a, verbs.EventSQDrained)
 	}
-	r.a.post(r.a.request(2, verbs.OpSend, 8))
+	r.a.postOne(2, verbs.OpSend, 8)
 	r.quiet("in SQD")
 	if t.ignored(DrainedQueueResumes) {
 		return
 	}
 	r.a.to(verbs.StateRTS)
-	r.a.sends.want(2, verbs.Success)
-	r.b.recvs.want(2, verbs.Success)
+	r.a.sends.want(2)
+	r.b.recvs.want(2)
 }
 
 // testAttributeValues sets values that are out of range.

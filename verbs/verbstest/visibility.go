@@ -28,14 +28,14 @@ func (r *rig) watch(size int, rounds byte, pass func()) {
 	a, b := r.a.buf.Bytes()[:size], r.b.buf.Bytes()[:size]
 	for k := byte(1); k <= rounds; k++ {
 		copy(a, bytes.Repeat([]byte{k}, size))
-		r.a.post(r.a.request(uint64(k), verbs.OpWrite, size))
+		r.a.postOne(uint64(k), verbs.OpWrite, size)
 		for deadline := time.Now().Add(patience); job.LoadByte(&b[size-1]) != k; pass() {
 			if time.Now().After(deadline) {
 				r.Fatalf("the last byte of WRITE %d did not come", k)
 			}
 		}
 		same(r, fmt.Sprintf("%d bytes behind the last byte of round %d", size, k), b, a)
-		r.a.sends.want(uint64(k), verbs.Success)
+		r.a.sends.want(uint64(k))
 	}
 }
 
@@ -57,10 +57,10 @@ func testMany(t *test) {
 		}
 		numbers[r.a.qp.QPN()] = "A"
 		fill(r.a.buf.Bytes(), uint32(i))
-		r.a.post(r.a.request(uint64(i), verbs.OpWrite, 4096))
+		r.a.postOne(uint64(i), verbs.OpWrite, 4096)
 	}
 	for i, r := range rigs {
-		r.a.sends.want(uint64(i), verbs.Success)
+		r.a.sends.want(uint64(i))
 		same(t, fmt.Sprintf("pair %d", i), r.b.buf.Bytes(), r.a.buf.Bytes())
 	}
 }

@@ -28,9 +28,9 @@ func (r *rig) bound() (done, again verbs.SendRequest) {
 
 func nextKey(key uint32) uint32 { return key&^0xff | (key+1)&0xff }
 
-// through leads a request through a bound window.
-func through(q *verbs.SendRequest, window verbs.SendRequest, at int64) {
-	q.RKey, q.RemoteAddr = window.Bind.RKey, window.Bind.Addr+uint64(at)
+// through leads the request through a bound window.
+func (p *posting) through(window verbs.SendRequest, at int64) {
+	p.RKey, p.RemoteAddr = window.Bind.RKey, window.Bind.Addr+uint64(at)
 }
 
 func invalidate(key uint32) verbs.SendRequest {
@@ -44,7 +44,7 @@ func testWindows(t *test) {
 			name: "invalidate an ordinary region", op: verbs.OpSendWithInvalidate, receive: 64,
 			rig:  rigOptions{connect: func(_ string, o *verbs.ConnectOptions) { o.Timeout, o.RetryCount = 10, 2 }},
 			sent: t.status(InvalidatePlainRegion, verbs.RetryExceeded), or: verbs.RemoteAccessError, // class J, IBTA 9.9.6.3: no NAK
-			edit: func(r *rig, q *verbs.SendRequest, _ *verbs.SGE) { q.InvalidateRKey = r.b.mr.RKey() },
+			edit: func(p *posting) { p.InvalidateRKey = p.b.mr.RKey() },
 		}})
 	}
 	if !t.B.Device.Info().Limits.MemoryWindow2 {
@@ -52,11 +52,13 @@ func testWindows(t *test) {
 	}
 	const write, denied = verbs.OpWrite, verbs.RemoteAccessError
 	outside := t.status(WindowRange, denied)
+	invalidated := t.status(InvalidateRefused, verbs.MWBindError)
+	foreign := t.status(InvalidateForeign, invalidated)
 	o := rigOptions{access: allRemote | verbs.AccessMWBind}
-	at := func(offset int64) func(r *rig, q *verbs.SendRequest, _ *verbs.SGE) {
-		return func(r *rig, q *verbs.SendRequest, _ *verbs.SGE) {
-			w, _ := r.bound()
-			through(q, w, offset)
+	at := func(offset int64) func(p *posting) {
+		return func(p *posting) {
+			w, _ := p.bound()
+			p.through(w, offset)
 		}
 	}
 	runTrials(t, []trial{
@@ -67,86 +69,86 @@ func testWindows(t *test) {
 		{name: "a right it lacks", rig: o, op: verbs.OpFetchAdd, length: 8, edit: at(0), sent: denied, spared: true},
 		{
 			name: "another queue pair's", rig: o, op: write, sent: denied, spared: true,
-			edit: func(r *rig, q *verbs.SendRequest, _ *verbs.SGE) {
-				w, _ := newRig(r.test, rigOptions{access: o.access, pdB: r.b.pd}).bound()
-				through(q, w, 0)
+			edit: func(p *posting) {
+				w, _ := newRig(p.test, rigOptions{access: o.access, pdB: p.b.pd}).bound()
+				p.through(w, 0)
 			},
 		},
 		{
 			name: "old key", rig: o, op: write, sent: denied,
-			edit: func(r *rig, q *verbs.SendRequest, _ *verbs.SGE) {
-				old, again := r.bound()
-				r.b.post(invalidate(old.Bind.RKey), again)
-				r.b.sends.want(1, verbs.Success)
-				r.b.sends.want(1, verbs.Success)
-				good := *q
-				through(&good, again, 0)
-				r.a.do(good)
-				through(q, old, 0)
+			edit: func(p *posting) {
+				old, again := p.bound()
+				p.b.post(invalidate(old.Bind.RKey), again)
+				p.b.sends.want(1)
+				p.b.sends.want(1)
+				p.through(again, 0)
+				p.a.do(p.SendRequest)
+				p.through(old, 0)
 			},
 		},
 		{
 			name: "LOCAL_INV", rig: o, op: write, sent: denied, spared: true,
-			edit: func(r *rig, q *verbs.SendRequest, _ *verbs.SGE) {
-				w, _ := r.bound()
-				r.b.do(invalidate(w.Bind.RKey))
-				through(q, w, 0)
+			edit: func(p *posting) {
+				w, _ := p.bound()
+				p.b.do(invalidate(w.Bind.RKey))
+				p.through(w, 0)
 			},
 		},
 		{
 			name: "SEND_WITH_INV", rig: o, op: write, sent: denied,
-			edit: func(r *rig, q *verbs.SendRequest, _ *verbs.SGE) {
-				w, _ := r.bound()
-				r.b.receive(5, r.b.sge(0, 64))
-				inv := r.a.request(2, verbs.OpSendWithInvalidate, 64)
+			edit: func(p *posting) {
+				w, _ := p.bound()
+				p.b.receive(5, p.b.sge(0, 64))
+				inv := p.a.request(2, verbs.OpSendWithInvalidate, 64)
 				inv.InvalidateRKey = w.Bind.RKey
-				r.a.do(inv)
-				c := r.b.recvs.want(5, verbs.Success)
+				p.a.do(inv)
+				c := p.b.recvs.want(5)
 				if (c.Flags&verbs.WithInvalidate == 0 || c.InvalidatedRKey != w.Bind.RKey) && !t.ignored(InvalidatedKeyTold) {
-					r.Errorf("flags %#x, key %#x; want the invalidated key %#x", c.Flags, c.InvalidatedRKey, w.Bind.RKey)
+					p.Errorf("flags %#x, key %#x; want the invalidated key %#x", c.Flags, c.InvalidatedRKey, w.Bind.RKey)
 				}
-				through(q, w, 0)
+				p.through(w, 0)
 			},
 		},
 		{
 			name: "zero-based", rig: o, op: write, lands: true,
-			edit: func(r *rig, q *verbs.SendRequest, _ *verbs.SGE) {
-				w := r.bind(windowAt, windowBytes)
+			edit: func(p *posting) {
+				w := p.bind(windowAt, windowBytes)
 				w.Bind.Access |= verbs.AccessZeroBased
-				r.b.do(w)
-				q.RKey, q.RemoteAddr = w.Bind.RKey, 8
-				r.zeroAt = windowAt
+				p.b.do(w)
+				p.RKey, p.RemoteAddr = w.Bind.RKey, 8
+				p.zeroAt = windowAt
 			},
 		},
 		{
-			name: "MW_BIND: LOCAL_INV of another queue pair's", rig: o, sent: t.status(InvalidateRefused, verbs.MWBindError), broken: "A",
-			edit: func(r *rig, q *verbs.SendRequest, _ *verbs.SGE) {
-				w, _ := newRig(r.test, rigOptions{access: o.access}).bound()
-				*q = invalidate(w.Bind.RKey)
+			name: "MW_BIND: LOCAL_INV of another queue pair's", rig: o, sent: foreign,
+			broken: map[bool]string{true: "A"}[foreign != verbs.Success],
+			edit: func(p *posting) {
+				w, _ := newRig(p.test, rigOptions{access: o.access}).bound()
+				p.SendRequest = invalidate(w.Bind.RKey)
 			},
 		},
 		{
 			name: "MW_BIND: no bytes", rig: o, by: "B", sent: verbs.MWBindError,
-			edit: func(r *rig, q *verbs.SendRequest, _ *verbs.SGE) { *q = r.bind(windowAt, 0) },
+			edit: func(p *posting) { p.SendRequest = p.bind(windowAt, 0) },
 		},
 		{
-			name: "LOCAL_INV of an unknown key", rig: o, by: "B", sent: t.status(InvalidateRefused, verbs.MWBindError), broken: "B",
-			edit: func(r *rig, q *verbs.SendRequest, _ *verbs.SGE) {
-				w, _ := r.bound()
-				*q = invalidate(w.Bind.Window.RKey() ^ 0x5a5a00)
+			name: "LOCAL_INV of an unknown key", rig: o, by: "B", sent: invalidated, broken: "B",
+			edit: func(p *posting) {
+				w, _ := p.bound()
+				p.SendRequest = invalidate(w.Bind.Window.RKey() ^ 0x5a5a00)
 			},
 		},
 		{
 			name: "MW_BIND: bound already", rig: o, by: "B", sent: verbs.MWBindError,
-			edit: func(r *rig, q *verbs.SendRequest, _ *verbs.SGE) { _, *q = r.bound() },
+			edit: func(p *posting) { _, p.SendRequest = p.bound() },
 		},
 		{
 			name: "MW_BIND: out of the region", rig: o, by: "B", sent: verbs.MWBindError,
-			edit: func(r *rig, q *verbs.SendRequest, _ *verbs.SGE) { *q = r.bind(64<<10-16, 32) },
+			edit: func(p *posting) { p.SendRequest = p.bind(64<<10-16, 32) },
 		},
 		{
 			name: "MW_BIND: region without the right", by: "B", sent: verbs.MWBindError, refused: true,
-			edit: func(r *rig, q *verbs.SendRequest, _ *verbs.SGE) { *q = r.bind(windowAt, windowBytes) },
+			edit: func(p *posting) { p.SendRequest = p.bind(windowAt, windowBytes) },
 		},
 	})
 }
