@@ -80,8 +80,10 @@ func testEvents(t *test) {
 			t.Errorf("the event names %v, want the queue pair that has received in RTR", e.QP)
 		}
 	})
-	t.Run("any", func(t *test) {
-		r := newEventRig(t)
+	run := func(name string, f func(t *test, r eventRig)) {
+		t.Run(name, func(t *test) { f(t, newEventRig(t)) })
+	}
+	run("any", func(t *test, r eventRig) {
 		for i := range uint64(4) {
 			r.arm(verbs.NotifyAny)
 			r.a.postOne(i, verbs.OpSend, 8)
@@ -90,8 +92,7 @@ func testEvents(t *test) {
 			r.a.sends.want(i)
 		}
 	})
-	t.Run("one event per arming", func(t *test) {
-		r := newEventRig(t)
+	run("one event per arming", func(t *test, r eventRig) {
 		r.arm(verbs.NotifyAny)
 		for i := range uint64(3) {
 			r.a.doOne(i, verbs.OpSend, 8)
@@ -100,15 +101,13 @@ func testEvents(t *test) {
 		r.none("after one arming")
 		r.b.recvs.wantAll(0, 3)
 	})
-	t.Run("too late", func(t *test) {
-		r := newEventRig(t)
+	run("too late", func(t *test, r eventRig) {
 		r.a.doOne(0, verbs.OpSend, 8)
 		r.until("the completion", func() bool { return len(r.b.recvs.list) > 0 })
 		r.arm(verbs.NotifyAny)
 		r.none("armed after the completion")
 	})
-	t.Run("solicited", func(t *test) {
-		r := newEventRig(t)
+	run("solicited", func(t *test, r eventRig) {
 		r.arm(verbs.NotifySolicited)
 		r.a.doOne(0, verbs.OpSend, 8)
 		r.none("an ordinary message")
@@ -126,8 +125,7 @@ func testEvents(t *test) {
 			r.a.sends.want(id)
 		}
 	})
-	t.Run("cancelled", func(t *test) {
-		r := newEventRig(t)
+	run("cancelled", func(t *test, r eventRig) {
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(silence, cancel)
 		if _, err := r.ch.Wait(ctx); !errors.Is(err, context.Canceled) {
@@ -135,8 +133,7 @@ func testEvents(t *test) {
 		}
 	})
 	t.Run("cancelled beside an event", testCancelledBeside)
-	t.Run("one of two queues closed", func(t *test) {
-		r := newEventRig(t)
+	run("one of two queues closed", func(t *test, r eventRig) {
 		other := newRig(t, rigOptions{channel: r.ch})
 		for _, x := range []*rig{other, r.rig} {
 			if err := x.b.recvCQ.Arm(verbs.NotifyAny); err != nil {

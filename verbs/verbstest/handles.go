@@ -28,64 +28,64 @@ type handles struct {
 // method is a call on a handle; one that returns no error tells nil.
 type method struct {
 	name string
-	call func(h *handles) error
+	call func() error
 }
 
-// handleKind is a kind of handles, with what keeps one open and all of its methods that return an error.
-type handleKind struct {
-	name    string
-	of      func(h *handles) io.Closer
+// kind is a kind of handles with one of it, which may be nil, what keeps that open, and all of its methods that return an error.
+type kind struct {
+	name string
+	io.Closer
 	users   []string
 	methods []method
 }
 
-// handleKinds are all kinds, newest first.
-func handleKinds() []handleKind {
+// kinds are all kinds, newest first.
+func (h *handles) kinds() []kind {
 	one := []verbs.ReceiveRequest{{}}
-	return []handleKind{
-		{"job", func(h *handles) io.Closer { return h.job }, nil, []method{
-			{"Run", func(h *handles) error { _, err := h.job.Run(job.Now() + 1<<20); return err }},
+	return []kind{
+		{"job", h.job, nil, []method{
+			{"Run", func() error { _, err := h.job.Run(job.Now() + 1<<20); return err }},
 		}},
-		{"queue pair", func(h *handles) io.Closer { return h.qp }, []string{"1 prepared job"}, []method{
-			{"Modify", func(h *handles) error {
+		{"queue pair", h.qp, []string{"1 prepared job"}, []method{
+			{"Modify", func() error {
 				return h.qp.Modify(verbs.QueuePairAttributes{Mask: verbs.AttrState, State: verbs.StateError})
 			}},
-			{"Query", func(h *handles) error { _, err := h.qp.Query(); return err }},
-			{"PostSend", func(h *handles) error { return h.qp.PostSend([]verbs.SendRequest{h.request(1, verbs.OpSend, 8)}) }},
-			{"PostReceive", func(h *handles) error { return h.qp.PostReceive(one) }},
-			{"AttachMulticast", func(h *handles) error { return h.qp.AttachMulticast(verbs.GID{0xff, 0x0e}, 0) }},
-			{"DetachMulticast", func(h *handles) error { return h.qp.DetachMulticast(verbs.GID{0xff, 0x0e}, 0) }},
+			{"Query", func() error { _, err := h.qp.Query(); return err }},
+			{"PostSend", func() error { return h.qp.PostSend([]verbs.SendRequest{h.request(1, verbs.OpSend, 8)}) }},
+			{"PostReceive", func() error { return h.qp.PostReceive(one) }},
+			{"AttachMulticast", func() error { return h.qp.AttachMulticast(verbs.GID{0xff, 0x0e}, 0) }},
+			{"DetachMulticast", func() error { return h.qp.DetachMulticast(verbs.GID{0xff, 0x0e}, 0) }},
 		}},
-		{"address handle", func(h *handles) io.Closer { return h.address }, nil, nil},
-		{"memory window", func(h *handles) io.Closer { return h.window }, nil, nil},
-		{"memory region", func(h *handles) io.Closer { return h.mr }, nil, nil},
-		{"shared receive queue", func(h *handles) io.Closer { return h.srq }, []string{"1 queue pair"}, []method{
-			{"PostReceive", func(h *handles) error { return h.srq.PostReceive(one) }},
-			{"SetLimit", func(h *handles) error { return h.srq.SetLimit(1) }},
+		{"address handle", h.address, nil, nil},
+		{"memory window", h.window, nil, nil},
+		{"memory region", h.mr, nil, nil},
+		{"shared receive queue", h.srq, []string{"1 queue pair"}, []method{
+			{"PostReceive", func() error { return h.srq.PostReceive(one) }},
+			{"SetLimit", func() error { return h.srq.SetLimit(1) }},
 		}},
-		{"completion queue", func(h *handles) io.Closer { return h.recvCQ }, []string{"1 queue pair"}, []method{
-			{"Poll", func(h *handles) error { _, err := h.recvCQ.Poll(make([]verbs.Completion, 4)); return err }},
-			{"Resize", func(h *handles) error { return h.recvCQ.Resize(600) }},
-			{"Arm", func(h *handles) error { return h.recvCQ.Arm(verbs.NotifyAny) }},
+		{"completion queue", h.recvCQ, []string{"1 queue pair"}, []method{
+			{"Poll", func() error { _, err := h.recvCQ.Poll(make([]verbs.Completion, 4)); return err }},
+			{"Resize", func() error { return h.recvCQ.Resize(600) }},
+			{"Arm", func() error { return h.recvCQ.Arm(verbs.NotifyAny) }},
 		}},
-		{"completion channel", func(h *handles) io.Closer { return h.channel }, []string{"2 completion queues"}, []method{
-			{"Wait", func(h *handles) error { _, err := h.channel.Wait(h.r.Context()); return err }},
+		{"completion channel", h.channel, []string{"2 completion queues"}, []method{
+			{"Wait", func() error { _, err := h.channel.Wait(h.r.Context()); return err }},
 		}},
-		{"protection domain", func(h *handles) io.Closer { return h.pd }, []string{"1 queue pair", "1 memory region", "1 shared receive queue"}, []method{
-			{"RegisterMemory", func(h *handles) error { return closed(h.pd.RegisterMemory(h.buf, 0, h.buf.Len(), 0)) }},
-			{"CreateQP", func(h *handles) error { return closed(h.pd.CreateQP(verbs.QueuePairOptions{SendCQ: h.spare})) }},
-			{"CreateSRQ", func(h *handles) error { return closed(h.pd.CreateSRQ(verbs.SharedReceiveQueueOptions{})) }},
-			{"CreateAH", func(h *handles) error { return closed(h.pd.CreateAH(h.vector(h.peer()))) }},
-			{"AllocMW", func(h *handles) error { return closed(h.pd.AllocMW()) }},
+		{"protection domain", h.pd, []string{"1 queue pair", "1 memory region", "1 shared receive queue"}, []method{
+			{"RegisterMemory", func() error { return closed(h.pd.RegisterMemory(h.buf, 0, h.buf.Len(), 0)) }},
+			{"CreateQP", func() error { return closed(h.pd.CreateQP(verbs.QueuePairOptions{SendCQ: h.spare})) }},
+			{"CreateSRQ", func() error { return closed(h.pd.CreateSRQ(verbs.SharedReceiveQueueOptions{})) }},
+			{"CreateAH", func() error { return closed(h.pd.CreateAH(h.vector(h.peer()))) }},
+			{"AllocMW", func() error { return closed(h.pd.AllocMW()) }},
 		}},
-		{"device", func(h *handles) io.Closer { return h.device }, []string{"protection domain", "completion queues", "completion channel"}, []method{
-			{"Port", func(h *handles) error { _, err := h.device.Port(max(h.end.Port, 1)); return err }},
-			{"GIDs", func(h *handles) error { _, err := h.device.GIDs(max(h.end.Port, 1)); return err }},
-			{"PKeys", func(h *handles) error { _, err := h.device.PKeys(max(h.end.Port, 1)); return err }},
-			{"AllocPD", func(h *handles) error { return closed(h.device.AllocPD()) }},
-			{"CreateCompletionChannel", func(h *handles) error { return closed(h.device.CreateCompletionChannel()) }},
-			{"CreateCQ", func(h *handles) error { return closed(h.device.CreateCQ(verbs.CompletionQueueOptions{})) }},
-			{"Counters", func(h *handles) error { _, err := h.device.Counters(max(h.end.Port, 1)); return err }},
+		{"device", h.device, []string{"protection domain", "completion queues", "completion channel"}, []method{
+			{"Port", func() error { _, err := h.device.Port(max(h.end.Port, 1)); return err }},
+			{"GIDs", func() error { _, err := h.device.GIDs(max(h.end.Port, 1)); return err }},
+			{"PKeys", func() error { _, err := h.device.PKeys(max(h.end.Port, 1)); return err }},
+			{"AllocPD", func() error { return closed(h.device.AllocPD()) }},
+			{"CreateCompletionChannel", func() error { return closed(h.device.CreateCompletionChannel()) }},
+			{"CreateCQ", func() error { return closed(h.device.CreateCQ(verbs.CompletionQueueOptions{})) }},
+			{"Counters", func() error { _, err := h.device.Counters(max(h.end.Port, 1)); return err }},
 		}},
 	}
 }
@@ -120,30 +120,31 @@ func newHandles(t *test) *handles {
 // testHandles closes a handle of each kind with its dependents open, beside a goroutine that calls its methods, and twice, and calls
 // all of its methods afterwards.
 func testHandles(t *test) {
-	for i, kind := range handleKinds() {
-		t.Run(kind.name, func(t *test) {
+	none := handles{side: new(side)}
+	for i, k := range none.kinds() {
+		t.Run(k.name, func(t *test) {
 			h := newHandles(t)
-			x := kind.of(h)
-			if x == nil {
+			x := h.kinds()[i]
+			if x.Closer == nil {
 				t.Skip("the device has none")
 			}
-			if err := x.Close(); len(kind.users) > 0 {
-				checkBusy(t, err, kind.users)
+			if err := x.Close(); len(x.users) > 0 {
+				checkBusy(t, err, x.users)
 			}
 			var younger []io.Closer
-			for _, y := range handleKinds()[:i] {
-				younger = append(younger, y.of(h))
+			for _, y := range h.kinds()[:i] {
+				younger = append(younger, y.Closer)
 				if y.name == "completion queue" {
 					younger = append(younger, h.sendCQ)
 				}
 			}
-			if a := h.peer(); kind.name == "device" { // both ends may be of one
+			if a := h.peer(); k.name == "device" { // both ends may be of one
 				younger = append(append(younger, h.r.met...), h.spare, a.qp, a.sendCQ, a.recvCQ, a.mr, a.pd)
 			}
 			closeAll(t, younger...)
-			closeBeside(t, h, x, kind.methods)
-			for _, m := range kind.methods {
-				if err := m.call(h); !errors.Is(err, verbs.ErrClosed) {
+			closeBeside(t, x)
+			for _, m := range x.methods {
+				if err := m.call(); !errors.Is(err, verbs.ErrClosed) {
 					t.Errorf("%s after Close: %v, want ErrClosed", m.name, err)
 				}
 			}
@@ -168,14 +169,14 @@ func checkBusy(t testing.TB, err error, users []string) {
 }
 
 // closeBeside closes a handle while a goroutine calls each of its methods until it is told that the handle is closed.
-func closeBeside(t testing.TB, h *handles, x io.Closer, methods []method) {
+func closeBeside(t testing.TB, x kind) {
 	t.Helper()
 	var calls sync.WaitGroup
-	for _, m := range methods {
+	for _, m := range x.methods {
 		entered := make(chan struct{})
 		calls.Go(func() {
 			close(entered)
-			for deadline := time.Now().Add(patience); !errors.Is(m.call(h), verbs.ErrClosed); {
+			for deadline := time.Now().Add(patience); !errors.Is(m.call(), verbs.ErrClosed); {
 				if time.Now().After(deadline) {
 					t.Errorf("%s never tells ErrClosed", m.name)
 					return

@@ -32,8 +32,10 @@ func testSharedReceives(t *test) {
 	if t.B.Device.Info().Limits.MaxSRQ == 0 {
 		t.Skip("the device has no shared receive queues")
 	}
-	t.Run("two queue pairs", func(t *test) {
-		x := newSharedRig(t)
+	run := func(name string, f func(t *test, x sharedRig)) {
+		t.Run(name, func(t *test) { f(t, newSharedRig(t)) })
+	}
+	run("two queue pairs", func(t *test, x sharedRig) {
 		for id := range uint64(8) {
 			x.post(id)
 		}
@@ -60,8 +62,7 @@ func testSharedReceives(t *test) {
 		x.one.b.recvs.want(5)
 		x.two.quiet("on the other queue pair")
 	})
-	t.Run("limit", func(t *test) {
-		x := newSharedRig(t)
+	run("limit", func(t *test, x sharedRig) {
 		for id := range uint64(4) {
 			x.post(id)
 		}
@@ -80,20 +81,23 @@ func testSharedReceives(t *test) {
 		}
 	})
 	t.Run("domain", testSharedDomain)
-	t.Run("depth", func(t *test) { // a queue pair that shares receives has none of its own, whatever is asked for
-		x := newSharedRig(t)
+	run("depth", func(t *test, x sharedRig) { // a queue pair that shares receives has none of its own, whatever is asked for
 		o := verbs.QueuePairOptions{SendCQ: x.one.b.sendCQ, SRQ: x.srq, RecvDepth: 1 << 30}
 		got(x.one.b.pd.CreateQP(o)).closing(t, "queue pair")
 	})
-	t.Run("not flushed", testSharedNotFlushed)
-	t.Run("posting past it", func(t *test) {
-		x := newSharedRig(t)
+	run("not flushed", func(_ *test, x sharedRig) { // shared receives outlive a queue pair that could have taken them
+		x.post(1)
+		x.one.b.to(verbs.StateError)
+		x.one.quiet("a shared receive of a queue pair in ERR")
+		x.two.a.doOne(2, verbs.OpSend, 10)
+		x.two.b.recvs.want(1)
+	})
+	run("posting past it", func(t *test, x sharedRig) {
 		if err := x.one.b.qp.PostReceive([]verbs.ReceiveRequest{{SGEs: []verbs.SGE{x.one.b.sge(0, 64)}}}); err == nil {
 			t.Error("a queue pair with an SRQ took a receive of its own")
 		}
 	})
-	t.Run("full", func(t *test) {
-		x := newSharedRig(t)
+	run("full", func(t *test, x sharedRig) {
 		var list []verbs.ReceiveRequest
 		for i := range uint64(80) {
 			list = append(list, verbs.ReceiveRequest{ID: i, SGEs: []verbs.SGE{x.one.b.sge(0, 64)}})
@@ -119,14 +123,4 @@ func testSharedDomain(t *test) {
 	r.a.postOne(1, verbs.OpSend, 64)
 	r.a.sends.want(1, verbs.RemoteOperationError)
 	r.b.recvs.want(1, verbs.LocalProtectionError)
-}
-
-// testSharedNotFlushed sees that shared receives outlive a queue pair that could have taken them.
-func testSharedNotFlushed(t *test) {
-	x := newSharedRig(t)
-	x.post(1)
-	x.one.b.to(verbs.StateError)
-	x.one.quiet("a shared receive of a queue pair in ERR")
-	x.two.a.doOne(2, verbs.OpSend, 10)
-	x.two.b.recvs.want(1)
 }
