@@ -22,46 +22,105 @@ type Options struct {
 }
 
 const (
-	maxDelay     = 10 * time.Second
-	maxBurst     = 1e6
-	minRate      = 1e3
-	maxRate      = 1e13
 	maxQueue     = 1 << 30
 	defaultQueue = 1 << 20
 )
 
-// fields are the words of [Parse], in the order in which String prints them.
-var fields = []struct { //nolint:gochecknoglobals // a table: never written
-	name  string
-	parse func(o *Options, value string) error
-	print func(o *Options) string
-}{
-	{"loss", shareOf(func(o *Options) *float64 { return &o.Loss }), func(o *Options) string { return share(o.Loss) }},
-	{"burst", func(o *Options, v string) (err error) {
-		if o.Burst, err = strconv.ParseFloat(v, 64); err != nil {
-			err = fmt.Errorf("%q is no number of packets", v)
+// unit is what may stand behind a number.
+type unit struct {
+	name string
+	is   float64
+}
+
+func powers(base float64) []unit {
+	return []unit{{"K", base}, {"M", base * base}, {"G", base * base * base}, {"T", base * base * base * base}}
+}
+
+// field is a word of [Parse].
+type field struct {
+	name            string
+	at              any // what it sets
+	units           []unit
+	lowest, highest float64 // where it is not 0
+	want            string
+}
+
+// fields are the words, in the order in which String prints them.
+func (o *Options) fields() []field {
+	percent := func(name string, share *float64) field {
+		return field{name, share, []unit{{"%", 0.01}}, 0, 1, "0 to 100%"}
+	}
+	return []field{
+		percent("loss", &o.Loss),
+		{"burst", &o.Burst, nil, 1, 1e6, "1 to a million packets"},
+		percent("dup", &o.Duplicate),
+		percent("reorder", &o.Reorder),
+		{"delay", &o.Delay, nil, 0, float64(10 * time.Second), "0 to 10s"},
+		{"rate", &o.Rate, powers(1000), 1e3, 1e13, "1K to 10T, such as 10G (bits per second)"},
+		{"queue", &o.Queue, powers(1024), 1, maxQueue, "such as 256K, at most 1G bytes"},
+		{"seed", &o.Seed, nil, 0, math.MaxUint64, "a number"},
+	}
+}
+
+func (f *field) isShare() bool { return f.highest == 1 }
+
+func (f *field) value() float64 {
+	switch at := f.at.(type) {
+	case *time.Duration:
+		return float64(*at)
+	case *uint64:
+		return float64(*at)
+	case *int:
+		return float64(*at)
+	default:
+		return *at.(*float64)
+	}
+}
+
+func (f *field) parse(s string) (err error) {
+	digits, is := s, 1.0
+	if f.name == "queue" {
+		digits = strings.TrimSuffix(strings.TrimSuffix(s, "B"), "i")
+	}
+	for _, u := range f.units {
+		if number, has := strings.CutSuffix(strings.ToUpper(digits), u.name); has {
+			digits, is = number, u.is
 		}
-		return err
-	}, func(o *Options) string { return number(max(o.Burst, 1)) }},
-	{"dup", shareOf(func(o *Options) *float64 { return &o.Duplicate }), func(o *Options) string { return share(o.Duplicate) }},
-	{"reorder", shareOf(func(o *Options) *float64 { return &o.Reorder }), func(o *Options) string { return share(o.Reorder) }},
-	{"delay", func(o *Options, v string) (err error) {
-		o.Delay, err = time.ParseDuration(v)
-		return err
-	}, func(o *Options) string { return o.Delay.String() }},
-	{"rate", func(o *Options, v string) (err error) {
-		o.Rate, err = scaled(v, "10G (bits per second)", 1000)
-		return err
-	}, func(o *Options) string { return unscaled(o.Rate, 1000) }},
-	{"queue", func(o *Options, v string) error {
-		n, err := scaled(strings.TrimSuffix(strings.TrimSuffix(v, "iB"), "B"), "256K (bytes)", 1024)
-		o.Queue = int(min(math.Round(n), maxQueue+1)) // a queue of bytes cut off would not read back as it prints
-		return err
-	}, func(o *Options) string { return unscaled(float64(o.Queue), 1024) }},
-	{"seed", func(o *Options, v string) (err error) {
-		o.Seed, err = strconv.ParseUint(v, 10, 64)
-		return err
-	}, func(o *Options) string { return strconv.FormatUint(o.Seed, 10) }},
+	}
+	v, err := strconv.ParseFloat(digits, 64)
+	switch at := f.at.(type) {
+	case *time.Duration:
+		*at, err = time.ParseDuration(s)
+	case *uint64:
+		*at, err = strconv.ParseUint(s, 10, 64)
+	case *int:
+		*at = int(min(math.Round(v*is), maxQueue+1)) // a queue of bytes cut off would not read back as it prints
+	case *float64:
+		if *at = v * is; f.isShare() && is == 1 && v >= 1 {
+			return fmt.Errorf("%q may be a share or per cent: write %s%% or 0.01", s, digits)
+		}
+	}
+	if err != nil || f.value() < 0 {
+		return fmt.Errorf("%q: want %s", s, f.want)
+	}
+	return nil
+}
+
+// String is what parse reads.
+func (f *field) String() string {
+	switch at := f.at.(type) {
+	case *time.Duration:
+		return at.String()
+	case *uint64:
+		return fmt.Sprint(*at)
+	}
+	v, in := f.value(), unit{"", 1}
+	for _, u := range f.units {
+		if f.isShare() || v >= u.is {
+			in = u
+		}
+	}
+	return strconv.FormatFloat(v/in.is, 'g', 9, 64) + in.name
 }
 
 // Parse reads "loss=1%,burst=4,dup=0.1%,reorder=1%,delay=5ms,rate=10G,queue=1M,seed=7". The empty string is a good network.
@@ -74,9 +133,9 @@ func Parse(s string) (Options, error) {
 		}
 		key, value, _ := strings.Cut(text, "=")
 		err := errors.New("want loss, burst, dup, reorder, delay, rate, queue or seed")
-		for _, f := range fields {
+		for _, f := range o.fields() {
 			if f.name == key {
-				err = f.parse(&o, value)
+				err = f.parse(value)
 			}
 		}
 		if err != nil {
@@ -87,75 +146,13 @@ func Parse(s string) (Options, error) {
 	return o, errors.Join(errs...)
 }
 
-// shareOf reads "1%" or "0.01" into a member. A bare 1 may mean either and is refused.
-func shareOf(member func(o *Options) *float64) func(o *Options, s string) error {
-	return func(o *Options, s string) error {
-		digits, percent := strings.CutSuffix(s, "%")
-		v, err := strconv.ParseFloat(digits, 64)
-		switch {
-		case err != nil:
-			return fmt.Errorf("%q is no share: want 1%% or 0.01", s)
-		case percent:
-			v /= 100
-		case v >= 1:
-			return fmt.Errorf("%q may be a share or per cent: write %s%% or 0.01", s, digits)
-		}
-		*member(o) = v
-		return nil
-	}
-}
-
-// scaled reads a number with K, M, G or T behind it.
-func scaled(s, example string, base float64) (float64, error) {
-	digits, factor := s, 1.0
-	if i := len(s) - 1; i >= 0 {
-		if k := strings.IndexByte("KMGT", s[i]&^0x20); k >= 0 {
-			digits = s[:i]
-			for range k + 1 {
-				factor *= base
-			}
-		}
-	}
-	v, err := strconv.ParseFloat(digits, 64)
-	if err != nil || !(v >= 0) {
-		return 0, fmt.Errorf("%q: want a number such as %s", s, example)
-	}
-	return v * factor, nil
-}
-
-func unscaled(v, base float64) string {
-	unit := ""
-	for _, u := range []string{"K", "M", "G", "T"} {
-		if v < base {
-			break
-		}
-		v, unit = v/base, u
-	}
-	return number(v) + unit
-}
-
-func number(v float64) string { return strconv.FormatFloat(v, 'g', 9, 64) }
-
-func share(v float64) string { return number(v*100) + "%" }
-
 // Validate reports every value out of its range.
 func (o Options) Validate() error {
 	var errs []error
-	check := func(name string, v, highest float64, want string) {
-		if !(v >= 0 && v <= highest) {
-			errs = append(errs, fmt.Errorf("emulated network: %s %v: want %s", name, v, want))
+	for _, f := range o.fields() {
+		if v := f.value(); v != 0 && !(v >= f.lowest && v <= f.highest) {
+			errs = append(errs, fmt.Errorf("emulated network: %s %v: want %s", f.name, &f, f.want))
 		}
-	}
-	check("loss", o.Loss, 1, "0 to 100%")
-	check("burst", o.Burst, maxBurst, "1 to a million packets")
-	check("dup", o.Duplicate, 1, "0 to 100%")
-	check("reorder", o.Reorder, 1, "0 to 100%")
-	check("queue", float64(o.Queue), maxQueue, "at most 1G bytes")
-	if o.Delay < 0 || o.Delay > maxDelay {
-		errs = append(errs, fmt.Errorf("emulated network: delay %v: want 0 to %v", o.Delay, maxDelay))
-	}
-	if o.Rate != 0 && !(o.Rate >= minRate && o.Rate <= maxRate) {
-		errs = append(errs, fmt.Errorf("emulated network: rate %v bits per second: want 1K to 10T", o.Rate))
 	}
 	if o.Queue != 0 && o.Rate == 0 {
 		errs = append(errs, errors.New("emulated network: a queue without a rate has nothing to wait for"))
@@ -177,9 +174,9 @@ func (o Options) String() string {
 		return ""
 	}
 	var s []string
-	for _, f := range fields {
-		if v := f.print(&o); v != f.print(&Options{}) { // what is as by default is left out
-			s = append(s, f.name+"="+v)
+	for _, f := range o.fields() {
+		if f.value() != 0 {
+			s = append(s, f.name+"="+f.String())
 		}
 	}
 	return strings.Join(s, ",")
