@@ -31,5 +31,5 @@
 //
 // Names and semantics follow the InfiniBand Architecture Specification, volume 1, release 1.4 ("IBTA"), chapters 9 to
 // 11, and the manual pages of rdma-core (ibv_create_qp(3), ibv_post_send(3), ...). Where Soft-RoCE and NICs differ, roce0 is as the
-// NIC: see the deviations in verbs/verbstest.
+// NIC: see verbs/ibv/deviations_test.go.
 package verbs

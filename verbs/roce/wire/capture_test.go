@@ -281,7 +281,7 @@ func checkRecovery(t *testing.T, f *Flow, d *Datagram, v *vector) {
 	if got := factor(r.Steps); got != uint32(r.Factor) {
 		t.Errorf("factor(%d) = %#x, want %#x", r.Steps, got, r.Factor)
 	}
-	if got := allTerms().factors[r.Steps]; got != uint32(r.Factor) {
+	if got := v4().factors[r.Steps]; got != uint32(r.Factor) {
 		t.Errorf("factors[%d] = %#x, want %#x", r.Steps, got, r.Factor)
 	}
 	if got := multiply(uint32(r.Residual), factor(r.Steps)); got != uint32(r.Rewound) {

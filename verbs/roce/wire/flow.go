@@ -10,11 +10,8 @@ import (
 // Flow is what the ICRC needs to know of the IP and UDP headers of all packets from one socket to one address: it is
 // made once per peer and direction, and its methods allocate nothing. The zero Flow is not usable.
 type Flow struct {
-	base    uint32 // CRC after the masked headers, with length and ID zero
-	ipv6    bool
-	lengths *[lengthTerms]uint32
-	ids     *[idTerms]uint32
-	factors *[lengthTerms]uint32
+	base uint32 // CRC after the masked headers, with length and ID zero
+	*family
 }
 
 // NewFlow makes the flow from a source address and port to a destination (whose port is [Port] on any real wire). Both
@@ -24,24 +21,24 @@ func NewFlow(src, dst netip.AddrPort) (Flow, error) {
 	if !s.IsValid() || !d.IsValid() || s.Is4() != d.Is4() {
 		return Flow{}, fmt.Errorf("flow from %v to %v: want two addresses of one family", src, dst)
 	}
-	t := allTerms()
+	f := Flow{family: v6()}
 	if s.Is4() {
-		h := make([]byte, ipv4Bytes+UDPBytes)
+		f.family = v4()
+	}
+	h := make([]byte, f.headers)
+	if s.Is4() {
 		putIPv4(h, s, d)
 		h[ipv4TOSAt], h[ipv4TTLAt], h[ipv4SumAt], h[ipv4SumAt+1] = 0xff, 0xff, 0xff, 0xff
-		return Flow{base: flowBase(h, ipv4Bytes, src.Port(), dst.Port()), lengths: &t.lengths4, ids: &t.ids4, factors: &t.factors}, nil
+	} else {
+		putIPv6(h, s, d)
+		h[0], h[1], h[2], h[3], h[ipv6HopsAt] = 0x6f, 0xff, 0xff, 0xff, 0xff
 	}
-	h := make([]byte, ipv6Bytes+UDPBytes)
-	putIPv6(h, s, d)
-	h[0], h[1], h[2], h[3], h[ipv6HopsAt] = 0x6f, 0xff, 0xff, 0xff, 0xff
-	return Flow{base: flowBase(h, ipv6Bytes, src.Port(), dst.Port()), ipv6: true, lengths: &t.lengths6, ids: &t.ids6, factors: &t.factors}, nil
-}
-
-func flowBase(h []byte, udpAt int, sport, dport uint16) uint32 {
-	binary.BigEndian.PutUint16(h[udpAt+udpSourceAt:], sport)
-	binary.BigEndian.PutUint16(h[udpAt+udpDestAt:], dport)
-	h[udpAt+udpChecksumAt], h[udpAt+udpChecksumAt+1] = 0xff, 0xff
-	return crc32.Update(afterOnes, crc32.IEEETable, h)
+	udp := h[f.headers-UDPBytes:]
+	binary.BigEndian.PutUint16(udp[udpSourceAt:], src.Port())
+	binary.BigEndian.PutUint16(udp[udpDestAt:], dst.Port())
+	udp[udpChecksumAt], udp[udpChecksumAt+1] = 0xff, 0xff
+	f.base = crc32.Update(afterOnes, crc32.IEEETable, h)
+	return f, nil
 }
 
 // Prefix is the CRC over everything before the BTH, for a UDP length (its header of 8 bytes included) and an IPv4 ID: 0
@@ -50,14 +47,7 @@ func (f *Flow) Prefix(udpLen int, id uint16) uint32 {
 	if uint(udpLen) < lengthTerms && id < idTerms {
 		return f.base ^ f.lengths[udpLen] ^ f.ids[id]
 	}
-	return f.farPrefix(udpLen, id)
-}
-
-func (f *Flow) farPrefix(udpLen int, id uint16) uint32 {
-	if f.ipv6 {
-		return f.base ^ lengthTerm6(udpLen)
-	}
-	return f.base ^ lengthTerm4(udpLen) ^ idTerm4(id)
+	return f.base ^ f.term(udpLen, id)
 }
 
 // Seal computes the ICRC of a packet that lies in one piece and writes it into its last four bytes. packet is the whole
@@ -84,7 +74,7 @@ func (f *Flow) Solve(packet []byte, wantID uint16) (id uint16, ok bool) {
 	if residual == 0 {
 		return wantID, true
 	}
-	if f.ipv6 {
+	if f.idAt == 0 {
 		return 0, false
 	}
 	id, frag := f.solve(residual, len(packet))

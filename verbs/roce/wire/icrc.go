@@ -56,19 +56,30 @@ const (
 	protocolUDP  = 17
 )
 
-// terms are the tables behind the shortcuts; computed once, read-only afterwards.
-type terms struct {
-	lengths4, lengths6 [lengthTerms]uint32
-	ids4, ids6         [idTerms]uint32 // ids6 is all zero: IPv6 has no ID
-	factors            [lengthTerms]uint32
+// family is what the flows of IPv4, or of IPv6, have in common, with tables behind the shortcuts: computed once, read-only afterwards.
+type family struct {
+	headers  int // bytes of IP and UDP header
+	lengthAt int // where the IP header has a length, which counts more bytes
+	more     int // than UDP's
+	idAt     int // 0: IPv6 has no ID
+	lengths  [lengthTerms]uint32
+	ids      [idTerms]uint32
+	factors  [lengthTerms]uint32 // IPv4
 }
 
 var (
 	// slicing[n][b] is what byte b contributes with n bytes after it.
 	slicing = makeSlicing() //nolint:gochecknoglobals // a table: never written
 	// maskTerms[f] masks a BTH whose byte 4 is f.
-	maskTerms = makeMaskTerms()           //nolint:gochecknoglobals // a table: never written
-	allTerms  = sync.OnceValue(makeTerms) //nolint:gochecknoglobals // a table: never written
+	maskTerms = makeMaskTerms()                 //nolint:gochecknoglobals // a table: never written
+	v4        = sync.OnceValue(func() *family { //nolint:gochecknoglobals // a table: never written
+		f := newFamily(ipv4Bytes, ipv4LengthAt, ipv4Bytes, ipv4IDAt)
+		for n, x := 0, uint32(1<<31); n < len(f.factors); n, x = n+1, multiply(x, rewindPowers[0]) {
+			f.factors[n] = x
+		}
+		return f
+	})
+	v6 = sync.OnceValue(func() *family { return newFamily(ipv6Bytes, ipv6LengthAt, 0, 0) }) //nolint:gochecknoglobals // a table: never written
 )
 
 func makeSlicing() (t [16][256]uint32) {
@@ -97,44 +108,31 @@ func makeMaskTerms() (t [256]uint32) {
 	return t
 }
 
-func makeTerms() *terms {
-	t := new(terms)
-	for n := range lengthTerms {
-		t.lengths4[n], t.lengths6[n] = lengthTerm4(n), lengthTerm6(n)
+func newFamily(header, lengthAt, more, idAt int) *family {
+	f := &family{headers: header + UDPBytes, lengthAt: lengthAt, more: more, idAt: idAt}
+	for n := range f.lengths {
+		f.lengths[n] = f.term(n, 0)
 	}
-	for id := range idTerms {
-		t.ids4[id] = idTerm4(uint16(id))
+	for id := range f.ids {
+		f.ids[id] = f.term(0, uint16(id)) ^ f.term(0, 0)
 	}
-	f := uint32(1 << 31)
-	for n := range t.factors {
-		t.factors[n] = f
-		f = multiply(f, rewindPowers[0])
+	return f
+}
+
+// term is what a UDP length and an IPv4 ID contribute.
+func (f *family) term(udpLen int, id uint16) uint32 {
+	var b [ipv6Bytes + UDPBytes]byte
+	h := b[:f.headers]
+	if f.idAt > 0 {
+		binary.BigEndian.PutUint16(h[f.idAt:], id)
 	}
-	return t
+	binary.BigEndian.PutUint16(h[f.lengthAt:], uint16(udpLen+f.more))
+	binary.BigEndian.PutUint16(h[f.headers-UDPBytes+udpLengthAt:], uint16(udpLen))
+	return zeroRegister(h)
 }
 
 // zeroRegister runs b through a register that starts at zero: the contribution of b's bytes.
 func zeroRegister(b []byte) uint32 { return ^crc32.Update(^uint32(0), crc32.IEEETable, b) }
-
-func lengthTerm4(udpLen int) uint32 {
-	var b [ipv4Bytes + UDPBytes]byte
-	binary.BigEndian.PutUint16(b[ipv4LengthAt:], uint16(udpLen+ipv4Bytes))
-	binary.BigEndian.PutUint16(b[ipv4Bytes+udpLengthAt:], uint16(udpLen))
-	return zeroRegister(b[:])
-}
-
-func lengthTerm6(udpLen int) uint32 {
-	var b [ipv6Bytes + UDPBytes]byte
-	binary.BigEndian.PutUint16(b[ipv6LengthAt:], uint16(udpLen))
-	binary.BigEndian.PutUint16(b[ipv6Bytes+udpLengthAt:], uint16(udpLen))
-	return zeroRegister(b[:])
-}
-
-func idTerm4(id uint16) uint32 {
-	var b [ipv4Bytes + UDPBytes]byte
-	binary.BigEndian.PutUint16(b[ipv4IDAt:], id)
-	return zeroRegister(b[:])
-}
 
 // rewindPowers[i] is x^(-8·2^i): it takes a register back over 2^i zero bytes. Bit 31 is x^0.
 var rewindPowers = [16]uint32{ //nolint:gochecknoglobals // a table: never written
