@@ -5,10 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
 	"runtime/debug"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -40,24 +38,33 @@ import (
 // perftest's.
 func Main(args []string, out output.Streams) (code int) {
 	debug.SetTraceback("crash") // a fault that nobody recovers ends with SIGABRT: Go's own status is 2, which means a wrong command line
-	ctx, stop := withSignals(context.Background())
-	defer stop()
 	out, console := out.WithConsole()
-	defer func() { console.Close(map[bool]time.Duration{false: lastResort, true: time.Second}[ctx.Err() != nil]) }()
 	tool := toolName(args[0])
+	ctx, stop := supervise(tool, out.Err, func(err error) {
+		console.Close(time.Second)
+		os.Exit(exitStatus(args[0], err)) //nolint:forbidigo // a thread may be where nothing else reaches it
+	})
+	defer stop()
+	defer func() { console.Close(map[bool]time.Duration{false: lastResort, true: time.Second}[ctx.Err() != nil]) }()
 	defer func() {
 		if p := recover(); p != nil {
 			fmt.Fprintf(out.Err, "%s: internal fault: %v\n%s\nPlease report this with the command line.\n", tool, p, debug.Stack())
-			code = exit.Failed
-			if _, named := flags.ToolNamed(args[0]); named {
-				code = perftest.PerftestFailed
-			}
+			code = exitStatus(args[0], exit.Error{Code: exit.Failed})
 		}
 	}()
 	if status, taken := perftest.AsTool(ctx, args, out); taken {
 		return status
 	}
 	return run(ctx, tool, args[1:], out)
+}
+
+// exitStatus is the exit status for an error, of a program of that name. perftest's have one for all but signals.
+func exitStatus(arg0 string, err error) int {
+	_, named := flags.ToolNamed(arg0)
+	if status := exit.Code(err); !named || status > 128 {
+		return status
+	}
+	return perftest.PerftestFailed
 }
 
 // run executes a command line of our own programs.
@@ -91,53 +98,6 @@ func toolName(arg0 string) string {
 		return "golat"
 	}
 	return "gobw"
-}
-
-// lastResort is how long a command may take to end after a signal before it is ended outright.
-const lastResort = 15 * time.Second
-
-// sameSignal is for how long a further signal counts as the first one's echo: timeout(1) signals the process and its group,
-// a terminal and a supervisor may both do.
-const sameSignal = 500 * time.Millisecond
-
-// withSignals returns a context that the first SIGINT, SIGTERM or SIGHUP ends, with the signal as the cause; one that
-// comes later than sameSignal kills the process as if nobody listened. A command that does not end for lastResort is ended, with the
-// exit status of the signal.
-func withSignals(parent context.Context) (context.Context, func()) {
-	ctx, cancel := context.WithCancelCause(parent)
-	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // else the first write to a closed pipe ends the process
-	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
-	if !signal.Ignored(syscall.SIGHUP) { // by nohup
-		signal.Notify(signals, syscall.SIGHUP)
-	}
-	done := make(chan struct{})
-	ends := func(within time.Duration) bool {
-		select {
-		case <-done:
-			return true
-		case <-time.After(within):
-			return false
-		}
-	}
-	go func() {
-		select {
-		case <-done:
-		case s := <-signals:
-			cancel(exit.SignalError{Signal: s})
-			if ends(sameSignal) { // of further signals nobody hears meanwhile
-				return
-			}
-			if signal.Stop(signals); !ends(lastResort) {
-				os.Exit(exit.Code(exit.SignalError{Signal: s})) //nolint:forbidigo // a thread may be where nothing else reaches it
-			}
-		}
-	}()
-	return ctx, func() {
-		signal.Stop(signals)
-		close(done)
-		cancel(nil)
-	}
 }
 
 // Command groups of the help.

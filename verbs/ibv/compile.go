@@ -96,19 +96,29 @@ func (r *runner) isQuick() bool {
 	return true
 }
 
-// cycle is the number of a lane's messages until a batch starts with message 0 again.
+// cycle is the number of a lane's messages until a batch starts with message 0 again; or several times that, so that two signaled
+// messages that follow each other have different places in it.
 func cycle(l *job.Lane) int {
-	return len(l.Ring) / job.GCD(len(l.Ring), l.Batch) * l.Batch
+	once := len(l.Ring) / job.GCD(len(l.Ring), l.Batch) * l.Batch
+	for n := once; requests(l, n) <= maxPrepared; n += once {
+		if l.Signal%n != 0 {
+			return n
+		}
+	}
+	return once
 }
 
-// prepared is how many requests its prepared batches hold.
-func prepared(l *job.Lane) int {
-	requests := 0
+// requests is how many requests the prepared batches of so many messages hold.
+func requests(l *job.Lane, messages int) int {
+	n := 0
 	for k := range l.Ring {
-		requests += len(l.Ring[k].Steps[0].Requests)
+		n += len(l.Ring[k].Steps[0].Requests)
 	}
-	return 2 * requests * cycle(l) / len(l.Ring)
+	return 2 * n * messages / len(l.Ring)
 }
+
+// prepared is how many requests a lane's prepared batches hold.
+func prepared(l *job.Lane) int { return requests(l, cycle(l)) }
 
 // uses tells whether anything of the job completes into a queue: the others need no polling.
 func (r *runner) uses(cq *completionQueue) bool {
@@ -129,6 +139,7 @@ func (r *runner) compileLane(i int) error {
 	c.qp, c.qpn, c.ud = qp.qp, C.uint32_t(qp.qpn), number(qp.transport == verbs.UD)
 	c.window, c.signal, c.batch = C.uint32_t(max(l.Window, 1)), C.uint32_t(max(l.Signal, 1)), C.uint32_t(max(l.Batch, 1))
 	c.flag_in, c.flag_out = (*C.uint8_t)(unsafe.Pointer(l.FlagIn)), (*C.uint8_t)(unsafe.Pointer(l.FlagOut))
+	c.next_id = ^C.uint64_t(0) // no message's
 	r.before = append(r.before, l.Payload())
 	if len(l.Ring) > 0 {
 		r.compileRing(i, qp)
@@ -194,7 +205,7 @@ func (r *runner) compileRing(i int, qp *queuePair) {
 			list := lists[k]
 			for _, q := range l.Ring[k].Steps[0].Requests {
 				q.Flags &^= verbs.Signaled
-				q.ID = uint64(r.c.tag) | uint64(place+m)<<C.CL_SLOT_SHIFT | uint64(i)
+				q.ID = r.idOf(i, place+m)
 				fillSend(&wrs[0], list[:len(q.SGEs)], &q, qp.transport)
 				list = list[len(q.SGEs):]
 				if tail != nil {
@@ -230,12 +241,24 @@ func (r *runner) compileRing(i int, qp *queuePair) {
 		if n == 0 {
 			n = l.Batch
 		}
-		place := int((l.Count - uint64(n)) % uint64(ring))
+		place := int((l.Count - uint64(n)) % uint64(cycle(l)))
 		to.last = link(place, n, func(m int) bool { return m == n || m%l.Signal == 0 })
 		to.last_messages = C.uint32_t(n)
 		to.limit -= C.uint64_t(n)
 	}
+	first := l.Signal
+	if l.Count > 0 {
+		first = int(min(uint64(first), l.Count))
+	}
+	to.next_id = C.uint64_t(r.idOf(i, (first-1)%cycle(l)))
+	to.id_step, to.id_span = C.uint64_t(l.Signal%cycle(l)<<C.CL_SLOT_SHIFT), C.uint64_t(cycle(l)<<C.CL_SLOT_SHIFT)
+	to.id_end = C.uint64_t(r.idOf(i, cycle(l)))
 	to.post_send = qp.poster(*to.heads, l.Ring, r.job, &r.c.meter)
+}
+
+// idOf is the ID of the message at a place of a lane's prepared batches.
+func (r *runner) idOf(lane, place int) uint64 {
+	return uint64(r.c.tag) | uint64(place)<<C.CL_SLOT_SHIFT | uint64(lane)
 }
 
 func flag(b bool) C.int { //nolint:revive // a C flag is made of it
@@ -324,6 +347,7 @@ func (r *runner) compileReceives(i int, qp *queuePair) error {
 	to.expect, to.receive_list, to.receives_posted = endless(l.Expect), C.uint32_t(l.ReceiveList), C.uint64_t(l.Posted)
 	to.receives, to.receive_slots, to.receive_at = &wrs[0], C.uint32_t(slots), C.uint32_t(l.Posted%uint64(slots))
 	post := unsafe.Pointer(r.d.context.ops.post_recv)
+	to.owns_receives = number(l.SRQ == nil)
 	to.receives_on = unsafe.Pointer(qp.qp)
 	if l.SRQ != nil {
 		post = unsafe.Pointer(r.d.context.ops.post_srq_recv)

@@ -57,7 +57,10 @@ func (d *device) CreateCQ(o verbs.CompletionQueueOptions) (verbs.CompletionQueue
 	}
 	err := q.Open("completion queue", func() (err error) {
 		q.cq, err = C.vb_create_cq(d.v, d.context, C.int(o.Depth), channel, C.int(o.Vector), flag(o.Timestamps))
-		return refusal(q.cq, err)
+		if err = refusal(q.cq, err); err == nil && q.cq.cqe < 1 {
+			err = fmt.Errorf("%w: it made a queue of %d entries", errLie, q.cq.cqe)
+		}
+		return err
 	}, parents...)
 	if err != nil {
 		f := verbs.Error{Verb: verb, Device: d.info.Name, Err: err}
@@ -99,8 +102,8 @@ func (q *completionQueue) Poll(c []verbs.Completion) (int, error) {
 		} else {
 			n = int(C.vb_poll_cq(q.cq, C.int(want), &wc[0]))
 		}
-		if n < 0 {
-			return got, q.fail("poll completion queue", syscall.Errno(-n))
+		if n < 0 || n > want {
+			return got, q.fail("poll completion queue", pollError(n))
 		}
 		for i := range wc[:n] {
 			c[got] = goCompletion(&wc[i])
@@ -114,6 +117,14 @@ func (q *completionQueue) Poll(c []verbs.Completion) (int, error) {
 		}
 	}
 	return got, nil
+}
+
+// pollError is why a poll failed that returned n: a negative errno, or more completions than were asked for.
+func pollError(n int) error {
+	if n < 0 {
+		return syscall.Errno(-n)
+	}
+	return fmt.Errorf("%w: a poll found %d completions where at most %d were asked for", errLie, n, pollBatch)
 }
 
 func goCompletion(w *C.struct_vb_wc) verbs.Completion {

@@ -9,6 +9,7 @@ import "C"
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"net/netip"
 	"sync"
@@ -32,6 +33,9 @@ type device struct {
 	watcher // of events
 }
 
+// maxGIDs is more than any port has entries in its GID table: an address vector has 8 bits for them.
+const maxGIDs = 1 << 16
+
 // Device capability flags (ibv_device_cap_flags).
 const (
 	capMemoryManagement = 1 << 21 // SEND_WITH_INV and LOCAL_INV
@@ -41,17 +45,21 @@ const (
 )
 
 func (p *Provider) open(d *C.struct_vb_device) (verbs.Device, error) {
-	name := C.GoString(&d.name[0])
+	name := text(d.name[:])
 	c, err := C.vb_open_device(p.verbs(), d)
 	if c == nil {
 		err = whyClosed(p.sysfs, name, err, func(file string) error { return syscall.Access(file, 6) }) // R_OK and W_OK
+		return nil, explain(verbs.Error{Verb: "open device", Device: name, Err: err}, 0)
+	}
+	if err := checkContext(c); err != nil {
+		C.vb_close_device(p.verbs(), c)
 		return nil, explain(verbs.Error{Verb: "open device", Device: name, Err: err}, 0)
 	}
 	dev := &device{v: p.verbs(), context: c, cm: &p.cm, events: make(chan verbs.AsyncEvent, eventBacklog)}
 	dev.d = dev
 	dev.sysfs = sysfsDevice{root: p.sysfs, name: name}
 	if p.sysfs == "" {
-		dev.sysfs.root = sysfsRoot(C.GoString(&d.ibdev_path[0]), name)
+		dev.sysfs.root = sysfsRoot(text(d.ibdev_path[:]), name)
 	}
 	if err := dev.describe(); err != nil {
 		C.vb_close_device(dev.v, c)
@@ -65,6 +73,23 @@ func (p *Provider) open(d *C.struct_vb_device) (verbs.Device, error) {
 	return dev, nil
 }
 
+// checkContext refuses a context without what is used of it.
+func checkContext(c *C.struct_vb_context) error {
+	ops := &c.ops
+	for name, missing := range map[string]bool{
+		"device": c.device == nil, "ops.poll_cq": ops.poll_cq == nil, "ops.req_notify_cq": ops.req_notify_cq == nil,
+		"ops.post_send": ops.post_send == nil, "ops.post_recv": ops.post_recv == nil,
+	} {
+		if missing {
+			return fmt.Errorf("%w: its context has no %s", errLie, name)
+		}
+	}
+	if c.num_comp_vectors < 0 {
+		return fmt.Errorf("%w: it has %d completion vectors", errLie, c.num_comp_vectors)
+	}
+	return nil
+}
+
 // describe asks the device and sysfs for all that [verbs.DeviceInfo] holds.
 func (d *device) describe() error {
 	var a C.struct_vb_device_attr
@@ -72,9 +97,16 @@ func (d *device) describe() error {
 	if rc := C.vb_query_device(d.v, d.context, &a); rc != 0 {
 		return explain(verbs.Error{Verb: "query device", Device: name, Err: errnoError(rc)}, 0)
 	}
+	for _, count := range []C.int{
+		a.max_qp, a.max_qp_wr, a.max_sge, a.max_sge_rd, a.max_cq, a.max_cqe, a.max_mr, a.max_pd, a.max_qp_rd_atom, a.max_qp_init_rd_atom,
+	} {
+		if count < 0 {
+			return explain(verbs.Error{Verb: "query device", Device: name, Err: fmt.Errorf("%w: a limit of %d", errLie, count)}, 0)
+		}
+	}
 	cDevice := d.context.device
 	d.info = verbs.DeviceInfo{
-		Name: name, Provider: "ibv", Firmware: C.GoString(&a.fw_ver[0]),
+		Name: name, Provider: "ibv", Firmware: text(a.fw_ver[:]),
 		NodeGUID: hostGUID(a.node_guid), SystemGUID: hostGUID(a.sys_image_guid),
 		VendorID: uint32(a.vendor_id), PartID: uint32(a.vendor_part_id), HardwareVer: uint32(a.hw_ver),
 		Ports: int(a.phys_port_cnt), NUMANode: -1, TransportType: transportType(int(cDevice.transport_type)),
@@ -147,6 +179,9 @@ func (d *device) Port(n int) (p verbs.PortInfo, err error) {
 		if err := errnoError(C.vb_query_port(d.v, d.context, C.uint8_t(n), &room.a)); err != nil {
 			return err
 		}
+		if entries := room.a.gid_tbl_len; entries < 0 || entries > maxGIDs {
+			return fmt.Errorf("%w: a GID table of %d entries", errLie, entries)
+		}
 		p = d.describePort(n, &room.a)
 		return nil
 	})
@@ -177,29 +212,31 @@ func (d *device) GIDs(port int) (entries []verbs.GIDEntry, err error) {
 		if err != nil {
 			return err
 		}
-		var ok bool
-		if entries, ok = d.gidTable(port); !ok {
-			entries = d.sysfs.gids(port, p.GIDTableLen)
+		if entries, err = d.gidTable(port); err != nil && !errors.Is(err, errLie) {
+			entries, err = d.sysfs.gids(port, p.GIDTableLen), nil
 		}
-		return nil
+		return err
 	})
 	return entries, err
 }
 
 // gidTable asks the library for the tables of all ports.
-func (d *device) gidTable(port int) (entries []verbs.GIDEntry, ok bool) {
+func (d *device) gidTable(port int) (entries []verbs.GIDEntry, err error) {
 	total := 0
 	for n := 1; n <= d.info.Ports; n++ {
 		p, err := d.Port(n)
 		if err != nil {
-			return nil, false
+			return nil, err
 		}
 		total += p.GIDTableLen
 	}
 	table := make([]C.struct_vb_gid_entry, total+1)
 	n := int(C.vb_query_gid_table(d.v, d.context, &table[0], C.size_t(total)))
-	if n < 0 {
-		return nil, false
+	switch {
+	case n < 0:
+		return nil, syscall.Errno(-n)
+	case n > total:
+		return nil, fmt.Errorf("%w: a GID table of %d entries where there is room for %d", errLie, n, total)
 	}
 	for i := range table[:n] {
 		e := &table[i]
@@ -211,7 +248,7 @@ func (d *device) gidTable(port int) (entries []verbs.GIDEntry, ok bool) {
 			Index: int(e.gid_index), GID: g, Type: verbs.GIDType(e.gid_type), NetInterface: interfaceName(int(e.ndev_ifindex)),
 		})
 	}
-	return entries, true
+	return entries, nil
 }
 
 // PKeys lists a port's partition keys.

@@ -6,6 +6,7 @@ package ibv
 import "C"
 
 import (
+	"fmt"
 	"syscall"
 	"unsafe"
 
@@ -183,9 +184,9 @@ func (t *driver) took(got C.int) error {
 	switch got {
 	case C.TN_BAD_POST:
 		l := &t.lanes[t.lane[t.turn.done]]
-		return l.qp.fail("post send", postErrno(syscall.Errno(t.turn.error)))
+		return l.qp.fail("measure", fmt.Errorf("post send: %w", postErrno(syscall.Errno(t.turn.error))))
 	case C.TN_BAD_POLL:
-		return t.d.fail("poll completion queue", syscall.Errno(t.turn.error))
+		return t.d.fail("measure", fmt.Errorf("poll completion queue: %w", pollError(-int(t.turn.error))))
 	}
 	return nil
 }

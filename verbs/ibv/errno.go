@@ -13,12 +13,18 @@ import (
 	"github.com/gobw/gobw/verbs"
 )
 
-var errNoReason = errors.New("libibverbs gave no reason")
+var (
+	errNoReason = errors.New("libibverbs gave no reason")
+	errLie      = errors.New("libibverbs or the device's driver cannot be right")
+)
 
 // explain adds to a refused call the errno's meaning here and what to try, behind what the caller knows to try. pinned is how many bytes
 // the call would have locked; 0: it locks none.
 func explain(e verbs.Error, pinned int) error {
 	e.Err = cmp.Or(e.Err, errNoReason)
+	if errors.Is(e.Err, errLie) {
+		e.Fix = "update rdma-core and the driver; look at 'ldconfig -p | grep libibverbs' and LD_LIBRARY_PATH for another libibverbs"
+	}
 	if errno, ok := errors.AsType[syscall.Errno](e.Err); ok {
 		meaning, fix := errnoMeaning(errno, pinned)
 		if e.Fix != "" {

@@ -31,6 +31,13 @@ static int bad_call(struct cl_job *j, const struct cl_lane *l, int end, int rc) 
 	return end;
 }
 
+static int bad_poll(struct cl_job *j, int got) {
+	int end = bad_call(j, NULL, CL_BAD_POLL, got);
+	if (got > 0)
+		j->error = -got; /* more than were asked for */
+	return end;
+}
+
 static int bad_completion(struct cl_job *j, const struct vb_wc *w, const struct cl_lane *l, int end) {
 	j->bad = *w;
 	j->bad_lane = l ? (uint32_t)(l - j->lanes) : ~0u;
@@ -92,8 +99,19 @@ INLINE int refill(struct cl_job *j, struct cl_lane *l, const int logs) {
 	return end;
 }
 
-/* foreign tells, with a number that is not 0, that a send of this ID is not this job's. */
-INLINE uint64_t foreign(const struct cl_job *j, uint64_t id) { return (id ^ j->tag) >> CL_TAG_SHIFT; }
+/* is_foreign tells that a send of this ID is a job's, and not this one's. */
+static int is_foreign(const struct cl_job *j, uint64_t id) { return id >> 63 && (id ^ j->tag) >> CL_TAG_SHIFT; }
+
+/* out_of_order tells whether a completion may overtake another one: EFA's datagrams are known to. */
+static int out_of_order(const struct cl_job *j, const struct cl_lane *l, uint64_t id) {
+	return l->ud && !((id ^ j->tag) >> CL_TAG_SHIFT) && l->posted - l->retired >= l->signal;
+}
+
+/* next_signaled makes the ID of a lane's next signaled message that of the one after it. */
+INLINE uint64_t next_signaled(const struct cl_lane *l, uint64_t id) {
+	id += l->id_step;
+	return id >= l->id_end ? id - l->id_span : id;
+}
 
 /* retire accounts for the completion of a lane's next signaled message and all before it. */
 INLINE void retire(struct cl_job *j, struct cl_lane *l, int64_t at, const int logs) {
@@ -101,6 +119,12 @@ INLINE void retire(struct cl_job *j, struct cl_lane *l, int64_t at, const int lo
 	if (unlikely(n > left))
 		n = left;
 	l->retired += n;
+	l->next_id = next_signaled(l, l->next_id);
+	if (unlikely(left - n < n)) { /* the next is the last, and signaled early */
+		l->next_id -= ((n - (left - n)) << CL_SLOT_SHIFT) % l->id_span;
+		if (l->next_id < l->id_end - l->id_span)
+			l->next_id += l->id_span;
+	}
 	j->left -= n;
 	if (logs == EACH)
 		log_event(j, l, CL_COMPLETED, n, at);
@@ -147,7 +171,7 @@ static int repost(struct cl_job *j, struct cl_lane *l) {
 	}
 }
 
-/* receive accounts for receives of one queue pair, as many as follow each other, and returns how many. */
+/* receive accounts for receives of one queue pair, as many as follow each other, and returns how many; 0: the job fails. */
 INLINE int receive(struct cl_job *j, struct cl_lane *l, const struct vb_wc *w, int got, const int logs) {
 	uint64_t bytes = 0;
 	int n = 0;
@@ -157,6 +181,10 @@ INLINE int receive(struct cl_job *j, struct cl_lane *l, const struct vb_wc *w, i
 			bytes -= GRH_BYTES;
 		n++;
 	} while (n < got && w[n].qp_num == w->qp_num && w[n].opcode & VB_WC_RECV && !w[n].status);
+	if (unlikely(l->owns_receives && l->received + (uint64_t)n > l->receives_posted)) {
+		j->end = bad_completion(j, w, l, CL_UNASKED_COMPLETION);
+		return 0;
+	}
 	if (likely(l->received < l->expect && !j->ended)) {
 		uint64_t lacks = l->expect - l->received;
 		j->left -= lacks < (uint64_t)n ? lacks : (uint64_t)n;
@@ -180,13 +208,21 @@ INLINE int take(struct cl_job *j, const struct vb_wc *w, int got, struct cl_lane
 	if (w->opcode & VB_WC_RECV) {
 		if (likely((*lane = lane_of(j, w->qp_num)) != NULL))
 			return receive(j, *lane, w, got, logs);
-	} else if (likely(!foreign(j, w->wr_id))) {
-		*lane = &j->lanes[w->wr_id & ((1 << CL_SLOT_SHIFT) - 1)];
-		retire(j, *lane, at, logs);
-		return 1;
-	} else if (w->wr_id >> 63) {
+	} else {
+		const uint32_t at_lane = w->wr_id & ((1 << CL_SLOT_SHIFT) - 1);
+		struct cl_lane *l = at_lane < j->lane_count ? &j->lanes[at_lane] : j->lanes;
+		if (likely(w->wr_id == l->next_id) || out_of_order(j, l, w->wr_id)) {
+			*lane = l;
+			retire(j, l, at, logs);
+			return 1;
+		}
 		*lane = NULL;
-		return 1;
+		if (is_foreign(j, w->wr_id))
+			return 1;
+		if (w->wr_id >> 63) {
+			j->end = bad_completion(j, w, l, CL_UNASKED_COMPLETION);
+			return 0;
+		}
 	}
 	j->end = bad_completion(j, w, lane_of(j, w->qp_num), CL_UNKNOWN_COMPLETION);
 	return 0;
@@ -200,10 +236,10 @@ INLINE int poll_all(struct cl_job *j, const int streams, const int logs) {
 	int all = 0;
 	for (uint32_t c = 0; c < j->cq_count; c++) {
 		int got = j->poll_cq(j->cqs[c], VB_POLL_BATCH, wc);
-		if (got <= 0) {
+		if ((uint32_t)(got - 1) >= VB_POLL_BATCH) {
 			if (likely(!got))
 				continue;
-			j->end = bad_call(j, NULL, CL_BAD_POLL, got);
+			j->end = bad_poll(j, got);
 			return -1;
 		}
 		all += got;
@@ -307,7 +343,7 @@ INLINE int await_own(struct cl_job *j, int64_t until, const int logs, const int 
 	struct cl_lane *l = j->lanes;
 	struct vb_wc *w = j->polled.wc;
 	struct vb_send_wr **at = l->at;
-	uint64_t awaited = j->awaited;
+	uint64_t awaited = j->awaited, id = l->next_id;
 	uint32_t steps = j->steps, spins = 1;
 	const uint32_t most = j->step_batch;
 	int out = l->posted != awaited, end = CL_RUNNING;
@@ -331,8 +367,9 @@ INLINE int await_own(struct cl_job *j, int64_t until, const int logs, const int 
 		}
 		int got = j->poll_cq(j->cqs[0], 1, w);
 		int64_t t;
-		if (likely(got > 0 && !(w->status | (uint32_t)(w->opcode & VB_WC_RECV) | foreign(j, w->wr_id)))) {
+		if (likely(got == 1 && !(w->status | (uint32_t)(w->opcode & VB_WC_RECV)) && w->wr_id == id)) {
 			t = mt_now();
+			id = next_signaled(l, id);
 			if (logs)
 				log_event(j, l, CL_COMPLETED, 1, 0);
 			if (by_device)
@@ -349,12 +386,15 @@ INLINE int await_own(struct cl_job *j, int64_t until, const int logs, const int 
 			if (likely(t < until && !stopped(j)))
 				continue;
 			spins = 1;
-		} else if (unlikely(got < 0)) {
-			end = bad_call(j, NULL, CL_BAD_POLL, got);
+		} else if (unlikely((uint32_t)got > 1)) {
+			end = bad_poll(j, got);
 			break;
-		} else if (got && !take(j, w, 1, &(struct cl_lane *){l}, 0, logs)) {
-			end = j->end;
-			break;
+		} else if (got) {
+			l->next_id = id;
+			if (!take(j, w, 1, &(struct cl_lane *){l}, 0, logs)) {
+				end = j->end;
+				break;
+			}
 		}
 		if (unlikely(--spins == 0)) {
 			spins = SPIN;
@@ -368,6 +408,7 @@ INLINE int await_own(struct cl_job *j, int64_t until, const int logs, const int 
 	l->retired += awaited - j->awaited;
 	l->posted = awaited + (uint64_t)out;
 	l->at = at;
+	l->next_id = id;
 	j->awaited = awaited;
 	j->steps = steps;
 	return end;

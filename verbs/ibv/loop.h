@@ -17,6 +17,7 @@ enum {
 	CL_FULL,    /* Go must record what was logged or stamped, and call again */
 	CL_BAD_COMPLETION,
 	CL_UNKNOWN_COMPLETION, /* of a queue pair on no lane, or of a request that no job posted */
+	CL_UNASKED_COMPLETION, /* of another message than the next, or of a receive that is not posted */
 	CL_BAD_POST,
 	CL_BAD_RECEIVE,
 	CL_BAD_POLL,
@@ -42,6 +43,11 @@ struct cl_lane {
 	uint32_t every, until_signal; /* batches from one completion to the next */
 	uint32_t last_messages;
 	struct vb_send_wr *last; /* goes out after the limit; NULL: nothing does */
+
+	/* The ID of the next signaled message. A queue pair's sends complete in order, and two signaled messages that follow each other
+	   have different IDs. */
+	uint64_t next_id, id_step, id_span, id_end;
+
 	uint32_t listed;         /* in this poll */
 	uint64_t completed;      /* by this poll, and not yet logged */
 
@@ -50,7 +56,7 @@ struct cl_lane {
 	int (*post_recv)(void *queue, struct vb_recv_wr *, struct vb_recv_wr **);
 	struct vb_recv_wr *receives; /* linked in a circle of receive_slots */
 	uint32_t receive_slots, receive_at;
-	uint32_t qpn;
+	uint32_t qpn, owns_receives; /* nobody else posts or takes them */
 
 	uint8_t *flag_in, *flag_out;
 } __attribute__((aligned(64)));
@@ -103,7 +109,7 @@ struct cl_job {
 	/* What went wrong. */
 	struct vb_wc bad;
 	uint32_t bad_lane;
-	int error, end;
+	int error, end; /* error: an errno; less than 0: of a poll that found more than was asked for, how many */
 };
 
 int cl_run(struct cl_job *j, int64_t until, const uint32_t *stop);

@@ -8,6 +8,8 @@ import "C"
 import (
 	"cmp"
 	"errors"
+	"fmt"
+	"unsafe"
 
 	"github.com/gobw/gobw/verbs"
 	"github.com/gobw/gobw/verbs/internal/handle"
@@ -53,11 +55,14 @@ func (o *object) destroy(verb string, call func() C.int, after ...func()) error 
 	}))
 }
 
-// refusal is why libibverbs made nothing, nil where it did.
+// refusal is why libibverbs made nothing, nil where it did. What it makes begins with its context, by which it is used.
 func refusal[P comparable](made P, err error) error {
-	var nothing P
-	if made != nothing {
-		return nil
+	object := *(***C.struct_vb_context)(unsafe.Pointer(&made))
+	switch {
+	case object == nil:
+		return cmp.Or(err, errNoReason)
+	case *object == nil:
+		return fmt.Errorf("%w: it made one without a context", errLie)
 	}
-	return cmp.Or(err, errNoReason)
+	return nil
 }

@@ -45,8 +45,8 @@ func (p *Provider) Devices() ([]verbs.DeviceName, error) {
 	names := []verbs.DeviceName{}
 	_, err := p.find(func(d *C.struct_vb_device) (verbs.Device, error) {
 		names = append(names, verbs.DeviceName{
-			Name: C.GoString(&d.name[0]), Provider: p.Name(),
-			GUID: hostGUID(C.vb_get_device_guid(p.verbs(), d)), Path: C.GoString(&d.ibdev_path[0]),
+			Name: text(d.name[:]), Provider: p.Name(),
+			GUID: hostGUID(C.vb_get_device_guid(p.verbs(), d)), Path: text(d.ibdev_path[:]),
 		})
 		return nil, nil
 	})
@@ -54,7 +54,7 @@ func (p *Provider) Devices() ([]verbs.DeviceName, error) {
 }
 
 // find calls f for the devices in the library's list until it returns one or an error. The list lives until find returns, its devices
-// for as long as one is open.
+// for as long as one is open. A null pointer ends the list.
 func (p *Provider) find(f func(d *C.struct_vb_device) (verbs.Device, error)) (verbs.Device, error) {
 	if err := p.lib.load(); err != nil {
 		return nil, err
@@ -68,7 +68,15 @@ func (p *Provider) find(f func(d *C.struct_vb_device) (verbs.Device, error)) (ve
 		return nil, explain(verbs.Error{Verb: "list RDMA devices", Err: err}, 0)
 	}
 	defer C.vb_free_device_list(p.verbs(), list)
-	for _, d := range unsafe.Slice(list, int(n)) {
+	if n < 0 {
+		return nil, explain(verbs.Error{Verb: "list RDMA devices", Err: fmt.Errorf("%w: it counts %d devices", errLie, n)}, 0)
+	}
+	for i, d := range unsafe.Slice(list, int(n)) {
+		if d == nil {
+			return nil, explain(verbs.Error{
+				Verb: "list RDMA devices", Err: fmt.Errorf("%w: it counts %d devices and lists %d", errLie, n, i),
+			}, 0)
+		}
 		if found, err := f(d); found != nil || err != nil {
 			return found, err
 		}
@@ -80,7 +88,7 @@ func (p *Provider) find(f func(d *C.struct_vb_device) (verbs.Device, error)) (ve
 func (p *Provider) Open(name string) (verbs.Device, error) {
 	var known []string
 	d, err := p.find(func(d *C.struct_vb_device) (verbs.Device, error) {
-		n := C.GoString(&d.name[0])
+		n := text(d.name[:])
 		known = append(known, n)
 		if n != name {
 			return nil, nil

@@ -81,7 +81,7 @@ struct vb_cm {
 #define SYMBOL POINTER
 #include "rdmacm_symbols.h"
 };
-#define SYMBOL(symbol, how, type, name, version, parameters, arguments, without) WRAPPER(vb_cm, vb_cm_, how, type, name, parameters, arguments)
+#define SYMBOL(symbol, how, type, name, version, parameters, arguments, without) WRAPPER(vb_cm, vb_cm_, symbol, how, type, name, parameters, arguments)
 #include "rdmacm_symbols.h"
 extern const struct vb_table vb_cm_table;
 

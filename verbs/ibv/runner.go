@@ -128,9 +128,10 @@ func (q *queuePair) checkRing(ring []job.Message, to []*handle.Handle) (_ []*han
 // stamped.
 func (r *runner) Run(until job.Ticks) (job.Progress, error) {
 	if err := r.Enter(); err != nil {
-		return job.Progress{}, r.fail("run job", err)
+		return job.Progress{}, r.fail("measure", err)
 	}
 	defer r.Leave()
+	defer C.vb_leave(C.vb_enter_run(r.d.context))
 	if r.slow != nil {
 		return r.slow.Run(until)
 	}
@@ -164,7 +165,7 @@ func (r *runner) Run(until job.Ticks) (job.Progress, error) {
 
 // failure says what ended a run early.
 func (r *runner) failure(end C.int, p job.Progress) error {
-	e := verbs.Error{Verb: "run job", Device: r.d.info.Name, Err: syscall.Errno(r.c.error)}
+	e := verbs.Error{Verb: "measure", Device: r.d.info.Name, Err: syscall.Errno(r.c.error)}
 	var l *C.struct_cl_lane
 	index, bad := int(int32(r.c.bad_lane)), &r.c.bad
 	if index >= 0 {
@@ -182,12 +183,18 @@ func (r *runner) failure(end C.int, p job.Progress) error {
 		if l != nil {
 			e.Err = fmt.Errorf("a completion of request %d, which no job posted", uint64(bad.wr_id))
 		}
+	case C.CL_UNASKED_COMPLETION:
+		e.Err = fmt.Errorf("%w: a completion of another message than the next: those before %d were posted, those before %d had completed",
+			errLie, uint64(l.posted), uint64(l.retired))
+		if goCompletion(bad).Opcode.IsReceive() {
+			e.Err = fmt.Errorf("%w: more receives completed than were posted, %d", errLie, uint64(l.receives_posted))
+		}
 	case C.CL_BAD_POST:
-		e.Verb, e.Err = fmt.Sprintf("post message %d of lane %d", uint64(l.posted), index), postErrno(syscall.Errno(r.c.error))
+		e.Err = fmt.Errorf("post message %d of lane %d: %w", uint64(l.posted), index, postErrno(syscall.Errno(r.c.error)))
 	case C.CL_BAD_RECEIVE:
-		e.Verb, e.Err = fmt.Sprintf("post receive %d of lane %d", uint64(l.receives_posted), index), postErrno(syscall.Errno(r.c.error))
+		e.Err = fmt.Errorf("post receive %d of lane %d: %w", uint64(l.receives_posted), index, postErrno(syscall.Errno(r.c.error)))
 	case C.CL_BAD_POLL:
-		e.Verb = "poll completion queue"
+		e.Err = fmt.Errorf("poll completion queue: %w", pollError(-int(r.c.error)))
 	}
 	return explain(e, 0)
 }

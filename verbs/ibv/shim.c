@@ -15,6 +15,31 @@ static const struct vb_symbol symbols[] = {
 _Static_assert(sizeof symbols / sizeof *symbols <= 64, "struct vb_loaded.missing has 64 bits");
 const struct vb_table vb_verbs_table = {symbols, sizeof symbols / sizeof *symbols, sizeof(struct vb_verbs)};
 
+struct vb_call vb_calls[VB_CALLS];
+
+struct vb_call *vb_enter(const char *name, const void *object, enum vb_object is) {
+	if (object && is == VB_OF_CONTEXT)
+		object = *(struct vb_context *const *)object;
+	if (object && is >= VB_CONTEXT)
+		object = ((const struct vb_context *)object)->device;
+	for (struct vb_call *c = vb_calls; c < vb_calls + VB_CALLS; c++) {
+		uint32_t free = __atomic_load_n(&c->serial, __ATOMIC_RELAXED) & ~1u;
+		if (!__atomic_compare_exchange_n(&c->serial, &free, free + 1, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+			continue;
+		c->name = name;
+		memset(c->device, 0, sizeof c->device);
+		if (object && is != VB_NONE)
+			memcpy(c->device, ((const struct vb_device *)object)->name, sizeof c->device - 1);
+		return c;
+	}
+	return NULL;
+}
+
+void vb_leave(struct vb_call *c) {
+	if (c)
+		__atomic_fetch_add(&c->serial, 1, __ATOMIC_RELEASE);
+}
+
 int vb_load(struct vb_loaded *l, const char *name, const struct vb_table *t, void *into) {
 	void *handle = dlopen(name, RTLD_NOW | RTLD_LOCAL);
 	if (!handle) {
@@ -61,6 +86,7 @@ int vb_query_device_ex(struct vb_context *c, struct vb_device_attr_ex *a) {
 	struct vb_verbs_context *x = EXTENDED(c, query_device_ex);
 	if (!x)
 		return EOPNOTSUPP;
+	WATCH("ibv_query_device_ex", c);
 	errno = 0;
 	return vb_result(x->query_device_ex(c, NULL, a, sizeof *a));
 }
@@ -68,12 +94,14 @@ int vb_query_device_ex(struct vb_context *c, struct vb_device_attr_ex *a) {
 int vb_query_gid_table(const struct vb_verbs *v, struct vb_context *c, struct vb_gid_entry *e, size_t max) {
 	if (!v->query_gid_table)
 		return -ENOSYS;
+	WATCH("ibv_query_gid_table", c);
 	errno = 0;
 	ssize_t n = v->query_gid_table(c, e, max, 0, sizeof *e);
 	return n < 0 ? -vb_result((int)n) : (int)n;
 }
 
 struct vb_mw *vb_alloc_mw(struct vb_pd *pd) {
+	WATCH("ibv_alloc_mw", pd);
 	errno = 0;
 	if (!pd->context->ops.alloc_mw) {
 		errno = EOPNOTSUPP;
@@ -83,6 +111,7 @@ struct vb_mw *vb_alloc_mw(struct vb_pd *pd) {
 }
 
 struct vb_cq *vb_create_cq(const struct vb_verbs *v, struct vb_context *c, int depth, struct vb_comp_channel *ch, int vector, int stamps) {
+	WATCH("ibv_create_cq", c);
 	struct vb_verbs_context *x = EXTENDED(c, create_cq_ex);
 	struct vb_cq_init_attr_ex a = {
 		.cqe = (uint32_t)depth, .channel = ch, .comp_vector = (uint32_t)vector,
@@ -135,6 +164,7 @@ int vb_poll_stamped(struct vb_cq *cq, int n, struct vb_wc *wc) {
 }
 
 struct vb_qp *vb_create_qp_ex(const struct vb_verbs *v, struct vb_pd *pd, struct vb_qp_init_attr *a, uint64_t ops) {
+	WATCH("ibv_create_qp_ex", pd);
 	struct vb_verbs_context *c = EXTENDED(pd->context, create_qp_ex);
 	if (!c || !v->qp_to_qp_ex) {
 		errno = EOPNOTSUPP;

@@ -35,29 +35,61 @@ int vb_load(struct vb_loaded *l, const char *name, const struct vb_table *t, voi
 #define CALL(f) (errno = 0, vb_result(f))
 static inline int vb_result(int rc) { return rc >= 0 ? rc : rc != -1 ? -rc : errno ? errno : EIO; }
 
+/* A call into a library that is under way. A driver may hang: hanging.go tells which call has not returned for long. */
+struct vb_call {
+	uint32_t serial; /* odd: under way */
+	const char *name;
+	char device[64];
+};
+enum { VB_CALLS = 64 }; /* of one process at once; further ones are not seen */
+extern struct vb_call vb_calls[VB_CALLS];
+
+/* vb_enter notes that a call begins, vb_leave that it has returned. The object is a device, or what begins with its context, or NULL. */
+enum vb_object { VB_NONE, VB_DEVICE, VB_CONTEXT, VB_OF_CONTEXT };
+struct vb_call *vb_enter(const char *name, const void *object, enum vb_object is);
+void vb_leave(struct vb_call *call);
+/* vb_enter_run notes that a job runs: its polls and posts make no mark of their own. */
+static inline struct vb_call *vb_enter_run(struct vb_context *c) {
+	return vb_enter("ibv_poll_cq, ibv_post_send or ibv_post_recv", c, VB_CONTEXT);
+}
+static inline void vb_end(struct vb_call **call) { vb_leave(*call); }
+
+
+/* WATCH has a call of this name be seen for as long as its block runs. */
+#define WATCH(name, object) __attribute__((cleanup(vb_end))) struct vb_call *call = vb_enter(name, object, OBJECT(object))
+#define OBJECT(x)                                                                      \
+	_Generic((x), struct vb_device *: VB_DEVICE, struct vb_context *: VB_CONTEXT, struct vb_pd *: VB_OF_CONTEXT, \
+		 struct vb_mr *: VB_OF_CONTEXT, struct vb_mw *: VB_OF_CONTEXT, struct vb_cq *: VB_OF_CONTEXT,        \
+		 struct vb_qp *: VB_OF_CONTEXT, struct vb_srq *: VB_OF_CONTEXT, struct vb_ah *: VB_OF_CONTEXT,       \
+		 struct vb_comp_channel *: VB_OF_CONTEXT, default: VB_NONE)
+#define FIRST(first, ...) (first)
+
 /* What the rows of symbols.h and rdmacm_symbols.h make. */
 #define POINTER(symbol, how, type, name, version, parameters, arguments, without) type(*name) parameters;
-#define WRAPPER(library, prefix, how, type, name, parameters, arguments) WRAP_##how(library, prefix, type, name, parameters, arguments)
+#define WRAPPER(library, prefix, symbol, how, type, name, parameters, arguments) \
+	WRAP_##how(library, prefix, symbol, type, name, parameters, arguments)
 #define LIST(...) __VA_ARGS__
-#define WRAP_PTR(library, prefix, type, name, parameters, arguments)                       \
+#define WRAP_PTR(library, prefix, symbol, type, name, parameters, arguments)               \
 	static inline type prefix##name(const struct library *v, LIST parameters) {        \
+		WATCH(symbol, FIRST arguments);                                            \
 		errno = v->name ? 0 : EOPNOTSUPP;                                          \
 		return v->name ? v->name arguments : NULL;                                 \
 	}
-#define WRAP_INT(library, prefix, type, name, parameters, arguments)                       \
+#define WRAP_INT(library, prefix, symbol, type, name, parameters, arguments)               \
 	static inline type prefix##name(const struct library *v, LIST parameters) {        \
+		WATCH(symbol, FIRST arguments);                                            \
 		return v->name ? CALL(v->name arguments) : EOPNOTSUPP;                     \
 	}
-#define WRAP_VALUE(library, prefix, type, name, parameters, arguments) \
+#define WRAP_VALUE(library, prefix, symbol, type, name, parameters, arguments) \
 	static inline type prefix##name(const struct library *v, LIST parameters) { return v->name arguments; }
-#define WRAP_OWN(library, prefix, type, name, parameters, arguments)
+#define WRAP_OWN(library, prefix, symbol, type, name, parameters, arguments)
 #define ROW(library, symbol, version, name, without) {symbol, version, offsetof(struct library, name), without},
 
 struct vb_verbs {
 #define SYMBOL POINTER
 #include "symbols.h"
 };
-#define SYMBOL(symbol, how, type, name, version, parameters, arguments, without) WRAPPER(vb_verbs, vb_, how, type, name, parameters, arguments)
+#define SYMBOL(symbol, how, type, name, version, parameters, arguments, without) WRAPPER(vb_verbs, vb_, symbol, how, type, name, parameters, arguments)
 #include "symbols.h"
 extern const struct vb_table vb_verbs_table;
 
@@ -66,7 +98,10 @@ int vb_query_gid_table(const struct vb_verbs *v, struct vb_context *c, struct vb
 /* vb_query_device_ex fills what the device knows of the extended attributes, the rest with 0. */
 int vb_query_device_ex(struct vb_context *c, struct vb_device_attr_ex *a);
 struct vb_mw *vb_alloc_mw(struct vb_pd *pd);
-static inline int vb_dealloc_mw(struct vb_mw *mw) { return CALL(mw->context->ops.dealloc_mw(mw)); }
+static inline int vb_dealloc_mw(struct vb_mw *mw) {
+	WATCH("ibv_dealloc_mw", mw);
+	return CALL(mw->context->ops.dealloc_mw(mw));
+}
 
 /* vb_create_cq makes a queue as perftest does, by ibv_create_cq_ex where the device has it. One with stamps is polled with
    vb_poll_stamped; NULL with errno EOPNOTSUPP where there is none. */

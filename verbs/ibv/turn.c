@@ -23,9 +23,9 @@ int tn_take(struct tn_turn *t, uint32_t polls) {
 			if (++t->next == t->cq_count)
 				t->next = 0;
 			int got = t->poll_cq(cq, VB_POLL_BATCH, t->polled.wc);
-			if (got > 0)
+			if (got > 0 && got <= VB_POLL_BATCH)
 				return got;
-			if (got < 0) {
+			if (got) {
 				t->error = got == -1 && errno ? errno : -got;
 				return TN_BAD_POLL;
 			}

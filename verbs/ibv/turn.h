@@ -21,7 +21,7 @@ struct tn_turn {
 	struct tn_list *lists;
 	uint32_t waiting; /* of the lists */
 	uint32_t done;    /* of them, posted by the latest turn */
-	int error;        /* errno */
+	int error;        /* errno; less than 0: of a poll that found more than was asked for, how many */
 	struct vb_polled polled;
 	struct mt_meter meter; /* used where poll_cq and the lists' post are its */
 };

@@ -377,6 +377,8 @@ func (r *loop) account(c *verbs.Completion, now Ticks) error {
 		return r.fail(c.QPN, errors.New("a completion of a queue pair that is on no lane"))
 	case !receive && !own:
 		return r.fail(c.QPN, fmt.Errorf("a completion of request %d, which no job posted", c.ID))
+	case receive && l.SRQ == nil && len(l.Receives) > 0 && l.received >= l.receivesPosted:
+		return r.fail(c.QPN, fmt.Errorf("more receives completed than were posted, %d", l.receivesPosted))
 	case receive:
 		r.progress.LastDone = now
 		if l.Await == AwaitReceive {
@@ -398,7 +400,7 @@ func (r *loop) account(c *verbs.Completion, now Ticks) error {
 }
 
 func (r *loop) fail(qpn uint32, err error) error {
-	return &verbs.Error{Verb: "run job", Device: r.device, QP: qpn, Err: err}
+	return &verbs.Error{Verb: "measure", Device: r.device, QP: qpn, Err: err}
 }
 
 // retire accounts for a completion: all of the lane's messages before to are complete.

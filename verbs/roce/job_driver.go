@@ -148,7 +148,7 @@ func (d *jobDriver) Compile(lane int, from *job.Lane, groups [][]verbs.SendReque
 func (d *jobDriver) Enter() error {
 	e := d.e
 	if err := d.Handle.Enter(); err != nil {
-		return d.fail("run job", err)
+		return d.fail("measure", err)
 	}
 	e.lock()
 	return nil
@@ -244,7 +244,7 @@ func (d *jobDriver) Progress(now tick.Time) (bool, error) {
 func (d *jobDriver) Poll(out []verbs.Completion) (n int, err error) {
 	for _, c := range d.cqs {
 		if c.head == c.tail && c.overrun {
-			return n, d.fail("run job", c.overran())
+			return n, d.fail("measure", c.overran())
 		}
 		n += c.drain(out[n:])
 	}

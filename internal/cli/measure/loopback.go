@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/gobw/gobw/internal/child"
+	"github.com/gobw/gobw/internal/cli/output"
 )
 
 // otherEnd is the other end of --loopback: this program as 'serve --once' on a port of its own.
@@ -24,7 +25,7 @@ type otherEnd struct {
 const childStart = time.Minute
 
 // startChild starts the other end and waits until it listens.
-func startChild(ctx context.Context, c Config) (*otherEnd, error) {
+func startChild(ctx context.Context, out output.Streams, c Config) (*otherEnd, error) {
 	args := []string{"serve", "--once", "--listen", "127.0.0.1:0", "--child", "--quiet", "--peer-timeout", c.Peer.Timeout.String()}
 	give := func(flag string, value any, given bool) {
 		if given {
@@ -44,6 +45,7 @@ func startChild(ctx context.Context, c Config) (*otherEnd, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--loopback: start the other end: %w", err)
 	}
+	p.Said.TellHangs(func(line string) { fmt.Fprintf(out.Err, "the other end: %s\n", line) })
 	ch := &otherEnd{Process: p}
 	line := make(chan string, 1)
 	go func() {

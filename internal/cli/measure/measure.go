@@ -127,7 +127,7 @@ func Open(ctx context.Context, out output.Streams, c Config) (_ *Measurer, err e
 	}
 	address := net.JoinHostPort(c.Peer.Host, strconv.Itoa(c.Peer.Port))
 	if c.Peer.Loopback {
-		if m.child, err = startChild(ctx, c); err != nil {
+		if m.child, err = startChild(ctx, out, c); err != nil {
 			return nil, exit.With(exit.Setup, err)
 		}
 		address = m.child.address

@@ -131,6 +131,7 @@ func (c *config) serveOne(ctx context.Context, client *connect.Client) {
 		client.Session().Fail(err)
 		return
 	}
+	p.Said.TellHangs(func(line string) { log.Warn("hangs", "err", line) })
 	o := c.order
 	if o.Client, err = client.Handover(); err == nil {
 		err = frame.Write(p.In, kindOrder, o)

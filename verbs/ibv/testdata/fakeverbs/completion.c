@@ -89,6 +89,10 @@ static int take(struct cq *q, struct cqe *e) {
 int poll_cq(struct vb_cq *cq, int n, struct vb_wc *wc) {
 	struct cqe e;
 	int got = 0;
+	if (plan.requests)
+		hang("poll_cq");
+	if (plan.requests && lies_about("more completions than were asked for"))
+		return n + 1;
 	take_lock();
 	progress();
 	for (; got < n && take((struct cq *)cq, &e); got++)
@@ -150,6 +154,8 @@ static struct vb_cq_ex *make_cq(struct vb_context *c, struct vb_cq_init_attr_ex 
 		.read_wc_flags = read_wc_flags, .read_completion_ts = a->wc_flags & VB_WC_EX_TIMESTAMP && !setting("FAKEVERBS_STAMPLESS", 0) ? read_completion_ts : NULL,
 	};
 	q->e = new_object(a->cqe * sizeof *q->e);
+	if (lies_about("a queue of no entries"))
+		q->ex.base.cqe = 0;
 	return &q->ex;
 }
 

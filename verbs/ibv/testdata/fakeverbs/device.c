@@ -28,8 +28,25 @@ void note(const char *format, ...) {
 	fclose(f);
 }
 
+/* listed tells whether a name is one of a comma list. */
+static int listed(const char *list, const char *name) {
+	size_t n = strlen(name);
+	for (; list && *list; list = strchr(list, ',') ? strchr(list, ',') + 1 : NULL)
+		if (!strncmp(list, name, n) && (!list[n] || list[n] == ','))
+			return 1;
+	return 0;
+}
+
+void hang(const char *verb) {
+	while (listed(getenv("FAKEVERBS_HANG"), verb))
+		pause();
+}
+
+int lies_about(const char *what) { return listed(getenv("FAKEVERBS_LIES"), what); }
+
 /* fault sets errno and returns it when the verb is to fail. */
 int fault(const char *verb) {
+	hang(verb);
 	const char *v = getenv("FAKEVERBS_FAULTS");
 	size_t n = strlen(verb);
 	for (; v && *v; v = strchr(v, ',') ? strchr(v, ',') + 1 : NULL)
@@ -44,12 +61,12 @@ struct device_context *context_of(struct vb_context *c) { return (struct device_
 int gone(struct vb_context *c) { return context_of(c)->gone ? (errno = EIO) : 0; }
 
 void raise_event(struct vb_context *c, int type, void *element, _Atomic int *count) {
+	if (!is_ours(c))
+		return; /* nobody here reads that process's events */
 	if (count)
 		++*count;
 	struct vb_async_event e = {.event_type = type};
 	memcpy(&e.element, &element, sizeof element);
-	if (!is_ours(c))
-		return; /* nobody here reads that process's events */
 	if (write(context_of(c)->events_in, &e, sizeof e) != sizeof e)
 		abort();
 }
@@ -66,7 +83,7 @@ struct vb_device **ibv_get_device_list(int *n) {
 	if (sysfs)
 		snprintf(device.ibdev_path, sizeof device.ibdev_path, "%s/class/infiniband/fake0", sysfs);
 	l[0] = &device;
-	*n = 1;
+	*n = lies_about("a device less than none") ? -1 : lies_about("a million devices") ? 1000000 : 1;
 	return l;
 }
 
@@ -84,6 +101,10 @@ int ibv_query_device(struct vb_context *c, struct vb_device_attr *a) {
 		.max_mw = KEYS - 1, .max_ah = 4096, .max_srq = 4096, .max_srq_wr = MAX_WR, .max_srq_sge = MAX_SGE, .max_pkeys = 1,
 		.phys_port_cnt = (uint8_t)setting("FAKEVERBS_PORTS", 1), .max_mcast_grp = MAX_GROUPS, .max_mcast_qp_attach = MAX_GROUPS,
 	};
+	if (lies_about("a limit less than none"))
+		a->max_qp = -1;
+	if (lies_about("a version without an end"))
+		memset(a->fw_ver, 'v', sizeof a->fw_ver);
 	return 0;
 }
 
@@ -104,6 +125,10 @@ int ibv_query_port(struct vb_context *c, uint8_t port, struct vb_port_attr *a) {
 		.lid = (uint16_t)infiniband(), .sm_lid = (uint16_t)infiniband(), .active_width = 2, .active_speed = 32, .phys_state = 5,
 		.link_layer = infiniband() ? 1 : 2,
 	};
+	if (lies_about("a GID table shorter than none"))
+		a->gid_tbl_len = -1;
+	if (lies_about("a GID table of all memory"))
+		a->gid_tbl_len = 0x7fffffff;
 	return 0;
 }
 
@@ -122,6 +147,8 @@ int ibv_query_gid(struct vb_context *c, uint8_t port, int i, uint8_t *gid) {
 ssize_t _ibv_query_gid_table(struct vb_context *c, struct vb_gid_entry *e, size_t max, uint32_t flags, size_t size) {
 	(void)flags, (void)size;
 	int n = 0;
+	if (lies_about("more GIDs than there is room for"))
+		return (ssize_t)max + 5;
 	for (int port = 1; has_port(port); port++)
 		for (int i = 0; (size_t)n < max && !ibv_query_gid(c, (uint8_t)port, i, e[n].gid); i++, n++)
 			e[n].gid_index = (uint32_t)i, e[n].port_num = (uint32_t)port, e[n].gid_type = infiniband() ? 0 : 2, e[n].ndev_ifindex = 0;
@@ -172,12 +199,19 @@ struct vb_context *ibv_open_device(struct vb_device *d) {
 	};
 	struct vb_context *c = &n->x.context;
 	c->ops.alloc_mw = alloc_mw, c->ops.dealloc_mw = dealloc_mw, c->ops.poll_cq = poll_cq, c->ops.req_notify_cq = req_notify_cq;
+	if (lies_about("no way to poll"))
+		c->ops.poll_cq = NULL;
+	if (lies_about("no device of a context"))
+		c->device = NULL;
+	if (lies_about("vectors less than none"))
+		c->num_comp_vectors = -1;
 	c->ops.post_srq_recv = post_srq_recv, c->ops.post_send = post_send, c->ops.post_recv = post_recv;
 	return c;
 }
 
 int ibv_close_device(struct vb_context *c) {
 	struct device_context *n = context_of(c);
+	hang("close_device");
 	close(c->async_fd);
 	close(n->events_in);
 	free_object(n);

@@ -12,6 +12,8 @@
  *   FAKEVERBS_WRAP=5000        its ticks from the first stamp until it begins anew at 0
  *   FAKEVERBS_STAMPLESS=1      ibv_create_cq_ex takes the flag for time stamps and overlooks it
  *   FAKEVERBS_FAULTS=verb=12   a comma list: that verb fails with that errno
+ *   FAKEVERBS_HANG=verb        a comma list: that verb never returns; poll_cq: once the first request has been posted
+ *   FAKEVERBS_LIES=lie         a comma list of what this library tells or makes that cannot be: see lies_about's callers
  *   FAKEVERBS_CONTEXT=56       bytes of the extended context before the ordinary one; 0: not extended (libraries before 2013)
  *   FAKEVERBS_UNTOLD=1         querying a queue pair leaves its state out, as on software iWARP
  *   FAKEVERBS_VANISH=1000      the device is torn out after so many posts: DEVICE_FATAL, and nothing ever completes
@@ -31,7 +33,8 @@
  *   FAKEVERBS_HALT_MS=50       the first post after FAKEVERBS_HALT_AT requests keeps the CPU busy so long
  *   FAKEVERBS_POST_NS=500      a post keeps the CPU busy so long; FAKEVERBS_POLL_NS: a poll that finds something
  *   FAKEVERBS_CORRUPT=7        one byte of this process's request 7 (from 1) is wrong; its middle one
- *   FAKEVERBS_LOSE=7           the completion of request 7 never comes; FAIL: it fails with RETRY_EXC; TWICE: it comes twice
+ *   FAKEVERBS_LOSE=7           the completion of request 7 never comes; FAIL: it fails with RETRY_EXC; TWICE: it comes twice;
+ *                              INVENT: with it comes one that nobody asked for; TWICE_IN: the completion of receive 7 comes twice
  *   FAKEVERBS_SYSFS=DIR        the kernel's files lie under DIR/class/infiniband/fake0; see COUNTERS
  *   FAKEVERBS_COUNTERS=counters/port_xmit_discards:65530:4,hw_counters/rx:7:9   files of port 1: the value at first, and the one
  *                              from request FAKEVERBS_COUNTED (1000) on
@@ -89,7 +92,7 @@ struct qp {
 struct block { uint8_t *at; void *from; size_t bytes; }; /* of the arena, for memory of a process */
 struct key { uint32_t key; struct vb_pd *pd; uint64_t addr, length; uint8_t *shared; /* where every process sees it; NULL: only its own */ struct block block; int access, is_window, bound; struct qp *qp; uint64_t zero; /* where the first byte of a zero-based window is */ };
 struct device_context { struct vb_verbs_context x; pid_t process; int events_in; long posts_left; int gone; };
-struct ah { struct vb_ah_attr a; };
+struct ah { struct vb_context *context; struct vb_ah_attr a; };
 struct member { struct qp *qp; uint8_t group[16]; uint16_t lid; }; /* of a multicast group */
 
 /* arena.c */
@@ -126,8 +129,8 @@ struct plan {
 	int still; /* no data move */
 	uint64_t wave_ns;
 	long post, poll, halt;
-	uint64_t corrupt, lose, fail, twice, halt_at; /* numbers of requests, from 1 */
-	uint64_t requests;                   /* of this process so far */
+	uint64_t corrupt, lose, fail, twice, invent, twice_in, halt_at; /* numbers of requests, from 1; twice_in: of a receive */
+	uint64_t requests, received;                                   /* of this process so far */
 };
 extern struct plan plan;
 extern uint64_t planned_now; /* what is due by then is carried out */
@@ -146,7 +149,9 @@ long setting(const char *name, long by_default);
 int infiniband(void);
 int has_port(int port);
 void note(const char *format, ...) __attribute__((format(printf, 1, 2))); /* a line of the trace */
-int fault(const char *verb); /* sets errno and returns it when the verb is to fail */
+int fault(const char *verb); /* sets errno and returns it when the verb is to fail; one that is to hang does */
+void hang(const char *verb); /* if that verb is to */
+int lies_about(const char *what);
 int gone(struct vb_context *c); /* likewise when the device has been torn out */
 struct device_context *context_of(struct vb_context *c);
 void raise_event(struct vb_context *c, int type, void *element, _Atomic int *count);

@@ -5,7 +5,7 @@ struct vb_pd *ibv_alloc_pd(struct vb_context *c) {
 	if (fault("alloc_pd") || gone(c))
 		return NULL;
 	struct vb_pd *pd = new_object(sizeof *pd);
-	pd->context = c;
+	pd->context = lies_about("a domain without a context") ? NULL : c;
 	return pd;
 }
 

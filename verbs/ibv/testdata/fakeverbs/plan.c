@@ -80,6 +80,8 @@ void read_plan(void) {
 	plan.lose = setting("FAKEVERBS_LOSE", 0);
 	plan.fail = setting("FAKEVERBS_FAIL", 0);
 	plan.twice = setting("FAKEVERBS_TWICE", 0);
+	plan.invent = setting("FAKEVERBS_INVENT", 0);
+	plan.twice_in = setting("FAKEVERBS_TWICE_IN", 0);
 	read_latencies("FAKEVERBS_LATENCY_NS");
 	read_slow("FAKEVERBS_SLOW");
 	plan.timed = plan.request || plan.entry || plan.byte || plan.latencies || plan.ranges;

@@ -156,6 +156,7 @@ struct vb_ah *ibv_create_ah(struct vb_pd *pd, struct vb_ah_attr *a) {
 	}
 	note("create_ah port %d", a->port_num);
 	struct ah *h = new_object(sizeof *h);
+	h->context = pd->context;
 	h->a = *a;
 	return (struct vb_ah *)h;
 }

@@ -8,7 +8,8 @@ static void receive_done(struct qp *q, const struct receive *r, struct vb_wc wc,
 	wc.qp_num = q->ex.base.qp_num;
 	if (wc.status)
 		wc.opcode = RECV;
-	complete((struct cq *)q->ex.base.recv_cq, (struct cqe){.wc = wc, .qp = q}, solicited);
+	for (int times = ++plan.received == plan.twice_in ? 2 : 1; times; times--)
+		complete((struct cq *)q->ex.base.recv_cq, (struct cqe){.wc = wc, .qp = q}, solicited);
 }
 
 static int take_receive(struct qp *q, struct receive *r) {
@@ -31,6 +32,10 @@ static void send_done(struct qp *q, struct send *s, int status) {
 	struct vb_wc wc = {.wr_id = s->wr.wr_id, .status = (uint32_t)status, .opcode = opcode[s->wr.opcode], .qp_num = q->ex.base.qp_num};
 	for (int times = s->number == plan.twice ? 2 : 1; times; times--)
 		complete((struct cq *)q->ex.base.send_cq, (struct cqe){.wc = wc, .qp = q, .slot = slot, .is_send = 1}, 1);
+	if (s->number == plan.invent) {
+		wc.wr_id ^= 1 << 15;
+		complete((struct cq *)q->ex.base.send_cq, (struct cqe){.wc = wc}, 1);
+	}
 }
 
 void set_state(struct qp *q, int state) {
