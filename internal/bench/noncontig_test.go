@@ -12,6 +12,7 @@ import (
 	"github.com/gobw/gobw/internal/control"
 	"github.com/gobw/gobw/internal/control/connect"
 	"github.com/gobw/gobw/internal/plan"
+	"github.com/gobw/gobw/internal/testrun"
 	"github.com/gobw/gobw/pattern"
 	"github.com/gobw/gobw/verbs"
 	"github.com/gobw/gobw/verbs/verbstest"
@@ -210,6 +211,71 @@ func TestListsOfDescriptors(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestRandomLists moves random lists, each by a road of each direction that is drawn, and compares every byte at both ends. In
+// 'make test-all' they are 10^4. Sources may overlap.
+func TestRandomLists(t *testing.T) {
+	p := newPair(t, func(d verbs.Device) verbs.Device { return d })
+	r := rand.New(rand.NewPCG(4, 2))
+	lists := 50
+	if testrun.Whole() {
+		lists = 10_000
+	}
+	moved := map[string]int{}
+	for n := range lists {
+		text := randomList(r)
+		for _, shape := range []string{plan.WritesList, plan.ReadsList} {
+			if shape == plan.ReadsList {
+				text = swappedColumns(text)
+			}
+			descriptors, err := pattern.ReadDescriptors(strings.NewReader(text), pattern.DescriptorOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			list, err := NewList(descriptors)
+			if err != nil {
+				t.Fatal(err)
+			}
+			d, _, err := list.Describe(shape == plan.ReadsList, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			roads := plan.Strategies(shape)
+			road := roads[r.IntN(len(roads))].Name
+			spec := plan.Spec{
+				Transport: verbs.RC, Iterations: 2, Verify: plan.VerifyAll, QPs: 1 + r.IntN(2), Warmup: 1,
+				Noncontig: &plan.Noncontig{
+					Shape: shape, Strategy: road, Window: 1 + r.IntN(2), Segment: 1 + r.IntN(4000), MaxSGE: r.IntN(9), Descriptors: d,
+				},
+			}
+			res, err := Run(t.Context(), p.session, &spec, p.client, Options{List: list})
+			if err != nil {
+				t.Fatalf("list %d, %s by %s, %d queue pairs: %v\n%s", n, shape, road, spec.QPs, err, text)
+			}
+			if rec := res.Records[0]; rec.Bytes != 2*uint64(d.Bytes) {
+				t.Errorf("list %d, %s by %s: %d bytes measured, want 2 lists of %d", n, shape, road, rec.Bytes, d.Bytes)
+			}
+			moved[shape+" "+road]++
+		}
+	}
+	t.Logf("%d lists: %v", lists, moved)
+}
+
+// randomList follows itself now and then, at one end or at both. Its local pieces may overlap.
+func randomList(r *rand.Rand) string {
+	var text strings.Builder
+	var local, remote int
+	for range 1 + r.IntN(60) {
+		if r.IntN(3) == 0 {
+			local = r.IntN(1 << 16)
+		}
+		remote += r.IntN(2) * r.IntN(300)
+		length := 1 + r.IntN(300)
+		fmt.Fprintf(&text, "%d,%d,%d\n", local, remote, length)
+		local, remote = local+length, remote+length
+	}
+	return text.String()
 }
 
 // swappedColumns is the list as the other end would write it.

@@ -34,7 +34,7 @@ func claims() []claim {
 			{what: "p99.9 of the same", planted: mixed, run: "golat read -s 64 -n 20000", told: named("p99.9"), truth: 100, low: 1, high: 1.1},
 			{what: "mean of the same", planted: mixed, run: "golat read -s 64 -n 20000", told: named("mean"), truth: 0.6*2 + 0.35*5 + 0.045*20 + 0.005*100, low: 0.97, high: 1.1},
 			{what: "WRITE latency is one way: 10 us", planted: away, run: "golat write -s 64 -n 20000", told: named("p50"), truth: 10, low: 1, high: 1.1},
-			{what: "SEND latency is one way: 10 us", planted: away, run: "golat send -s 64 -n 20000", told: named("p50"), truth: 10, low: 1, high: 1.1}, // told 11.9: not explained yet
+			{what: "SEND latency is one way: 10 us", planted: away, run: "golat send -s 64 -n 20000", told: named("p50"), truth: 10, low: 1, high: 1.1},
 			{what: "WRITE latency with --gap 100us", planted: away, run: "golat write -s 64 -n 900 --gap 100us", told: named("p50"), truth: 10, low: 1, high: 1.2},
 			{what: "ib_read_lat: t_typical", planted: away, run: "ib_read_lat -s 64 -n 20000 -F", told: number(`\n\s*64\s+\d+\s+[\d.]+\s+[\d.]+`), truth: 10, low: 1, high: 1.05},
 			{what: "the saved histogram's p99 over the told one", planted: mixed, run: "golat read -s 64 -n 20000", told: histogram, truth: 1, low: 0.998, high: 1.002},
@@ -46,8 +46,14 @@ func claims() []claim {
 			{what: "CPU time of a post: 500 ns planted", planted: "POST_NS=500 REQUEST_NS=2000", run: "gobw write -s 64 -n 50000 -Q 1 -t 1 --cpu-time", told: first(func(r *report.Record) float64 {
 				return r.CPU.PostNsPerMessage
 			}), truth: 500, low: 1, high: 1.3},
+			{
+				what: "--rate 20G where the CPU stands still for 50 ms", planted: "REQUEST_NS=10 MOVE=0 HALT_MS=50 HALT_AT=5000",
+				run: "gobw write -s 64K -D 500ms --rate 20G --warmup 0", told: named("bw"), truth: 20, low: 0.98, high: 1.01, sample: true,
+			},
 		},
+		peakClaims(),
 		gridClaims(),
+		verdictClaims(),
 		[]claim{
 			{what: "warm-up of a device at its speed after 50 ms", planted: "REQUEST_NS=1000 DRIFT_MS=50 DRIFT_X=3", run: "gobw write -s 64 -n 200000", told: named("msgrate"), truth: 1, low: 0.95, high: 1.001},
 			{what: "after 200 ms", planted: "REQUEST_NS=1000 DRIFT_MS=200 DRIFT_X=3", run: "gobw write -s 64 -n 200000", told: named("msgrate"), truth: 1, low: 0.95, high: 1.001},

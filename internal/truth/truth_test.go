@@ -9,6 +9,7 @@ package truth_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"flag"
 	"fmt"
@@ -17,6 +18,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -38,8 +40,9 @@ var table = flag.String("out", "", "write the table to this file")
 type claim struct {
 	what    string // the figure, and what is planted
 	planted string // on the device: "REQUEST_NS=1000 MOVE=0"
-	run     string // "gobw write -s 64 -n 20000"; it runs with --loopback on the planted device, unless it says -d
-	exit    int
+	run     string // commands, with ';' between: see bench.measure
+	beside  bool   // programs that want all processors run beside it, and nothing runs ahead of them
+	exit    int    // of the last command
 	told    func(r *result) float64
 	truth   float64
 	low     float64 // bounds of told over truth; both 0: exactly
@@ -47,12 +50,13 @@ type claim struct {
 	sample  bool // also in 'make test'
 }
 
-// result is what a test told.
+// result is what the commands of a claim told.
 type result struct {
-	*report.Document
-	text string // standard output and error
-	code int
-	dir  string
+	*report.Document          // the last one saved
+	texts            []string // standard output and error of each command
+	text             string   // of the last
+	code             int
+	dir              string
 }
 
 // first is a figure of the first record.
@@ -142,34 +146,68 @@ var ahead = sync.OnceValue(func() []string { //nolint:gochecknoglobals // asked 
 	return nil
 })
 
+// measure runs the commands of a claim. A test runs with --loopback on the planted device, unless it says -d, and is saved as 1.json,
+// 2.json and so on. A command may begin with what is planted for it alone: "REQUEST_NS=1100 gobw write". DIR is their directory, and ~
+// a blank within a word. The command "nights" lets each saved result have begun a day after the one before.
 func (b bench) measure(t *testing.T, c *claim) *result {
 	t.Helper()
 	r := &result{Document: &report.Document{}, dir: t.TempDir()}
-	file := filepath.Join(r.dir, "result.json")
-	words := strings.Fields(strings.ReplaceAll(c.run, "DIR", r.dir))
-	for i := range words {
-		words[i] = strings.ReplaceAll(words[i], "~", " ") // within a word
+	if c.beside {
+		defer hogs(t)()
 	}
-	words[0] = filepath.Join(b.programs, words[0])
-	ours := !strings.HasPrefix(filepath.Base(words[0]), "ib_")
-	if ours && words[1] != "search" && words[1] != "compare" {
-		words = append(words, "--loopback", "--peer-timeout", "30s", "--save", file)
-		if !slices.Contains(words, "-d") {
-			words = append(words, "-d", "fake0")
+	saved := 0
+	for command := range strings.SplitSeq(c.run, ";") {
+		words := strings.Fields(strings.ReplaceAll(command, "DIR", r.dir))
+		env := append(os.Environ(),
+			"PATH="+b.programs+":"+os.Getenv("PATH"), "LD_LIBRARY_PATH="+b.library,
+			"FAKEVERBS_ARENA="+filepath.Join(r.dir, "arena"), "FAKEVERBS_SYSFS="+r.dir)
+		for planted := range strings.FieldsSeq(c.planted) {
+			env = append(env, "FAKEVERBS_"+planted)
+		}
+		for ; strings.Contains(words[0], "="); words = words[1:] {
+			env = append(env, "FAKEVERBS_"+words[0])
+		}
+		for i := range words {
+			words[i] = strings.ReplaceAll(words[i], "~", " ")
+		}
+		if words[0] == "nights" {
+			nights(t, r.dir, saved)
+			continue
+		}
+		if tests := words[0] != "gobw" || slices.Contains([]string{"write", "read", "send", "atomic", "flush", "noncontig"}, words[1]); tests &&
+			!strings.HasPrefix(words[0], "ib_") {
+			if !slices.Contains(words, "--resume") {
+				saved++
+			}
+			words = append(words, "--loopback", "--peer-timeout", "30s", "--save", filepath.Join(r.dir, strconv.Itoa(saved)+".json"))
+			if !slices.Contains(words, "-d") {
+				words = append(words, "-d", "fake0")
+			}
+		}
+		b.start(t, r, words, env, !c.beside)
+	}
+	for _, name := range []string{".json", ".partial.json"} {
+		if d, err := report.Load(filepath.Join(r.dir, strconv.Itoa(saved)+name)); err == nil {
+			r.Document = d
 		}
 	}
-	env := append(os.Environ(), "LD_LIBRARY_PATH="+b.library, "FAKEVERBS_ARENA="+filepath.Join(r.dir, "arena"), "FAKEVERBS_SYSFS="+r.dir)
-	for planted := range strings.FieldsSeq(c.planted) {
-		env = append(env, "FAKEVERBS_"+planted)
-	}
-	start := func(words ...string) *exec.Cmd {
-		words = append(slices.Clone(ahead()), words...)
+	return r
+}
+
+// start runs one command; of perftest's names, the server, too.
+func (b bench) start(t *testing.T, r *result, words, env []string, first bool) {
+	t.Helper()
+	words[0] = filepath.Join(b.programs, words[0])
+	command := func(words ...string) *exec.Cmd {
+		if first {
+			words = append(slices.Clone(ahead()), words...)
+		}
 		cmd := exec.Command(words[0], words[1:]...)
 		cmd.Env, cmd.Dir = env, r.dir
 		return cmd
 	}
-	if !ours {
-		server := start(append(slices.Clone(words), "-d", "fake0", "-p", "18533")...)
+	if strings.HasPrefix(filepath.Base(words[0]), "ib_") {
+		server := command(append(slices.Clone(words), "-d", "fake0", "-p", "18533")...)
 		if err := server.Start(); err != nil {
 			t.Fatal(err)
 		}
@@ -177,19 +215,42 @@ func (b bench) measure(t *testing.T, c *claim) *result {
 		time.Sleep(500 * time.Millisecond) //nolint:forbidigo // a perftest client does not wait for its server
 		words = append(words, "-d", "fake0", "-p", "18533", "127.0.0.1")
 	}
-	out, err := start(words...).CombinedOutput()
+	out, err := command(words...).CombinedOutput()
+	r.code = 0
 	if e := (*exec.ExitError)(nil); errors.As(err, &e) {
 		r.code = e.ExitCode()
 	} else if err != nil {
 		t.Fatal(err)
 	}
 	r.text = string(out)
-	for _, name := range []string{file, strings.TrimSuffix(file, ".json") + ".partial.json"} {
-		if d, err := report.Load(name); err == nil {
-			r.Document = d
+	r.texts = append(r.texts, r.text)
+}
+
+// hogs lets programs run that want all processors, until the function that it returns is called.
+func hogs(t *testing.T) (end func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	var all sync.WaitGroup
+	for range 2 * runtime.NumCPU() {
+		all.Go(func() { _ = exec.CommandContext(ctx, "sh", "-c", "while :; do :; done").Run() })
+	}
+	return func() { cancel(); all.Wait() }
+}
+
+func nights(t *testing.T, dir string, saved int) {
+	t.Helper()
+	for n := 1; n <= saved; n++ {
+		name := filepath.Join(dir, strconv.Itoa(n)+".json")
+		d, err := report.Load(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d.Started = time.Date(2026, 1, n, 2, 0, 0, 0, time.UTC)
+		var text bytes.Buffer
+		if err := errors.Join(report.Write(&text, d), os.WriteFile(name, text.Bytes(), 0o600)); err != nil {
+			t.Fatal(err)
 		}
 	}
-	return r
 }
 
 // near tells whether what was told is within the claim's bounds.
@@ -200,15 +261,37 @@ func (c *claim) near(told float64) bool {
 	return told >= c.low*c.truth && told <= c.high*c.truth
 }
 
+// short tells how often a command stands in a row.
+func short(run string) string {
+	var out []string
+	times := 1
+	for command := range strings.SplitSeq(run, ";") {
+		if len(out) > 0 && strings.HasSuffix(out[len(out)-1], command) {
+			times++
+			out[len(out)-1] = fmt.Sprintf("%d times %s", times, command)
+			continue
+		}
+		out, times = append(out, command), 1
+	}
+	return strings.Join(out, "; ")
+}
+
 const tries = 3 // of 'make test-all': the machine is not ours alone
 
-func TestTruth(t *testing.T) {
+// built is what build makes, without which nothing can be tried.
+func built(t *testing.T) bench {
+	t.Helper()
 	b, err := build()
 	if errors.Is(err, fakeverbs.ErrAbsent) {
 		testrun.Missing(t, err.Error())
 	} else if err != nil {
 		t.Fatal(err)
 	}
+	return b
+}
+
+func TestTruth(t *testing.T) {
+	b := built(t)
 	rows := &bytes.Buffer{}
 	fmt.Fprintf(rows, "%-62s %14s %14s %9s  %s\n", "claim", "planted", "told", "bound", "verdict")
 	wrong := 0
@@ -240,7 +323,7 @@ func TestTruth(t *testing.T) {
 			if c.low != 0 || c.high != 0 {
 				bound = fmt.Sprintf("%g…%g", c.low, c.high)
 			}
-			fmt.Fprintf(rows, "%-62s %14.6g %14.6g %9s  %s\n    %s %s\n", c.what, c.truth, told, bound, verdict, c.planted, c.run)
+			fmt.Fprintf(rows, "%-62s %14.6g %14.6g %9s  %s\n    %s %s\n", c.what, c.truth, told, bound, verdict, c.planted, short(c.run))
 		})
 	}
 	fmt.Fprintf(rows, "%d wrong\n", wrong)

@@ -8,7 +8,7 @@
 
 /* Objects of an arena lie at the same address in every process, so that they may point at each other. */
 static void *const ARENA_AT = (void *)0x210000000000;
-static const uint64_t ARENA_BYTES = 1ull << 38; /* the file has holes */
+static const uint64_t ARENA_BYTES = 1ull << 32; /* the file has holes */
 
 static struct shared own;
 static int arena_file = -1;
@@ -71,12 +71,43 @@ void free_object(void *p) {
 
 enum { PAGE = 4096 };
 
+/* take_block takes whole pages: of what was given back, or new ones. */
+static uint8_t *take_block(size_t bytes) {
+	for (int i = 0; i < FREE_BLOCKS; i++) {
+		struct free_block *f = &shared->free[i];
+		if (f->bytes < bytes)
+			continue;
+		f->bytes -= bytes;
+		return f->at + f->bytes;
+	}
+	uint8_t *at = new_object(bytes + PAGE);
+	return at + -(uint64_t)at % PAGE;
+}
+
+/* give_block gives pages back, of zeros. */
+static void give_block(uint8_t *at, size_t bytes) {
+	if (fallocate(arena_file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, at - (uint8_t *)shared, (off_t)bytes))
+		memset(at, 0, bytes);
+	for (int i = 0; i < FREE_BLOCKS; i++) { /* with its neighbours */
+		struct free_block *f = &shared->free[i];
+		if (f->bytes && (f->at + f->bytes == at || at + bytes == f->at)) {
+			at = f->at < at ? f->at : at;
+			bytes += f->bytes;
+			f->bytes = 0;
+		}
+	}
+	for (int i = 0; i < FREE_BLOCKS; i++)
+		if (!shared->free[i].bytes) {
+			shared->free[i] = (struct free_block){at, bytes};
+			return;
+		}
+}
+
 struct block share_memory(void *addr, size_t bytes) {
 	struct block b = {.from = addr, .bytes = bytes & ~(size_t)(PAGE - 1)};
 	if (!has_arena() || (uint64_t)addr % PAGE || !b.bytes)
 		return (struct block){0};
-	b.at = new_object(b.bytes + PAGE);
-	b.at += -(uint64_t)b.at % PAGE;
+	b.at = take_block(b.bytes);
 	memcpy(b.at, addr, b.bytes);
 	if (mmap(addr, b.bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_POPULATE, arena_file, b.at - (uint8_t *)shared) != addr)
 		refuse("share memory", getenv("FAKEVERBS_ARENA"));
@@ -87,8 +118,7 @@ void unshare_memory(struct block b) {
 	if (mmap(b.from, b.bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != b.from)
 		refuse("take memory back", getenv("FAKEVERBS_ARENA"));
 	memcpy(b.from, b.at, b.bytes);
-	/* Where the file system cannot do this, the block stays in the file. */
-	(void)fallocate(arena_file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, b.at - (uint8_t *)shared, (off_t)b.bytes);
+	give_block(b.at, b.bytes);
 }
 
 int is_ours(struct vb_context *c) { return !has_arena() || context_of(c)->process == this_process(); }

@@ -54,7 +54,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MAX_SGE = 16, MAX_SGE_READ = 8, MAX_INLINE = 256, MAX_WR = 16384, MAX_CQE = 1 << 16, MAX_READS = 16, MAX_GROUPS = 64, KEYS = 1 << 14, QPS = 1 << 12 };
+enum { MAX_SGE = 16, MAX_SGE_READ = 8, MAX_INLINE = 256, MAX_WR = 16384, MAX_CQE = 1 << 16, MAX_READS = 16, MAX_GROUPS = 64, FREE_BLOCKS = 256, KEYS = 1 << 14, QPS = 1 << 12 };
 enum { RC = 2, UC = 3, UD = 4 };
 enum { RESET, INIT, RTR, RTS, SQD, SQE, ERR };
 enum { WRITE, WRITE_IMM, SEND, SEND_IMM, READ, COMPARE_SWAP, FETCH_ADD, LOCAL_INV, BIND_MW, SEND_INV };
@@ -103,6 +103,7 @@ struct shared {
 	struct key keys[KEYS];
 	struct qp *qps[QPS];
 	struct member members[MAX_GROUPS];
+	struct free_block { uint8_t *at; size_t bytes; } free[FREE_BLOCKS]; /* pages of memory that is no longer registered */
 };
 extern struct shared *shared;
 #define keys (shared->keys)

@@ -122,7 +122,7 @@ static double latency(void) {
 }
 
 /* cost is how long the device works on a request. */
-static double cost(const struct send *s, uint64_t now) {
+static double cost(const struct send *s, uint64_t now) { /* which begins now */
 	static uint64_t first;
 	uint64_t bytes = 0;
 	for (int i = 0; i < s->wr.num_sge; i++)
@@ -148,7 +148,8 @@ void schedule(struct qp *q, struct send *s, uint64_t now) {
 	count_request(s);
 	if (plan.timed) {
 		planned_now = now;
-		busy = (busy > (double)now ? busy : (double)now) + cost(s, now);
+		busy = busy > (double)now ? busy : (double)now;
+		busy += cost(s, (uint64_t)busy);
 		s->due = (uint64_t)(busy + latency());
 		if (s->due < q->last_due) /* completions of a queue pair keep its order */
 			s->due = q->last_due;
