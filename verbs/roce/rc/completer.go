@@ -13,6 +13,7 @@ func (r *Requester) Owns(psn uint32) bool {
 	if wire.PSNDiff(psn, r.high) < 0 && wire.PSNDiff(psn, r.una) >= 0 {
 		return true
 	}
+	r.closed = r.closed && wire.PSNDiff(psn, r.una) >= 0
 	r.Count.StrayResponses++
 	return false
 }

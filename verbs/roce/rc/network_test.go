@@ -608,7 +608,7 @@ func TestBusyPeer(t *testing.T) {
 						n.stations[1].busy = n.now + tick.Time(span)
 						n.run(span + 5*time.Millisecond)
 					}
-					if 20*c.ResentPackets > c.Probes || c.Probes == 0 {
+					if c.ResentPackets != 0 || c.Probes == 0 {
 						t.Errorf("nothing was lost: %+v; peer %+v", *c, n.stations[1].count)
 					}
 					n, c = start(2000)
@@ -638,7 +638,7 @@ func TestBusyPeerOfReads(t *testing.T) {
 		n.stations[1].busy = n.now + tick.Time(50*time.Microsecond)
 		n.run(time.Millisecond)
 	}
-	if 20*c.ResentPackets > c.Probes || c.Probes == 0 {
+	if c.ResentPackets != 0 || c.Probes == 0 {
 		t.Errorf("nothing was lost: %+v; peer %+v", *c, n.stations[1].count)
 	}
 }

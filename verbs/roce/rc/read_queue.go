@@ -106,13 +106,13 @@ func (r *readQueue) find(psn uint32) (uint32, *readWork) {
 	return 0, nil
 }
 
-// repeat answers a part of request i again, behind what is due already. An answer that is due is not made due twice, and repeats
-// have at most half of the places: a stranger that replays old requests cannot use up all answers.
+// repeat answers a part of request i again, behind what is due already. An answer of several packets that is due is not made due twice, and
+// repeats have at most half of the places: a stranger that replays old requests cannot use up all answers.
 func (r *readQueue) repeat(x dueAnswer) {
 	again := uint32(0)
 	for k := r.first; k != r.end; k++ {
 		a := &r.due[k%uint32(len(r.due))]
-		if a.work == x.work && x.from >= a.sent && x.end <= a.end {
+		if a.work == x.work && x.from >= a.sent && x.end <= a.end && x.end-x.from > 1 {
 			return
 		}
 		if a.again {

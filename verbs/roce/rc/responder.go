@@ -23,6 +23,8 @@ type Responder struct {
 	AckDue   bool // an ACK or NAK, perhaps behind answers
 	syndrome wire.Syndrome
 	ackPSN   uint32 // for NAKs
+	wanted   bool   // an ACK is due for what came first
+	repeats  int    // and so many for what came again: the peer learns that nothing was lost
 	ackAfter uint32 // the ACK leaves after this answer
 	notReady bool   // an RNR NAK is outstanding: what follows is not kept
 	held     heldPackets
@@ -162,6 +164,7 @@ func (r *Responder) Executed(p *wire.Packet) {
 		r.msn++
 	}
 	if p.AckReq() {
+		r.wanted = true
 		r.owe(wire.SyndromeAck, 0)
 	}
 }
@@ -188,7 +191,7 @@ func (r *Responder) Asked(p *wire.Packet) (result *uint64) {
 func (r *Responder) endGap() {
 	r.nakSent, r.notReady = false, false
 	if r.AckDue {
-		r.syndrome = wire.SyndromeAck
+		r.syndrome, r.wanted = wire.SyndromeAck, true
 	}
 }
 
@@ -197,6 +200,7 @@ func (r *Responder) endGap() {
 func (r *Responder) Repeat(p *wire.Packet) {
 	switch class := p.Opcode.Class(); class {
 	case wire.ClassSend, wire.ClassWrite:
+		r.repeats = min(r.repeats+1, mostRepeats)
 		r.owe(wire.SyndromeAck, 0)
 	case wire.ClassReadRequest, wire.ClassAtomic:
 		psn := p.PSN()
@@ -262,11 +266,21 @@ type Answer struct {
 // Acknowledgement is the ACK or NAK that leaves now.
 func (r *Responder) Acknowledgement() Answer {
 	x := Answer{Code: wire.RCAcknowledge, PSN: r.ackable, AETH: wire.AETH{Syndrome: wire.SyndromeAck, MSN: r.msn}}
-	if r.AckDue = false; r.syndrome != wire.SyndromeAck {
+	switch {
+	case r.syndrome != wire.SyndromeAck:
+		r.wanted, r.repeats = false, 0
 		x.AETH.Syndrome, x.PSN = r.syndrome, r.ackPSN
+	case r.repeats > 0:
+		r.repeats--
+	default:
+		r.wanted = false
 	}
+	r.AckDue = r.wanted || r.repeats > 0
 	return x
 }
+
+// mostRepeats is more than a peer probes while this end is busy.
+const mostRepeats = 32
 
 // NextAnswer is the next packet of an answer that is due. A part of a READ is answered as a READ of its own, from FIRST to LAST (IBTA
 // 9.7.5.1.9), except to rxe, which is known by its flag of migration: it wants the packets that it misses.
@@ -302,7 +316,7 @@ func (r *Responder) Answered() {
 	}
 	r.reads.passed(a)
 	if r.AckDue && r.syndrome == wire.SyndromeAck && wire.PSNDiff(w.psn, r.ackable) > 0 {
-		r.AckDue = false // the response acknowledges it
+		r.AckDue, r.wanted = r.repeats > 0, false // the response acknowledges it
 	}
 }
 
@@ -311,7 +325,7 @@ func (r *Responder) OwesAnswers() bool { return !r.reads.empty() }
 
 // Forget drops what is owed, and what waits behind a gap.
 func (r *Responder) Forget() {
-	r.AckDue = false
+	r.AckDue, r.wanted, r.repeats = false, false, 0
 	r.reads.first, r.reads.fresh = r.reads.end, 0
 	r.held.clear()
 }

@@ -23,7 +23,10 @@ type recovery struct {
 	probing bool  // an answer to a probe is awaited
 	probed  uint32
 	lastAt  tick.Time // when the latest probe was due
-	probeTo uint32    // next to be sent when the latest probe left
+	// closed: a probe has closed a gap, unless a second answer to what it sent comes before that to closedTo, which was sent later.
+	closed   bool
+	closedTo uint32
+	probeTo  uint32 // next to be sent when the latest probe left
 
 	sampling  bool
 	resampled bool // the sample is of a packet that was sent again because the peer missed it
@@ -81,15 +84,19 @@ func (r *Requester) onProgress(now tick.Time) {
 	trip := &r.Flow.trip
 	took, low := now-r.lastAt, trip.standing()
 	isSoon := took <= 2*trip.smoothed
-	closed := r.silent > 0 && isSoon && took >= low // the latest probe has closed a gap, behind which everything waited
-	if closed && r.silent == 1 {                    // of several probes in a row some have met a busy peer
+	if r.closed && wire.PSNDiff(r.una, r.closedTo) > 0 {
+		r.closed = false
 		r.Count.ResentPackets++
+	}
+	waited := r.silent > 0 && isSoon && took >= low // behind the gap that the latest probe has closed
+	if waited {
+		r.closed, r.closedTo = true, r.nxt
 	}
 	if r.sampling && wire.PSNDiff(r.una, r.samplePSN) > 0 {
 		d := now - r.sampleAt
 		r.sampling, r.probes = false, 0
 		overtaken := r.resampled && d < low // the packet was late and not lost: this answers its first copy
-		if !closed && !overtaken {
+		if !waited && !overtaken {
 			trip.observe(d)
 		}
 	} else if r.probes > 0 && isSoon {
