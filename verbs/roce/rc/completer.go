@@ -13,7 +13,9 @@ func (r *Requester) Owns(psn uint32) bool {
 	if wire.PSNDiff(psn, r.high) < 0 && wire.PSNDiff(psn, r.una) >= 0 {
 		return true
 	}
-	r.closed = r.closed && wire.PSNDiff(psn, r.una) >= 0
+	if wire.PSNDiff(psn, r.una) < 0 {
+		r.onRepeated()
+	}
 	r.Count.StrayResponses++
 	return false
 }
@@ -25,6 +27,11 @@ func (r *Requester) OnAck(psn uint32, s wire.Syndrome, now tick.Time) {
 	case wire.ClassACK:
 		r.advance(next, now)
 		r.imply(next, now)
+		if s == syndromeRepeated && r.Keeps { // other answers to copies may follow
+			r.onRepeated()
+		} else {
+			r.probeAnswered(psn)
+		}
 	case wire.ClassRNR:
 		r.advance(psn, now)
 		if r.una != psn {
@@ -83,7 +90,7 @@ func (r *Requester) onSequenceError(psn uint32, now tick.Time) {
 	}
 	r.Count.SequenceNAKsReceived++
 	probed := r.probing && wire.PSNDiff(r.probeTo, psn) > 0
-	r.probing = false
+	r.probing, r.suspects = false, 0
 	progressed := psn != r.una
 	r.advance(psn, now)
 	behind := r.una != psn
@@ -250,8 +257,11 @@ func (r *Requester) Arrived(index, psn uint32, n int, ends bool, now tick.Time) 
 		r.edge = next
 	}
 	if ends && next != w.end() && r.probing && psn == r.probed && oldest { // the answer to a probe
-		r.probing = false
+		r.probing, r.suspects = false, 0
+		r.Count.ResentPackets++
 		r.loseAsked(now)
+	} else {
+		r.probeAnswered(psn)
 	}
 	if r.marked && wire.PSNDiff(psn, r.mark) >= 0 {
 		if r.askAgain(); len(r.mends) > 0 {

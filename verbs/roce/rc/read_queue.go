@@ -31,7 +31,8 @@ type dueAnswer struct {
 	sent, end uint32
 	from      uint32 // where it began
 	again     bool
-	apart     bool // a part is answered as a READ of its own
+	apart     bool     // a part is answered as a READ of its own
+	probe     readWork // of a single packet that is asked for again; packets is 0 where it is none
 }
 
 func newReadQueue(depth uint8) readQueue {
@@ -63,10 +64,15 @@ func (r *readQueue) push(a dueAnswer) {
 }
 
 // head returns the answer that is due first, and its request. It skips answers to requests that are forgotten: nobody waits for them.
+// Answers to probes stay: the peer counts them, to know what was lost.
 func (r *readQueue) head() (*dueAnswer, *readWork) {
 	for !r.empty() {
 		a := &r.due[r.first%uint32(len(r.due))]
-		if a.sent != a.end && r.tail-a.work <= uint32(len(r.ring)) {
+		switch {
+		case a.sent == a.end:
+		case a.probe.packets > 0:
+			return a, &a.probe
+		case r.tail-a.work <= uint32(len(r.ring)):
 			return a, &r.ring[a.work&r.mask]
 		}
 		r.passed(a)
@@ -106,8 +112,8 @@ func (r *readQueue) find(psn uint32) (uint32, *readWork) {
 	return 0, nil
 }
 
-// repeat answers a part of request i again, behind what is due already. An answer of several packets that is due is not made due twice, and
-// repeats have at most half of the places: a stranger that replays old requests cannot use up all answers.
+// repeat answers a part of request i again, behind what is due already. An answer that is due is not made due twice, and repeats
+// have at most half of the places: a stranger that replays old requests cannot use up all answers.
 func (r *readQueue) repeat(x dueAnswer) {
 	again := uint32(0)
 	for k := r.first; k != r.end; k++ {
@@ -121,6 +127,9 @@ func (r *readQueue) repeat(x dueAnswer) {
 	}
 	if again >= uint32(len(r.ring)) {
 		return
+	}
+	if x.end-x.from == 1 {
+		x.probe = r.ring[x.work&r.mask]
 	}
 	r.push(x)
 }

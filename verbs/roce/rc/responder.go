@@ -24,7 +24,7 @@ type Responder struct {
 	syndrome wire.Syndrome
 	ackPSN   uint32 // for NAKs
 	wanted   bool   // an ACK is due for what came first
-	repeats  int    // and so many for what came again: the peer learns that nothing was lost
+	repeats  int    // and so many for what came again
 	ackAfter uint32 // the ACK leaves after this answer
 	notReady bool   // an RNR NAK is outstanding: what follows is not kept
 	held     heldPackets
@@ -268,19 +268,27 @@ func (r *Responder) Acknowledgement() Answer {
 	x := Answer{Code: wire.RCAcknowledge, PSN: r.ackable, AETH: wire.AETH{Syndrome: wire.SyndromeAck, MSN: r.msn}}
 	switch {
 	case r.syndrome != wire.SyndromeAck:
-		r.wanted, r.repeats = false, 0
+		r.AckDue, r.wanted, r.repeats = false, false, 0
 		x.AETH.Syndrome, x.PSN = r.syndrome, r.ackPSN
 	case r.repeats > 0:
 		r.repeats--
+		r.AckDue = r.wanted || r.repeats > 0
+		if r.held.pool != nil {
+			x.AETH.Syndrome = syndromeRepeated
+		}
 	default:
-		r.wanted = false
+		r.AckDue, r.wanted = false, false
 	}
-	r.AckDue = r.wanted || r.repeats > 0
 	return x
 }
 
-// mostRepeats is more than a peer probes while this end is busy.
-const mostRepeats = 32
+const (
+	// syndromeRepeated tells a peer of ours that its packet came twice: a credit count, which requesters may ignore (IBTA
+	// 9.7.7.2.5), in place of "no count".
+	syndromeRepeated = wire.SyndromeAck - 1
+	// mostRepeats is more than a peer probes while this end is busy.
+	mostRepeats = 32
+)
 
 // NextAnswer is the next packet of an answer that is due. A part of a READ is answered as a READ of its own, from FIRST to LAST (IBTA
 // 9.7.5.1.9), except to rxe, which is known by its flag of migration: it wants the packets that it misses.

@@ -23,10 +23,12 @@ type recovery struct {
 	probing bool  // an answer to a probe is awaited
 	probed  uint32
 	lastAt  tick.Time // when the latest probe was due
-	// closed: a probe has closed a gap, unless a second answer to what it sent comes before that to closedTo, which was sent later.
-	closed   bool
-	closedTo uint32
-	probeTo  uint32 // next to be sent when the latest probe left
+	probeTo uint32    // next to be sent when the latest probe left
+
+	suspects int // packets that probes have sent again and whose second answers have not come
+	// suspect is the next PSN to be sent at the time when the latest probe was answered. A second answer to a packet that was not lost
+	// comes before the answer to suspect, or never.
+	suspect uint32
 
 	sampling  bool
 	resampled bool // the sample is of a packet that was sent again because the peer missed it
@@ -81,25 +83,17 @@ func (r *recovery) unsample() { r.sampling = false }
 // again once a round trip is measured, or an answer comes within two round trips of the latest probe. Any other answer proves
 // nothing: the path may have become longer than the interval.
 func (r *Requester) onProgress(now tick.Time) {
-	trip := &r.Flow.trip
-	took, low := now-r.lastAt, trip.standing()
-	isSoon := took <= 2*trip.smoothed
-	if r.closed && wire.PSNDiff(r.una, r.closedTo) > 0 {
-		r.closed = false
-		r.Count.ResentPackets++
-	}
-	waited := r.silent > 0 && isSoon && took >= low // behind the gap that the latest probe has closed
-	if waited {
-		r.closed, r.closedTo = true, r.nxt
-	}
+	took := now - r.lastAt
+	probed := r.silent > 0 && took <= 2*r.Flow.trip.smoothed // the latest probe made the progress
 	if r.sampling && wire.PSNDiff(r.una, r.samplePSN) > 0 {
-		d := now - r.sampleAt
+		d, low := now-r.sampleAt, r.Flow.trip.standing()
 		r.sampling, r.probes = false, 0
+		waited := probed && took >= low     // behind a gap that the probe has closed
 		overtaken := r.resampled && d < low // the packet was late and not lost: this answers its first copy
 		if !waited && !overtaken {
-			trip.observe(d)
+			r.Flow.trip.observe(d)
 		}
-	} else if r.probes > 0 && isSoon {
+	} else if r.probes > 0 && took <= 2*r.Flow.trip.smoothed {
 		r.probes = 0
 	}
 	r.left, r.rnrLeft = r.Retries, r.RNRRetries
@@ -236,6 +230,9 @@ func (r *Requester) unseenRead() *Work {
 }
 
 func (r *Requester) probeOf(psn uint32) {
+	if r.Keeps || wire.PSNDiff(psn, r.askedPSN) <= 0 || r.answersWith(psn) { // others answer twice only what they were asked to answer
+		r.suspects++
+	}
 	r.sendAgain(span{from: psn, to: (psn + 1) & wire.Mask24, probe: true})
 }
 
@@ -244,3 +241,19 @@ func (r *Requester) answersWith(psn uint32) bool {
 	_, w := r.find(psn)
 	return w == nil || w.IsResponded()
 }
+
+// probeAnswered notes a response to psn, and counts which of the packets that probes have sent again the peer had lacked. Those that
+// it had it answers twice, before it answers anything that was sent later.
+func (r *Requester) probeAnswered(psn uint32) {
+	switch {
+	case r.suspects == 0:
+	case r.probing && wire.PSNDiff(r.una, r.probed) > 0:
+		r.probing, r.suspect = false, r.nxt
+	case !r.probing && wire.PSNDiff(psn, r.suspect) >= 0:
+		r.Count.ResentPackets += uint64(r.suspects)
+		r.suspects = 0
+	}
+}
+
+// onRepeated notes a response which shows that the peer has received a packet twice.
+func (r *Requester) onRepeated() { r.suspects = max(r.suspects-1, 0) }
