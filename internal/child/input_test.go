@@ -1,9 +1,15 @@
 package child
 
 import (
+	"bufio"
 	"io"
 	"os"
+	"os/exec"
+	"runtime"
 	"slices"
+	"strconv"
+	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -15,7 +21,35 @@ func TestMain(m *testing.M) {
 		_, _ = os.Stdout.WriteString("begun")
 		select {}
 	}
+	if slices.Contains(os.Args, "parent") {
+		c := exec.Command("sh", "-c", "echo $$; exec sleep 100")
+		c.Stdout = os.Stdout
+		_ = Run(c)
+	}
 	m.Run()
+}
+
+// TestKilledParent: a command ends when the process that runs it is killed.
+func TestKilledParent(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("only Linux has a signal for it")
+	}
+	p, err := Start(nil, "parent")
+	if err != nil {
+		t.Fatal(err)
+	}
+	line, _ := bufio.NewReader(p.Out).ReadString('\n')
+	pid, err := strconv.Atoi(strings.TrimSpace(line))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = p.Process.Kill()
+	late := time.AfterFunc(20*time.Second, func() { _ = syscall.Kill(pid, syscall.SIGKILL) })
+	_, _ = io.Copy(io.Discard, p.Out) // until the command has gone, which has it too
+	_ = p.Wait()
+	if !late.Stop() {
+		t.Errorf("process %d went on", pid)
+	}
 }
 
 // TestHangingChild: a process that does nothing more ends once its input has, as when the process that started it was killed.

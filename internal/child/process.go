@@ -4,6 +4,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"runtime"
 )
 
 // Self is the file of this program: what runs here, also when its file was replaced meanwhile, so that both are of the same version.
@@ -13,6 +14,16 @@ func Self() (string, error) {
 		return os.Executable()
 	}
 	return self, nil
+}
+
+// Run runs a command in a process group of its own. It is told to end when this process does, however that ends.
+func Run(c *exec.Cmd) error {
+	runtime.LockOSThread() // whose end is that of this process
+	defer runtime.UnlockOSThread()
+	if c.SysProcAttr = OwnGroup(); c.SysProcAttr != nil {
+		endWithParent(c.SysProcAttr)
+	}
+	return c.Run()
 }
 
 // Process is this program once more. It is spoken to by its standard streams, and ends when its input does.

@@ -12,7 +12,7 @@ func Steers(r rune) bool {
 	switch {
 	case r == '\n' || r == '\t':
 		return false
-	case unicode.IsControl(r), r >= 0x200e && r <= 0x200f, r >= 0x2028 && r <= 0x202e, r >= 0x2066 && r <= 0x2069, r == 0xfeff:
+	case unicode.IsControl(r), r == 0x61c, r >= 0x200e && r <= 0x200f, r >= 0x2028 && r <= 0x202e, r >= 0x2066 && r <= 0x2069, r == 0xfeff:
 		return true
 	}
 	return false
@@ -39,10 +39,12 @@ func OneLine(s string) string {
 // Text makes one line of text that is safe to show.
 func Text(s string) string { return Terminal(OneLine(s)) }
 
-// CSV keeps text from being a formula: a spreadsheet evaluates what begins with =, +, -, @ or a tab. Figures are no text.
+// CSV keeps text from being a formula: a spreadsheet evaluates what begins with =, +, -, @ or a tab, also where they are full-width and
+// behind spaces or marks that have no width. Figures are no text.
 func CSV(s string) string {
 	s = Text(s)
-	if s != "" && strings.ContainsRune("=+-@", rune(s[0])) {
+	front := strings.TrimLeftFunc(s, func(r rune) bool { return unicode.IsSpace(r) || unicode.Is(unicode.Cf, r) })
+	if first, _ := utf8.DecodeRuneInString(front); strings.ContainsRune("=+-@＝＋－＠", first) && front != "" {
 		return "'" + s
 	}
 	return s

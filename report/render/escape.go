@@ -36,10 +36,12 @@ func (r result) Said() string {
 	return strings.Join(said, "; ")
 }
 
-// escapeMarkdown keeps text text: pipes, emphasis, code, links and HTML lose their meaning, line ends become spaces.
+// escapeMarkdown keeps text text: pipes, emphasis, code, links, bare addresses, names of people and HTML lose their meaning, line ends
+// become spaces.
 func escapeMarkdown(s string) string {
 	return strings.NewReplacer(
 		`\`, `\\`, "|", `\|`, "*", `\*`, "_", `\_`, "`", "\\`", "<", "&lt;", ">", "&gt;", "&", "&amp;", "[", `\[`, "]", `\]`,
+		"@", "@<!-- -->", "://", ":<!-- -->//", "www.", "www<!-- -->.", "WWW.", "WWW<!-- -->.",
 		"\r\n", " ", "\n", " ", "\r", " ",
 	).Replace(s)
 }

@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -163,6 +164,9 @@ func TestEscapes(t *testing.T) {
 	nasty := "a|b_c*d`e<f>&g[h]{i}$j%k#l~m^n\\o\np"
 	if got := escapeMarkdown(nasty); strings.Contains(strings.ReplaceAll(got, `\|`, ""), "|") || strings.Contains(got, "\n") {
 		t.Errorf("Markdown: %s", got)
+	}
+	if got := escapeMarkdown("see https://x.example, www.x.example and @octocat"); regexp.MustCompile(`://|www\.|@\w`).MatchString(got) {
+		t.Errorf("Markdown: %s: GitHub makes links of it and calls people", got)
 	}
 	want := `a\textbar{}b\_c*d` + "`" + `e\textless{}f\textgreater{}\&g[h]\{i\}\$j\%k\#l\textasciitilde{}m\textasciicircum{}n\textbackslash{}o p`
 	if got := escapeLaTeX(nasty); got != want {

@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime"
 )
 
 // A token is long enough not to be guessed if it is random: 'openssl rand -hex 32' makes 64 bytes.
 const (
 	minTokenBytes = 16
 	maxTokenBytes = 4096
+	othersRead    = 0o004 // of a file's mode
 )
 
 // ReadToken reads the shared secret of --token-file, without the white space around it. No name is no token; remedy is what to do
@@ -24,6 +26,9 @@ func ReadToken(path, remedy string) ([]byte, error) {
 		return nil, fmt.Errorf("%w; %s", err, remedy)
 	}
 	defer func() { _ = f.Close() }()
+	if info, err := f.Stat(); err == nil && info.Mode().IsRegular() && info.Mode()&othersRead != 0 && runtime.GOOS != "windows" {
+		return nil, fmt.Errorf("%s: every user of this host can read the secret (%v): chmod 600 %s", path, info.Mode(), path)
+	}
 	b, err := io.ReadAll(io.LimitReader(f, maxTokenBytes+1))
 	if err != nil {
 		return nil, err

@@ -181,7 +181,7 @@ func (c *coordinator) run(ctx context.Context) error {
 		c.done++
 		c.keep()
 		if err := c.enough("are left after round %d", c.done); err != nil {
-			return err
+			return &control.LostError{Phase: "measuring", Cause: err}
 		}
 	}
 	for r, more := c.judge.Next(); more; r, more = c.judge.Next() {

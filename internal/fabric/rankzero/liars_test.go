@@ -55,6 +55,9 @@ func TestLiarsAreNamed(t *testing.T) {
 				if err != nil && (ranks > 3 || !strings.Contains(err.Error(), "needs two")) {
 					t.Errorf("%s, rank %d of %d: %v", name, liar, ranks, err)
 				}
+				if err != nil && control.CauseOf(err) != control.PeerGone {
+					t.Errorf("%s, rank %d of %d: the cause of %v is %v", name, liar, ranks, err, control.CauseOf(err))
+				}
 				for rank := range ranks {
 					h := o.host(rank)
 					if rank == liar && (h.Cause != matrix.Lost || !strings.Contains(h.Reason, tt.why)) {

@@ -65,7 +65,7 @@ func (s Neighbour) Start(ctx context.Context) (*Running, error) {
 	ended := make(chan struct{})
 	var status error
 	go func() {
-		status = c.Run()
+		status = child.Run(c)
 		close(ended)
 	}()
 	early := func() error {

@@ -129,7 +129,7 @@ func (s side) run(ctx context.Context, f figure.Figure) (o outcome, err error) {
 	}
 	var out, said bytes.Buffer
 	c.Stdout, c.Stderr = &out, &said
-	switch err = c.Run(); {
+	switch err = child.Run(c); {
 	case ctx.Err() != nil:
 		return o, context.Cause(ctx)
 	case err != nil:
@@ -156,7 +156,7 @@ func (s side) command(ctx context.Context, more ...string) (*exec.Cmd, error) {
 	}
 	c := exec.CommandContext(ctx, program, slices.Concat(s.words[1:], more)...)
 	c.Args[0] = s.words[0]
-	c.SysProcAttr, c.WaitDelay = child.OwnGroup(), stopWithin
+	c.WaitDelay = stopWithin
 	c.Cancel = func() error { return c.Process.Signal(syscall.SIGTERM) }
 	return c, nil
 }

@@ -3,6 +3,7 @@ package serve
 import (
 	"encoding/json"
 	"math"
+	"net/netip"
 	"reflect"
 	"strings"
 	"testing"
@@ -20,6 +21,35 @@ func granted() plan.Policy {
 
 func proposed() plan.Spec {
 	return plan.Spec{Operation: plan.Write, Kind: plan.Bandwidth, Transport: verbs.RC, Sizes: []int{64}, Iterations: 1000, QPs: 1}
+}
+
+// TestGroupsOfStrangers: a client names no multicast group, unless whoever started the server permits it.
+func TestGroupsOfStrangers(t *testing.T) {
+	named := func(group string) plan.Spec {
+		p, g := proposed(), verbs.GIDFromAddr(netip.MustParseAddr(group))
+		p.Operation, p.Transport, p.Multicast, p.MGID = plan.Send, verbs.UD, true, &g
+		return p
+	}
+	told, drawn := named("239.1.2.3"), named("239.1.2.3")
+	drawn.MGID = nil
+	for _, tt := range []struct {
+		spec    plan.Spec
+		allow   string
+		told    *plan.Spec
+		refused bool
+	}{
+		{named("239.1.2.3"), "10.0.0.0/8", nil, true},
+		{named("224.0.0.1"), "10.0.0.0/8", nil, true},
+		{named("ff05::2"), "10.0.0.0/8", nil, true},
+		{drawn, "10.0.0.0/8", nil, false},
+		{named("239.1.2.3"), "239.1.0.0/16", nil, false},
+		{named("239.1.2.3"), "10.0.0.0/8", &told, false},
+	} {
+		o := &order{Policy: granted(), Told: tt.told, DataAllow: []netip.Prefix{netip.MustParsePrefix(tt.allow)}, tell: func(event) {}}
+		if err := o.admit(&tt.spec); (err != nil) != tt.refused {
+			t.Errorf("%v, %s: %v", tt.spec.MGID, tt.allow, err)
+		}
+	}
 }
 
 // TestExtremesOfPlans sets every number of a plan to its extremes and just past them: each is judged at once, and what is

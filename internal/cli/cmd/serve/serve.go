@@ -81,7 +81,7 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 	fs.IntVarP(&flags.port, "port", "p", control.DefaultPort, "TCP port")
 	fs.StringSliceVar(&flags.allow, "allow", nil, "serve only these `CLIENTS`: 192.0.2.0/24,2001:db8::/32")
 	cmdline.Parsed(fs, &flags.wrong, &flags.Listen.Token, "token-file", "", "", "serve only clients that have the secret in `FILE`, and no perftest clients", func(path string) ([]byte, error) {
-		return cmdline.ReadToken(path, "'openssl rand -hex 32 > "+path+"' makes one")
+		return cmdline.ReadToken(path, "'(umask 077; openssl rand -hex 32 > "+path+")' makes one")
 	})
 	fs.IntVar(&flags.Listen.Clients, "clients", 1, "clients served at once (on roce0 one for each address of this host)")
 	fs.BoolVar(&flags.Once, "once", false, "end after one client")
@@ -128,6 +128,7 @@ func (f *flags) validated(tool string, out output.Streams) (config, error) {
 	c.Policy.QueuePairs, c.Policy.Rounds, c.Policy.Records = maxQPs, maxRounds, maxRecords
 	if c.Child { // the client is the process that started this
 		c.Policy = plan.Policy{Bytes: c.Policy.Bytes}
+		c.DataAllow = []netip.Prefix{netip.PrefixFrom(netip.IPv4Unspecified(), 0), netip.PrefixFrom(netip.IPv6Unspecified(), 0)}
 	}
 	wrong.Range("--clients", c.Listen.Clients, 1, 1024)
 	c.Listen.Program = tool + " " + machine.Version()

@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"os"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"time"
 
@@ -22,6 +23,7 @@ import (
 	"github.com/gobw/gobw/internal/plan"
 	"github.com/gobw/gobw/report"
 	"github.com/gobw/gobw/report/plain"
+	"github.com/gobw/gobw/verbs"
 )
 
 // A test runs in a process of its own, whatever ends it. The server starts this program again. The client's connection is its descriptor
@@ -166,8 +168,20 @@ func endWithInput(ctx context.Context, why string) (context.Context, context.Can
 	return ctx, cancel
 }
 
+// admitGroup refuses a multicast group that a client names: the switches would send this host whatever goes to it.
+func (o *order) admitGroup(group *verbs.GID) error {
+	told := o.Told != nil && o.Told.MGID != nil && group != nil && *o.Told.MGID == *group
+	if group == nil || told || slices.ContainsFunc(o.DataAllow, func(p netip.Prefix) bool { return p.Contains(group.Addr()) }) {
+		return nil
+	}
+	return fmt.Errorf("this server joins no multicast group that a client names: leave --MGID (-M) out, or start serve with --data-allow %v", group.Addr())
+}
+
 // admit refuses a plan that no test is, or that this end does not grant.
 func (o *order) admit(p *plan.Spec) (err error) {
+	if err := o.admitGroup(p.MGID); err != nil {
+		return err
+	}
 	o.granted, err = plan.Settle(*p, plan.Limits{}, plan.Peer{}, o.Policy)
 	if err == nil {
 		o.test = planText(*p)

@@ -1,0 +1,8 @@
+//go:build !linux
+
+package child
+
+import "syscall"
+
+// endWithParent has no signal here.
+func endWithParent(*syscall.SysProcAttr) {}
