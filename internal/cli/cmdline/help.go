@@ -166,3 +166,12 @@ func Hide(fs *pflag.FlagSet, name string) {
 		f.Hidden = true
 	}
 }
+
+// Command makes a command of its help: a line of usage, a short text, a long one, and examples. TOOL is the program's name.
+func Command(tool, help string) *cobra.Command {
+	text := strings.ReplaceAll(strings.TrimRight(help, "\n"), "TOOL", tool)
+	text, examples, _ := strings.Cut(text, "\n\nExamples:\n")
+	head, long, _ := strings.Cut(text, "\n\n")
+	use, short, _ := strings.Cut(head, "\n")
+	return &cobra.Command{Use: use, Short: short, Long: long, Example: examples}
+}

@@ -4,6 +4,7 @@ package ab
 import (
 	"cmp"
 	"context"
+	_ "embed"
 	"errors"
 	"fmt"
 	"io"
@@ -42,31 +43,18 @@ type config struct {
 	Output     output.Config
 }
 
+//go:embed help.txt
+var help string
+
 // NewCommand makes 'ab'.
 func NewCommand(tool string, out output.Streams) *cobra.Command {
 	f := &flags{}
-	cmd := &cobra.Command{
-		Use:   "ab 'COMMAND A' {'COMMAND B' | --beside 'COMMAND B'}",
-		Short: "Run two tests in rounds, and compare them",
-		Long: "Run two tests in rounds, and compare them in pairs. If the machine gets slower,\n" +
-			"both tests of a pair get slower. Each round runs A twice and B once, in random\n" +
-			"order. If the two runs of A differ over all rounds, the verdict on B is\n" +
-			"'cannot tell'.\n\n" +
-			"A command is a command line of gobw or golat (also with a path), or\n" +
-			"perftest:PROGRAM ... for a stock perftest. First start 'gobw serve' on HOST.\n\n" +
-			"--beside measures A alone, and A while B runs. B needs a second server.",
-		Example: "  " + tool + " ab 'gobw write alpha -q 1' 'gobw write alpha -q 8'\n" +
-			"  " + tool + " ab 'golat send alpha' 'golat send alpha --events' --pairs 41\n" +
-			"  " + tool + " ab 'gobw write alpha -Q 1' 'gobw write alpha -Q 100' --expect 'worse<5%'\n" +
-			"  " + tool + " ab '/opt/gobw-0.9/gobw write alpha' 'gobw write alpha'\n" +
-			"  " + tool + " ab 'perftest:ib_write_bw alpha -F' 'gobw write alpha' --pairs 41\n" +
-			"  " + tool + " ab 'golat send alpha' --beside 'gobw write alpha -p 18516'",
-		Args: cmdline.ArgumentCount(1, 2, "two command lines, each in quotes"),
-		RunE: cmdline.Run(
-			func(args []string) (config, error) { return f.config(tool, args) },
-			func(ctx context.Context, c config) error { return run(ctx, out, c) },
-		),
-	}
+	cmd := cmdline.Command(tool, help)
+	cmd.Args = cmdline.ArgumentCount(1, 2, "two command lines, each in quotes")
+	cmd.RunE = cmdline.Run(
+		func(args []string) (config, error) { return f.config(tool, args) },
+		func(ctx context.Context, c config) error { return run(ctx, out, c) },
+	)
 	fs := cmd.Flags()
 	fs.SortFlags = false
 	fs.StringVar(&f.beside, "beside", "", "measure A alone, and A while this `TEST` runs")

@@ -3,6 +3,7 @@ package compare
 
 import (
 	"context"
+	_ "embed"
 	"errors"
 	"fmt"
 	"io"
@@ -57,26 +58,15 @@ const defaultSince = "7d"
 // now is the time from which --since counts back.
 var now = time.Now //nolint:gochecknoglobals // tests set it
 
+//go:embed help.txt
+var help string
+
 // NewCommand makes 'compare'.
 func NewCommand(tool string, out output.Streams) *cobra.Command {
 	f := &flags{}
-	cmd := &cobra.Command{
-		Use:   "compare OLD NEW | compare FILES --by SETTING | compare DIR",
-		Short: "Compare two results, or find changes in many results",
-		Long: "Compare two results. The verdict of each figure is better, worse, same, or\n" +
-			"cannot tell. 'same': the whole interval of the change is within 5 %.\n\n" +
-			"OLD and NEW are .json files, or directories, or several: a.json,b.json. Each\n" +
-			"side needs four runs; --runs 10 is better. With one side, --by SETTING compares\n" +
-			"each value of this setting with the first. With a directory, find changes over\n" +
-			"time; the result can then be html or svg. For a chart of two results (not of\n" +
-			"noncontig): 'gobw report OLD NEW --save x.html'.",
-		Example: "  " + tool + " compare old.json new.json --expect 'worse<5%'\n" +
-			"  " + tool + " compare q1.json,q4.json --by qps\n" +
-			"  " + tool + " compare nightly/ --since 7d --expect 'worse<5%'\n" +
-			"  " + tool + " compare nightly/ --save trend.html",
-		Args: cobra.ArbitraryArgs,
-		RunE: cmdline.Run(f.config, func(_ context.Context, c config) error { return run(out, c) }),
-	}
+	cmd := cmdline.Command(tool, help)
+	cmd.Args = cobra.ArbitraryArgs
+	cmd.RunE = cmdline.Run(f.config, func(_ context.Context, c config) error { return run(out, c) })
 	fs, o := cmd.Flags(), &f.read.Options
 	fs.SortFlags = false
 	f.gate.Bind(fs, "'worse<5%', 'p99 worse<10%'")

@@ -2,6 +2,7 @@
 package devices
 
 import (
+	_ "embed"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -27,34 +28,32 @@ type deviceListing struct {
 
 const devicesSchema = "gobw.devices/1"
 
+//go:embed help.txt
+var help string
+
 // NewCommand makes 'devices'.
 func NewCommand(tool string, out output.Streams) *cobra.Command {
 	var format string
-	cmd := &cobra.Command{
-		Use: "devices [DEVICE]", Short: "List RDMA devices, their ports and addresses",
-		Long: "List all RDMA devices: state, link layer, rate, MTU, GIDs (for -x). With a\n" +
-			"DEVICE, print all its properties: firmware, limits, P_Keys.",
-		Example: "  " + tool + " devices\n  " + tool + " devices mlx5_0\n  " + tool + " devices --format json",
-		Args:    cmdline.ArgumentCount(0, 1, "one device at most"),
-		RunE: func(_ *cobra.Command, args []string) error {
-			if format != "table" && format != "json" {
-				return exit.With(exit.Usage, fmt.Errorf("--format %q: want table or json", format))
-			}
-			all, _, err := opendevice.Providers(opendevice.Config{})
-			if err != nil {
+	cmd := cmdline.Command(tool, help)
+	cmd.Args = cmdline.ArgumentCount(0, 1, "one device at most")
+	cmd.RunE = func(_ *cobra.Command, args []string) error {
+		if format != "table" && format != "json" {
+			return exit.With(exit.Usage, fmt.Errorf("--format %q: want table or json", format))
+		}
+		all, _, err := opendevice.Providers(opendevice.Config{})
+		if err != nil {
+			return err
+		}
+		l := deviceListing{devicesSchema, opendevice.List(all)}
+		if len(args) == 1 {
+			if err := l.keep(args[0]); err != nil {
 				return err
 			}
-			l := deviceListing{devicesSchema, opendevice.List(all)}
-			if len(args) == 1 {
-				if err := l.keep(args[0]); err != nil {
-					return err
-				}
-			}
-			if format == "json" {
-				return output.JSON(out, l)
-			}
-			return l.write(out.Out, len(args) == 1)
-		},
+		}
+		if format == "json" {
+			return output.JSON(out, l)
+		}
+		return l.write(out.Out, len(args) == 1)
 	}
 	cmd.Flags().StringVar(&format, "format", "table", "print as `FORMAT`: table or json")
 	return cmd

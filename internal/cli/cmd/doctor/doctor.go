@@ -4,6 +4,7 @@ package doctor
 import (
 	"cmp"
 	"context"
+	_ "embed"
 	"errors"
 	"fmt"
 	"io"
@@ -34,36 +35,31 @@ const doctorSchema = "gobw.doctor/1"
 // doctorBytes is what the largest default test registers (-a: two slots of 8 MiB).
 const doctorBytes = 16 << 20
 
+//go:embed help.txt
+var help string
+
 // NewCommand makes 'doctor'.
 func NewCommand(tool string, out output.Streams) *cobra.Command {
 	var format string
 	peer := &measure.PeerFlags{}
 	device := &opendevice.Flags{}
-	cmd := &cobra.Command{
-		Use: "doctor [HOST]", Short: "Find faults of this host and of the path to HOST",
-		Long: "Check libibverbs, permissions, limits, ports, addresses, PCIe, NUMA and CPUs of\n" +
-			"this host. With a HOST that runs '" + tool + " serve', also send a few messages.\n" +
-			"If a command can repair a problem, it is printed with the problem.\n" +
-			"Exit codes: 0 no problem; 1 a problem; 2 bad usage; 130, 143 interrupted.\n" +
-			"A missing NIC is a problem only if -d names it.",
-		Example: "  " + tool + " doctor\n  " + tool + " doctor alpha\n  " + tool + " doctor --format json",
-		Args:    cmdline.ArgumentCount(0, 1, "one host at most"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			var wrong cmdline.Faults
-			wrong.If(format != "text" && format != "json", "--format %q: want text or json", format)
-			d := device.Config(&wrong)
-			var host *measure.PeerConfig
-			if len(args) == 1 || peer.Loopback {
-				p := peer.Config(&wrong, tool, args)
-				host = &p
-			} else {
-				wrong.If(d.GID != nil || d.Emulate+d.Pcap != "", "--gid-index (-x), --emulate and --pcap are for messages: %s doctor HOST sends some", tool)
-			}
-			if len(wrong) > 0 {
-				return exit.With(exit.Usage, errors.Join(wrong...))
-			}
-			return run(cmd.Context(), out, tool, d, host, format)
-		},
+	cmd := cmdline.Command(tool, help)
+	cmd.Args = cmdline.ArgumentCount(0, 1, "one host at most")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		var wrong cmdline.Faults
+		wrong.If(format != "text" && format != "json", "--format %q: want text or json", format)
+		d := device.Config(&wrong)
+		var host *measure.PeerConfig
+		if len(args) == 1 || peer.Loopback {
+			p := peer.Config(&wrong, tool, args)
+			host = &p
+		} else {
+			wrong.If(d.GID != nil || d.Emulate+d.Pcap != "", "--gid-index (-x), --emulate and --pcap are for messages: %s doctor HOST sends some", tool)
+		}
+		if len(wrong) > 0 {
+			return exit.With(exit.Usage, errors.Join(wrong...))
+		}
+		return run(cmd.Context(), out, tool, d, host, format)
 	}
 	cmd.Flags().SortFlags = false
 	device.Bind(cmd.Flags())

@@ -3,6 +3,7 @@ package fabric
 
 import (
 	"context"
+	_ "embed"
 	"errors"
 	"fmt"
 	"hash/fnv"
@@ -23,35 +24,23 @@ import (
 	"github.com/gobw/gobw/report/plain"
 )
 
+//go:embed help.txt
+var help string
+
 // NewCommand makes 'fabric'.
 func NewCommand(tool string, kind plan.Kind, out output.Streams) *cobra.Command {
 	f := &flags{}
-	cmd := &cobra.Command{
-		Use: "fabric", Short: "Test the paths between many hosts; name slow hosts and links",
-		Long: "Test the paths between many hosts, and name slow hosts and links. Start\n" +
-			"the command on all hosts, for example with srun. Without a launcher,\n" +
-			"start it on one host with --hosts, and on the others with --coordinator. Set the\n" +
-			"same " + secretVariable + " on all hosts, so that no other process can join.\n\n" +
-			"Rank 0 prints the verdict. Its exit codes: 0 pass; 1 something is slow or not\n" +
-			"connected, or an --expect is missed; 2 bad usage; 3 no run: a file cannot be\n" +
-			"written, or fewer than two hosts came; 4 a host was absent, unfit or lost;\n" +
-			"5 wrong data; 6 after the run a file could not be written, or the program\n" +
-			"failed; 7 cannot tell; 130, 143 interrupted. With a launcher all other ranks\n" +
-			"exit with 0.",
-		Example: "  srun -K " + tool + " fabric --save fabric.html\n" +
-			"  " + tool + " fabric --hosts hosts.txt        # on node1, without a launcher\n" +
-			"  " + tool + " fabric --coordinator node1      # on each other host",
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return exit.With(exit.Usage, fmt.Errorf("%q: name all hosts with --hosts: --hosts %s, or --hosts FILE", args[0], strings.Join(args, ",")+plain.When(len(args) == 1, ",HOST")))
-			}
-			return nil
-		},
-		RunE: cmdline.Run(
-			func([]string) (config, error) { return f.check(tool) },
-			func(ctx context.Context, c config) error { return run(ctx, out, c) },
-		),
+	cmd := cmdline.Command(tool, help)
+	cmd.Args = func(_ *cobra.Command, args []string) error {
+		if len(args) > 0 {
+			return exit.With(exit.Usage, fmt.Errorf("%q: name all hosts with --hosts: --hosts %s, or --hosts FILE", args[0], strings.Join(args, ",")+plain.When(len(args) == 1, ",HOST")))
+		}
+		return nil
 	}
+	cmd.RunE = cmdline.Run(
+		func([]string) (config, error) { return f.check(tool) },
+		func(ctx context.Context, c config) error { return run(ctx, out, c) },
+	)
 	f.bind(cmd, kind)
 	return cmd
 }

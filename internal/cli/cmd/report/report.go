@@ -3,6 +3,7 @@ package report
 
 import (
 	"context"
+	_ "embed"
 	"errors"
 	"fmt"
 	"io"
@@ -28,26 +29,23 @@ type config struct {
 	Output output.Config
 }
 
+//go:embed help.txt
+var help string
+
 // NewCommand makes 'report'.
 func NewCommand(tool string, out output.Streams) *cobra.Command {
 	var flags output.Flags
 	names := plain.Each(render.Formats(), func(f render.Format) string { return fmt.Sprintf("  %-11s %s", f.Name, f.Description) })
-	cmd := &cobra.Command{
-		Use:   "report FILE...",
-		Short: "Print saved results: tables, CSV, HTML, pictures",
-		Long:  "Print saved results in other formats. With several files, each picture shows\nall of them. Only results of noncontig have pictures of their own.\n\nFormats:\n" + strings.Join(names, "\n"),
-		Example: "  " + tool + " report result.json\n" +
-			"  " + tool + " report monday.json tuesday.json --save week.html\n" +
-			"  " + tool + " report result.json --format latex",
-		Args: cobra.ArbitraryArgs,
-		RunE: cmdline.Run(func(args []string) (config, error) {
-			c := config{Files: args}
-			var wrong cmdline.Faults
-			wrong.If(len(args) == 0, "no file: name a saved result, such as the file of --save result.json")
-			c.Output = flags.Config(&wrong)
-			return c, errors.Join(wrong...)
-		}, func(_ context.Context, c config) error { return run(out, c) }),
-	}
+	cmd := cmdline.Command(tool, help)
+	cmd.Long += "\n\nFormats:\n" + strings.Join(names, "\n")
+	cmd.Args = cobra.ArbitraryArgs
+	cmd.RunE = cmdline.Run(func(args []string) (config, error) {
+		c := config{Files: args}
+		var wrong cmdline.Faults
+		wrong.If(len(args) == 0, "no file: name a saved result, such as the file of --save result.json")
+		c.Output = flags.Config(&wrong)
+		return c, errors.Join(wrong...)
+	}, func(_ context.Context, c config) error { return run(out, c) })
 	fs := cmd.Flags()
 	fs.SortFlags = false
 	flags.Bind(fs, render.DocumentFormats())

@@ -3,6 +3,7 @@ package setup
 
 import (
 	"context"
+	_ "embed"
 	"errors"
 	"slices"
 	"time"
@@ -61,35 +62,31 @@ type connectConfig struct {
 	Rounds int
 }
 
+//go:embed connect.txt
+var connectHelp string
+
 // NewConnectCommand makes 'connect'.
 func NewConnectCommand(tool string, out output.Streams) *cobra.Command {
 	f := &flags{}
 	c := connectConfig{}
 	spec := plan.Spec{Operation: plan.Write, Kind: plan.Bandwidth, Sizes: []int{64}, Iterations: 1, TxDepth: 1, NoPeak: true}
-	cmd := &cobra.Command{
-		Use: "connect [HOST]", Short: "Measure the time to connect queue pairs",
-		Long: "Measure the time to create queue pairs, to bring them to INIT, to connect them\n" +
-			"(RTR and RTS), and to destroy them. 'ready' is the time from the first call\n" +
-			"until all queue pairs are connected at both ends. HOST runs '" + tool + " serve'.",
-		Example: "  " + tool + " connect alpha -q 16\n  " + tool + " connect --loopback -d roce0 -q 64 -n 20\n" +
-			"  " + tool + " connect alpha -R --expect 'p99 <= 5ms'",
-		Args: cobra.ArbitraryArgs,
-		RunE: cmdline.Run(
-			func(args []string) (connectConfig, error) {
-				var wrong cmdline.Faults
-				c.Config = f.config(tool, args, &wrong)
-				c.Plan = spec
-				wrong.Range("--rounds (-n)", c.Rounds, 1, 1e6)
-				wrong.Range("--qp (-q)", spec.QPs, 1, 16384)
-				_, err := plan.Settle(spec, plan.Limits{Dialled: true}, plan.Peer{}, plan.Policy{})
-				wrong.Note(err)
-				return c, errors.Join(wrong...)
-			},
-			func(ctx context.Context, c connectConfig) error {
-				return c.Deliver(out, func() (*report.Document, error) { return c.run(ctx, out) })
-			},
-		),
-	}
+	cmd := cmdline.Command(tool, connectHelp)
+	cmd.Args = cobra.ArbitraryArgs
+	cmd.RunE = cmdline.Run(
+		func(args []string) (connectConfig, error) {
+			var wrong cmdline.Faults
+			c.Config = f.config(tool, args, &wrong)
+			c.Plan = spec
+			wrong.Range("--rounds (-n)", c.Rounds, 1, 1e6)
+			wrong.Range("--qp (-q)", spec.QPs, 1, 16384)
+			_, err := plan.Settle(spec, plan.Limits{Dialled: true}, plan.Peer{}, plan.Policy{})
+			wrong.Note(err)
+			return c, errors.Join(wrong...)
+		},
+		func(ctx context.Context, c connectConfig) error {
+			return c.Deliver(out, func() (*report.Document, error) { return c.run(ctx, out) })
+		},
+	)
 	fs := cmd.Flags()
 	fs.IntVarP(&spec.QPs, "qp", "q", 1, "queue pairs in each round")
 	fs.IntVarP(&c.Rounds, "rounds", "n", 100, "number of rounds")

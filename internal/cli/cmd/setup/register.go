@@ -2,6 +2,7 @@ package setup
 
 import (
 	"context"
+	_ "embed"
 	"errors"
 	"fmt"
 	"slices"
@@ -33,35 +34,31 @@ type config struct {
 	HugePages, Paged bool
 }
 
+//go:embed register.txt
+var registerHelp string
+
 // NewCommand makes 'register'.
 func NewCommand(tool string, out output.Streams) *cobra.Command {
 	f := &flags{}
 	c := config{}
 	var wrong cmdline.Faults // of what was typed
-	cmd := &cobra.Command{
-		Use: "register", Short: "Measure the time to register memory",
-		Long: "Measure the time to register and to deregister memory. The command needs no\n" +
-			"other host. It writes to the memory before it registers the memory.",
-		Example: "  " + tool + " register -d roce0\n" +
-			"  " + tool + " register -s 4K:1G --threads 4 --save mr.json\n" +
-			"  " + tool + " register -s 1G --huge-pages --expect 'p50 <= 20ms'",
-		Args: cmdline.NoArguments,
-		RunE: cmdline.Run(
-			func([]string) (config, error) {
-				c.Config = f.config(tool, nil, &wrong)
-				wrong.Range("--threads", c.Threads, 1, 1024)
-				if len(c.Sizes) > 0 && c.Threads > 0 {
-					need, free := slices.Max(c.Sizes)*int64(c.Threads), machine.AvailableMemory()
-					wrong.If(free > 0 && need > free*9/10, "--size (-s) with --threads %d: that is %s of memory, %s are available",
-						c.Threads, plain.Bytes(float64(need)), plain.Bytes(float64(free)))
-				}
-				return c, errors.Join(wrong...)
-			},
-			func(ctx context.Context, c config) error {
-				return c.Deliver(out, func() (*report.Document, error) { return c.run(ctx, out) })
-			},
-		),
-	}
+	cmd := cmdline.Command(tool, registerHelp)
+	cmd.Args = cmdline.NoArguments
+	cmd.RunE = cmdline.Run(
+		func([]string) (config, error) {
+			c.Config = f.config(tool, nil, &wrong)
+			wrong.Range("--threads", c.Threads, 1, 1024)
+			if len(c.Sizes) > 0 && c.Threads > 0 {
+				need, free := slices.Max(c.Sizes)*int64(c.Threads), machine.AvailableMemory()
+				wrong.If(free > 0 && need > free*9/10, "--size (-s) with --threads %d: that is %s of memory, %s are available",
+					c.Threads, plain.Bytes(float64(need)), plain.Bytes(float64(free)))
+			}
+			return c, errors.Join(wrong...)
+		},
+		func(ctx context.Context, c config) error {
+			return c.Deliver(out, func() (*report.Document, error) { return c.run(ctx, out) })
+		},
+	)
 	fs := cmd.Flags()
 	cmdline.Parsed(fs, &wrong, &c.Sizes, "size", "s", "4K:64M", "register `BYTES`: 1M, 4K:1G (each twice the one before), 4K,1M", plan.ParseLadder)
 	cmdline.Parsed(fs, &wrong, &c.Count, "iters", "n", "", "register each size `N` times in each thread (default: as many as fit in 0.5 s, at least 10, at most 1000)", func(text string) (int, error) {

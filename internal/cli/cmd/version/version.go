@@ -2,6 +2,7 @@
 package version
 
 import (
+	_ "embed"
 	"encoding/json"
 	"fmt"
 	"runtime"
@@ -16,31 +17,29 @@ import (
 	"github.com/gobw/gobw/report/plain"
 )
 
+//go:embed help.txt
+var help string
+
 // NewCommand makes 'version'.
 func NewCommand(tool string, out output.Streams) *cobra.Command {
 	var format, links string
-	cmd := &cobra.Command{
-		Use: "version", Short: "Print the version; make links with perftest's names", Args: cmdline.NoArguments,
-		Long: "Print the version and the source revision. --install-links makes links to this\n" +
-			"program: ib_write_bw and so on. Under such a name the program takes perftest's\n" +
-			"flags, and prints perftest's text. Only such links are replaced.",
-		Example: "  " + tool + " version\n  " + tool + " version --format json\n  " + tool + " version --install-links ~/bin",
-		RunE: func(*cobra.Command, []string) error {
-			if links != "" {
-				return installLinks(out, links)
-			}
-			info, _ := debug.ReadBuildInfo()
-			d := describe(tool, info)
-			switch format {
-			case "json":
-				return json.NewEncoder(out.Out).Encode(d)
-			case "text":
-			default:
-				return exit.With(exit.Usage, fmt.Errorf("--format %q: want text or json", format))
-			}
-			_, err := fmt.Fprintf(out.Out, "%s %s (%s, %s/%s)\n%s\n", tool, d.Version, d.Go, d.OS, d.Arch, d.revision())
-			return err
-		},
+	cmd := cmdline.Command(tool, help)
+	cmd.Args = cmdline.NoArguments
+	cmd.RunE = func(*cobra.Command, []string) error {
+		if links != "" {
+			return installLinks(out, links)
+		}
+		info, _ := debug.ReadBuildInfo()
+		d := describe(tool, info)
+		switch format {
+		case "json":
+			return json.NewEncoder(out.Out).Encode(d)
+		case "text":
+		default:
+			return exit.With(exit.Usage, fmt.Errorf("--format %q: want text or json", format))
+		}
+		_, err := fmt.Fprintf(out.Out, "%s %s (%s, %s/%s)\n%s\n", tool, d.Version, d.Go, d.OS, d.Arch, d.revision())
+		return err
 	}
 	cmd.Flags().StringVar(&format, "format", "text", "print as `FORMAT`: text or json")
 	cmd.Flags().StringVar(&links, "install-links", "", "make links under perftest's names in `DIR`")
