@@ -1,6 +1,8 @@
 package doctor
 
 import (
+	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -175,6 +177,25 @@ func TestPCIeBitsPerS(t *testing.T) {
 	}{{"8.0 GT/s PCIe", 8, 63}, {"5.0 GT/s PCIe", 4, 16}, {"32.0 GT/s PCIe", 16, 504.1}, {"Unknown", 16, 0}} {
 		if got := pcieBitsPerS(tt.speed, tt.lanes) / 1e9; got < tt.want-0.1 || got > tt.want+0.1 {
 			t.Errorf("%s x%d: got %.1f Gb/s, want %.1f", tt.speed, tt.lanes, got, tt.want)
+		}
+	}
+}
+
+// TestEveryCheckHasAText: why a finding matters, and how it is mended, is in the table of texts.
+func TestEveryCheckHasAText(t *testing.T) {
+	for _, file := range []string{"checks.go", "path.go", "doctor.go"} {
+		source, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := regexp.MustCompile(`(?:add\(|check, what :?= |check :?= )"([a-z0-9/-]+)"`).FindAllStringSubmatch(string(source), -1)
+		for _, m := range found {
+			if !strings.Contains(texts, "\n\n"+m[1]+"\n") {
+				t.Errorf("%s: no text of %q", file, m[1])
+			}
+		}
+		if len(found) == 0 {
+			t.Errorf("%s: no checks", file)
 		}
 	}
 }

@@ -130,7 +130,7 @@ func (f *findings) named(tool string, c opendevice.Config, mine end) bool {
 		err = d.Close()
 	}
 	if err != nil {
-		f.add("device", problem, thisEnd, err.Error(), "", cmp.Or(verbs.RemedyOf(err), plain.When(mine.hardware, "%s devices   # then -d NAME", tool)))
+		f.add("device", problem, thisEnd, err.Error(), "REMEDY", cmp.Or(verbs.RemedyOf(err), plain.When(mine.hardware, "%s devices   # then -d NAME", tool)))
 	}
 	return err == nil
 }

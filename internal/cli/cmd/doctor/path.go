@@ -76,16 +76,16 @@ func (f *findings) tryPath(p route, mine end) {
 	case err == nil:
 		f.bothEnds(doc, p.name)
 		f.smallerMTU(mine, doc.Client, p.name)
-		f.add("path", passed, where, "16 messages of 4 KiB arrived, and their data is right", "")
+		f.add("path", passed, where, "16 messages of 4 KiB arrived, and their data is right")
 	case errors.Is(err, syscall.ECONNREFUSED):
-		f.add("path", problem, where, fmt.Sprintf("nobody serves on %s, TCP port %d", p.host.Host, p.host.Port),
-			"the other end of a test is 'gobw serve'", p.host.Serve(p.tool))
+		f.add("path/refused", problem, where, fmt.Sprintf("nobody serves on %s, TCP port %d", p.host.Host, p.host.Port),
+			"REMEDY", p.host.Serve(p.tool))
 	case unanswered || errors.Is(err, control.ErrSilent):
 		if !f.whyBlocked(&p, where, unanswered) {
-			f.add("path", problem, where, err.Error(), "", cmp.Or(verbs.RemedyOf(err), serverLog(p.name)))
+			f.add("path", problem, where, err.Error(), "REMEDY", cmp.Or(verbs.RemedyOf(err), serverLog(p.name)))
 		}
 	default:
-		f.add("path", problem, where, err.Error(), "",
+		f.add("path", problem, where, err.Error(), "REMEDY",
 			cmp.Or(verbs.RemedyOf(err), plain.When(errors.Is(err, control.ErrPeerLost), "%s", serverLog(p.name))))
 	}
 }
@@ -99,9 +99,7 @@ func serverLog(name string) string {
 // peer's or this end's do not arrive. It returns false where it cannot tell. unanswered: the control connection worked.
 func (f *findings) whyBlocked(p *route, where string, unanswered bool) bool { //nolint:revive // what is known
 	if refused := sendRefused(p.host.Host); refused != nil {
-		f.add("firewall", problem, thisEnd, fmt.Sprintf("this host does not let its own packets to UDP port %d out: %v", roce.Port, refused),
-			"a rule of its own firewall or routing table refuses them",
-			fmt.Sprintf("iptables -I OUTPUT -p udp --dport %d -j ACCEPT   # nft list ruleset, ip rule show", roce.Port))
+		f.add("firewall/own", problem, thisEnd, fmt.Sprintf("this host does not let its own packets to UDP port %d out: %v", roce.Port, refused))
 		return true
 	}
 	if _, err := p.write(64, verbs.MTU256); err == nil {
@@ -111,23 +109,17 @@ func (f *findings) whyBlocked(p *route, where string, unanswered bool) bool { //
 	if !unanswered {
 		return false
 	}
-	there, back := p.arrives(false), p.arrives(true)
-	open := fmt.Sprintf("iptables -I INPUT -p udp --dport %d -j ACCEPT", roce.Port)
-	compare := "compare 'gobw devices' of both ends: same RoCE version, same family; choose with -x"
-	const works = "the control connection works"
-	switch {
+	switch there, back := p.arrives(false), p.arrives(true); {
 	case there && back: // and yet no acknowledgement: nothing is certain
 		return false
 	case there:
-		f.add("firewall", problem, where, fmt.Sprintf("RoCE packets from %s do not arrive here, those from here arrive there", p.name),
-			works+", so UDP port 4791 is blocked on the way back", open+"   # on this host; OUTPUT on "+p.name+"; then what is between them")
+		f.add("firewall/back", problem, where,
+			fmt.Sprintf("RoCE packets from %s do not arrive here, those from here arrive there", p.name), "HOST", p.name)
 	case back:
-		f.add("firewall", problem, where, fmt.Sprintf("RoCE packets from here do not arrive at %s, those from there arrive here", p.name),
-			works+", so UDP port 4791 is blocked on the way there", open+"   # on "+p.name+"; then what is between them")
+		f.add("firewall/there", problem, where,
+			fmt.Sprintf("RoCE packets from here do not arrive at %s, those from there arrive here", p.name), "HOST", p.name)
 	default:
-		f.add("firewall", problem, where, "no RoCE packet arrives, in neither direction, not even a small one",
-			works+"; UDP port 4791 is blocked, or the ends chose addresses that do not reach each other",
-			"open UDP port 4791 in both directions: "+open, compare)
+		f.add("firewall/both", problem, where, "no RoCE packet arrives, in neither direction, not even a small one")
 	}
 	return true
 }
@@ -143,10 +135,7 @@ func (f *findings) pathMTU(p *route, where string) {
 	}
 	f.add("path-mtu", problem, where,
 		fmt.Sprintf("packets of %d bytes pass, larger ones are lost on the way", largest.Bytes()),
-		"both ends' interfaces take larger packets than a switch or router between them",
-		fmt.Sprintf("%s write %s -m %d   # a test with packets that pass", p.tool, p.host.Host, largest.Bytes()),
-		"ping -M do -s 8972 "+p.host.Host+"   # with smaller numbers until it answers: that and 28 are the path's MTU",
-		"ip link set INTERFACE mtu 1500   # at both ends; or raise what is between them")
+		"TOOL", p.tool, "HOST", p.host.Host, "BYTES", largest.String())
 }
 
 // sendRefused tries to send an empty datagram to the port of RoCE, and tells why this host does not let it out.
@@ -182,20 +171,17 @@ func (f *findings) bothEnds(doc *report.Document, name string) {
 		}
 		f.add("end", passed, where, strings.Join([]string{
 			"gobw " + cmp.Or(e.Version, "unknown"), e.Device, fmt.Sprintf("path MTU %d", e.MTU), "CPU quota " + quota, "locked memory " + locked,
-		}, ", "), "")
+		}, ", "))
 	}
 	if here := doc.Client.Version; here != there.Version && there.Version != "" {
-		f.add("version", warning, thisEnd+" and "+name, fmt.Sprintf("gobw is %s here and %s there", here, there.Version),
-			"figures of different versions may differ, and a newer one may not understand an older one", "install the same version at both ends")
+		f.add("version", warning, thisEnd+" and "+name, fmt.Sprintf("gobw is %s here and %s there", here, there.Version))
 	}
 }
 
 // quota warns of a quota that cannot carry a test.
 func (f *findings) quota(where string, cpus float64) {
 	if cpus < 2 && !f.has("cpu-quota", where) {
-		f.add("cpu-quota", warning, where, fmt.Sprintf("the CPU quota of its control group is %.3g CPUs", cpus),
-			"a test needs a CPU for its measuring thread and one beside it; the kernel stops it when the quota of a period is used up",
-			"raise it: cpu.max of the control group, resources.limits.cpu in Kubernetes, docker run --cpus")
+		f.add("cpu-quota", warning, where, fmt.Sprintf("the CPU quota of its control group is %.3g CPUs", cpus))
 	}
 }
 
@@ -211,8 +197,6 @@ func (f *findings) smallerMTU(mine end, used report.Environment, host string) {
 	}
 	if here > used.MTU {
 		f.add("mtu-mismatch", warning, thisEnd+" and "+host,
-			fmt.Sprintf("active MTUs differ: %d bytes here, %d there; tests use %d", here, used.MTU, used.MTU),
-			"the smaller costs bandwidth, and a path of both kinds drops what only one end can send",
-			"ip link set INTERFACE mtu 4200   # on "+host+", and on the switch; or as large as the other end's")
+			fmt.Sprintf("active MTUs differ: %d bytes here, %d there; tests use %d", here, used.MTU, used.MTU), "HOST", host)
 	}
 }
