@@ -141,23 +141,25 @@ func newRoot(tool string, out output.Streams) *cobra.Command {
 		&cobra.Group{ID: groupResults, Title: "Results:"},
 		&cobra.Group{ID: groupSystem, Title: "System:"},
 	)
+	add := func(group string, commands ...*cobra.Command) {
+		for _, c := range commands {
+			c.GroupID = group
+			root.AddCommand(c)
+		}
+	}
 	for _, op := range plan.Operations() {
-		root.AddCommand(grouped(groupTests, operation.NewCommand(tool, op, kind, out)))
+		add(groupTests, operation.NewCommand(tool, op, kind, out))
 	}
-	root.AddCommand(grouped(groupTests, serve.NewCommand(tool, out)), grouped(groupTests, fabric.NewCommand(tool, kind, out)))
-	root.AddCommand(
-		grouped(groupSystem, devices.NewCommand(tool, out)),
-		grouped(groupSystem, doctor.NewCommand(tool, out)),
-		grouped(groupSystem, version.NewCommand(tool, out)),
-	)
-	root.AddCommand(grouped(groupResults, report.NewCommand(tool, out)), grouped(groupResults, compare.NewCommand(tool, out)),
-		grouped(groupTests, ab.NewCommand(tool, out)), grouped(groupTests, search.NewCommand(tool, kind, out)))
-	if tool == "gobw" {
-		root.AddCommand(grouped(groupTests, noncontig.NewCommand(tool, out)), grouped(groupSystem, runprogram.NewCommand(tool, out)),
-			grouped(groupResults, qualify.NewCommand(tool, out)))
-	}
-	if tool == "golat" {
-		root.AddCommand(grouped(groupTests, setup.NewCommand(tool, out)), grouped(groupTests, setup.NewConnectCommand(tool, out)))
+	add(groupTests, serve.NewCommand(tool, out), fabric.NewCommand(tool, kind, out), ab.NewCommand(tool, out), search.NewCommand(tool, kind, out))
+	add(groupSystem, devices.NewCommand(tool, out), doctor.NewCommand(tool, out), version.NewCommand(tool, out))
+	add(groupResults, report.NewCommand(tool, out), compare.NewCommand(tool, out))
+	switch tool {
+	case "gobw":
+		add(groupTests, noncontig.NewCommand(tool, out))
+		add(groupSystem, runprogram.NewCommand(tool, out))
+		add(groupResults, qualify.NewCommand(tool, out))
+	case "golat":
+		add(groupTests, setup.NewCommand(tool, out), setup.NewConnectCommand(tool, out))
 	}
 	root.SetHelpCommandGroupID(groupSystem)
 	root.SetCompletionCommandGroupID(groupSystem)
@@ -165,9 +167,4 @@ func newRoot(tool string, out output.Streams) *cobra.Command {
 	root.SetHelpTemplate(cmdline.HelpTemplate)
 	cmdline.SetHelp(root)
 	return root
-}
-
-func grouped(id string, c *cobra.Command) *cobra.Command {
-	c.GroupID = id
-	return c
 }

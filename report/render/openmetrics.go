@@ -3,7 +3,6 @@ package render
 import (
 	_ "embed"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -178,26 +177,25 @@ func (m metrics) addRow(row figure.Row, labels []string) {
 		}
 	}
 	disturbed := 0
-	highest, unknown := map[[2]string]int64{}, map[[2]string]bool{}
+	var counters [][2]string
 	for _, r := range row.Runs {
 		if figure.Disturbed(r.Warnings) {
 			disturbed++
 		}
-		for end, counters := range map[string]map[string]int64{"local": r.Counters, "peer": r.PeerCounters} {
-			for name, n := range counters {
-				key := [2]string{name, end}
-				unknown[key] = unknown[key] || n < 0
-				if before, seen := highest[key]; !seen || n > before {
-					highest[key] = n
-				}
-			}
+		for name := range r.Counters {
+			counters = plain.AddNew(counters, [2]string{name, "local"})
+		}
+		for name := range r.PeerCounters {
+			counters = plain.AddNew(counters, [2]string{name, "peer"})
 		}
 	}
 	m.sample("gobw_runs", float64(len(row.Runs)), labels...)
 	m.sample("gobw_disturbed_runs", float64(disturbed), labels...)
-	keys := slices.SortedFunc(maps.Keys(highest), func(a, b [2]string) int { return strings.Compare(a[0]+"\x00"+a[1], b[0]+"\x00"+b[1]) })
-	for _, k := range slices.DeleteFunc(keys, func(k [2]string) bool { return unknown[k] }) {
-		m.sample("gobw_device_counter", float64(highest[k]), with("counter", k[0], "end", k[1])...)
+	slices.SortFunc(counters, func(a, b [2]string) int { return slices.Compare(a[:], b[:]) })
+	for _, c := range counters {
+		if highest, err := figure.CounterOf(c[1], c[0]).Over(row); err == nil { // one that nobody can tell is none
+			m.sample("gobw_device_counter", highest, with("counter", c[0], "end", c[1])...)
+		}
 	}
 }
 

@@ -4,6 +4,7 @@ package devices
 import (
 	_ "embed"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -105,28 +106,19 @@ func (l deviceListing) write(w io.Writer, whole bool) error { //nolint:revive //
 			}
 		}
 	}
+	var err error
 	if len(ports) > 0 {
-		if err := render.WriteTable(w, []string{"device", "provider", "port", "state", "link", "rate", "MTU", "LID"}, ports); err != nil {
-			return err
-		}
-		if _, err := fmt.Fprintln(w); err != nil {
-			return err
-		}
-		if err := render.WriteTable(w, []string{"device", "port", "-x", "GID", "type"}, gids); err != nil {
-			return err
-		}
+		err = render.WriteTable(w, []string{"device", "provider", "port", "state", "link", "rate", "MTU", "LID"}, ports)
+		fmt.Fprintln(w)
+		err = errors.Join(err, render.WriteTable(w, []string{"device", "port", "-x", "GID", "type"}, gids))
+	}
+	if whole {
+		all, wrong := json.MarshalIndent(l.Providers[0].Devices[0], "", "  ")
+		notes, err = append(notes, "\n"+string(all)), errors.Join(err, wrong)
 	}
 	for _, n := range notes {
-		if _, err := fmt.Fprintln(w, n); err != nil {
-			return err
-		}
-	}
-	if !whole {
-		return nil
-	}
-	all, err := json.MarshalIndent(l.Providers[0].Devices[0], "", "  ")
-	if err == nil {
-		_, err = fmt.Fprintf(w, "\n%s\n", all)
+		_, wrong := fmt.Fprintln(w, n)
+		err = errors.Join(err, wrong)
 	}
 	return err
 }
