@@ -9,14 +9,14 @@ import (
 	"strings"
 )
 
-// A file of results may take so much memory: so many times its size, and what any program has to spare. A few bytes of JSON can
-// otherwise make a struct of a kilobyte.
+// A file of results may take costPerByte times its size and costFree more. Without a limit, a few bytes of JSON make a struct of a kilobyte.
 const (
 	costPerByte = 16
 	costFree    = 64 << 20
 )
 
-// checkCost refuses a text whose values would take too much memory. The quick look takes every value for the largest struct.
+// checkCost refuses a text whose values would take too much memory. First it counts every value as the largest struct; if that is too
+// much, it weighs each value.
 func checkCost(b []byte, v any) error {
 	most := costPerByte*len(b) + costFree
 	t := reflect.TypeOf(v)
@@ -61,7 +61,7 @@ type weigher struct {
 // deepest is the depth from which on encoding/json refuses a text.
 const deepest = 10_000
 
-// value weighs the next value, which is for a type; nil: it is not kept. What is no JSON is left to who decodes it.
+// value weighs the next value, which will have the type t; nil: it is not kept. The decoder reports what is no JSON.
 func (w *weigher) value(t reflect.Type, depth int) {
 	for t != nil && t.Kind() == reflect.Pointer {
 		t = t.Elem()

@@ -111,9 +111,8 @@ func writeThrough(path string, write func(w io.Writer) error) error {
 // mostLinks is how many symbolic links may follow each other, as on Linux.
 const mostLinks = 40
 
-// destination is the file that a write to path replaces: the one to which a symbolic link there leads. A link, or a pipe, that another
-// user has put there is refused, as the kernel does in /tmp (fs.protected_symlinks, fs.protected_fifos), which does not see where this
-// program renames.
+// destination is the file that a write to path replaces: it follows symbolic links. A link or a pipe of another user is refused. The kernel
+// refuses these in /tmp, too (fs.protected_symlinks, fs.protected_fifos), but not for a rename.
 func destination(path string) (string, error) {
 	for range mostLinks {
 		info, err := os.Lstat(path)
@@ -363,7 +362,7 @@ func LoadAs[T any](path, schema string) (*T, error) {
 	return v, decode(path, b, v)
 }
 
-// Check tells whether the parts of a document fit each other, as whoever shows it relies on, and computes again what follows from them.
+// Check tells whether the parts of a document fit each other, and computes again what follows from them.
 func (d *Document) Check(file string) error {
 	broken := func(place, format string, args ...any) error {
 		return &FileError{File: file, Place: place, Err: fmt.Errorf(format, args...), Remedy: "this is not a file of gobw, or it was edited"}
@@ -409,7 +408,7 @@ func checkVersion(file, schema, known string) error {
 	return nil
 }
 
-// savedRemedy is what to do about a file that is none of ours, or a page or table of ours.
+// savedRemedy is what to do about a file that is no JSON of a result.
 const savedRemedy = "give the .json of a result: --save FILE.json writes one"
 
 func foreign(file, why string) error {

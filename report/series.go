@@ -9,8 +9,8 @@ import (
 // intervals of a steady rate differ by a tenth.
 const stepsPerInterval = 10
 
-// Rates is the time series in intervals long enough to tell a rate: a completion tells of CQMod messages at once. What is left at the
-// end is none. Nil where there is no series, or the run was too short for two such intervals.
+// Rates is the time series in intervals that are long enough for a rate, as a completion stands for CQMod messages. The rest at the end is
+// dropped. Nil: there is no series, or the run was too short for two intervals.
 func (r *Record) Rates() *Series {
 	s := r.Series
 	if s == nil || s.IntervalS <= 0 || len(s.Messages) != len(s.Bytes) {

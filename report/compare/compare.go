@@ -49,14 +49,14 @@ type Comparison struct {
 	Documented
 }
 
-// Documented is what is to be told of the documents that were read.
+// Documented is what a comparison or a trend says about its documents.
 type Documented struct {
 	Incomplete []string `json:"incomplete,omitempty"` // those that were interrupted
 	LeftOut    []string `json:"left_out,omitempty"`   // those that were not used, and why
 	Labels     []string `json:"labels,omitempty"`
 }
 
-// Note notes what is to be told of a document that is used.
+// Note adds a document that is used.
 func (t *Documented) Note(d *report.Document) {
 	if !d.Complete {
 		t.Incomplete = append(t.Incomplete, d.Name())
@@ -89,7 +89,7 @@ func (p *Point) WithAccepted() string {
 	return fmt.Sprintf("with --accept disturbed the verdict is '%s'", p.Accepted.String())
 }
 
-// Control is the row of A against itself: what it says is in the verdict of the other rows.
+// Control is the row of A against itself. The verdicts of the other rows take it into account.
 const Control = "A against itself"
 
 // UnlikeError refuses to compare set-ups that differ in what decides the figures.
@@ -170,7 +170,7 @@ func Documents(old, new []*report.Document, o Options) (*Comparison, error) {
 	return c, nil
 }
 
-// Distinct are the documents without those that are there twice, which count once; of these it says so.
+// Distinct removes documents that are there twice, and says which.
 func Distinct(docs []*report.Document) (kept []*report.Document, leftOut []string) {
 	seen := map[string]*report.Document{}
 	for _, d := range docs {
@@ -214,7 +214,7 @@ func (c *Comparison) match(before, after *series.Collection, o Options) {
 	c.Judge(o.Accept)
 }
 
-// nearest is the one of other series that differs in the fewest fields, and these; nil: none of them has the figure.
+// nearest is the series among others that differs in the fewest fields, and these fields; nil: none has the figure.
 func nearest(s *series.Series, others *series.Collection, among func(*series.Series) bool) (near *series.Series, differ []string) {
 	for _, o := range others.Series {
 		if o.Figure == s.Figure && among(o) {
@@ -244,7 +244,7 @@ func sideOf(name string, s *series.Series) Side {
 	}
 }
 
-// NewPoint is what became of a figure between two sides; effect tells how they differ.
+// NewPoint compares a figure of two sides. effect computes their difference.
 func NewPoint(group, row string, f figure.Figure, old, new Side, effect func(old, new []float64, confidence float64, better stats.Direction) stats.Effect, confidence float64) Point {
 	shown := func(values []float64) stats.Summary { // the verdict tells of values that are not finite
 		values = plain.Each(values, func(v float64) float64 { return v * f.Scale })
@@ -267,7 +267,7 @@ func Conclude(points []Point, margin, confidence float64) {
 	}
 }
 
-// Judge judges the points together, as far as their sides can be trusted.
+// Judge judges the points together. A point whose sides cannot be trusted cannot be told.
 func (c *Comparison) Judge(accept stats.Accepted) {
 	Conclude(c.Points, c.Margin, c.Confidence)
 	for i := range c.Points {
@@ -312,7 +312,7 @@ func figuresOf(c *series.Collection) string {
 	return cmp.Or(strings.Join(names, ", "), "none")
 }
 
-// defaultsApart are the flags that make tests alike of which only the defaults differ, by transport, size or device; nothing where
+// defaultsApart are the flags that make two tests alike if only fields differ whose defaults depend on transport, size or device; empty:
 // another field differs, too.
 func defaultsApart(differences []string) (flags string) {
 	depth := slices.ContainsFunc(differences, func(d string) bool { return strings.HasPrefix(d, "tx_depth:") })
@@ -329,7 +329,7 @@ func defaultsApart(differences []string) (flags string) {
 	return flags
 }
 
-// NotAloneError is that points differ in other fields than the one by which is compared.
+// NotAloneError is that points differ in other fields than that of --by.
 type NotAloneError struct {
 	By, Old, New string
 	Differences  []string

@@ -21,7 +21,7 @@ func (d Difference) String() string {
 	return fmt.Sprintf("%s: %s before, %s now", d.What, cmp.Or(d.Old, "none"), cmp.Or(d.New, "none"))
 }
 
-// Differences between set-ups: those that make figures incomparable, and those a comparison may be about.
+// Differences are those between set-ups: unlike ones forbid a comparison, changed ones may be its purpose.
 func Differences(old, new []*report.Document) (unlike, changed []Difference) {
 	add := func(what, means string, mayBeSeveral bool, of func(d *report.Document) (value string, has bool)) {
 		all := func(docs []*report.Document) string { // each value once
@@ -57,7 +57,7 @@ func Differences(old, new []*report.Document) (unlike, changed []Difference) {
 	return unlike, changed
 }
 
-// SetUp says on what a document was measured, by all that keeps results from being compared: equal texts are alike.
+// SetUp describes a document's set-up by all facts that forbid a comparison. Results with the same text can be compared.
 // "CPU x, device mlx5_0, link rate 100 Gb/s".
 func SetUp(d *report.Document) string {
 	var parts []string

@@ -13,7 +13,7 @@ import (
 	"github.com/gobw/gobw/report/stats"
 )
 
-// change is the expectation that a result is worse than another by less than a share.
+// change is the expectation that a result is worse than another by less than a limit.
 type change struct {
 	figure string // empty: those that a comparison takes
 	limit  float64
@@ -21,7 +21,7 @@ type change struct {
 	docs   []*report.Document
 }
 
-// Margin is the change up to which figures are to be called the same where these expectations judge: 5 %, or the least of theirs.
+// Margin is the change up to which figures count as the same under these expectations: the smallest of their limits, 5 % at most.
 func Margin(expectations []*Expectation) float64 {
 	margin := stats.DefaultMargin
 	for _, e := range expectations {
@@ -32,7 +32,7 @@ func Margin(expectations []*Expectation) float64 {
 	return margin
 }
 
-// Figures are those that the expectations of change name.
+// Figures are those that expectations of change name.
 func Figures(expectations []*Expectation) []string {
 	var out []string
 	for _, e := range expectations {
@@ -75,8 +75,8 @@ func (e *Expectation) judgeFile(d *report.Document, accept stats.Accepted) []rep
 	return out
 }
 
-// JudgeComparison judges expectations of change at every point of a comparison. What was not seen does not pass: a point or a
-// document that is missing on the new side cannot be told of.
+// JudgeComparison judges expectations of change at every point of a comparison. A point or a document that the new side lacks cannot be
+// told.
 func JudgeComparison(c *compare.Comparison, expectations []*Expectation, accept stats.Accepted) []report.Check {
 	var out []report.Check
 	for _, e := range expectations {
@@ -136,7 +136,7 @@ func median(s stats.Summary, unit string) string {
 	return strings.TrimSpace(plain.Number(s.Median) + " " + unit)
 }
 
-// judge tells whether an effect is worse by less than the limit: shown, it passes; told to be worse and by more, it fails.
+// judge tells whether an effect is worse by less than the limit. It passes if that is shown, and fails if it is worse by more.
 func judge(e stats.Effect, told stats.Verdict, limit float64, accept stats.Accepted) stats.Verdict {
 	by, _, _ := e.Worse()
 	out := stats.Verdict{Word: stats.Pass, Reason: told.Reason}

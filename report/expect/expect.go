@@ -170,7 +170,7 @@ func (e *Expectation) CheckTest(kind, transport string) error {
 	return nil
 }
 
-// CheckFigures refuses an expectation on a figure that no record has that is like this one; they have the named one.
+// CheckFigures refuses an expectation on a figure that a record like this one does not have. named is the figure that it has.
 func (e *Expectation) CheckFigures(like *report.Record, named string) error {
 	for _, o := range []operand{e.left, e.right} {
 		if o.figure == nil || e.counted {
@@ -237,7 +237,7 @@ func (e *Expectation) judgeQuiet(d *report.Document, accept stats.Accepted) repo
 	return c
 }
 
-// unseen is the check of what was not seen, and so does not pass.
+// unseen is the check of something that was not measured: it cannot be told.
 func (e *Expectation) unseen(point, settle, reason string) report.Check {
 	return report.Check{Expression: e.text, Point: point, Actual: "none", Verdict: stats.Unknown(stats.Missing, settle, "%s", reason)}
 }
@@ -299,7 +299,7 @@ func scopes(d *report.Document, j Judgement) []*scope {
 	return slices.DeleteFunc(out, func(s *scope) bool { return len(s.row.Runs) == 0 })
 }
 
-// check judges one point. Where the runs do not tell and the cause is accepted, the measured figure decides.
+// check judges one point. If the runs are unclear and --accept takes that, the measured figure decides.
 func (e *Expectation) check(sc *scope, accept stats.Accepted) report.Check {
 	c := report.Check{Expression: e.text, Point: sc.point, Actual: "none"}
 	ok, left, right, err := e.holds(sc)
@@ -342,8 +342,8 @@ func (e *Expectation) check(sc *scope, accept stats.Accepted) report.Check {
 	return c
 }
 
-// uncertain is the verdict where the runs do not tell: the limit lies within their interval. Below six runs there is none, and
-// the measured figure decides. Where the limit is a figure of the same runs, each run is set against its own.
+// uncertain is the verdict if the limit lies within the interval of the runs. Fewer than six runs have no interval, and the measured figure
+// decides. If the limit is a figure of the same runs, each run is compared with its own.
 func (e *Expectation) uncertain(sc *scope, left, right float64) stats.Verdict {
 	row, err := e.left.row(sc)
 	if err != nil || e.left.figure.WorstOf() || e.operator == "==" || e.operator == "!=" {
@@ -369,7 +369,7 @@ func (e *Expectation) uncertain(sc *scope, left, right float64) stats.Verdict {
 		show(right), stats.Percent(in.Confidence), show(in.Low), show(in.High))
 }
 
-// errNotFinite is a side of a comparison that is no number.
+// errNotFinite is a side of a comparison that is infinite or not a number.
 var errNotFinite = errors.New("one side is infinite or not a number")
 
 func ratioInWords(actual, limit float64) string {

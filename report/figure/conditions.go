@@ -13,7 +13,7 @@ import (
 	"github.com/gobw/gobw/report/stats"
 )
 
-// DisturbedRuns counts the runs of a document, and those of which something else had the CPU.
+// DisturbedRuns counts the runs of a document, and those during which something else had the CPU.
 func DisturbedRuns(d *report.Document) (disturbed, runs int) {
 	all := d.Measured()
 	for i := range all {
@@ -24,7 +24,7 @@ func DisturbedRuns(d *report.Document) (disturbed, runs int) {
 	return disturbed, len(all)
 }
 
-// Calmer is what to try where something else had the CPU of a test.
+// Calmer is what to try if something else had the CPU during a test.
 func Calmer(d *report.Document) string {
 	switch {
 	case d.Client.Priority != "realtime":
@@ -186,7 +186,7 @@ const (
 	trendChange = 0.10 // between the first part and the last
 )
 
-// trendOf is by what share a rate changed from the first eighth of a run to the last one, and whether it went one way.
+// trendOf is the change of a rate from the first eighth of a run to the last, and whether it went one way.
 func trendOf(rates []float64) (change float64, is bool) {
 	if len(rates) < trendParts {
 		return 0, false
@@ -212,7 +212,7 @@ func trendOf(rates []float64) (change float64, is bool) {
 	return change, max(up, down) >= trendPairs && math.Abs(change) > trendChange && !math.IsInf(change, 0)
 }
 
-// NoteOf is the kind of a warning of either end, and what it says; no kind: it is none of these.
+// NoteOf splits a warning of either end into its kind and its text. Other warnings have no kind.
 func NoteOf(warning string) (kind, text string) {
 	warning = strings.TrimPrefix(warning, "peer: ")
 	kind, text, _ = strings.Cut(warning, ": ")

@@ -38,8 +38,7 @@ func CounterNames() []string {
 // Any stands for the ends that count, in [CounterOf].
 const Any = "any"
 
-// CounterOf reads a device counter of one end, "local" or "peer", or of both: "". An end that reports no counters at all was
-// not seen, so that there is no sum.
+// CounterOf reads a device counter of one end, "local" or "peer", or the sum of both: "". There is no sum if an end reports no counters.
 func CounterOf(end, name string) Figure {
 	said := name
 	if end == "local" || end == "peer" {
@@ -82,7 +81,7 @@ func CounterOf(end, name string) Figure {
 	}
 }
 
-// counted is a counter of one end, by its own name or by what the device calls it, and why its change cannot be true.
+// counted reads a counter of one end by the device's name or by our word, and says why its change cannot be true.
 func counted(name string, counters map[string]int64) (sum float64, found bool, impossible string) {
 	add := func(c string) {
 		v, ok := counters[c]

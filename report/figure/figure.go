@@ -45,7 +45,7 @@ func (f Figure) Get(r *report.Record) (v float64, missing string) {
 	return f.read(r)
 }
 
-// New is a figure that has no name of its own.
+// New is a figure without a name.
 func New(scale float64, read func(r *report.Record) (v float64, missing string)) Figure {
 	return Figure{Scale: scale, read: read}
 }
@@ -61,7 +61,7 @@ func All() []Figure {
 			return get(r)
 		}}
 	}
-	// Missing is not 0: only where the share that arrived was counted can a rate be nothing.
+	// A rate of 0 is a figure only if the share that arrived was counted; else it is missing.
 	counted := func(r *report.Record, v float64) (float64, string) {
 		switch {
 		case v != 0 || r.Delivered != nil:
@@ -189,7 +189,7 @@ func (f Figure) InUnit(v float64) string {
 	return s + " " + f.Unit
 }
 
-// WorstOf tells a figure of which the worst run counts, not the median: counters and shares.
+// WorstOf tells whether the worst run counts, not the median: of counters and shares.
 func (f Figure) WorstOf() bool {
 	return f.Dimension == Plain && f.Direction != stats.Neither && f.Name != "cpu"
 }

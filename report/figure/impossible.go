@@ -13,7 +13,7 @@ import (
 // a verdict on it is 'cannot tell'.
 const Impossible = string(stats.Impossible)
 
-// contradiction says where a rate differs from its count over the seconds by more than what counts as the same.
+// contradiction says that a rate differs from its count divided by the seconds, by more than [stats.DefaultMargin].
 func contradiction(r *report.Record) string {
 	if r.Seconds <= 0 {
 		return ""
@@ -33,7 +33,7 @@ func contradiction(r *report.Record) string {
 	return ""
 }
 
-// Impossible says why the figure of a record cannot be true; empty: nothing speaks against it.
+// Impossible says why the figure of a record cannot be true; empty: it can.
 func (f Figure) Impossible(r *report.Record) string {
 	if f.Direction == stats.Neither { // counts and settings
 		return ""

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// When is text where it applies, else nothing.
+// When is the formatted text if it applies, else the empty text.
 func When(applies bool, format string, args ...any) string {
 	if !applies {
 		return ""
@@ -28,7 +28,7 @@ func Few(items []string, most int, separator string) string {
 	return strings.Join(items[:len(items)-left], separator) + When(left > 0, " and %d more", left)
 }
 
-// Each is a list of what something is of each item.
+// Each applies a function to each item.
 func Each[T, U any](items []T, of func(T) U) []U {
 	var out []U
 	for _, item := range items {

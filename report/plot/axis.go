@@ -67,7 +67,7 @@ func newRuler(a Axis, values []float64) ruler {
 	return r
 }
 
-// rounded widens the range to ticks, and of positive values to nothing where that is near: what stands upright shows the whole.
+// rounded widens the range to ticks. A linear axis of positive values begins at 0 if that is near.
 func (r ruler) rounded() ruler {
 	switch r.Scale {
 	case Linear:

@@ -34,7 +34,7 @@ type Mark struct {
 	X, Y  float64 // one of them; the other 0
 }
 
-// Chart is a diagram of curves over two axes. More curves than can be told apart get diagrams one below the other, with the same axes.
+// Chart is a diagram of curves over two axes. Too many curves for one diagram get several, one below the other, with the same axes.
 type Chart struct {
 	Title    string
 	Subtitle string // device and transport, or what else keeps the picture honest
@@ -142,7 +142,7 @@ func (c *Chart) axes(cv *svg, f *frame) {
 	cv.text(point{edge + 9, (f.top + f.bottom) / 2}, f.y.name(), small)
 }
 
-// mark draws a line across the diagram. Its label stands where there is more room.
+// mark draws a line across the diagram. Its label is on the side with more room.
 func (f frame) mark(cv *svg, m Mark) {
 	label := font{size: textSize, color: color{muted, 1}, halo: true}
 	y := m.Y

@@ -53,7 +53,7 @@ func middle(s stats.Summary) string {
 	return plain.Number(s.Median)
 }
 
-// change of a point, where there is one.
+// change is that of a point; "-": there is none.
 func change(p compare.Point) string {
 	if p.Cause == stats.NotFinite || p.Old.N == 0 || p.New.N == 0 {
 		return "-"
@@ -61,7 +61,7 @@ func change(p compare.Point) string {
 	return percent(p.Change)
 }
 
-// percent is a change; from elevenfold on the factor says more.
+// percent is a change in percent, or as a factor from elevenfold on.
 func percent(v float64) string {
 	if v >= 10 {
 		return fmt.Sprintf("×%.0f", 1+v)
@@ -76,15 +76,15 @@ func pValue(p float64) string {
 	return fmt.Sprintf("%.3f", p)
 }
 
-// sessions is what to know of a difference between two results of one session each.
+// sessions is the note on a difference between two results of one session each.
 const sessions = "one session on each side: the runs of a session are alike, and two sessions of the same test may differ by more. " +
 	"To know, use 'gobw ab', or give several sessions of each side: a.json,b.json c.json,d.json"
 
-// mostAlone is how many points that only one side has are named.
+// mostAlone is how many points of one side alone are named.
 const mostAlone = 3
 
-// comparisonClosing are the lines below the tables: how it was judged, what would settle what is open, what has no
-// partner, what changed around.
+// comparisonClosing are the lines below the tables: how points were judged, what would decide the open ones, which points only one side
+// has, and what else changed.
 func comparisonClosing(c *compare.Comparison) []string {
 	points := slices.DeleteFunc(slices.Clone(c.Points), func(p compare.Point) bool { return p.Row == compare.Control })
 	out := []string{fmt.Sprintf("same: within ±%s; better, worse: significant at %s", stats.Percent(c.Margin), stats.Percent(c.Confidence)) +
@@ -129,7 +129,7 @@ func accepted(points []compare.Point) string {
 	return strings.Join(plain.Each(alike, func(of []compare.Point) string { return fmt.Sprintf("%d are '%s'", len(of), of[0].Accepted.String()) }), ", ")
 }
 
-// listed are lines that begin alike; those beyond the most are counted.
+// listed are lines with the same head. After 'most' lines the rest is counted.
 func listed(head string, lines []string, most int) []string {
 	out := plain.Each(lines[:min(len(lines), most)], func(line string) string { return head + ": " + line })
 	if more := len(lines) - most; more > 0 {

@@ -16,8 +16,8 @@ import (
 	"github.com/gobw/gobw/report/plain"
 )
 
-// documentsCSV writes a header and a line for each record, or of a non-contiguous grid for each run: what its document says, then
-// the plain fields of its parts under the names that they have in JSON. A cell is empty where there is no figure.
+// documentsCSV writes a header and a line for each record; of a non-contiguous grid for each run. A line has the fields of its document,
+// then the plain fields of the record, under their names in JSON. A cell without a figure is empty.
 func documentsCSV(w io.Writer, docs []*report.Document) error {
 	var header []string
 	put := func(name, _ string) { header = append(header, name) }
@@ -56,7 +56,7 @@ func documentsCSV(w io.Writer, docs []*report.Document) error {
 	return nil
 }
 
-// answer is what a grid says of a point's layout: the device's own way against the copy by the CPU.
+// answer is the verdict of a grid on a layout: scatter/gather by the device against the copy by the CPU.
 type answer struct {
 	Ratio   *float64 `json:"ratio"`
 	Verdict string   `json:"ratio_verdict"`
@@ -73,7 +73,7 @@ func answerOf(g *noncontig.Grid, p *noncontig.Point) answer {
 	return answer{&q.Speedup, string(q.Word)}
 }
 
-// origin is what a line needs of its document to stand alone.
+// origin is the part of the document that every line repeats.
 type origin struct {
 	Started      string `json:"started"`
 	Tool         string `json:"tool"`

@@ -18,8 +18,8 @@ type section struct {
 	Name, Command, When string
 }
 
-// page writes one page that needs no network: what was measured, on what, all tables, and all pictures as inline SVG.
-// It follows the reader's light or dark theme and prints on white.
+// page writes one page with all tables and all pictures as inline SVG. It loads nothing, follows the reader's light or dark theme, and
+// prints on white.
 func (r result) page(w io.Writer) error {
 	p := struct {
 		result
@@ -62,7 +62,7 @@ func (r result) page(w io.Writer) error {
 	return write(w, plain.Terminal(b.String()))
 }
 
-// class is how a cell looks: what passed, what failed, figures.
+// class is the style of a cell: passed, failed, or a figure.
 func class(cell string, figure bool) string { //nolint:revive // figure: a fact, not a mode
 	switch word, _, _ := strings.Cut(cell, " "); {
 	case word == "pass":

@@ -43,7 +43,7 @@ func (m hostMatrix) tables(d *report.Document) []table {
 	return out
 }
 
-// closing is what was and was not seen, what was noted of hosts, and what to do.
+// closing tells what the run could see, the notes of hosts, and what to do.
 func (m hostMatrix) closing(d *report.Document) []string {
 	out := []string{m.Tested()}
 	if len(m.Rounds) > 0 {
@@ -59,7 +59,7 @@ func (m hostMatrix) closing(d *report.Document) []string {
 	return out
 }
 
-// line is the verdict of all checks, with what was found, in one line.
+// line is the verdict of all checks and the findings, in one line.
 func (m hostMatrix) line(checks []report.Check) string {
 	var kinds []string // of what was found, one for each
 	for _, word := range []stats.Word{stats.Fail, stats.CannotTell} {
@@ -98,12 +98,11 @@ func (m hostMatrix) line(checks []report.Check) string {
 		plain.Plural(len(m.Hosts), "host"), plain.Plural(len(m.Rails), "rail"), plain.Plural(scheduled, "round"), plain.Plural(m.Retests(), "re-test"))
 }
 
-// mostAdvice is how many things are advised, and of how many hosts each is told.
+// mostAdvice is how many pieces of advice there are, and how many hosts each names.
 const mostAdvice = 8
 
-// advice is what an operator does next: sentences, and commands to paste, which are indented. Nothing of it is run. Only a
-// host that is slow or dead on the data path is left out or drained: one that was refused, did not come or was killed may be a good
-// host. Names that are none for a host do not come into a command.
+// advice is what an operator does next: sentences, and indented commands to paste. Only hosts that are slow or dead on the data path are
+// left out or drained: a host that was refused, did not come or was killed may be good. Commands have only names that are safe to paste.
 func (m hostMatrix) advice(d *report.Document) []string {
 	var named, order, out []string
 	good, where := map[string]bool{}, map[string][]string{}

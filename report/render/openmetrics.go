@@ -127,8 +127,7 @@ func (m metrics) add(d *report.Document, name, file string) {
 	}
 }
 
-// commandOf is a command as typed, without what becomes of its result: files of several tests lie in one directory of node_exporter,
-// and no two may have the same labels.
+// commandOf is the typed command without --save, --format, --quiet and --resume.
 func commandOf(words []string) string {
 	var out []string
 	value := false // of the flag before
@@ -143,7 +142,7 @@ func commandOf(words []string) string {
 	return plain.JoinWords(out)
 }
 
-// pointLabels are the whole plan of a point: each of its fields that says something is a label.
+// pointLabels are the plan of a point: each field with a value is a label.
 func pointLabels(p report.Plan) []string {
 	var out []string
 	for _, name := range report.PlanFields() {

@@ -72,7 +72,7 @@ func allCurves(docs []*report.Document) []curve {
 	return out
 }
 
-// label names curves by what tells them apart: of several documents theirs, and of several set-ups what differs among them.
+// label names curves by what differs: the document if there are several, and the fields of the plan.
 func label(curves []curve, several bool) { //nolint:revive // several documents: a fact, not a mode
 	for i, c := range curves {
 		var parts []string
@@ -89,7 +89,7 @@ func label(curves []curve, several bool) { //nolint:revive // several documents:
 	}
 }
 
-// subtitle says what must be said with the numbers of a picture: the labels, the device where there is one only, and more.
+// subtitle is the line below a picture's title: labels, the device if there is only one, and more.
 func subtitle(docs []*report.Document, more ...string) string {
 	var parts, devices []string
 	for _, d := range docs {
@@ -183,8 +183,8 @@ func joined(a, b string) string {
 	return b + ", " + a
 }
 
-// medians are a figure's medians over the runs at each of some points, in base units, with their intervals, or with the range of the
-// runs where they are too few for one. A point without the figure is a gap, which no line may bridge.
+// medians is a series of medians over the runs of each point, in base units. It has intervals, or the range of runs that are too few for
+// one. A point without the figure is a gap in the line.
 func medians(points int, at func(i int) (x float64, values []float64)) plot.Series {
 	var out plot.Series
 	for i := range points {
@@ -202,7 +202,7 @@ func medians(points int, at func(i int) (x float64, values []float64)) plot.Seri
 	return out
 }
 
-// bandsOf says what the shades around curves are, where there are some.
+// bandsOf explains the bands around curves, if there are some.
 func bandsOf(series []plot.Series) string {
 	shaded := false
 	for _, s := range series {
@@ -216,7 +216,7 @@ func bandsOf(series []plot.Series) string {
 // mostCurves is how many distributions or runs one picture shows.
 const mostCurves = 4
 
-// spread picks as many as one picture shows, the first and the last among them, and says of how many.
+// spread picks as many curves as one picture shows, with the first and the last, and says of how many.
 func spread[T any](all []T, subtitle string) ([]T, string) {
 	if len(all) <= mostCurves {
 		return all, subtitle
@@ -231,8 +231,7 @@ func spread[T any](all []T, subtitle string) ([]T, string) {
 // leastSamples are those that have a distribution.
 const leastSamples = 30
 
-// distributions draws the histogram and the percentiles of what has histograms; a histogram that does not decode is left out here, as
-// Load has no business failing for a picture.
+// distributions draws histograms and percentiles. A histogram that does not decode is left out: a picture is no reason to fail.
 func distributions(curves []curve) []plot.Figure {
 	type row struct {
 		name string

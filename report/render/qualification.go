@@ -15,8 +15,8 @@ import (
 	"github.com/gobw/gobw/report/stats"
 )
 
-// outcomes is a row for each expectation of each test, with the figure and how far it is from its limit. An expectation that all
-// points of a test meet has one row, of the point that is nearest to the limit.
+// outcomes has a row for each expectation of each test: the figure, and its distance from the limit. If all points of a test meet an
+// expectation, there is one row, of the point nearest to the limit.
 func outcomes(q *qualify.Qualification) table {
 	g := table{Header: []string{"test", "s", "verdict", "expected", "found", "margin"}, keys: 4}
 	remedy, longest := "", 0.0
@@ -58,7 +58,7 @@ func outcomes(q *qualify.Qualification) table {
 	return g
 }
 
-// shown is an outcome as people read it: what is not well in capitals.
+// shown is an outcome for people: capitals unless the test passed or was skipped.
 func shown(o qualify.Outcome) string {
 	if o == stats.Pass || o == qualify.Skipped {
 		return string(o)
@@ -66,7 +66,7 @@ func shown(o qualify.Outcome) string {
 	return strings.ToUpper(string(o))
 }
 
-// nearest are the checks of a test: the passed ones of several points as the one nearest to its limit.
+// nearest are the checks of a test. Of several points that pass the same expectation it has the one nearest to the limit.
 func nearest(t *qualify.Result) []report.Check {
 	if t.Document == nil {
 		return nil
@@ -94,7 +94,7 @@ func nearest(t *qualify.Result) []report.Check {
 	return out
 }
 
-// reasons say of each test that did not pass why.
+// reasons say why tests did not pass.
 func reasons(q *qualify.Qualification) []string {
 	var out []string
 	skipped := map[string]int{}
@@ -151,8 +151,8 @@ func Qualification(w io.Writer, format string, q *qualify.Qualification) error {
 	return r.write(w, format)
 }
 
-// qualificationSuites has a suite for each test: a case for each expectation. A test that did not complete is an error, one that
-// was not run is skipped.
+// qualificationSuites has a suite for each test, with a case for each expectation. A broken test has an error; a test that did not run is
+// skipped.
 func qualificationSuites(q *qualify.Qualification) []suite {
 	var out []suite
 	for _, t := range q.Tests {

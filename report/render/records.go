@@ -57,7 +57,7 @@ func build(title string, rows []figure.Row, columns []column) table {
 // medianOf shows a figure's median over the runs in its unit.
 func medianOf(f figure.Figure) func(figure.Row) string { return medianIn(f, f.Scale) }
 
-// inUnit is the figure in the largest unit in which the least of the rows has a digit within three places.
+// inUnit is the figure in the largest unit that shows the smallest row with three decimal places.
 func inUnit(f figure.Figure, rows []figure.Row, units []plain.Unit) figure.Figure {
 	least := math.Inf(1)
 	for _, r := range rows {
@@ -90,7 +90,7 @@ func intervalOf(f figure.Figure) func(figure.Row) string {
 	}
 }
 
-// loopColumn is what the measuring loop spent on a message at this end, where --cpu-time counted it.
+// loopColumn is the CPU time of the measuring loop per message at this end, with --cpu-time.
 func loopColumn() column {
 	return column{"cpu ns/msg", medianOf(figure.New(1, func(r *report.Record) (float64, string) {
 		if c := r.CPU; c != nil && c.PackNsPerMessage+c.UnpackNsPerMessage+c.PostNsPerMessage+c.PollNsPerMessage > 0 {
@@ -100,7 +100,7 @@ func loopColumn() column {
 	}))}
 }
 
-// latencyColumns are the figures of a row's latency in microseconds: those of some names, or all.
+// latencyColumns are columns of latency figures in microseconds: the named ones, or all.
 func latencyColumns(names ...string) []column {
 	var out []column
 	for _, f := range report.LatencyFigures() {
@@ -127,7 +127,7 @@ func sizeColumn() column {
 	}}
 }
 
-// alike is what a cell says of every row, which a title then says in place of a column; nothing where rows differ.
+// alike is the text of a cell if all rows have the same: then the title says it in place of a column. Empty: rows differ.
 func alike(g figure.Group, cell func(figure.Row) string) string {
 	first := cell(g.Rows[0])
 	return plain.When(!slices.ContainsFunc(g.Rows, func(r figure.Row) bool { return cell(r) != first }), "%s", first)
@@ -142,7 +142,7 @@ func samples(r figure.Row) string {
 	return plain.When(n > 0, "%.0f", n)
 }
 
-// unlessAlike is a column where rows differ.
+// unlessAlike is a column that is dropped if all rows have the same text.
 func unlessAlike(g figure.Group, header string, cell func(figure.Row) string) column {
 	if alike(g, cell) != "" {
 		cell = func(figure.Row) string { return "" }
@@ -150,7 +150,7 @@ func unlessAlike(g figure.Group, header string, cell func(figure.Row) string) co
 	return column{header, cell}
 }
 
-// repetitions is what a title says of the runs.
+// repetitions says in a title how many runs the rows have.
 func repetitions(g figure.Group) string {
 	n := len(g.Rows[0].Runs)
 	if n < 2 || alike(g, runs) == "" {
@@ -212,13 +212,13 @@ func latencyGrid(g figure.Group) table {
 	return noted(title, g, figure.Of("p50"), columns)
 }
 
-// note is what must be known with a row of a table; of no kind: the text alone.
+// note is a warning of a row. Without a kind it is the text alone.
 type note struct {
 	kind, text string
 	row        int
 }
 
-// cause is what the notes of one line have in common: the text without its numbers and its remedy.
+// cause is the same for notes that share a line below the table: the kind, and the text without numbers and remedy.
 func (n note) cause() string {
 	text, _, _ := strings.Cut(n.text, "; try ")
 	if n.kind == "" {
@@ -232,7 +232,7 @@ func (n note) cause() string {
 	}, text)
 }
 
-// rank puts what explains the rest first: what the device counted, and the CPU quota.
+// rank orders notes: counters of the device and the CPU quota come first, because they explain the others.
 func (n note) rank() int {
 	if n.kind == figure.Noisy && counted(n.text) > 0 || n.kind == figure.Others && strings.Contains(n.text, "CPU quota") {
 		return 0
@@ -247,8 +247,8 @@ func counted(text string) (n float64) {
 	return n
 }
 
-// noted is a table with a last column that names the kinds of a row's notes, and below it a line for each cause, of both ends
-// together, that quotes the worst; of says of which figure the runs may differ.
+// noted is a table with a last column of the kinds of notes, and a line below it for each cause. The line quotes the worst note of both
+// ends. of is the figure whose runs may differ.
 func noted(title string, g figure.Group, of figure.Figure, columns []column) table {
 	var all []note
 	row := 0
@@ -288,7 +288,7 @@ func noted(title string, g figure.Group, of figure.Figure, columns []column) tab
 // incomplete begins the warning of a run that ended early.
 const incomplete = "incomplete: "
 
-// severity orders texts of one cause: by the number or the share that they tell, or by the length to try: the longest is enough.
+// severity orders texts of one cause by their number or share, or else by the length that they advise: the longest is enough.
 func severity(text string) float64 {
 	if n := counted(text); n > 0 {
 		return n

@@ -15,7 +15,7 @@ import (
 	"github.com/gobw/gobw/report/trend"
 )
 
-// result is what every format is made of, whatever was measured: for people what must be said first, tables, and lines below them.
+// result is what every format is made of, for every kind of result. For people it has labels, tables, and lines below the tables.
 type result struct {
 	Title    string
 	Labels   []string
@@ -104,7 +104,7 @@ func (r result) write(w io.Writer, format string) error {
 	return write(w, plain.Terminal(out.String()))
 }
 
-// dropNotes leaves figures and failures: notes that a row refers to stay, and what its marks mean.
+// dropNotes drops warnings and notes. Failures stay, and so do the notes that a row or a mark refers to.
 func (r *result) dropNotes() {
 	r.Warnings = nil
 	r.Closing = slices.DeleteFunc(r.Closing, func(line string) bool { return strings.HasPrefix(line, figure.Others+": ") })
@@ -116,7 +116,7 @@ func (r *result) dropNotes() {
 	}
 }
 
-// terminal has titles above the tables, warnings and what is to be said of all below them.
+// terminal writes labels, tables, warnings, closing lines and the verdict.
 func (r result) terminal(out *strings.Builder, most int) {
 	head := r.Labels
 	if r.Device != "" {

@@ -12,16 +12,16 @@ import (
 	"github.com/gobw/gobw/report/plain"
 )
 
-// table is headings and rows before they are written: what a terminal, Markdown, LaTeX and HTML have in common.
+// table is a table for people, before a terminal, Markdown, LaTeX or HTML writes it.
 type table struct {
 	Title  string
 	Header []string // with units
 	Rows   [][]string
 	Notes  []string // below the table
-	keys   int      // leading columns that tell rows apart: a terminal too narrow for the table gets it in parts, each with them
+	keys   int      // leading columns that tell rows apart: a narrow terminal gets the table in parts, each with these columns
 }
 
-// note puts a text below the table and gives the number by which a cell refers to it.
+// note puts a text below the table and returns its number, for a cell.
 func (t *table) note(text string) string {
 	if text == "" {
 		return ""
@@ -34,7 +34,7 @@ func (t *table) note(text string) string {
 	return fmt.Sprintf("[%d]", at+1)
 }
 
-// dropEmpty drops the columns, from one on, that hold nothing in any row.
+// dropEmpty drops empty columns from column 'from' on.
 func (t *table) dropEmpty(from int) {
 	for i := len(t.Header) - 1; i >= from; i-- {
 		if slices.ContainsFunc(t.Rows, func(r []string) bool { return r[i] != "" && r[i] != "-" }) {
@@ -47,7 +47,7 @@ func (t *table) dropEmpty(from int) {
 	}
 }
 
-// Figures tells which columns hold figures, which stand to the right; texts stand to the left.
+// Figures tells which columns hold figures. These stand to the right, texts to the left.
 func (t table) Figures() []bool {
 	out := make([]bool, len(t.Header))
 	for i := range out {
@@ -64,13 +64,13 @@ func isFigure(s string) bool {
 	return strings.Trim(s, "0123456789.+-…<>%x×") == "" && strings.ContainsAny(s, "0123456789")
 }
 
-// sized is a writer that tells how many columns it shows.
+// sized is a writer that knows its width in columns.
 type sized interface {
 	io.Writer
 	Columns() int
 }
 
-// columns is what tables keep to: what the writer shows, or 80.
+// columns is the width of tables: that of the writer, or 80.
 func columns(w io.Writer) int {
 	if s, is := w.(sized); is && s.Columns() > 0 {
 		return max(s.Columns(), 40)
@@ -90,8 +90,8 @@ func (t table) terminal(out *strings.Builder, most int) {
 	}
 }
 
-// fitted draws a table that is too wide with narrower gaps, then with its texts on several lines, and then in parts: each of as many
-// columns as fit, behind those that tell rows apart.
+// fitted draws the table. If it is too wide, it tries narrower gaps, then texts on several lines, then parts. Each part has the keys and as
+// many columns as fit.
 func (t table) fitted(most int) string {
 	fits := func(text string) bool {
 		return !slices.ContainsFunc(strings.Split(text, "\n"), func(line string) bool { return len([]rune(line)) > most })
@@ -121,7 +121,7 @@ func (t table) part(from, to int) table {
 	return table{Header: pick(t.Header), Rows: plain.Each(t.Rows, pick), keys: t.keys}
 }
 
-// draw has no frame but a rule below the header. Texts of more runes than a cell has take several lines.
+// draw draws the table without a frame, with a rule below the header. Texts longer than cell take several lines.
 func (t table) draw(gap string, cell int) string {
 	var align tw.Alignment
 	for _, right := range t.Figures() {

@@ -11,8 +11,8 @@ import (
 	"github.com/gobw/gobw/report/stats"
 )
 
-// shareGrids show what each device and each thread of a set-up did, of the end that sends and of the other: a row per size and one of
-// them. What stands above is their total. Where each device has one thread its row is the device's.
+// shareGrids show what each device and each thread did, at the sending end and at the other: a row for each size and thread. The table
+// above has their total. If each device has one thread, there is no table of devices.
 func shareGrids(g figure.Group) []table {
 	var out []table
 	add := func(title, part string, of func(*report.Record) []report.Share) {
@@ -44,7 +44,7 @@ func shareGrids(g figure.Group) []table {
 	return out
 }
 
-// ofRails adds up the threads of each of so many rails: they are dealt out one after the other.
+// ofRails adds up the threads of each rail. Thread i belongs to rail i modulo rails.
 func ofRails(threads []report.Share, rails int) []report.Share {
 	out := slices.Clone(threads[:min(rails, len(threads))])
 	for i, t := range threads[len(out):] {

@@ -22,7 +22,7 @@ func TrendFormats() []string {
 	return []string{"table", "markdown", "latex", "html", "json", "svg"}
 }
 
-// Trend writes a trend, and below it the state since some time against the one before, where that is given.
+// Trend writes a trend and, below it, the comparison of new results with old ones, if there is one.
 func Trend(w io.Writer, format string, t *trend.Trend, since *compare.Comparison) error {
 	changes := 0
 	for i := range t.Series {
@@ -94,8 +94,8 @@ func trendTables(t *trend.Trend) []table {
 // mostTold is how many changes are told in words: the newest.
 const mostTold = 20
 
-// trendClosing are the lines below the tables: each change with the first result after it, newest first, and how it was judged;
-// alone: no comparison follows, which tells the margin, too.
+// trendClosing are the lines below the tables: each change with the first result after it, newest first, and how changes were found.
+// alone: no comparison follows, which would tell the margin.
 func trendClosing(t *trend.Trend, alone bool) []string {
 	type told struct {
 		s *trend.Series
@@ -125,8 +125,7 @@ func trendClosing(t *trend.Trend, alone bool) []string {
 	return slices.Concat(out, listed("INCOMPLETE", t.Incomplete, math.MaxInt), listed("left out", t.LeftOut, mostTold))
 }
 
-// trendPictures draws series over time, those that changed most recently first: the results as dots, the
-// states as levels, and a line at each change.
+// trendPictures draws series over time, the most recently changed first: results as dots, states as levels, changes as lines.
 func trendPictures(t *trend.Trend) []plot.Figure {
 	order := make([]*trend.Series, len(t.Series))
 	for i := range t.Series {
@@ -142,7 +141,7 @@ func trendPictures(t *trend.Trend) []plot.Figure {
 	return plain.Each(order[:min(mostPictures, len(order))], trendChart)
 }
 
-// dated is the span from which on a picture's axis is in dates; below, it has the time of the day.
+// dated is the shortest span whose axis is in dates. A shorter one also has the time of the day.
 const dated = 6 * 24 * time.Hour
 
 func trendChart(s *trend.Series) plot.Figure {

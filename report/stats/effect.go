@@ -18,7 +18,7 @@ const (
 	LowerIsBetter  Direction = -1
 )
 
-// Effect is by how much one set of values differs from another, as a share of it, and what the values allow to say of that.
+// Effect is the difference between two sets of values, as a share of the first, with its interval and its p.
 type Effect struct {
 	Change   float64   `json:"change"`             // (new - old) / old
 	Interval *Interval `json:"interval,omitempty"` // of the change; nil: too few values for one
@@ -116,7 +116,7 @@ func highestRank(sorted []float64) int {
 	return n
 }
 
-// Worse is the change and its interval turned so that more is worse: for a figure without a better side, as it is.
+// Worse is the change and its interval, with the sign turned so that more is worse. A figure without a better side is not turned.
 func (e Effect) Worse() (change, low, high float64) {
 	low, high = math.Inf(-1), math.Inf(1)
 	if e.Interval != nil {
@@ -128,8 +128,8 @@ func (e Effect) Worse() (change, low, high float64) {
 	return e.Change, low, high
 }
 
-// Finite makes an effect fit for JSON, which has no infinity: a change of which the verdict says that it is none becomes 0. It
-// tells by how much the figure is worse.
+// Finite makes an effect fit for JSON, which has no infinity: a change that is not finite becomes 0. It returns by how much the figure
+// is worse.
 func (e *Effect) Finite() (worseBy float64) {
 	if !finite([]float64{e.Change}) {
 		e.Change = 0

@@ -96,8 +96,8 @@ func (d null) p(count int) float64 {
 	return min(2*tail, 1)
 }
 
-// least is how many values it takes at least for one of all orders to be as rare as the confidence asks for, where the n-th value
-// leaves so great a share of that order's chance.
+// least is the smallest number of values whose rarest order is rare enough for the confidence. The n-th value multiplies the chance of
+// that order by share(n).
 func least(confidence float64, share func(n float64) float64) int {
 	n, rarest := 0, 1.0
 	for 1-2*rarest < confidence {

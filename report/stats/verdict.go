@@ -48,8 +48,8 @@ func Causes() []Cause {
 	return []Cause{TooFew, Unclear, Disturbed, Incomplete, Missing, NotFinite, Impossible}
 }
 
-// Accepted are the causes for which a gate goes by the figures although they do not tell: [Unclear], [Disturbed]. What was not
-// seen at all is never accepted.
+// Accepted are the causes, [Unclear] and [Disturbed], for which a gate judges by the figures although they cannot tell. A figure that is
+// missing is never accepted.
 type Accepted []Cause
 
 // ParseAccepted reads a list such as "unclear,disturbed".
@@ -87,7 +87,7 @@ func (v Verdict) String() string {
 	return string(v.Word)
 }
 
-// Shown is the verdict in a word or two where what is not well must be seen.
+// Shown is the verdict in a word or two, in capitals unless it passed.
 func (v Verdict) Shown() string {
 	switch {
 	case v.Word == Pass && v.Cause != "":

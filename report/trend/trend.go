@@ -18,7 +18,7 @@ import (
 	"github.com/gobw/gobw/report/stats"
 )
 
-// Trend is what became of each figure over many results.
+// Trend is each figure over many results.
 type Trend struct {
 	Schema     string    `json:"schema"`
 	Results    int       `json:"results"`
@@ -69,8 +69,8 @@ type Point struct {
 	doc *report.Document
 }
 
-// Change is where a series goes over from one state to another: Old are the results since the change before it, New those up to the
-// next, and P is that of the permutation test.
+// Change is where a series goes from one state to another. Old has the results since the previous change, New those up to the next one. P is
+// that of the permutation test.
 type Change struct {
 	At      int                  `json:"at"`    // index of the first result after it
 	First   time.Time            `json:"first"` // when that was measured
@@ -79,8 +79,7 @@ type Change struct {
 	compare.Point
 }
 
-// Documents orders results by the time they hold and finds where their figures changed. Of the options, each set-up has its own
-// series whatever they say.
+// Documents orders results by their time and finds where figures changed. Each set-up has series of its own, also with Options.Unlike.
 func Documents(docs []*report.Document, o compare.Options) (*Trend, error) {
 	o.Margin, o.Confidence = cmp.Or(o.Margin, stats.DefaultMargin), cmp.Or(o.Confidence, stats.DefaultConfidence)
 	figures, err := compare.Figures(o.Figures)
@@ -103,7 +102,7 @@ func Documents(docs []*report.Document, o compare.Options) (*Trend, error) {
 	return t, nil
 }
 
-// usable are the documents that have a time, each once, in its order.
+// usable are the documents that have a time, without repetitions, in order of time.
 func (t *Trend) usable(docs []*report.Document) []*report.Document {
 	var out []*report.Document
 	for _, d := range docs {
@@ -125,8 +124,8 @@ type place struct {
 	setUp string
 }
 
-// nightLasts is how long after its first result a night takes further ones. Results of one night are not independent of each
-// other: a machine that is slow tonight is slow in each of them. So they are one sample.
+// nightLasts is the length of a night. Results of one night are one sample, because they depend on each other: a machine that is slow
+// tonight is slow in each of them.
 const nightLasts = 6 * time.Hour
 
 // nights groups results in the order of their time: those of one set-up and one night.
@@ -233,7 +232,7 @@ func (s *Series) settle(splits []split, o compare.Options) {
 	}
 }
 
-// between is what became of the series from some results to others.
+// between compares some results of the series with later ones.
 func (s *Series) between(before, after []Point, confidence float64) compare.Point {
 	return compare.NewPoint(s.Group, s.Row, s.of, sideOf("earlier", before), sideOf("new", after), stats.Unpaired, confidence)
 }

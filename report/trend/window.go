@@ -61,7 +61,7 @@ func (t *Trend) Since(since time.Time) *compare.Comparison {
 	return c
 }
 
-// tell says in a verdict's reason which results were compared, and notes from when on a new state can be accepted.
+// tell adds to a verdict's reason which results were compared, and notes since when a new state can be accepted.
 func (t *Trend) tell(p *compare.Point, two sides) {
 	if p.Cause == stats.TooFew || p.Cause == stats.NotFinite && p.Old.N == 0 {
 		least := stats.LeastRuns(t.Confidence)
@@ -88,7 +88,7 @@ type sides struct {
 	p        float64 // the largest of the changes between them: their places were chosen for the difference
 }
 
-// sides finds the reference of a series, which begins with what was accepted, and what is compared with it.
+// sides finds the reference of a series, which begins with the accepted results, and the results to compare with it.
 func (s *Series) sides(since, accepted time.Time, least int) sides {
 	from := s.first(accepted)
 	begin, start := max(s.first(since), from), from

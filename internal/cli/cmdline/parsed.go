@@ -10,7 +10,7 @@ import (
 	"github.com/gobw/gobw/internal/plan"
 )
 
-// Faults are the mistakes of a command line: all are told at once.
+// Faults are the mistakes of a command line. All are reported at once.
 type Faults = plan.Faults
 
 // Prefixed puts the flag's name before each line of an error; nil stays nil.
@@ -42,8 +42,8 @@ func (p *parsed) Set(text string) error {
 	return p.parse(text)
 }
 
-// Parsed binds a flag, with a letter or none, to what parse makes of its text; usual is the text of the default, which may be
-// empty. What parse refuses becomes one of the faults: pflag itself would stop at the first.
+// Parsed binds a flag to a field: parse turns its text into the value. The letter and usual, the text of the default, may be empty. An
+// error of parse becomes a fault, because pflag itself stops at the first error.
 func Parsed[T any](fs *pflag.FlagSet, wrong *Faults, field *T, name, letter, usual, usage string, parse func(text string) (T, error)) {
 	of := reflect.TypeFor[T]()
 	p := &parsed{text: usual, joins: of.Kind() == reflect.Slice && of.Elem().Kind() != reflect.Uint8}

@@ -30,7 +30,7 @@ const (
 	Terminated  = 143
 )
 
-// Error is an error with the exit code that it leads to. Without an Err the command has said everything.
+// Error is an error with its exit code. Err is nil if the command has printed everything.
 type Error struct {
 	Code int
 	Err  error
@@ -74,10 +74,10 @@ func (e SignalError) Error() string {
 	return "interrupted by " + e.Signal.String()
 }
 
-// Is lets bench tell the peer that a user did it.
+// Is makes a signal look like a cancelled context, by which bench tells the peer that a user stopped the test.
 func (e SignalError) Is(target error) bool { return target == context.Canceled }
 
-// Code is the process's status for an error: what happened decides, whichever end saw it.
+// Code is the exit status for an error. The cause decides, not which end saw it.
 func Code(err error) int {
 	cause := control.CauseOf(err)
 	var sig SignalError
@@ -161,7 +161,7 @@ func Remedies(err error) []string {
 	return slices.DeleteFunc([]string{verbs.RemedyOf(err), flagsFor(err)}, func(s string) bool { return s == "" })
 }
 
-// flagsFor says by which flags and commands a user does what the remedy of a cause asks for, or is empty.
+// flagsFor names the flags and commands that carry out the remedy of an error; empty: there are none.
 func flagsFor(err error) string {
 	if !errors.As(err, new(*verbs.Error)) && !errors.As(err, new(*verbs.CompletionError)) {
 		return ""
@@ -185,7 +185,7 @@ func flagsFor(err error) string {
 	return ""
 }
 
-// EachOf takes an error apart that was joined, also inside one of ours.
+// EachOf splits a joined error, also if an [Error] wraps it.
 func EachOf(err error) []error {
 	switch e := err.(type) { //nolint:errorlint // only the outermost layers are taken apart
 	case Error:

@@ -1,4 +1,4 @@
-// Package gate is what commands judge by: --expect and --accept.
+// Package gate is --expect and --accept.
 package gate
 
 import (
@@ -66,10 +66,10 @@ func (f *Flags) Config(wrong *cmdline.Faults, o expect.Options, check func(e *ex
 	return c
 }
 
-// mostTold is how many missed expectations, and how many of which nothing can be told, are told one by one: the tables have them all.
+// mostTold is how many missed expectations are named, and how many that cannot be told. The tables have all.
 const mostTold = 5
 
-// Verdict is an error that names each expectation that is missed or of which nothing can be told; nil if there is none.
+// Verdict is an error that names the expectations that are missed or cannot be told; nil: there are none.
 func Verdict(checks []report.Check) error {
 	var errs []error
 	for _, word := range []stats.Word{stats.Fail, stats.CannotTell} {

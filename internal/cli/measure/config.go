@@ -25,15 +25,14 @@ type Flags struct {
 	Gate   gate.Flags
 }
 
-// Bind adds the flags of a command that measures with a peer and has results in these formats. Its verdict it binds itself.
+// Bind adds the flags of a command that measures with a peer and has results in these formats. The command binds the gate itself.
 func (f *Flags) Bind(fs *pflag.FlagSet, formats []string) {
 	f.Device.Bind(fs)
 	f.Peer.Bind(fs)
 	f.Output.Bind(fs, formats)
 }
 
-// Config is what any command needs to measure, and what becomes of the result. Commands that run many plans [Open] a measurer
-// once; a single test calls [Run].
+// Config is what a command needs to measure and to deliver the result. A single test calls [Run]; a command with many plans calls [Open].
 type Config struct {
 	Tool    string   // "gobw"
 	Command []string // the command line, for the document
@@ -54,13 +53,13 @@ func (f *Flags) Config(wrong *cmdline.Faults, tool string, args []string) Config
 	return c
 }
 
-// Judge adds what must hold of a test of this kind and transport. No gate passes on the software device unless that was named.
+// Judge adds the expectations of a test of this kind and transport. With an expectation the software device is used only if -d names it.
 func (f *Flags) Judge(wrong *cmdline.Faults, c *Config, kind plan.Kind, transport string) {
 	c.Device.Strict = f.Gate.Given()
 	c.Gate = f.Gate.Config(wrong, expect.Options{Dir: "."}, func(e *expect.Expectation) error { return e.CheckTest(string(kind), transport) })
 }
 
-// Deliver runs a test, judges what it measured where no error ended it, prints and saves it.
+// Deliver runs a test, saves and prints its result, and judges it if the test did not fail.
 func (c Config) Deliver(out output.Streams, test func() (*report.Document, error)) error {
 	if err := c.Output.CheckWritable(); err != nil {
 		return err

@@ -73,8 +73,8 @@ func startChild(ctx context.Context, out output.Streams, c Config) (*otherEnd, e
 // hangs is how long the child may take to end when its input has been closed.
 const hangs = 10 * time.Second
 
-// wait ends the child if it does not end by itself: what it reported is already known through the session. One that hangs is made to say
-// where.
+// wait waits for the child, and ends it if it does not end by itself. Its result has come through the session. If the child hangs,
+// SIGQUIT makes it print where.
 func (c *otherEnd) wait() error {
 	leave := time.AfterFunc(time.Second, func() { _ = c.In.Close() })
 	quit := time.AfterFunc(time.Second+hangs, func() { _ = c.Process.Process.Signal(syscall.SIGQUIT) })

@@ -25,9 +25,8 @@ import (
 	"github.com/gobw/gobw/verbs"
 )
 
-// Run runs one plan against its peer. The document is never nil once the device is open: after an error it holds
-// what was measured before, Complete is false and Failure says why. Nothing is printed but notes and progress on
-// out.Err; deliver prints and saves the document.
+// Run runs one plan against its peer. Once the device is open, it returns a document: after an error the document holds
+// what was measured before, Complete is false and Failure says why. Run prints notes and progress to out.Err, and nothing else.
 func Run(ctx context.Context, out output.Streams, c Config) (*report.Document, error) {
 	return With(ctx, out, c, func(m *Measurer, doc Document) error {
 		res, err := m.Run(ctx, c.Plan, bench.Options{})
@@ -36,7 +35,7 @@ func Run(ctx context.Context, out output.Streams, c Config) (*report.Document, e
 	})
 }
 
-// With opens a session for what fills a document, and ends both. The document is as [Run]'s.
+// With opens a session, lets fill measure into a document, and closes both. It returns a document as [Run] does.
 func With(ctx context.Context, out output.Streams, c Config, fill func(*Measurer, Document) error) (*report.Document, error) {
 	doc := NewDocument(c.Tool, c.Command)
 	m, err := Open(ctx, out, c)
@@ -71,7 +70,7 @@ func (d Document) Add(res *bench.Result) {
 	d.Warnings = append(d.Warnings, res.Warnings...)
 }
 
-// arrived refuses to call a test done of which nothing arrived.
+// arrived is an error if nothing arrived in a test.
 func (d Document) arrived() error {
 	for i := range d.Records {
 		if r := &d.Records[i]; r.Nothing() {
@@ -146,8 +145,8 @@ func Open(ctx context.Context, out output.Streams, c Config) (_ *Measurer, err e
 	return m, nil
 }
 
-// meet connects to the server, and gives the device its address. While another test of this host has the port there, it waits as
-// long as it does for a busy server, and does not keep the server meanwhile.
+// meet connects to the server and binds the device to its address. If another test of this host has the port there, it leaves the
+// server and tries again, as long as it would wait for a busy server.
 func (m *Measurer) meet(ctx context.Context, address string) error {
 	c := m.config
 	for giveUp := time.Now().Add(c.Peer.Wait); ; {
@@ -182,7 +181,7 @@ func (m *Measurer) meet(ctx context.Context, address string) error {
 // portAgain is the pause between two tries to have the port of RoCE.
 const portAgain = 500 * time.Millisecond
 
-// checkLoopback refuses to choose the address of the software device for two ends: each has its own, line 0 of its table.
+// checkLoopback refuses -x for two software devices of one host: each has an address of its own, at index 0 of its table.
 func (c Config) checkLoopback(d *opendevice.Device) error {
 	if !c.Peer.Loopback || !d.Info().Software || c.Device.GID == nil || *c.Device.GID == 0 {
 		return nil
@@ -207,7 +206,7 @@ func (m *Measurer) Run(ctx context.Context, spec plan.Spec, o bench.Options) (*b
 	return res, Classify(err)
 }
 
-// Classify marks the errors of tests that cannot be.
+// Classify gives an impossible plan the exit code of a wrong command line.
 func Classify(err error) error {
 	if wrong, is := errors.AsType[*plan.Error](err); is {
 		return exit.With(exit.Usage, wrong)

@@ -80,7 +80,7 @@ func (c PeerConfig) Serve(tool string) string {
 	return tool + " serve" + plain.When(c.Port != control.DefaultPort, " -p %d", c.Port) + "   # on " + c.Host
 }
 
-// PortTaken adds to an error of listening what to do about a port in use, or about an address of another machine.
+// PortTaken adds to an error of listening what to do if the port is in use or the address is not of this machine.
 func PortTaken(err error) error {
 	if strings.Contains(err.Error(), "address already in use") {
 		return fmt.Errorf("%w: another server runs here; stop it, or choose a port with -p", err)

@@ -33,17 +33,17 @@ type Config struct {
 	CPU     machine.CPUChoice // to measure on
 	Emulate string            // bad network that the software device emulates
 	Pcap    string            // file that gets the packets of the software device
-	// Strict refuses the software device unless it was named: a NIC whose driver failed must not pass.
+	// Strict uses the software device only if it is named: a NIC whose driver failed must not pass a gate.
 	Strict bool
 	// First takes the first device that is listed or none, as perftest does.
 	First bool
-	// Look takes the address of a software device without its socket, which another process may have.
+	// Look opens a software device without its socket, because another process may have the port.
 	Look bool
 	// Open tries this instead of the providers (tests).
 	Providers []verbs.Provider `json:"-"`
 }
 
-// ToLookAt is the same device for a look at it, of which no capture file is made, and whose address may be in use.
+// ToLookAt is the same device without a capture file and without its socket.
 func (c Config) ToLookAt() Config {
 	c.Pcap, c.Look = "", true
 	return c
@@ -81,7 +81,7 @@ func (d *Device) Close() error {
 	return errors.Join(errs...)
 }
 
-// SoftwareNote is all that there is to say of a software device that was chosen for want of another. The header of a result says it, too.
+// SoftwareNote is the note of a software device that was chosen because there is no other. The header of a result says it, too.
 const SoftwareNote = "no RDMA device: using roce0, a device in software"
 
 // Providers is the whole registry, in order of preference.

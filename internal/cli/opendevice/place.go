@@ -16,14 +16,14 @@ import (
 	"github.com/gobw/gobw/verbs/roce"
 )
 
-// Place reads the name of a device with the place of a software device: the name alone, and the addresses of the place.
+// Place splits NAME@PLACE: the device's name, and the addresses of the place.
 func Place(named string) (string, []netip.Addr, error) {
 	name, at, err := cutPlace(named)
 	return name, at.among, err
 }
 
-// place is where a software device is to be: NAME@ADDRESS has one address, NAME@INTERFACE those of the interface, of which
-// the one is taken whose family both ends use. Without an @ there is none, and the control connection says where.
+// place is where a software device is to be. NAME@ADDRESS has one address. NAME@INTERFACE has those of the interface; the one is taken
+// whose family both ends use. Without an @ the local address of the control connection is taken.
 type place struct {
 	text    string
 	literal bool
@@ -60,7 +60,7 @@ func cutPlace(named string) (string, place, error) {
 	return name, p, nil
 }
 
-// SoftwareAddress is where a software device that was named is to be, of several addresses the IPv4 one; invalid: it was not said.
+// SoftwareAddress is the address of a software device that was named, IPv4 if there are several; invalid: the name has no place.
 func SoftwareAddress(named string) (netip.Addr, error) {
 	name, p, err := cutPlace(named)
 	switch {
@@ -77,7 +77,7 @@ func SoftwareAddress(named string) (netip.Addr, error) {
 	return p.among[0], nil
 }
 
-// towards is the address to have where the ends know each other by a local address of some family; an invalid one asks for none.
+// towards is the address of the place that has the family of the control connection's local address, or of any family if that is invalid.
 func (p place) towards(local netip.Addr) (netip.Addr, error) {
 	if len(p.among) == 0 {
 		return local, nil

@@ -9,14 +9,14 @@ import (
 	"time"
 )
 
-// Console is a stream for messages and one line of progress. Its goroutine writes them, so that nobody waits for a terminal or a
-// reader that has stopped. A line of progress replaces the one before; messages beyond pendingTexts are lost.
+// Console is a stream for messages and one line of progress. Its goroutine writes them, so nobody waits for a stopped terminal or reader.
+// A line of progress replaces the one before. Messages beyond pendingTexts are lost.
 type Console struct {
 	to    io.Writer
-	texts chan text             // nil: without a goroutine, who tells also writes
-	line  atomic.Pointer[liner] // told and not yet shown
-	told  chan struct{}         // that there is a line
-	mu    sync.Mutex            // without a goroutine
+	texts chan text             // nil: there is no goroutine, and callers write themselves
+	line  atomic.Pointer[liner] // the line to show next
+	told  chan struct{}         // signals a new line
+	mu    sync.Mutex            // guards writing without a goroutine
 	width int                   // of the line that is shown
 }
 

@@ -16,7 +16,7 @@ import (
 	"github.com/gobw/gobw/report/render"
 )
 
-// Flags say what becomes of a result, of any kind and in any command.
+// Flags are --format, --save, --quiet and --resume.
 type Flags struct {
 	formats []string // of this kind of result
 	format  string
@@ -126,8 +126,7 @@ type file struct {
 
 func (f file) FileName() string { return f.name }
 
-// Deliver saves the result and then prints it in the format of standard output, in none not at all: a pipe that is closed and a
-// terminal that has stopped cost no file.
+// Deliver saves the result and then prints it. Format empty: it does not print. A closed pipe or a stopped terminal costs no file.
 func (c Config) Deliver(out Streams, write func(w io.Writer, format string) error) error {
 	var errs []error
 	for _, s := range c.Saves {

@@ -14,7 +14,7 @@ import (
 	"github.com/gobw/gobw/report"
 )
 
-// Lost are the files of directories that could not be read: the others are used all the same.
+// Lost are the files of directories that could not be read. The others are used.
 type Lost []*report.FileError
 
 // Note names them.
@@ -24,7 +24,7 @@ func (l Lost) Note(out Streams) {
 	}
 }
 
-// Undecided are those that a gate must not pass over: results that are broken. A file that is no result at all is none of them.
+// Undecided has an error for each broken result, which a gate must not ignore. Files that are no results are ignored.
 func (l Lost) Undecided() []error {
 	var out []error
 	for _, e := range l {
@@ -35,9 +35,8 @@ func (l Lost) Undecided() []error {
 	return out
 }
 
-// Load reads files of results and all .json files of directories, in the order of their names.
-// A file that was named must be one; of a directory, those that are not are lost. Documents without a description take the
-// file's name, so that several can be told apart.
+// Load reads files of results and all .json files of directories, in the order of their names. A named file must be a result; files of
+// a directory that are none become Lost. A document without a description gets its file's name.
 func Load(paths []string) ([]*report.Document, Lost, error) {
 	var docs []*report.Document
 	var lost Lost

@@ -8,8 +8,8 @@ import (
 	"github.com/gobw/gobw/report/plain"
 )
 
-// Progress is one line on a terminal's stderr that is written over and over. Elsewhere only [Progress.Tell] shows it. Nobody who
-// tells it waits for the terminal: see [Console].
+// Progress is one line on a terminal, on standard error, that is replaced again and again. Without a terminal only [Progress.Tell] prints
+// it. Nobody waits for the terminal: see [Console].
 type Progress struct {
 	console *Console
 	on      bool
@@ -32,7 +32,7 @@ func (b *Progress) write(line func() string) {
 	}
 }
 
-// Show writes the line anew. Who measures only hands over the value.
+// Show replaces the line. The measuring thread only hands over the value.
 func (b *Progress) Show(p drive.Progress) { b.write(func() string { return b.line(p) }) }
 
 func (b *Progress) line(p drive.Progress) string {

@@ -76,7 +76,7 @@ func columnsOf(f *os.File) int {
 	return columns
 }
 
-// JSON prints what is no result as JSON for people and programs.
+// JSON prints indented JSON, for what is no result.
 func JSON(out Streams, v any) error {
 	e := json.NewEncoder(out.Out)
 	e.SetIndent("", "  ")

@@ -21,8 +21,7 @@ import (
 	"github.com/gobw/gobw/report/plain"
 )
 
-// unfinished is where a result goes that is not finished: where --save names a file that is there, it stays, and this result
-// goes beside it until it is finished.
+// unfinished is where an unfinished result goes: beside the file of --save if that file exists, which stays until this result is finished.
 func (c Config) unfinished() Config {
 	c.Saves = slices.Clone(c.Saves)
 	for i := range c.Saves {
@@ -39,7 +38,7 @@ func (c Config) ToResume() string {
 	return c.Document()
 }
 
-// Previous is the result that --resume goes on with; nil without --resume. load answers nil where a file holds another kind of result.
+// Previous is the result that --resume continues; nil without --resume. load returns nil for a file of another kind of result.
 func Previous[T any](c Config, load func(path string) (*T, error)) (*T, error) {
 	if !c.Resume || c.Document() == "" {
 		return nil, nil //nolint:nilnil // from the start
@@ -57,8 +56,8 @@ func Previous[T any](c Config, load func(path string) (*T, error)) (*T, error) {
 	return before, nil
 }
 
-// CheckSame refuses to go on with what another command measured, and names what differs of the host and of the flags that decide what
-// is measured. fresh are the flags of the command before it reads any, typed those that it has read.
+// CheckSame refuses to continue the result of another command. It names the host and the flags that differ, as far as they decide what
+// is measured. fresh are the command's flags without values, typed those of this command line.
 func (c Config) CheckSame(command []string, fresh, typed *pflag.FlagSet) error {
 	fresh.SetNormalizeFunc(cmdline.NormalizeFlag)
 	if err := fresh.Parse(command[min(2, len(command)):]); err != nil {
@@ -86,8 +85,7 @@ func (c Config) CheckSame(command []string, fresh, typed *pflag.FlagSet) error {
 	return nil
 }
 
-// interrupted tells whether a file holds what a test measured before it was interrupted. What is in a partial file and cannot be
-// read may be that.
+// interrupted tells whether a file holds the result of an interrupted test. A partial file that cannot be read may be one.
 func interrupted(path string) bool {
 	b, err := report.ReadFile(path, report.MostBytes)
 	var saved struct {
@@ -110,9 +108,8 @@ func interrupted(path string) bool {
 	return measured && (draft || saved.ExitCode > 128) || incomplete && len(saved.Records)+len(saved.Noncontig)+len(saved.Steps) > 0
 }
 
-// Keeper saves what was measured so far, for every command that measures for long: as long as that takes less than a twentieth of
-// the time. A save that fails is told once and tried again at the next point; the last one, of the result, decides how the command
-// ends.
+// Keeper saves what was measured so far, for every command that measures for long. Saving takes less than a twentieth of the time. A save
+// that fails is reported once and tried again at the next point. The last save, of the result, decides the exit code.
 type Keeper struct {
 	out    Streams
 	draft  string // "": nothing is kept
@@ -121,7 +118,7 @@ type Keeper struct {
 	failed bool
 }
 
-// Keeper is that of a command.
+// Keeper makes the keeper of a command.
 func (c Config) Keeper(out Streams) *Keeper {
 	return &Keeper{out: out, draft: c.unfinished().Document()}
 }
@@ -140,9 +137,8 @@ func (k *Keeper) Keep(write func(w io.Writer) error) {
 	}
 }
 
-// DeliverPart delivers a result that may be unfinished: then the file is named where an earlier one stays, and a command that has
-// --resume tells how to go on. Without a command there is nothing to go on with. Without a Format there is nothing to print, and
-// nothing is lost without a file. Of a finished result of an earlier run, which this one replaces, a line is told.
+// DeliverPart delivers a result that may be unfinished. It says where an unfinished result is kept, and how to go on if the command has
+// --resume. command nil: there is no --resume. Format empty: there is nothing to print. It names earlier results that it replaces.
 func (c Config) DeliverPart(out Streams, complete bool, command []string, write func(w io.Writer, format string) error) error { //nolint:revive // a fact of the result
 	c.setAside(out, complete)
 	if complete {

@@ -93,7 +93,7 @@ func (f *flags) config(tool string, args []string) (config, error) {
 	wrong.If(c.A.latency != c.B.latency && wrong == nil,
 		"one command measures bandwidth and the other latency: they have no figure to compare")
 	c.Gate = f.gate.Config(&wrong, expect.Options{Comparison: true}, nil)
-	if f.gate.Given() || c.A.stock || c.B.stock { // the software device, unless named, passes no gate and stands beside no NIC
+	if f.gate.Given() || c.A.stock || c.B.stock { // a fallback to the software device must not pass, nor be compared with a NIC
 		c.A.beStrict()
 		c.B.beStrict()
 	}
@@ -109,8 +109,7 @@ func (f *flags) config(tool string, args []string) (config, error) {
 	return c, errors.Join(wrong...)
 }
 
-// run measures, prints what there is, and judges by the gate. What ended the measuring early ends the command, after what was
-// measured has been printed.
+// run measures, prints the result, and judges it by the gate. If a test fails, the command prints the pairs before it, and then fails.
 func run(ctx context.Context, out output.Streams, c config) error {
 	if err := c.Output.CheckWritable(); err != nil {
 		return err
@@ -131,7 +130,7 @@ func run(ctx context.Context, out output.Streams, c config) error {
 	}
 	whole := m.comparison(c)
 	judged := *whole
-	judged.Points = judged.Points[:1] // the control has said its part in the verdict
+	judged.Points = judged.Points[:1] // the A/A control is already in the verdict: gate only B against A
 	whole.Checks = expect.JudgeComparison(&judged, c.Gate.Expect, c.Gate.Accept)
 	err := c.Output.DeliverPart(out, failed == nil, nil, func(w io.Writer, format string) error { return render.Comparison(w, format, whole) })
 	if err = errors.Join(failed, err); err != nil {

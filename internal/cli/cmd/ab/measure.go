@@ -21,9 +21,9 @@ type measurement struct {
 	a, b, again []float64 // again: A once more, the control
 	disturbed   int       // rounds with a disturbed run
 	label       string
-	ended       string // why before all pairs; empty: not
+	ended       string // why it ended before all pairs; empty: it did not
 	leftOut     int    // rounds without the figure
-	why         string // they have none
+	why         string // the figure is missing there
 }
 
 // arms of a round.
@@ -34,8 +34,8 @@ const (
 	arms
 )
 
-// rounds measures round after round, each in an order drawn by lot, until there are enough. After an error the rounds before it stand.
-// kept gets what there is after each.
+// rounds measures round after round, each in random order, until there are enough. After an error it returns the rounds before it.
+// It calls kept after each round.
 func rounds(out output.Streams, c config, kept func(measurement), run func(arm int) (outcome, error)) (measurement, error) {
 	var m measurement
 rounds:
@@ -118,8 +118,8 @@ func (m *measurement) comparison(c config) *compare.Comparison {
 	return out
 }
 
-// point is the effect of other runs against those of A. The lot makes the two exchangeable, so that without a difference their ratio
-// is symmetric whatever the noise; that of B to the mean of the round's two As would not be where the noise has a tail.
+// point compares runs with those of A. They are measured in random order, so without a difference log(B/A) is symmetric about 0.
+// B against the mean of both As would not be symmetric if the noise is skewed.
 func (m *measurement) point(c config, row string, other []float64) compare.Point {
 	return compare.NewPoint("pairs", row, c.Figure, compare.Side{Values: m.a}, compare.Side{Values: other}, stats.Paired, c.Confidence)
 }

@@ -35,7 +35,7 @@ type side struct {
 }
 
 // parseSide reads a command line: 'write HOST ...', 'golat send HOST ...', '/opt/gobw-0.9/gobw write HOST ...' or
-// 'perftest:ib_write_bw HOST ...'. It refuses the flags that this command gives itself: those of the result, and some more.
+// 'perftest:ib_write_bw HOST ...'. It refuses flags that ab sets itself: those of the result, and more.
 func parseSide(tool, line string, more ...string) (side, error) {
 	words, err := plain.SplitWords(line)
 	if err != nil {
@@ -70,7 +70,7 @@ func parseSide(tool, line string, more ...string) (side, error) {
 	refusal := func(name string) error {
 		return fmt.Errorf("%q: leave out --%s: ab sets it", line, name)
 	}
-	if s.program != "" { // the flags of another build are its own, but for these
+	if s.program != "" { // this build does not know the flags of another one
 		for _, w := range words {
 			if name, _, _ := strings.Cut(strings.TrimPrefix(w, "--"), "="); strings.HasPrefix(w, "--") && slices.Contains(ours, name) {
 				return s, refusal(name)
@@ -92,8 +92,7 @@ func parseSide(tool, line string, more ...string) (side, error) {
 	return s, err
 }
 
-// beStrict makes a test of this program refuse the software device unless it is named, as each test with an expectation does. This
-// one always holds.
+// beStrict adds an expectation that always holds: a test with an expectation uses the software device only if -d names it.
 func (s *side) beStrict() {
 	if s.program == "" {
 		s.words = append(slices.Clone(s.words), "--expect", "messages >= 0")
@@ -161,7 +160,7 @@ func (s side) command(ctx context.Context, more ...string) (*exec.Cmd, error) {
 	return c, nil
 }
 
-// failure is why the process failed, with the exit code that follows: a test's own, but for a stock perftest.
+// failure says why the process failed. The exit code is that of the process; of a stock perftest it is always [exit.Failed].
 func (s side) failure(err error, said string) error {
 	ended, is := errors.AsType[*exec.ExitError](err)
 	if !is {
@@ -176,7 +175,7 @@ func (s side) failure(err error, said string) error {
 	return fmt.Errorf("%q: %w\n%s", s.line, err, strings.TrimSpace(said))
 }
 
-// read takes the figure out of a test's document: of its only point, the median of its runs.
+// read takes the figure out of a test's document. The document must have one point; the figure is the median of its runs.
 func read(text string, f figure.Figure) (o outcome, err error) {
 	docs, err := report.Parse("its result", []byte(text))
 	var rows []figure.Row

@@ -30,7 +30,7 @@ import (
 	"github.com/gobw/gobw/report/trend"
 )
 
-// flags are the flags of 'compare': what is settled as they are read, and the rest as it was typed.
+// flags are the flags of 'compare'. read has those whose values are parsed at once.
 type flags struct {
 	read   config
 	gate   gate.Flags
@@ -40,9 +40,9 @@ type flags struct {
 
 // config is what to compare, and how.
 type config struct {
-	Old, New []string  // without New: Old compared by a field with itself, or over time
-	Since    time.Time // what is new over time begins then; zero: that is not judged
-	usual    bool      // it was not given
+	Old, New []string  // New empty: Old is split by a field, or compared over time
+	Since    time.Time // results from then on are new; zero: they are not judged
+	usual    bool      // Since is the default
 	Accepted trend.Acceptance
 	Gate     gate.Config
 	Output   output.Config
@@ -52,7 +52,7 @@ type config struct {
 // overTime tells a series of results from two sides.
 func (c config) overTime() bool { return len(c.New) == 0 && c.Options.By == "" }
 
-// defaultSince is what is new over time where that is judged.
+// defaultSince is --since where new results are judged.
 const defaultSince = "7d"
 
 // now is the time from which --since counts back.
@@ -186,8 +186,8 @@ func (c config) asTyped(err error) error {
 	return errors.New(text)
 }
 
-// against compares each of some sides with the old one. Those that differ in more than the field by which is compared are named; an
-// expectation covers all of them.
+// against compares each side with the old one. A side that differs in other fields than --by is left out and named; with an
+// expectation it is an error.
 func against(c config, old []*report.Document, sides [][]*report.Document) (out []*compare.Comparison, write func(w io.Writer, format string) error, err error) {
 	var apart []*compare.NotAloneError
 	for _, side := range sides {
@@ -224,7 +224,7 @@ func against(c config, old []*report.Document, sides [][]*report.Document) (out 
 	}, nil
 }
 
-// overTime finds when figures changed, and sets what is new against what was before.
+// overTime finds when figures changed, and compares new results with those before.
 func overTime(c config, docs []*report.Document, lost output.Lost) (judged []*compare.Comparison, write func(w io.Writer, format string) error, err error) {
 	if len(docs) == 1 && c.Since.IsZero() { // a window is judged from the first night on: cannot tell
 		return nil, nil, errors.New("one result: give OLD and NEW, a directory of several results, or --by SETTING")

@@ -33,7 +33,7 @@ type finding struct {
 	Fix      []string `json:"fix,omitempty"` // commands or lines, in order
 }
 
-// end is what this end's providers said, and what its system looks like.
+// end is this end: its devices and its system.
 type end struct {
 	ibvError  string // empty: none
 	ibvRemedy string
@@ -76,14 +76,15 @@ func (f *findings) has(check, where string) bool {
 	return slices.ContainsFunc(*f, func(one finding) bool { return one.Check == check && one.Where == where })
 }
 
-// examine lists what is wrong with the end, worst first. need is the number of bytes that the test would register.
+// examine lists the faults of this end, worst first. need is how many bytes a test registers.
 func examine(e end, need uint64) []finding {
 	var all findings
 	hardware := e.hardware || slices.ContainsFunc(e.devices, func(d opendevice.Listed) bool { return !d.Info.Software })
 	if e.ibvError != "" {
 		all.add("libibverbs", note, thisEnd, e.ibvError, "REMEDY", e.ibvRemedy)
 	}
-	if !hardware && e.system.Linux && (e.ibvError == "" || !e.system.VerbsLoaded || len(e.system.RDMAHardware) == 0) { // else nobody could be asked
+	asked := e.ibvError == "" || !e.system.VerbsLoaded || len(e.system.RDMAHardware) == 0 // else libibverbs may hide a device
+	if !hardware && e.system.Linux && asked {
 		all.noHardware(&e.system)
 	}
 	for _, d := range e.closed {

@@ -30,8 +30,7 @@ type route struct {
 	name   string // of the host, for a person
 }
 
-// try runs a short test. Its MTU is that of the ends where none is given; then the control connection has small segments, too, so
-// that only the packets of the test are large.
+// try runs a short test. With an MTU the control connection has small segments, so that only the packets of the test are large.
 func (p *route) try(s plan.Spec) (*report.Document, error) {
 	s.Iterations, s.NoPeak, s.Timeout = 16, true, ackTimeout
 	host := p.host
@@ -95,8 +94,8 @@ func serverLog(name string) string {
 	return "on " + name + ": journalctl -u gobw-serve -n 20   # or look at what 'serve' wrote there"
 }
 
-// whyBlocked separates what looks alike from a test that hears nothing: large packets do not pass, this host refuses its own, the
-// peer's or this end's do not arrive. It returns false where it cannot tell. unanswered: the control connection worked.
+// whyBlocked finds why a test gets no answer: this host refuses its own packets, large packets do not pass, or packets of one
+// direction do not arrive. It returns false if it cannot tell. unanswered: the control connection worked.
 func (f *findings) whyBlocked(p *route, where string, unanswered bool) bool { //nolint:revive // what is known
 	if refused := sendRefused(p.host.Host); refused != nil {
 		f.add("firewall/own", problem, thisEnd, fmt.Sprintf("this host does not let its own packets to UDP port %d out: %v", roce.Port, refused))
@@ -153,7 +152,7 @@ func sendRefused(host string) error {
 	return nil
 }
 
-// bothEnds tells what the ends are in which they may differ, and warns where they must not.
+// bothEnds describes both ends, and warns if their versions differ.
 func (f *findings) bothEnds(doc *report.Document, name string) {
 	there := report.Environment{}
 	if doc.Server != nil {
@@ -185,7 +184,7 @@ func (f *findings) quota(where string, cpus float64) {
 	}
 }
 
-// smallerMTU tells where the path takes less than this end's port: the other end's has less.
+// smallerMTU warns if the path's MTU is smaller than that of this end's port.
 func (f *findings) smallerMTU(mine end, used report.Environment, host string) {
 	here := 0
 	for _, d := range mine.devices {

@@ -45,7 +45,7 @@ func NewCommand(tool string, kind plan.Kind, out output.Streams) *cobra.Command 
 	return cmd
 }
 
-// run finds out which part this process has and plays it.
+// run finds out which rank this process is, and runs it.
 func run(ctx context.Context, out output.Streams, c config) error {
 	if c.worker {
 		return work(ctx, c)
@@ -91,8 +91,8 @@ func run(ctx context.Context, out output.Streams, c config) error {
 	return coordinate(ctx, out, c, l, mine)
 }
 
-// identity is this process's part: that which a launcher gave it, or rank 0's of a list of hosts, or, with a coordinator that is another
-// host, rank -1: it is found by its host's name in rank 0's list.
+// identity is this process's rank: the launcher's; or 0 of a list of hosts; or -1 if another host is the coordinator. Rank 0 then finds
+// the rank by the host's name.
 func (c *config) identity(host string) (launch.Identity, error) {
 	if len(c.hosts) > 0 && (c.coordinator == "" || isHere(c.coordinator, host)) {
 		return launch.Identity{Size: len(c.hosts), Hosts: c.hosts}, nil
@@ -107,7 +107,7 @@ func (c *config) identity(host string) (launch.Identity, error) {
 	return id, err
 }
 
-// takePart is a rank that no launcher has started: what became of it is its exit status.
+// takePart runs a rank that no launcher has started. Its own result is its exit status.
 func takePart(ctx context.Context, out output.Streams, c config, me fabric.Hello, key []byte, places []string) error {
 	tell := note(c.Tool, output.NewProgress(out, c.Output.Quiet))
 	said, err := part(ctx, c, me, key, places, func(s string) {
@@ -130,7 +130,7 @@ func note(tool string, p *output.Progress) func(string) {
 	return func(s string) { p.Note(tool + " fabric: " + strings.ReplaceAll(s, "\n", "\n  ")) }
 }
 
-// own is rank 0's own part beside coordinating; nil: its host is not in the list of those to test, by its name or one of its addresses.
+// own is the rank that rank 0 measures as; nil: neither the name nor an address of its host is in the list of hosts.
 func (c *config) own(me fabric.Hello, addresses []string) *fabric.Hello {
 	if len(c.hosts) > 0 {
 		if me.Rank = launch.RankOf(c.hosts, append([]string{me.Host}, addresses...)...); me.Rank < 0 {
@@ -141,7 +141,7 @@ func (c *config) own(me fabric.Hello, addresses []string) *fabric.Hello {
 	return &me
 }
 
-// isHere tells whether a name or an address is this host's.
+// isHere tells whether a name or an address belongs to this host.
 func isHere(of, host string) bool {
 	at, _ := net.LookupHost(of) // a name without one may still be this host's
 	return launch.RankOf(append(at, of), append(addresses(), host)...) >= 0
@@ -157,14 +157,14 @@ func addresses() (out []string) {
 	return out
 }
 
-// defaultPort is where rank 0 listens unless it is told; with a launcher it is one of so many ports from there on, by the job, because
-// another job's rank 0 may be on this host.
+// defaultPort is where rank 0 listens by default. With a launcher the job chooses one of jobPorts ports from there on, because rank 0 of
+// another job may be on this host.
 const (
 	defaultPort = 18600
 	jobPorts    = 800
 )
 
-// portOf is where rank 0 listens. All ranks come to the same.
+// portOf is where rank 0 listens. All ranks compute the same port.
 func (c *config) portOf(id launch.Identity) int {
 	switch {
 	case c.port != 0:

@@ -65,7 +65,7 @@ func coordinate(ctx context.Context, out output.Streams, c config, l net.Listene
 	return finish(ctx, out, c, d, err)
 }
 
-// finish writes what there is, whatever became of the run, and tells its verdict by the exit status.
+// finish writes the result, also of a run that failed, and returns the verdict as an exit status.
 func finish(ctx context.Context, out output.Streams, c config, d *report.Document, failed error) error {
 	d.Command, d.Version = c.Command, machine.Version()
 	expected := expect.Judge(d, c.Gate.Expect, expect.Judgement{Accept: c.Gate.Accept})
@@ -92,7 +92,7 @@ func finish(ctx context.Context, out output.Streams, c config, d *report.Documen
 	return verdict(d)
 }
 
-// verdict is the exit status of a document, which has said everything: the gravest cause decides.
+// verdict is the exit status of a document: the gravest cause decides. The document has said everything else.
 func verdict(d *report.Document) error {
 	order := []int{exit.Passed, exit.Undecided, exit.PeerLost, exit.Missed, exit.Corrupt}
 	worst := 0

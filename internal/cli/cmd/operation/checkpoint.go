@@ -22,7 +22,7 @@ import (
 	"github.com/gobw/gobw/report/plain"
 )
 
-// part is what one run of the plan is to measure: of a sweep that goes on, what is left.
+// part is what is left to measure of a sweep that --resume continues.
 type part struct {
 	plan  plan.Spec
 	after int // runs of these sizes that were measured before
@@ -74,7 +74,7 @@ func checkBefore(c Config, now *pflag.FlagSet, op plan.Operation, kind plan.Kind
 	return c.Output.CheckSame(doc.Command, fresh, now)
 }
 
-// left takes over what was measured before, and tells what is left: the runs that the last size lacks, and the sizes after it.
+// left adds the earlier records to the document, and returns what is left: the runs that the last size lacks, and the sizes after it.
 func left(m *measure.Measurer, spec plan.Spec, before *report.Document, doc measure.Document) ([]part, error) {
 	info := m.Device.Info()
 	switch {

@@ -1,4 +1,4 @@
-// Package setup is the commands 'register' and 'connect': how long what comes before the first message takes.
+// Package setup is the commands 'register' and 'connect': the time that set-up takes before the first message.
 package setup
 
 import (
@@ -38,7 +38,7 @@ func (f *flags) config(tool string, args []string, wrong *cmdline.Faults) measur
 	return c
 }
 
-// record makes the record of how long each call of a kind took, in nanoseconds, of which so many ran at once.
+// record makes a record of the times of calls, in nanoseconds. atOnce calls ran at the same time.
 func record(operation string, settings report.Plan, times []int64, atOnce int) report.Record {
 	settings.Operation, settings.Kind = operation, string(plan.Latency)
 	s := report.Samples{Raw: times, N: uint64(len(times)), Min: slices.Min(times), Max: slices.Max(times), Shift: times[0], Scale: 1}
