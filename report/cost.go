@@ -9,14 +9,15 @@ import (
 	"strings"
 )
 
-// A file of results may take costPerByte times its size and costFree more. Without a limit, a few bytes of JSON make a struct of a kilobyte.
+// A file of results may take costPerByte times its size and costFree more. Without a limit, a few bytes of JSON make a
+// struct of a kilobyte.
 const (
 	costPerByte = 16
 	costFree    = 64 << 20
 )
 
-// checkCost refuses a text whose values would take too much memory. First it counts every value as the largest struct; if that is too
-// much, it weighs each value.
+// checkCost refuses a text whose values would take too much memory. First it counts every value as the largest struct;
+// if that is too much, it weighs each value.
 func checkCost(b []byte, v any) error {
 	most := costPerByte*len(b) + costFree
 	t := reflect.TypeOf(v)

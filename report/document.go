@@ -122,8 +122,8 @@ type Record struct {
 	Warnings     []string         `json:"warnings,omitempty"`
 }
 
-// CounterFull is the change of a counter that is at its highest value and counts no more. Another negative change is that
-// of a counter that was reset.
+// CounterFull is the change of a counter that is at its highest value and counts no more. Another negative change is
+// that of a counter that was reset.
 const CounterFull = -1
 
 // Clock is a device's, in ticks a second: by the stamps of its completions a latency was timed.

@@ -2,8 +2,9 @@ package report
 
 import "strings"
 
-// Fact is one thing about an end of a run: a field of [Environment] with a tag "fact", which has its name and what it means where it
-// is another: "unlike", the figures cannot be compared; "changed", a comparison may be about it; "anew", it is measured each time.
+// Fact is one thing about an end of a run: a field of [Environment] with a tag "fact", which has its name and what it
+// means where it is another: "unlike", the figures cannot be compared; "changed", a comparison may be about it; "anew",
+// it is measured each time.
 type Fact struct {
 	Name, Value string
 	Known       bool // it is not the usual value, or none

@@ -35,8 +35,9 @@ func (e *FileError) Error() string {
 
 func (e *FileError) Unwrap() error { return e.Err }
 
-// Save writes the document to path: into a hidden file beside it until it is whole and synced, then renamed. On any error, a full
-// disk too, what was at path stays as it was. The umask decides who may read a new file; one that was there keeps its mode.
+// Save writes the document to path: into a hidden file beside it until it is whole and synced, then renamed. On any
+// error, a full disk too, what was at path stays as it was. The umask decides who may read a new file; one that was
+// there keeps its mode.
 func Save(path string, d *Document) error {
 	return WriteFile(path, func(w io.Writer) error { return Write(w, d) })
 }
@@ -111,8 +112,8 @@ func writeThrough(path string, write func(w io.Writer) error) error {
 // mostLinks is how many symbolic links may follow each other, as on Linux.
 const mostLinks = 40
 
-// destination is the file that a write to path replaces: it follows symbolic links. A link or a pipe of another user is refused. The kernel
-// refuses these in /tmp, too (fs.protected_symlinks, fs.protected_fifos), but not for a rename.
+// destination is the file that a write to path replaces: it follows symbolic links. A link or a pipe of another user is
+// refused. The kernel refuses these in /tmp, too (fs.protected_symlinks, fs.protected_fifos), but not for a rename.
 func destination(path string) (string, error) {
 	for range mostLinks {
 		info, err := os.Lstat(path)
@@ -225,8 +226,8 @@ func ReadFile(path string, most int64) ([]byte, error) {
 	return readAll(path, f, err, most)
 }
 
-// ReadBeside reads a file as ReadFile does that lies in a folder, or below. A plan may come from somebody else: it names no other file,
-// neither by itself nor by a symbolic link.
+// ReadBeside reads a file as ReadFile does that lies in a folder, or below. A plan may come from somebody else: it
+// names no other file, neither by itself nor by a symbolic link.
 func ReadBeside(folder, name string, most int64) ([]byte, error) {
 	root, err := os.OpenRoot(cmp.Or(folder, "."))
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 
 const nobody = 65534
 
-// TestSaveThroughLinks: a save follows a symbolic link of this user to the file that it replaces, and neither a link nor a pipe that
-// another user has put there.
+// TestSaveThroughLinks: a save follows a symbolic link of this user to the file that it replaces, and neither a link
+// nor a pipe that another user has put there.
 func TestSaveThroughLinks(t *testing.T) {
 	dir := t.TempDir()
 	in := func(name string) string { return filepath.Join(dir, name) }

@@ -22,7 +22,8 @@ type Distribution struct {
 	buckets []hdrhistogram.Bar // those that have samples: the library walks tens of thousands each time that it is asked
 }
 
-// Distribution of samples: of their values where Raw holds every one, else in buckets that reach at most 1/1024 above a sample.
+// Distribution of samples: of their values where Raw holds every one, else in buckets that reach at most 1/1024 above a
+// sample.
 func (s Samples) Distribution() *Distribution {
 	d := &Distribution{n: s.N, scale: s.Scale}
 	if uint64(len(s.Raw)) < s.N {
@@ -48,8 +49,8 @@ func buckets(h *hdrhistogram.Histogram) []hdrhistogram.Bar {
 	return slices.DeleteFunc(h.Distribution(), func(b hdrhistogram.Bar) bool { return b.Count == 0 })
 }
 
-// NewHistogram encodes samples as an HdrHistogram of picoseconds (V2 compressed, base64). Of a [Distribution] in buckets each
-// counts as its middle, which moves a sample by at most 1/2048.
+// NewHistogram encodes samples as an HdrHistogram of picoseconds (V2 compressed, base64). Of a [Distribution] in
+// buckets each counts as its middle, which moves a sample by at most 1/2048.
 func NewHistogram(s Samples) (*Histogram, error) {
 	h := newHDR()
 	for _, b := range s.Distribution().buckets {
@@ -113,7 +114,8 @@ func rank(p float64, n uint64) uint64 {
 	return min(max(uint64(math.Ceil(p*float64(n)-1e-9)), 1), n)
 }
 
-// QuantileNs is the smallest value such that at least the share p of the samples is not above it, in nanoseconds; of a bucket its end.
+// QuantileNs is the smallest value such that at least the share p of the samples is not above it, in nanoseconds; of a
+// bucket its end.
 func (d *Distribution) QuantileNs(p float64) float64 {
 	left, reached := int64(rank(p, d.n)), int64(0) // the library rounds the rank to the nearest, which is one too few for p99 of 1060
 	for _, b := range d.buckets {
@@ -128,8 +130,8 @@ func (d *Distribution) QuantileNs(p float64) float64 {
 // barsPerOctave is how many bars a histogram has from a latency to its double: each is 4.4 % wide.
 const barsPerOctave = 16
 
-// Bars are the shares of the samples in ranges of equal ratio, the same for every histogram: the edges in nanoseconds, one more than
-// there are shares. There must be a sample.
+// Bars are the shares of the samples in ranges of equal ratio, the same for every histogram: the edges in nanoseconds,
+// one more than there are shares. There must be a sample.
 func (d *Distribution) Bars() (edgesNs, shares []float64) {
 	place := func(v int64) int { return int(math.Floor(math.Log2(float64(max(v, 1))) * barsPerOctave)) }
 	first := place(d.buckets[0].From)

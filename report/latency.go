@@ -13,8 +13,8 @@ type LatencyFigure struct {
 	field   int
 }
 
-// LatencyFigures are the figures of a latency in the order of its fields: those with a tag "figure", which has their names. All code that
-// computes, shows or judges a latency uses this list.
+// LatencyFigures are the figures of a latency in the order of its fields: those with a tag "figure", which has their
+// names. All code that computes, shows or judges a latency uses this list.
 func LatencyFigures() []LatencyFigure {
 	var out []LatencyFigure
 	for i, f := range fieldsOf(&Latency{}) {

@@ -10,9 +10,9 @@ import (
 	"github.com/gobw/gobw/report/plain"
 )
 
-// Plan is what was settled of a test, but for how long it measured: the key of a record, which repetitions share and by which
-// comparisons match, whole. Whatever else needs its fields derives them from the tags: points, columns, the schema, labels,
-// titles, legends, differences. The tags are those of a [field]. A new field goes last in its block.
+// Plan is what was settled of a test, but for how long it measured: the key of a record, which repetitions share and by
+// which comparisons match, whole. Whatever else needs its fields derives them from the tags: points, columns, the
+// schema, labels, titles, legends, differences. The tags are those of a [field]. A new field goes last in its block.
 type Plan struct {
 	Operation string `json:"operation"` // "write", "read", "send", "atomic", "flush"
 	Kind      string `json:"kind"`      // "bandwidth", "latency"
@@ -57,7 +57,8 @@ type Plan struct {
 	Side    string `json:"side,omitempty" words:"%s"` // "sending", "receiving", "link"
 	FanIn   int    `json:"fan_in,omitempty" words:"%s senders to one receiver"`
 
-	// Of the non-contiguous experiment. The bytes that the layouts in flight take follow from the cache, the layouts and the window.
+	// Of the non-contiguous experiment. The bytes that the layouts in flight take follow from the cache, the layouts and
+	// the window.
 	Shape        string `json:"shape,omitempty" words:"%s"` // "gather", "scatter", "both"
 	Strategy     string `json:"strategy,omitempty" words:"%s"`
 	Layout       string `json:"layout,omitempty" words:"%s"`
@@ -132,8 +133,8 @@ func (p Plan) Setup() Plan {
 // IsLatency tells a latency test from a bandwidth test.
 func (p Plan) IsLatency() bool { return p.Kind == latencyKind }
 
-// Row is the plan without what names a row of a comparison, and that: the size; of a test of many hosts the host; of the
-// non-contiguous experiment layout and strategy.
+// Row is the plan without what names a row of a comparison, and that: the size; of a test of many hosts the host; of
+// the non-contiguous experiment layout and strategy.
 func (p Plan) Row() (table Plan, row string) {
 	switch {
 	case p.Node != "":

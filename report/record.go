@@ -37,8 +37,9 @@ func (d *Document) Name() string {
 	return d.Tool
 }
 
-// Measured are the records of a document. Each run of each point of a non-contiguous experiment is a record, too; its bandwidth is the
-// goodput. Comparisons, expectations and lists use these records; the tables and pictures of a grid use its points.
+// Measured are the records of a document. Each run of each point of a non-contiguous experiment is a record, too; its
+// bandwidth is the goodput. Comparisons, expectations and lists use these records; the tables and pictures of a grid
+// use its points.
 func (d *Document) Measured() []Record {
 	n, impossible := d.Noncontig, map[[2]string]string{}
 	if n == nil {

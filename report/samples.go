@@ -27,7 +27,8 @@ func Supported(p float64, n uint64) bool {
 	return float64(n)*(1-p) >= 10-1e-6
 }
 
-// NewLatency computes the figures of samples; no samples give the zero Latency. Percentiles are those of the [Distribution].
+// NewLatency computes the figures of samples; no samples give the zero Latency. Percentiles are those of the
+// [Distribution].
 func NewLatency(s Samples) Latency {
 	if s.N == 0 {
 		return Latency{}

@@ -5,12 +5,12 @@ import (
 	"slices"
 )
 
-// stepsPerInterval is how many completions an interval must hold at least, on average: its edges cut one of them, so that
-// intervals of a steady rate differ by a tenth.
+// stepsPerInterval is how many completions an interval must hold at least, on average: its edges cut one of them, so
+// that intervals of a steady rate differ by a tenth.
 const stepsPerInterval = 10
 
-// Rates is the time series in intervals that are long enough for a rate, as a completion stands for CQMod messages. The rest at the end is
-// dropped. Nil: there is no series, or the run was too short for two intervals.
+// Rates is the time series in intervals that are long enough for a rate, as a completion stands for CQMod messages. The
+// rest at the end is dropped. Nil: there is no series, or the run was too short for two intervals.
 func (r *Record) Rates() *Series {
 	s := r.Series
 	if s == nil || s.IntervalS <= 0 || len(s.Messages) != len(s.Bytes) {
@@ -38,8 +38,8 @@ func (r *Record) Rates() *Series {
 	return out
 }
 
-// Plus adds the series of two ends that ran at the same time; nil where one has none. They need not start together: an end that
-// stops up to an interval after the other has that in the last interval of both.
+// Plus adds the series of two ends that ran at the same time; nil where one has none. They need not start together: an
+// end that stops up to an interval after the other has that in the last interval of both.
 func (s *Series) Plus(o *Series) *Series {
 	if s == nil || o == nil {
 		return nil

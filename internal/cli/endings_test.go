@@ -12,7 +12,8 @@ import (
 	"time"
 )
 
-// TestEndings is the table of exit codes in the README: what happened decides, whichever end saw it, in every kind of test.
+// TestEndings is the table of exit codes in the README: what happened decides, whichever end saw it, in every kind of
+// test.
 func TestEndings(t *testing.T) {
 	const lossy = " -n 300 -u 10 --warmup 0 --emulate loss=100%"
 	for _, tt := range []struct {
@@ -83,7 +84,8 @@ func TestEndings(t *testing.T) {
 	}
 }
 
-// TestEndingsUnderPerftestsNames: a row is of a whole test. One that is interrupted or loses its peer prints none and writes no file.
+// TestEndingsUnderPerftestsNames: a row is of a whole test. One that is interrupted or loses its peer prints none and
+// writes no file.
 func TestEndingsUnderPerftestsNames(t *testing.T) {
 	for _, tt := range []struct {
 		what   string

@@ -52,7 +52,8 @@ func TestComplaintsFitTheTerminal(t *testing.T) {
 	}
 }
 
-// TestLibrarySpeaksNoFlags looks through the strings of verbs: a program that is not ours has none of our flags and commands.
+// TestLibrarySpeaksNoFlags looks through the strings of verbs: a program that is not ours has none of our flags and
+// commands.
 func TestLibrarySpeaksNoFlags(t *testing.T) {
 	ours := regexp.MustCompile(`(^|[ (])(--[a-z]{3}|-[a-z][ ).,;]|gobw |golat )`)
 	of := regexp.MustCompile(`Docker|ls -l|ulimit -l|apt install|ldconfig -p|modprobe|free -m`) // other programs

@@ -20,8 +20,8 @@ import (
 
 var update = flag.Bool("update", false, "write docs/glossary.md anew")
 
-// TestGlossary: each word is explained, in any spelling and by both programs, each command line of the glossary is one, and
-// docs/glossary.md is the glossary.
+// TestGlossary: each word is explained, in any spelling and by both programs, each command line of the glossary is one,
+// and docs/glossary.md is the glossary.
 func TestGlossary(t *testing.T) {
 	path, err := filepath.Abs("../../docs/glossary.md")
 	if err != nil {

@@ -19,7 +19,8 @@ import (
 	"github.com/gobw/gobw/report/plain"
 )
 
-// TestHelpFits has the help of every command keep to its width, -h to one screen, and no two flags or defaults run into each other.
+// TestHelpFits has the help of every command keep to its width, -h to one screen, and no two flags or defaults run into
+// each other.
 func TestHelpFits(t *testing.T) {
 	for _, tool := range []string{"gobw", "golat"} {
 		var walk func(words []string, c *cobra.Command)
@@ -69,7 +70,8 @@ func TestHelpFits(t *testing.T) {
 	}
 }
 
-// TestExamplesAreAccepted has the command line of every example in the help accepted: it fails at most for a file or a host that is not there.
+// TestExamplesAreAccepted has the command line of every example in the help accepted: it fails at most for a file or a
+// host that is not there.
 func TestExamplesAreAccepted(t *testing.T) {
 	t.Chdir(t.TempDir())
 	ended, cancel := context.WithCancel(context.Background())

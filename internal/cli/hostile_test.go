@@ -158,8 +158,8 @@ func proposal(fields string) string {
 
 const sayHello = `{"kind":"hello","body":{"text":{"program":"x","bears_ms":3000}}}`
 
-// TestHostileClients lets one client after another do its worst. Each must get no more than an answer. After every fourth,
-// and in 'make test-all' after each, the next honest client gets its numbers.
+// TestHostileClients lets one client after another do its worst. Each must get no more than an answer. After every
+// fourth, and in 'make test-all' after each, the next honest client gets its numbers.
 func TestHostileClients(t *testing.T) {
 	s := startServer(t, "--max-memory", "256M", "--max-duration", "30s")
 	open := ourHello + frame(sayHello)
@@ -362,7 +362,8 @@ func TestLogReaderGone(t *testing.T) {
 	}
 }
 
-// TestReplacedProgram: a server goes on serving when its program was taken away or replaced, by what it was started from.
+// TestReplacedProgram: a server goes on serving when its program was taken away or replaced, by what it was started
+// from.
 func TestReplacedProgram(t *testing.T) {
 	b, err := os.ReadFile(thisProgram(t))
 	if err != nil {
@@ -383,8 +384,8 @@ func TestReplacedProgram(t *testing.T) {
 	s.honest(t)
 }
 
-// TestLivingClientThatStays: a client that shows life, reads nothing of what it is told and does nothing loses its slot to who waits for
-// it, and leaves nothing behind.
+// TestLivingClientThatStays: a client that shows life, reads nothing of what it is told and does nothing loses its slot
+// to who waits for it, and leaves nothing behind.
 func TestLivingClientThatStays(t *testing.T) {
 	if testing.Short() {
 		t.Skip("short: it waits for 5 s; TestTooLate and TestSteps of internal/cli/cmd/serve have the rule")

@@ -27,7 +27,8 @@ func complete(path string) bool {
 		(saved.Complete != nil && *saved.Complete || saved.ExitCode != nil && *saved.ExitCode == 0)
 }
 
-// TestAClosedPipeKeepsTheResult: what nobody reads is saved all the same, and the exit status says that it was not read.
+// TestAClosedPipeKeepsTheResult: what nobody reads is saved all the same, and the exit status says that it was not
+// read.
 func TestAClosedPipeKeepsTheResult(t *testing.T) {
 	quickly := []string{"--loopback", "-d", "roce0", "--peer-timeout", "60s", "--save", "x.json"}
 	for _, words := range [][]string{
@@ -118,8 +119,8 @@ func full(t *testing.T) (read, write *os.File) {
 	return read, write
 }
 
-// TestStoppedStreamsCostNothing: while neither stream takes a byte, a test measures as always, and its result is in the file before
-// anybody reads again.
+// TestStoppedStreamsCostNothing: while neither stream takes a byte, a test measures as always, and its result is in the
+// file before anybody reads again.
 func TestStoppedStreamsCostNothing(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("there are other pipes there")

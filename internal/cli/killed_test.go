@@ -129,7 +129,8 @@ func TestKilledGridResumes(t *testing.T) {
 	}
 }
 
-// A search that was killed is not finished: without --resume its file is not replaced, and with it no test is measured twice.
+// A search that was killed is not finished: without --resume its file is not replaced, and with it no test is measured
+// twice.
 func TestKilledSearchResumes(t *testing.T) {
 	dir := t.TempDir()
 	type saved struct {

@@ -21,12 +21,13 @@ import (
 	"github.com/gobw/gobw/report/stats"
 )
 
-// Tests of whole measurements on the software device. They judge figures of a machine that may be busy with anything, so
-// each compares figures that were taken in turns, by ranks, and says how often it would fail by chance.
+// Tests of whole measurements on the software device. They judge figures of a machine that may be busy with anything,
+// so each compares figures that were taken in turns, by ranks, and says how often it would fail by chance.
 
 var liveRepetitions = flag.Int("live-repetitions", 0, "how often TestCompareTellsLive compares, for results/compare.txt (0: until it is told)")
 
-// liveRuns are the runs a side of a comparison: the third smallest and the third largest of 12 make an interval of 96 %.
+// liveRuns are the runs a side of a comparison: the third smallest and the third largest of 12 make an interval of 96
+// %.
 const liveRuns = 12
 
 // liveAttempts bounds how often a live test measures again before it fails.
@@ -63,10 +64,10 @@ func measureLive(t *testing.T, m *measure.Measurer, line string) []report.Record
 	return res.Records
 }
 
-// TestSweepAgreesWithAlone: a size measured inside a sweep and alone has the same figure, that is, the two 96 % intervals
-// of the median overlap. Runs are taken in turns, so what disturbs the machine disturbs both. Where both come from one
-// distribution, the intervals of 12 and 12 runs miss each other with probability 0.0017 on either side (the tenth of one
-// lies below the third of the other); only five misses on one side fail the test: about once in 10^13.
+// TestSweepAgreesWithAlone: a size measured inside a sweep and alone has the same figure, that is, the two 96 %
+// intervals of the median overlap. Runs are taken in turns, so what disturbs the machine disturbs both. Where both come
+// from one distribution, the intervals of 12 and 12 runs miss each other with probability 0.0017 on either side (the
+// tenth of one lies below the third of the other); only five misses on one side fail the test: about once in 10^13.
 func TestSweepAgreesWithAlone(t *testing.T) {
 	testrun.OnlyWhole(t, "it judges figures")
 	for _, tt := range []struct {
@@ -159,11 +160,11 @@ func compareLive(t *testing.T, sides []*liveSide, figure string) (alarms [2]bool
 	return alarms, strings.Join(said, ", ")
 }
 
-// TestCompareTellsLive plants a slowdown of 10 % in the emulated network below the software device and none, and the gate worse>5%
-// tells them apart. The figure judged is the least latency: of 8 messages one gets through undisturbed on the busiest
-// machine. Without a slowdown an alarm needs p < 0.01 on one side and a median that is 5 % apart; the test fails only
-// when one of the two sides is misjudged in five attempts, which by chance is less than once in 10^9.
-// With -live-repetitions it reports how other figures fare, which a busy machine does disturb.
+// TestCompareTellsLive plants a slowdown of 10 % in the emulated network below the software device and none, and the
+// gate worse>5% tells them apart. The figure judged is the least latency: of 8 messages one gets through undisturbed on
+// the busiest machine. Without a slowdown an alarm needs p < 0.01 on one side and a median that is 5 % apart; the test
+// fails only when one of the two sides is misjudged in five attempts, which by chance is less than once in 10^9. With
+// -live-repetitions it reports how other figures fare, which a busy machine does disturb.
 func TestCompareTellsLive(t *testing.T) {
 	testrun.OnlyWhole(t, "it judges figures")
 	delayed := func(delay string) *measure.Measurer { return openLive(t, "delay="+delay) }

@@ -7,8 +7,8 @@ import (
 	perftest "github.com/gobw/gobw/internal/perftest/run"
 )
 
-// TestPerftestMulticast: the server's queue pair joins a group, which it tells the client; in a latency test each end has one. All
-// messages arrive, and the text is perftest's.
+// TestPerftestMulticast: the server's queue pair joins a group, which it tells the client; in a latency test each end
+// has one. All messages arrive, and the text is perftest's.
 func TestPerftestMulticast(t *testing.T) {
 	for _, tt := range []struct{ line, title, group string }{
 		{"ib_send_bw -g -s 512 -n 100", "Send BW Multicast Test", "00:00:00:00:00:00:00:00:00:00:255:255:239:255:"},

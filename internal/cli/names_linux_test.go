@@ -12,8 +12,9 @@ import (
 	"github.com/gobw/gobw/internal/testrun"
 )
 
-// namesScript tries each way to name this host with each command, in a network of its own with a name service of its own. Each line
-// that it prints is a case: the set-up, the name, the command, its exit code, and the last line of what it said.
+// namesScript tries each way to name this host with each command, in a network of its own with a name service of its
+// own. Each line that it prints is a case: the set-up, the name, the command, its exit code, and the last line of what
+// it said.
 const namesScript = `
 set -u
 ip link set lo up

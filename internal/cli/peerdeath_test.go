@@ -48,9 +48,9 @@ func deathPeerTimeout() time.Duration {
 	return timeout
 }
 
-// deathLimits are the peer timeout, the time beyond it within which the survivor ends, and how often a cell may try: on a busy
-// machine an end may be off the processor for as long as the peer timeout of 'make test-all'. In 'make test' no cell tries
-// again: an end has seconds, and what the survivor says decides.
+// deathLimits are the peer timeout, the time beyond it within which the survivor ends, and how often a cell may try: on
+// a busy machine an end may be off the processor for as long as the peer timeout of 'make test-all'. In 'make test' no
+// cell tries again: an end has seconds, and what the survivor says decides.
 func deathLimits() (peerTimeout, grace time.Duration, attempts int) {
 	if testrun.Whole() {
 		return time.Second, 2 * time.Second, 4
@@ -165,9 +165,9 @@ func openBound(s control.Session) (verbs.Device, error) {
 	return dev, err
 }
 
-// TestPeerDeath kills, stops and silences either end at each phase: the survivor ends in time, with the cause, exit code
-// 4, and what it had measured. Silence lasts a real peer timeout, as it is between two processes; 'make quick' leaves it to
-// the sessions' own tests (internal/control/connect, in virtual time) and to 'make test'.
+// TestPeerDeath kills, stops and silences either end at each phase: the survivor ends in time, with the cause, exit
+// code 4, and what it had measured. Silence lasts a real peer timeout, as it is between two processes; 'make quick'
+// leaves it to the sessions' own tests (internal/control/connect, in virtual time) and to 'make test'.
 func TestPeerDeath(t *testing.T) {
 	phases := []string{"propose", "facts", "exchange", "connected", "ready", "measuring", "done", "report", "finished"}
 	if !testrun.Whole() {

@@ -63,7 +63,8 @@ func runPair(t *testing.T, line string, clientOnly ...string) ends {
 	return runEnds(t, line, nil, clientOnly, "")
 }
 
-// runEnds is runPair with options of each end alone. The client is interrupted once it has printed a text, if one is given.
+// runEnds is runPair with options of each end alone. The client is interrupted once it has printed a text, if one is
+// given.
 func runEnds(t *testing.T, line string, serverOnly, clientOnly []string, interruptAt string) ends {
 	t.Helper()
 	words := strings.Fields(line)
@@ -140,8 +141,8 @@ func TestPerftestTools(t *testing.T) {
 	}
 }
 
-// TestPerftestAround has the options whose effect is beside the table: unmeasured messages before it, counters and words
-// behind it.
+// TestPerftestAround has the options whose effect is beside the table: unmeasured messages before it, counters and
+// words behind it.
 func TestPerftestAround(t *testing.T) {
 	for _, tt := range []struct {
 		line           string
@@ -242,8 +243,8 @@ func TestWhatLeft(t *testing.T) {
 	}
 }
 
-// TestInterrupted stops the client of a test without end at its first row, which perftest's options allow after a second at
-// the least: both ends finish.
+// TestInterrupted stops the client of a test without end at its first row, which perftest's options allow after a
+// second at the least: both ends finish.
 func TestInterrupted(t *testing.T) {
 	if testing.Short() {
 		t.Skip("short: a second at the least; TestEndless of internal/bench has a test of this dialect without end")

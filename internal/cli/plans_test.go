@@ -16,14 +16,14 @@ import (
 // starve one test, so that it misses an expectation or its timeout, and is not likely to do it five times in a row.
 const planAttempts = 5
 
-// TestShippedPlans runs the plans that come with the program on the software device, as docs/results.md and the examples
-// for CI call them. A mistake in a plan, a set-up that fails and corrupt data fail at once. What "course" expects of a
-// test compared with another is asked of three runs each; that all of it runs, of one, and of three sizes in place of all:
-// as a user does who has it printed and changes it.
+// TestShippedPlans runs the plans that come with the program on the software device, as docs/results.md and the
+// examples for CI call them. A mistake in a plan, a set-up that fails and corrupt data fail at once. What "course"
+// expects of a test compared with another is asked of three runs each; that all of it runs, of one, and of three sizes
+// in place of all: as a user does who has it printed and changes it.
 //
-// Completions for every hundredth message save the software device nearly nothing, so that whether it reaches four fifths of
-// the rate with a completion for each is decided by what runs beside it (by 9 % on busy CPUs, then missed twice): of
-// signal-hundredth it counts that it was compared.
+// Completions for every hundredth message save the software device nearly nothing, so that whether it reaches four
+// fifths of the rate with a completion for each is decided by what runs beside it (by 9 % on busy CPUs, then missed
+// twice): of signal-hundredth it counts that it was compared.
 func TestShippedPlans(t *testing.T) {
 	testrun.OnlyWhole(t, "it judges figures")
 	for _, tt := range []struct {
@@ -120,8 +120,8 @@ func TestShippedPlans(t *testing.T) {
 	}
 }
 
-// TestExampleWorkflow runs the steps of the example for GitHub outside of this repository, with the program of this tree in
-// place of the one that go install fetches.
+// TestExampleWorkflow runs the steps of the example for GitHub outside of this repository, with the program of this
+// tree in place of the one that go install fetches.
 func TestExampleWorkflow(t *testing.T) {
 	testrun.OnlyWhole(t, "it builds the program outside")
 	b, err := os.ReadFile("../../examples/ci/github.yml")

@@ -49,7 +49,8 @@ func TestPriorityIsRecorded(t *testing.T) {
 	}
 }
 
-// TestInterruptedWithRealtime sends Ctrl-C to a test whose two ends spin with real-time priority, on all CPUs of a small machine.
+// TestInterruptedWithRealtime sends Ctrl-C to a test whose two ends spin with real-time priority, on all CPUs of a
+// small machine.
 func TestInterruptedWithRealtime(t *testing.T) {
 	testrun.OnlyWhole(t, "it takes both CPUs of a small machine from what runs beside it")
 	dir := t.TempDir()

@@ -44,9 +44,10 @@ func TestScripts(t *testing.T) {
 	}
 }
 
-// runScripts runs scripts with four more commands: 'prometheus FILE' has Prometheus's own parser read a file, 'status CODE CMD...' checks the exit status, 'refused CMD...' wants it to
-// be that of a wrong command line, 'interrupt FILE SIGNAL CODE CMD...' sends a signal once the command has written a good deal to a file. PATIENT is what every command is told that
-// measures: nobody is dead because the machine is busy.
+// runScripts runs scripts with four more commands: 'prometheus FILE' has Prometheus's own parser read a file, 'status
+// CODE CMD...' checks the exit status, 'refused CMD...' wants it to be that of a wrong command line, 'interrupt FILE
+// SIGNAL CODE CMD...' sends a signal once the command has written a good deal to a file. PATIENT is what every command
+// is told that measures: nobody is dead because the machine is busy.
 func runScripts(t *testing.T, p testscript.Params, env map[string]string) {
 	t.Helper()
 	p.Cmds = map[string]func(*testscript.TestScript, bool, []string){"status": scriptStatus, "refused": scriptRefused, "interrupt": scriptInterrupt, "prometheus": scriptPrometheus}
@@ -61,7 +62,8 @@ func runScripts(t *testing.T, p testscript.Params, env map[string]string) {
 	testscript.Run(t, p)
 }
 
-// scriptPrometheus reads a file with the parsers of Debian's python3-prometheus-client. CI has them; elsewhere it passes without.
+// scriptPrometheus reads a file with the parsers of Debian's python3-prometheus-client. CI has them; elsewhere it
+// passes without.
 func scriptPrometheus(ts *testscript.TestScript, neg bool, args []string) {
 	if len(args) != 1 {
 		ts.Fatalf("usage: prometheus FILE")
@@ -96,7 +98,8 @@ func scriptStatus(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// scriptRefused runs the command line in this process: refusing is done before a file of the script's folder is looked for.
+// scriptRefused runs the command line in this process: refusing is done before a file of the script's folder is looked
+// for.
 func scriptRefused(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) == 0 {
 		ts.Fatalf("usage: refused CMD...")

@@ -12,8 +12,9 @@ import (
 	"github.com/gobw/gobw/internal/testrun"
 )
 
-// sickScript makes two hosts (beta serves, alpha looks) with a router between them, makes them sick in one way after the other, and
-// prints what doctor says of each: SET-UP|EXIT CODE|TEXT. rules of routing stand for firewalls, which not every machine has.
+// sickScript makes two hosts (beta serves, alpha looks) with a router between them, makes them sick in one way after
+// the other, and prints what doctor says of each: SET-UP|EXIT CODE|TEXT. rules of routing stand for firewalls, which
+// not every machine has.
 const sickScript = `
 set -u
 ip link set lo up

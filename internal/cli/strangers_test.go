@@ -35,8 +35,8 @@ var perftestWrite = plan.Spec{
 	Operation: plan.Write, Kind: plan.Bandwidth, Transport: verbs.RC, Sizes: []int{64}, Iterations: 5000, QPs: 1, TxDepth: 128, CQMod: 100, Runs: 1,
 }
 
-// TestSlowStrangers: a dozen clients of each dialect say the beginning of a test, each up to another point, and then nothing, or a byte
-// now and then; who is closed comes again. An honest client that does not wait is served each time.
+// TestSlowStrangers: a dozen clients of each dialect say the beginning of a test, each up to another point, and then
+// nothing, or a byte now and then; who is closed comes again. An honest client that does not wait is served each time.
 func TestSlowStrangers(t *testing.T) {
 	s := startServer(t)
 	hello, preamble, negotiation, _ := perftestWords("6.29", perftestWrite)
@@ -112,8 +112,8 @@ func beSlow(s *server, words string, byBytes bool, stop <-chan struct{}) { //nol
 	}
 }
 
-// TestSilentMeasurement: a client that has agreed on a test in which messages are counted, connects, and then sends no packet, loses its
-// slot to who waits for it, in both dialects.
+// TestSilentMeasurement: a client that has agreed on a test in which messages are counted, connects, and then sends no
+// packet, loses its slot to who waits for it, in both dialects.
 func TestSilentMeasurement(t *testing.T) {
 	if testing.Short() {
 		t.Skip("short: it waits for 5 s twice; TestSteps of internal/cli/cmd/serve has the rule")

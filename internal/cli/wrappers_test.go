@@ -12,13 +12,14 @@ import (
 	perftest "github.com/gobw/gobw/internal/perftest/run"
 )
 
-// TestWrappers runs our programs as others' wrappers of perftest do, with the options that these give, and reads what they print
-// or write by the rules of these. Facts are of 2026-11; nothing of theirs is here.
+// TestWrappers runs our programs as others' wrappers of perftest do, with the options that these give, and reads what
+// they print or write by the rules of these. Facts are of 2026-11; nothing of theirs is here.
 func TestWrappers(t *testing.T) {
 	if testing.Short() {
 		t.Skip("short: what it imitates measures for seconds")
 	}
-	// NVIDIA's ngc_multinode_perf: six tests by duration; awk -F'[:,]' '/KEY/{print $2}' of the client's JSON must be one number.
+	// NVIDIA's ngc_multinode_perf: six tests by duration; awk -F'[:,]' '/KEY/{print $2}' of the client's JSON must be one
+	// number.
 	for _, tt := range []struct{ line, key string }{
 		{"ib_write_bw -D 1 -f 0 -s 65536 -F -c RC --report_gbits -b -q 2", "BW_average"},
 		{"ib_read_bw -D 1 -f 0 -s 65536 -F -c RC --report_gbits -b -q 2", "BW_average"},
@@ -47,7 +48,8 @@ func TestWrappers(t *testing.T) {
 			positive(t, found[0])
 		})
 	}
-	// Its --all_connection_types: awk -F'[<>]' '/--connection=/{gsub(/\//," ");gsub(/SRD/,"");print $2}' of the server's --help.
+	// Its --all_connection_types: awk -F'[<>]' '/--connection=/{gsub(/\//," ");gsub(/SRD/,"");print $2}' of the server's
+	// --help.
 	t.Run("ngc/connection types", func(t *testing.T) {
 		for name, want := range map[string]string{
 			"ib_write_bw": "RC UC", "ib_read_bw": "RC", "ib_send_bw": "RC UC UD", "ib_atomic_lat": "RC", "ib_send_lat": "RC UC UD",
@@ -77,7 +79,8 @@ func TestWrappers(t *testing.T) {
 		}
 		t.Errorf("no line with the size:\n%s", e.clientOut)
 	})
-	// SuperBench's ib-validation: --report_gbits with latency tests, too; expressions over the whole output, which "BW" tells apart.
+	// SuperBench's ib-validation: --report_gbits with latency tests, too; expressions over the whole output, which "BW"
+	// tells apart.
 	bandwidth := regexp.MustCompile(`\d+\s+\d+\s+\d+\.\d+\s+(\d+\.\d+)\s+\d+\.\d+`)
 	latency := regexp.MustCompile(`\d+\s+\d+\s+\d+\.\d+\s+\d+\.\d+\s+\d+\.\d+\s+(\d+\.\d+)\s+\d+\.\d+\s+\d+\.\d+\s+\d+\.\d+`)
 	for _, name := range []string{"ib_write_bw", "ib_read_bw", "ib_send_bw", "ib_write_lat", "ib_read_lat", "ib_send_lat"} {

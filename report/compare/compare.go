@@ -312,8 +312,8 @@ func figuresOf(c *series.Collection) string {
 	return cmp.Or(strings.Join(names, ", "), "none")
 }
 
-// defaultsApart are the flags that make two tests alike if only fields differ whose defaults depend on transport, size or device; empty:
-// another field differs, too.
+// defaultsApart are the flags that make two tests alike if only fields differ whose defaults depend on transport, size
+// or device; empty: another field differs, too.
 func defaultsApart(differences []string) (flags string) {
 	depth := slices.ContainsFunc(differences, func(d string) bool { return strings.HasPrefix(d, "tx_depth:") })
 	for _, d := range differences {

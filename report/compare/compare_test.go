@@ -297,8 +297,8 @@ func TestFigureWithoutABetterSide(t *testing.T) {
 	}
 }
 
-// Eight times the records take about eight times the processor's time, and not its square: a hundred thousand compare in
-// seconds.
+// Eight times the records take about eight times the processor's time, and not its square: a hundred thousand compare
+// in seconds.
 func TestCompareMany(t *testing.T) {
 	records := 100_000
 	switch {
@@ -370,8 +370,8 @@ func TestChangeIsThatOfTheMedians(t *testing.T) {
 	}
 }
 
-// The new side was not asked for READs: its WRITEs are compared, and are not how it measured the READs. Where it has them with other queue
-// pairs, that is said.
+// The new side was not asked for READs: its WRITEs are compared, and are not how it measured the READs. Where it has
+// them with other queue pairs, that is said.
 func TestOtherwise(t *testing.T) {
 	old, now := saved("repeated"), saved("repeated")
 	for _, r := range old.Records {
@@ -411,7 +411,8 @@ func TestCompareShortRuns(t *testing.T) {
 	}
 }
 
-// Two results of one session each are told: what differs may be the sessions. Parts of one result are of the same session.
+// Two results of one session each are told: what differs may be the sessions. Parts of one result are of the same
+// session.
 func TestSessionsAreTold(t *testing.T) {
 	at := func(minute int) *report.Document {
 		d := repeated(0.8)

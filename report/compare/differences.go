@@ -57,8 +57,8 @@ func Differences(old, new []*report.Document) (unlike, changed []Difference) {
 	return unlike, changed
 }
 
-// SetUp describes a document's set-up by all facts that forbid a comparison. Results with the same text can be compared.
-// "CPU x, device mlx5_0, link rate 100 Gb/s".
+// SetUp describes a document's set-up by all facts that forbid a comparison. Results with the same text can be
+// compared. "CPU x, device mlx5_0, link rate 100 Gb/s".
 func SetUp(d *report.Document) string {
 	var parts []string
 	if d.Label != "" {

@@ -31,8 +31,8 @@ func checkBy(by string) error {
 	return fmt.Errorf("no field %q to compare by%s; there are %s", by, plain.Suggest(near, names), strings.Join(names, ", "))
 }
 
-// Split divides the records of documents by the values of one field of the plan, in order of first appearance: the sides of
-// 'compare FILE --by qps'.
+// Split divides the records of documents by the values of one field of the plan, in order of first appearance: the
+// sides of 'compare FILE --by qps'.
 func Split(docs []*report.Document, by string) (sides [][]*report.Document, err error) {
 	if err := checkBy(by); err != nil {
 		return nil, err

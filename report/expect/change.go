@@ -21,7 +21,8 @@ type change struct {
 	docs   []*report.Document
 }
 
-// Margin is the change up to which figures count as the same under these expectations: the smallest of their limits, 5 % at most.
+// Margin is the change up to which figures count as the same under these expectations: the smallest of their limits, 5
+// % at most.
 func Margin(expectations []*Expectation) float64 {
 	margin := stats.DefaultMargin
 	for _, e := range expectations {
@@ -75,8 +76,8 @@ func (e *Expectation) judgeFile(d *report.Document, accept stats.Accepted) []rep
 	return out
 }
 
-// JudgeComparison judges expectations of change at every point of a comparison. A point or a document that the new side lacks cannot be
-// told.
+// JudgeComparison judges expectations of change at every point of a comparison. A point or a document that the new side
+// lacks cannot be told.
 func JudgeComparison(c *compare.Comparison, expectations []*Expectation, accept stats.Accepted) []report.Check {
 	var out []report.Check
 	for _, e := range expectations {
@@ -136,7 +137,8 @@ func median(s stats.Summary, unit string) string {
 	return strings.TrimSpace(plain.Number(s.Median) + " " + unit)
 }
 
-// judge tells whether an effect is worse by less than the limit. It passes if that is shown, and fails if it is worse by more.
+// judge tells whether an effect is worse by less than the limit. It passes if that is shown, and fails if it is worse
+// by more.
 func judge(e stats.Effect, told stats.Verdict, limit float64, accept stats.Accepted) stats.Verdict {
 	by, _, _ := e.Worse()
 	out := stats.Verdict{Word: stats.Pass, Reason: told.Reason}

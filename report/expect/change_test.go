@@ -58,8 +58,8 @@ func noisyDocument(rng *rand.Rand, runs int, slower float64) *report.Document {
 
 var repetitions = flag.Int("repetitions", 20, "of the comparison with and without a planted slowdown") //nolint:gochecknoglobals // a flag of the test
 
-// A planted slowdown of 10 % fails the gate and is found at most points, and where nothing was planted no figure differs
-// and the gate passes, in at least 19 of 20 repetitions of each.
+// A planted slowdown of 10 % fails the gate and is found at most points, and where nothing was planted no figure
+// differs and the gate passes, in at least 19 of 20 repetitions of each.
 func TestCompareTellsASlowdownFromNoise(t *testing.T) {
 	e, err := Parse("worse<5%", Options{Comparison: true})
 	if err != nil {

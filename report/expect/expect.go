@@ -15,15 +15,16 @@ import (
 	"github.com/gobw/gobw/report/stats"
 )
 
-// Expectation is what must hold: a limit to a figure, no change for the worse, or a condition of the whole result. docs/expect.md shows all of it.
+// Expectation is what must hold: a limit to a figure, no change for the worse, or a condition of the whole result.
+// docs/expect.md shows all of it.
 //
 //	expectation = FIGURE ( ">=" | "<=" | ">" | "<" | "==" | "!=" ) bound [ "where" "counted" ] [ "for" FIGURE OP bound ]
 //	            | [ FIGURE ] "worse" "<" NUMBER "%" [ "of" FILE ]
 //	            | CONDITION
 //	bound       = NUMBER [ UNIT ] | [ NUMBER "*" ] ( FIGURE | "line" )
 //
-// A figure of an earlier test is TEST.FIGURE. A limit is judged at every point, on the median over the runs; counters and the
-// share delivered on the worst run.
+// A figure of an earlier test is TEST.FIGURE. A limit is judged at every point, on the median over the runs; counters
+// and the share delivered on the worst run.
 type Expectation struct {
 	text string
 	comparison
@@ -154,7 +155,8 @@ func (e *Expectation) CheckDevice(env report.Environment) error {
 	return nil
 }
 
-// CheckTest refuses an expectation on a figure that a test of this kind can never have; kind is "bandwidth" or "latency".
+// CheckTest refuses an expectation on a figure that a test of this kind can never have; kind is "bandwidth" or
+// "latency".
 func (e *Expectation) CheckTest(kind, transport string) error {
 	probe := report.Record{Plan: report.Plan{Kind: kind, Transport: transport}}
 	for _, o := range []operand{e.left, e.right} {
@@ -170,7 +172,8 @@ func (e *Expectation) CheckTest(kind, transport string) error {
 	return nil
 }
 
-// CheckFigures refuses an expectation on a figure that a record like this one does not have. named is the figure that it has.
+// CheckFigures refuses an expectation on a figure that a record like this one does not have. named is the figure that
+// it has.
 func (e *Expectation) CheckFigures(like *report.Record, named string) error {
 	for _, o := range []operand{e.left, e.right} {
 		if o.figure == nil || e.counted {
@@ -342,8 +345,8 @@ func (e *Expectation) check(sc *scope, accept stats.Accepted) report.Check {
 	return c
 }
 
-// uncertain is the verdict if the limit lies within the interval of the runs. Fewer than six runs have no interval, and the measured figure
-// decides. If the limit is a figure of the same runs, each run is compared with its own.
+// uncertain is the verdict if the limit lies within the interval of the runs. Fewer than six runs have no interval, and
+// the measured figure decides. If the limit is a figure of the same runs, each run is compared with its own.
 func (e *Expectation) uncertain(sc *scope, left, right float64) stats.Verdict {
 	row, err := e.left.row(sc)
 	if err != nil || e.left.figure.WorstOf() || e.operator == "==" || e.operator == "!=" {

@@ -424,7 +424,8 @@ func TestExpectationCountersOfBothEnds(t *testing.T) {
 	}
 }
 
-// A counter that every device knows may be judged only where it is counted. A word that may be mistyped would then pass for ever.
+// A counter that every device knows may be judged only where it is counted. A word that may be mistyped would then pass
+// for ever.
 func TestWhereCountedIsAdvised(t *testing.T) {
 	for text, advised := range map[string]bool{"icrc_errors == 0": true, "peer.icrc_errors == 0": true, "counter.icrc_error == 0": false, "peer.counter.icrc_error == 0": false} {
 		e, err := Parse(text, Options{})

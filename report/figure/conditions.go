@@ -35,7 +35,8 @@ func Calmer(d *report.Document) string {
 	return fmt.Sprintf("tests of at most %g s, or a quieter machine", RealtimeSeconds)
 }
 
-// Conditions are the circumstances of a measurement, as plain numbers; zero fields were not observed and are not judged.
+// Conditions are the circumstances of a measurement, as plain numbers; zero fields were not observed and are not
+// judged.
 type Conditions struct {
 	Seconds  float64 // measured time
 	Messages uint64
@@ -73,7 +74,8 @@ func (d Disturbance) Plus(e Disturbance) Disturbance {
 	}
 }
 
-// RealtimeSeconds is the longest run with realtime priority that the kernel does not pause: it keeps 5 % of each second for others.
+// RealtimeSeconds is the longest run with realtime priority that the kernel does not pause: it keeps 5 % of each second
+// for others.
 const RealtimeSeconds = 0.9
 
 // Thresholds of the verdicts, in the units their names say.
@@ -89,8 +91,8 @@ const (
 	clockRelative    = 0.05
 )
 
-// Kinds of notes: too little was measured, the rate is below the one asked for, what was measured differs, something else had the
-// processor.
+// Kinds of notes: too little was measured, the rate is below the one asked for, what was measured differs, something
+// else had the processor.
 const (
 	Short  = "short"
 	Behind = "behind"
@@ -98,8 +100,8 @@ const (
 	Others = "disturbed"
 )
 
-// Warnings says in words what makes a measurement untrustworthy: each starts with its kind and a colon; then come the reason and,
-// behind a dot, what to do. None: nothing was found.
+// Warnings says in words what makes a measurement untrustworthy: each starts with its kind and a colon; then come the
+// reason and, behind a dot, what to do. None: nothing was found.
 func (c Conditions) Warnings() []string {
 	var out []string
 	add := func(word, format string, args ...any) {

@@ -38,7 +38,8 @@ func CounterNames() []string {
 // Any stands for the ends that count, in [CounterOf].
 const Any = "any"
 
-// CounterOf reads a device counter of one end, "local" or "peer", or the sum of both: "". There is no sum if an end reports no counters.
+// CounterOf reads a device counter of one end, "local" or "peer", or the sum of both: "". There is no sum if an end
+// reports no counters.
 func CounterOf(end, name string) Figure {
 	said := name
 	if end == "local" || end == "peer" {

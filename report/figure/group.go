@@ -26,8 +26,8 @@ type Row struct {
 // Without -Q messages above this size have a completion each, as in perftest.
 const signaledAbove = 8192
 
-// Signaled says how often a completion comes: every "100 messages", or "100 messages (above 8 KiB: every message)" where that rule
-// explains the rows, or else "1 to 100 messages".
+// Signaled says how often a completion comes: every "100 messages", or "100 messages (above 8 KiB: every message)"
+// where that rule explains the rows, or else "1 to 100 messages".
 func (g Group) Signaled() string {
 	every := func(r Row) int { return max(r.CQMod, 1) }
 	order := func(a, b Row) int { return cmp.Compare(every(a), every(b)) }
@@ -69,8 +69,8 @@ func (r Row) Values(f Figure) []float64 {
 	return out
 }
 
-// Told is a figure of all runs together as tables tell it: the median, but the number of time samples of all. False: no run
-// has it.
+// Told is a figure of all runs together as tables tell it: the median, but the number of time samples of all. False: no
+// run has it.
 func (r Row) Told(f Figure) (v float64, has bool) {
 	values := r.Values(f)
 	if len(values) == 0 {

@@ -7,8 +7,8 @@ import (
 	"github.com/gobw/gobw/report"
 )
 
-// A table of medians has the medians of the extremes, too: the greatest sample of all runs stands beside no other figure of its
-// run. The samples are those of all runs.
+// A table of medians has the medians of the extremes, too: the greatest sample of all runs stands beside no other
+// figure of its run. The samples are those of all runs.
 func TestToldOverRuns(t *testing.T) {
 	var r Row
 	for _, ns := range [][]float64{{1, 5, 9}, {2, 5, 30}, {3, 4, 8}} {
@@ -55,7 +55,8 @@ func TestRateOfCalls(t *testing.T) {
 	}
 }
 
-// How often a completion comes is said by the rule for sizes, in whatever order, and not by the sizes that were measured.
+// How often a completion comes is said by the rule for sizes, in whatever order, and not by the sizes that were
+// measured.
 func TestSignaled(t *testing.T) {
 	for want, rows := range map[string][]Row{
 		"message":      {{Size: 64, CQMod: 1}, {Size: 65536}},

@@ -9,8 +9,8 @@ import (
 	"github.com/gobw/gobw/report/stats"
 )
 
-// Impossible is the kind of a note on a figure that cannot be true. Such a figure is no result: tables do not show it, and
-// a verdict on it is 'cannot tell'.
+// Impossible is the kind of a note on a figure that cannot be true. Such a figure is no result: tables do not show it,
+// and a verdict on it is 'cannot tell'.
 const Impossible = string(stats.Impossible)
 
 // contradiction says that a rate differs from its count divided by the seconds, by more than [stats.DefaultMargin].

@@ -1,2 +1,3 @@
-// Package matrix is the outcome of a test between many hosts: who sent to whom and how fast, and which hosts and paths are bad.
+// Package matrix is the outcome of a test between many hosts: who sent to whom and how fast, and which hosts and paths
+// are bad.
 package matrix

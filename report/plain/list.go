@@ -54,7 +54,8 @@ func Grouped[T any, K comparable](items []T, key func(T) K) [][]T {
 	return out
 }
 
-// Rows are those of a table that is text: a row a line, its cells apart by " | ". Empty lines and those that begin with # are none.
+// Rows are those of a table that is text: a row a line, its cells apart by " | ". Empty lines and those that begin with
+// # are none.
 func Rows(table string) [][]string {
 	var out [][]string
 	for line := range strings.Lines(table) {

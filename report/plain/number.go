@@ -6,7 +6,8 @@ import (
 	"strconv"
 )
 
-// Number writes a figure with three or four significant digits and no exponent: what is nearer to nothing is below 0.0001.
+// Number writes a figure with three or four significant digits and no exponent: what is nearer to nothing is below
+// 0.0001.
 func Number(v float64) string {
 	a := math.Abs(v)
 	switch {

@@ -34,7 +34,8 @@ type Mark struct {
 	X, Y  float64 // one of them; the other 0
 }
 
-// Chart is a diagram of curves over two axes. Too many curves for one diagram get several, one below the other, with the same axes.
+// Chart is a diagram of curves over two axes. Too many curves for one diagram get several, one below the other, with
+// the same axes.
 type Chart struct {
 	Title    string
 	Subtitle string // device and transport, or what else keeps the picture honest

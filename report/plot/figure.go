@@ -15,12 +15,12 @@ type Figure interface {
 	draw(c *svg) (title string, width, height float64)
 }
 
-// WriteSVG writes a stand-alone SVG on white, fit for a paper: the figures, one below the other. Of several each has an id,
-// by which programs take it out: "picture-1".
+// WriteSVG writes a stand-alone SVG on white, fit for a paper: the figures, one below the other. Of several each has an
+// id, by which programs take it out: "picture-1".
 func WriteSVG(w io.Writer, figures ...Figure) error { return writeSVG(w, lightColor, figures) }
 
-// WriteInlineSVG writes an SVG element for an HTML page, whose colours are CSS variables: --ink, --muted, --grid, --paper
-// and --series-1 to --series-5. See [Style].
+// WriteInlineSVG writes an SVG element for an HTML page, whose colours are CSS variables: --ink, --muted, --grid,
+// --paper and --series-1 to --series-5. See [Style].
 func WriteInlineSVG(w io.Writer, f Figure) error { return writeSVG(w, variableColor, []Figure{f}) }
 
 func writeSVG(w io.Writer, paint func(color) string, figures []Figure) error {

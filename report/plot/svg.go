@@ -71,7 +71,8 @@ func box(x, y, w, h float64) []point {
 	return []point{{x, y}, {x + w, y}, {x + w, y + h}, {x, y + h}}
 }
 
-// markers are outlines around a point, told apart without colours: circle, square, triangle, diamond, triangle upside down.
+// markers are outlines around a point, told apart without colours: circle, square, triangle, diamond, triangle upside
+// down.
 var markers = []string{
 	"m-3.6 0a3.6 3.6 0 1 0 7.2 0a3.6 3.6 0 1 0 -7.2 0", "m-3.2 -3.2h6.4v6.4h-6.4", "m0 -4.3l4.3 7.8h-8.6", "m0 -4.5l4.5 4.5l-4.5 4.5l-4.5 -4.5", "m0 4.3l4.3 -7.8h-8.6",
 }

@@ -83,8 +83,8 @@ const sessions = "one session on each side: the runs of a session are alike, and
 // mostAlone is how many points of one side alone are named.
 const mostAlone = 3
 
-// comparisonClosing are the lines below the tables: how points were judged, what would decide the open ones, which points only one side
-// has, and what else changed.
+// comparisonClosing are the lines below the tables: how points were judged, what would decide the open ones, which
+// points only one side has, and what else changed.
 func comparisonClosing(c *compare.Comparison) []string {
 	points := slices.DeleteFunc(slices.Clone(c.Points), func(p compare.Point) bool { return p.Row == compare.Control })
 	out := []string{fmt.Sprintf("same: within ±%s; better, worse: significant at %s", stats.Percent(c.Margin), stats.Percent(c.Confidence)) +
@@ -123,7 +123,8 @@ func comparisonClosing(c *compare.Comparison) []string {
 		listed("NOT ALIKE", plain.Each(c.Unlike, compare.Difference.String), math.MaxInt), listed("changed", plain.Each(c.Changed, compare.Difference.String), math.MaxInt))
 }
 
-// accepted says how many points have which verdict if disturbed runs are accepted: "17 are 'better', 7 are 'cannot tell: unclear'".
+// accepted says how many points have which verdict if disturbed runs are accepted: "17 are 'better', 7 are 'cannot
+// tell: unclear'".
 func accepted(points []compare.Point) string {
 	alike := plain.Grouped(points, func(p compare.Point) string { return p.Accepted.String() })
 	return strings.Join(plain.Each(alike, func(of []compare.Point) string { return fmt.Sprintf("%d are '%s'", len(of), of[0].Accepted.String()) }), ", ")

@@ -31,7 +31,8 @@ func TestCompareRender(t *testing.T) {
 	}
 }
 
-// Points with disturbed runs have different verdicts if these are accepted: each is counted, and the first does not stand for all.
+// Points with disturbed runs have different verdicts if these are accepted: each is counted, and the first does not
+// stand for all.
 func TestAcceptedVerdictsAreCounted(t *testing.T) {
 	old, other := saved("repeated"), repeated(0.7)
 	for i := range other.Records {

@@ -16,8 +16,8 @@ import (
 	"github.com/gobw/gobw/report/plain"
 )
 
-// documentsCSV writes a header and a line for each record; of a non-contiguous grid for each run. A line has the fields of its document,
-// then the plain fields of the record, under their names in JSON. A cell without a figure is empty.
+// documentsCSV writes a header and a line for each record; of a non-contiguous grid for each run. A line has the fields
+// of its document, then the plain fields of the record, under their names in JSON. A cell without a figure is empty.
 func documentsCSV(w io.Writer, docs []*report.Document) error {
 	var header []string
 	put := func(name, _ string) { header = append(header, name) }

@@ -18,8 +18,8 @@ type section struct {
 	Name, Command, When string
 }
 
-// page writes one page with all tables and all pictures as inline SVG. It loads nothing, follows the reader's light or dark theme, and
-// prints on white.
+// page writes one page with all tables and all pictures as inline SVG. It loads nothing, follows the reader's light or
+// dark theme, and prints on white.
 func (r result) page(w io.Writer) error {
 	p := struct {
 		result

@@ -87,8 +87,8 @@ func writeJUnit(w io.Writer, name string, all []suite) error {
 	return write(w, plain.XML(xml.Header+string(b)+"\n"))
 }
 
-// suiteOf is the suite of a document: a test case for each expectation, or, without expectations, for each record. An incomplete
-// document has a case with an error.
+// suiteOf is the suite of a document: a test case for each expectation, or, without expectations, for each record. An
+// incomplete document has a case with an error.
 func suiteOf(d *report.Document) suite {
 	s := suite{Name: d.Name(), Hostname: d.Client.Host, Time: seconds(d.Finished.Sub(d.Started).Seconds())}
 	if !d.Started.IsZero() {

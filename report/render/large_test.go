@@ -29,8 +29,8 @@ func large(records int) *report.Document {
 	return d
 }
 
-// A hundred thousand records are read, compared and drawn, and the page stays one that a browser shows. Its size depends on the
-// number of points, not of records: so few that 'make quick' has time for make the same page.
+// A hundred thousand records are read, compared and drawn, and the page stays one that a browser shows. Its size
+// depends on the number of points, not of records: so few that 'make quick' has time for make the same page.
 func TestHundredThousandRecords(t *testing.T) {
 	records := 100_000
 	switch {
@@ -67,7 +67,8 @@ func TestHundredThousandRecords(t *testing.T) {
 	}
 }
 
-// A sweep over many sizes costs as much for each of them as one over few: a table has a row for each, a picture a point.
+// A sweep over many sizes costs as much for each of them as one over few: a table has a row for each, a picture a
+// point.
 func TestManySizes(t *testing.T) {
 	testrun.OnlyWhole(t, "it compares times")
 	page := func(sizes int) time.Duration {

@@ -101,8 +101,9 @@ func (m hostMatrix) line(checks []report.Check) string {
 // mostAdvice is how many pieces of advice there are, and how many hosts each names.
 const mostAdvice = 8
 
-// advice is what an operator does next: sentences, and indented commands to paste. Only hosts that are slow or dead on the data path are
-// left out or drained: a host that was refused, did not come or was killed may be good. Commands have only names that are safe to paste.
+// advice is what an operator does next: sentences, and indented commands to paste. Only hosts that are slow or dead on
+// the data path are left out or drained: a host that was refused, did not come or was killed may be good. Commands have
+// only names that are safe to paste.
 func (m hostMatrix) advice(d *report.Document) []string {
 	var named, order, out []string
 	good, where := map[string]bool{}, map[string][]string{}
@@ -220,8 +221,8 @@ const (
 	asExpected   = 0.03 // a share this near has none
 )
 
-// heatMap shows who sends (rows) to whom (columns), in the order of the hosts: the share of what is expected, in the scheduled rounds. Where
-// hosts share a row, the worst of their cells is shown.
+// heatMap shows who sends (rows) to whom (columns), in the order of the hosts: the share of what is expected, in the
+// scheduled rounds. Where hosts share a row, the worst of their cells is shown.
 func (m hostMatrix) heatMap(rail int) *plot.HeatMap {
 	order, place := m.rows()
 	h := &plot.HeatMap{

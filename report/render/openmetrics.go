@@ -41,9 +41,9 @@ func (m metrics) sample(name string, value float64, labels ...string) {
 	m[name] = append(m[name], sample{labels, value})
 }
 
-// write writes OpenMetrics 1.0 text. All of it are gauges and carry no time, so that the same bytes are valid in Prometheus's older text
-// format, too, which node_exporter's textfile collector reads. Families without samples are not written, and of samples with the same
-// labels the first is: readers refuse the whole of a text with two.
+// write writes OpenMetrics 1.0 text. All of it are gauges and carry no time, so that the same bytes are valid in
+// Prometheus's older text format, too, which node_exporter's textfile collector reads. Families without samples are not
+// written, and of samples with the same labels the first is: readers refuse the whole of a text with two.
 // https://github.com/prometheus/OpenMetrics/blob/v1.0.0/specification/OpenMetrics.md
 func (m metrics) write(out *strings.Builder) {
 	for _, f := range everyFamily() {
@@ -87,9 +87,9 @@ func truth(yes bool) float64 {
 	return 0
 }
 
-// metricsOf are gauges in base units, for a scrape or for node_exporter's textfile collector. Several results are told apart by the
-// label result.
-// The label file keeps two files of one command apart, which lie in one directory of node_exporter.
+// metricsOf are gauges in base units, for a scrape or for node_exporter's textfile collector. Several results are told
+// apart by the label result. The label file keeps two files of one command apart, which lie in one directory of
+// node_exporter.
 func metricsOf(docs []*report.Document, file string) metrics {
 	m := metrics{}
 	seen := map[string]int{}

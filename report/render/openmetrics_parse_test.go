@@ -21,8 +21,8 @@ type family struct {
 	samples          map[string]float64 // by their labels
 }
 
-// parse is a strict reader of what the specification of OpenMetrics 1.0 allows for gauges: each rule it checks is named by
-// the error. It is written from the ABNF of the specification's section 4, not from the writer.
+// parse is a strict reader of what the specification of OpenMetrics 1.0 allows for gauges: each rule it checks is named
+// by the error. It is written from the ABNF of the specification's section 4, not from the writer.
 func parse(text string) (map[string]*family, error) {
 	if !utf8.ValidString(text) {
 		return nil, fmt.Errorf("not UTF-8")

@@ -183,8 +183,8 @@ func joined(a, b string) string {
 	return b + ", " + a
 }
 
-// medians is a series of medians over the runs of each point, in base units. It has intervals, or the range of runs that are too few for
-// one. A point without the figure is a gap in the line.
+// medians is a series of medians over the runs of each point, in base units. It has intervals, or the range of runs
+// that are too few for one. A point without the figure is a gap in the line.
 func medians(points int, at func(i int) (x float64, values []float64)) plot.Series {
 	var out plot.Series
 	for i := range points {
@@ -231,7 +231,8 @@ func spread[T any](all []T, subtitle string) ([]T, string) {
 // leastSamples are those that have a distribution.
 const leastSamples = 30
 
-// distributions draws histograms and percentiles. A histogram that does not decode is left out: a picture is no reason to fail.
+// distributions draws histograms and percentiles. A histogram that does not decode is left out: a picture is no reason
+// to fail.
 func distributions(curves []curve) []plot.Figure {
 	type row struct {
 		name string

@@ -135,8 +135,8 @@ func pages(t *testing.T) map[string]func(w io.Writer) error {
 	}
 }
 
-// What we write is what Prometheus's own parsers read, in OpenMetrics and in the older format of the textfile collector: all
-// the samples, and every label as it was meant.
+// What we write is what Prometheus's own parsers read, in OpenMetrics and in the older format of the textfile
+// collector: all the samples, and every label as it was meant.
 func TestPrometheusReads(t *testing.T) {
 	needPrometheus(t)
 	for name, write := range pages(t) {

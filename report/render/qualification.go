@@ -15,8 +15,8 @@ import (
 	"github.com/gobw/gobw/report/stats"
 )
 
-// outcomes has a row for each expectation of each test: the figure, and its distance from the limit. If all points of a test meet an
-// expectation, there is one row, of the point nearest to the limit.
+// outcomes has a row for each expectation of each test: the figure, and its distance from the limit. If all points of a
+// test meet an expectation, there is one row, of the point nearest to the limit.
 func outcomes(q *qualify.Qualification) table {
 	g := table{Header: []string{"test", "s", "verdict", "expected", "found", "margin"}, keys: 4}
 	remedy, longest := "", 0.0
@@ -66,7 +66,8 @@ func shown(o qualify.Outcome) string {
 	return strings.ToUpper(string(o))
 }
 
-// nearest are the checks of a test. Of several points that pass the same expectation it has the one nearest to the limit.
+// nearest are the checks of a test. Of several points that pass the same expectation it has the one nearest to the
+// limit.
 func nearest(t *qualify.Result) []report.Check {
 	if t.Document == nil {
 		return nil
@@ -151,8 +152,8 @@ func Qualification(w io.Writer, format string, q *qualify.Qualification) error {
 	return r.write(w, format)
 }
 
-// qualificationSuites has a suite for each test, with a case for each expectation. A broken test has an error; a test that did not run is
-// skipped.
+// qualificationSuites has a suite for each test, with a case for each expectation. A broken test has an error; a test
+// that did not run is skipped.
 func qualificationSuites(q *qualify.Qualification) []suite {
 	var out []suite
 	for _, t := range q.Tests {

@@ -127,7 +127,8 @@ func sizeColumn() column {
 	}}
 }
 
-// alike is the text of a cell if all rows have the same: then the title says it in place of a column. Empty: rows differ.
+// alike is the text of a cell if all rows have the same: then the title says it in place of a column. Empty: rows
+// differ.
 func alike(g figure.Group, cell func(figure.Row) string) string {
 	first := cell(g.Rows[0])
 	return plain.When(!slices.ContainsFunc(g.Rows, func(r figure.Row) bool { return cell(r) != first }), "%s", first)
@@ -247,8 +248,8 @@ func counted(text string) (n float64) {
 	return n
 }
 
-// noted is a table with a last column of the kinds of notes, and a line below it for each cause. The line quotes the worst note of both
-// ends. of is the figure whose runs may differ.
+// noted is a table with a last column of the kinds of notes, and a line below it for each cause. The line quotes the
+// worst note of both ends. of is the figure whose runs may differ.
 func noted(title string, g figure.Group, of figure.Figure, columns []column) table {
 	var all []note
 	row := 0
@@ -288,7 +289,8 @@ func noted(title string, g figure.Group, of figure.Figure, columns []column) tab
 // incomplete begins the warning of a run that ended early.
 const incomplete = "incomplete: "
 
-// severity orders texts of one cause by their number or share, or else by the length that they advise: the longest is enough.
+// severity orders texts of one cause by their number or share, or else by the length that they advise: the longest is
+// enough.
 func severity(text string) float64 {
 	if n := counted(text); n > 0 {
 		return n

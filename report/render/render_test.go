@@ -268,7 +268,8 @@ type noteless struct{ bytes.Buffer }
 
 func (*noteless) WithoutNotes() {}
 
-// However many rows and runs are disturbed, a table is followed by one line for each kind of note, of both ends together.
+// However many rows and runs are disturbed, a table is followed by one line for each kind of note, of both ends
+// together.
 func TestOneLineForEachKindOfNote(t *testing.T) {
 	d := saved("sample")
 	d.Records, d.Checks, d.Warnings = d.Records[:6], nil, nil

@@ -15,7 +15,8 @@ import (
 	"github.com/gobw/gobw/report/trend"
 )
 
-// result is what every format is made of, for every kind of result. For people it has labels, tables, and lines below the tables.
+// result is what every format is made of, for every kind of result. For people it has labels, tables, and lines below
+// the tables.
 type result struct {
 	Title    string
 	Labels   []string

@@ -90,8 +90,8 @@ func (t table) terminal(out *strings.Builder, most int) {
 	}
 }
 
-// fitted draws the table. If it is too wide, it tries narrower gaps, then texts on several lines, then parts. Each part has the keys and as
-// many columns as fit.
+// fitted draws the table. If it is too wide, it tries narrower gaps, then texts on several lines, then parts. Each part
+// has the keys and as many columns as fit.
 func (t table) fitted(most int) string {
 	fits := func(text string) bool {
 		return !slices.ContainsFunc(strings.Split(text, "\n"), func(line string) bool { return len([]rune(line)) > most })

@@ -11,8 +11,8 @@ import (
 	"github.com/gobw/gobw/report/stats"
 )
 
-// shareGrids show what each device and each thread did, at the sending end and at the other: a row for each size and thread. The table
-// above has their total. If each device has one thread, there is no table of devices.
+// shareGrids show what each device and each thread did, at the sending end and at the other: a row for each size and
+// thread. The table above has their total. If each device has one thread, there is no table of devices.
 func shareGrids(g figure.Group) []table {
 	var out []table
 	add := func(title, part string, of func(*report.Record) []report.Share) {

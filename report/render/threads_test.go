@@ -36,8 +36,8 @@ func TestThreadTable(t *testing.T) {
 	}
 }
 
-// TestRailTable: a set-up on several devices has a row for each under their total; threads have rows of their own beside these only where
-// there are more of them.
+// TestRailTable: a set-up on several devices has a row for each under their total; threads have rows of their own
+// beside these only where there are more of them.
 func TestRailTable(t *testing.T) {
 	r := report.Record{
 		Plan: report.Plan{Operation: "write", Kind: "bandwidth", Transport: "RC", SizeBytes: 64, QPs: 4, Rails: 2, Threads: 2},

@@ -94,8 +94,8 @@ func trendTables(t *trend.Trend) []table {
 // mostTold is how many changes are told in words: the newest.
 const mostTold = 20
 
-// trendClosing are the lines below the tables: each change with the first result after it, newest first, and how changes were found.
-// alone: no comparison follows, which would tell the margin.
+// trendClosing are the lines below the tables: each change with the first result after it, newest first, and how
+// changes were found. alone: no comparison follows, which would tell the margin.
 func trendClosing(t *trend.Trend, alone bool) []string {
 	type told struct {
 		s *trend.Series
@@ -125,7 +125,8 @@ func trendClosing(t *trend.Trend, alone bool) []string {
 	return slices.Concat(out, listed("INCOMPLETE", t.Incomplete, math.MaxInt), listed("left out", t.LeftOut, mostTold))
 }
 
-// trendPictures draws series over time, the most recently changed first: results as dots, states as levels, changes as lines.
+// trendPictures draws series over time, the most recently changed first: results as dots, states as levels, changes as
+// lines.
 func trendPictures(t *trend.Trend) []plot.Figure {
 	order := make([]*trend.Series, len(t.Series))
 	for i := range t.Series {

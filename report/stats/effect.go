@@ -28,11 +28,12 @@ type Effect struct {
 	Pairs    bool      `json:"pairs,omitempty"`    // measured back to back, see [Paired]
 }
 
-// Unpaired is the effect between two independent sets of values. The change is that of their medians, so that it can be computed
-// again from what is printed. The interval is that of the middle of all ratios of a new to an old value (Hodges and Lehmann's
-// estimate), exact by ranks. P is that of Mann and Whitney's test, which belongs to the interval: one of a confidence up to 1 - P
-// does not hold zero. Values that are not all positive have no ratios; their differences are taken as shares of the larger of the
-// two medians. Without a value on each side, or with one that is not finite, the change is NaN.
+// Unpaired is the effect between two independent sets of values. The change is that of their medians, so that it can be
+// computed again from what is printed. The interval is that of the middle of all ratios of a new to an old value
+// (Hodges and Lehmann's estimate), exact by ranks. P is that of Mann and Whitney's test, which belongs to the interval:
+// one of a confidence up to 1 - P does not hold zero. Values that are not all positive have no ratios; their
+// differences are taken as shares of the larger of the two medians. Without a value on each side, or with one that is
+// not finite, the change is NaN.
 func Unpaired(old, new []float64, confidence float64, better Direction) Effect {
 	e := Effect{Change: math.NaN(), P: 1, N: min(len(old), len(new)), Better: better}
 	if e.N == 0 || !finite(old) || !finite(new) {
@@ -62,12 +63,12 @@ func Unpaired(old, new []float64, confidence float64, better Direction) Effect {
 	return e
 }
 
-// Paired is the effect between values that were measured in pairs, back to back: what drifts, drifts in both and leaves their
-// ratio. The change is the median of the ratios, so that it can be computed again from the pairs. The interval is that of the
-// median of Walsh's means of two ratios, on the scale of logarithms, with the test of Wilcoxon's signed ranks (Biometrics
-// Bulletin 1:80, 1945); where some ratios lie far out with Winsorized ranks, see [highestRank]. It takes the ratios to be
-// symmetric about their middle, as they are where the order within a pair is drawn by lot. Values must be positive; with one
-// that is not, or not finite, the change is NaN.
+// Paired is the effect between values that were measured in pairs, back to back: what drifts, drifts in both and leaves
+// their ratio. The change is the median of the ratios, so that it can be computed again from the pairs. The interval is
+// that of the median of Walsh's means of two ratios, on the scale of logarithms, with the test of Wilcoxon's signed
+// ranks (Biometrics Bulletin 1:80, 1945); where some ratios lie far out with Winsorized ranks, see [highestRank]. It
+// takes the ratios to be symmetric about their middle, as they are where the order within a pair is drawn by lot.
+// Values must be positive; with one that is not, or not finite, the change is NaN.
 func Paired(old, new []float64, confidence float64, better Direction) Effect {
 	e := Effect{Change: math.NaN(), P: 1, N: min(len(old), len(new)), Better: better, Pairs: true}
 	ratios := make([]float64, e.N)
@@ -100,13 +101,14 @@ func Paired(old, new []float64, confidence float64, better Direction) Effect {
 	return e
 }
 
-// farOut is how many times as far from the middle as the median ratio the ninth of ten must be for some ratios to count as far out. In
-// a normal distribution it is 2.4 times as far.
+// farOut is how many times as far from the middle as the median ratio the ninth of ten must be for some ratios to count
+// as far out. In a normal distribution it is 2.4 times as far.
 const farOut = 4
 
-// highestRank is what larger ranks are counted as: all of them as they are; or, where some ratios lie far out because a side of their
-// pair was disturbed, as three tenths of their number. After Policello and Hettmansperger, "Adaptive robust procedures for the
-// one-sample location problem" (JASA 71:624, 1976). As the ratios themselves choose, an interval of 95 % covers 94.5 % or more.
+// highestRank is what larger ranks are counted as: all of them as they are; or, where some ratios lie far out because a
+// side of their pair was disturbed, as three tenths of their number. After Policello and Hettmansperger, "Adaptive
+// robust procedures for the one-sample location problem" (JASA 71:624, 1976). As the ratios themselves choose, an
+// interval of 95 % covers 94.5 % or more.
 func highestRank(sorted []float64) int {
 	n, middle := len(sorted), median(sorted)
 	far := slices.Sorted(slices.Values(plain.Each(sorted, func(v float64) float64 { return math.Abs(v - middle) })))
@@ -116,7 +118,8 @@ func highestRank(sorted []float64) int {
 	return n
 }
 
-// Worse is the change and its interval, with the sign turned so that more is worse. A figure without a better side is not turned.
+// Worse is the change and its interval, with the sign turned so that more is worse. A figure without a better side is
+// not turned.
 func (e Effect) Worse() (change, low, high float64) {
 	low, high = math.Inf(-1), math.Inf(1)
 	if e.Interval != nil {
@@ -128,8 +131,8 @@ func (e Effect) Worse() (change, low, high float64) {
 	return e.Change, low, high
 }
 
-// Finite makes an effect fit for JSON, which has no infinity: a change that is not finite becomes 0. It returns by how much the figure
-// is worse.
+// Finite makes an effect fit for JSON, which has no infinity: a change that is not finite becomes 0. It returns by how
+// much the figure is worse.
 func (e *Effect) Finite() (worseBy float64) {
 	if !finite([]float64{e.Change}) {
 		e.Change = 0

@@ -30,8 +30,8 @@ func TestPairedByHand(t *testing.T) {
 	if e := Paired(old[:5], grown[:5], 0.95, HigherIsBetter); e.Interval != nil || math.Abs(e.P-2.0/32) > 1e-12 {
 		t.Errorf("five pairs: interval %+v, p %v; want none and 2/32", e.Interval, e.P)
 	}
-	// Ratios in logarithms of 1, 1, -1, 2: of the ten means of two, one is below zero and two are zero. What is zero counts
-	// against: of the 16 choices of signs those with a sum of 1, 2 and 3 or less are 5, P = 2 * 5/16.
+	// Ratios in logarithms of 1, 1, -1, 2: of the ten means of two, one is below zero and two are zero. What is zero
+	// counts against: of the 16 choices of signs those with a sum of 1, 2 and 3 or less are 5, P = 2 * 5/16.
 	ones, exp := []float64{1, 1, 1, 1}, []float64{math.E, math.E, 1 / math.E, math.E * math.E}
 	if e := Paired(ones, exp, 0.95, HigherIsBetter); math.Abs(e.P-10.0/16) > 1e-12 {
 		t.Errorf("with ties: p %v, want 0.625", e.P)
@@ -48,8 +48,8 @@ func TestPairedByHand(t *testing.T) {
 	}
 }
 
-// TestPairedUnderDrift plants 10 % on a machine whose speed doubles and halves, and nothing: pairs tell, by far more often
-// than they are wrong.
+// TestPairedUnderDrift plants 10 % on a machine whose speed doubles and halves, and nothing: pairs tell, by far more
+// often than they are wrong.
 func TestPairedUnderDrift(t *testing.T) {
 	const trials, pairs = 400, 21
 	measure := func(r *rand.Rand, planted float64) Word {

@@ -16,7 +16,8 @@ const (
 	exactSigns   = 200
 )
 
-// rankSum is the number of the n·m pairs of values in which that of the second side is the smaller one: of Mann and Whitney's test.
+// rankSum is the number of the n·m pairs of values in which that of the second side is the smaller one: of Mann and
+// Whitney's test.
 func rankSum(n, m int) null {
 	d := null{mean: float64(n*m) / 2, sigma: math.Sqrt(float64(n*m) * float64(n+m+1) / 12)}
 	if n+m > exactRankSum {
@@ -41,8 +42,8 @@ func rankSum(n, m int) null {
 	return d
 }
 
-// signs is the sum of those ranks whose sign is positive, where both signs are as likely: of Wilcoxon's test, and where all ranks
-// are 1 of the sign test.
+// signs is the sum of those ranks whose sign is positive, where both signs are as likely: of Wilcoxon's test, and where
+// all ranks are 1 of the sign test.
 func signs(ranks []int) null {
 	total, squares := 0, 0.0
 	for _, r := range ranks {
@@ -66,8 +67,8 @@ func signs(ranks []int) null {
 	return d
 }
 
-// order is how many of the lowest counts, and as many of the highest, lie outside of an interval that has at least the confidence,
-// and the coverage reached: the k-th smallest and the k-th largest of what is counted bound their median.
+// order is how many of the lowest counts, and as many of the highest, lie outside of an interval that has at least the
+// confidence, and the coverage reached: the k-th smallest and the k-th largest of what is counted bound their median.
 func (d null) order(confidence float64) (k int, covered float64) {
 	if d.shares == nil {
 		k = int(math.Floor(d.mean - math.Sqrt2*math.Erfinv(confidence)*d.sigma + 0.5))
@@ -96,8 +97,8 @@ func (d null) p(count int) float64 {
 	return min(2*tail, 1)
 }
 
-// least is the smallest number of values whose rarest order is rare enough for the confidence. The n-th value multiplies the chance of
-// that order by share(n).
+// least is the smallest number of values whose rarest order is rare enough for the confidence. The n-th value
+// multiplies the chance of that order by share(n).
 func least(confidence float64, share func(n float64) float64) int {
 	n, rarest := 0, 1.0
 	for 1-2*rarest < confidence {
@@ -107,7 +108,8 @@ func least(confidence float64, share func(n float64) float64) int {
 	return n
 }
 
-// LeastRuns is how many runs on each side an interval of this confidence takes at least: one of the 2n over n orders is the rarest.
+// LeastRuns is how many runs on each side an interval of this confidence takes at least: one of the 2n over n orders is
+// the rarest.
 func LeastRuns(confidence float64) int {
 	return least(confidence, func(n float64) float64 { return n / (4*n - 2) })
 }

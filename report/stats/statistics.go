@@ -22,10 +22,10 @@ type Summary struct {
 // DefaultConfidence is the confidence of intervals unless told otherwise.
 const DefaultConfidence = 0.95
 
-// Summarize gives the median of values and its confidence interval from order statistics: whatever the distribution, the
-// median lies between the k-th smallest and the k-th largest with probability 1 - 2 P(B < k), B binomial (n, 1/2). The
-// largest k that keeps the confidence is taken; below 6 values none keeps 0.95 and there is no interval. The median of
-// an even number is the mean of the middle two.
+// Summarize gives the median of values and its confidence interval from order statistics: whatever the distribution,
+// the median lies between the k-th smallest and the k-th largest with probability 1 - 2 P(B < k), B binomial (n, 1/2).
+// The largest k that keeps the confidence is taken; below 6 values none keeps 0.95 and there is no interval. The median
+// of an even number is the mean of the middle two.
 func Summarize(values []float64, confidence float64) Summary {
 	n := len(values)
 	if n == 0 {

@@ -49,8 +49,8 @@ func TestMannWhitney(t *testing.T) {
 		// x = ranks 1, 2, 4: U = 7-6 = 1; sums as far from 10.5 as 7: 6, 7 and 14, 15: 4 of 20.
 		{"one swapped", []float64{1, 2, 4}, []float64{3, 5, 6}, 0.2},
 		{"equal", []float64{3, 3, 3}, []float64{3, 3}, 1},
-		// What is equal counts against: of the six pairs 2-1, 3-1, 3-2, 3-2 are above, 2-2 twice equal. Of ten orders those with
-		// at most two pairs are 1+1+2.
+		// What is equal counts against: of the six pairs 2-1, 3-1, 3-2, 3-2 are above, 2-2 twice equal. Of ten orders those
+		// with at most two pairs are 1+1+2.
 		{"ties", []float64{2, 3}, []float64{1, 2, 2}, 0.8},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

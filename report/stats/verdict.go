@@ -29,7 +29,8 @@ const (
 // CannotTell is the third word of a gate and the fourth of a comparison: whatever cannot be claimed cannot be told.
 const CannotTell Word = "cannot tell"
 
-// Cause is the short name of why a gate failed or why nothing can be told. Packages add their own to fail by ("slow", "lost").
+// Cause is the short name of why a gate failed or why nothing can be told. Packages add their own to fail by ("slow",
+// "lost").
 type Cause string
 
 // Causes for which nothing can be told.
@@ -48,8 +49,8 @@ func Causes() []Cause {
 	return []Cause{TooFew, Unclear, Disturbed, Incomplete, Missing, NotFinite, Impossible}
 }
 
-// Accepted are the causes, [Unclear] and [Disturbed], for which a gate judges by the figures although they cannot tell. A figure that is
-// missing is never accepted.
+// Accepted are the causes, [Unclear] and [Disturbed], for which a gate judges by the figures although they cannot tell.
+// A figure that is missing is never accepted.
 type Accepted []Cause
 
 // ParseAccepted reads a list such as "unclear,disturbed".
@@ -147,10 +148,10 @@ const DefaultMargin = 0.05
 // Procedure names the correction for many figures judged together, for outputs to say.
 const Procedure = "Benjamini-Hochberg"
 
-// Conclude judges effects together. Same: the interval lies within the margin same. Better and worse: the interval does not hold
-// zero, and the difference stands among all (Benjamini-Hochberg at [Level], so that equal figures, however many,
-// raise an alarm in less than 1 - confidence of comparisons). A claim that all are the same needs no correction, as all
-// must hold.
+// Conclude judges effects together. Same: the interval lies within the margin same. Better and worse: the interval does
+// not hold zero, and the difference stands among all (Benjamini-Hochberg at [Level], so that equal figures, however
+// many, raise an alarm in less than 1 - confidence of comparisons). A claim that all are the same needs no correction,
+// as all must hold.
 func Conclude(effects []Effect, same, confidence float64) []Verdict {
 	adjusted := BenjaminiHochberg(plain.Each(effects, func(e Effect) float64 { return e.P }))
 	out := make([]Verdict, len(effects))
@@ -190,8 +191,8 @@ func (e Effect) conclude(same, confidence, p float64, together int) Verdict {
 	return Unknown(Unclear, e.settle(same, confidence, together), "%s", said)
 }
 
-// Level is the level at which one of several differences is told. Of figures that are all equal the procedure uses the whole level,
-// so several are judged at four fifths of it: false alarms then stay below what is promised.
+// Level is the level at which one of several differences is told. Of figures that are all equal the procedure uses the
+// whole level, so several are judged at four fifths of it: false alarms then stay below what is promised.
 func Level(confidence float64, together int) float64 {
 	if together > 1 {
 		return 0.8 * (1 - confidence)
@@ -213,8 +214,8 @@ func (e Effect) settle(same, confidence float64, together int) string {
 // mostNeeded is how many runs or pairs are worth advising.
 const mostNeeded = 1000
 
-// Needed says how many runs (or pairs), at least so many, would likely narrow an interval of this half width so much that what is at
-// this distance lies outside: it narrows with the root of their number.
+// Needed says how many runs (or pairs), at least so many, would likely narrow an interval of this half width so much
+// that what is at this distance lies outside: it narrows with the root of their number.
 func Needed(what string, n, least int, half, distance float64) string {
 	need := math.Ceil(float64(n) * (half / distance) * (half / distance))
 	if !(need <= mostNeeded) {

@@ -176,8 +176,8 @@ func TestParseAccepted(t *testing.T) {
 
 var comparisons = flag.Int("comparisons", 100, "of the simulation of many points judged together")
 
-// TestManyEqualPoints: comparisons of 48 points that are equal raise an alarm in at most 5 %, and a tenth's slowdown of one
-// of them is found where the noise allows. go test ./report/stats -run ManyEqualPoints -v -comparisons 10000
+// TestManyEqualPoints: comparisons of 48 points that are equal raise an alarm in at most 5 %, and a tenth's slowdown of
+// one of them is found where the noise allows. go test ./report/stats -run ManyEqualPoints -v -comparisons 10000
 func TestManyEqualPoints(t *testing.T) {
 	if !testrun.Whole() {
 		*comparisons = min(*comparisons, 20)

@@ -33,8 +33,8 @@ func ParseAcceptance(text, from string, now time.Time) (Acceptance, error) {
 	return Acceptance{Since: at, Reason: strings.TrimSpace(reason), From: from}, nil
 }
 
-// ReadAcceptances reads a file with an acceptance on each line. Lines that are empty or begin with # are comments. It returns
-// the newest, which is the one that holds.
+// ReadAcceptances reads a file with an acceptance on each line. Lines that are empty or begin with # are comments. It
+// returns the newest, which is the one that holds.
 func ReadAcceptances(r io.Reader, file string, now time.Time) (newest Acceptance, err error) {
 	lines := bufio.NewScanner(r)
 	for n := 1; lines.Scan(); n++ {

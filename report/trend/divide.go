@@ -12,8 +12,8 @@ const leastSegment = 3
 // LeastResults are needed to find a change: two states.
 const LeastResults = 2 * leastSegment
 
-// divide finds the changes of one series: by halves, each segment at the split with the largest statistic, where a permutation test
-// finds fewer than a share of alpha of the segment's orders that split as well.
+// divide finds the changes of one series: by halves, each segment at the split with the largest statistic, where a
+// permutation test finds fewer than a share of alpha of the segment's orders that split as well.
 type divide struct {
 	values       []float64
 	permutations int
@@ -28,8 +28,9 @@ type split struct {
 	p  float64 // of the permutation test
 }
 
-// newDivide prepares a series of finite values. The statistic does not depend on their unit. A value beyond Tukey's fences (one and
-// a half times the range between the quartiles outside of it) counts as the fence: one bad night hides no change.
+// newDivide prepares a series of finite values. The statistic does not depend on their unit. A value beyond Tukey's
+// fences (one and a half times the range between the quartiles outside of it) counts as the fence: one bad night hides
+// no change.
 func newDivide(values []float64, alpha float64, permutations int, lot *rand.Rand) *divide {
 	d := &divide{values: slices.Clone(values), permutations: permutations, alpha: alpha, lot: lot}
 	sorted := slices.Sorted(slices.Values(values))
@@ -45,7 +46,8 @@ func newDivide(values []float64, alpha float64, permutations int, lot *rand.Rand
 	return d
 }
 
-// next is the best split of a segment, with its p, whether it stands or not; false where the segment is too short for one.
+// next is the best split of a segment, with its p, whether it stands or not; false where the segment is too short for
+// one.
 func (d *divide) next(from, to int) (best split, some bool) {
 	if best, some = d.best(d.values[from:to]); some {
 		best.p = d.test(d.values[from:to], best.q)
@@ -54,8 +56,8 @@ func (d *divide) next(from, to int) (best split, some bool) {
 	return best, some
 }
 
-// all finds every change of a segment, in the order of the series, given its best split, which stands. The segments beside it share alpha:
-// one step is one change in all but one of twenty series.
+// all finds every change of a segment, in the order of the series, given its best split, which stands. The segments
+// beside it share alpha: one step is one change in all but one of twenty series.
 func (d *divide) all(from, to int, first split) []split {
 	found := []split{first}
 	if s, some := d.next(from, first.at); some && s.p <= d.alpha/2 {
@@ -67,8 +69,8 @@ func (d *divide) all(from, to int, first split) []split {
 	return found
 }
 
-// test is the share of a segment's orders, drawn by lot, whose best split is as good as q; the order seen is one of them. It
-// ends early where the share cannot fall to alpha any more.
+// test is the share of a segment's orders, drawn by lot, whose best split is as good as q; the order seen is one of
+// them. It ends early where the share cannot fall to alpha any more.
 func (d *divide) test(segment []float64, q float64) float64 {
 	shuffled := slices.Clone(segment)
 	enough := int(math.Ceil(d.alpha*float64(d.permutations+1))) + 1
@@ -84,8 +86,9 @@ func (d *divide) test(segment []float64, q float64) float64 {
 	return float64(asGood+1) / float64(d.permutations+1)
 }
 
-// best is the split of a segment with the largest n·m/(n+m) · (mean x - mean y)², n values x before and m values y after it: half of
-// the energy statistic with the exponent 2, which is a squared distance of means, but for what of it depends on the spread alone.
+// best is the split of a segment with the largest n·m/(n+m) · (mean x - mean y)², n values x before and m values y
+// after it: half of the energy statistic with the exponent 2, which is a squared distance of means, but for what of it
+// depends on the spread alone.
 func (d *divide) best(segment []float64) (split, bool) {
 	n := len(segment)
 	if n < LeastResults {

@@ -16,7 +16,8 @@ import (
 	"github.com/gobw/gobw/report/trend"
 )
 
-// nights are so many results of four runs each, of which the last bad ones have lost a share. Each has noise of its own.
+// nights are so many results of four runs each, of which the last bad ones have lost a share. Each has noise of its
+// own.
 func nights(count, bad int, lost, noise float64, lot *rand.Rand) []*report.Document {
 	docs := make([]*report.Document, count)
 	for n := range docs {
@@ -107,7 +108,8 @@ func TestGateStaysRed(t *testing.T) {
 	}
 }
 
-// TestGateNightByNight runs a gate every night, as a nightly test does: once red it stays red until it is accepted or repaired.
+// TestGateNightByNight runs a gate every night, as a nightly test does: once red it stays red until it is accepted or
+// repaired.
 func TestGateNightByNight(t *testing.T) {
 	for seed := range uint64(3) {
 		lot := rand.New(rand.NewPCG(seed, 2))

@@ -69,8 +69,8 @@ type Point struct {
 	doc *report.Document
 }
 
-// Change is where a series goes from one state to another. Old has the results since the previous change, New those up to the next one. P is
-// that of the permutation test.
+// Change is where a series goes from one state to another. Old has the results since the previous change, New those up
+// to the next one. P is that of the permutation test.
 type Change struct {
 	At      int                  `json:"at"`    // index of the first result after it
 	First   time.Time            `json:"first"` // when that was measured
@@ -79,7 +79,8 @@ type Change struct {
 	compare.Point
 }
 
-// Documents orders results by their time and finds where figures changed. Each set-up has series of its own, also with Options.Unlike.
+// Documents orders results by their time and finds where figures changed. Each set-up has series of its own, also with
+// Options.Unlike.
 func Documents(docs []*report.Document, o compare.Options) (*Trend, error) {
 	o.Margin, o.Confidence = cmp.Or(o.Margin, stats.DefaultMargin), cmp.Or(o.Confidence, stats.DefaultConfidence)
 	figures, err := compare.Figures(o.Figures)
@@ -124,8 +125,8 @@ type place struct {
 	setUp string
 }
 
-// nightLasts is the length of a night. Results of one night are one sample, because they depend on each other: a machine that is slow
-// tonight is slow in each of them.
+// nightLasts is the length of a night. Results of one night are one sample, because they depend on each other: a
+// machine that is slow tonight is slow in each of them.
 const nightLasts = 6 * time.Hour
 
 // nights groups results in the order of their time: those of one set-up and one night.
@@ -190,9 +191,9 @@ const (
 	mostSteps                           = 30_000_000
 )
 
-// find divides each series, and keeps the changes of those that stand among all (Benjamini-Hochberg over the first, largest
-// change of each): the more series there are the more orders each test draws, so that one change among them can stand. Each draws
-// the same orders, so that another series beside one changes nothing.
+// find divides each series, and keeps the changes of those that stand among all (Benjamini-Hochberg over the first,
+// largest change of each): the more series there are the more orders each test draws, so that one change among them can
+// stand. Each draws the same orders, so that another series beside one changes nothing.
 func (t *Trend) find(o compare.Options) {
 	alpha := 1 - o.Confidence
 	divides := make([]*divide, len(t.Series))

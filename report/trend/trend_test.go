@@ -37,8 +37,8 @@ func night(n int, gbs ...float64) *report.Document {
 	return d
 }
 
-// trials is how many series a simulation makes. A detector that alarms in one of five series passes all rows of TestFalseAlarms
-// with 4 % in 'make quick', 0.002 % in 'make test' (whole: less than 0.001 %).
+// trials is how many series a simulation makes. A detector that alarms in one of five series passes all rows of
+// TestFalseAlarms with 4 % in 'make quick', 0.002 % in 'make test' (whole: less than 0.001 %).
 func trials() int {
 	switch {
 	case testrun.Whole():
@@ -58,7 +58,8 @@ func mustTrend(t *testing.T, docs []*report.Document, o compare.Options) *Trend 
 	return tr
 }
 
-// TestGridsAreMedians: a result of the non-contiguous experiment is the median of its rounds, as a result of any other test is.
+// TestGridsAreMedians: a result of the non-contiguous experiment is the median of its rounds, as a result of any other
+// test is.
 func TestGridsAreMedians(t *testing.T) {
 	d := night(0)
 	d.Noncontig = &noncontig.Grid{Points: []noncontig.Point{{Strategy: "pack", Layout: "a", Runs: []noncontig.Run{
@@ -104,7 +105,8 @@ func TestBestSplitIsTheDefinitions(t *testing.T) {
 	}
 }
 
-// Steps that were planted are found where they were planted, and no others, in series of the length and noise of nightly tests.
+// Steps that were planted are found where they were planted, and no others, in series of the length and noise of
+// nightly tests.
 func TestPlantedStepsAreFound(t *testing.T) {
 	trials := trials() / 3
 	for _, tt := range []struct {
@@ -160,7 +162,8 @@ func TestPlantedStepsAreFound(t *testing.T) {
 
 func abs(n int) int { return max(n, -n) }
 
-// Where nothing changed, at most one trend in twenty says that something did: whatever the noise, with one series and many.
+// Where nothing changed, at most one trend in twenty says that something did: whatever the noise, with one series and
+// many.
 func TestFalseAlarms(t *testing.T) {
 	noises := map[string]func(*rand.Rand) float64{
 		"normal":       func(r *rand.Rand) float64 { return 50 * math.Exp(0.03*r.NormFloat64()) },

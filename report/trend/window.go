@@ -29,9 +29,9 @@ func ParseWindow(text string, now time.Time) (time.Time, error) {
 	return time.Time{}, fmt.Errorf("%q: want a time before now (7d, 36h) or a date (2026-11-01)", text)
 }
 
-// Since sets the state that is in force now against the reference, for all series together. The reference is what was accepted:
-// the results since the acceptance, or all, up to the first change after which nobody accepted. Without such a change, the
-// results since the given time are set against those of the reference before it. A gate judges it.
+// Since sets the state that is in force now against the reference, for all series together. The reference is what was
+// accepted: the results since the acceptance, or all, up to the first change after which nobody accepted. Without such
+// a change, the results since the given time are set against those of the reference before it. A gate judges it.
 func (t *Trend) Since(since time.Time) *compare.Comparison {
 	c := &compare.Comparison{
 		Schema: compare.Schema, Old: []string{"accepted"}, New: []string{"since"},

@@ -88,7 +88,8 @@ func badNumber(reason string) string {
 	return reason
 }
 
-// Explain words the error of a command line, so that it says what to type instead. command is the one that has refused it.
+// Explain words the error of a command line, so that it says what to type instead. command is the one that has refused
+// it.
 func Explain(root, command *cobra.Command, args []string, err error) error {
 	var word, program string
 	if n, _ := fmt.Sscanf(fmt.Sprint(err), "unknown command %q for %q", &word, &program); n == 2 {
@@ -158,8 +159,8 @@ func help(root, c *cobra.Command, args []string) error {
 		"docs/glossary.md has them", strings.Join(args, " "), near, root.Name()))
 }
 
-// RefuseUnknownWords makes cobra's own commands (help, completion) fail on a word they do not know, where they would print their
-// help and exit with status 0.
+// RefuseUnknownWords makes cobra's own commands (help, completion) fail on a word they do not know, where they would
+// print their help and exit with status 0.
 func RefuseUnknownWords(root *cobra.Command) {
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()

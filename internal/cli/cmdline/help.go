@@ -129,7 +129,8 @@ func briefHelp(c *cobra.Command) string {
 	}
 }
 
-// namesIn are the commands of a group. In RDMA "completion" is no command for shells, so the short list goes without it.
+// namesIn are the commands of a group. In RDMA "completion" is no command for shells, so the short list goes without
+// it.
 func namesIn(c *cobra.Command, group string) []string {
 	var names []string
 	for _, sub := range c.Commands() {
@@ -167,7 +168,8 @@ func Hide(fs *pflag.FlagSet, name string) {
 	}
 }
 
-// Command makes a command of its help: a line of usage, a short text, a long one, and examples. TOOL is the program's name.
+// Command makes a command of its help: a line of usage, a short text, a long one, and examples. TOOL is the program's
+// name.
 func Command(tool, help string) *cobra.Command {
 	text := strings.ReplaceAll(strings.TrimRight(help, "\n"), "TOOL", tool)
 	text, examples, _ := strings.Cut(text, "\n\nExamples:\n")

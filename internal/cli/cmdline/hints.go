@@ -18,8 +18,8 @@ import (
 //go:embed hints.txt
 var hints string
 
-// hint is what the table of hints says of a word. words puts the answer of a row into words; it says nothing where the row
-// does not suit.
+// hint is what the table of hints says of a word. words puts the answer of a row into words; it says nothing where the
+// row does not suit.
 func hint(word string, words func(answer string) string, commands ...string) string {
 	for _, row := range plain.Rows(hints) {
 		of := slices.ContainsFunc(strings.Fields(row[0]), func(c string) bool { return slices.Contains(commands, c) })
@@ -53,8 +53,8 @@ func synonym(c *cobra.Command, name string) string {
 	}, c.Name(), "*")
 }
 
-// perftestFlag says what to do about an option that perftest has and this command has not: our own, or perftest's names. name is
-// the long one, or a letter.
+// perftestFlag says what to do about an option that perftest has and this command has not: our own, or perftest's
+// names. name is the long one, or a letter.
 func perftestFlag(c *cobra.Command, name string) string {
 	program, command, _ := strings.Cut(c.CommandPath(), " ")
 	kind := map[string]plan.Kind{"gobw": plan.Bandwidth, "golat": plan.Latency}[program]
@@ -100,7 +100,8 @@ func testWith(c *cobra.Command, name string, operations ...plan.Operation) *cobr
 	return nil
 }
 
-// unknownCommand words what was typed in place of a command: perftest's names, and those of the other program, lead to ours.
+// unknownCommand words what was typed in place of a command: perftest's names, and those of the other program, lead to
+// ours.
 func unknownCommand(root *cobra.Command, word string) error {
 	program := root.Name()
 	err := fmt.Errorf("unknown command %q", word)

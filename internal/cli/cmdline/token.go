@@ -15,8 +15,8 @@ const (
 	othersRead    = 0o004 // of a file's mode
 )
 
-// ReadToken reads the shared secret of --token-file, without white space around it. An empty path is no token. remedy is what to do if
-// there is no such file.
+// ReadToken reads the shared secret of --token-file, without white space around it. An empty path is no token. remedy
+// is what to do if there is no such file.
 func ReadToken(path, remedy string) ([]byte, error) {
 	if path == "" {
 		return nil, nil

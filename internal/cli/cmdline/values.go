@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// RefuseEmpty refuses empty words and flags with an empty value, as from a variable that is not set. An empty --expect would pass, an
-// empty --save would write no file, and an empty host would be this one.
+// RefuseEmpty refuses empty words and flags with an empty value, as from a variable that is not set. An empty --expect
+// would pass, an empty --save would write no file, and an empty host would be this one.
 func RefuseEmpty(fs *pflag.FlagSet, words []string) error {
 	var wrong Faults
 	for _, w := range words {
@@ -25,7 +25,8 @@ func RefuseEmpty(fs *pflag.FlagSet, words []string) error {
 	return errors.Join(wrong...)
 }
 
-// MeantAsValue removes from args words that were meant as the value of a flag, and refuses them: the flag takes a value only after "=".
+// MeantAsValue removes from args words that were meant as the value of a flag, and refuses them: the flag takes a value
+// only after "=".
 func MeantAsValue(wrong *Faults, flag *pflag.Flag, args []string, is func(word string) bool) []string {
 	return slices.DeleteFunc(slices.Clone(args), func(word string) bool {
 		meant := flag.Changed && flag.Value.String() == flag.NoOptDefVal && is(word)

@@ -25,14 +25,16 @@ type Flags struct {
 	Gate   gate.Flags
 }
 
-// Bind adds the flags of a command that measures with a peer and has results in these formats. The command binds the gate itself.
+// Bind adds the flags of a command that measures with a peer and has results in these formats. The command binds the
+// gate itself.
 func (f *Flags) Bind(fs *pflag.FlagSet, formats []string) {
 	f.Device.Bind(fs)
 	f.Peer.Bind(fs)
 	f.Output.Bind(fs, formats)
 }
 
-// Config is what a command needs to measure and to deliver the result. A single test calls [Run]; a command with many plans calls [Open].
+// Config is what a command needs to measure and to deliver the result. A single test calls [Run]; a command with many
+// plans calls [Open].
 type Config struct {
 	Tool    string   // "gobw"
 	Command []string // the command line, for the document
@@ -53,7 +55,8 @@ func (f *Flags) Config(wrong *cmdline.Faults, tool string, args []string) Config
 	return c
 }
 
-// Judge adds the expectations of a test of this kind and transport. With an expectation the software device is used only if -d names it.
+// Judge adds the expectations of a test of this kind and transport. With an expectation the software device is used
+// only if -d names it.
 func (f *Flags) Judge(wrong *cmdline.Faults, c *Config, kind plan.Kind, transport string) {
 	c.Device.Strict = f.Gate.Given()
 	c.Gate = f.Gate.Config(wrong, expect.Options{Dir: "."}, func(e *expect.Expectation) error { return e.CheckTest(string(kind), transport) })

@@ -20,8 +20,8 @@ type otherEnd struct {
 	address string
 }
 
-// childStart is how long the child may take to listen: under emulation, or where all is busy, it starts slowly. One that ends
-// is noticed at once.
+// childStart is how long the child may take to listen: under emulation, or where all is busy, it starts slowly. One
+// that ends is noticed at once.
 const childStart = time.Minute
 
 // startChild starts the other end and waits until it listens.
@@ -73,8 +73,8 @@ func startChild(ctx context.Context, out output.Streams, c Config) (*otherEnd, e
 // hangs is how long the child may take to end when its input has been closed.
 const hangs = 10 * time.Second
 
-// wait waits for the child, and ends it if it does not end by itself. Its result has come through the session. If the child hangs,
-// SIGQUIT makes it print where.
+// wait waits for the child, and ends it if it does not end by itself. Its result has come through the session. If the
+// child hangs, SIGQUIT makes it print where.
 func (c *otherEnd) wait() error {
 	leave := time.AfterFunc(time.Second, func() { _ = c.In.Close() })
 	quit := time.AfterFunc(time.Second+hangs, func() { _ = c.Process.Process.Signal(syscall.SIGQUIT) })

@@ -26,7 +26,8 @@ import (
 )
 
 // Run runs one plan against its peer. Once the device is open, it returns a document: after an error the document holds
-// what was measured before, Complete is false and Failure says why. Run prints notes and progress to out.Err, and nothing else.
+// what was measured before, Complete is false and Failure says why. Run prints notes and progress to out.Err, and
+// nothing else.
 func Run(ctx context.Context, out output.Streams, c Config) (*report.Document, error) {
 	return With(ctx, out, c, func(m *Measurer, doc Document) error {
 		res, err := m.Run(ctx, c.Plan, bench.Options{})
@@ -145,8 +146,8 @@ func Open(ctx context.Context, out output.Streams, c Config) (_ *Measurer, err e
 	return m, nil
 }
 
-// meet connects to the server and binds the device to its address. If another test of this host has the port there, it leaves the
-// server and tries again, as long as it would wait for a busy server.
+// meet connects to the server and binds the device to its address. If another test of this host has the port there, it
+// leaves the server and tries again, as long as it would wait for a busy server.
 func (m *Measurer) meet(ctx context.Context, address string) error {
 	c := m.config
 	for giveUp := time.Now().Add(c.Peer.Wait); ; {
@@ -181,7 +182,8 @@ func (m *Measurer) meet(ctx context.Context, address string) error {
 // portAgain is the pause between two tries to have the port of RoCE.
 const portAgain = 500 * time.Millisecond
 
-// checkLoopback refuses -x for two software devices of one host: each has an address of its own, at index 0 of its table.
+// checkLoopback refuses -x for two software devices of one host: each has an address of its own, at index 0 of its
+// table.
 func (c Config) checkLoopback(d *opendevice.Device) error {
 	if !c.Peer.Loopback || !d.Info().Software || c.Device.GID == nil || *c.Device.GID == 0 {
 		return nil

@@ -61,7 +61,8 @@ func (f *Flags) Config(wrong *cmdline.Faults) Config {
 	return c
 }
 
-// Words are the flags as they were given, the device's name apart, for a process of our own that opens devices for this one.
+// Words are the flags as they were given, the device's name apart, for a process of our own that opens devices for this
+// one.
 func (f *Flags) Words() (words []string) {
 	f.set.VisitAll(func(x *pflag.Flag) {
 		if x.Changed && x.Name != "device" {

@@ -81,7 +81,8 @@ func (d *Device) Close() error {
 	return errors.Join(errs...)
 }
 
-// SoftwareNote is the note of a software device that was chosen because there is no other. The header of a result says it, too.
+// SoftwareNote is the note of a software device that was chosen because there is no other. The header of a result says
+// it, too.
 const SoftwareNote = "no RDMA device: using roce0, a device in software"
 
 // Providers is the whole registry, in order of preference.

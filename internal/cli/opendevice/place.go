@@ -22,8 +22,8 @@ func Place(named string) (string, []netip.Addr, error) {
 	return name, at.among, err
 }
 
-// place is where a software device is to be. NAME@ADDRESS has one address. NAME@INTERFACE has those of the interface; the one is taken
-// whose family both ends use. Without an @ the local address of the control connection is taken.
+// place is where a software device is to be. NAME@ADDRESS has one address. NAME@INTERFACE has those of the interface;
+// the one is taken whose family both ends use. Without an @ the local address of the control connection is taken.
 type place struct {
 	text    string
 	literal bool
@@ -60,7 +60,8 @@ func cutPlace(named string) (string, place, error) {
 	return name, p, nil
 }
 
-// SoftwareAddress is the address of a software device that was named, IPv4 if there are several; invalid: the name has no place.
+// SoftwareAddress is the address of a software device that was named, IPv4 if there are several; invalid: the name has
+// no place.
 func SoftwareAddress(named string) (netip.Addr, error) {
 	name, p, err := cutPlace(named)
 	switch {
@@ -77,7 +78,8 @@ func SoftwareAddress(named string) (netip.Addr, error) {
 	return p.among[0], nil
 }
 
-// towards is the address of the place that has the family of the control connection's local address, or of any family if that is invalid.
+// towards is the address of the place that has the family of the control connection's local address, or of any family
+// if that is invalid.
 func (p place) towards(local netip.Addr) (netip.Addr, error) {
 	if len(p.among) == 0 {
 		return local, nil
@@ -93,8 +95,8 @@ func (p place) towards(local netip.Addr) (netip.Addr, error) {
 	return netip.Addr{}, exit.With(exit.Setup, fmt.Errorf("roce0@%s has the address %s, but the ends are connected by %s: both must be IPv4, or both IPv6", p.text, p.among[0], local))
 }
 
-// Bind makes an address the software devices' default GID: the one that was named with each (roce0@ADDRESS, roce0@INTERFACE), else the
-// local address of the control connection. It returns where the first is.
+// Bind makes an address the software devices' default GID: the one that was named with each (roce0@ADDRESS,
+// roce0@INTERFACE), else the local address of the control connection. It returns where the first is.
 func (d *Device) Bind(local netip.Addr) (netip.Addr, error) {
 	at, err := d.bind(local)
 	errs := []error{err}

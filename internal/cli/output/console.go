@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Console is a stream for messages and one line of progress. Its goroutine writes them, so nobody waits for a stopped terminal or reader.
-// A line of progress replaces the one before. Messages beyond pendingTexts are lost.
+// Console is a stream for messages and one line of progress. Its goroutine writes them, so nobody waits for a stopped
+// terminal or reader. A line of progress replaces the one before. Messages beyond pendingTexts are lost.
 type Console struct {
 	to    io.Writer
 	texts chan text             // nil: there is no goroutine, and callers write themselves

@@ -17,7 +17,8 @@ func (h halted) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// TestNobodyWaitsForTheTerminal: messages and progress cost no time while nobody reads them, and the end waits for a moment only.
+// TestNobodyWaitsForTheTerminal: messages and progress cost no time while nobody reads them, and the end waits for a
+// moment only.
 func TestNobodyWaitsForTheTerminal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		reader := halted{make(chan struct{})}

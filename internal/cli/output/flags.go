@@ -126,7 +126,8 @@ type file struct {
 
 func (f file) FileName() string { return f.name }
 
-// Deliver saves the result and then prints it. Format empty: it does not print. A closed pipe or a stopped terminal costs no file.
+// Deliver saves the result and then prints it. Format empty: it does not print. A closed pipe or a stopped terminal
+// costs no file.
 func (c Config) Deliver(out Streams, write func(w io.Writer, format string) error) error {
 	var errs []error
 	for _, s := range c.Saves {

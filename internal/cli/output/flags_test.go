@@ -50,7 +50,8 @@ func TestDeliver(t *testing.T) {
 	}
 }
 
-// A result that is not finished leaves an earlier one of that name alone; --resume finds it, and the finished one takes its place.
+// A result that is not finished leaves an earlier one of that name alone; --resume finds it, and the finished one takes
+// its place.
 func TestUnfinishedReplacesNothing(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "new.json")
 	write := func(text string) func(io.Writer, string) error {
@@ -109,7 +110,8 @@ func TestUnfinishedReplacesNothing(t *testing.T) {
 	}
 }
 
-// TestKeeperTriesAgain: a save that fails is told once, the next one comes, and the last one decides what is said of the file.
+// TestKeeperTriesAgain: a save that fails is told once, the next one comes, and the last one decides what is said of
+// the file.
 func TestKeeperTriesAgain(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "away", "x.json")
 	c, err := configOf(t, "--save", path)
@@ -179,7 +181,8 @@ func TestRepeatedCommand(t *testing.T) {
 	}
 }
 
-// TestTablesAreSetAside: a table of an earlier run stays beside the one that replaces it, also where the run does not finish.
+// TestTablesAreSetAside: a table of an earlier run stays beside the one that replaces it, also where the run does not
+// finish.
 func TestTablesAreSetAside(t *testing.T) {
 	for _, complete := range []bool{true, false} {
 		path := filepath.Join(t.TempDir(), "x.csv")

@@ -35,8 +35,8 @@ func (l Lost) Undecided() []error {
 	return out
 }
 
-// Load reads files of results and all .json files of directories, in the order of their names. A named file must be a result; files of
-// a directory that are none become Lost. A document without a description gets its file's name.
+// Load reads files of results and all .json files of directories, in the order of their names. A named file must be a
+// result; files of a directory that are none become Lost. A document without a description gets its file's name.
 func Load(paths []string) ([]*report.Document, Lost, error) {
 	var docs []*report.Document
 	var lost Lost

@@ -8,8 +8,8 @@ import (
 	"github.com/gobw/gobw/report/plain"
 )
 
-// Progress is one line on a terminal, on standard error, that is replaced again and again. Without a terminal only [Progress.Tell] prints
-// it. Nobody waits for the terminal: see [Console].
+// Progress is one line on a terminal, on standard error, that is replaced again and again. Without a terminal only
+// [Progress.Tell] prints it. Nobody waits for the terminal: see [Console].
 type Progress struct {
 	console *Console
 	on      bool

@@ -16,7 +16,8 @@ type Streams struct {
 	ErrTerminal bool
 }
 
-// ProgressVariable is the environment variable by which another program asks for the line of progress where no terminal is.
+// ProgressVariable is the environment variable by which another program asks for the line of progress where no terminal
+// is.
 const ProgressVariable = "GOBW_PROGRESS"
 
 // StandardStreams are the process's own.

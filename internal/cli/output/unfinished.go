@@ -21,7 +21,8 @@ import (
 	"github.com/gobw/gobw/report/plain"
 )
 
-// unfinished is where an unfinished result goes: beside the file of --save if that file exists, which stays until this result is finished.
+// unfinished is where an unfinished result goes: beside the file of --save if that file exists, which stays until this
+// result is finished.
 func (c Config) unfinished() Config {
 	c.Saves = slices.Clone(c.Saves)
 	for i := range c.Saves {
@@ -38,7 +39,8 @@ func (c Config) ToResume() string {
 	return c.Document()
 }
 
-// Previous is the result that --resume continues; nil without --resume. load returns nil for a file of another kind of result.
+// Previous is the result that --resume continues; nil without --resume. load returns nil for a file of another kind of
+// result.
 func Previous[T any](c Config, load func(path string) (*T, error)) (*T, error) {
 	if !c.Resume || c.Document() == "" {
 		return nil, nil //nolint:nilnil // from the start
@@ -56,8 +58,8 @@ func Previous[T any](c Config, load func(path string) (*T, error)) (*T, error) {
 	return before, nil
 }
 
-// CheckSame refuses to continue the result of another command. It names the host and the flags that differ, as far as they decide what
-// is measured. fresh are the command's flags without values, typed those of this command line.
+// CheckSame refuses to continue the result of another command. It names the host and the flags that differ, as far as
+// they decide what is measured. fresh are the command's flags without values, typed those of this command line.
 func (c Config) CheckSame(command []string, fresh, typed *pflag.FlagSet) error {
 	fresh.SetNormalizeFunc(cmdline.NormalizeFlag)
 	if err := fresh.Parse(command[min(2, len(command)):]); err != nil {
@@ -85,7 +87,8 @@ func (c Config) CheckSame(command []string, fresh, typed *pflag.FlagSet) error {
 	return nil
 }
 
-// interrupted tells whether a file holds the result of an interrupted test. A partial file that cannot be read may be one.
+// interrupted tells whether a file holds the result of an interrupted test. A partial file that cannot be read may be
+// one.
 func interrupted(path string) bool {
 	b, err := report.ReadFile(path, report.MostBytes)
 	var saved struct {
@@ -108,8 +111,9 @@ func interrupted(path string) bool {
 	return measured && (draft || saved.ExitCode > 128) || incomplete && len(saved.Records)+len(saved.Noncontig)+len(saved.Steps) > 0
 }
 
-// Keeper saves what was measured so far, for every command that measures for long. Saving takes less than a twentieth of the time. A save
-// that fails is reported once and tried again at the next point. The last save, of the result, decides the exit code.
+// Keeper saves what was measured so far, for every command that measures for long. Saving takes less than a twentieth
+// of the time. A save that fails is reported once and tried again at the next point. The last save, of the result,
+// decides the exit code.
 type Keeper struct {
 	out    Streams
 	draft  string // "": nothing is kept
@@ -137,8 +141,9 @@ func (k *Keeper) Keep(write func(w io.Writer) error) {
 	}
 }
 
-// DeliverPart delivers a result that may be unfinished. It says where an unfinished result is kept, and how to go on if the command has
-// --resume. command nil: there is no --resume. Format empty: there is nothing to print. It names earlier results that it replaces.
+// DeliverPart delivers a result that may be unfinished. It says where an unfinished result is kept, and how to go on if
+// the command has --resume. command nil: there is no --resume. Format empty: there is nothing to print. It names
+// earlier results that it replaces.
 func (c Config) DeliverPart(out Streams, complete bool, command []string, write func(w io.Writer, format string) error) error { //nolint:revive // a fact of the result
 	c.setAside(out, complete)
 	if complete {
@@ -166,8 +171,8 @@ func (c Config) DeliverPart(out Streams, complete bool, command []string, write 
 // longRun is how long a result was measured that is kept beside the one that replaces it.
 const longRun = time.Minute
 
-// setAside tells which earlier results this one replaces. One that took long, or whose time nobody knows as that of a table, stays
-// as FILE~.
+// setAside tells which earlier results this one replaces. One that took long, or whose time nobody knows as that of a
+// table, stays as FILE~.
 func (c Config) setAside(out Streams, complete bool) { //nolint:revive // a fact of the result
 	for _, s := range c.Saves {
 		document := s.Format == "json"

@@ -49,8 +49,8 @@ func (c *Collection) Find(k Key) *Series {
 // Knows tells whether the documents have the point of a key, with a value or without.
 func (c *Collection) Knows(s *Series) bool { return c.at[s.Key] != nil }
 
-// Collect gathers the figures of documents by point. Without names these are bw of bandwidth tests, p50 and p99 of latency tests. by names
-// the one field of the plan that is no part of the key.
+// Collect gathers the figures of documents by point. Without names these are bw of bandwidth tests, p50 and p99 of
+// latency tests. by names the one field of the plan that is no part of the key.
 func Collect(docs []*report.Document, figures []figure.Figure, by string) (*Collection, error) {
 	c := &Collection{at: map[Key]*Series{}}
 	for _, d := range docs {

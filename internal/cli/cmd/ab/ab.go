@@ -109,7 +109,8 @@ func (f *flags) config(tool string, args []string) (config, error) {
 	return c, errors.Join(wrong...)
 }
 
-// run measures, prints the result, and judges it by the gate. If a test fails, the command prints the pairs before it, and then fails.
+// run measures, prints the result, and judges it by the gate. If a test fails, the command prints the pairs before it,
+// and then fails.
 func run(ctx context.Context, out output.Streams, c config) error {
 	if err := c.Output.CheckWritable(); err != nil {
 		return err

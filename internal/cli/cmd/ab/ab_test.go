@@ -129,7 +129,8 @@ func TestPerftestFigure(t *testing.T) {
 	}
 }
 
-// TestComparison judges rounds as they come from a machine that drifts: planted, not planted, and with a control that differs.
+// TestComparison judges rounds as they come from a machine that drifts: planted, not planted, and with a control that
+// differs.
 func TestComparison(t *testing.T) {
 	bw, _ := figure.Named("bw")
 	c := config{Figure: bw, Pairs: 21, Confidence: 0.95, A: side{line: "a"}, B: side{line: "b"}}

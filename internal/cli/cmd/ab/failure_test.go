@@ -7,7 +7,8 @@ import (
 	"github.com/gobw/gobw/internal/cli/exit"
 )
 
-// TestFailureCode: a test of ours that fails has its own exit code. That of a stock perftest, 1, would be read as a missed expectation.
+// TestFailureCode: a test of ours that fails has its own exit code. That of a stock perftest, 1, would be read as a
+// missed expectation.
 func TestFailureCode(t *testing.T) {
 	failed := exec.Command("sh", "-c", "exit 1").Run()
 	for _, tt := range []struct {

@@ -34,8 +34,8 @@ const (
 	arms
 )
 
-// rounds measures round after round, each in random order, until there are enough. After an error it returns the rounds before it.
-// It calls kept after each round.
+// rounds measures round after round, each in random order, until there are enough. After an error it returns the rounds
+// before it. It calls kept after each round.
 func rounds(out output.Streams, c config, kept func(measurement), run func(arm int) (outcome, error)) (measurement, error) {
 	var m measurement
 rounds:
@@ -118,8 +118,8 @@ func (m *measurement) comparison(c config) *compare.Comparison {
 	return out
 }
 
-// point compares runs with those of A. They are measured in random order, so without a difference log(B/A) is symmetric about 0.
-// B against the mean of both As would not be symmetric if the noise is skewed.
+// point compares runs with those of A. They are measured in random order, so without a difference log(B/A) is symmetric
+// about 0. B against the mean of both As would not be symmetric if the noise is skewed.
 func (m *measurement) point(c config, row string, other []float64) compare.Point {
 	return compare.NewPoint("pairs", row, c.Figure, compare.Side{Values: m.a}, compare.Side{Values: other}, stats.Paired, c.Confidence)
 }

@@ -92,7 +92,8 @@ func parseSide(tool, line string, more ...string) (side, error) {
 	return s, err
 }
 
-// beStrict adds an expectation that always holds: a test with an expectation uses the software device only if -d names it.
+// beStrict adds an expectation that always holds: a test with an expectation uses the software device only if -d names
+// it.
 func (s *side) beStrict() {
 	if s.program == "" {
 		s.words = append(slices.Clone(s.words), "--expect", "messages >= 0")
@@ -160,7 +161,8 @@ func (s side) command(ctx context.Context, more ...string) (*exec.Cmd, error) {
 	return c, nil
 }
 
-// failure says why the process failed. The exit code is that of the process; of a stock perftest it is always [exit.Failed].
+// failure says why the process failed. The exit code is that of the process; of a stock perftest it is always
+// [exit.Failed].
 func (s side) failure(err error, said string) error {
 	ended, is := errors.AsType[*exec.ExitError](err)
 	if !is {
@@ -175,7 +177,8 @@ func (s side) failure(err error, said string) error {
 	return fmt.Errorf("%q: %w\n%s", s.line, err, strings.TrimSpace(said))
 }
 
-// read takes the figure out of a test's document. The document must have one point; the figure is the median of its runs.
+// read takes the figure out of a test's document. The document must have one point; the figure is the median of its
+// runs.
 func read(text string, f figure.Figure) (o outcome, err error) {
 	docs, err := report.Parse("its result", []byte(text))
 	var rows []figure.Row

@@ -186,8 +186,8 @@ func (c config) asTyped(err error) error {
 	return errors.New(text)
 }
 
-// against compares each side with the old one. A side that differs in other fields than --by is left out and named; with an
-// expectation it is an error.
+// against compares each side with the old one. A side that differs in other fields than --by is left out and named;
+// with an expectation it is an error.
 func against(c config, old []*report.Document, sides [][]*report.Document) (out []*compare.Comparison, write func(w io.Writer, format string) error, err error) {
 	var apart []*compare.NotAloneError
 	for _, side := range sides {

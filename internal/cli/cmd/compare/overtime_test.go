@@ -191,7 +191,8 @@ func TestSinceIsBeforeNow(t *testing.T) {
 	}
 }
 
-// A directory loses the file that is broken, and no other; a gate does not pass over a broken result, but over what is none.
+// A directory loses the file that is broken, and no other; a gate does not pass over a broken result, but over what is
+// none.
 func TestBrokenFiles(t *testing.T) {
 	dir := nights(t, 30, steady)
 	write(t, filepath.Join(dir, "package.json"), `{"name": "x"}`)

@@ -167,8 +167,8 @@ func (f *findings) port(where string, p opendevice.ListedPort) {
 	}
 }
 
-// software is the provider of the software device, which has a socket. A device of libibverbs in software (rxe0) has the port of RoCE
-// in the kernel.
+// software is the provider of the software device, which has a socket. A device of libibverbs in software (rxe0) has
+// the port of RoCE in the kernel.
 const software = "roce"
 
 // softwareDevice looks at the UDP port and at the buffers of the software device.

@@ -1,4 +1,5 @@
-// Package doctor is the command 'doctor': it finds out why an RDMA test would not run, or not run well, and says what to do about it.
+// Package doctor is the command 'doctor': it finds out why an RDMA test would not run, or not run well, and says what
+// to do about it.
 package doctor
 
 import (

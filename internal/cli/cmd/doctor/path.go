@@ -30,7 +30,8 @@ type route struct {
 	name   string // of the host, for a person
 }
 
-// try runs a short test. With an MTU the control connection has small segments, so that only the packets of the test are large.
+// try runs a short test. With an MTU the control connection has small segments, so that only the packets of the test
+// are large.
 func (p *route) try(s plan.Spec) (*report.Document, error) {
 	s.Iterations, s.NoPeak, s.Timeout = 16, true, ackTimeout
 	host := p.host
@@ -94,8 +95,8 @@ func serverLog(name string) string {
 	return "on " + name + ": journalctl -u gobw-serve -n 20   # or look at what 'serve' wrote there"
 }
 
-// whyBlocked finds why a test gets no answer: this host refuses its own packets, large packets do not pass, or packets of one
-// direction do not arrive. It returns false if it cannot tell. unanswered: the control connection worked.
+// whyBlocked finds why a test gets no answer: this host refuses its own packets, large packets do not pass, or packets
+// of one direction do not arrive. It returns false if it cannot tell. unanswered: the control connection worked.
 func (f *findings) whyBlocked(p *route, where string, unanswered bool) bool { //nolint:revive // what is known
 	if refused := sendRefused(p.host.Host); refused != nil {
 		f.add("firewall/own", problem, thisEnd, fmt.Sprintf("this host does not let its own packets to UDP port %d out: %v", roce.Port, refused))

@@ -16,8 +16,8 @@ func loopbackDown() bool {
 	})
 }
 
-// udpPortTaken tells whether UDP 4791 cannot be bound. It tries an address that nobody else uses, for an instant: only a
-// socket on the wildcard address, as the kernel's rdma_rxe has, is in the way there, and not another software device.
+// udpPortTaken tells whether UDP 4791 cannot be bound. It tries an address that nobody else uses, for an instant: only
+// a socket on the wildcard address, as the kernel's rdma_rxe has, is in the way there, and not another software device.
 func udpPortTaken() bool {
 	c, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 255, 47, 91), Port: 4791})
 	if err == nil {

@@ -103,8 +103,8 @@ func matching(root fs.FS, pattern string) []string {
 	return files
 }
 
-// pcieBitsPerS is what a PCIe link carries one way, after encoding, in bits per second: speed as sysfs words it
-// ("16.0 GT/s PCIe"), width in lanes. 0 when unknown. (PCI Express base specification: 8b/10b below 8 GT/s, 128b/130b up to
+// pcieBitsPerS is what a PCIe link carries one way, after encoding, in bits per second: speed as sysfs words it ("16.0
+// GT/s PCIe"), width in lanes. 0 when unknown. (PCI Express base specification: 8b/10b below 8 GT/s, 128b/130b up to
 // 32, about 242/256 in flit mode from 64.)
 func pcieBitsPerS(speed string, lanes int) float64 {
 	number, _, _ := strings.Cut(speed, " ")

@@ -16,7 +16,8 @@ import (
 	"github.com/gobw/gobw/report/stats"
 )
 
-// cluster runs testdata/cluster.sh on a Slurm cluster of four hosts in namespaces and returns the directory of its results.
+// cluster runs testdata/cluster.sh on a Slurm cluster of four hosts in namespaces and returns the directory of its
+// results.
 func cluster(t *testing.T) string {
 	t.Helper()
 	testrun.OnlyWhole(t, "a Slurm cluster takes half a minute")

@@ -91,8 +91,8 @@ func run(ctx context.Context, out output.Streams, c config) error {
 	return coordinate(ctx, out, c, l, mine)
 }
 
-// identity is this process's rank: the launcher's; or 0 of a list of hosts; or -1 if another host is the coordinator. Rank 0 then finds
-// the rank by the host's name.
+// identity is this process's rank: the launcher's; or 0 of a list of hosts; or -1 if another host is the coordinator.
+// Rank 0 then finds the rank by the host's name.
 func (c *config) identity(host string) (launch.Identity, error) {
 	if len(c.hosts) > 0 && (c.coordinator == "" || isHere(c.coordinator, host)) {
 		return launch.Identity{Size: len(c.hosts), Hosts: c.hosts}, nil
@@ -157,8 +157,8 @@ func addresses() (out []string) {
 	return out
 }
 
-// defaultPort is where rank 0 listens by default. With a launcher the job chooses one of jobPorts ports from there on, because rank 0 of
-// another job may be on this host.
+// defaultPort is where rank 0 listens by default. With a launcher the job chooses one of jobPorts ports from there on,
+// because rank 0 of another job may be on this host.
 const (
 	defaultPort = 18600
 	jobPorts    = 800

@@ -10,7 +10,8 @@ import (
 	"github.com/gobw/gobw/internal/cli/output"
 )
 
-// TestProgress: a line that changes on a terminal, one every ten seconds elsewhere, none where quiet; notes are always told.
+// TestProgress: a line that changes on a terminal, one every ten seconds elsewhere, none where quiet; notes are always
+// told.
 func TestProgress(t *testing.T) {
 	for _, tt := range []struct {
 		name            string

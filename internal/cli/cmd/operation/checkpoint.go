@@ -28,7 +28,8 @@ type part struct {
 	after int // runs of these sizes that were measured before
 }
 
-// sweep measures all points, and saves what there is after each: whatever ends this process, --resume goes on from there.
+// sweep measures all points, and saves what there is after each: whatever ends this process, --resume goes on from
+// there.
 func sweep(ctx context.Context, out output.Streams, c Config) (*report.Document, error) {
 	return measure.With(ctx, out, c.Config, func(m *measure.Measurer, doc measure.Document) error {
 		parts := []part{{plan: c.Plan}}
@@ -74,7 +75,8 @@ func checkBefore(c Config, now *pflag.FlagSet, op plan.Operation, kind plan.Kind
 	return c.Output.CheckSame(doc.Command, fresh, now)
 }
 
-// left adds the earlier records to the document, and returns what is left: the runs that the last size lacks, and the sizes after it.
+// left adds the earlier records to the document, and returns what is left: the runs that the last size lacks, and the
+// sizes after it.
 func left(m *measure.Measurer, spec plan.Spec, before *report.Document, doc measure.Document) ([]part, error) {
 	info := m.Device.Info()
 	switch {

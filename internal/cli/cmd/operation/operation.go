@@ -68,7 +68,8 @@ func testExamples(tool string, op plan.Operation, kind plan.Kind) string {
 	return strings.Join(lines, "\n")
 }
 
-// Parse reads the command line of a test that another command runs: program, operation, flags. check sees the typed flags first.
+// Parse reads the command line of a test that another command runs: program, operation, flags. check sees the typed
+// flags first.
 func Parse(words []string, check func(typed *pflag.FlagSet) error) (Config, error) {
 	kind := map[string]plan.Kind{"gobw": plan.Bandwidth, "golat": plan.Latency}[words[0]]
 	if len(words) < 2 || kind == "" || !slices.Contains(plan.Operations(), plan.Operation(words[1])) {
