@@ -32,7 +32,8 @@ func fakeLibrary(t *testing.T) string {
 	return dir
 }
 
-// onFake is a command of this program where the fake device is, with something planted; the other end is not in its process group.
+// onFake is a command of this program where the fake device is, with something planted; the other end is not in its
+// process group.
 func onFake(t *testing.T, library, planted, line string) *exec.Cmd {
 	t.Helper()
 	words := strings.Fields(line)
@@ -78,7 +79,8 @@ func (s *said) await(text string) bool {
 	return true
 }
 
-// TestHangingDriver has a call of libibverbs not return: it is named after 10 s, and Ctrl-C ends the command, also under perftest's names.
+// TestHangingDriver has a call of libibverbs not return: it is named after 10 s, and Ctrl-C ends the command, also
+// under perftest's names.
 func TestHangingDriver(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits for 10 s")
@@ -118,7 +120,8 @@ func TestHangingDriver(t *testing.T) {
 	}
 }
 
-// TestHangingServer has a driver hang in the process of a client's test: the server's log names the call, and SIGTERM ends the server.
+// TestHangingServer has a driver hang in the process of a client's test: the server's log names the call, and SIGTERM
+// ends the server.
 func TestHangingServer(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits for 10 s")

@@ -83,7 +83,8 @@ func run(ctx context.Context, tool string, args []string, out output.Streams) in
 	return exit.Code(err)
 }
 
-// unquote takes the back quotes out of the texts of flags: help finds the name of the value by them, completion shows them.
+// unquote takes the back quotes out of the texts of flags: help finds the name of the value by them, completion shows
+// them.
 func unquote(c *cobra.Command) {
 	c.Flags().VisitAll(func(f *pflag.Flag) { _, f.Usage = pflag.UnquoteUsage(f) })
 	for _, below := range c.Commands() {

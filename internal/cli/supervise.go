@@ -19,23 +19,25 @@ import (
 const (
 	// lastResort is how long a command may take to end after a signal before it is ended outright.
 	lastResort = 15 * time.Second
-	// sameSignal is for how long a further signal counts as the first one's echo: timeout(1) signals the process and its group,
-	// a terminal and a supervisor may both do.
+	// sameSignal is for how long a further signal counts as the first one's echo: timeout(1) signals the process and its
+	// group, a terminal and a supervisor may both do.
 	sameSignal = 500 * time.Millisecond
 	// lookEvery is how often a command looks whether a call into a driver returns.
 	lookEvery = time.Second
 )
 
-// After how many looks a call that has not returned is named, and ends the command; and how many a command that is to end waits for it.
+// After how many looks a call that has not returned is named, and ends the command; and how many a command that is to
+// end waits for it.
 const (
 	looksToName = 10
 	looksToEnd  = 60
 	looksAtEnd  = 3
 )
 
-// supervise returns a context that the first SIGINT, SIGTERM or SIGHUP ends, with the signal as the cause; one that comes later than
-// sameSignal kills the process as if nobody listened. A call into libibverbs that does not return is named, and ends the context at last.
-// A command that does not end then is ended by quit: at once where such a call holds it, and after lastResort otherwise.
+// supervise returns a context that the first SIGINT, SIGTERM or SIGHUP ends, with the signal as the cause; one that
+// comes later than sameSignal kills the process as if nobody listened. A call into libibverbs that does not return is
+// named, and ends the context at last. A command that does not end then is ended by quit: at once where such a call
+// holds it, and after lastResort otherwise.
 func supervise(tool string, to io.Writer, quit func(error)) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // else the first write to a closed pipe ends the process
