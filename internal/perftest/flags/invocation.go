@@ -230,9 +230,9 @@ func (v *Invocation) settle() []error {
 	}
 	stock(p.Margin > 0 && p.Duration <= 2*p.Margin, "please check that DURATION > 2*MARGIN", "-D %v: want more than two margins (-f) of %v", p.Duration, p.Margin)
 	for _, f := range v.Lists() {
-		n := *f.Number
-		applies := f.OfAll || row.NeedsReceive()
-		stock(applies && p.Iterations%uint64(n) != 0, "Number of iterations must be a multiple of "+f.Noun+" size", "-n %d is no multiple of %s %d", p.Iterations, f.Brief, n)
+		applies := f.Sends || row.NeedsReceive()
+		stock(applies && p.Iterations%uint64(f.Number) != 0, "Number of iterations must be a multiple of "+f.Noun+" size",
+			"-n %d is no multiple of %s %d", p.Iterations, f.Brief, f.Number)
 	}
 	if len(wrong.Faults) > 0 {
 		return wrong.Faults

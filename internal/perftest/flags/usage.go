@@ -20,15 +20,15 @@ func Usage(tool Tool) string {
 		"Measures the %s of %s. Give both ends the same options.\nLong options may be shortened; numbers may be decimal, 0x... or octal.\n",
 		tool.Name, tool.Name, tool.Kind, plan.RowOf(tool.Operation).Text)
 	var ignored []string
-	title := ""
+	group := ""
 	for _, f := range flags(&Invocation{Tool: tool}) {
-		if f.group != "" {
-			title = "\n" + f.group + ":\n"
-		}
 		switch disposition := f.in(tool); {
 		case disposition == Acts && f.help != "":
-			b.WriteString(title + f.explained())
-			title = ""
+			if f.group != group {
+				group = f.group
+				fmt.Fprintf(&b, "\n%s:\n", group)
+			}
+			b.WriteString(f.explained())
 		case disposition == Ignored:
 			ignored = append(ignored, "--"+f.long)
 		}

@@ -51,18 +51,9 @@ func size(value string) (int, error) {
 	return n, err
 }
 
-func on(field *bool) func(string) error { return constant(field, true) }
-
 func constant[T any](field *T, is T) func(string) error {
 	return func(string) error {
 		*field = is
-		return nil
-	}
-}
-
-func text(field *string) func(string) error {
-	return func(value string) error {
-		*field = value
 		return nil
 	}
 }
@@ -81,12 +72,6 @@ func integer[T int | int64 | uint8 | uint16 | uint64](field *T, low, high int64)
 		*field = T(n)
 		return err
 	}
-}
-
-// bounded is a whole number within the bounds of the plan.
-func (v *Invocation) bounded(field *int) func(string) error {
-	least, most := plan.BoundsOf(&v.Plan, field)
-	return integer(field, least, most)
 }
 
 // optional is an integer whose absence means something else than zero.

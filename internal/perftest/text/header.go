@@ -128,7 +128,7 @@ func (f *Facts) lines(v *flags.Invocation) []line {
 		{is: tx, label: "TX depth", value: d.Tx},
 	}
 	for _, f := range (&flags.Invocation{Plan: p}).Lists() {
-		head = append(head, line{is: true, label: f.Label, value: *f.Number})
+		head = append(head, line{is: true, label: f.Label, value: f.Number})
 	}
 	return append(head, []line{
 		{is: rx, label: "RX depth", value: d.Rx},
