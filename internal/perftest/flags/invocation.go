@@ -176,84 +176,18 @@ func ParseLine(line string) (Invocation, error) {
 
 // settle fills the defaults that depend on other flags, and checks what must fit together.
 func (v *Invocation) settle() []error {
-	wrong := &faults{}
-	p, stock := &v.Plan, wrong.stock
-	bandwidth := p.Kind == plan.Bandwidth
+	p, wrong := &v.Plan, &faults{}
 	row, err := p.Row()
 	if err != nil {
 		return []error{err}
 	}
-	stock((p.Events || p.Vector > 0) && !row.NeedsReceive() && !row.Responded, " Events feature not available on WRITE verb", "-e: a WRITE makes no event at the peer; add --write_with_imm")
-	stock(v.Style() == Classic && p.RxDepth > 1 && p.Operation == plan.Write && !p.WriteImm, " On RDMA verbs rx depth can be only 1", "-r %d: a WRITE takes no receive", p.RxDepth)
-	stock(p.TOS != nil && !p.RDMACM, " TOS only valid for rdma_cm based QP and RawEth QP ", "--tos (-T): it needs -R; --tclass works without")
-	stock(p.RDMACM && p.Transport == verbs.UC, " UC is not supported in librdmacm", "-R: RDMA CM connects RC and UD, not UC")
-	stock(p.Transport == verbs.UC && row.Responded, " UC connection not possible in READ/ATOMIC verbs", "UC has no %s: use RC", row.Text)
-	stock(p.Transport == verbs.UD && p.Operation != plan.Send, " UD connection only possible in SEND verb", "UD has no %s: use RC", row.Text)
-	stock(p.Duration > 0 && p.AllSizes, "Duration mode currently doesn't support running on all sizes.", "-D and -a exclude each other")
-	stock(p.Duration > 0 && p.Events, "Duration mode doesn't work with events.", "-D and -e exclude each other")
-	if len(wrong.Faults) > 0 {
-		return wrong.Faults
-	}
-	if p.Duration > 0 && p.Iterations > 0 && !p.Infinite {
-		v.warn("-n %d is ignored: -D decides", p.Iterations)
-		p.Iterations = 0
-	}
-	if p.Infinite {
-		wrong.If(p.AllSizes, "--run_infinitely and -a exclude each other")
-		line := " run_infinitely mode is not supported in SEND Bidirectional BW test"
-		if v.Style() == Modern {
-			line = " run_infinitely mode is not supported in SEND, SEND_IMM or WRITE_IMM Bidirectional BW test"
+	for _, stage := range []func(plan.Row, *faults){v.refuse, v.settleLength} {
+		if stage(row, wrong); len(wrong.Faults) > 0 {
+			return wrong.Faults
 		}
-		stock(!p.AllSizes && p.Operation == plan.Send && p.Bidirectional, line, "--run_infinitely does not work with send -b")
-		if p.Duration == 0 {
-			p.Duration = impliedSeconds * time.Second
-		}
-		p.Margin, p.Iterations = 0, 0
-	}
-	if p.Duration > 0 && !p.Infinite {
-		p.Margin = p.Duration / 4 / time.Second * time.Second
-		if v.margin != nil {
-			p.Margin = time.Duration(*v.margin) * time.Second
-		}
-	}
-	if p.Duration == 0 && p.Iterations == 0 {
-		p.Iterations = plan.DefaultIterations(row, p.Kind)
-	}
-	p.Outstanding = min(p.Outstanding, math.MaxUint8) // a queue pair has no more; Fit takes the device's
-	v.settleMulticast()
-	p.Choose(row)
-	switch {
-	case p.AllSizes:
-		p.Sizes = plan.AllSizes()
-	case !v.sizeGiven:
-		p.Sizes = []int{plan.DefaultBytes(row, p.Kind)}
-	}
-	stock(p.Margin > 0 && p.Duration <= 2*p.Margin, "please check that DURATION > 2*MARGIN", "-D %v: want more than two margins (-f) of %v", p.Duration, p.Margin)
-	for _, f := range v.Lists() {
-		applies := f.Sends || row.NeedsReceive()
-		stock(applies && p.Iterations%uint64(f.Number) != 0, "Number of iterations must be a multiple of "+f.Noun+" size",
-			"-n %d is no multiple of %s %d", p.Iterations, f.Brief, f.Number)
-	}
-	if len(wrong.Faults) > 0 {
-		return wrong.Faults
 	}
 	v.noteRemarks(row)
-	if bandwidth && (p.Iterations > peakIterations || p.Duration > 0 || p.Infinite) {
-		p.NoPeak = true
-	}
-	if p.CPU && p.Duration == 0 {
-		v.warn("--cpu_util is ignored: it needs -D")
-		p.CPU = false
-	}
-	wrong.If(v.NUMANode != nil && len(v.Cores) > 0, "--numa_node and --pin_cores exclude each other")
-	if v.ReportBoth && !p.Bidirectional {
-		v.warn("--report-both is ignored: it needs -b")
-		v.ReportBoth = false
-	}
-	measures, known := map[string]plan.Kind{"": p.Kind, "bandwidth": plan.Bandwidth, "message_rate": plan.Bandwidth, "latency": plan.Latency}[v.Output]
-	stock(!known, " Invalid verbosity level output flag. Please use bandwidth, latency, message_rate", "--output %q: want bandwidth, message_rate or latency", v.Output)
-	stock(known && measures != p.Kind && bandwidth, " Output verbosity level for BW can be: bandwidth, message_rate", "--output latency: %s measures bandwidth", v.Tool.Name)
-	stock(known && measures != p.Kind && !bandwidth, " Output verbosity level for LAT can be: latency", "--output %s: %s measures latency", v.Output, v.Tool.Name)
+	v.settleOutput(wrong)
 	v.settleRate(wrong, row)
 	v.ControlCM = v.ControlCM || p.RDMACM
 	if !row.NeedsReceive() && (p.RxDepth > 0 || p.RecvList > 1) {
@@ -279,6 +213,93 @@ func (v *Invocation) settle() []error {
 	return wrong.Faults
 }
 
+// refuse names what stock refuses before it looks at lengths.
+func (v *Invocation) refuse(row plan.Row, wrong *faults) {
+	p, stock := &v.Plan, wrong.stock
+	uc, ud := p.Transport == verbs.UC, p.Transport == verbs.UD
+	stock((p.Events || p.Vector > 0) && !row.NeedsReceive() && !row.Responded,
+		" Events feature not available on WRITE verb", "-e: a WRITE makes no event at the peer; add --write_with_imm")
+	stock(v.Style() == Classic && p.RxDepth > 1 && p.Operation == plan.Write && !p.WriteImm,
+		" On RDMA verbs rx depth can be only 1", "-r %d: a WRITE takes no receive", p.RxDepth)
+	stock(p.TOS != nil && !p.RDMACM,
+		" TOS only valid for rdma_cm based QP and RawEth QP ", "--tos (-T): it needs -R; --tclass works without")
+	stock(p.RDMACM && uc, " UC is not supported in librdmacm", "-R: RDMA CM connects RC and UD, not UC")
+	stock(uc && row.Responded, " UC connection not possible in READ/ATOMIC verbs", "UC has no %s: use RC", row.Text)
+	stock(ud && p.Operation != plan.Send, " UD connection only possible in SEND verb", "UD has no %s: use RC", row.Text)
+	stock(p.Duration > 0 && p.AllSizes,
+		"Duration mode currently doesn't support running on all sizes.", "-D and -a exclude each other")
+	stock(p.Duration > 0 && p.Events, "Duration mode doesn't work with events.", "-D and -e exclude each other")
+}
+
+// settleLength chooses the sizes, and the count or the time.
+func (v *Invocation) settleLength(row plan.Row, wrong *faults) {
+	p, stock := &v.Plan, wrong.stock
+	switch {
+	case p.Infinite:
+		wrong.If(p.AllSizes, "--run_infinitely and -a exclude each other")
+		line := " run_infinitely mode is not supported in SEND Bidirectional BW test"
+		if v.Style() == Modern {
+			line = " run_infinitely mode is not supported in SEND, SEND_IMM or WRITE_IMM Bidirectional BW test"
+		}
+		stock(!p.AllSizes && p.Operation == plan.Send && p.Bidirectional, line, "--run_infinitely does not work with send -b")
+		p.Duration = cmp.Or(p.Duration, impliedSeconds*time.Second)
+		p.Iterations = 0
+	case p.Duration > 0:
+		if p.Iterations > 0 {
+			v.warn("-n %d is ignored: -D decides", p.Iterations)
+		}
+		p.Iterations, p.Margin = 0, p.Duration/4/time.Second*time.Second
+		if v.margin != nil {
+			p.Margin = time.Duration(*v.margin) * time.Second
+		}
+	default:
+		p.Iterations = cmp.Or(p.Iterations, plan.DefaultIterations(row, p.Kind))
+	}
+	p.Outstanding = min(p.Outstanding, math.MaxUint8) // a queue pair has no more; Fit takes the device's
+	v.settleMulticast()
+	p.Choose(row)
+	switch {
+	case p.AllSizes:
+		p.Sizes = plan.AllSizes()
+	case !v.sizeGiven:
+		p.Sizes = []int{plan.DefaultBytes(row, p.Kind)}
+	}
+	stock(p.Margin > 0 && p.Duration <= 2*p.Margin,
+		"please check that DURATION > 2*MARGIN", "-D %v: want more than two margins (-f) of %v", p.Duration, p.Margin)
+	for _, f := range v.Lists() {
+		applies := f.Sends || row.NeedsReceive()
+		stock(applies && p.Iterations%uint64(f.Number) != 0, "Number of iterations must be a multiple of "+f.Noun+" size",
+			"-n %d is no multiple of %s %d", p.Iterations, f.Brief, f.Number)
+	}
+}
+
+// settleOutput chooses what is printed.
+func (v *Invocation) settleOutput(wrong *faults) {
+	p, stock := &v.Plan, wrong.stock
+	bandwidth := p.Kind == plan.Bandwidth
+	p.NoPeak = p.NoPeak || bandwidth && (p.Iterations > peakIterations || p.Duration > 0)
+	if p.CPU && p.Duration == 0 {
+		v.warn("--cpu_util is ignored: it needs -D")
+		p.CPU = false
+	}
+	wrong.If(v.NUMANode != nil && len(v.Cores) > 0, "--numa_node and --pin_cores exclude each other")
+	if v.ReportBoth && !p.Bidirectional {
+		v.warn("--report-both is ignored: it needs -b")
+		v.ReportBoth = false
+	}
+	kinds := map[string]plan.Kind{
+		"": p.Kind, "bandwidth": plan.Bandwidth, "message_rate": plan.Bandwidth, "latency": plan.Latency,
+	}
+	measures, known := kinds[v.Output]
+	other := known && measures != p.Kind
+	stock(!known, " Invalid verbosity level output flag. Please use bandwidth, latency, message_rate",
+		"--output %q: want bandwidth, message_rate or latency", v.Output)
+	stock(other && bandwidth, " Output verbosity level for BW can be: bandwidth, message_rate",
+		"--output latency: %s measures bandwidth", v.Tool.Name)
+	stock(other && !bandwidth, " Output verbosity level for LAT can be: latency",
+		"--output %s: %s measures latency", v.Output, v.Tool.Name)
+}
+
 // noteRemarks collects what perftest says of its own choices, on stdout before anything else.
 func (v *Invocation) noteRemarks(row plan.Row) {
 	p := &v.Plan
@@ -295,7 +316,7 @@ func (v *Invocation) noteRemarks(row plan.Row) {
 		return
 	}
 	receiver := v.Server() != p.Reversed && row.NeedsReceive() && !p.Bidirectional
-	if bandwidth && !p.NoPeak && (p.Iterations > peakIterations || p.Duration > 0 || p.Infinite || receiver) {
+	if bandwidth && !p.NoPeak && (p.Iterations > peakIterations || p.Duration > 0 || receiver) {
 		v.Remarks += " WARNING: BW peak won't be measured in this run.\n"
 	}
 	if v.AdaptsPolls = bandwidth && (p.Duration > 0 || p.Iterations >= 3000) && (!p.Bidirectional || !row.NeedsReceive()); !v.AdaptsPolls {
