@@ -291,63 +291,96 @@ func (c *config) tests(l plan.Limits) (*tests, error) {
 		t.base.Sizes = []int{4096}
 	}
 	for _, s := range settings() {
-		text, fixed := c.Fix[s.Name]
-		only, flag := slices.Contains(c.Only, s.Name), c.typed.Lookup(s.flagName())
-		tried := c.Question == anomalies || s.best
-		switch {
-		case flag == nil && c.Question != anomalies: // the operation does not have it
-			wrong.If(fixed || only, "%s: %s %s has no such setting", s.Name, c.Tool, t.base.Operation)
-			continue
+		switch _, fixed := c.Fix[s.Name]; {
+		case c.Question != anomalies && c.typed.Lookup(s.flagName()) == nil: // the operation does not have it
+			wrong.If(fixed || slices.Contains(c.Only, s.Name), "%s: %s %s has no such setting", s.Name, c.Tool, t.base.Operation)
 		case fixed:
-			v, err := s.parse(text)
-			mix := s.flagName() == "mix" && len(t.base.Sizes) == 0
-			wrong.If(mix, "--fix %s: give the test a --size (-s), too", s.Name)
-			if wrong.Note(cmdline.Prefixed("--fix "+s.Name, err)); err == nil && !mix {
-				s.Base = v
-				s.set(&t.base, v)
-				t.fixed = append(t.fixed, s)
+			wrong.Note(cmdline.Prefixed("--fix "+s.Name, t.fix(s, c.Fix[s.Name])))
+		case c.tries(s):
+			if s.Name == "operation" {
+				s.Values = slices.DeleteFunc(s.Values, func(v int) bool { return !c.takenBy(operations()[v]) })
 			}
-			continue
-		case len(c.Only) > 0:
-			tried = only
-		case c.Question == dips:
-			tried = s.Name == "size"
-		case flag != nil && flag.Changed:
-			tried = false
-		}
-		if s.Name == "operation" && tried {
-			tried = slices.Contains(operations(), t.base.Operation)
-			s.Values = slices.DeleteFunc(s.Values, func(v int) bool { return !c.takenBy(operations()[v]) })
-		}
-		if tried {
 			t.dims = append(t.dims, s)
 		}
 	}
 	if len(c.Beside) > 0 { // the plan does not know of it
 		words := append([]string{"nothing"}, c.Beside...)
 		t.dims = append(t.dims, setting{
-			Dimension: engine.Dimension{Name: besideName, Words: words, Values: plain.Each(words, func(w string) int { return slices.Index(words, w) }), AnyCost: true},
+			Dimension: engine.Dimension{Name: besideName, Words: words, Values: plain.UpTo(0, len(words)), AnyCost: true},
 			field:     field{func(*plan.Spec) int { return 0 }, func(*plan.Spec, int) {}},
 		})
 	}
 	others := slices.ContainsFunc(t.dims, func(s setting) bool { return s.Name == "operation" })
 	wrong.If(c.Question != dips && !others && uncounted(&t.base),
-		"%s over %v: nobody counts the messages that arrive, so no setting can be called faster: take RC", t.base.Operation, t.base.Transport)
-	settled, err := t.settle(t.base)
-	if wrong.Note(err); len(wrong) > 0 {
+		"%s over %v: nobody counts the messages that arrive, so no setting can be called faster: take RC",
+		t.base.Operation, t.base.Transport)
+	wrong.Note(t.begin(others))
+	if len(wrong) > 0 {
 		return nil, exit.With(exit.Usage, errors.Join(wrong...))
 	}
-	from := settled.Spec
+	t.trim()
+	if c.Question == dips {
+		for i := range t.dims {
+			t.dims[i].Values, t.dims[i].Base = c.Sizes[:], c.Sizes[0]
+		}
+	}
+	if t.dims = slices.DeleteFunc(t.dims, func(s setting) bool { return len(s.Values) < 2 }); len(t.dims) > 0 {
+		return t, nil
+	}
+	why := fmt.Errorf("nothing to try: test and --fix already name all settings that %s can change", l.Device.Name)
+	if len(c.Only) > 0 {
+		why = fmt.Errorf("nothing to try: on %s there is only one value of %s for this test", l.Device.Name, strings.Join(c.Only, ", "))
+	}
+	return nil, exit.With(exit.Usage, why)
+}
+
+// tries tells whether the search changes a setting.
+func (c *config) tries(s setting) bool {
+	flag := c.typed.Lookup(s.flagName())
+	tried := c.Question == anomalies || s.best
+	switch {
+	case len(c.Only) > 0:
+		tried = slices.Contains(c.Only, s.Name)
+	case c.Question == dips:
+		tried = s.Name == "size"
+	case flag != nil && flag.Changed:
+		tried = false
+	}
+	return tried && (s.Name != "operation" || slices.Contains(operations(), c.Test.Plan.Operation))
+}
+
+// fix keeps a setting at a value.
+func (t *tests) fix(s setting, text string) error {
+	v, err := s.parse(text)
+	switch {
+	case err != nil:
+		return err
+	case s.flagName() == "mix" && len(t.base.Sizes) == 0:
+		return errors.New("give the test a --size (-s), too")
+	}
+	s.Base = v
+	s.set(&t.base, v)
+	t.fixed = append(t.fixed, s)
+	return nil
+}
+
+// begin finds where the search starts: at the settings that are in force where the test names none.
+func (t *tests) begin(operations bool) error { //nolint:revive // whether other operations are tried
+	settled, err := t.settle(t.base)
+	if err != nil {
+		return err
+	}
+	from, depths := settled.Spec, settled.Depths()
 	if len(t.base.Sizes) == 0 {
 		t.base.Sizes = slices.Clone(from.Sizes)
 	}
 	t.depth = from.TxDepth
 	t.first = inFlight(&from, settled.Lane(t.base.Sizes[0], 0).Window)
-	depths := settled.Depths()
-	from.MTU, from.Outstanding, from.InlineBytes, from.RxDepth, from.CQMod = settled.MTU, settled.Outstanding, t.base.InlineBytes, depths.Rx, max(depths.CQMod, 1)
+	from.MTU, from.Outstanding, from.InlineBytes = settled.MTU, settled.Outstanding, t.base.InlineBytes
+	from.RxDepth, from.CQMod = depths.Rx, max(depths.CQMod, 1)
 	read := t.base
 	read.Operation = plan.Read
-	if reads, err := t.settle(read); err == nil && others {
+	if reads, err := t.settle(read); err == nil && operations {
 		from.Outstanding = reads.Outstanding
 	}
 	for i := range t.dims {
@@ -357,20 +390,14 @@ func (c *config) tests(l plan.Limits) (*tests, error) {
 			s.Values = slices.Insert(s.Values, at, s.Base)
 		}
 	}
+	return nil
+}
+
+// trim leaves out what the device does not have, or no other setting goes with.
+func (t *tests) trim() {
 	whole := t.space()
-	for i := range t.dims { // what the device does not have, or no other setting goes with, is left out
+	for i := range t.dims {
 		s := &t.dims[i]
 		s.Values = slices.DeleteFunc(slices.Clone(s.Values), func(v int) bool { return whole.Moved(whole.Base(), i, v)[i] != v })
-		if c.Question == dips {
-			s.Values, s.Base = c.Sizes[:], c.Sizes[0]
-		}
 	}
-	if t.dims = slices.DeleteFunc(t.dims, func(s setting) bool { return len(s.Values) < 2 }); len(t.dims) == 0 {
-		why := fmt.Errorf("nothing to try: test and --fix already name all settings that %s can change", l.Device.Name)
-		if len(c.Only) > 0 {
-			why = fmt.Errorf("nothing to try: on %s there is only one value of %s for this test", l.Device.Name, strings.Join(c.Only, ", "))
-		}
-		return nil, exit.With(exit.Usage, why)
-	}
-	return t, nil
 }
