@@ -110,7 +110,7 @@ func (r *run) describe() {
 	if r.end == nil {
 		return
 	}
-	here.MTU = r.end.MTU().Bytes()
+	here.MTU = r.end.MTU.Bytes()
 	if api := r.end.PostAPI(); api != verbs.PostAuto {
 		here.PostAPI = api.String()
 	}

@@ -81,7 +81,7 @@ func (r *run) recordedPlan(size int, lane plan.Lane) report.Plan {
 	if err != nil {
 		panic(err) // two of our own types disagree
 	}
-	out.Direction, out.SizeBytes, out.MTU = direction(r.plan), uint64(math.Round(p.MeanBytes(size))), r.end.MTU().Bytes()
+	out.Direction, out.SizeBytes, out.MTU = direction(r.plan), uint64(math.Round(p.MeanBytes(size))), r.end.MTU.Bytes()
 	out.CPUTime = p.CPU
 	out.Immediate, out.RoundTripHalf, out.Verified, out.RateLimitBitsPerS = row.Opcode.HasImmediate(), r.plan.Answers(), string(p.Verify), p.RateBits
 	if out.Threads == 1 {
@@ -99,8 +99,8 @@ func (r *run) recordedPlan(size int, lane plan.Lane) report.Plan {
 			out.Atomic = "compare-and-swap"
 		}
 	}
-	if size <= r.end.Inline() {
-		out.InlineBytes = r.end.Inline()
+	if size <= r.end.Inline {
+		out.InlineBytes = r.end.Inline
 	}
 	return out
 }

@@ -186,7 +186,7 @@ func (r *run) part(ctx context.Context, rd plan.Round, n, count uint64, rec *job
 	})
 	err = d.Run(ctx)
 	x.hurt = x.hurt.Plus(r.quiet.Counted())
-	r.peerLeft = r.endless() && d.PeerLeft()
+	r.peerLeft = r.endless() && d.PeerDone
 	*rec = *d.Trace.Recorder
 	d.Trace.Counters = drive.Changes(before, r.counters(rd))
 	x.trace.Join(d.Trace, n == 0)
@@ -210,7 +210,7 @@ func (r *run) prepare(j *job.Job) (job.Runner, error) {
 	if r.spec.Threads == 1 || j.Shape != job.Stream && len(r.rails) == 1 {
 		return one(0, j)
 	}
-	return job.PrepareThreads(j, r.end.Queues(), job.ThreadOptions{
+	return job.PrepareThreads(j, r.end.Threads, job.ThreadOptions{
 		Slice: r.perNs.Ticks(drive.Slice), First: r.perNs.Ticks(drive.FirstSlice), Pin: r.quiet.Pin,
 	}, one)
 }

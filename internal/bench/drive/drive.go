@@ -67,11 +67,12 @@ type Driver struct {
 	Spec  plan.Spec // of Plan
 	Ours  bool      // the peer is one of ours
 
+	PeerDone bool // the peer has said that it is done
+
 	slice    job.Ticks
 	p        job.Progress
 	begun    job.Ticks
 	synced   chan error // the peer's Done; nil: not waiting yet
-	peerDone bool
 	stopping bool
 	ended    bool      // this end's job; what follows is for the peer
 	lull     stillness // since the peer is done
@@ -82,7 +83,7 @@ type Driver struct {
 
 // New makes the driver of a task.
 func New(t Task) *Driver {
-	d := &Driver{Task: t, Spec: t.Plan.Spec, Ours: t.Plan.Ours(), peerDone: t.Round.Local}
+	d := &Driver{Task: t, Spec: t.Plan.Spec, Ours: t.Plan.Ours(), PeerDone: t.Round.Local}
 	length := Slice
 	switch {
 	case t.Limits.Yields:
@@ -125,7 +126,7 @@ func (d *Driver) Run(ctx context.Context) (err error) {
 		done, err := d.work(watch)
 		if done && !d.ended && err == nil {
 			endless := d.Spec.Infinite && !d.Ours // the ends do not meet after the job
-			if err = d.end(); err == nil && (d.peerDone || endless) {
+			if err = d.end(); err == nil && (d.PeerDone || endless) {
 				return nil
 			}
 		}
@@ -148,7 +149,7 @@ func (d *Driver) Run(ctx context.Context) (err error) {
 		if err := d.pollSync(); err != nil {
 			return err
 		}
-		if d.peerDone && d.synced != nil && !d.owed() && d.allArrived(now) {
+		if d.PeerDone && d.synced != nil && !d.owed() && d.allArrived(now) {
 			if d.ended {
 				return nil
 			}
@@ -200,7 +201,7 @@ func (d *Driver) until(now job.Ticks) job.Ticks {
 	case (d.waitsForFirst() || !d.Ours && d.Plan.Answers()) && d.p.Received == 0 && d.p.Posted <= 1 &&
 		now-d.begun < d.PerNs.Ticks(time.Second):
 		length = d.PerNs.Ticks(FirstSlice)
-	case d.peerDone && !d.Round.Local || d.Limits.Passive && d.synced != nil && d.Job.Shape == job.Serve:
+	case d.PeerDone && !d.Round.Local || d.Limits.Passive && d.synced != nil && d.Job.Shape == job.Serve:
 		length = d.PerNs.Ticks(time.Millisecond)
 	case d.Spec.Bidirectional && d.Limits.Count > 0 && d.nearEnd(now):
 		length = d.PerNs.Ticks(time.Millisecond / 2)
@@ -393,6 +394,3 @@ func (d *Driver) Moved(q int) (sent, received uint64) {
 	}
 	return sent, received
 }
-
-// PeerLeft tells whether the peer has said that it is done.
-func (d *Driver) PeerLeft() bool { return d.peerDone }

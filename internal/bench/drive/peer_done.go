@@ -19,12 +19,12 @@ func (d *Driver) asleep() bool {
 // sleep waits for the peer's Done without taking the processor from it, but returns now and then to look around.
 func (d *Driver) sleep(watch context.Context) error {
 	look := 100 * time.Millisecond
-	if d.peerDone { // and what it has sent is on its way
+	if d.PeerDone { // and what it has sent is on its way
 		look = lullUnreliable / 4
 	}
 	select {
 	case err := <-d.synced:
-		d.peerDone = true
+		d.PeerDone = true
 		return err
 	case <-watch.Done():
 		return context.Cause(watch)
@@ -43,7 +43,7 @@ func (d *Driver) meet(ctx context.Context) {
 func (d *Driver) pollSync() error {
 	select {
 	case err := <-d.synced:
-		d.peerDone = true
+		d.PeerDone = true
 		return err
 	default:
 		return nil
@@ -52,7 +52,7 @@ func (d *Driver) pollSync() error {
 
 // awaitSync does not leave the goroutine of meet behind.
 func (d *Driver) awaitSync(cancel context.CancelFunc) {
-	if d.synced != nil && !d.peerDone {
+	if d.synced != nil && !d.PeerDone {
 		cancel()
 		<-d.synced //nolint:errcheck // the round has its error already
 	}

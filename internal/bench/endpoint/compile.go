@@ -41,11 +41,11 @@ func (e *Endpoint) Compile(size int, count uint64) (*job.Job, error) {
 	p := e.plan
 	s := p.Lane(size, count)
 	j := &job.Job{Shape: job.Stream, InGo: p.Point != nil} // strategies that pack and others are compared
-	for _, t := range e.threads {
+	for _, t := range e.Threads {
 		j.CQs = append(j.CQs, t.CQs...)
 	}
-	if len(e.threads) == 1 {
-		j.Channel = e.threads[0].Channel
+	if len(e.Threads) == 1 {
+		j.Channel = e.Threads[0].Channel
 	}
 	if !p.Sends() && !p.Receives() {
 		j.Shape = job.Serve
@@ -78,9 +78,6 @@ func (e *Endpoint) Compile(size int, count uint64) (*job.Job, error) {
 	}
 	return j, nil
 }
-
-// Queues are those of each thread.
-func (e *Endpoint) Queues() []job.ThreadQueues { return e.threads }
 
 // request is one of a queue pair's: of these entries, and of what lies so far from the beginning of the peer's memory.
 func (e *Endpoint) request(qp *pair, entries []verbs.SGE, remote uint64) verbs.SendRequest {

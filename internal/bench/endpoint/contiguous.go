@@ -38,7 +38,7 @@ func (c contiguous) ring(e *Endpoint, size int, qp *pair) []job.Message {
 	for k := range ring {
 		at, size := uint64(steps.At(uint64(k))), cycle[k%len(cycle)].Bytes
 		r := e.request(qp, pieces(qp.send.addr+at, qp.region.LKey(), cycle[k%len(cycle)]), at)
-		if size <= e.inline && row.MayInline() {
+		if size <= e.Inline && row.MayInline() {
 			r.Flags |= verbs.Inline
 		}
 		if row.Opcode == verbs.OpFetchAdd {

@@ -17,19 +17,20 @@ import (
 
 // Endpoint is one end's verbs objects for one plan. It belongs to the goroutine that measures.
 type Endpoint struct {
-	plan   *plan.Settled
-	spec   plan.Spec // of plan
-	work   workload
-	mtu    verbs.MTU // of the path; RDMA CM may tell another than the plan's
-	qkey   uint32    // RDMA CM may choose another than the plan's
-	inline int       // bytes granted
+	plan *plan.Settled
+	spec plan.Spec // of plan
+	work workload
+	qkey uint32 // RDMA CM may choose another than the plan's
 
-	rails   Rails
-	threads []job.ThreadQueues // of each thread: where sends complete, and then where receives do, if there are any
-	srq     verbs.SharedReceiveQueue
-	qps     []*pair
-	sparse  bool       // verified data may have holes
-	group   *verbs.GID // that it has joined
+	Rails   Rails              // the devices that it is on
+	Threads []job.ThreadQueues // of each thread: where sends complete, and then where receives do, if there are any
+	MTU     verbs.MTU          // of the path; RDMA CM may tell another than the plan's
+	Inline  int                // bytes that a request carries itself, as granted by the device
+
+	srq    verbs.SharedReceiveQueue
+	qps    []*pair
+	sparse bool       // verified data may have holes
+	group  *verbs.GID // that it has joined
 
 	undo []func() error // of what was made, in order
 
@@ -71,7 +72,7 @@ type Options struct {
 // New makes every object of the plan, up to queue pairs in INIT.
 func New(rails Rails, p *plan.Settled, o Options) (_ *Endpoint, err error) {
 	e := &Endpoint{
-		rails: rails, plan: p, spec: p.Spec, work: workloadOf(p), mtu: p.MTU, qkey: p.Spec.QKey, step: o.Step,
+		Rails: rails, plan: p, spec: p.Spec, work: workloadOf(p), MTU: p.MTU, qkey: p.Spec.QKey, step: o.Step,
 		sparse: o.Sparse || p.Spec.Transport == verbs.UC,
 	}
 	defer func() {
@@ -99,7 +100,7 @@ func New(rails Rails, p *plan.Settled, o Options) (_ *Endpoint, err error) {
 	}
 	for q := range e.spec.QPs { // they are dealt out to the threads, as the threads are to the rails
 		e.qps = append(e.qps, &pair{
-			number: q, rail: rails.Of(q), pd: pds[q%len(pds)], cqs: e.threads[q%len(e.threads)].CQs,
+			number: q, rail: rails.Of(q), pd: pds[q%len(pds)], cqs: e.Threads[q%len(e.Threads)].CQs,
 			psn: rand.Uint32() & 0xff_ffff,
 		})
 	}
@@ -123,7 +124,7 @@ func New(rails Rails, p *plan.Settled, o Options) (_ *Endpoint, err error) {
 
 // joinGroup attaches the queue pair that receives to the plan's multicast group, if it has one.
 func (e *Endpoint) joinGroup() error {
-	gid, has := e.plan.Group(e.rails[0].GID.GID)
+	gid, has := e.plan.Group(e.Rails[0].GID.GID)
 	if !has {
 		return nil
 	}
@@ -139,7 +140,7 @@ func (e *Endpoint) joinGroup() error {
 // createCQs makes the completion queues of the next thread, for its share of the queue pairs.
 func (e *Endpoint) createCQs(d plan.Queues) (err error) {
 	var t job.ThreadQueues
-	dev := e.rails.Of(len(e.threads)).Device
+	dev := e.Rails.Of(len(e.Threads)).Device
 	if e.spec.Events {
 		if t.Channel, err = dev.CreateCompletionChannel(); err != nil {
 			return err
@@ -163,7 +164,7 @@ func (e *Endpoint) createCQs(d plan.Queues) (err error) {
 		e.onClose(cq.Close)
 		t.CQs = append(t.CQs, cq)
 	}
-	e.threads = append(e.threads, t)
+	e.Threads = append(e.Threads, t)
 	return nil
 }
 
@@ -232,7 +233,7 @@ func (e *Endpoint) createQP(qp *pair, d plan.Queues) error {
 	var err error
 	want := d.Inline
 	if qp.number > 0 && want < 0 {
-		want = -e.inline // as the one before got, or less on another device
+		want = -e.Inline // as the one before got, or less on another device
 	}
 	for try := max(want, -want); ; try = try * 3 / 4 {
 		o.InlineBytes = try
@@ -247,7 +248,7 @@ func (e *Endpoint) createQP(qp *pair, d plan.Queues) error {
 	if err != nil {
 		return err
 	}
-	e.inline = o.InlineBytes
+	e.Inline = o.InlineBytes
 	e.onClose(func() error { return e.timed("destroy", time.Now(), qp.Close) })
 	if e.spec.RDMACM { // it knows port and P_Key
 		return nil
@@ -341,7 +342,7 @@ func (e *Endpoint) checkPeer(peer []control.Address, policy plan.DataPolicy) err
 
 func (e *Endpoint) connectQP(qp *pair, av verbs.AddressVector) error {
 	o := verbs.ConnectOptions{
-		Port: av.Port, PKeyIndex: e.spec.PKeyIndex, QKey: e.qkey, PathMTU: e.mtu, AddressVector: av,
+		Port: av.Port, PKeyIndex: e.spec.PKeyIndex, QKey: e.qkey, PathMTU: e.MTU, AddressVector: av,
 		DestQPN: qp.peer.QPN, SendPSN: qp.psn, RecvPSN: qp.peer.PSN,
 		MaxRDAtomic:     uint8(min(qp.peer.Outstanding, max(qp.rail.Device.Info().Limits.MaxInitRDAtomic, 1), 255)), // it may tell anything
 		MaxDestRDAtomic: uint8(e.plan.Outstanding),
@@ -374,15 +375,6 @@ func (e *Endpoint) Peer() []control.Address {
 	}
 	return out
 }
-
-// Rails are the devices that it is on.
-func (e *Endpoint) Rails() Rails { return e.rails }
-
-// MTU is that of the path.
-func (e *Endpoint) MTU() verbs.MTU { return e.mtu }
-
-// Inline is how many bytes a request carries itself, as granted by the device.
-func (e *Endpoint) Inline() int { return e.inline }
 
 // PostAPI is how the device takes requests.
 func (e *Endpoint) PostAPI() verbs.PostAPI { return verbs.PostsBy(e.qps[0].QueuePair) }

@@ -25,7 +25,7 @@ const (
 func (e *Endpoint) Join(ctx context.Context, s control.Session, known verbs.GID) error {
 	// The server's RDMA CM listens at the port of the control connection, and at its RDMA device's address. An iWARP device has
 	// no address of its own (its GID is made of the MAC), and its ports are those of TCP, where the session listens already.
-	first := &e.rails[0]
+	first := &e.Rails[0]
 	info := first.Device.Info()
 	iWARP := info.IWARP()
 	server := netip.AddrPortFrom(s.LocalAddr(), s.ServerPort())
@@ -43,7 +43,7 @@ func (e *Endpoint) Join(ctx context.Context, s control.Session, known verbs.GID)
 	}
 	joined := e.qps[0].joined
 	if joined.PathMTU != 0 {
-		e.mtu = joined.PathMTU
+		e.MTU = joined.PathMTU
 	}
 	if e.spec.Transport == verbs.UD {
 		e.qkey = joined.QKey
@@ -63,7 +63,7 @@ func (e *Endpoint) Join(ctx context.Context, s control.Session, known verbs.GID)
 
 // joinAt connects them. server is where the server's RDMA CM listens.
 func (e *Endpoint) joinAt(ctx context.Context, s control.Session, server netip.AddrPort) error {
-	m, err := rdmacm.ConnectionManagerOf(e.rails[0].Device)
+	m, err := rdmacm.ConnectionManagerOf(e.Rails[0].Device)
 	if err != nil {
 		return err
 	}
@@ -144,9 +144,9 @@ func (e *Endpoint) initBy(c verbs.CMConnection, qp verbs.QueuePair) error {
 	if err != nil {
 		return err
 	}
-	if own := e.rails[0].Port.Number; init.Port != own {
+	if own := e.Rails[0].Port.Number; init.Port != own {
 		return &verbs.Error{
-			Verb: "connect by RDMA CM", Device: e.rails[0].Device.Info().Name, QP: qp.QPN(),
+			Verb: "connect by RDMA CM", Device: e.Rails[0].Device.Info().Name, QP: qp.QPN(),
 			Err: fmt.Errorf("the route uses port %d, this end uses port %d", init.Port, own),
 			Fix: fmt.Sprintf("use -i %d", init.Port),
 		}
@@ -179,18 +179,18 @@ func (e *Endpoint) tellQPN(qp *pair) error {
 		case err != nil:
 			return err
 		case n == 1 && found[0].Status != verbs.Success:
-			return &verbs.CompletionError{Device: e.rails[0].Device.Info().Name, Completion: found[0], Sent: 1}
+			return &verbs.CompletionError{Device: e.Rails[0].Device.Info().Name, Completion: found[0], Sent: 1}
 		case n == 1:
 			return nil
 		}
 		time.Sleep(100 * time.Microsecond)
 	}
-	return &verbs.Error{Verb: "tell the server a queue pair's number", Device: e.rails[0].Device.Info().Name, QP: qp.QPN(), Err: fmt.Errorf("no completion within %v", tellLimit)}
+	return &verbs.Error{Verb: "tell the server a queue pair's number", Device: e.Rails[0].Device.Info().Name, QP: qp.QPN(), Err: fmt.Errorf("no completion within %v", tellLimit)}
 }
 
 // pair puts the peer's addresses in the order of this end's queue pairs: RDMA CM has told each one its partner.
 func (e *Endpoint) pair(peer []control.Address) ([]control.Address, error) {
-	if info := e.rails[0].Device.Info(); e.spec.Transport == verbs.UD || info.IWARP() { // iWARP has no such numbers: both ends go in order
+	if info := e.Rails[0].Device.Info(); e.spec.Transport == verbs.UD || info.IWARP() { // iWARP has no such numbers: both ends go in order
 		return peer, nil
 	}
 	byQPN := map[uint32]control.Address{}

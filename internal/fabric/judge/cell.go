@@ -15,7 +15,7 @@ type Cell struct {
 // tested counts the ordered pairs of hosts, on all rails, whose speed was judged: that sent with no other to the same host.
 func (j *Judge) tested() int {
 	seen := map[subject]bool{}
-	for _, x := range j.cells {
+	for _, x := range j.Cells {
 		if x.State != matrix.Void && j.cfg.rounds[x.Round].FanIn <= 1 {
 			seen[linkOf(x)] = true
 		}

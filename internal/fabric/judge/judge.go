@@ -33,12 +33,13 @@ const (
 
 // Judge collects cells and asks for more until it can tell. It belongs to one goroutine.
 type Judge struct {
+	Cells []Cell // so far
+	Lost  []bool // hosts that are gone: no partner is sought for them
+
 	cfg      Config
-	cells    []Cell
 	levels   levels
 	stage    stage
 	subjects map[subject]*trial
-	lost     []bool
 	bad      []matrix.Finding   // found without a trial: not connected, wrong data
 	controls map[bool][]float64 // of re-tests, by whether they ran alone: logarithms
 	retests  int
@@ -62,17 +63,8 @@ func New(c Config) *Judge {
 	if c.Leaf == nil {
 		c.Leaf = make([]int, c.Hosts)
 	}
-	return &Judge{cfg: c, subjects: map[subject]*trial{}, lost: make([]bool, c.Hosts), controls: map[bool][]float64{}}
+	return &Judge{cfg: c, subjects: map[subject]*trial{}, Lost: make([]bool, c.Hosts), controls: map[bool][]float64{}}
 }
-
-// Lost tells that a host is gone: no partner is sought for it any more.
-func (j *Judge) Lost(host int) { j.lost[host] = true }
-
-// Back tells that a lost host is there again.
-func (j *Judge) Back(host int) { j.lost[host] = false }
-
-// Cells are all cells so far.
-func (j *Judge) Cells() []Cell { return j.cells }
 
 // Rounds are all rounds so far.
 func (j *Judge) Rounds() []matrix.Round { return j.cfg.rounds }
@@ -85,7 +77,7 @@ func (j *Judge) Round(r matrix.Round) uint16 {
 
 // Add takes the cells of one round.
 func (j *Judge) Add(cells []Cell) {
-	j.cells = append(j.cells, cells...)
+	j.Cells = append(j.Cells, cells...)
 	for rail := range j.cfg.Rails {
 		on := slices.DeleteFunc(slices.Clone(cells), func(x Cell) bool { return int(x.Rail) != rail })
 		if len(on) > 0 && j.cfg.rounds[on[0].Round].Retest {
@@ -123,7 +115,7 @@ func (j *Judge) Next() (Retest, bool) {
 func (j *Judge) suspect() {
 	clear(j.subjects)
 	j.bad = nil
-	j.levels = j.cfg.learn(j.cells)
+	j.levels = j.cfg.learn(j.Cells)
 	j.findMissing()
 	j.suspectTrunks()
 	j.suspectHosts()
@@ -132,7 +124,7 @@ func (j *Judge) suspect() {
 // another is one more round of the scheduled kind, where the noise has left too few hosts without suspicion to test the
 // others with.
 func (j *Judge) another() (Retest, bool) {
-	living := slices.DeleteFunc(plain.UpTo(0, j.cfg.Hosts), func(h int) bool { return j.lost[h] })
+	living := slices.DeleteFunc(plain.UpTo(0, j.cfg.Hosts), func(h int) bool { return j.Lost[h] })
 	enough := true
 	for rail := range j.cfg.Rails {
 		enough = enough && len(j.goodHosts(uint8(rail))) >= max(2, (len(living)+1)/2)
@@ -177,7 +169,7 @@ func (j *Judge) findMissing() {
 	for state, why := range map[matrix.State]stats.Cause{matrix.Missing: matrix.NotConnected, matrix.Corrupted: matrix.WrongData} {
 		failed, all := make([]int, j.cfg.Hosts), make([]int, j.cfg.Hosts)
 		links := map[[2]int]int{}
-		for _, x := range j.cells {
+		for _, x := range j.Cells {
 			if x.State == matrix.Void {
 				continue
 			}
@@ -193,7 +185,7 @@ func (j *Judge) findMissing() {
 		for h := range j.cfg.Hosts {
 			if accused(h) {
 				j.bad = append(j.bad, found(matrix.WholeOf, h, h, why, failed[h], all[h]))
-				j.lost[h] = j.lost[h] || state == matrix.Missing
+				j.Lost[h] = j.Lost[h] || state == matrix.Missing
 			}
 		}
 		for pair, n := range links {

@@ -65,7 +65,7 @@ type group struct {
 // groups gathers the cells of the schedule by what they may be slow for.
 func (j *Judge) groups(of func(Cell) []subject) map[subject]*group {
 	out := map[subject]*group{}
-	for _, x := range j.cells {
+	for _, x := range j.Cells {
 		if !j.usable(x) {
 			continue
 		}
@@ -122,7 +122,7 @@ func (j *Judge) suspectHosts() {
 		return j.subjectsOf(x)[:2]
 	})
 	for s, g := range sides {
-		if m, err := j.screen(g); m < max(-d/2, quantile*err-d) && !j.lost[s.from] {
+		if m, err := j.screen(g); m < max(-d/2, quantile*err-d) && !j.Lost[s.from] {
 			j.subjects[s] = &trial{screen: m, seen: g.x}
 		}
 	}
@@ -135,14 +135,14 @@ const mostLinks = 4096
 func (j *Judge) suspectLinks() {
 	least := min(-screenSigma*j.levels.sigma, math.Log(1-j.cfg.Slow)/2)
 	worst := map[subject]float64{}
-	for _, x := range j.cells {
+	for _, x := range j.Cells {
 		s, r, round := linkOf(x), math.Inf(-1), j.cfg.rounds[x.Round]
 		if x.State == matrix.Measured && round.FanIn <= 1 {
 			r = j.levels.residual(x) - j.effectsOf(x)
 		} else if x.State != matrix.Missing {
 			continue
 		}
-		if r < min(least, worst[s]) && !round.Alone && !j.lost[x.From] && !j.lost[x.To] {
+		if r < min(least, worst[s]) && !round.Alone && !j.Lost[x.From] && !j.Lost[x.To] {
 			worst[s] = r
 		}
 	}

@@ -20,7 +20,7 @@ func TestPartnersOfASlowHostAreNotSuspected(t *testing.T) {
 			if x.From == slowHost || x.To == slowHost {
 				x.Value /= 2
 			}
-			j.cells = append(j.cells, x)
+			j.Cells = append(j.Cells, x)
 		}
 	}
 	j.suspect()

@@ -130,7 +130,7 @@ func (j *Judge) composeOf(rail uint8, quiet bool) (Retest, bool) {
 func (j *Judge) goodHosts(rail uint8) []int {
 	var out []int
 	for h := range j.cfg.Hosts {
-		if !j.lost[h] && j.good(sender(rail, h)) && j.good(receiver(rail, h)) {
+		if !j.Lost[h] && j.good(sender(rail, h)) && j.good(receiver(rail, h)) {
 			out = append(out, h)
 		}
 	}
@@ -180,8 +180,8 @@ func (j *Judge) below(hosts []int, leaf int32) []int {
 
 // tells whether a flow between two hosts tests a subject alone, and is of a class that the schedule had.
 func (j *Judge) tells(s subject, from, to int) bool {
-	if j.lost[from] || j.lost[to] || from == to || s.kind == matrix.Link {
-		return from != to && !j.lost[from] && !j.lost[to]
+	if j.Lost[from] || j.Lost[to] || from == to || s.kind == matrix.Link {
+		return from != to && !j.Lost[from] && !j.Lost[to]
 	}
 	there, back := Cell{Rail: s.rail, From: uint16(from), To: uint16(to)}, Cell{Rail: s.rail, From: uint16(to), To: uint16(from)}
 	of := j.subjectsOf(there)

@@ -13,7 +13,7 @@ import (
 // Conclude judges with what is there: findings, the gravest first. It may be asked at any time.
 func (j *Judge) Conclude() ([]matrix.Finding, matrix.Judged) {
 	if j.stage == screening {
-		j.levels = j.cfg.learn(j.cells)
+		j.levels = j.cfg.learn(j.Cells)
 	}
 	v := matrix.Judged{
 		Sigma: j.levels.sigma, Slow: j.cfg.Slow, Retests: j.retests, Untried: j.links, KnownGood: j.cfg.Hosts, Pairs: j.cfg.Rails * j.cfg.Hosts * (j.cfg.Hosts - 1),

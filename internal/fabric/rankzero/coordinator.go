@@ -294,7 +294,7 @@ func (c *coordinator) lose(h *host, why, remedy string) {
 		c.note("%s (rank %d) takes no part: %s", h.Name, h.Rank, bounded(why))
 	}
 	if c.judge != nil && slices.Contains(c.part, h) {
-		c.judge.Lost(slices.Index(c.part, h))
+		c.judge.Lost[slices.Index(c.part, h)] = true
 	}
 }
 
@@ -308,7 +308,7 @@ func (c *coordinator) back(h *host) {
 	h.Verdict = stats.Verdict{Word: stats.Pass}
 	h.note("silent for %.1f s in round %d, then back", gap, h.lostIn)
 	if c.judge != nil {
-		c.judge.Back(slices.Index(c.part, h))
+		c.judge.Lost[slices.Index(c.part, h)] = false
 	}
 	c.note("%s (rank %d) is back after %.1f s of silence", h.Name, h.Rank, gap)
 }

@@ -83,7 +83,7 @@ func Conclude(d *report.Document, j *judge.Judge, spec plan.Spec, measure time.D
 	m := d.Fabric
 	m.Rounds = j.Rounds()
 	m.Findings, m.Judged = j.Conclude()
-	cells := j.Cells()
+	cells := j.Cells
 	m.Cells.Left = max(0, len(cells)-mostCells)
 	for _, x := range cells[:len(cells)-m.Cells.Left] {
 		share := 0.0

@@ -131,7 +131,7 @@ func TestRails(t *testing.T) {
 			j := Judge(New(Config{Hosts: 16, Rails: 2, Noise: 0.01, Seed: seed, Plants: tt.plants}), s, judge.Config{Seed: seed})
 			findings, _ := j.Conclude()
 			rails := map[uint16]map[uint8]bool{}
-			for _, x := range j.Cells() {
+			for _, x := range j.Cells {
 				if rails[x.Round] == nil {
 					rails[x.Round] = map[uint8]bool{}
 				}

@@ -305,10 +305,10 @@ func (r *testRun) dialOptions() control.Options {
 func (r *testRun) connected(s control.Session, p *plan.Settled, end *endpoint.Endpoint) {
 	r.plan, r.row = p.Spec, p.Row
 	r.peersView = p.Role == plan.Target && s.Dialect() == control.Ours
-	rails := end.Rails()
+	rails := end.Rails
 	device := rails[0].Device.Info()
 	f := text.Facts{
-		Device: device, Port: rails[0].Port, MTU: end.MTU(), Inline: end.Inline(), Outstanding: p.Outstanding,
+		Device: device, Port: rails[0].Port, MTU: end.MTU, Inline: end.Inline, Outstanding: p.Outstanding,
 		NUMANode: r.node(device), Local: end.Addresses(), Remote: end.Peer(), Plan: p, PostAPI: end.PostAPI(),
 	}
 	if rails[0].UseGID {
