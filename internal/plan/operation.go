@@ -28,8 +28,8 @@ type Row struct {
 
 	Transports []verbs.Transport
 	Access     verbs.Access // that the peer needs to this end's memory
-	// Responded operations (READ, atomics) are answered with data: how many are in flight is the devices' to limit. The target of a
-	// latency test of the others answers in kind: half of the round trip is the figure.
+	// Responded operations (READ, atomics) are answered with data, and the devices limit how many are in flight. In a latency
+	// test of any other operation the target sends one message back, and half the round trip is reported.
 	Responded bool
 	// TargetFirst: in a latency test the target moves first, as in perftest, which then registers memory without relaxed ordering.
 	TargetFirst bool

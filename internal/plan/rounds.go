@@ -53,14 +53,14 @@ func (s *Settled) unmeasured() []Round {
 	return out
 }
 
-// warmsAlone tells whether this end can warm up without the peer's help, as perftest does: it posts requests that take
-// nothing of the peer's but the time of its device.
+// warmsAlone tells whether this end can warm up without the peer's help, as perftest does. Its requests then need no
+// receive at the peer.
 func (s *Settled) warmsAlone() bool {
 	return s.Spec.Kind == Bandwidth && s.Sends() && !s.Row.NeedsReceive()
 }
 
-// Counted is how many messages a measured round has where that is not the test's number; 0: the test's. Between two ends of ours one
-// exchange comes before those that are counted: it holds the time until the peer is ready.
+// Counted overrides the number of messages of a measured round; 0 keeps Spec.Iterations. Between two ends of ours the first
+// exchange is not counted: it includes the time until the peer is ready.
 func (s *Settled) Counted() uint64 {
 	if !s.peer.Perftest && s.Answers() && s.Spec.Iterations > 0 {
 		return s.Spec.Iterations + 1
@@ -116,8 +116,8 @@ func (s *Settled) RecordCount() uint64 {
 	return product(uint64(len(s.Spec.Sizes)), uint64(s.Spec.Runs))
 }
 
-// partMessages is how many messages of a queue pair have places of their own: after so many, a round in which every
-// message is compared is looked at. 0: the round is one part.
+// partMessages is how many messages of a queue pair have a place of their own in memory. A round in which every message is
+// compared is cut into parts of that many. 0: the round is one part.
 func (s *Settled) partMessages() uint64 {
 	if s.Spec.Verify != VerifyAll || s.Spec.Iterations == 0 {
 		return 0

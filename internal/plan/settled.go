@@ -9,8 +9,8 @@ import (
 	"github.com/gobw/gobw/verbs"
 )
 
-// Limits is what this end is: its device, its memory, its part in the conversation. Without a device (a command line that
-// is being read) nothing is limited by one.
+// Limits is what this end has: its device, its memory, its side of the connection. While a command line is read, no device
+// is known, and none limits the test.
 type Limits struct {
 	Device    verbs.DeviceInfo
 	Port      verbs.PortInfo
@@ -27,8 +27,8 @@ type Limits struct {
 // known tells whether there is a device.
 func (l *Limits) known() bool { return l.Device.Name != "" }
 
-// Peer is what the other end has told. The zero Peer is one of ours that has told nothing yet: a test that is settled with
-// it may be proposed, and is settled with what the peer tells before anything is made.
+// Peer is what the other end has told. The zero Peer is one of ours that has told nothing yet. A test that is settled with
+// the zero Peer may be proposed; before anything is made, it is settled again with what the peer told.
 type Peer struct {
 	Perftest    bool // it speaks perftest's dialect
 	PageBytes   int
@@ -92,7 +92,7 @@ func (s *Settled) Proposal() Spec {
 	return p
 }
 
-// Agreed is what the peer has agreed to, with what the proposal kept back.
+// Agreed completes the peer's answer with the local settings that Proposal left out.
 func (s *Settled) Agreed(spec Spec) Spec {
 	if !s.sharesThreads() {
 		spec.Threads = s.Spec.Threads
@@ -148,9 +148,9 @@ func (s *Settled) OneSided() bool {
 // SendsToGroup tells whether what this end sends goes to a multicast group that the peer has joined.
 func (s *Settled) SendsToGroup() bool { return s.Spec.Multicast && s.Sends() }
 
-// Group is the multicast group that this end joins to receive; false: none. It is the one asked for, or one drawn at random of
-// the family of this end's address: who listens tells whom it expects. Where both ends listen the client's is the next, because
-// each is told what it sends to its own group, too; perftest does so where it is not told a group.
+// Group is the multicast group that this end joins to receive; false: none. It is the group that the user named, or a random
+// one of the family of this end's address, which the peer is told. If both ends receive, the client joins the next group:
+// an end hears also what it sends to its own group. perftest does the same if it is told no group.
 func (s *Settled) Group(own verbs.GID) (verbs.GID, bool) {
 	if !s.Spec.Multicast || !s.Receives() {
 		return verbs.GID{}, false

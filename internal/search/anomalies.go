@@ -11,11 +11,11 @@ const (
 	counted     = 0.001 // events per message that a counter should not have, beside thrice what the base has
 	temperature = 0.05
 	cooling     = 0.99
-	suspect     = 1.06 // times what an anomaly may have: a test that may be one
+	suspect     = 1.06 // a rate below 1.06 times the limit of an anomaly is measured again
 	baseTests   = 6
-	doubtful    = 0.1  // a look as near to the limit is not enough
-	steady      = 1.15 // between the slowest and the fastest of them, where one look tells
-	noisyLead   = 5    // else so many more looks must say yes than no, or no than yes
+	doubtful    = 0.1  // a look within 10 % of the limit is repeated
+	steady      = 1.15 // tests of one point differ by less: one look tells
+	noisyLead   = 5    // on a noisy host one answer must lead by 5 looks
 )
 
 // hunt is a search for anomalies.
@@ -23,7 +23,7 @@ type hunt struct {
 	*Search
 	noise   map[string]float64 // the most that tests of the base had of each counter
 	top     [2]float64         // the most messages and bytes a second that any test had
-	lead    int                // of the looks that say yes over those that say no, or the other way round, that tell
+	lead    int                // by how many looks one answer must lead
 	slow    float64            // of the rate with a smaller value: an anomaly has less
 	jump    claim              // of the slow point beside the good one
 	refuted map[cause]int      // how often it was followed up for nothing
@@ -174,8 +174,8 @@ func (h *hunt) pass(p Point, walks bool) {
 	}
 }
 
-// compare tells whether of two tests that differ in one dimension, in which the second has more, one is slower than the other and should
-// not be.
+// compare looks at two tests that differ in one dimension, of which the second has the larger value. It follows up the one
+// that is slower and should not be.
 func (h *hunt) compare(a, b Step, d int) {
 	if h.Space.Dimensions[d].AnyCost {
 		return
@@ -189,7 +189,8 @@ func (h *hunt) compare(a, b Step, d int) {
 	}
 }
 
-// fall is what is left of the rate at a good value of a dimension at a bad one: of bytes where that is a larger size, else of messages.
+// fall is the rate at the bad value of a dimension as a share of the rate at the good one. The rate is of bytes if the bad
+// value is a larger size, else of messages.
 func (h *hunt) fall(d, good, bad int, atGood, atBad float64) float64 {
 	if d == h.Space.Size && bad > good {
 		return atBad * float64(bad) / (atGood * float64(good))
@@ -197,8 +198,8 @@ func (h *hunt) fall(d, good, bad int, atGood, atBad float64) float64 {
 	return atBad / atGood
 }
 
-// worthwhile tells whether a cause at a point is to be followed up: what was refuted is, ever more rarely. It counts as refuted until it
-// holds.
+// worthwhile tells whether to follow up a cause at a point. A cause that was refuted is followed up ever more rarely. It counts
+// as refuted until it holds.
 func (h *hunt) worthwhile(c cause, p Point) bool {
 	if h.explained(p) || h.rng.IntN(1+h.refuted[c]) > 0 {
 		return false
@@ -207,8 +208,8 @@ func (h *hunt) worthwhile(c cause, p Point) bool {
 	return true
 }
 
-// falls looks at a point beside the one that has the good value of a cause, in a pair of tests. Values beyond that are good, too; sizes
-// beyond the bad one are bad, since bytes a second grow with the size.
+// falls compares a point with the same point at the good value of a cause, in a pair of tests. Values beyond the good one are
+// good, too. Sizes beyond the bad one are bad, since bytes a second grow with the size.
 func (h *hunt) falls(c cause) func(q Point) (share float64, ok bool) {
 	d, rising := c.dim, c.bad > c.good
 	return func(q Point) (share float64, ok bool) {

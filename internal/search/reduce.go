@@ -9,11 +9,11 @@ import (
 // symptom is what is wrong with bad points.
 type symptom struct {
 	*Search
-	look  func(p Point) (share float64, ok bool) // below 1: this look at a point says that it is bad; not ok: nothing can be said
-	lead  int                                    // of the looks that say one thing over those that say the other; at least 1
-	doubt float64                                // a look that is as near to 1 needs another one
+	look  func(p Point) (share float64, ok bool) // below 1: this look says that the point is bad; not ok: it says nothing
+	lead  int                                    // by how many looks one answer must lead; at least 1
+	doubt float64                                // a share within this of 1 needs another look
 	known map[string]verdict
-	split int // points at which even the most looks did not agree
+	split int // undecided points: still tied after the last allowed look
 }
 
 // verdict is whether a point shows a symptom.

@@ -34,9 +34,9 @@ type stillness struct {
 	naks    uint64 // at since
 }
 
-// lasts tells whether nothing has moved for the limit. lastChange is when the last message did, packets counts those of the device;
-// packets that only ask for what the peer has not (a receive) are counted by naks, and do not count. looked: every thread of this
-// end has looked again.
+// lasts tells whether nothing has moved for the limit. lastChange is when the last message moved. packets counts the device's
+// packets. naks counts retransmissions that were answered by receiver-not-ready NAKs: they are no progress. looked: every
+// thread of this end has looked again.
 func (s *stillness) lasts(now, lastChange, limit, most job.Ticks, packets, naks uint64, looked bool) bool {
 	if s.begun == 0 {
 		s.begun = now

@@ -376,8 +376,8 @@ func (d *Driver) ownPartDone() bool {
 	return !d.Limits.Passive && d.Limits.Count > 0 && d.p.Completed >= d.Limits.Count && d.Job.Shape == job.Stream
 }
 
-// Moved is what queue pair q has received, where what a ping-pong left on its way counts, and what it has sent; at the end that does
-// not send, what it must have been sent.
+// Moved returns what queue pair q sent and received. A ping-pong's message in flight counts as received. An end that only
+// receives returns as sent what its peer must have sent.
 func (d *Driver) Moved(q int) (sent, received uint64) {
 	qps := uint64(len(d.Job.Lanes))
 	received = d.p.Received

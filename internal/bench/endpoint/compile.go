@@ -117,9 +117,8 @@ func (e *Endpoint) Begin(j *job.Job) error {
 	return nil
 }
 
-// End notes what a round did: what was sent, and the receives that were consumed, by queue pair. A counted round
-// reposts until all that it expects have been posted: where messages were lost, some of them are left to the next round. Open-ended
-// ones repost all.
+// End notes what each queue pair sent and received in a round. A counted round posts as many receives as it expects
+// messages; if messages were lost, unused receives stay posted for the next round. A round without a count reposts all.
 func (e *Endpoint) End(j *job.Job, moved func(q int) (sent, received uint64)) {
 	for q, qp := range e.qps {
 		l := &j.Lanes[q]

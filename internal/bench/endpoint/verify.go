@@ -27,10 +27,10 @@ type destination struct {
 	low, high uint64 // the messages that are looked at
 	sent      uint64 // how many went to these places, one after the other; 0: nobody knows, or m is the number itself
 	must      uint64 // at least so many of them have arrived
-	mixed     bool   // any message may lie at the place of another
-	holes     bool   // what was lost leaves a message, or a part of it, as it was before
-	// pitch is how many bytes from its beginning on only the message itself changes: those outside of its blocks are looked at, too. 0:
-	// it is one block, and the bytes beside it are nobody's.
+	mixed     bool   // order unknown: any message may lie at any place
+	holes     bool   // messages may be missing or partial
+	// pitch is how many bytes belong to a message, from its beginning on. Bytes between its blocks must not change. 0: the
+	// message is one block, and the bytes beside it are not looked at.
 	pitch int
 	from  *pattern.Layout // the blocks that it comes from; nil: one
 }

@@ -44,9 +44,9 @@ type Visitors struct {
 	less int                  // than Most, as the process has not the descriptors
 }
 
-// Add admits a connection. Where there are too many, one is closed and returned, which may be the new one. It is of the largest network
-// that has the most, there of the next smaller one that has the most, and so on: the oldest of those that have come least far, or, where
-// all wait, the one that wants to wait the longest.
+// Add admits a connection. If there are too many, it closes one, which may be the new one, and returns it. It looks for the
+// largest network with the most visitors, within it for the next smaller network with the most, and so on. Among those
+// visitors it closes the least advanced, oldest first; if all wait, the one that wants to wait the longest.
 func (v *Visitors) Add(conn net.Conn, from netip.AddrPort) (entered, closed *Visitor) {
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -13,9 +13,9 @@ import (
 	"github.com/gobw/gobw/internal/control/admission"
 )
 
-// slots are what may run at once. Who came first is served first, but networks and addresses take turns: each stands where it came, or,
-// if it was served since, behind all who had come by then. So neither a client that waits many times nor one that comes under ever new
-// addresses delays those that have come before it for more than a turn.
+// slots are what may run at once. The client that came first is served first, but networks and addresses take turns: if one
+// was served since a client of it came, this client stands behind all who had come by then. So neither a client with many
+// connections nor one with ever new addresses delays an earlier client for more than a turn.
 type slots struct {
 	most    int
 	keepers int // nobody else gets one while so many keep theirs; 0: no matter how many

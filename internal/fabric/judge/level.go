@@ -103,7 +103,7 @@ func (c *Config) middleOf(curves []curve) (out curve) {
 
 // sigmaMargin keeps the noise from being taken for less than it is, which would make noise look like evidence. The relative
 // standard error of a median deviation of n values is 1.17/sqrt(n); an estimate is raised by 2.3 of them, so that one in a
-// hundred is too low. Both estimates are upper bounds (faults widen the one, few repeats the other): the lesser holds.
+// hundred is too low. Both estimates err upwards (faults inflate the first, few repeats the second), so the smaller is used.
 const sigmaMargin = 2.3 * 1.17
 
 // enoughRepeats is how many repeated cells tell their noise, and mostRepeats among how many they are looked for.

@@ -143,8 +143,8 @@ func (j *Judge) good(s subject) bool {
 	return t == nil || t.loaded.decision == fine
 }
 
-// place finds a flow for a subject in a round: one that a good host or path takes part in, but for the subject. As in a scheduled round
-// it runs both ways, but over a trunk, whose other direction may be bad, too.
+// place finds a flow for a subject in a round: every other part of the flow is known to be good. It runs in both directions,
+// except over a trunk, whose other direction may be bad.
 func (j *Judge) place(r *round, s subject, good []int) bool {
 	from, to := []int{int(s.from)}, []int{int(s.to)}
 	switch s.kind {

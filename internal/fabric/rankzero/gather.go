@@ -93,8 +93,8 @@ func (c *coordinator) whyAbsent(ctx context.Context, name string) stats.Verdict 
 // lookUpWithin bounds the search for the addresses of absent hosts.
 const lookUpWithin = 2 * time.Second
 
-// called are the names of hosts that have not come: those that none came from. Of several, which rank is which host is only
-// likely (launchers count in the order of their lists), but that these hosts are missing is certain.
+// called are the names of the listed hosts from which no rank arrived. If there are several, which rank is which host is only
+// likely (launchers count in the order of their lists); that these hosts are missing is certain.
 func (c *coordinator) called(absent []*host) []string {
 	var left, out []string
 	known := map[string]bool{}

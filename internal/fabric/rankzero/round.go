@@ -90,8 +90,8 @@ func (r *round) lay(flows []schedule.Flow) {
 	}
 }
 
-// flowLabel is that of a flow's first queue pair. It depends on how many places the receiver comes after the sender, so that a host's
-// flows take different ways in a network with several equal ones; a flow that is tested again has the same again.
+// flowLabel is the label of a flow's first queue pair. It depends on how far the receiver comes after the sender, so that a
+// host's flows take different ways in a network with several equal ways. A flow that is tested again has the same label.
 func (c *coordinator) flowLabel(f schedule.Flow) uint32 {
 	n := len(c.part)
 	distance := (f.To - f.From + n) % n
@@ -153,8 +153,8 @@ func (r *round) order(h *host, perFlow int, of func() fabric.Order) *fabric.Orde
 	return o
 }
 
-// turn lets hosts do one thing for their flows. Flows of which an end has not are dead. Once a flow has failed, both its ends must be
-// heard again before one is blamed: a partner's failure comes sooner than the news that it is dead.
+// turn lets hosts do one thing for their flows. A flow is dead if one of its ends did not. Once a flow has failed, both its
+// ends must be heard again before one is blamed: a partner's failure comes sooner than the news that it is dead.
 func (r *round) turn(ctx context.Context, within time.Duration, orders map[*host]*fabric.Orders, wrong wrongAnswer) error {
 	for h, o := range orders {
 		h.ask(o)
@@ -318,8 +318,8 @@ func noted(set map[int]bool, rank int) map[int]bool {
 // mostRefused is how many partners a host must not have connected with to be left out, unless there are fewer.
 const mostRefused = 3
 
-// unconnected are the hosts with which the others cannot connect, or which cannot connect with the others: who says so may lie, so it is
-// a host that has this with most of its partners, and with a larger share of them than most of these have.
+// unconnected are the hosts that cannot connect with the others. A host that says so may lie. So a host is left out only if it
+// failed with most of its partners, and if most of these partners failed with a smaller share of theirs.
 func (c *coordinator) unconnected() (out []*host) {
 	share := func(h *host) float64 { return float64(len(h.refused)) / float64(len(h.refused)+len(h.met)) }
 	fit := which(c.part, (*host).fit)
