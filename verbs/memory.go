@@ -18,8 +18,9 @@ type MemoryOptions struct {
 // Buffer is memory outside the Go heap that devices may read and write at any time. Its methods may be called by several goroutines;
 // what is in it belongs to those who write there.
 type Buffer struct {
-	b     []byte
-	unmap func() error
+	b        []byte
+	unmap    func() error
+	borrowed bool
 
 	mu      sync.Mutex
 	regions int // memory regions over it
@@ -46,8 +47,11 @@ func Alloc(bytes int, o MemoryOptions) (*Buffer, error) {
 // the Go heap, and stay mapped while regions over it are open. Where it does not, the software device ends requests that touch it with
 // an error; hardware goes on using the old pages.
 func Borrow(b []byte) *Buffer {
-	return &Buffer{b: b, unmap: func() error { return nil }}
+	return &Buffer{b: b, unmap: func() error { return nil }, borrowed: true}
 }
+
+// Borrowed tells whether somebody else may unmap the buffer: it is of [Borrow].
+func (b *Buffer) Borrowed() bool { return b.borrowed }
 
 // Bytes is the whole buffer.
 func (b *Buffer) Bytes() []byte { return b.b }

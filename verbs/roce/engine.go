@@ -41,6 +41,7 @@ type engine struct {
 	waiting atomic.Int32 // goroutines that want the lock: a runner lets them in
 
 	tellsService bool // sockets are told how what arrives was treated: there was a UD queue pair
+	borrowed     bool // there was a region over memory that somebody else may unmap
 	faultsBefore bool // what faults of the lock's holder did before it got it
 
 	device  *device

@@ -199,7 +199,7 @@ func (q *queuePair) writeMemory(c *incoming, b []byte, ends bool) bool {
 	if at == nil {
 		return false
 	}
-	if !place(unsafe.Slice((*byte)(at), len(b)), b, ends) {
+	if !q.e.place(unsafe.Slice((*byte)(at), len(b)), b, ends) {
 		return false
 	}
 	c.addr += uint64(len(b))

@@ -100,3 +100,22 @@ func TestUnmappedBesideOthers(t *testing.T) {
 		t.Error("what was sent before differs")
 	}
 }
+
+// TestOnlyBorrowedFaults: memory of this process cannot go while it is registered, and nobody pays for catching its faults.
+func TestOnlyBorrowedFaults(t *testing.T) {
+	a, _ := newPair(t, pairOptions{bytes: 1 << 16})
+	e := a.device.e
+	e.held(func() {
+		if e.borrowed {
+			t.Error("faults are caught of memory that is the buffer's own")
+		}
+	})
+	mr, err := a.pd.RegisterMemory(verbs.Borrow(a.buffer.Bytes()), 0, 64, everything)
+	check(t, err)
+	defer func() { check(t, mr.Close()) }()
+	e.held(func() {
+		if !e.borrowed {
+			t.Error("faults of borrowed memory are not caught")
+		}
+	})
+}

@@ -143,6 +143,9 @@ func (pd *protectionDomain) RegisterMemoryAt(
 	m := &memoryRegion{object: object{e: pd.e}, buffer: b}
 	m.at = unsafe.Pointer(unsafe.SliceData(part))
 	m.pd, m.base, m.size, m.access = pd, iova, uint64(n), access
+	if b.Borrowed() {
+		pd.e.expectFaults()
+	}
 	if err = pd.openRegion(&m.Handle, &m.region, kindMR, maxMR); err != nil {
 		b.Release()
 	}

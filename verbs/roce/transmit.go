@@ -223,5 +223,5 @@ func (q *queuePair) settle() {
 // scatterAt copies b to a scatter list from an offset on.
 func (q *queuePair) scatterAt(pd *protectionDomain, list []verbs.SGE, offset uint32, b []byte) bool {
 	count := q.gather(pd, list, offset, uint32(len(b)), verbs.AccessLocalWrite)
-	return count >= 0 && scatter(q.e.gathered[:count], b)
+	return count >= 0 && q.e.scatter(q.e.gathered[:count], b)
 }
