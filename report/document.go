@@ -31,9 +31,17 @@ type Document struct {
 	Records     []Record        `json:"records"`
 	Noncontig   *noncontig.Grid `json:"noncontig,omitempty"`
 	Fabric      *matrix.Matrix  `json:"fabric,omitempty"` // of a test of many hosts
+	Program     *Program        `json:"program,omitempty"`
 	Checks      []Check         `json:"checks,omitempty"` // expectations and their verdicts
 	Warnings    []string        `json:"warnings,omitempty"`
 	Description string          `json:"description,omitempty"`
+}
+
+// Program is how a program that a plan has started ended.
+type Program struct {
+	ExitCode int            `json:"exit_code"`        // -1: it was ended
+	Said     map[string]any `json:"said,omitempty"`   // the last line of its output that is a JSON object
+	Output   string         `json:"output,omitempty"` // the last line that it wrote besides
 }
 
 // Nothing tells a test of which nothing arrived.
@@ -120,6 +128,11 @@ type Record struct {
 	PerThread    []Share          `json:"per_thread,omitempty"`      // of the end that sends, or with -b the client
 	PeerThreads  []Share          `json:"peer_per_thread,omitempty"` // the other end's
 	Warnings     []string         `json:"warnings,omitempty"`
+
+	// Of a point of a grid, see [Document.Measured]: the device's own way over packing, and the block size from which it is faster;
+	// 0: not known.
+	Ratio     float64 `json:"-"`
+	Crossover float64 `json:"-"`
 }
 
 // CounterFull is the change of a counter that is at its highest value and counts no more. Another negative change is

@@ -41,13 +41,17 @@ func (d *Document) Name() string {
 // bandwidth is the goodput. Comparisons, expectations and lists use these records; the tables and pictures of a grid
 // use its points.
 func (d *Document) Measured() []Record {
-	n, impossible := d.Noncontig, map[[2]string]string{}
+	n, cells := d.Noncontig, map[[2]string]*noncontig.Cell{}
 	if n == nil {
 		return d.Records
 	}
 	out := slices.Clone(d.Records)
 	for i := range n.Cells {
-		impossible[[2]string{n.Cells[i].Shape, n.Cells[i].Layout}] = n.Cells[i].Impossible
+		cells[[2]string{n.Cells[i].Shape, n.Cells[i].Layout}] = &n.Cells[i]
+	}
+	crossovers := map[noncontig.Key]float64{}
+	for _, x := range n.Crossovers {
+		crossovers[x.Key] = x.BlockBytes
 	}
 	s := &n.Setup
 	for i := range n.Points {
@@ -59,10 +63,17 @@ func (d *Document) Measured() []Record {
 		if p.Strategy == noncontig.Pipelined {
 			plan.SegmentBytes = int(s.Segment())
 		}
+		cell := cells[[2]string{p.Shape, p.Layout}]
+		if cell == nil {
+			cell = &noncontig.Cell{}
+		}
 		for k, run := range p.Runs {
 			r := Record{Plan: plan, Run: k + 1, Messages: run.Messages, Seconds: run.Seconds, Warnings: run.Warnings}
-			if why := impossible[[2]string{p.Shape, p.Layout}]; why != "" {
-				r.Warnings = append(slices.Clone(r.Warnings), string(stats.Impossible)+": "+why)
+			if cell.Impossible != "" {
+				r.Warnings = append(slices.Clone(r.Warnings), string(stats.Impossible)+": "+cell.Impossible)
+			}
+			if r.Crossover = crossovers[cell.Key]; cell.Question != nil {
+				r.Ratio = cell.Question.Speedup
 			}
 			r.Bytes = run.Messages * plan.SizeBytes
 			r.Bandwidth = Bandwidth{AverageBitsPerS: run.GoodputBitsPerS}

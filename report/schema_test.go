@@ -77,6 +77,8 @@ func (g *schemaWriter) of(t reflect.Type) map[string]any {
 		return map[string]any{"type": []string{"array", "null"}, "items": g.of(t.Elem())}
 	case reflect.Map:
 		return map[string]any{"type": "object", "additionalProperties": g.of(t.Elem())}
+	case reflect.Interface:
+		return map[string]any{}
 	case reflect.Struct:
 		g.define(t)
 		return map[string]any{"$ref": "#/$defs/" + definition(t)}

@@ -32,6 +32,7 @@ type Expectation struct {
 	filter  *comparison // the points that are judged; nil: all
 	change  *change     // of a result against another; nil: a limit
 	quiet   bool        // of the whole result: other programs disturbed at most half of the runs
+	field   *field      // of what a program has said
 }
 
 // comparison is of a figure with a bound.
@@ -49,6 +50,7 @@ type Options struct {
 	Test       string   // this test's name: in a file of many tests the one of that name is meant
 	Unread     bool     // nothing will be judged: the file may not be there yet
 	Comparison bool     // both results are given: changes are judged, "of FILE" is not needed
+	Program    bool     // of a program: fields of its line of JSON are judged, and its exit code
 }
 
 // String is the expectation as it was written.
@@ -216,6 +218,8 @@ func Judge(d *report.Document, expectations []*Expectation, j Judgement) []repor
 		switch {
 		case e.change != nil:
 			out = append(out, e.judgeFile(d, j.Accept)...)
+		case e.field != nil:
+			out = append(out, e.judgeField(d))
 		case e.quiet:
 			out = append(out, e.judgeQuiet(d, j.Accept))
 		default:
@@ -401,5 +405,12 @@ func (c *comparison) holds(sc *scope) (ok bool, left, right float64, err error) 
 	if math.Abs(left-right) <= 1e-12*max(math.Abs(left), math.Abs(right)) { // of rounding, as in 0.1*3 and 0.3
 		order = 0
 	}
-	return map[string]bool{">=": order >= 0, "<=": order <= 0, ">": order > 0, "<": order < 0, "==": order == 0, "!=": order != 0}[c.operator], left, right, nil
+	return holds(c.operator, order), left, right, nil
+}
+
+// holds tells whether two values whose order is given stand in a relation.
+func holds(operator string, order int) bool {
+	return map[string]bool{
+		">=": order >= 0, "<=": order <= 0, ">": order > 0, "<": order < 0, "==": order == 0, "!=": order != 0,
+	}[operator]
 }

@@ -2,8 +2,10 @@ package expect
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -529,5 +531,81 @@ func TestMissingFigureKeepsNoLimit(t *testing.T) {
 	}
 	if c := Judge(d, []*Expectation{e}, Judgement{}); len(c) != 1 || c[0].Word == stats.Pass {
 		t.Errorf("%+v", c)
+	}
+}
+
+// The answers of a grid are figures: the ratio of each layout, and the block size from which lists are faster.
+func TestRatioAndCrossover(t *testing.T) {
+	d := &report.Document{Complete: true, Noncontig: &noncontig.Grid{}}
+	for i, speedup := range []float64{0.5, 0.8, 1.2, 2} {
+		block := int64(64) << i
+		layout := fmt.Sprintf("vector:block=%d,num=%d,stride=%d", block, 65536/block, 2*block)
+		for _, s := range []string{"gather-write", "pack"} {
+			p := noncontig.Point{
+				Shape: "gather", Strategy: s, Layout: layout, BlockBytes: block, Blocks: 65536 / block, StrideBytes: 2 * block, Stride: "2x",
+				SizeBytes: 65536, Held: "size",
+			}
+			bits := 1e10 * map[string]float64{"gather-write": speedup, "pack": 1}[s]
+			for range 8 {
+				p.Runs = append(p.Runs, noncontig.Run{Messages: 1000, Seconds: 1000 * 65536 * 8 / bits, GoodputBitsPerS: bits})
+			}
+			d.Noncontig.Points = append(d.Noncontig.Points, p)
+		}
+	}
+	d.Noncontig.Analyze()
+	for text, want := range map[string][]bool{
+		"ratio >= 0.7":                         {false, true, true, true},
+		"ratio >= 1.1 for size >= 64KiB":       {false, false, true, true},
+		"crossover <= 256 B":                   {true, true, true, true},
+		"crossover <= 128 B":                   {false, false, false, false},
+		"crossover >= 128 B for size == 64KiB": {true, true, true, true},
+		"gather-write.ratio < 0.6":             {true, false, false, false},
+	} {
+		e, err := Parse(text, Options{Tests: []string{"gather-write", "pack"}})
+		if err != nil {
+			t.Errorf("%s: %v", text, err)
+			continue
+		}
+		var got []bool
+		for _, c := range Judge(d, []*Expectation{e}, Judgement{}) {
+			got = append(got, c.Word == stats.Pass)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: %v, want %v (crossovers %v)", text, got, want, d.Noncontig.Crossovers)
+		}
+	}
+	bare, err := Parse("ratio >= 1", Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	checks := Judge(&report.Document{Records: []report.Record{{Plan: report.Plan{Kind: "bandwidth"}}}}, []*Expectation{bare}, Judgement{})
+	if len(checks) != 1 || checks[0].Word != stats.CannotTell {
+		t.Errorf("a test without a grid: %+v, want cannot tell", checks)
+	}
+}
+
+// What a program says is judged as it stands, and nothing that it says is a number by chance.
+func TestFields(t *testing.T) {
+	d := &report.Document{Program: &report.Program{ExitCode: 3, Output: "why", Said: map[string]any{
+		"n": 5.0, "ok": true, "text": "yes", "nested": map[string]any{"a": 1.0}, "null": nil, "list": []any{1.0}, "long": strings.Repeat("é", 5000),
+	}}}
+	for text, want := range map[string]stats.Word{
+		"exit == 3": stats.Pass, "exit == 0": stats.Fail, "exit != 0": stats.Pass, "n >= 5": stats.Pass, "n<5": stats.Fail, "n == 5.0": stats.Pass,
+		"ok == true": stats.Pass, "ok != true": stats.Fail, "text == yes": stats.Pass, `text == "yes"`: stats.Pass, "text >= 1": stats.Fail,
+		"ok > 0": stats.Fail, "nested >= 0": stats.Fail, "null == 0": stats.Fail, "list > 0": stats.Fail, "missing != 1": stats.Fail, "long != x": stats.Pass,
+	} {
+		e, err := Parse(text, Options{Program: true})
+		if err != nil {
+			t.Errorf("%s: %v", text, err)
+			continue
+		}
+		if c := Judge(d, []*Expectation{e}, Judgement{})[0]; c.Word != want || len(c.Actual) > 200 {
+			t.Errorf("%s: %v (%s), want %v", text, c.Word, c.Actual, want)
+		}
+	}
+	for _, text := range []string{"", "quiet", "exit", "exit = 0", "== 0", "a.b == 1", "n >=", "n >= 1" + strings.Repeat("0", 2000)} {
+		if _, err := Parse(text, Options{Program: true}); err == nil {
+			t.Errorf("%q is taken", text)
+		}
 	}
 }

@@ -153,6 +153,9 @@ func operators() []string { return []string{">=", "<=", ">", "<", "==", "!="} }
 
 // Parse reads an expectation and loads the file that it names. Mistakes are [Error].
 func Parse(text string, o Options) (*Expectation, error) {
+	if o.Program {
+		return parseField(text)
+	}
 	p := &parser{text: text, options: o}
 	if err := p.scan(); err != nil {
 		return nil, err

@@ -103,6 +103,12 @@ func All() []Figure {
 		}},
 		{Name: "seconds", Dimension: Time, Unit: "s", Scale: 1, read: func(r *report.Record) (float64, string) { return r.Seconds, "" }},
 		{Name: "size", Dimension: Size, Unit: "B", Scale: 1.0 / 8, read: func(r *report.Record) (float64, string) { return 8 * float64(r.SizeBytes), "" }},
+		{Name: "ratio", Scale: 1, read: func(r *report.Record) (float64, string) {
+			return r.Ratio, plain.When(r.Ratio == 0, "only 'gobw noncontig' has it, with a list and a packing strategy")
+		}},
+		{Name: "crossover", Dimension: Size, Unit: "B", Scale: 1.0 / 8, read: func(r *report.Record) (float64, string) {
+			return 8 * r.Crossover, plain.When(r.Crossover == 0, "there is no block size from which lists are faster than packing")
+		}},
 		{Name: "qps", Scale: 1, read: func(r *report.Record) (float64, string) { return float64(r.QPs), "" }},
 		{Name: "cpu", Direction: stats.LowerIsBetter, Unit: "%", Scale: 100, read: func(r *report.Record) (float64, string) {
 			if r.Strategy != "" {

@@ -39,6 +39,15 @@ type Test struct {
 	Run     Run      // what it says; nil where it was only split
 	Expect  []*expect.Expectation
 	Timeout time.Duration
+	Server  []string // of a program: the command line of the other end on this host; nil: its words before {server}
+	Memory  int64    // of a program: bytes of each of its processes; 0: none are said
+}
+
+// Program tells a test that starts a program of the user's: ./gather, or gobw run -- ./gather.
+func (t *Test) Program() bool { return isProgram(t.Words) }
+
+func isProgram(words []string) bool {
+	return len(words) > 0 && strings.Contains(words[0], "/") || len(words) > 1 && words[0] == "gobw" && words[1] == "run"
 }
 
 // Run is the parsed command line of a test: what expectations must know of it.
@@ -51,6 +60,8 @@ type Run interface {
 type Options struct {
 	// Parse reads a command line (words[0] is the tool), and files that it names by read. Nil: command lines are only split.
 	Parse func(words []string, read ReadFile) (Run, error)
+	// Bytes reads a size. Nil: sizes are not read.
+	Bytes func(text string) (int64, error)
 	Flags []string // of all tests, in place of those that they have
 	// Unread says that nothing will be judged: files that expectations name may not be there yet.
 	Unread bool
@@ -147,6 +158,7 @@ type planFile struct {
 // testEntry is a test as it is written.
 type testEntry struct {
 	Name, Run, Timeout text
+	Server, Memory     text   // of a program
 	About              string // what the test shows: for who reads the plan
 	Expect             texts
 
@@ -253,7 +265,7 @@ func (p *planParser) unread(err error) {
 	place, is := errors.AsType[yaml.Error](err)
 	switch wrong := place.(type) {
 	case *yaml.UnknownFieldError:
-		known := []string{"name", "description", "defaults", "tests", "about", "run", "flags", "expect", "timeout"}
+		known := []string{"name", "description", "defaults", "tests", "about", "run", "flags", "expect", "timeout", "server", "memory"}
 		p.mistake(wrong.Token, "no key %q%s", wrong.Token.Value, plain.Choices(wrong.Token.Value, known))
 	case *yaml.TypeError:
 		p.mistake(wrong.Token, "a list or a mapping, want text")
@@ -297,6 +309,7 @@ func (p *planParser) tests() {
 			p.mistake(e.at, "test %q has no run: the command line, as in run: gobw write -s 64K", t.Name)
 		}
 		p.run(&t, e.Run, flags)
+		p.program(&t, e)
 		for _, expected := range slices.Concat(e.Expect, p.Defaults.Expect) {
 			p.expect(&t, expected)
 		}
@@ -333,8 +346,11 @@ func (p *planParser) run(t *Test, line text, flags []string) {
 	if len(words) == 0 {
 		return
 	}
+	if t.Words = words; isProgram(words) {
+		return
+	}
 	if tools := []string{"gobw", "golat"}; !slices.Contains(tools, words[0]) {
-		p.mistake(line.at, "run starts with %q%s, want gobw or golat", words[0], plain.Suggest(words[0], tools))
+		p.mistake(line.at, "run starts with %q%s, want gobw or golat, or a program of yours: ./%s", words[0], plain.Suggest(words[0], tools), words[0])
 		return
 	}
 	test := min(2, len(words)) // behind "gobw write", so that the test's own flags come later and win
@@ -348,6 +364,23 @@ func (p *planParser) run(t *Test, line text, flags []string) {
 	}
 	if t.Run, err = p.options.Parse(t.Words, read); err != nil {
 		p.mistake(line.at, "run: %s", strings.ReplaceAll(err.Error(), "\n", "; "))
+	}
+}
+
+// program reads the keys that only a program has.
+func (p *planParser) program(t *Test, e testEntry) {
+	for _, key := range []text{e.Server, e.Memory} {
+		if key.at != nil && !t.Program() {
+			p.mistake(key.at, "server and memory are keys of a program of yours, as in run: ./gather {server}")
+			return
+		}
+	}
+	t.Server = p.words("server", e.Server)
+	if e.Memory.at != nil && p.options.Bytes != nil {
+		var err error
+		if t.Memory, err = p.options.Bytes(e.Memory.string); err != nil {
+			p.mistake(e.Memory.at, "memory: %v", err)
+		}
 	}
 }
 
@@ -383,7 +416,7 @@ func shifted(t *token.Token, by int) *token.Token {
 
 // Parse reads what is expected of the test: figures of the earlier tests of o may be used.
 func (t *Test) Parse(text string, o expect.Options) (*expect.Expectation, error) {
-	o.Test = t.Name
+	o.Test, o.Program = t.Name, t.Program()
 	if t.Run == nil {
 		return expect.Parse(text, o)
 	}

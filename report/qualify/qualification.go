@@ -31,6 +31,7 @@ type Qualification struct {
 	Started  time.Time `json:"started"`
 	Finished time.Time `json:"finished"`
 	Label    string    `json:"label,omitempty"`
+	Name     string    `json:"name,omitempty"` // what --label says
 	Outcome  Outcome   `json:"outcome"`
 	ExitCode int       `json:"exit_code"`
 	Tests    []Result  `json:"tests"`

@@ -106,6 +106,9 @@ func cells(v reflect.Value, cell func(name, value string)) {
 	for i := range v.NumField() {
 		f, field := v.Type().Field(i), v.Field(i)
 		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if name == "-" {
+			continue
+		}
 		missing := strings.HasPrefix(options, "omit") && field.IsZero()
 		if _, part := f.Tag.Lookup("csv"); part {
 			put, of := cell, reflect.Indirect(field)

@@ -2,6 +2,8 @@ package render
 
 import (
 	"cmp"
+	"encoding/csv"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -114,7 +116,8 @@ func reasons(q *qualify.Qualification) []string {
 		}
 		for _, c := range t.Document.Checks {
 			if c.Word != stats.Pass {
-				out = append(out, fmt.Sprintf("%s: %s at %s: %s", t.Name, c.Expression, c.Point, cmp.Or(c.Why(), c.Actual)))
+				at := plain.When(c.Point != "all", " at %s", c.Point)
+				out = append(out, fmt.Sprintf("%s: %s%s: %s", t.Name, c.Expression, at, cmp.Or(c.Why(), c.Actual)))
 			}
 		}
 	}
@@ -140,9 +143,7 @@ func Qualification(w io.Writer, format string, q *qualify.Qualification) error {
 		Tables: []table{outcomes(q)}, Closing: reasons(q), Verdict: q.Summary(), Good: q.Outcome == stats.Pass,
 		json: &whole, docs: q.Documents(), qualification: q,
 	}
-	if q.Label != "" {
-		r.Labels = []string{q.Label}
-	}
+	r.Labels = slices.DeleteFunc([]string{q.Name, q.Label}, func(s string) bool { return s == "" })
 	switch format {
 	case "junit":
 		r.Title = "gobw qualify " + q.Plan
@@ -150,6 +151,25 @@ func Qualification(w io.Writer, format string, q *qualify.Qualification) error {
 		r.Title = "plan " + q.Plan
 	}
 	return r.write(w, format)
+}
+
+// Grade is how one of many did: a line of what [Grades] writes.
+type Grade struct{ Name, Verdict, Reason string }
+
+// GradeOf is what a qualification says of the one who is named by its label.
+func GradeOf(q *qualify.Qualification) Grade {
+	return Grade{q.Name, string(q.Outcome), strings.Join(reasons(q), "; ")}
+}
+
+// Grades writes CSV.
+func Grades(w io.Writer, grades []Grade) error {
+	out := csv.NewWriter(w)
+	err := out.Write([]string{"name", "verdict", "reason"})
+	for _, g := range grades {
+		err = errors.Join(err, out.Write(plain.Each([]string{g.Name, g.Verdict, g.Reason}, plain.CSV)))
+	}
+	out.Flush()
+	return errors.Join(err, out.Error())
 }
 
 // qualificationSuites has a suite for each test, with a case for each expectation. A broken test has an error; a test

@@ -75,7 +75,7 @@ func (c Config) CheckSame(command []string, fresh, typed *pflag.FlagSet) error {
 		}
 		return "not given"
 	}
-	others := []string{"save", "resume", "format", "quiet", "expect", "accept", "leave-out", "line", "wait", "peer-timeout", "pcap", "help"}
+	others := []string{"save", "resume", "format", "quiet", "expect", "accept", "leave-out", "line", "wait", "peer-timeout", "pcap", "label", "help"}
 	fresh.VisitAll(func(f *pflag.Flag) {
 		if is := typed.Lookup(f.Name); is != nil && !slices.Contains(others, f.Name) && is.Value.String() != f.Value.String() {
 			differ = append(differ, fmt.Sprintf("--%s was %s, is %s", f.Name, given(f), given(is)))

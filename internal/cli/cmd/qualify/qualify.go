@@ -3,6 +3,7 @@ package qualify
 
 import (
 	"context"
+	_ "embed"
 	"errors"
 	"fmt"
 	"slices"
@@ -32,6 +33,7 @@ type flags struct {
 	only, leaveOut, expect []string
 	runs                   int
 	show                   bool
+	label                  string
 	measure.Flags
 	wrong cmdline.Faults // of what was typed
 }
@@ -44,6 +46,7 @@ type config struct {
 	Line   float64                // bits/s, 0: the link's own
 	Resume *qualify.Qualification // nil: from the start
 	Accept stats.Accepted
+	Label  string
 }
 
 // planned is one test of a plan, ready to run.
@@ -54,40 +57,30 @@ type planned struct {
 
 func (t *planned) command() string { return strings.Join(t.Words, " ") }
 
+//go:embed help.txt
+var help string
+
 // NewCommand makes 'qualify'.
 func NewCommand(tool string, out output.Streams) *cobra.Command {
 	f := &flags{}
-	cmd := &cobra.Command{
-		Use:   "qualify PLAN [HOST]",
-		Short: "Run the tests of a plan, and judge them: pass or fail",
-		Long: "Run the tests of a plan and judge each by its expectations. PLAN is a YAML file,\n" +
-			"or the name of a plan: " + strings.Join(qualify.ShippedPlans(), ", ") + ".\n\n" +
-			"Exit codes: 0 passed; 1 an expectation was missed; 2 bad usage or plan; 3 the\n" +
-			"set-up failed; 4 the peer was lost; 5 a received byte was wrong; 6 a test\n" +
-			"failed; 7 cannot tell; 130, 143 interrupted. The software device needs -d roce0.",
-		Example: "  " + tool + " qualify quick -d roce0 --loopback --save junit.xml\n" +
-			"  " + tool + " qualify nic alpha --save nic.html --save accepted.json\n" +
-			"  " + tool + " qualify nic alpha --expect 'worse<5% of accepted.json'\n" +
-			"  " + tool + " qualify plan.yaml alpha --only write-64k --runs 1\n" +
-			"  " + tool + " qualify nic --print > mine.yaml",
-		Args: cobra.ArbitraryArgs,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if f.show {
-				if len(args) != 1 || cmd.Flags().NFlag() > 1 {
-					return exit.With(exit.Usage, fmt.Errorf("--print: want the name of a plan alone: %s qualify nic --print > mine.yaml", tool))
-				}
-				text, err := qualify.ShippedPlan(args[0])
-				if err != nil {
-					return exit.With(exit.Usage, err)
-				}
-				_, err = out.Out.Write(text)
-				return err
+	cmd := cmdline.Command(tool, help)
+	cmd.Args = cobra.ArbitraryArgs
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if f.show {
+			if len(args) != 1 || cmd.Flags().NFlag() > 1 {
+				return exit.With(exit.Usage, fmt.Errorf("--print: want the name of a plan alone: %s qualify nic --print > mine.yaml", tool))
 			}
-			return cmdline.Run(
-				func(args []string) (config, error) { return f.config(tool, args, cmd.Flags()) },
-				func(ctx context.Context, c config) error { return run(ctx, out, c) },
-			)(cmd, args)
-		},
+			text, err := qualify.ShippedPlan(args[0])
+			if err != nil {
+				return exit.With(exit.Usage, err)
+			}
+			_, err = out.Out.Write(text)
+			return err
+		}
+		return cmdline.Run(
+			func(args []string) (config, error) { return f.config(tool, args, cmd.Flags()) },
+			func(ctx context.Context, c config) error { return run(ctx, out, c) },
+		)(cmd, args)
 	}
 	fs := cmd.Flags()
 	fs.SortFlags = false
@@ -100,6 +93,7 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 	cmdline.Parsed(fs, &f.wrong, &f.line, "line", "", "", "the line `RATE`, if the device does not report it: 25Gb/s", plan.ParseRate)
 	fs.StringSliceVar(&f.leaveOut, "leave-out", nil, "skip this `KIND` of expectations of the plan: line (line rate), counters, all")
 	cmdline.Group(fs, "Verdict")
+	fs.StringVar(&f.label, "label", "", "`NAME` in the result, such as a student's: 'gobw report --grades' lists results by it")
 	f.Bind(fs, render.QualificationFormats())
 	f.Output.Resumable(fs, "skip the tests that finished in the --save file")
 	cmdline.Group(fs, "Result")
@@ -109,7 +103,7 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 
 // config checks the flags and names all mistakes at once.
 func (f *flags) config(tool string, args []string, typed *pflag.FlagSet) (config, error) {
-	c, wrong := config{Line: f.line, Accept: f.accept}, slices.Clone(f.wrong)
+	c, wrong := config{Line: f.line, Accept: f.accept, Label: f.label}, slices.Clone(f.wrong)
 	if len(args) == 0 || len(args) > 2 {
 		return c, errors.New("want a plan and a host: gobw qualify nic HOST, or gobw qualify quick -d roce0 --loopback")
 	}
@@ -123,7 +117,7 @@ func (f *flags) config(tool string, args []string, typed *pflag.FlagSet) (config
 	c.Resume, err = output.Previous(c.Output, qualify.Load)
 	wrong.Note(err)
 	wrong.If(f.runs < 0 || f.runs > 1000, "--runs %d: want 1 to 1000", f.runs)
-	o := qualify.Options{Parse: parse, Unread: slices.Contains(f.leaveOut, leaveAll)}
+	o := qualify.Options{Parse: parse, Bytes: plan.ParseBytes, Unread: slices.Contains(f.leaveOut, leaveAll)}
 	if f.runs > 0 {
 		o.Flags = []string{"--runs", strconv.Itoa(f.runs)}
 	}
@@ -160,8 +154,18 @@ func (f *flags) tests(c *config, chosen []qualify.Test) error {
 			}
 			t.Expect = append(t.Expect, e)
 		}
-		at := t.Run.(*test).setting()
-		at.Command, at.Device, at.Peer = t.Words, c.Device, c.Peer
+		if t.Program() {
+			if !slices.ContainsFunc(t.Expect, func(e *expect.Expectation) bool { return e.Judges(expect.ExitCode) }) {
+				passes, err := t.Parse(expect.ExitCode+" == 0", expect.Options{})
+				if err != nil {
+					return err
+				}
+				t.Expect = append(t.Expect, passes)
+			}
+		} else {
+			at := t.Run.(*test).setting()
+			at.Command, at.Device, at.Peer = t.Words, c.Device, c.Peer
+		}
 		c.Tests = append(c.Tests, t)
 	}
 	return nil

@@ -38,7 +38,7 @@ type qualification struct {
 // run runs the tests, prints the verdicts and writes the files. What was run before an error or a signal is kept.
 func run(ctx context.Context, out output.Streams, c config) error {
 	q := &qualification{config: c, out: out, keeper: c.Output.Keeper(out), earlier: map[string]*report.Document{}, report: &qualify.Qualification{
-		Plan: c.Plan.Name, File: c.Plan.File, Version: machine.Version(), Command: c.Command, Started: time.Now().UTC(),
+		Plan: c.Plan.Name, File: c.Plan.File, Version: machine.Version(), Command: c.Command, Name: c.Label, Started: time.Now().UTC(),
 	}}
 	if err := c.Output.CheckWritable(); err != nil {
 		return err
@@ -142,19 +142,29 @@ func (q *qualification) stopped(ctx context.Context) string {
 
 // run measures and judges one test.
 func (q *qualification) run(ctx context.Context, t *planned) qualify.Result {
+	if t.Program() {
+		prepareProgram(ctx, t)
+	}
 	started := time.Now()
 	if t.Timeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, t.Timeout, fmt.Errorf("%w of %v", errTimeout, t.Timeout))
 		defer cancel()
 	}
-	doc, err := t.Run.(*test).measure(ctx, q.out, q.config.Output.Quiet)
+	doc, err := q.measure(ctx, t)
 	if cause := context.Cause(ctx); err != nil && cause != nil && !errors.Is(err, cause) {
 		err = fmt.Errorf("%w: %w", cause, err)
 	}
 	result := q.judge(t, doc, err, time.Since(started).Seconds())
 	q.checkpoint()
 	return result
+}
+
+func (q *qualification) measure(ctx context.Context, t *planned) (*report.Document, error) {
+	if t.Program() {
+		return runProgram(ctx, t, q.config.Peer)
+	}
+	return t.Run.(*test).measure(ctx, q.out, q.config.Output.Quiet)
 }
 
 // add takes a result into the report.

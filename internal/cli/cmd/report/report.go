@@ -2,11 +2,13 @@
 package report
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -26,6 +28,7 @@ import (
 // config is what to render.
 type config struct {
 	Files  []string
+	Grades bool
 	Output output.Config
 }
 
@@ -35,12 +38,13 @@ var help string
 // NewCommand makes 'report'.
 func NewCommand(tool string, out output.Streams) *cobra.Command {
 	var flags output.Flags
+	var grades bool
 	names := plain.Each(render.Formats(), func(f render.Format) string { return fmt.Sprintf("  %-11s %s", f.Name, f.Description) })
 	cmd := cmdline.Command(tool, help)
 	cmd.Long += "\n\nFormats:\n" + strings.Join(names, "\n")
 	cmd.Args = cobra.ArbitraryArgs
 	cmd.RunE = cmdline.Run(func(args []string) (config, error) {
-		c := config{Files: args}
+		c := config{Files: args, Grades: grades}
 		var wrong cmdline.Faults
 		wrong.If(len(args) == 0, "no file: name a saved result, such as the file of --save result.json")
 		c.Output = flags.Config(&wrong)
@@ -49,6 +53,7 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 	fs := cmd.Flags()
 	fs.SortFlags = false
 	flags.Bind(fs, render.DocumentFormats())
+	fs.BoolVar(&grades, "grades", false, "print CSV, a line for each result of qualify: its --label, the verdict, the reason")
 	return cmd
 }
 
@@ -56,6 +61,9 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 func run(out output.Streams, c config) error {
 	if err := c.Output.CheckWritable(); err != nil {
 		return err
+	}
+	if c.Grades {
+		return render.Grades(out.Out, plain.Each(c.Files, grade))
 	}
 	if len(c.Files) == 1 {
 		if r, err := search.Load(c.Files[0]); err == nil && r != nil {
@@ -91,4 +99,20 @@ func run(out output.Streams, c config) error {
 		}
 		return render.Qualification(w, format, q)
 	})
+}
+
+// grade is the line of a file. A file that cannot be read has one, too.
+func grade(file string) render.Grade {
+	g := render.Grade{Verdict: string(qualify.Broken)}
+	q, err := qualify.Load(file)
+	switch {
+	case err != nil:
+		g.Reason = err.Error()
+	case q == nil:
+		g.Reason = "not a result of qualify"
+	default:
+		g = render.GradeOf(q)
+	}
+	g.Name = cmp.Or(g.Name, strings.TrimSuffix(filepath.Base(file), ".json"))
+	return g
 }

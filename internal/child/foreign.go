@@ -1,0 +1,78 @@
+package child
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"runtime"
+	"time"
+)
+
+// Foreign is a program of somebody else. It runs in a process group of its own, with bounded memory, and only the beginning and the
+// end of what it says are kept.
+type Foreign struct {
+	cmd      *exec.Cmd
+	Out, Err Words
+	ended    chan error
+	before   map[int]bool // children of this process that were there before
+}
+
+// StartForeign starts a program by its words, of which "gobw" is this program. memory is in bytes, of each process.
+func StartForeign(words, env []string, memory int64) (*Foreign, error) {
+	name := words[0]
+	if name == "gobw" {
+		var err error
+		if name, err = Self(); err != nil {
+			return nil, err
+		}
+	}
+	f := &Foreign{cmd: exec.Command(name, words[1:]...), ended: make(chan error, 1)}
+	f.cmd.Env, f.cmd.SysProcAttr = append(os.Environ(), env...), OwnGroup()
+	if f.cmd.SysProcAttr != nil {
+		endWithParent(f.cmd.SysProcAttr)
+	}
+	f.cmd.Stdout, f.cmd.Stderr = &f.Out, &f.Err
+	f.cmd.WaitDelay = time.Second // a process that it leaves behind may hold its output open
+	f.before = adopt()
+	started := make(chan error)
+	go func() {
+		runtime.LockOSThread() // whose end is that of this process: see [Run]
+		defer runtime.UnlockOSThread()
+		err := f.cmd.Start()
+		started <- err
+		if err == nil {
+			f.ended <- f.cmd.Wait()
+		}
+	}()
+	if err := <-started; err != nil {
+		return nil, err
+	}
+	limit(f.cmd.Process.Pid, memory)
+	return f, nil
+}
+
+// Wait returns the exit code: 128 and the signal where one ended the program. The context ends it.
+func (f *Foreign) Wait(ctx context.Context) (code int, err error) {
+	select {
+	case err = <-f.ended:
+		f.ended <- err
+	case <-ctx.Done():
+		return -1, context.Cause(ctx)
+	}
+	if code := f.cmd.ProcessState.ExitCode(); code >= 0 {
+		return code, nil
+	}
+	if _, is := errors.AsType[*exec.ExitError](err); is {
+		return 128 + signalOf(f.cmd.ProcessState), nil
+	}
+	return -1, err
+}
+
+// End kills what is left of the program: its group, and on Linux also processes that have left the group.
+func (f *Foreign) End() {
+	killGroup(f.cmd.Process)
+	err := <-f.ended
+	f.ended <- err
+	sweep(f.before)
+}

@@ -1,0 +1,115 @@
+package qualify
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gobw/gobw/internal/bench/machine"
+	"github.com/gobw/gobw/internal/child"
+	"github.com/gobw/gobw/internal/cli/exit"
+	"github.com/gobw/gobw/internal/cli/measure"
+	"github.com/gobw/gobw/report"
+)
+
+// What a program of somebody else may take, if its plan does not say it.
+const (
+	programTimeout = time.Minute
+	programMemory  = 1 << 30
+)
+
+// otherEnd is the word of a command line that stands for the host of the other end.
+const otherEnd = "{server}"
+
+// runProgram runs a program to its end. With --loopback it first starts the other end on this host, by the same words without the
+// host, and tells both a free TCP port in the environment variable PORT.
+func runProgram(ctx context.Context, t *planned, peer measure.PeerConfig) (*report.Document, error) {
+	doc := &report.Document{
+		Tool: "gobw", Version: machine.Version(), Started: time.Now().UTC(), Complete: true, Client: machine.Host(), Records: []report.Record{},
+	}
+	at := slices.Index(t.Words, otherEnd)
+	memory := cmp.Or(t.Memory, programMemory)
+	var env []string
+	var server *child.Foreign
+	host := peer.Host
+	if at > 0 && peer.Loopback {
+		port, err := freePort()
+		if err != nil {
+			return nil, exit.With(exit.Setup, err)
+		}
+		host, env = "127.0.0.1", []string{"PORT=" + strconv.Itoa(port)}
+		words := t.Server
+		if words == nil {
+			words = t.Words[:at]
+		}
+		if server, err = child.StartForeign(words, env, memory); err != nil {
+			return nil, exit.With(exit.Setup, err)
+		}
+		defer server.End()
+		server.Listens(ctx, port)
+	}
+	words := slices.Clone(t.Words)
+	if at >= 0 {
+		words[at] = host
+	}
+	client, err := child.StartForeign(words, env, memory)
+	if err != nil {
+		return nil, exit.With(exit.Setup, err)
+	}
+	defer client.End()
+	doc.Program = &report.Program{}
+	if doc.Program.ExitCode, err = client.Wait(ctx); err != nil {
+		return nil, err
+	}
+	said := client.Err.String()
+	if server != nil {
+		soon, cancel := context.WithTimeoutCause(ctx, serverGrace, fmt.Errorf("the other end did not end within %v of this one", serverGrace))
+		defer cancel()
+		code, err := server.Wait(soon)
+		if err != nil {
+			return nil, err
+		}
+		if doc.Program.ExitCode == 0 {
+			doc.Program.ExitCode = code
+		}
+		said = cmp.Or(said, server.Err.String())
+	}
+	for line := range strings.Lines(client.Out.String()) {
+		var object map[string]any
+		if json.Unmarshal([]byte(line), &object) == nil && object != nil {
+			doc.Program.Said = object
+		}
+	}
+	doc.Program.Output = fmt.Sprintf("%.200s", said[strings.LastIndexByte(said, '\n')+1:])
+	doc.Finished = time.Now().UTC()
+	return doc, nil
+}
+
+// prepareProgram has 'gobw run' build its library, if it must, before the time of the test begins.
+func prepareProgram(ctx context.Context, t *planned) {
+	t.Timeout = cmp.Or(t.Timeout, programTimeout)
+	if t.Words[0] != "gobw" {
+		return
+	}
+	if p, err := child.StartForeign([]string{"gobw", "run", "--print"}, nil, 1<<40); err == nil {
+		_, _ = p.Wait(ctx)
+		p.End()
+	}
+}
+
+// serverGrace is how much longer than the other end the one that was started first may run.
+const serverGrace = 5 * time.Second
+
+func freePort() (int, error) {
+	l, err := net.Listen("tcp", ":0")
+	if err != nil {
+		return 0, err
+	}
+	return l.Addr().(*net.TCPAddr).Port, l.Close()
+}
