@@ -116,6 +116,25 @@ func TestDialCM(t *testing.T) {
 	}
 }
 
+// TestDialCMWithoutReads: whoever asks for no READs in flight, and serves none, gets none.
+func TestDialCMWithoutReads(t *testing.T) {
+	c, err := fakeCM(t).DialCM(t.Context(), peer(1), verbs.CMOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	closeLater(t, c)
+	qp := &recordedQP{transport: verbs.RC}
+	got, err := c.Join(t.Context(), qp, verbs.ConnectOptions{})
+	if err != nil || got.MaxRDAtomic != 0 || got.MaxDestRDAtomic != 0 {
+		t.Errorf("%d READs in flight and %d served, %v; want none", got.MaxRDAtomic, got.MaxDestRDAtomic, err)
+	}
+	for _, m := range qp.moves {
+		if m.MaxRDAtomic != 0 || m.MaxDestRDAtomic != 0 {
+			t.Errorf("%+v: want no READs", m)
+		}
+	}
+}
+
 // TestDialCMBadLuck: every way in which a connection does not come about has a reason and a remedy.
 func TestDialCMBadLuck(t *testing.T) {
 	d := fakeCM(t)

@@ -169,6 +169,27 @@ func TestReadQueue(t *testing.T) {
 	}
 }
 
+// TestReadQueueWraps: after 2^32 READs and atomics, an hour of them, the latest are found still.
+func TestReadQueueWraps(t *testing.T) {
+	r := newReadQueue(4)
+	r.tail = 1<<32 - 2
+	for psn := range uint32(4) {
+		if r.add(readWork{psn: psn, packets: 1}) == nil {
+			t.Fatalf("READ %d refused", psn)
+		}
+	}
+	for psn := range uint32(4) {
+		if i, w := r.find(psn); w == nil || w.psn != psn || i != psn-2 {
+			t.Errorf("READ %d is found as %+v at %d", psn, w, i)
+		}
+		if a, w := r.head(); a == nil || w.psn != psn {
+			t.Errorf("%+v of %+v is due, want READ %d", a, w, psn)
+		} else {
+			a.sent = a.end
+		}
+	}
+}
+
 func TestWindow(t *testing.T) {
 	w := window{size: 100 << 10, maximum: 128 << 10, backlog: 128 << 10}
 	if !w.admits(1<<20, 0) {
