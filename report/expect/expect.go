@@ -274,7 +274,8 @@ func (e *Expectation) judgeLimit(d *report.Document, j Judgement) []report.Check
 }
 
 // scopes are the points at which a document is judged: those of its records, and the layouts of a non-contiguous
-// experiment, where each strategy is a test of its own name and the bare figures are the fastest strategy's.
+// experiment, where each strategy is a test of its own name and the bare figures are the fastest strategy's. Of a list of descriptors
+// it is the list itself, not what it was scaled to.
 func scopes(d *report.Document, j Judgement) []*scope {
 	line, why := j.LineBitsPerS, ""
 	if line == 0 {
@@ -288,6 +289,9 @@ func scopes(d *report.Document, j Judgement) []*scope {
 			p := row.Runs[0].Plan
 			if p.Strategy == "" {
 				out = append(out, &scope{point: p.String(), row: row, line: line, lineOK: why, tests: j.Tests})
+				continue
+			}
+			if list := d.Noncontig.List; list != nil && p.Layout != list.Name {
 				continue
 			}
 			key := p.Shape + " " + p.Layout

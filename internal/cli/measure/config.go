@@ -55,11 +55,12 @@ func (f *Flags) Config(wrong *cmdline.Faults, tool string, args []string) Config
 	return c
 }
 
-// Judge adds the expectations of a test of this kind and transport. With an expectation the software device is used
-// only if -d names it.
-func (f *Flags) Judge(wrong *cmdline.Faults, c *Config, kind plan.Kind, transport string) {
+// Judge adds the expectations of a test of this kind and transport; others are the tests beside it, whose figures they may name.
+// With an expectation the software device is used only if -d names it.
+func (f *Flags) Judge(wrong *cmdline.Faults, c *Config, kind plan.Kind, transport string, others ...string) {
 	c.Device.Strict = f.Gate.Given()
-	c.Gate = f.Gate.Config(wrong, expect.Options{Dir: "."}, func(e *expect.Expectation) error { return e.CheckTest(string(kind), transport) })
+	check := func(e *expect.Expectation) error { return e.CheckTest(string(kind), transport) }
+	c.Gate = f.Gate.Config(wrong, expect.Options{Dir: ".", Tests: others}, check)
 }
 
 // Deliver runs a test, saves and prints its result, and judges it if the test did not fail.

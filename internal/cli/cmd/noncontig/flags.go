@@ -131,6 +131,7 @@ func (f *Flags) Bind(fs *pflag.FlagSet) {
 	fs.StringVar(&f.verify, "verify", "ends", "check the data of `WHICH` messages: ends (first and last), all, none")
 	cmdline.Group(fs, "Measuring")
 	f.Flags.Bind(fs, render.DocumentFormats())
+	f.Gate.Bind(fs, "'gather-write.bw >= pack.bw'")
 	f.Output.Resumable(fs, "measure the rest of the grid in the --save file")
 	cmdline.Group(fs, "Result")
 }
@@ -156,6 +157,7 @@ func (f *Flags) Config(tool string, args []string) (Config, error) {
 		c.Shapes = []string{c.List.shape}
 	}
 	wrong.Note(err)
+	f.Judge(&wrong, &c.Config, plan.Bandwidth, c.Transport.String(), Names(c.Shapes)...)
 	c.Strategies, err = parseStrategies(f.only, c.Shapes)
 	wrong.Note(err)
 	wrong.If(c.Cache != "cold" && c.Cache != "hot", "--cache %q: want hot or cold", c.Cache)
@@ -323,16 +325,21 @@ func parseShapes(text string) ([]string, error) {
 	return out, err
 }
 
+// Names are those of the strategies of some shapes.
+func Names(shapes []string) (names []string) {
+	for _, shape := range shapes {
+		for _, s := range plan.Strategies(shape) {
+			names = plain.AddNew(names, s.Name)
+		}
+	}
+	return names
+}
+
 func parseStrategies(text string, shapes []string) ([]string, error) {
 	if text == "" {
 		return nil, nil
 	}
-	var known []string
-	for _, shape := range shapes {
-		for _, s := range plan.Strategies(shape) {
-			known = plain.AddNew(known, s.Name)
-		}
-	}
+	known := Names(shapes)
 	for w := range strings.SplitSeq(text, ",") {
 		for _, shape := range plan.Shapes() {
 			if !slices.Contains(known, w) && slices.ContainsFunc(plan.Strategies(shape), func(s plan.Strategy) bool { return s.Name == w }) {

@@ -34,6 +34,9 @@ func (e *experiment) resume() error {
 	differ := plain.Each(plan.Differences(a, b), func(d plan.Difference) string {
 		return fmt.Sprintf("%s was %s, is %s", cmp.Or(flagOf[d.Field], d.Field), d.First, d.Second)
 	})
+	if was, is := digest(old), digest(n); was != is {
+		differ = append(differ, fmt.Sprintf("it moved %s, now %s", was, is))
+	}
 	if len(differ) > 0 {
 		return fmt.Errorf("--resume: the grid in %s was measured otherwise: %s", e.config.Output.ToResume(), strings.Join(differ, "; "))
 	}
@@ -50,6 +53,14 @@ func (e *experiment) resume() error {
 	}
 	e.todo = slices.DeleteFunc(e.todo, e.done)
 	return nil
+}
+
+// digest names what a grid moves.
+func digest(n *noncontig.Grid) string {
+	if n.List == nil {
+		return "layouts"
+	}
+	return fmt.Sprintf("the list with the digest %.12s", n.List.Digest)
 }
 
 // done tells whether a round is measured. Of one that lacks a strategy nothing is kept: what is measured now would not be back to

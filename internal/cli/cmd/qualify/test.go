@@ -40,11 +40,7 @@ func (t *test) Kind() (kind, transport string) {
 // Strategies implements [qualify.Run].
 func (t *test) Strategies() (names []string) {
 	if t.grid != nil {
-		for _, shape := range t.grid.Shapes {
-			for _, s := range plan.Strategies(shape) {
-				names = plain.AddNew(names, s.Name)
-			}
-		}
+		names = noncontig.Names(t.grid.Shapes)
 	}
 	return names
 }
