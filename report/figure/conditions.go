@@ -104,80 +104,61 @@ const (
 // reason and, behind a dot, what to do. None: nothing was found.
 func (c Conditions) Warnings() []string {
 	var out []string
-	add := func(word, format string, args ...any) {
-		out = append(out, word+": "+fmt.Sprintf(format, args...))
+	add := func(is bool, kind, format string, args ...any) {
+		if is {
+			out = append(out, kind+": "+fmt.Sprintf(format, args...))
+		}
 	}
 	others := max(c.Waited-c.Stopped, 0) // A thread that a quota stops waits, too, but for nobody else.
 	watched, waited, steal := c.Wall.Seconds(), others.Seconds(), c.Steal.Seconds()
-	disturbed := waited > waitedRelative*watched && others >= waitedLeast
+	disturbed := waited > waitedRelative*watched && others >= waitedLeast && watched > 0
 	needed, why := shortSeconds, fmt.Sprintf("%s ms; a test needs %s ms", plain.Number(c.Seconds*1e3), plain.Number(shortSeconds*1e3))
 	if c.InFlight > 0 && c.Messages > 0 {
 		if windows := c.Seconds / float64(c.Messages) * float64(shortInFlights*c.InFlight); windows > needed {
-			needed, why = windows, fmt.Sprintf("%s; a test needs %d (%d x messages in flight)", plain.Plural(int(c.Messages), "message"), shortInFlights*c.InFlight, shortInFlights)
+			needed, why = windows, fmt.Sprintf("%s; a test needs %d (%d x messages in flight)",
+				plain.Plural(int(c.Messages), "message"), shortInFlights*c.InFlight, shortInFlights)
 		}
 	}
-	if c.Seconds > 0 && c.Seconds < needed {
-		length := fmt.Sprintf("-D %.0f", math.Ceil(2*needed))
-		if c.Count > 0 { // -n and -D exclude each other; a multiple of the count is one of --post-list, too
-			length = fmt.Sprintf("-n %d", c.Count*uint64(math.Ceil(2*needed/c.Seconds)))
-		}
-		add(Short, "%s; try %s", why, length)
+	length := fmt.Sprintf("-D %.0f", math.Ceil(2*needed))
+	if c.Count > 0 { // -n and -D exclude each other; a multiple of the count is one of --post-list, too
+		length = fmt.Sprintf("-n %d", c.Count*uint64(math.Ceil(2*needed/c.Seconds)))
 	}
-	if c.AskedBits > 0 && c.ReachedBits < reachedRelative*c.AskedBits {
-		add(Behind, "%.3g %% of the --rate that was asked for was reached", 100*c.ReachedBits/c.AskedBits)
-	}
+	add(c.Seconds > 0 && c.Seconds < needed, Short, "%s; try %s", why, length)
+	add(c.ReachedBits < reachedRelative*c.AskedBits, Behind, "%.3g %% of the --rate that was asked for was reached", 100*c.ReachedBits/c.AskedBits)
 	if len(c.RunValues) > 1 {
 		s := stats.Summarize(c.RunValues, stats.DefaultConfidence)
 		low, high, what := slices.Min(c.RunValues), slices.Max(c.RunValues), "range"
 		if s.Interval != nil {
 			low, high, what = s.Interval.Low, s.Interval.High, "95 % interval"
 		}
-		if half := (high - low) / 2; s.Median > 0 && half > noisyRelative*s.Median {
-			add(Noisy, "the runs differ: ±%.0f %% (%s of %d runs); try --runs %d", 100*half/s.Median, what, s.N, 2*s.N)
-		}
+		half := (high - low) / 2
+		add(s.Median > 0 && half > noisyRelative*s.Median, Noisy,
+			"the runs differ: ±%.0f %% (%s of %d runs); try --runs %d", 100*half/s.Median, what, s.N, 2*s.N)
 	}
 	change, trend := trendOf(c.SeriesValues)
-	switch {
-	case trend && change > 0:
-		add(Noisy, "the rate rose by %.0f %% within the run; try --warmup %d", 100*change, c.Messages)
-	case trend:
-		add(Noisy, "the rate fell by %.0f %% within the run", -100*change)
-	}
+	add(trend && change > 0, Noisy, "the rate rose by %.0f %% within the run; try --warmup %d", 100*change, c.Messages)
+	add(trend && change <= 0, Noisy, "the rate fell by %.0f %% within the run", -100*change)
 	if n := len(c.SeriesValues); n >= trendParts && !trend {
 		sorted := slices.Sorted(slices.Values(c.SeriesValues))
-		median := sorted[n/2]
-		if spread := sorted[n*3/4] - sorted[n/4]; median > 0 && spread > unsteadyRelative*median {
-			add(Noisy, "the rate varied by up to %.0f %% within a run (interquartile range)%s", 100*spread/median, plain.When(!disturbed, "; try -D 10 --runs 6"))
-		}
+		median, spread := sorted[n/2], sorted[n*3/4]-sorted[n/4]
+		add(median > 0 && spread > unsteadyRelative*median, Noisy, "the rate varied by up to %.0f %% within a run (interquartile range)%s",
+			100*spread/median, plain.When(!disturbed, "; try -D 10 --runs 6"))
 	}
-	if c.Stops > 0 {
-		add(Others, "the CPU quota of this process's control group ran out %d times, for %.0f ms%s; raise the quota", c.Stops, c.Stopped.Seconds()*1e3,
-			plain.When(watched > 0, " (%.0f %% of the time)", 100*c.Stopped.Seconds()/watched))
-	}
-	if watched > 0 {
-		if steal > stealRelative*watched {
-			add(Others, "the hypervisor took %.1f %% of the measuring CPU's time, %.0f ms", 100*steal/watched, steal*1e3)
-		}
-		if disturbed {
-			shorter := c.Realtime || c.Seconds > RealtimeSeconds
-			remedy := plain.When(shorter, " -D 500ms --runs 21") + plain.When(shorter && c.Count > 0, " without -n") + plain.When(shorter && !c.Realtime, ", and") + plain.When(!c.Realtime, " "+plain.Realtime)
-			add(Others, "other programs took %.0f %% of the measuring CPU; try%s", 100*waited/watched, remedy)
-		}
-	}
-	if c.Throttles > 0 {
-		add(Others, "the CPU reported %d thermal throttle events", c.Throttles)
-	}
-	if c.MedianNs > 0 && c.ClockCostNs > clockRelative*c.MedianNs {
-		add(Short, "a time stamp costs %.0f ns, %.0f %% of the median", c.ClockCostNs, 100*c.ClockCostNs/c.MedianNs)
-	}
+	add(c.Stops > 0, Others, "the CPU quota of this process's control group ran out %d times, for %.0f ms%s; raise the quota",
+		c.Stops, c.Stopped.Seconds()*1e3, plain.When(watched > 0, " (%.0f %% of the time)", 100*c.Stopped.Seconds()/watched))
+	add(watched > 0 && steal > stealRelative*watched, Others,
+		"the hypervisor took %.1f %% of the measuring CPU's time, %.0f ms", 100*steal/watched, steal*1e3)
+	shorter := c.Realtime || c.Seconds > RealtimeSeconds
+	remedy := plain.When(shorter, " -D 500ms --runs 21") + plain.When(shorter && c.Count > 0, " without -n") +
+		plain.When(shorter && !c.Realtime, ", and") + plain.When(!c.Realtime, " "+plain.Realtime)
+	add(disturbed, Others, "other programs took %.0f %% of the measuring CPU; try%s", 100*waited/watched, remedy)
+	add(c.Throttles > 0, Others, "the CPU reported %d thermal throttle events", c.Throttles)
+	add(c.MedianNs > 0 && c.ClockCostNs > clockRelative*c.MedianNs, Short,
+		"a time stamp costs %.0f ns, %.0f %% of the median", c.ClockCostNs, 100*c.ClockCostNs/c.MedianNs)
 	for _, name := range slices.Sorted(maps.Keys(c.Counters)) {
-		switch meaning, change := counterMeaning(name), c.Counters[name]; {
-		case meaning == "":
-		case change < 0:
-			add(Impossible, "%s", fell(name, change))
-		case change > 0:
-			add(Noisy, "%s by %d: %s", name, change, meaning)
-		}
+		meaning, change := counterMeaning(name), c.Counters[name]
+		add(meaning != "" && change < 0, Impossible, "%s", fell(name, change))
+		add(meaning != "" && change > 0, Noisy, "%s by %d: %s", name, change, meaning)
 	}
 	return out
 }

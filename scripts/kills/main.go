@@ -36,8 +36,8 @@ type ending struct {
 	does   string         // "close", "stop" for three seconds, "fill" the disk for two and a half
 }
 
-const plan = "name: p\ntests:\n  - {name: one, run: gobw write -D 300ms, expect: bw >= 1 kb/s}\n  - {name: two, run: gobw write -D 301ms, expect: bw >= 1 kb/s}\n" +
-	"  - {name: three, run: gobw write -D 302ms, expect: bw >= 1 kb/s}\n"
+const plan = "name: p\ntests:\n  - {name: one, run: gobw write -D 1500ms, expect: bw >= 1 kb/s}\n  - {name: two, run: gobw write -D 1501ms, expect: bw >= 1 kb/s}\n" +
+	"  - {name: three, run: gobw write -D 1502ms, expect: bw >= 1 kb/s}\n"
 
 func main() {
 	if len(os.Args) < 2 {
