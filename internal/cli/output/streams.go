@@ -6,6 +6,8 @@ import (
 	"io"
 	"os"
 	"strconv"
+
+	"golang.org/x/term"
 )
 
 // Streams are what a command reads and writes: results go to Out, everything else to Err.
@@ -22,10 +24,11 @@ const ProgressVariable = "GOBW_PROGRESS"
 
 // StandardStreams are the process's own.
 func StandardStreams() Streams {
-	columns, terminal := terminalOf(os.Stderr)
+	err := int(os.Stderr.Fd())
+	columns, _, _ := term.GetSize(err) // 0: it is no terminal
 	return Streams{
 		Out: sized{os.Stdout, columnsOf(os.Stdout)}, Err: sized{os.Stderr, columns},
-		ErrTerminal: terminal || os.Getenv(ProgressVariable) != "",
+		ErrTerminal: term.IsTerminal(err) || os.Getenv(ProgressVariable) != "",
 	}
 }
 
@@ -73,7 +76,7 @@ func columnsOf(f *os.File) int {
 	if n, err := strconv.Atoi(os.Getenv("COLUMNS")); err == nil && n > 0 && n <= 1000 {
 		return n
 	}
-	columns, _ := terminalOf(f)
+	columns, _, _ := term.GetSize(int(f.Fd()))
 	return columns
 }
 
