@@ -95,7 +95,7 @@ type Limits struct {
 	MaxCQ             int    `json:"max_cq"`
 	MaxCQE            int    `json:"max_cqe"`
 	MaxMR             int    `json:"max_mr"`
-	MaxMRBytes        Size64 `json:"max_mr_bytes"`
+	MaxMRBytes        uint64 `json:"max_mr_bytes,string"`
 	MaxPD             int    `json:"max_pd"`
 	MaxAH             int    `json:"max_ah"`
 	MaxMW             int    `json:"max_mw"`
@@ -162,26 +162,16 @@ func PagedOperations(o Opcode) PagedOperation {
 	}
 }
 
-// GUID names a node or a system. In JSON it is text, as is [Size64]: many readers keep 53 bits of a number.
+// GUID names a node or a system. In JSON it is text: many readers keep 53 bits of a number.
 type GUID uint64
 
 // MarshalText writes it as tools of libibverbs do in sysfs, in one piece.
 func (g GUID) MarshalText() ([]byte, error) { return fmt.Appendf(nil, "0x%016x", uint64(g)), nil }
 
-// UnmarshalJSON reads text, or the number that it was in older files.
-func (g *GUID) UnmarshalJSON(b []byte) error { return parseText64((*uint64)(g), b) }
-
-// Size64 is a size that may need 64 bits.
-type Size64 uint64
-
-// MarshalText writes the decimal number.
-func (s Size64) MarshalText() ([]byte, error) { return strconv.AppendUint(nil, uint64(s), 10), nil }
-
-// UnmarshalJSON reads text, or a number.
-func (s *Size64) UnmarshalJSON(b []byte) error { return parseText64((*uint64)(s), b) }
-
-func parseText64(to *uint64, b []byte) (err error) {
-	*to, err = strconv.ParseUint(strings.Trim(string(b), `"`), 0, 64)
+// UnmarshalText reads what MarshalText wrote.
+func (g *GUID) UnmarshalText(b []byte) error {
+	n, err := strconv.ParseUint(string(b), 0, 64)
+	*g = GUID(n)
 	return err
 }
 

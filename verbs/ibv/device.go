@@ -113,7 +113,7 @@ func (d *device) describe() error {
 		CompletionVectors: int(d.context.num_comp_vectors), ServesItself: true,
 		Limits: verbs.Limits{
 			MaxQP: int(a.max_qp), MaxQPWR: int(a.max_qp_wr), MaxSGE: int(a.max_sge), MaxSGERead: int(a.max_sge_rd), MaxInline: -1,
-			MaxCQ: int(a.max_cq), MaxCQE: int(a.max_cqe), MaxMR: int(a.max_mr), MaxMRBytes: verbs.Size64(a.max_mr_size),
+			MaxCQ: int(a.max_cq), MaxCQE: int(a.max_cqe), MaxMR: int(a.max_mr), MaxMRBytes: uint64(a.max_mr_size),
 			MaxPD: int(a.max_pd), MaxAH: int(a.max_ah), MaxMW: int(a.max_mw),
 			MaxSRQ: int(a.max_srq), MaxSRQWR: int(a.max_srq_wr), MaxSRQSGE: int(a.max_srq_sge),
 			MaxRDAtomic: int(a.max_qp_rd_atom), MaxInitRDAtomic: int(a.max_qp_init_rd_atom), MaxPKeys: int(a.max_pkeys),
