@@ -46,14 +46,12 @@ func (d *device) CreateCQ(o verbs.CompletionQueueOptions) (verbs.CompletionQueue
 		return nil, d.fail(verb, fmt.Errorf("completions with time stamps: %w by this device: it tells no clock of its own", verbs.ErrUnsupported))
 	}
 	var channel *C.struct_vb_comp_channel
-	parents := []*handle.Handle{&d.Handle}
+	needs := handle.Needs[*device]{Of: d, List: []*handle.Handle{&d.Handle}}
 	if o.Channel != nil {
-		ch, err := handle.Own[*completionChannel](d, "completion channel", o.Channel)
-		if err != nil {
-			return nil, d.fail(verb, err)
+		if q.channel = handle.Need[*completionChannel](&needs, "completion channel", o.Channel); needs.Err != nil {
+			return nil, d.fail(verb, needs.Err)
 		}
-		q.channel, channel = ch, ch.ch
-		parents = append(parents, &ch.Handle)
+		channel = q.channel.ch
 	}
 	err := q.Open("completion queue", func() (err error) {
 		q.cq, err = C.vb_create_cq(d.v, d.context, C.int(o.Depth), channel, C.int(o.Vector), flag(o.Timestamps))
@@ -61,7 +59,7 @@ func (d *device) CreateCQ(o verbs.CompletionQueueOptions) (verbs.CompletionQueue
 			err = fmt.Errorf("%w: it made a queue of %d entries", errLie, q.cq.cqe)
 		}
 		return err
-	}, parents...)
+	}, needs.List...)
 	if err != nil {
 		f := verbs.Error{Verb: verb, Device: d.info.Name, Err: err}
 		if o.Depth > d.info.Limits.MaxCQE {

@@ -51,25 +51,23 @@ func (p *protectionDomain) CreateQPPosting(o verbs.QueuePairOptions, by verbs.Po
 }
 
 func (p *protectionDomain) newQP(o verbs.QueuePairOptions, by verbs.Posting) (*queuePair, error) {
-	sendCQ, err := handle.Own[*completionQueue](p.d, "send completion queue", o.SendCQ)
-	if err != nil {
-		return nil, err
+	needs := handle.Needs[*device]{Of: p.d, List: []*handle.Handle{&p.Handle}}
+	q := &queuePair{object: object{d: p.d}, transport: o.Transport}
+	q.sendCQ = handle.Need[*completionQueue](&needs, "send completion queue", o.SendCQ)
+	if q.recvCQ = q.sendCQ; o.RecvCQ != nil {
+		q.recvCQ = handle.Need[*completionQueue](&needs, "receive completion queue", o.RecvCQ)
 	}
-	recvCQ := sendCQ
-	if o.RecvCQ != nil {
-		if recvCQ, err = handle.Own[*completionQueue](p.d, "receive completion queue", o.RecvCQ); err != nil {
-			return nil, err
-		}
-	}
-	parents := []*handle.Handle{&p.Handle, &sendCQ.Handle, &recvCQ.Handle}
-	a := C.struct_vb_qp_init_attr{send_cq: sendCQ.cq, recv_cq: recvCQ.cq, qp_type: C.int32_t(o.Transport), sq_sig_all: flag(o.SignalAll)}
-	q := &queuePair{object: object{d: p.d}, transport: o.Transport, sendCQ: sendCQ, recvCQ: recvCQ}
 	if o.SRQ != nil {
-		if q.srq, err = handle.Own[*sharedReceiveQueue](p.d, "shared receive queue", o.SRQ); err != nil {
-			return nil, err
-		}
+		q.srq = handle.Need[*sharedReceiveQueue](&needs, "shared receive queue", o.SRQ)
+	}
+	if needs.Err != nil {
+		return nil, needs.Err
+	}
+	a := C.struct_vb_qp_init_attr{
+		send_cq: q.sendCQ.cq, recv_cq: q.recvCQ.cq, qp_type: C.int32_t(o.Transport), sq_sig_all: flag(o.SignalAll),
+	}
+	if q.srq != nil {
 		a.srq = q.srq.srq
-		parents = append(parents, &q.srq.Handle)
 	}
 	a.cap = C.struct_vb_qp_cap{
 		max_send_wr: orDefault(o.SendDepth, defaultDepth), max_send_sge: orDefault(o.SendSGEs, 1), max_inline_data: C.uint32_t(o.InlineBytes),
@@ -77,7 +75,7 @@ func (p *protectionDomain) newQP(o verbs.QueuePairOptions, by verbs.Posting) (*q
 	if q.srq == nil && !o.NoRecvQueue {
 		a.cap.max_recv_wr, a.cap.max_recv_sge = orDefault(o.RecvDepth, defaultDepth), orDefault(o.RecvSGEs, 1)
 	}
-	if err := q.Open("queue pair", func() error { return q.create(p.pd, &a, by) }, parents...); err != nil {
+	if err := q.Open("queue pair", func() error { return q.create(p.pd, &a, by) }, needs.List...); err != nil {
 		return nil, err
 	}
 	p.d.objects.Store(uintptr(unsafe.Pointer(q.qp)), q)

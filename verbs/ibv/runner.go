@@ -6,6 +6,7 @@ package ibv
 import "C"
 
 import (
+	"cmp"
 	"fmt"
 	"syscall"
 	"unsafe"
@@ -56,9 +57,9 @@ func (d *device) Prepare(j *job.Job) (job.Runner, error) {
 		return nil, d.fail(verb, err)
 	}
 	r := &runner{object: object{d: d}, job: j}
-	used, err := r.used()
+	needs, err := r.needs()
 	if err == nil {
-		err = r.Open("prepared job", r.compile, used...)
+		err = r.Open("prepared job", r.compile, needs...)
 	}
 	if err != nil {
 		r.memory.free()
@@ -67,47 +68,38 @@ func (d *device) Prepare(j *job.Job) (job.Runner, error) {
 	return r, nil
 }
 
-// used are the handles that the job keeps open.
-func (r *runner) used() (used []*handle.Handle, err error) {
+// needs are the handles that the job keeps open.
+func (r *runner) needs() (_ []*handle.Handle, err error) {
 	j := r.job
-	used = append(used, &r.d.Handle)
+	needs := handle.Needs[*device]{Of: r.d, List: []*handle.Handle{&r.d.Handle}}
 	for i, q := range j.CQs {
-		cq, err := handle.Own[*completionQueue](r.d, fmt.Sprintf("completion queue %d", i), q)
+		cq := handle.Need[*completionQueue](&needs, fmt.Sprintf("completion queue %d", i), q)
 		switch {
-		case err != nil:
-			return nil, err
+		case needs.Err != nil:
+			return nil, needs.Err
 		case j.Channel != nil && cq.channel != j.Channel:
 			return nil, fmt.Errorf("completion queue %d announces nothing on the job's channel: create it with that channel", i)
 		case j.Record != nil && !j.Record.Clock.IsZero() && !cq.stamps:
 			return nil, fmt.Errorf("completion queue %d stamps nothing: create it with Timestamps, or take samples by the host's clock", i)
 		}
-		used = append(used, &cq.Handle)
 	}
 	if j.Channel != nil {
-		ch, err := handle.Own[*completionChannel](r.d, "completion channel", j.Channel)
-		if err != nil {
-			return nil, err
-		}
-		used = append(used, &ch.Handle)
+		handle.Need[*completionChannel](&needs, "completion channel", j.Channel)
 	}
 	for i := range j.Lanes {
 		l := &j.Lanes[i]
-		qp, err := handle.Own[*queuePair](r.d, "queue pair", l.QP)
-		if err == nil && j.Shape != job.Serve {
-			used, err = qp.checkRing(l.Ring, used)
+		qp := handle.Need[*queuePair](&needs, "queue pair", l.QP)
+		if needs.Err == nil && j.Shape != job.Serve {
+			needs.List, err = qp.checkRing(l.Ring, needs.List)
 		}
-		if err == nil && j.Shape != job.Serve && l.SRQ != nil {
-			var srq *sharedReceiveQueue
-			if srq, err = handle.Own[*sharedReceiveQueue](r.d, "shared receive queue", l.SRQ); err == nil {
-				used = append(used, &srq.Handle)
-			}
+		if l.SRQ != nil && j.Shape != job.Serve {
+			handle.Need[*sharedReceiveQueue](&needs, "shared receive queue", l.SRQ)
 		}
-		if err != nil {
+		if err = cmp.Or(err, needs.Err); err != nil {
 			return nil, fmt.Errorf("lane %d: %w", i, err)
 		}
-		used = append(used, &qp.Handle)
 	}
-	return used, nil
+	return needs.List, needs.Err
 }
 
 // checkRing checks a ring's requests, and adds the handles that they name.

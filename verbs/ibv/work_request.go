@@ -60,27 +60,18 @@ func fillSend(w *C.struct_vb_send_wr, sge []C.struct_vb_sge, r *verbs.SendReques
 
 // named adds the handles that a request names; one that is missing or another device's is refused.
 func (q *queuePair) named(r *verbs.SendRequest, to []*handle.Handle) ([]*handle.Handle, error) {
+	needs := handle.Needs[*device]{Of: q.d, List: to}
 	switch {
 	case q.transport == verbs.UD:
-		ah, err := handle.Own[*addressHandle](q.d, "address handle", r.AH)
-		if err != nil {
-			return nil, err
-		}
-		return append(to, &ah.Handle), nil
+		handle.Need[*addressHandle](&needs, "address handle", r.AH)
 	case r.Opcode != verbs.OpBindMW:
-		return to, nil
 	case r.Bind == nil:
-		return nil, errors.New("BIND_MW without a description of the bind")
+		needs.Err = errors.New("BIND_MW without a description of the bind")
+	default:
+		handle.Need[*memoryWindow](&needs, "memory window", r.Bind.Window)
+		handle.Need[*memoryRegion](&needs, "memory region", r.Bind.Region)
 	}
-	w, err := handle.Own[*memoryWindow](q.d, "memory window", r.Bind.Window)
-	if err != nil {
-		return nil, err
-	}
-	mr, err := handle.Own[*memoryRegion](q.d, "memory region", r.Bind.Region)
-	if err != nil {
-		return nil, err
-	}
-	return append(to, &w.Handle, &mr.Handle), nil
+	return needs.List, needs.Err
 }
 
 // bindMW is the bind_mw part of struct vb_send_wr, which cgo shows as bytes.

@@ -53,16 +53,13 @@ func (d *device) CreateCQ(o verbs.CompletionQueueOptions) (verbs.CompletionQueue
 	}
 	n := rc.RingSize(o.Depth)
 	c := &completionQueue{object: object{e: d.e}, ring: make([]entry, n), mask: n - 1, depth: uint32(o.Depth), stamps: o.Timestamps}
-	var parents []*handle.Handle
+	needs := handle.Needs[*engine]{Of: d.e}
 	if o.Channel != nil {
-		ch, err := handle.Own[*completionChannel](d.e, kindChannel, o.Channel)
-		if err != nil {
-			return nil, d.fail(verb, err)
+		if c.channel = handle.Need[*completionChannel](&needs, kindChannel, o.Channel); needs.Err != nil {
+			return nil, d.fail(verb, needs.Err)
 		}
-		c.channel = ch
-		parents = append(parents, &ch.Handle)
 	}
-	return made[verbs.CompletionQueue](d, c, verb, d.open(&c.Handle, kindCQ, maxCQ, parents...))
+	return made[verbs.CompletionQueue](d, c, verb, d.open(&c.Handle, kindCQ, maxCQ, needs.List...))
 }
 
 func (c *completionQueue) Depth() int {

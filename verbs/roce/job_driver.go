@@ -56,23 +56,20 @@ func (d *device) Prepare(j *job.Job) (job.Runner, error) {
 
 func newJobDriver(e *engine, j *job.Job) (*jobDriver, error) {
 	d := &jobDriver{object: object{e: e}, lanes: make([]laneQueue, len(j.Lanes)), receives: receiveBudget}
-	used := []*handle.Handle{&e.device.Handle}
+	needs := handle.Needs[*engine]{Of: e, List: []*handle.Handle{&e.device.Handle}}
 	d.stop = func() bool { return j.Stop != nil && j.Stop.Load() != 0 }
 	if j.Shape == job.PingPong {
 		d.receives = 1 // whatever came, the answer goes out before anything more is looked at
 	}
 	if j.Channel != nil {
-		ch, err := handle.Own[*completionChannel](e, kindChannel, j.Channel)
-		if err != nil {
-			return nil, err
+		if d.channel = handle.Need[*completionChannel](&needs, kindChannel, j.Channel); needs.Err != nil {
+			return nil, needs.Err
 		}
-		d.channel = ch
-		used = append(used, &ch.Handle)
 	}
 	for i, c := range j.CQs {
-		own, err := handle.Own[*completionQueue](e, fmt.Sprintf("completion queue %d", i), c)
-		if err != nil {
-			return nil, err
+		own := handle.Need[*completionQueue](&needs, fmt.Sprintf("completion queue %d", i), c)
+		if needs.Err != nil {
+			return nil, needs.Err
 		}
 		if d.channel != nil && own.channel != d.channel {
 			return nil, fmt.Errorf("completion queue %d announces nothing on the job's channel: create it with that channel", i)
@@ -81,42 +78,33 @@ func newJobDriver(e *engine, j *job.Job) (*jobDriver, error) {
 			return nil, fmt.Errorf("completion queue %d stamps nothing: create it with Timestamps, or take samples by the host's clock", i)
 		}
 		d.cqs = append(d.cqs, own)
-		used = append(used, &own.Handle)
 	}
 	for i := range j.Lanes {
-		more, err := e.used(&j.Lanes[i])
-		if err != nil {
-			return nil, fmt.Errorf("lane %d: %w", i, err)
+		if needLane(&needs, &j.Lanes[i]); needs.Err != nil {
+			return nil, fmt.Errorf("lane %d: %w", i, needs.Err)
 		}
-		used = append(used, more...)
 	}
-	return d, d.Open(kindJob, func() error { return nil }, used...)
+	return d, d.Open(kindJob, func() error { return nil }, needs.List...)
 }
 
-// used are the handles that a job keeps open for a lane.
-func (e *engine) used(l *job.Lane) ([]*handle.Handle, error) {
-	q, err := handle.Own[*queuePair](e, kindQP, l.QP)
-	if err != nil {
-		return nil, err
-	}
-	used := []*handle.Handle{&q.Handle}
+// needLane adds the handles that a job keeps open for a lane.
+func needLane(needs *handle.Needs[*engine], l *job.Lane) {
+	q := handle.Need[*queuePair](needs, kindQP, l.QP)
 	if l.SRQ != nil {
-		srq, err := handle.Own[*sharedReceiveQueue](e, kindSRQ, l.SRQ)
-		if err != nil {
-			return nil, err
-		}
-		used = append(used, &srq.Handle)
+		handle.Need[*sharedReceiveQueue](needs, kindSRQ, l.SRQ)
+	}
+	if needs.Err != nil {
+		return
 	}
 	for k := range l.Ring {
 		for s := range l.Ring[k].Steps {
 			for i := range l.Ring[k].Steps[s].Requests {
 				if ah, ok := l.Ring[k].Steps[s].Requests[i].AH.(*addressHandle); ok && q.transport == verbs.UD {
-					used = append(used, &ah.Handle)
+					needs.List = append(needs.List, &ah.Handle)
 				}
 			}
 		}
 	}
-	return used, nil
 }
 
 // Compile implements [job.Driver].

@@ -59,11 +59,12 @@ func (pd *protectionDomain) CreateQP(o verbs.QueuePairOptions) (verbs.QueuePair,
 	case !o.NoRecvQueue:
 		setDefault(&o.RecvDepth, 128)
 	}
+	needs := handle.Needs[*engine]{Of: e, List: []*handle.Handle{&e.device.Handle, &pd.Handle}}
 	q := &queuePair{object: object{e: e}, pd: pd, transport: o.Transport, signalAll: o.SignalAll}
 	if err := errors.Join(
 		within("send depth", o.SendDepth, 1, maxQPWR), within("receive depth", o.RecvDepth, 0, maxQPWR),
 		within("send scatter/gather entries", o.SendSGEs, 1, maxSGE), within("receive scatter/gather entries", o.RecvSGEs, 1, maxSGE),
-		within("inline bytes", o.InlineBytes, 0, maxInline), q.choose(&o),
+		within("inline bytes", o.InlineBytes, 0, maxInline), q.choose(&o, &needs),
 	); err != nil {
 		return nil, pd.fail(verb, err)
 	}
@@ -82,15 +83,11 @@ func (pd *protectionDomain) CreateQP(o verbs.QueuePairOptions) (verbs.QueuePair,
 		most = q.srq.queue.maxSGE
 	}
 	q.current.list = make([]verbs.SGE, 0, most)
-	parents := []*handle.Handle{&e.device.Handle, &pd.Handle, &q.sendCQ.Handle, &q.recvCQ.Handle}
-	if q.srq != nil {
-		parents = append(parents, &q.srq.Handle)
-	}
 	err := q.Open(kindQP, func() error {
 		e.lock()
 		defer e.unlock()
 		return e.addQP(q)
-	}, parents...)
+	}, needs.List...)
 	return made[verbs.QueuePair](e.device, q, verb, err)
 }
 
@@ -103,29 +100,20 @@ func within(name string, v, lowest, highest int) error {
 }
 
 // choose sets the queue pair's transport and queues.
-func (q *queuePair) choose(o *verbs.QueuePairOptions) error {
-	e := q.e
+func (q *queuePair) choose(o *verbs.QueuePairOptions, needs *handle.Needs[*engine]) error {
 	var errs []error
 	var known bool
 	if q.wire, known = map[verbs.Transport]wire.Transport{verbs.RC: wire.RC, verbs.UC: wire.UC, verbs.UD: wire.UD}[o.Transport]; !known {
 		errs = append(errs, fmt.Errorf("transport %v: %w", o.Transport, verbs.ErrUnsupported))
 	}
-	var err error
-	if q.sendCQ, err = handle.Own[*completionQueue](e, "send completion queue", o.SendCQ); err != nil {
-		errs = append(errs, err)
-	}
-	q.recvCQ = q.sendCQ
-	if o.RecvCQ != nil {
-		if q.recvCQ, err = handle.Own[*completionQueue](e, "receive completion queue", o.RecvCQ); err != nil {
-			errs = append(errs, err)
-		}
+	q.sendCQ = handle.Need[*completionQueue](needs, "send completion queue", o.SendCQ)
+	if q.recvCQ = q.sendCQ; o.RecvCQ != nil {
+		q.recvCQ = handle.Need[*completionQueue](needs, "receive completion queue", o.RecvCQ)
 	}
 	if o.SRQ != nil {
-		if q.srq, err = handle.Own[*sharedReceiveQueue](e, kindSRQ, o.SRQ); err != nil {
-			errs = append(errs, err)
-		}
+		q.srq = handle.Need[*sharedReceiveQueue](needs, kindSRQ, o.SRQ)
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, needs.Err)...)
 }
 
 func setDefault(v *int, d int) {

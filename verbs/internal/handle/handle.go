@@ -3,6 +3,7 @@
 package handle
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -144,6 +145,29 @@ func (h *Handle) close() error {
 	slices.Sort(open)
 	return fmt.Errorf("%w: %s open", verbs.ErrBusy, strings.Join(open, ", "))
 }
+
+// Needs collects the handles of a device that a new one depends on.
+type Needs[D comparable] struct {
+	Of   D
+	List []*Handle
+	Err  error // what the first is that is missing, or another device's
+}
+
+// Need is h, which the new handle depends on, as what is its kind.
+func Need[T interface {
+	On() D
+	Base() *Handle
+}, D comparable](n *Needs[D], what string, h any) T {
+	mine, err := Own[T](n.Of, what, h)
+	if err == nil {
+		n.List = append(n.List, mine.Base())
+	}
+	n.Err = cmp.Or(n.Err, err)
+	return mine
+}
+
+// Base is the handle itself, of whatever it is embedded in.
+func (h *Handle) Base() *Handle { return h }
 
 // Own is a provider's handle h, of the device d: what is its kind, for the error where it is another's.
 func Own[T interface{ On() D }, D comparable](d D, what string, h any) (T, error) {
