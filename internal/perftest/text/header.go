@@ -2,10 +2,11 @@ package text
 
 import (
 	"cmp"
+	_ "embed" // the templates
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strings"
+	"text/template"
 
 	"github.com/gobw/gobw/internal/control"
 	"github.com/gobw/gobw/internal/perftest/flags"
@@ -27,26 +28,73 @@ type Facts struct {
 	Plan          *plan.Settled // in force
 }
 
-// title is the words before "Test".
-func title(p *plan.Settled) []string {
-	s := p.Spec
-	words, v := slices.Clone(p.Row.Perftest.Title), flags.Invocation{Plan: s}
-	if s.Bidirectional {
-		words = append(words, "Bidirectional")
+// templates are the text's header and the JSON's description of the test.
+//
+//go:embed text.tmpl
+var templates string
+
+// page is what the templates show.
+type page struct {
+	*Facts
+	V         *flags.Invocation
+	Spec      *plan.Spec
+	Known     plan.Row // what the addresses tell of the operation
+	Title     string
+	Lists     []flags.List
+	Addresses []address
+	Tx, Rx    bool // depths that this end has
+
+	Bandwidth, Modern, WR             bool
+	Dashes, Transport, Link, Exchange string
+}
+
+// address is one end of a queue pair.
+type address struct {
+	control.Address
+	Whose string
+	Group bool // its GID is the multicast group
+}
+
+// page makes the data of the templates.
+func (f *Facts) page(v *flags.Invocation) *page {
+	p := &f.Plan.Spec
+	x := &page{
+		Facts: f, V: v, Spec: p, Known: f.Plan.Row, Lists: (&flags.Invocation{Plan: *p}).Lists(),
+		Bandwidth: p.Kind == plan.Bandwidth, Modern: v.Style() == flags.Modern, WR: f.PostAPI == verbs.PostWR,
+		Dashes: flags.Dashes, Transport: cmp.Or(f.Device.TransportType, "IB"),
+		Link:     either(f.Port.LinkLayer == verbs.LinkEthernet, "Ethernet", "IB"),
+		Exchange: either(v.ControlCM, "rdma_cm", "Ethernet"),
 	}
-	for _, f := range v.Lists() {
-		if f.Sends {
-			words = append(words, f.Label)
-		}
+	if v.ControlCM { // perftest then knows no more than for a SEND
+		x.Known = plan.RowOf(plan.Send)
 	}
-	measure := "BW"
-	if s.Kind == plan.Latency {
-		measure = "Latency"
+	x.Tx, x.Rx = f.Plan.Shown()
+	for _, a := range f.Local {
+		x.Addresses = append(x.Addresses, address{a, "local", p.Multicast && v.Server()})
 	}
-	if words = append(words, measure); s.Multicast {
-		words = append(words, "Multicast")
+	for _, a := range f.Remote { // the group is the server's, as perftest has it
+		x.Addresses = append(x.Addresses, address{a, "remote", p.Multicast && !v.Server()})
 	}
-	return words
+	x.Title = x.fill("title")
+	return x
+}
+
+// fill is the template of that name.
+func (x *page) fill(name string) string {
+	functions := template.FuncMap{
+		"on":     func(is bool) string { return either(is, "ON", "OFF") },
+		"hex":    hexadecimal,
+		"joined": func(words string) string { return strings.ReplaceAll(words, " ", "_") },
+		"json": func(word string) string {
+			b, _ := json.Marshal(word) // a string has no error
+			return string(b)
+		},
+	}
+	var b strings.Builder
+	if err := template.Must(template.New("").Funcs(functions).Parse(templates)).ExecuteTemplate(&b, name, x); err != nil {
+		panic(err) // of a field that is not there
+	}
+	return b.String()
 }
 
 func either(is bool, yes, no string) string { //nolint:revive // a choice of words
@@ -56,94 +104,10 @@ func either(is bool, yes, no string) string { //nolint:revive // a choice of wor
 	return no
 }
 
-func onOff(is bool) string { return either(is, "ON", "OFF") }
-
-// line is one fact of the header, which the text and the JSON have alike. What only one of them has, has no label or no key.
-type line struct {
-	is     bool   // perftest prints it in this test
-	label  string // of the text
-	key    string // of the JSON; empty: the label's words with underscores between
-	value  any
-	unit   string // behind the value in the text
-	beside bool   // in the text it stands on the line of the one before
-	asText string // all of the text, where that is not "label : value"
-}
-
-const noKey = "-"
-
-// text is the line in the text, with the line break before it.
-func (x *line) text() string {
-	switch {
-	case !x.is || x.label == "" && x.asText == "":
-		return ""
-	case x.asText != "" && x.beside:
-		return x.asText
-	case x.asText != "":
-		return "\n " + x.asText
-	case x.beside:
-		return fmt.Sprintf("\t\t%-15s: %v", x.label, x.value)
+// hexadecimal writes a whole number as C's %#0nx does: the 0x counts in the width, and zero has none.
+func hexadecimal(v any, width int) string {
+	if digits := fmt.Sprintf("%x", v); digits != "0" {
+		return fmt.Sprintf("0x%0*s", width-2, digits)
 	}
-	return fmt.Sprintf("\n %-16s: %v%s", x.label, x.value, x.unit)
-}
-
-func orZero[T any](p *T) (v T) {
-	if p != nil {
-		v = *p
-	}
-	return v
-}
-
-// json is the line in the JSON; empty: it has none.
-func (x *line) json() string {
-	if !x.is || x.key == noKey {
-		return ""
-	}
-	key := x.key
-	if key == "" {
-		key = strings.NewReplacer(" ", "_", "-", "_", "*", "", ".", "").Replace(x.label)
-	}
-	b, _ := json.Marshal(x.value) // words and numbers
-	return fmt.Sprintf("%q: %s", key, b)
-}
-
-// lines is the header between title and addresses.
-func (f *Facts) lines(v *flags.Invocation) []line {
-	p, d, row := f.Plan.Spec, f.Plan.Depths(), f.Plan.Row
-	tx, rx := f.Plan.Shown()
-	bandwidth, modern := p.Kind == plan.Bandwidth, v.Style() == flags.Modern
-	channel := fmt.Sprintf("%s_comp%d", f.Device.Name, p.Vector)
-	head := []line{
-		{is: p.Events, asText: "Test with events. Using " + channel, key: "Test with events", value: "Using_" + channel},
-		{is: p.Multicast, asText: "MultiCast runs on UD!", key: "MultiCast_runs", value: "on_UD"},
-		{is: true, label: "Dual-port", value: "OFF"},
-		{is: true, label: "Device", value: f.Device.Name, beside: true},
-		{is: true, label: "Number of qps", value: p.QPs},
-		{is: true, label: "Transport type", value: cmp.Or(f.Device.TransportType, "IB"), beside: true},
-		{is: true, label: "Connection type", value: p.Transport.String()},
-		{is: true, label: "Using SRQ", value: onOff(p.SRQ), beside: true},
-		{is: true, label: "PCIe relax order", value: onOff(!f.Plan.Strict())},
-		{is: modern, label: "Lock-free", key: noKey, value: "OFF", beside: true},
-		{is: true, label: "ibv_wr* API", value: onOff(f.PostAPI == verbs.PostWR)},
-		{is: modern, label: "Using Enhanced Reorder      ", key: noKey, value: "OFF", beside: true},
-		{is: tx, label: "TX depth", value: d.Tx},
-	}
-	for _, f := range (&flags.Invocation{Plan: p}).Lists() {
-		head = append(head, line{is: true, label: f.Label, value: f.Number})
-	}
-	return append(head, []line{
-		{is: rx, label: "RX depth", value: d.Rx},
-		{is: bandwidth, label: "CQ Moderation", value: d.CQMod},
-		{is: bandwidth && modern, label: "CQE Poll Batch", key: noKey, value: either(v.AdaptsPolls, "Dynamic", "16")},
-		{is: true, label: "Mtu", value: f.MTU.Bytes(), unit: "[B]"},
-		{is: true, label: "Link type", value: either(f.Port.LinkLayer == verbs.LinkEthernet, "Ethernet", "IB")},
-		{is: f.GID != nil, label: "GID index", value: orZero(f.GID).Index},
-		{is: row.Responded, label: "Outstand reads", value: f.Outstanding},
-		{is: !row.Responded, label: "Max inline data", value: f.Inline, unit: "[B]"},
-		{is: true, asText: "rdma_cm QPs\t : " + onOff(p.RDMACM), key: "rdma_cm_QPs", value: onOff(p.RDMACM)},
-		{is: modern, key: "Use_ROCm_memory", value: "OFF"},
-		{is: modern, key: "Use_MUSA_memory", value: "OFF"},
-		{is: true, label: "Data ex. method", value: either(v.ControlCM, "rdma_cm", "Ethernet")},
-		{is: p.TOS != nil, asText: fmt.Sprintf(" \tTOS    : %d", orZero(p.TOS)), key: "TOS", value: orZero(p.TOS), beside: true},
-		{is: modern && f.NUMANode >= 0, label: "NUMA node", key: noKey, value: f.NUMANode},
-	}...)
+	return fmt.Sprintf("%0*d", width, 0)
 }

@@ -13,19 +13,12 @@ import (
 // file is no JSON.)
 type Document struct {
 	v    flags.Invocation
-	info []string
+	info string
 }
 
 // NewDocument makes the document's description of the test.
 func NewDocument(f Facts, v flags.Invocation) *Document {
-	name := line{is: true, key: "test", value: strings.ReplaceAll(strings.Join(append(title(f.Plan), "Test"), "_"), " ", "_")}
-	doc := &Document{v: v, info: []string{name.json()}}
-	for _, x := range f.lines(&v) {
-		if text := x.json(); text != "" {
-			doc.info = append(doc.info, text)
-		}
-	}
-	return doc
+	return &Document{v, f.page(&v).fill("document")}
 }
 
 // results are the lines of a row.
@@ -50,7 +43,7 @@ func (d *Document) results(r Row) []string {
 
 // Write replaces the file. It is called after each row, so that the last one is left, as by perftest.
 func (d *Document) Write(path string, r Row) error {
-	text := fmt.Sprintf("{\n\"test_info\": {\n%s\n},\n\"results\": {\n%s\n}\n}\n", strings.Join(d.info, ",\n"), strings.Join(d.results(r), ",\n"))
+	text := d.info + strings.Join(d.results(r), ",\n") + "\n}\n}\n"
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		return fmt.Errorf("--out_json: %w", err)
 	}

@@ -9,11 +9,8 @@ import (
 
 // samples writes the lists of -U (as they came) and -H (sorted).
 func (t *Text) samples(s report.Samples) {
-	scale := s.Scale / 1e3
-	unit := "usec"
-	if t.v.Cycles && t.perUs > 0 {
-		scale, unit = s.Scale/1e3*t.perUs, "cycles"
-	}
+	scale, unit := t.times()
+	scale *= s.Scale
 	list := func(ticks []int64) {
 		t.printf("#, %s\n", unit)
 		for i, v := range ticks {

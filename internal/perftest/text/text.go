@@ -4,9 +4,7 @@ import (
 	"fmt"
 	"io"
 	"path"
-	"strings"
 
-	"github.com/gobw/gobw/internal/control"
 	"github.com/gobw/gobw/internal/perftest/flags"
 	"github.com/gobw/gobw/internal/plan"
 	"github.com/gobw/gobw/report"
@@ -64,22 +62,7 @@ func (t *Text) Begin(device verbs.DeviceInfo) {
 // Header writes the block of parameters, the addresses and the heading of the table.
 func (t *Text) Header(f Facts) {
 	t.plan = f.Plan.Spec
-	t.printf("%s", flags.Dashes)
-	t.printf("%20s%s Test", "", strings.Join(title(f.Plan), " "))
-	for _, x := range f.lines(&t.v) {
-		t.printf("%s", x.text())
-	}
-	t.printf("\n")
-	if t.plan.RDMACM && t.v.Server() {
-		t.printf("%s Waiting for client rdma_cm QP to connect\n Please run the same command with the IB/RoCE interface IP\n", flags.Dashes)
-	}
-	t.printf("%s", flags.Dashes)
-	for _, a := range f.Local {
-		t.address("local", a, f)
-	}
-	for _, a := range f.Remote {
-		t.address("remote", a, f)
-	}
+	t.printf("%s", f.page(&t.v).fill("header"))
 	if t.mute() {
 		return
 	}
@@ -91,44 +74,6 @@ func (t *Text) Header(f Facts) {
 func rowOf(p *plan.Spec) plan.Row {
 	row, _ := p.Row() // refused while it was read
 	return row
-}
-
-// hexadecimal writes a number as C's %#0nx does: the 0x counts in the width, and zero has none.
-func hexadecimal(v uint64, width int) string {
-	if v == 0 {
-		return fmt.Sprintf("%0*d", width, 0)
-	}
-	return fmt.Sprintf("0x%0*x", width-2, v)
-}
-
-func (t *Text) address(whose string, a control.Address, f Facts) {
-	row := f.Plan.Row
-	if t.v.ControlCM { // perftest then knows no more than for a SEND
-		row = plan.RowOf(plan.Send)
-	}
-	t.printf(" %s address: LID %s QPN %s PSN %s", whose, hexadecimal(uint64(a.LID), 4), hexadecimal(uint64(a.QPN), 6), hexadecimal(uint64(a.PSN), 6))
-	if row.Responded && !row.Counter {
-		t.printf(" OUT %s", hexadecimal(uint64(a.Outstanding), 4))
-	}
-	if row.Addressed() && !row.NeedsReceive() && !row.Counter {
-		t.printf(" RKey %s VAddr %s", hexadecimal(uint64(a.RKey), 8), hexadecimal(a.Addr, 16))
-	}
-	t.printf("\n")
-	if !a.HasGID {
-		return
-	}
-	name := "GID"
-	if f.Plan.Spec.Multicast && (whose == "local") == t.v.Server() { // the server's, as perftest has it
-		name = "MGID"
-	}
-	for i, b := range a.GID { // decimal, as perftest has it
-		sep := ":"
-		if i == 0 {
-			sep = " " + name + ": "
-		}
-		t.printf("%s%02d", sep, b)
-	}
-	t.printf("\n")
 }
 
 // Row is one result in the units that are printed.
@@ -146,25 +91,22 @@ type Row struct {
 // rowOf turns a record into the row that perftest would print.
 func (t *Text) rowOf(r report.Record, samples report.Samples) Row {
 	row := Row{Size: r.SizeBytes, Iterations: r.Iterations}
-	if r.Local != nil && r.Remote != nil { // -b: each end's own
-		row.Iterations /= 2
-		if both := r.Local.AverageBitsPerS + r.Remote.AverageBitsPerS; r.DurationTest && both > 0 {
-			row.Iterations = uint64(float64(r.Iterations)*r.Local.AverageBitsPerS/both + 0.5)
-		}
-	}
 	if r.CPU != nil {
 		row.CPU = r.CPU.SystemUtilization * 100
 	}
-	if a, b, all := r.Local, r.Remote, &r.Bandwidth.AverageBitsPerS; a != nil && b != nil && *all > 0 {
+	if a, b, all := r.Local, r.Remote, &r.Bandwidth.AverageBitsPerS; a != nil && b != nil { // -b: each end's own
 		sum := a.AverageBitsPerS + b.AverageBitsPerS // which perftest tells, although the two ends need not overlap
-		*all, r.MessagesPerS = sum, r.MessagesPerS*sum / *all
+		row.Iterations /= 2
+		if r.DurationTest && sum > 0 {
+			row.Iterations = uint64(float64(r.Iterations)*a.AverageBitsPerS/sum + 0.5)
+		}
+		if *all > 0 {
+			*all, r.MessagesPerS = sum, r.MessagesPerS*sum / *all
+		}
 	}
 	row.Peak, row.Average, row.MsgRate = t.bandwidth(r.Bandwidth, r.MessagesPerS)
 	if l := r.Latency; l != nil && r.Kind == string(plan.Latency) {
-		scale := 1e-3
-		if t.v.Cycles && t.perUs > 0 {
-			scale *= t.perUs
-		}
+		scale, _ := t.times()
 		row.Min, row.Max, row.Typical, row.Avg, row.Stdev = l.MinNs*scale, l.MaxNs*scale, l.P50Ns*scale, l.MeanNs*scale, l.StdevNs*scale
 		if samples.N > 0 { // perftest prints them however few samples there are
 			d := samples.Distribution()
@@ -173,6 +115,14 @@ func (t *Text) rowOf(r report.Record, samples report.Samples) Row {
 		row.TPS = r.MessagesPerS
 	}
 	return row
+}
+
+// times is the unit of times as printed, and how many of it a nanosecond has.
+func (t *Text) times() (perNs float64, unit string) {
+	if t.v.Cycles && t.perUs > 0 {
+		return t.perUs / 1e3, "cycles"
+	}
+	return 1e-3, "usec"
 }
 
 // bandwidth converts to the unit printed.
