@@ -2,11 +2,6 @@ package text
 
 import (
 	"cmp"
-	_ "embed" // the templates
-	"encoding/json"
-	"fmt"
-	"strings"
-	"text/template"
 
 	"github.com/gobw/gobw/internal/control"
 	"github.com/gobw/gobw/internal/perftest/flags"
@@ -27,11 +22,6 @@ type Facts struct {
 	Local, Remote []control.Address
 	Plan          *plan.Settled // in force
 }
-
-// templates are the text's header and the JSON's description of the test.
-//
-//go:embed text.tmpl
-var templates string
 
 // page is what the templates show.
 type page struct {
@@ -75,39 +65,6 @@ func (f *Facts) page(v *flags.Invocation) *page {
 	for _, a := range f.Remote { // the group is the server's, as perftest has it
 		x.Addresses = append(x.Addresses, address{a, "remote", p.Multicast && !v.Server()})
 	}
-	x.Title = x.fill("title")
+	x.Title = fill("title", x)
 	return x
-}
-
-// fill is the template of that name.
-func (x *page) fill(name string) string {
-	functions := template.FuncMap{
-		"on":     func(is bool) string { return either(is, "ON", "OFF") },
-		"hex":    hexadecimal,
-		"joined": func(words string) string { return strings.ReplaceAll(words, " ", "_") },
-		"json": func(word string) string {
-			b, _ := json.Marshal(word) // a string has no error
-			return string(b)
-		},
-	}
-	var b strings.Builder
-	if err := template.Must(template.New("").Funcs(functions).Parse(templates)).ExecuteTemplate(&b, name, x); err != nil {
-		panic(err) // of a field that is not there
-	}
-	return b.String()
-}
-
-func either(is bool, yes, no string) string { //nolint:revive // a choice of words
-	if is {
-		return yes
-	}
-	return no
-}
-
-// hexadecimal writes a whole number as C's %#0nx does: the 0x counts in the width, and zero has none.
-func hexadecimal(v any, width int) string {
-	if digits := fmt.Sprintf("%x", v); digits != "0" {
-		return fmt.Sprintf("0x%0*s", width-2, digits)
-	}
-	return fmt.Sprintf("%0*d", width, 0)
 }

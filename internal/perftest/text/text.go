@@ -62,7 +62,7 @@ func (t *Text) Begin(device verbs.DeviceInfo) {
 // Header writes the block of parameters, the addresses and the heading of the table.
 func (t *Text) Header(f Facts) {
 	t.plan = f.Plan.Spec
-	t.printf("%s", f.page(&t.v).fill("header"))
+	t.printf("%s", fill("header", f.page(&t.v)))
 	if t.mute() {
 		return
 	}
@@ -141,7 +141,7 @@ func (t *Text) Measured(r report.Record, samples report.Samples) Row {
 	case t.mute():
 		return row
 	case t.v.Output != "":
-		t.always("%f\n", alone(&t.v, row).value)
+		t.always("%s", fill("alone", columnsOf(&t.v, row)))
 		return row
 	}
 	if t.plan.Kind == plan.Latency && (t.v.Unsorted || t.v.Histogram) {
