@@ -123,6 +123,9 @@ var (
 // FormatError is a peer that does not keep to the dialect.
 type FormatError struct{ Err error }
 
+// Malformed is a [*FormatError] in words.
+func Malformed(format string, args ...any) error { return &FormatError{fmt.Errorf(format, args...)} }
+
 func (e *FormatError) Error() string {
 	return "the peer does not keep to the protocol: " + e.Err.Error()
 }

@@ -187,7 +187,7 @@ func greet(ctx context.Context, conn net.Conn, advertised wire.Version, o contro
 	if o.Token != nil {
 		return nil, errors.New("the server speaks perftest's protocol, which has no token: leave --token-file out")
 	}
-	return wire.NewSession(conn, v, o), nil
+	return wire.Resume(conn, nil, v, 0, o), nil
 }
 
 // keepAlive makes TCP notice a host that vanished within about the peer timeout.

@@ -88,8 +88,7 @@ func scriptOf(t *testing.T, plan plan.Spec, sent [][]byte) script {
 		CacheLineBytes: int(binary.BigEndian.Uint32(sent[2])),
 		MTU:            verbs.MTU(sent[3][0] - '0'),
 	}
-	var items [wire.ReportItems]uint64
-	item := 0
+	var items []byte
 	for _, b := range sent[4:] {
 		switch {
 		case len(b) == wire.NegotiationBytes:
@@ -107,10 +106,9 @@ func scriptOf(t *testing.T, plan plan.Spec, sent [][]byte) script {
 			if first && len(s.addresses) < max(plan.QPs, 1) {
 				s.addresses = append(s.addresses, a)
 			}
-		case len(b) == 8:
-			items[item] = binary.BigEndian.Uint64(b)
-			if item++; item == wire.ReportItems {
-				s.figures, item = append(s.figures, wire.DecodeReport(items, false)), 0
+		case len(b) == wire.ReportItem:
+			if items = append(items, b...); len(items) == wire.ReportBytes {
+				s.figures, items = append(s.figures, wire.DecodeReport(items, false)), nil
 			}
 		}
 	}

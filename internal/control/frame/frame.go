@@ -41,10 +41,10 @@ type Message struct {
 func Decode[T any](m Message) (T, error) {
 	var v T
 	if len(m.Body) == 0 {
-		return v, wrong("%.20q message without its content", m.Kind)
+		return v, control.Malformed("%.20q message without its content", m.Kind)
 	}
 	if err := json.Unmarshal(m.Body, &v); err != nil {
-		return v, wrong("%.20q message %.60q: %w", m.Kind, m.Body, err)
+		return v, control.Malformed("%.20q message %.60q: %w", m.Kind, m.Body, err)
 	}
 	return v, nil
 }
@@ -95,7 +95,7 @@ func Read[T any](r io.Reader, kind string, most int) (v T, err error) {
 		return v, err
 	}
 	if m.Kind != kind {
-		return v, wrong("%.20q message where %q was due", m.Kind, kind)
+		return v, control.Malformed("%.20q message where %q was due", m.Kind, kind)
 	}
 	return Decode[T](m)
 }
@@ -146,18 +146,16 @@ func message(r io.Reader, n int, sealed *seal) (Message, error) {
 	}
 	var m Message
 	if err := json.Unmarshal(printable(b), &m); err != nil {
-		return Message{}, wrong("message %.60q: %w", b, err)
+		return Message{}, control.Malformed("message %.60q: %w", b, err)
 	}
 	if m.Kind == "" {
-		return Message{}, wrong("message %.60q has no kind", b)
+		return Message{}, control.Malformed("message %.60q has no kind", b)
 	}
 	return m, nil
 }
 
-func tooLong(n, most int) error { return wrong("message of %d bytes, the limit is %d", n, most) }
-
-func wrong(format string, args ...any) error {
-	return &control.FormatError{Err: fmt.Errorf(format, args...)}
+func tooLong(n, most int) error {
+	return control.Malformed("message of %d bytes, the limit is %d", n, most)
 }
 
 // escape is an escaped character of a JSON string.

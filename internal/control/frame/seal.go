@@ -6,6 +6,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"math"
+
+	"github.com/gobw/gobw/internal/control"
 )
 
 // seal authenticates the frames of one direction behind the hello, where there is a token: each ends with a tag over its number and its
@@ -50,7 +52,7 @@ func (s *seal) close(text []byte) []byte {
 }
 
 // errForged is a frame that is not the peer's, or not the next one.
-var errForged = wrong("a frame without the right tag: %w", errors.New("somebody is between the ends, or the other end is of another version"))
+var errForged = control.Malformed("a frame without the right tag: %w", errors.New("somebody is between the ends, or the other end is of another version"))
 
 // open takes the tag off a text, and checks it.
 func (s *seal) open(b []byte) ([]byte, error) {

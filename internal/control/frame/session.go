@@ -196,7 +196,7 @@ func (s *Session) inSeal() *seal {
 }
 
 // errUnasked is a peer that sends ahead of its turn.
-var errUnasked = &control.FormatError{Err: errors.New("it sent unexpected messages")}
+var errUnasked = control.Malformed("it sent unexpected messages")
 
 func (s *Session) readFailed(err error) error {
 	_, format := errors.AsType[*control.FormatError](err)
@@ -307,7 +307,7 @@ func Expect[T any](ctx context.Context, s *Session, kind string, most int, limit
 
 // Protest reports a peer that does not keep to the protocol.
 func (s *Session) Protest(format string, args ...any) error {
-	return wrong("%s: %w", *s.doing.Load(), fmt.Errorf(format, args...))
+	return control.Malformed("%s: %w", *s.doing.Load(), fmt.Errorf(format, args...))
 }
 
 // Send says something; the peer must take it while its silence would be borne.

@@ -120,7 +120,7 @@ func (s *Session) meetAsClient(ctx context.Context, text []byte, limit time.Dura
 		s.in = sealOf(s.o.Token, "server", challenge.Nonce, mine.Nonce)
 	}
 	if err == nil && s.o.Token != nil && !hmac.Equal(theirs.Proof, s.proof("server", challenge.Nonce, mine.Nonce, theirs.Text)) {
-		err = &control.FormatError{Err: errors.New("the server asks for a token, but does not have it")}
+		err = control.Malformed("the server asks for a token, but does not have it")
 	}
 	return theirs, err
 }

@@ -35,8 +35,8 @@ func (s *Session) keysAgain(ctx context.Context, limit time.Duration) error {
 			return err
 		}
 		if a.QPN != first.QPN {
-			return &control.FormatError{Err: fmt.Errorf("the second keys of queue pair %d name QP %#x, the first %#x: the ends have different numbers of queue pairs or run different tools; %s",
-				i, a.QPN, first.QPN, agree("the tool and -q"))}
+			return control.Malformed("the second keys of queue pair %d name QP %#x, the first %#x: the ends have different numbers of queue pairs or run different tools; %s",
+				i, a.QPN, first.QPN, agree("the tool and -q"))
 		}
 	}
 	return nil
@@ -58,7 +58,7 @@ func (s *Session) keys(ctx context.Context, doing string, i int, limit time.Dura
 		a, err = ParseKeys(theirs)
 	}
 	if err != nil {
-		return a, &control.FormatError{Err: fmt.Errorf("%s: %w; the ends are out of step, %s", doing, err, agree("the tool, -q, -a and -b"))}
+		return a, control.Malformed("%s: %w; the ends are out of step, %s", doing, err, agree("the tool, -q, -a and -b"))
 	}
 	return a, nil
 }

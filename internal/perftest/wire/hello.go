@@ -1,7 +1,7 @@
 package wire
 
 import (
-	"bytes"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -28,26 +28,24 @@ func (h Hello) Encode() []byte {
 }
 
 // ParseHello decodes a first message. Anything that is not a decimal version with a NUL behind it is refused.
-func ParseHello(b []byte) (Hello, error) {
-	if len(b) != HelloBytes {
-		return Hello{}, fmt.Errorf("first message: %d bytes, want %d", len(b), HelloBytes)
+func ParseHello(b []byte) (h Hello, err error) {
+	version, rest, found := strings.Cut(string(b), "\x00")
+	marker, _, _ := strings.Cut(rest, "\x00")
+	digits, is := strings.CutPrefix(marker, "gobw/")
+	if is {
+		h.Ours, _ = strconv.Atoi(digits)
 	}
-	version, rest, found := bytes.Cut(b, []byte{0})
-	if !found {
-		return Hello{}, fmt.Errorf("first message %q is no perftest version: it has no NUL", b)
+	h.Version, err = ParseVersion(version)
+	switch {
+	case len(b) != HelloBytes:
+		err = fmt.Errorf("%d bytes, want %d", len(b), HelloBytes)
+	case !found:
+		err = errors.New("no perftest version: it has no NUL")
+	case err == nil && is && h.Ours < 1:
+		err = fmt.Errorf("marker %q has no version", marker)
 	}
-	var h Hello
-	var err error
-	if h.Version, err = ParseVersion(string(version)); err != nil {
+	if err != nil {
 		return Hello{}, fmt.Errorf("first message %q: %w", b, err)
-	}
-	marker, _, _ := bytes.Cut(rest, []byte{0})
-	if digits, is := strings.CutPrefix(string(marker), "gobw/"); is {
-		n, err := strconv.Atoi(digits)
-		if err != nil || n < 1 {
-			return Hello{}, fmt.Errorf("first message %q: marker %q has no version", b, marker)
-		}
-		h.Ours = n
 	}
 	return h, nil
 }

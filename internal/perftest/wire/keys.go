@@ -19,36 +19,31 @@ const (
 
 // encodeKeys encodes an address as perftest does: zero-padded lower-case hex fields joined by colons, a NUL at the end.
 func encodeKeys(a control.Address) []byte {
-	b := fmt.Appendf(nil, "%04x:%04x:%06x:%06x:%08x:%016x:", a.LID, uint16(a.Outstanding), a.QPN&0xff_ffff, a.PSN&0xff_ffff, a.RKey, a.Addr)
+	gid, end := "", "\x00"
 	if a.HasGID {
-		for _, x := range a.GID {
-			b = fmt.Appendf(b, "%02x:", x)
-		}
+		gid, end = strings.ReplaceAll(fmt.Sprintf("% x ", a.GID[:]), " ", ":"), ":\x00"
 	}
-	b = fmt.Appendf(b, "%08x", a.SRQN)
-	if a.HasGID {
-		b = append(b, ':')
-	}
-	return append(b, 0)
+	return fmt.Appendf(nil, "%04x:%04x:%06x:%06x:%08x:%016x:%s%08x%s",
+		a.LID, uint16(a.Outstanding), a.QPN&0xff_ffff, a.PSN&0xff_ffff, a.RKey, a.Addr, gid, a.SRQN, end)
 }
 
-// ParseKeys decodes a keys message of either form.
-func ParseKeys(b []byte) (control.Address, error) {
-	wrong := fmt.Errorf("keys %q: want %d bytes in 24 fields, or %d in 7", b, KeysBytes, KeysBytesNoGID)
-	m, err := hex.DecodeString(strings.ReplaceAll(strings.TrimSuffix(string(b), "\x00"), ":", ""))
-	if err != nil || len(m) < 26 {
-		return control.Address{}, wrong
-	}
-	a := control.Address{
-		LID: binary.BigEndian.Uint16(m), Outstanding: int(binary.BigEndian.Uint16(m[2:])),
-		QPN: binary.BigEndian.Uint32(m[3:]) & 0xff_ffff, PSN: binary.BigEndian.Uint32(m[6:]) & 0xff_ffff,
-		RKey: binary.BigEndian.Uint32(m[10:]), Addr: binary.BigEndian.Uint64(m[14:]), SRQN: binary.BigEndian.Uint32(m[len(m)-4:]),
-	}
+// Where the bytes of a GID are, each with its colon.
+const (
+	gidBegins = 50
+	gidEnds   = gidBegins + KeysBytes - KeysBytesNoGID - 1
+)
+
+// ParseKeys decodes a keys message of either form. perftest writes an address in one way, so what encodes to other bytes is refused.
+func ParseKeys(b []byte) (a control.Address, err error) {
+	text, gid := string(b), ""
 	if a.HasGID = len(b) == KeysBytes; a.HasGID {
-		copy(a.GID[:], m[22:])
+		text, gid = text[:gidBegins]+text[gidEnds:], text[gidBegins:gidEnds]
 	}
-	if !bytes.Equal(encodeKeys(a), b) { // perftest writes them in no other way
-		return control.Address{}, wrong
+	_, _ = fmt.Sscanf(text, "%x:%x:%x:%x:%x:%x:%x", &a.LID, &a.Outstanding, &a.QPN, &a.PSN, &a.RKey, &a.Addr, &a.SRQN)
+	digits, _ := hex.DecodeString(strings.ReplaceAll(gid, ":", ""))
+	copy(a.GID[:], digits)
+	if !bytes.Equal(encodeKeys(a), b) {
+		return control.Address{}, fmt.Errorf("keys %q: want %d bytes in 24 fields, or %d in 7", b, KeysBytes, KeysBytesNoGID)
 	}
 	return a, nil
 }
@@ -57,17 +52,27 @@ func ParseKeys(b []byte) (control.Address, error) {
 const (
 	KeysBytesRDMA       = 56
 	keysBytesRDMAModern = 64
+	keysBackBytes       = 24
+)
+
+// keysFront and keysBack are what the struct has before and behind that.
+type (
+	keysFront struct {
+		LID, Outstanding, QPN, PSN, RKey, _ uint32
+		Addr                                uint64
+	}
+	keysBack struct {
+		GID            verbs.GID
+		SRQN, GIDIndex uint32 // the index nobody needs
+	}
 )
 
 // EncodeKeysRDMA encodes an address in the form of the given length.
 func EncodeKeysRDMA(a control.Address, length int) []byte {
+	front := keysFront{LID: uint32(a.LID), Outstanding: uint32(a.Outstanding), QPN: a.QPN, PSN: a.PSN, RKey: a.RKey, Addr: a.Addr}
 	b := make([]byte, length)
-	for i, v := range []uint32{uint32(a.LID), uint32(a.Outstanding), a.QPN, a.PSN, a.RKey} {
-		binary.BigEndian.PutUint32(b[4*i:], v)
-	}
-	binary.BigEndian.PutUint64(b[24:], a.Addr)
-	copy(b[length-24:], a.GID[:])
-	binary.BigEndian.PutUint32(b[length-8:], a.SRQN) // and behind it the index of the GID, which nobody needs
+	_, _ = binary.Encode(b, binary.BigEndian, front)
+	_, _ = binary.Encode(b[length-keysBackBytes:], binary.BigEndian, keysBack{GID: a.GID, SRQN: a.SRQN})
 	return b
 }
 
@@ -76,16 +81,17 @@ func parseKeysRDMA(b []byte) (control.Address, error) {
 	if len(b) != KeysBytesRDMA && len(b) != keysBytesRDMAModern {
 		return control.Address{}, fmt.Errorf("keys by RDMA CM: %d bytes, want %d or %d", len(b), KeysBytesRDMA, keysBytesRDMAModern)
 	}
-	get := func(at int) uint32 { return binary.BigEndian.Uint32(b[at:]) }
-	a := control.Address{
-		LID: uint16(get(0)), Outstanding: int(get(4)), QPN: get(8), PSN: get(12), RKey: get(16), Addr: binary.BigEndian.Uint64(b[24:]),
-		GID: verbs.GID(b[len(b)-24:][:16]), SRQN: get(len(b) - 8),
-	}
-	a.HasGID = !a.GID.IsZero()
-	if get(0) > 0xffff || a.Outstanding > 0xffff || a.QPN > 0xff_ffff || a.PSN > 0xff_ffff {
+	var x keysFront
+	var y keysBack
+	_, _ = binary.Decode(b, binary.BigEndian, &x)
+	_, _ = binary.Decode(b[len(b)-keysBackBytes:], binary.BigEndian, &y)
+	if x.LID > 0xffff || x.Outstanding > 0xffff || x.QPN > 0xff_ffff || x.PSN > 0xff_ffff {
 		return control.Address{}, fmt.Errorf("keys by RDMA CM %x: LID, reads in flight, QPN or PSN out of range", b)
 	}
-	return a, nil
+	return control.Address{
+		LID: uint16(x.LID), Outstanding: int(x.Outstanding), QPN: x.QPN, PSN: x.PSN, RKey: x.RKey, Addr: x.Addr,
+		GID: y.GID, HasGID: !y.GID.IsZero(), SRQN: y.SRQN,
+	}, nil
 }
 
 // checkGIDFamilies does what perftest does at both ends: both GIDs stand for IPv4 addresses, or neither.

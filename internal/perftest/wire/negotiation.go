@@ -42,36 +42,47 @@ const (
 
 const flagRDMA = firstFlag + 1 // the one of the flags that we have; it tells nothing of -R
 
-// parameter is one of them: a big-endian number at an offset, what perftest calls it, and the words of its values.
+// layout lists them: where a big-endian number is, how many bytes it has, what perftest calls it, and the words of its values. Write
+// with immediate (offset 64) is sent as 0 by perftest and told by the verb.
+const layout = `
+ 0 4 test_method RUN_REGULAR RUN_ALL RUN_INFINITELY
+ 4 4 connection_type RC UC UD RawEth XRC DC SRD
+ 8 4 verb SEND SEND_IMM WRITE WRITE_IMM READ ATOMIC
+12 4 tst LAT BW LAT_BY_BW FS_RATE
+16 4 atomicType CMP_AND_SWAP FETCH_AND_ADD
+20 4 test_type ITERATIONS DURATION
+24 4 report_fmt GBS MBS
+32 8 size
+40 8 iters
+52 4 num_of_qps
+56 4 duration
+48 4 aes_xts OFF ON
+60 4 use_rdma_cm OFF ON
+68 4 no_enhanced_reorder OFF ON
+72 4 sig_offload OFF ON
+76 4 data_validation OFF ON
+64 4 use_write_with_imm OFF ON
+`
+
+// parameter is a row of the layout.
 type parameter struct {
 	at, bytes int
 	name      string
 	words     []string
 }
 
-// parameters lists them; write with immediate (offset 64) is sent as 0 by perftest and told by the verb.
-func parameters() [firstFlag + 6]parameter {
-	is := []string{"OFF", "ON"}
-	return [...]parameter{
-		{0, 4, "test_method", []string{"RUN_REGULAR", "RUN_ALL", "RUN_INFINITELY"}},
-		{4, 4, "connection_type", []string{"RC", "UC", "UD", "RawEth", "XRC", "DC", "SRD"}},
-		{8, 4, "verb", []string{"SEND", "SEND_IMM", "WRITE", "WRITE_IMM", "READ", "ATOMIC"}},
-		{12, 4, "tst", []string{"LAT", "BW", "LAT_BY_BW", "FS_RATE"}},
-		{16, 4, "atomicType", []string{"CMP_AND_SWAP", "FETCH_AND_ADD"}},
-		{20, 4, "test_type", []string{"ITERATIONS", "DURATION"}},
-		{24, 4, "report_fmt", []string{"GBS", "MBS"}},
-		{32, 8, "size", nil},
-		{40, 8, "iters", nil},
-		{52, 4, "num_of_qps", nil},
-		{56, 4, "duration", nil},
-		{48, 4, "aes_xts", is},
-		{60, 4, "use_rdma_cm", is},
-		{68, 4, "no_enhanced_reorder", is},
-		{72, 4, "sig_offload", is},
-		{76, 4, "data_validation", is},
-		{64, 4, "use_write_with_imm", is},
+func parameters() (all []parameter) {
+	for line := range strings.Lines(strings.TrimSpace(layout)) {
+		var p parameter
+		_, _ = fmt.Sscan(line, &p.at, &p.bytes, &p.name)
+		p.words = strings.Fields(line)[3:]
+		all = append(all, p)
 	}
+	return all
 }
+
+// in is the parameter's place in a message.
+func (p parameter) in(m []byte) []byte { return m[p.at:][:p.bytes] }
 
 // say is a value in perftest's word.
 func (p parameter) say(v uint64) string {
@@ -94,9 +105,7 @@ type negotiation struct {
 func (n negotiation) Encode(length int) []byte {
 	m := make([]byte, length)
 	for i, p := range parameters() {
-		var b [8]byte
-		binary.BigEndian.PutUint64(b[:], n.values[i])
-		copy(m[p.at:p.at+p.bytes], b[8-p.bytes:])
+		copy(p.in(m), binary.BigEndian.AppendUint64(nil, n.values[i])[8-p.bytes:])
 	}
 	binary.LittleEndian.PutUint32(m[AtOutstanding:], uint32(n.Outstanding))
 	return m
@@ -109,9 +118,10 @@ func ParseNegotiation(m []byte) (negotiation, error) {
 	}
 	n := negotiation{Outstanding: int32(binary.LittleEndian.Uint32(m[AtOutstanding:]))}
 	for i, p := range parameters() {
-		var b [8]byte
-		copy(b[8-p.bytes:], m[p.at:p.at+p.bytes])
-		if n.values[i] = binary.BigEndian.Uint64(b[:]); i >= firstFlag {
+		for _, digit := range p.in(m) {
+			n.values[i] = n.values[i]<<8 | uint64(digit)
+		}
+		if i >= firstFlag {
 			n.values[i] = min(n.values[i], 1)
 		}
 	}

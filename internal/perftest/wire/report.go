@@ -1,13 +1,23 @@
 package wire
 
 import (
+	"encoding/binary"
 	"math"
 
 	"github.com/gobw/gobw/internal/control"
 )
 
-// ReportItems is the number of 8-byte exchanges of a report: size, iterations, peak, average, message rate.
-const ReportItems = 5
+// ReportBytes is the length of a report, of which ReportItem bytes cross the wire at once.
+const (
+	ReportBytes = 5 * ReportItem
+	ReportItem  = 8
+)
+
+// figures are a report as perftest has it.
+type figures struct {
+	Size, Iterations               uint64
+	Peak, Average, MessagesPerUsec float64 // bandwidth in the unit of the test
+}
 
 // unitBits is the unit of bandwidth in reports, in bits/s: Gb/s or MiB/s.
 func unitBits(gbits bool) float64 { //nolint:revive // a flag of perftest's
@@ -17,21 +27,20 @@ func unitBits(gbits bool) float64 { //nolint:revive // a flag of perftest's
 	return 8 * (1 << 20)
 }
 
-// encodeReport makes the items, each as the big-endian number that it is sent as.
-func encodeReport(f control.Figures, gbits bool) [ReportItems]uint64 {
+// encodeReport makes the bytes of a report.
+func encodeReport(f control.Figures, gbits bool) []byte {
 	unit := unitBits(gbits)
-	return [...]uint64{
-		f.Size, f.Iterations,
-		math.Float64bits(f.PeakBits / unit), math.Float64bits(f.AverageBits / unit), math.Float64bits(f.MessagesPerS / 1e6),
-	}
+	b, _ := binary.Append(nil, binary.BigEndian, figures{f.Size, f.Iterations, f.PeakBits / unit, f.AverageBits / unit, f.MessagesPerS / 1e6})
+	return b
 }
 
-// DecodeReport reads the items.
-func DecodeReport(m [ReportItems]uint64, gbits bool) control.Figures {
+// DecodeReport reads them.
+func DecodeReport(b []byte, gbits bool) control.Figures {
+	var f figures
+	_, _ = binary.Decode(b, binary.BigEndian, &f)
 	unit := unitBits(gbits)
 	return control.Figures{
-		Size: m[0], Iterations: m[1],
-		PeakBits: math.Float64frombits(m[2]) * unit, AverageBits: math.Float64frombits(m[3]) * unit, MessagesPerS: math.Float64frombits(m[4]) * 1e6,
+		Size: f.Size, Iterations: f.Iterations, PeakBits: f.Peak * unit, AverageBits: f.Average * unit, MessagesPerS: f.MessagesPerUsec * 1e6,
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -40,11 +41,6 @@ type Session struct {
 
 	calls atomic.Int32 // calls that are exchanging messages: they report a closed connection themselves
 	over  atomic.Bool  // nothing more is due: a closed connection is the normal end
-}
-
-// NewSession starts a session on a connection whose first messages were read. It owns the connection.
-func NewSession(conn net.Conn, v Versions, o control.Options) *Session {
-	return Resume(conn, nil, v, 0, o)
 }
 
 // Resume continues a session of which more was read than the first messages, and, unless answered is 0, this end's version was told.
@@ -160,7 +156,7 @@ func (s *Session) preamble(ctx context.Context, local control.Facts) (remote con
 			return remote, err
 		}
 		if *n.theirs = int(int32(binary.BigEndian.Uint32(b))); *n.theirs < 1 || *n.theirs > 1<<30 {
-			return remote, &control.FormatError{Err: fmt.Errorf("%s: %d bytes", n.doing, *n.theirs)}
+			return remote, control.Malformed("%s: %d bytes", n.doing, *n.theirs)
 		}
 	}
 	b, err := s.swap(ctx, "exchanging MTUs", []byte{'0' + byte(local.MTU), 0})
@@ -169,7 +165,7 @@ func (s *Session) preamble(ctx context.Context, local control.Facts) (remote con
 	}
 	remote.MTU = verbs.MTU(b[0] - '0')
 	if remote.MTU.Bytes() == 0 || b[1] != 0 {
-		return remote, &control.FormatError{Err: fmt.Errorf("exchanging MTUs: %q is none of perftest's codes 1 to 5", b)}
+		return remote, control.Malformed("exchanging MTUs: %q is none of perftest's codes 1 to 5", b)
 	}
 	return remote, nil
 }
@@ -304,21 +300,21 @@ func (s *Session) Report(ctx context.Context, local control.Figures) (remote con
 
 // report is one exchange of figures. In a test of one direction only the initiator's figures mean anything: the target's are dropped.
 func (s *Session) report(ctx context.Context, local control.Figures) (remote control.Figures, err error) {
-	var theirs [ReportItems]uint64
-	for i, mine := range encodeReport(local, s.gbits) {
-		b, err := s.swap(ctx, "exchanging reports", binary.BigEndian.AppendUint64(nil, mine))
+	var theirs []byte
+	for mine := range slices.Chunk(encodeReport(local, s.gbits), ReportItem) {
+		b, err := s.swap(ctx, "exchanging reports", mine)
 		if err != nil {
 			return remote, err
 		}
-		theirs[i] = binary.BigEndian.Uint64(b)
+		theirs = append(theirs, b...)
 	}
 	initiator := s.o.Dialled != s.plan.Reversed
 	if s.plan.Infinite || !s.plan.Bidirectional && initiator {
 		return remote, nil // a stock target, and either end of an endless test, tells whatever lies in its memory
 	}
 	if remote = DecodeReport(theirs, s.gbits); !plausible(remote) {
-		return control.Figures{}, &control.FormatError{Err: fmt.Errorf("its report is no report (size %d, average %g bit/s): the ends are out of step; %s",
-			remote.Size, remote.AverageBits, agree("-q, -a and -b"))}
+		return control.Figures{}, control.Malformed("its report is no report (size %d, average %g bit/s): the ends are out of step; %s",
+			remote.Size, remote.AverageBits, agree("-q, -a and -b"))
 	}
 	return remote, nil
 }

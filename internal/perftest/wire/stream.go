@@ -2,7 +2,6 @@ package wire
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"sync"
@@ -44,7 +43,7 @@ func (s *stream) read(conn net.Conn) error {
 			select {
 			case s.ahead <- c:
 			default:
-				return &control.FormatError{Err: errors.New("it sends more than was due")}
+				return control.Malformed("it sends more than was due")
 			}
 		}
 		if err != nil {
