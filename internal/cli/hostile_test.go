@@ -515,6 +515,32 @@ func TestDeathOfATest(t *testing.T) {
 	}
 }
 
+// TestFrozenTest has the process of a test stopped, as by a freezer of control groups: its client ends, and the next one is served.
+func TestFrozenTest(t *testing.T) {
+	t.Parallel() // it mostly waits
+	s := startServer(t)
+	type answer struct {
+		code int
+		text string
+	}
+	first := make(chan answer, 1)
+	go func() {
+		code, text := s.clientOf("gobw write -s 64 -D 60 --peer-timeout 2s")
+		first <- answer{code, text}
+	}()
+	waitForAfter(t, s, 0, "begins")
+	for _, pid := range childrenOf(t, s.cmd.Process.Pid) {
+		_ = syscall.Kill(pid, syscall.SIGSTOP)
+	}
+	if a := <-first; a.code != exit.PeerLost {
+		t.Errorf("the client of the frozen test: exit %d, want %d\n%s", a.code, exit.PeerLost, a.text)
+	}
+	began := time.Now()
+	if code, text := s.clientOf("gobw write -s 64 -n 1000 --wait 30s"); code != exit.Passed || time.Since(began) > 15*time.Second {
+		t.Errorf("the next client: exit %d after %v\n%s", code, time.Since(began), text)
+	}
+}
+
 // TestToken: who does not know the token, or is outside --allow, is told so before a test; who knows it is served.
 func TestToken(t *testing.T) {
 	t.Parallel() // it mostly waits
