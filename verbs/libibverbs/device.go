@@ -163,6 +163,9 @@ func writeEvent(fd int, element uint64, t verbs.EventType) {
 	_, _ = syscall.Write(fd, b[:])
 }
 
+// capabilities are flags of ibv_device_attr: CURR_QP_STATE_MOD, PORT_ACTIVE_EVENT, SYS_IMAGE_GUID, RC_RNR_NAK_GEN and N_NOTIFY_CQ.
+const capabilities = 1<<7 | 1<<10 | 1<<11 | 1<<12 | 1<<14
+
 //export gobwDevice
 func gobwDevice(a *C.struct_vb_device_attr_ex) C.int {
 	info := device().Info()
@@ -182,7 +185,13 @@ func gobwDevice(a *C.struct_vb_device_attr_ex) C.int {
 	if l.Atomic {
 		o.atomic_cap = 2 // IBV_ATOMIC_GLOB: of this machine's processors, too
 	}
-	o.device_cap_flags = C.uint32_t(l.DeviceCapFlags)
+	o.device_cap_flags = capabilities
+	if l.SendInvalidate {
+		o.device_cap_flags |= 1 << 21 // IBV_DEVICE_MEM_MGT_EXTENSIONS
+	}
+	if l.MemoryWindow2 {
+		o.device_cap_flags |= 1 << 24 // IBV_DEVICE_MEM_WINDOW_TYPE_2B
+	}
 	if l.OnDemand.Supported {
 		a.odp_caps.general_caps = 1
 		a.odp_caps.rc, a.odp_caps.uc, a.odp_caps.ud = C.uint32_t(l.OnDemand.RC), C.uint32_t(l.OnDemand.UC), C.uint32_t(l.OnDemand.UD)

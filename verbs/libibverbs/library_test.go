@@ -167,7 +167,7 @@ func TestStockPerftest(t *testing.T) {
 func TestDeviceInfo(t *testing.T) {
 	testrun.Need(t, "ibv_devinfo", "ibv_devices")
 	out := start(t, "ibv_devinfo", "-v").pass(t)
-	for _, want := range []string{"roce0", "software device", "PORT_ACTIVE", "link_layer:\t\tEthernet", "GID[  0]:\t\t::ffff:127.0.0.", "RoCE v2"} {
+	for _, want := range []string{"roce0", "software device", "PORT_ACTIVE", "link_layer:\t\tEthernet", "GID[  0]:\t\t::ffff:127.0.0.", "RoCE v2", "MEM_MGT_EXTENSIONS", "MEM_WINDOW_TYPE_2B"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("ibv_devinfo does not say %q:\n%s", want, out)
 		}
