@@ -1,5 +1,5 @@
 # The commands of the README and of CONTRIBUTING.md, and what they are made of.
-.PHONY: quick test test-all lint build lab bench setup setup-all
+.PHONY: quick test test-all lint build lab bench release setup setup-all
 
 quick: export GOGC = 400# what links 56 programs lives for half a second: collecting its garbage is a tenth of the work
 quick: ## the Go tests, short: no root, no programs but Go, any system
@@ -16,6 +16,9 @@ lint:
 
 build:
 	go build -o bin/ ./cmd/...
+
+release: ## what a release consists of, in dist: make release VERSION=0.1.0 SIGN=minisign:KEYFILE
+	cd scripts/release && go run . -o ../../dist -version '$(VERSION)' -sign '$(SIGN)' -only '$(ONLY)'
 
 lab: ## the kernel lab alone
 	scripts/lab test

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -26,11 +27,82 @@ func main() {
 	dir := flag.String("o", "dist", "directory to write to; must not exist")
 	source := flag.String("source", "../..", "the checkout to build, without changes that are not committed")
 	only := flag.String("only", "", "platforms to build, such as linux-amd64,darwin-arm64 (all)")
+	version := flag.String("version", "", "build this version, such as 0.1.0, from a clone of the commit that has its tag (the tags of the checkout)")
+	sign := flag.String("sign", "", "sign SHA256SUMS: minisign:KEYFILE, or cosign:KEY")
 	flag.Parse()
-	if err := makeRelease(*source, *dir, *only); err != nil {
+	if err := makeVersion(*source, *dir, *only, *version, *sign); err != nil {
 		fmt.Fprintln(os.Stderr, "release:", err)
 		os.Exit(1)
 	}
+}
+
+// makeVersion makes a release, of a version that need not have its tag yet, and signs it.
+func makeVersion(source, dir, only, version, sign string) error {
+	signer, err := signerOf(sign)
+	if err != nil {
+		return err
+	}
+	if version != "" {
+		clone, err := os.MkdirTemp("", "release-clone-")
+		if err != nil {
+			return err
+		}
+		defer func() { _ = os.RemoveAll(clone) }()
+		if err := tag(source, clone, version); err != nil {
+			return err
+		}
+		source = clone
+	}
+	if err := makeRelease(source, dir, only); err != nil {
+		return err
+	}
+	if signer == nil {
+		fmt.Fprintln(os.Stderr, "release: not signed: -sign minisign:KEYFILE or cosign:KEY signs SHA256SUMS")
+		return nil
+	}
+	return run(signer(filepath.Join(dir, "SHA256SUMS")))
+}
+
+// signerOf is the command that signs a file; nil: there is no key.
+func signerOf(sign string) (func(file string) *exec.Cmd, error) {
+	tool, key, _ := strings.Cut(sign, ":")
+	switch {
+	case sign == "":
+		return nil, nil
+	case key == "":
+	case tool == "minisign":
+		return func(file string) *exec.Cmd { return exec.Command("minisign", "-S", "-W", "-s", key, "-m", file) }, nil
+	case tool == "cosign":
+		return func(file string) *exec.Cmd {
+			return exec.Command("cosign", "sign-blob", "--yes", "--key", key, "--output-signature", file+".sig", file)
+		}, nil
+	}
+	return nil, fmt.Errorf("-sign %q: want minisign:KEYFILE or cosign:KEY", sign)
+}
+
+// tag clones the commit of a checkout, and gives the clone the version's tag.
+func tag(source, clone, version string) error {
+	if !regexp.MustCompile(`^\d+\.\d+\.\d+$`).MatchString(version) {
+		return fmt.Errorf("-version %q: want three numbers, such as 0.1.0", version)
+	}
+	git := func(dir string, words ...string) ([]byte, error) {
+		c := exec.Command("git", words...)
+		c.Dir = dir
+		return c.Output()
+	}
+	changed, err := git(source, "status", "--porcelain", "--untracked-files=no")
+	if err != nil || len(changed) > 0 {
+		return errors.Join(err, fmt.Errorf("%s has changes that are not committed:\n%s", source, changed))
+	}
+	text, err := os.ReadFile(filepath.Join(source, "CHANGELOG.md"))
+	if err != nil || !strings.Contains(string(text), "\n## "+version) {
+		return errors.Join(err, fmt.Errorf("CHANGELOG.md has no section '## %s'", version))
+	}
+	if _, err := git(source, "clone", "--quiet", "--no-local", "--depth", "1", ".", clone); err != nil {
+		return fmt.Errorf("clone %s: %w", source, err)
+	}
+	_, err = git(clone, "tag", "v"+version)
+	return err
 }
 
 // makeRelease builds everything into dir.
