@@ -53,6 +53,9 @@ func makeVersion(source, dir, only, version, sign string) error {
 		}
 		source = clone
 	}
+	if dir, err = filepath.Abs(dir); err != nil { // the Go tool runs in the source
+		return err
+	}
 	if err := makeRelease(source, dir, only); err != nil {
 		return err
 	}
@@ -71,7 +74,11 @@ func signerOf(sign string) (func(file string) *exec.Cmd, error) {
 		return nil, nil
 	case key == "":
 	case tool == "minisign":
-		return func(file string) *exec.Cmd { return exec.Command("minisign", "-S", "-W", "-s", key, "-m", file) }, nil
+		return func(file string) *exec.Cmd {
+			c := exec.Command("minisign", "-S", "-s", key, "-m", file)
+			c.Stdin = os.Stdin // for the password of the key
+			return c
+		}, nil
 	case tool == "cosign":
 		return func(file string) *exec.Cmd {
 			return exec.Command("cosign", "sign-blob", "--yes", "--key", key, "--output-signature", file+".sig", file)
