@@ -99,7 +99,7 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 		),
 	}
 	flags.Bind(cmd.Flags())
-	cmdline.Brief(cmd, "shape", "blocks", "strides", "size", "runs", "device", "loopback", "save")
+	cmdline.Brief(cmd, "shape", "blocks", "strides", "size", "device", "loopback", "save")
 	return cmd
 }
 
