@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -204,7 +205,12 @@ func TestMillionDescriptors(t *testing.T) {
 		t.Fatal(err)
 	}
 	took := cputime.Process() - began
-	t.Logf("%v of CPU time for %d descriptors of %d bytes of text", took, n, len(text))
+	var used runtime.MemStats
+	runtime.ReadMemStats(&used)
+	t.Logf("%v of CPU time and %d MiB of memory for %d descriptors of %d bytes of text", took, used.Sys>>20, n, len(text))
+	if used.Sys > 1<<30 {
+		t.Errorf("%d bytes of memory, want less than 1 GiB", used.Sys)
+	}
 	if took > 2*time.Second { // a second on a quiet machine
 		t.Errorf("%v, want a second", took)
 	}

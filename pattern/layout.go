@@ -61,20 +61,14 @@ func Vector(block, num, stride int64) (Layout, error) {
 	return newLayout(text, []Block{{0, block}}, loop{1, 0}, loop{num, stride})
 }
 
-// Struct is num records, extent bytes apart, of the fields given.
+// Struct is num records, extent bytes apart, of the fields given, which it keeps.
 func Struct(fields []Block, num, extent int64) (Layout, error) {
-	return records(slices.Clone(fields), num, extent)
-}
-
-func records(fields []Block, num, extent int64) (Layout, error) {
 	text := fmt.Sprintf("struct:%s,extent=%d,num=%d", blocksText(fields), extent, num)
 	return newLayout(text, fields, loop{1, 0}, loop{num, extent})
 }
 
-// Indexed is the blocks given, in rising order.
-func Indexed(blocks []Block) (Layout, error) { return list(slices.Clone(blocks)) }
-
-func list(blocks []Block) (Layout, error) {
+// Indexed is the blocks given, in rising order; it keeps them.
+func Indexed(blocks []Block) (Layout, error) {
 	return newLayout("indexed:"+blocksText(blocks), blocks, loop{1, 0}, loop{1, 0})
 }
 
@@ -149,12 +143,8 @@ func Subarray(b Box) (Layout, error) {
 // newLayout checks the blocks and the loops and computes size and extent.
 func newLayout(text string, blocks []Block, outer, inner loop) (Layout, error) {
 	l := Layout{text: text, blocks: blocks, outer: outer, inner: inner}
-	name := text
-	if len(name) > 80 {
-		name = name[:77] + "..."
-	}
 	fail := func(format string, a ...any) (Layout, error) {
-		return Layout{}, fmt.Errorf("layout %s: %w", name, fmt.Errorf(format, a...))
+		return Layout{}, fmt.Errorf("layout %s: %w", shorten(text), fmt.Errorf(format, a...))
 	}
 	if len(blocks) == 0 {
 		return fail("%w: no block", ErrEmpty)

@@ -98,12 +98,12 @@ func (f *fields) layout(kind string, o ParseOptions) (Layout, error) {
 		if n := len(f.blocks); n > 0 {
 			last = f.blocks[n-1].End()
 		}
-		return records(f.blocks, f.number("num", 1), f.number("extent", last))
+		return Struct(f.blocks, f.number("num", 1), f.number("extent", last))
 	case "indexed":
 		name, ok := f.values["file"]
 		f.used["file"] = true
 		if !ok {
-			return list(f.blocks)
+			return Indexed(f.blocks)
 		}
 		if len(f.blocks) > 0 {
 			f.fault(errors.New("a file and inline blocks: give one of them"))
@@ -119,7 +119,7 @@ func (f *fields) layout(kind string, o ParseOptions) (Layout, error) {
 		if err != nil {
 			return Layout{}, fmt.Errorf("layout indexed:file=%s: %w", name, err)
 		}
-		return list(blocks)
+		return Indexed(blocks)
 	default:
 		return Layout{}, fmt.Errorf("layout: %w", &UnknownWordError{"kind", shorten(kind), []string{"vector", "subarray", "indexed", "struct"}})
 	}
@@ -167,23 +167,24 @@ func ParseBlocks(text string) ([]Block, error) {
 		if line == "" {
 			continue
 		}
-		a, b, ok := strings.Cut(line, ",")
-		if !ok {
-			if a, b, ok = strings.Cut(line, "+"); !ok {
-				return nil, fmt.Errorf("line %d: %q: want offset,length", n, shorten(line))
-			}
-		}
-		off, err1 := ParseBytes(a)
-		length, err2 := ParseBytes(b)
-		if err := errors.Join(err1, err2); err != nil {
-			return nil, fmt.Errorf("line %d: %w", n, err)
+		b, err := parseBlock(strings.Replace(line, ",", "+", 1))
+		if err != nil {
+			return nil, fmt.Errorf("line %d: %q: want offset,length", n, shorten(line))
 		}
 		if len(out) == maxList {
 			return nil, fmt.Errorf("%w: more than %d blocks", ErrTooLarge, maxList)
 		}
-		out = append(out, Block{off, length})
+		out = append(out, b)
 	}
 	return out, nil
+}
+
+// parseBlock reads "offset+length".
+func parseBlock(text string) (Block, error) {
+	a, b, _ := strings.Cut(text, "+")
+	offset, err1 := ParseBytes(a)
+	length, err2 := ParseBytes(b)
+	return Block{offset, length}, errors.Join(err1, err2)
 }
 
 // ParseBytes reads a number of bytes, with an optional K, M or G (or KiB, ...) for powers of 1024.
@@ -226,14 +227,12 @@ func parseFields(text string) *fields {
 			f.values[key] = strings.TrimSpace(value)
 			continue
 		}
-		a, b, ok := strings.Cut(item, "+")
-		off, err1 := ParseBytes(a)
-		length, err2 := ParseBytes(b)
-		if !ok || err1 != nil || err2 != nil {
+		b, err := parseBlock(item)
+		if err != nil {
 			f.fault(fmt.Errorf("%q: want key=value or offset+length", shorten(item)))
 			continue
 		}
-		f.blocks = append(f.blocks, Block{off, length})
+		f.blocks = append(f.blocks, b)
 	}
 	return f
 }

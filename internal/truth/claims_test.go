@@ -151,7 +151,21 @@ func gridClaims() []claim {
 		entries := 65536 / block
 		return messageBits / (300*math.Ceil(entries/16) + 30*entries + messageNs)
 	}
+	const list = "gobw noncontig --preset iov-256 --threshold=false -t 4 --runs 12 -D 5ms --verify none"
+	const listBits, listNs = 8 * 256 * 1024, 0.01 * 256 * 1024
 	return []claim{
+		{
+			what: "list: contiguous", planted: gridPlanted, run: list,
+			told: at("contiguous", 1024), truth: listBits / (300 + 30 + listNs), low: 0.95, high: 1.01,
+		},
+		{
+			what: "list: lists of 256 pieces of 1 KiB", planted: gridPlanted, run: list,
+			told: at("lists", 1024), truth: listBits / (300*16 + 30*256 + listNs), low: 0.95, high: 1.01,
+		},
+		{
+			what: "list: multi-wr", planted: gridPlanted, run: list,
+			told: at("multi-wr", 1024), truth: listBits / (300*256 + 30*256 + listNs), low: 0.95, high: 1.01,
+		},
 		{what: "grid: contiguous", planted: gridPlanted, run: gridRun, told: at("contiguous", 4096), truth: messageBits / (300 + 30 + messageNs), low: 0.95, high: 1.01},
 		{what: "grid: gather-write, blocks of 8 KiB", planted: gridPlanted, run: gridRun, told: at("gather-write", 8192), truth: gather(8192), low: 0.95, high: 1.01},
 		{what: "grid: gather-write, blocks of 4 KiB", planted: gridPlanted, run: gridRun, told: at("gather-write", 4096), truth: gather(4096), low: 0.95, high: 1.01},

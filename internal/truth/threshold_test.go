@@ -111,7 +111,7 @@ func (p *point) find(t *testing.T, b bench) (o outcome, text string) {
 	t.Helper()
 	r := b.measure(t, &claim{
 		planted: fmt.Sprintf("REQUEST_NS=%g ENTRY_NS=%g BYTE_NS=%g", p.request, p.entry, p.byte),
-		run: fmt.Sprintf("gobw noncontig --preset iov-256 --nums %d --max-sge %d --segment %d --direction %s --runs 8 -D 2ms --verify none",
+		run: fmt.Sprintf("gobw noncontig --preset iov-256 --nums %d --max-sge %d --segment %d --direction %s --runs 12 -D 2ms --verify none",
 			p.pieces, p.entries, p.segment, p.direction),
 	})
 	o = outcome{code: r.code, interval: "none"}

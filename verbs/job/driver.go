@@ -101,9 +101,7 @@ func (d *verbsDriver) Append(b Batch) error {
 			q.Flags &^= verbs.Signaled
 			l.list = append(l.list, q)
 		}
-		if at++; at == len(l.groups) {
-			at = 0
-		}
+		at = wrap(at, 1, len(l.groups))
 	}
 	if b.Signaled {
 		l.list[len(l.list)-1].Flags |= verbs.Signaled
@@ -140,9 +138,7 @@ func (d *verbsDriver) Poll(out []verbs.Completion) (n int, err error) {
 		if n += got; err != nil || n == len(out) {
 			return n, err
 		}
-		if d.next++; d.next == len(d.job.CQs) {
-			d.next = 0
-		}
+		d.next = wrap(d.next, 1, len(d.job.CQs))
 	}
 	return n, nil
 }

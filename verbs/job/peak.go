@@ -43,11 +43,7 @@ func (s *PeakSearch) Post(bytes uint64, at Ticks) {
 	if s.count == len(s.flying) { // more than was promised: the oldest cannot be a start
 		s.next()
 	}
-	i := s.head + s.count
-	if i >= len(s.flying) {
-		i -= len(s.flying)
-	}
-	s.flying[i] = peakPoint{float64(int64(bytes)), float64(at - s.origin)}
+	s.flying[wrap(s.head, s.count, len(s.flying))] = peakPoint{float64(int64(bytes)), float64(at - s.origin)}
 	s.count++
 }
 
@@ -72,9 +68,7 @@ func (s *PeakSearch) Complete(bytes uint64, at Ticks) {
 
 func (s *PeakSearch) next() peakPoint {
 	p := s.flying[s.head]
-	if s.head++; s.head == len(s.flying) {
-		s.head = 0
-	}
+	s.head = wrap(s.head, 1, len(s.flying))
 	s.count--
 	return p
 }

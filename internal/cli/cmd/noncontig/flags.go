@@ -222,13 +222,6 @@ func (f *Flags) grid() ([]gridLayout, error) {
 	if len(f.blocks) == 0 || len(held) == 0 { // what was typed is no list
 		return nil, nil
 	}
-	if name == "total" && len(f.blocks) > 1 {
-		least := slices.Min(held)
-		i := slices.IndexFunc(f.blocks, func(block int64) bool { return block > least })
-		if fits := !slices.ContainsFunc(f.blocks, func(block int64) bool { return block <= least && least%block != 0 }); i > 0 && fits {
-			return nil, fmt.Errorf("--blocks: %d is larger than the message of --size (-s) %d; try --blocks %s or -s %d", f.blocks[i], least, blockList(f.blocks, least), slices.Max(f.blocks))
-		}
-	}
 	for stride := range strings.SplitSeq(f.strides, ",") {
 		stride = strings.TrimSpace(stride)
 		if _, err := parseStride(stride, slices.Max(f.blocks)); err != nil {
@@ -239,8 +232,7 @@ func (f *Flags) grid() ([]gridLayout, error) {
 			for _, block := range f.blocks {
 				l, err := gridVector(name, block, h, stride)
 				if err != nil {
-					wrong.Note(err)
-					break
+					return nil, errors.Join(append(wrong, err)...)
 				}
 				out = append(out, gridLayout{Layout: l, Stride: stride, Held: name})
 			}
@@ -248,23 +240,6 @@ func (f *Flags) grid() ([]gridLayout, error) {
 	}
 	wrong.If(len(out) > maxGridPoints, "a grid of %d layouts: at most %d", len(out), maxGridPoints)
 	return out, errors.Join(wrong...)
-}
-
-// blockList is what to type for the blocks of at most so many bytes: a range where each is twice the one before.
-func blockList(blocks []int64, most int64) string {
-	fit := slices.DeleteFunc(slices.Clone(blocks), func(b int64) bool { return b > most })
-	size := func(b int64) string {
-		if b%1024 == 0 {
-			return fmt.Sprintf("%dK", b/1024)
-		}
-		return fmt.Sprint(b)
-	}
-	for i := range fit[1:] {
-		if fit[i+1] != 2*fit[i] {
-			return strings.Join(plain.Each(fit, size), ",")
-		}
-	}
-	return size(fit[0]) + plain.When(len(fit) > 1, ":%s", size(fit[len(fit)-1]))
 }
 
 // gridVector is one layout of the grid; faults name the nearest thing that would work.
