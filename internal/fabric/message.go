@@ -100,11 +100,11 @@ type OpenOrder struct {
 // PrepareOrder asks for the objects of a round.
 type PrepareOrder struct {
 	MTU   verbs.MTU `json:"mtu,omitempty"`
-	Flows []Part    `json:"flows"` // this agent's
+	Flows []FlowEnd `json:"flows"` // this agent's
 }
 
-// Part is one end's part in a flow.
-type Part struct {
+// FlowEnd is what one end does in a flow.
+type FlowEnd struct {
 	Initiates bool `json:"initiates,omitempty"`
 	// FlowLabel is the flow's first queue pair's; each other one has the next. By it a network with several equal ways (ECMP)
 	// chooses: a NIC makes the UDP source port of it (RoCEv2, InfiniBand specification, annex A17).

@@ -8,26 +8,26 @@ import (
 
 // Bounds of a mix.
 const (
-	maxParts   = 8
+	maxMix     = 8
 	maxEntries = 1024 // of a message; devices have far fewer
 )
 
-// Part is a message of a mix: its bytes, and the entries of its scatter/gather list, which name equal pieces that follow each other in
+// MixEntry is a message of a mix: its bytes, and the entries of its scatter/gather list, which name equal pieces that follow each other in
 // memory.
-type Part struct{ Bytes, SGEs int }
+type MixEntry struct{ Bytes, SGEs int }
 
-// Mix is what messages cycle through: message k of a queue pair is part k modulo their count. As text: 64,4K,64x4.
-type Mix []Part
+// Mix is what messages cycle through: message k of a queue pair is entry k modulo their count. As text: 64,4K,64x4.
+type Mix []MixEntry
 
 func (m Mix) String() string {
-	parts := make([]string, len(m))
+	words := make([]string, len(m))
 	for i, p := range m {
-		parts[i] = exactBytes(p.Bytes)
+		words[i] = exactBytes(p.Bytes)
 		if p.SGEs > 1 {
-			parts[i] += "x" + strconv.Itoa(p.SGEs)
+			words[i] += "x" + strconv.Itoa(p.SGEs)
 		}
 	}
-	return strings.Join(parts, ",")
+	return strings.Join(words, ",")
 }
 
 // exactBytes writes a size as [ParseSize] reads it.
@@ -50,19 +50,19 @@ func (m *Mix) UnmarshalText(text []byte) error {
 	if len(text) == 0 {
 		return nil
 	}
-	if n := strings.Count(string(text), ",") + 1; n > maxParts {
-		return fmt.Errorf("%q: %d messages, want at most %d", shorten(string(text)), n, maxParts)
+	if n := strings.Count(string(text), ",") + 1; n > maxMix {
+		return fmt.Errorf("%q: %d messages, want at most %d", shorten(string(text)), n, maxMix)
 	}
-	for part := range strings.SplitSeq(string(text), ",") {
-		size, entries, listed := strings.Cut(part, "x")
-		p := Part{SGEs: 1}
+	for word := range strings.SplitSeq(string(text), ",") {
+		size, entries, listed := strings.Cut(word, "x")
+		p := MixEntry{SGEs: 1}
 		var err error
 		if p.Bytes, err = ParseSize(size); err != nil {
 			return err
 		}
 		if listed {
 			if p.SGEs, err = strconv.Atoi(entries); err != nil || p.SGEs < 1 || p.SGEs > maxEntries {
-				return fmt.Errorf("%q: want a size and 1 to %d entries of a scatter/gather list, such as 4Kx4", shorten(part), maxEntries)
+				return fmt.Errorf("%q: want a size and 1 to %d entries of a scatter/gather list, such as 4Kx4", shorten(word), maxEntries)
 			}
 		}
 		*m = append(*m, p)

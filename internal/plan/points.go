@@ -50,9 +50,9 @@ const (
 	// SlotLead is before each slot: room for the UD header, and a guard.
 	SlotLead = 64
 
-	listDepth   = 1024 // requests of a list that a queue pair has posted at once, at most
-	listParts   = 4    // messages in flight of a list that its send queue does not hold
-	packedParts = 8    // of one that is packed
+	listDepth      = 1024 // requests of a list that a queue pair has posted at once, at most
+	listMessages   = 4    // messages in flight of a list that its send queue does not hold
+	packedMessages = 8    // of one that is packed
 )
 
 // Descriptors names a list that the client has, and says what the server needs for it. The list itself comes once both
@@ -223,7 +223,7 @@ func (p *Point) planList(lim verbs.Limits, n *Noncontig, wrong *Faults) {
 	if lim.MaxQPWR > 0 {
 		depth = min(depth, lim.MaxQPWR)
 	}
-	most, least, parts := 0, math.MaxInt, listParts // requests, or segments, of a queue pair
+	most, least, parts := 0, math.MaxInt, listMessages // requests, or segments, of a queue pair
 	for q := range p.qps {
 		share := p.Share(q)
 		if !p.Staged() {
@@ -235,7 +235,7 @@ func (p *Point) planList(lim verbs.Limits, n *Noncontig, wrong *Faults) {
 		bytes := share.Local.Size()
 		segments := int((bytes + p.Load.SegmentBytes - 1) / p.Load.SegmentBytes)
 		most, least = max(most, segments), int(min(int64(least), bytes))
-		parts, p.Load.SendSGEs = packedParts, 1
+		parts, p.Load.SendSGEs = packedMessages, 1
 	}
 	switch {
 	case p.Load.WRs > maxRingSGEs:

@@ -144,7 +144,7 @@ func TestListPoints(t *testing.T) {
 			if p.Strategy.Operation != c.operation || p.Load.WRs != c.wrs || p.Load.SGEs != c.sges || p.Load.RecvWRs != c.recvs || p.Strategy.Reversed != c.reversed {
 				t.Errorf("%s: %+v", p.Strategy.Operation, p.Load)
 			}
-			if q := s.Queues; q.SendWRs > listDepth+listParts {
+			if q := s.Queues; q.SendWRs > listDepth+listMessages {
 				t.Errorf("%d requests at once, want at most %d", q.SendWRs, listDepth)
 			}
 			unknown := known

@@ -18,7 +18,7 @@ func (s *Settled) rules(no rule) {
 	s.rulesOfOperation(no)
 	s.rulesOfQueues(no)
 	s.rulesOfSizes(no)
-	s.rulesOfParts(no)
+	s.rulesOfFeatures(no)
 	s.rulesOfThreads(no)
 	s.rulesOfPerftest(no)
 	if s.limits.known() {
@@ -142,7 +142,7 @@ func (s *Settled) rulesOfSizes(no rule) {
 func (s *Settled) rulesOfMix(no rule, name string) {
 	p, most := &s.Spec, s.limits.Device.Limits.MaxSGE
 	largest, entries, same := p.Mix.largest()
-	tooMany := slices.IndexFunc(p.Mix, func(part Part) bool { return part.SGEs > part.Bytes })
+	tooMany := slices.IndexFunc(p.Mix, func(e MixEntry) bool { return e.SGEs > e.Bytes })
 
 	no(p.AllSizes || len(p.Sizes) != 1 || p.Sizes[0] != largest,
 		"%s: it names the sizes: leave out --size (-s) and --all (-a)", name)
@@ -156,8 +156,8 @@ func (s *Settled) rulesOfMix(no rule, name string) {
 	no(s.limits.known() && entries > most, "%s: %s takes lists of 1 to %d entries", name, s.limits.Device.Name, most)
 }
 
-// rulesOfParts are those of what excludes other parts of a test. The limits of multicast are perftest's.
-func (s *Settled) rulesOfParts(no rule) {
+// rulesOfFeatures are those of features that exclude others. The limits of multicast are perftest's.
+func (s *Settled) rulesOfFeatures(no rule) {
 	p, l := &s.Spec, &s.limits
 	latency := p.Kind == Latency
 
@@ -204,7 +204,7 @@ func (s *Settled) rulesOfParts(no rule) {
 	}
 }
 
-// rulesOfThreads are those of threads, which work apart from each other. With one thread a device, rulesOfParts says all.
+// rulesOfThreads are those of threads, which work apart from each other. With one thread a device, rulesOfFeatures says all.
 func (s *Settled) rulesOfThreads(no rule) {
 	p, l := &s.Spec, &s.limits
 	name, works := fmt.Sprintf("--threads %d", p.Threads), s.Sends() || s.Receives()

@@ -68,7 +68,7 @@ func flush(write verbs.SendRequest, size int) verbs.SendRequest {
 }
 
 // pieces name a message in as many entries as it has, the first of which take what is left of the division.
-func pieces(addr uint64, lkey uint32, of plan.Part) []verbs.SGE {
+func pieces(addr uint64, lkey uint32, of plan.MixEntry) []verbs.SGE {
 	list := make([]verbs.SGE, of.SGEs)
 	for i := range list {
 		length := (of.Bytes + of.SGEs - 1 - i) / of.SGEs

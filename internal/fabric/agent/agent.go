@@ -26,15 +26,15 @@ type Worker interface {
 
 // Config is one agent.
 type Config struct {
-	Hello   fabric.Hello
-	Version string
-	Key     []byte
-	Places  []string      // host:port of rank 0, the likeliest first
-	Wait    time.Duration // until rank 0 must have been found
-	Worker  func(rail int) Worker
-	Note    func(string) // told what is waited for, and that rank 0 was found; nil: nobody
-	// Dial connects to a place; nil: over TCP.
-	Dial func(ctx context.Context, place string) (net.Conn, error)
+	Hello      fabric.Hello
+	Version    string
+	Key        []byte
+	Rendezvous []string      // host:port of rank 0, the likeliest first
+	Wait       time.Duration // until rank 0 must have been found
+	Worker     func(rail int) Worker
+	Note       func(string) // told what is waited for, and that rank 0 was found; nil: nobody
+	// Dial connects to a address; nil: over TCP.
+	Dial func(ctx context.Context, address string) (net.Conn, error)
 }
 
 const (
@@ -53,7 +53,7 @@ func (e *OrphanError) Unwrap() error { return e.Err }
 func Join(ctx context.Context, cfg Config) (string, error) {
 	if cfg.Dial == nil {
 		d := net.Dialer{Timeout: dialWithin}
-		cfg.Dial = func(ctx context.Context, place string) (net.Conn, error) { return d.DialContext(ctx, "tcp", place) }
+		cfg.Dial = func(ctx context.Context, address string) (net.Conn, error) { return d.DialContext(ctx, "tcp", address) }
 	}
 	s, err := find(ctx, cfg)
 	if err != nil {
@@ -68,25 +68,25 @@ type agent struct {
 	workers map[int]Worker // by rail
 }
 
-// find dials the places in turn until one answers that belongs to this run. What is said there before the proof is anybody's word:
-// another run may have its rank 0 at that place, and refuse this agent.
+// find dials the addresses in turn until one answers that belongs to this run. What is said there before the proof is anybody's word:
+// another run may have its rank 0 at that address, and refuse this agent.
 func find(ctx context.Context, cfg Config) (*frame.Session, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, cfg.Wait, fmt.Errorf("rank 0 did not accept this rank within %v", cfg.Wait))
 	defer cancel()
 	var last error
 	told := time.Now().Add(fabric.TellAfter - tellEvery)
 	for {
-		for i, place := range cfg.Places {
-			s, err := meetRankZero(ctx, cfg, place)
+		for i, address := range cfg.Rendezvous {
+			s, err := meetRankZero(ctx, cfg, address)
 			if err == nil {
-				fabric.Say(cfg.Note, "found rank 0 at %s", place)
+				fabric.Say(cfg.Note, "found rank 0 at %s", address)
 				return s, nil
 			}
 			if ctx.Err() != nil && last != nil { // an attempt that was cut short says nothing
 				break
 			}
 			if _, answered := errors.AsType[*strangerError](err); i == 0 || answered {
-				last = explain(place, err)
+				last = explain(address, err)
 			}
 		}
 		if now := time.Now(); now.Sub(told) > tellEvery {
@@ -101,14 +101,14 @@ func find(ctx context.Context, cfg Config) (*frame.Session, error) {
 	}
 }
 
-// strangerError is a place where another program answers than this run's rank 0.
+// strangerError is a address where another program answers than this run's rank 0.
 type strangerError struct{ err error }
 
 func (e *strangerError) Error() string { return e.err.Error() }
 func (e *strangerError) Unwrap() error { return e.err }
 
-func meetRankZero(ctx context.Context, cfg Config, place string) (*frame.Session, error) {
-	conn, err := cfg.Dial(ctx, place)
+func meetRankZero(ctx context.Context, cfg Config, address string) (*frame.Session, error) {
+	conn, err := cfg.Dial(ctx, address)
 	if err != nil {
 		return nil, err
 	}
@@ -124,30 +124,30 @@ func meetRankZero(ctx context.Context, cfg Config, place string) (*frame.Session
 	return s, nil
 }
 
-// explain says of a failed attempt what is likely wrong with the place. Many systems give their own name a loopback address:
+// explain says of a failed attempt what is likely wrong with the address. Many systems give their own name a loopback address:
 // where that is the name of rank 0's host, each host looks for rank 0 on itself.
-func explain(place string, err error) error {
+func explain(address string, err error) error {
 	if unknown, is := errors.AsType[*net.DNSError](err); is {
-		return fmt.Errorf("%s: %w: correct DNS or /etc/hosts, or give the address of rank 0 by --coordinator", place, unknown)
+		return fmt.Errorf("%s: %w: correct DNS or /etc/hosts, or give the address of rank 0 by --coordinator", address, unknown)
 	}
 	dialled, is := errors.AsType[*net.OpError](err)
-	host, _, _ := net.SplitHostPort(place)
+	host, _, _ := net.SplitHostPort(address)
 	if _, literal := netip.ParseAddr(host); is && literal != nil && dialled.Addr != nil {
 		at, e := netip.ParseAddrPort(dialled.Addr.String())
 		switch {
 		case e == nil && at.Addr().IsLoopback():
-			return fmt.Errorf("%s: %w: here this name is this host itself; give the address of rank 0 by --coordinator", place, err)
+			return fmt.Errorf("%s: %w: here this name is this host itself; give the address of rank 0 by --coordinator", address, err)
 		case errors.Is(err, syscall.ECONNREFUSED):
-			return fmt.Errorf("%s: %w: rank 0 is not running there, or its name resolves to another host", place, err)
+			return fmt.Errorf("%s: %w: rank 0 is not running there, or its name resolves to another host", address, err)
 		}
 	}
 	if said, refused := errors.AsType[*control.PeerError](err); refused {
-		return fmt.Errorf("%s refuses this rank: %s", place, control.Bounded(said.Message))
+		return fmt.Errorf("%s refuses this rank: %s", address, control.Bounded(said.Message))
 	}
 	if _, answered := errors.AsType[*strangerError](err); answered {
-		return fmt.Errorf("%s: %w: another run may be there, its secret may differ, or its name may resolve to another host", place, err)
+		return fmt.Errorf("%s: %w: another run may be there, its secret may differ, or its name may resolve to another host", address, err)
 	}
-	return fmt.Errorf("%s: %w", place, err)
+	return fmt.Errorf("%s: %w", address, err)
 }
 
 // partingTime is how long a rank that was told to stop waits for rank 0 to say so: a job that is cancelled signals all at

@@ -37,7 +37,7 @@ func TestPlaceThatIsNotRankZero(t *testing.T) {
 				begun := time.Now()
 				var notes []string
 				_, err := Join(t.Context(), Config{
-					Places: []string{tt.place}, Wait: time.Minute,
+					Rendezvous: []string{tt.place}, Wait: time.Minute,
 					Dial: func(context.Context, string) (net.Conn, error) { return nil, tt.err },
 					Note: func(s string) { notes = append(notes, s) },
 				})

@@ -115,17 +115,17 @@ const (
 // repeatability is the noise of one cell, from cells that were measured more than once. It is the only one
 // that does not depend on which hosts are slow.
 func (c *Config) repeatability(cells []Cell) (float64, bool) {
-	type place struct {
+	type pair struct {
 		Class
 		from, to uint16
 	}
-	last := map[place]curve{}
+	last := map[pair]curve{}
 	var differences []float64
 	for _, x := range cells {
 		if x.State != matrix.Measured {
 			continue
 		}
-		k, y := place{c.classOf(x), x.From, x.To}, c.curveOf(x)
+		k, y := pair{c.classOf(x), x.From, x.To}, c.curveOf(x)
 		if before, again := last[k]; again {
 			differences = append(differences, math.Abs(c.distance(y, before)))
 		}

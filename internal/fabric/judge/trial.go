@@ -50,13 +50,13 @@ func (t *trial) current() *evidence {
 	return nil
 }
 
-// round collects flows in which each host sends once and receives once.
-type round struct {
+// pairing collects flows in which each host sends once and receives once.
+type pairing struct {
 	sends, receives []bool
 	flows           []schedule.Flow
 }
 
-func (r *round) add(from, to int) bool {
+func (r *pairing) add(from, to int) bool {
 	if from == to || r.sends[from] || r.receives[to] {
 		return false
 	}
@@ -96,7 +96,7 @@ func (j *Judge) composeOf(rail uint8, quiet bool) (Retest, bool) {
 		return cmp.Or(cmp.Compare(j.subjects[a].rounds, j.subjects[b].rounds), cmp.Compare(j.subjects[a].screen, j.subjects[b].screen),
 			cmp.Compare(a.kind, b.kind), cmp.Compare(a.from, b.from), cmp.Compare(a.to, b.to))
 	})
-	r := round{sends: make([]bool, j.cfg.Hosts), receives: make([]bool, j.cfg.Hosts)}
+	r := pairing{sends: make([]bool, j.cfg.Hosts), receives: make([]bool, j.cfg.Hosts)}
 	good := j.goodHosts(rail)
 	rng := rand.New(rand.NewPCG(j.cfg.Seed, uint64(j.retests)))
 	rng.Shuffle(len(good), func(a, b int) { good[a], good[b] = good[b], good[a] })
@@ -109,7 +109,7 @@ func (j *Judge) composeOf(rail uint8, quiet bool) (Retest, bool) {
 		if tried == most {
 			break
 		}
-		if j.place(&r, s, good) {
+		if j.arrange(&r, s, good) {
 			j.subjects[s].rounds++
 			tried++
 		}
@@ -143,9 +143,9 @@ func (j *Judge) good(s subject) bool {
 	return t == nil || t.loaded.decision == fine
 }
 
-// place finds a flow for a subject in a round: every other part of the flow is known to be good. It runs in both directions,
+// arrange finds a flow for a subject in a round: every other part of the flow is known to be good. It runs in both directions,
 // except over a trunk, whose other direction may be bad.
-func (j *Judge) place(r *round, s subject, good []int) bool {
+func (j *Judge) arrange(r *pairing, s subject, good []int) bool {
 	from, to := []int{int(s.from)}, []int{int(s.to)}
 	switch s.kind {
 	case matrix.Trunk:
@@ -199,7 +199,7 @@ func (j *Judge) tells(s subject, from, to int) bool {
 const mostMissing = 4
 
 // fill lets the good hosts that are left work: all of them where the network is to be busy, else a few as controls.
-func (j *Judge) fill(r *round, good []int, quiet bool) {
+func (j *Judge) fill(r *pairing, good []int, quiet bool) {
 	left := slices.DeleteFunc(slices.Clone(good), func(h int) bool { return r.sends[h] || r.receives[h] })
 	for i := 0; i+1 < len(left) && (!quiet || i < 2*controlPairs); i += 2 {
 		r.add(left[i], left[i+1])

@@ -79,12 +79,12 @@ type host struct {
 	lost     bool // takes no part: silent, or gone
 	gone     bool // for good
 	lostAt   time.Time
-	lostIn   int            // round, from 1
-	flows    []fabric.Part  // of this round
-	orders   *fabric.Orders // the last
-	answer   *fabric.Answer // to these; nil: there is none yet
-	failures int            // rounds that it failed by itself
-	failedIn int            // the last of them
+	lostIn   int              // round, from 1
+	flows    []fabric.FlowEnd // of this round
+	orders   *fabric.Orders   // the last
+	answer   *fabric.Answer   // to these; nil: there is none yet
+	failures int              // rounds that it failed by itself
+	failedIn int              // the last of them
 	// A process of another version came from it, when first, and what it is unless the right one comes.
 	refusedAt time.Time
 	asRefused stats.Verdict
@@ -117,7 +117,7 @@ type coordinator struct {
 	until    time.Time   // when the time of all rounds is up
 	events   chan func() // what agents have said, for the goroutine of the run
 	hosts    []*host     // by rank
-	part     []*host     // those that take part, in the order of the cells
+	members  []*host     // those that take part, in the order of the cells
 	leaves   []string
 	mtu      verbs.MTU // the smallest of all devices: all paths have it
 	software bool      // a device is
@@ -218,11 +218,11 @@ func (c *coordinator) each() time.Duration { return lead + c.cfg.Measure + tail 
 // plan chooses the rounds for the hosts that take part: seven tenths of the time are theirs, the rest is for re-tests.
 func (c *coordinator) plan() {
 	j := c.cfg.Judge
-	slices.SortStableFunc(c.part, func(a, b *host) int { return cmp.Compare(a.Leaf, b.Leaf) })
-	j.Leaf, c.leaves = launch.NumberLeaves(plain.Each(c.part, func(h *host) string { return h.Leaf }))
+	slices.SortStableFunc(c.members, func(a, b *host) int { return cmp.Compare(a.Leaf, b.Leaf) })
+	j.Leaf, c.leaves = launch.NumberLeaves(plain.Each(c.members, func(h *host) string { return h.Leaf }))
 	rounds := int(c.cfg.Time / c.each())
-	c.schedule = schedule.New(c.cfg.Pattern, len(c.part), rounds*7/10, j.Seed)
-	j.Hosts, j.Rails, j.Retests = len(c.part), len(c.cfg.Rails), max(rounds*3/10, 12)
+	c.schedule = schedule.New(c.cfg.Pattern, len(c.members), rounds*7/10, j.Seed)
+	j.Hosts, j.Rails, j.Retests = len(c.members), len(c.cfg.Rails), max(rounds*3/10, 12)
 	c.judge = judge.New(j)
 }
 
@@ -293,14 +293,14 @@ func (c *coordinator) lose(h *host, why, remedy string) {
 		h.Verdict = stats.Failure(matrix.Lost, remedy, "%s%s", bounded(why), plain.When(h.lostIn > 0, " (round %d)", h.lostIn))
 		c.note("%s (rank %d) takes no part: %s", h.Name, h.Rank, bounded(why))
 	}
-	if c.judge != nil && slices.Contains(c.part, h) {
-		c.judge.Lost[slices.Index(c.part, h)] = true
+	if c.judge != nil && slices.Contains(c.members, h) {
+		c.judge.Lost[slices.Index(c.members, h)] = true
 	}
 }
 
 // back takes a host in again that was silent for a while.
 func (c *coordinator) back(h *host) {
-	if h.Cause != matrix.Lost || !slices.Contains(c.part, h) {
+	if h.Cause != matrix.Lost || !slices.Contains(c.members, h) {
 		return
 	}
 	h.lost = false
@@ -308,7 +308,7 @@ func (c *coordinator) back(h *host) {
 	h.Verdict = stats.Verdict{Word: stats.Pass}
 	h.note("silent for %.1f s in round %d, then back", gap, h.lostIn)
 	if c.judge != nil {
-		c.judge.Lost[slices.Index(c.part, h)] = false
+		c.judge.Lost[slices.Index(c.members, h)] = false
 	}
 	c.note("%s (rank %d) is back after %.1f s of silence", h.Name, h.Rank, gap)
 }

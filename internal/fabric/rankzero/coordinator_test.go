@@ -33,9 +33,9 @@ type fake struct {
 	rank  int
 	slow  map[int]float64 // share that a rank reaches, as a sender
 	fail  func(round int) error
-	flows []fabric.Part
+	flows []fabric.FlowEnd
 	round int
-	asked func(flows []fabric.Part) // beside fail; nil: nobody looks
+	asked func(flows []fabric.FlowEnd) // beside fail; nil: nobody looks
 	rail  fabric.Rail
 	bits  float64       // instead of what it moved; 0: that
 	stall time.Duration // before it says what it moved
@@ -157,7 +157,7 @@ func (r run) inBubble(t *testing.T) (outcome, error) {
 	for rank := range r.ranks {
 		a := agent.Config{
 			Hello: fabric.Hello{Rank: rank, Host: fmt.Sprintf("node%d", rank), Place: fmt.Sprint(rank), CPUs: 2}, Version: "v1",
-			Key: cfg.Key, Places: []string{"node0:1"}, Wait: 2 * time.Minute,
+			Key: cfg.Key, Rendezvous: []string{"node0:1"}, Wait: 2 * time.Minute,
 			Dial: func(ctx context.Context, _ string) (net.Conn, error) { return n.dial(ctx, rank) },
 			Worker: func(int) agent.Worker {
 				w := &fake{rank: rank}
@@ -256,7 +256,7 @@ func TestFlowLabels(t *testing.T) {
 		ranks: ranks,
 		cfg:   func(c *Config) { c.Plan.QPs = qps },
 		worker: func(rank int) *fake {
-			return &fake{rank: rank, qps: qps, asked: func(flows []fabric.Part) {
+			return &fake{rank: rank, qps: qps, asked: func(flows []fabric.FlowEnd) {
 				mu.Lock()
 				defer mu.Unlock()
 				for _, f := range flows {

@@ -49,7 +49,7 @@ func manyAgents(address string, n int) {
 		wg.Go(func() {
 			_, err := agent.Join(context.Background(), agent.Config{
 				Hello: fabric.Hello{Rank: rank, Host: fmt.Sprintf("node%d", rank), Place: strconv.Itoa(rank)}, Key: fabric.Key("job", "secret"),
-				Places: []string{address}, Wait: 2 * time.Minute,
+				Rendezvous: []string{address}, Wait: 2 * time.Minute,
 				Worker: func(int) agent.Worker { return &fake{rank: rank} },
 			})
 			if err != nil {

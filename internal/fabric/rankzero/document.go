@@ -56,7 +56,7 @@ func (c *coordinator) tool() string {
 // addHosts lists those that take part in the order of the cells, and then the others.
 func (c *coordinator) addHosts(d *report.Document) {
 	m := d.Fabric
-	for _, h := range c.part {
+	for _, h := range c.members {
 		for i, device := range h.Devices {
 			m.Rails[i] = cmp.Or(m.Rails[i], device)
 		}
@@ -64,8 +64,8 @@ func (c *coordinator) addHosts(d *report.Document) {
 	if c.software {
 		d.Client.Software, d.Label = true, "software device, not a NIC"
 	}
-	others := which(c.hosts, func(h *host) bool { return !slices.Contains(c.part, h) })
-	for _, h := range slices.Concat(c.part, others) {
+	others := which(c.hosts, func(h *host) bool { return !slices.Contains(c.members, h) })
+	for _, h := range slices.Concat(c.members, others) {
 		out := h.Host
 		if out.Notes = slices.Clone(h.Notes); h.Word == "" {
 			why := "the host had not come when the run ended"
@@ -130,7 +130,7 @@ func (c *coordinator) reproduce(m *matrix.Matrix, f matrix.Finding) string {
 			from, to = to, from
 		}
 	}
-	if max(from, to) >= len(c.part) || !matrix.Pasteable(m.Hosts[from].Name) || !matrix.Pasteable(m.Hosts[to].Name) {
+	if max(from, to) >= len(c.members) || !matrix.Pasteable(m.Hosts[from].Name) || !matrix.Pasteable(m.Hosts[to].Name) {
 		return ""
 	}
 	p := c.cfg.Plan

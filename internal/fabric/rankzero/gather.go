@@ -244,7 +244,7 @@ func (c *coordinator) open(ctx context.Context) error {
 			continue
 		}
 		h.Word = stats.Pass
-		c.part = append(c.part, h)
+		c.members = append(c.members, h)
 	}
 	return c.enough("can take part")
 }

@@ -53,7 +53,7 @@ func TestSilentConnectionsHoldNobody(t *testing.T) {
 func TestAnotherRunsRankZero(t *testing.T) {
 	o, err := run{ranks: 3, late: map[int]time.Duration{1: time.Second}, agent: func(rank int, c *agent.Config) bool {
 		if rank == 1 {
-			c.Places = []string{"another:1", "node0:1"}
+			c.Rendezvous = []string{"another:1", "node0:1"}
 			dial := c.Dial
 			c.Dial = func(ctx context.Context, place string) (net.Conn, error) {
 				if place == "node0:1" {
@@ -164,7 +164,7 @@ func TestCommandsToPaste(t *testing.T) {
 		"an option": {"--save=/etc/passwd", "roce0", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := &coordinator{cfg: Config{Plan: plan.Spec{Operation: plan.Write, Sizes: []int{65536}}}, part: make([]*host, 2)}
+			c := &coordinator{cfg: Config{Plan: plan.Spec{Operation: plan.Write, Sizes: []int{65536}}}, members: make([]*host, 2)}
 			m := &matrix.Matrix{Rails: []string{tt.device}, Hosts: []matrix.Host{{Name: tt.host}, {Name: "node0"}}}
 			f := matrix.Finding{Subject: matrix.WholeOf, Verdict: stats.Failure(matrix.Slow, "", "")}
 			m.Findings = []matrix.Finding{f}

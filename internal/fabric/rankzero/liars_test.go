@@ -102,7 +102,7 @@ func TestRandomLiars(t *testing.T) {
 		c := &coordinator{}
 		share := map[int]float64{} // of its partners to which a liar lies
 		for r := range ranks {
-			c.part = append(c.part, &host{Host: matrix.Host{Rank: r}, peer: &peer{}})
+			c.members = append(c.members, &host{Host: matrix.Host{Rank: r}, peer: &peer{}})
 		}
 		for range 1 + rng.IntN(3) {
 			share[rng.IntN(ranks)] = []float64{1, 1, 0.3 + 0.7*rng.Float64()}[rng.IntN(3)]
@@ -112,7 +112,7 @@ func TestRandomLiars(t *testing.T) {
 		s := schedule.New(schedule.Pairs, ranks, 12, uint64(trial))
 		for k := range s.Rounds {
 			for _, f := range s.At(k).Flows {
-				a, b := c.part[f.From], c.part[f.To]
+				a, b := c.members[f.From], c.members[f.To]
 				if f.From > f.To || a.lost || b.lost {
 					continue
 				}

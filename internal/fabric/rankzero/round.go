@@ -26,10 +26,10 @@ type round struct {
 	flows []flowEnds
 }
 
-// end is a flow's place among those of one host.
+// end is an end of a flow, by its index among the flows of its host.
 type end struct {
 	*host
-	place int
+	index int
 }
 
 // flowEnds are both ends of a flow: who posts requests, and the other.
@@ -66,14 +66,14 @@ func (c *coordinator) round(ctx context.Context, scheduled schedule.Round, rail 
 
 // lay gives each flow its ends. In a latency test both directions of a pair are one ping-pong: each end has its own view.
 func (r *round) lay(flows []schedule.Flow) {
-	for _, h := range r.part {
+	for _, h := range r.members {
 		h.flows, h.orders, h.answer = nil, nil, nil
 	}
 	fetches := plan.RowOf(r.cfg.Plan.Operation).Fetches()
 	known := map[schedule.Flow]int{}
 	for _, f := range flows {
 		e := flowEnds{Flow: f}
-		from, to := r.part[f.From], r.part[f.To]
+		from, to := r.members[f.From], r.members[f.To]
 		if k, twin := known[schedule.Flow{From: f.To, To: f.From}]; from.lost || to.lost {
 			e.dead = true
 		} else if twin && r.cfg.Plan.Kind == plan.Latency && !fetches {
@@ -83,7 +83,7 @@ func (r *round) lay(flows []schedule.Flow) {
 				from, to = to, from
 			}
 			label := r.flowLabel(f)
-			e.initiator, e.target = from.takes(fabric.Part{Initiates: true, FlowLabel: label}), to.takes(fabric.Part{FlowLabel: label})
+			e.initiator, e.target = from.takes(fabric.FlowEnd{Initiates: true, FlowLabel: label}), to.takes(fabric.FlowEnd{FlowLabel: label})
 			known[f] = len(r.flows)
 		}
 		r.flows = append(r.flows, e)
@@ -93,21 +93,21 @@ func (r *round) lay(flows []schedule.Flow) {
 // flowLabel is the label of a flow's first queue pair. It depends on how far the receiver comes after the sender, so that a
 // host's flows take different ways in a network with several equal ways. A flow that is tested again has the same label.
 func (c *coordinator) flowLabel(f schedule.Flow) uint32 {
-	n := len(c.part)
+	n := len(c.members)
 	distance := (f.To - f.From + n) % n
 	return 1 + uint32(distance*max(c.cfg.Plan.QPs, 1))%verbs.MaxFlowLabel
 }
 
 // takes adds a flow to what a host will be asked for.
-func (h *host) takes(part fabric.Part) end {
-	h.flows = append(h.flows, part)
+func (h *host) takes(of fabric.FlowEnd) end {
+	h.flows = append(h.flows, of)
 	return end{h, len(h.flows) - 1}
 }
 
 // prepare lets the agents make their objects.
 func (r *round) prepare(ctx context.Context) error {
 	orders := map[*host]*fabric.Orders{}
-	for _, h := range which(r.part, func(h *host) bool { return len(h.flows) > 0 }) {
+	for _, h := range which(r.members, func(h *host) bool { return len(h.flows) > 0 }) {
 		orders[h] = r.order(h, fabric.MostAddress*max(r.cfg.Plan.QPs, 1), func() fabric.Order { return fabric.Order{Prepare: &fabric.PrepareOrder{MTU: r.mtu, Flows: h.flows}} })
 	}
 	return r.turn(ctx, fabric.PrepareWithin, orders, r.wrongAddresses)
@@ -123,7 +123,7 @@ func (r *round) start(ctx context.Context) error {
 			})
 		}
 		for i, o := range orders[e.host].Rails {
-			o.Go.Addresses[e.place] = other.answer.Rails[i].Addresses[other.place]
+			o.Go.Addresses[e.index] = other.answer.Rails[i].Addresses[other.index]
 		}
 	}
 	for k := range r.flows {
@@ -269,7 +269,7 @@ func (h *host) lacks(rails int, wrong wrongAnswer) string {
 
 // failed tells whether an end says nothing of its flow, or that it failed.
 func (e end) failed(rails int, wrong wrongAnswer) bool {
-	return e.lacks(rails, wrong) != "" || slices.ContainsFunc(e.answer.Rails, func(r fabric.Rail) bool { return len(r.Flows) > 0 && r.Flows[e.place].Error != "" })
+	return e.lacks(rails, wrong) != "" || slices.ContainsFunc(e.answer.Rails, func(r fabric.Rail) bool { return len(r.Flows) > 0 && r.Flows[e.index].Error != "" })
 }
 
 // mostFailures is in how many rounds an agent may fail before it is left out.
@@ -322,12 +322,12 @@ const mostRefused = 3
 // failed with most of its partners, and if most of these partners failed with a smaller share of theirs.
 func (c *coordinator) unconnected() (out []*host) {
 	share := func(h *host) float64 { return float64(len(h.refused)) / float64(len(h.refused)+len(h.met)) }
-	fit := which(c.part, (*host).fit)
+	fit := which(c.members, (*host).fit)
 	for _, h := range fit {
 		if n := len(h.refused); n < min(mostRefused, len(fit)-1) || n < 2 || share(h) < 2./3 {
 			continue
 		}
-		better := which(c.part, func(other *host) bool { return h.refused[other.Rank] && share(other) < share(h) })
+		better := which(c.members, func(other *host) bool { return h.refused[other.Rank] && share(other) < share(h) })
 		if len(better) >= (2*len(h.refused)+2)/3 {
 			out = append(out, h)
 		}
@@ -355,7 +355,7 @@ func (r *round) cells(number uint16) []judge.Cell {
 func (r *round) fill(x *judge.Cell, f *flowEnds, rail int) {
 	var said [2]fabric.Flow
 	for i, e := range []end{f.initiator, f.target} {
-		said[i] = e.answer.Rails[rail].Flows[e.place]
+		said[i] = e.answer.Rails[rail].Flows[e.index]
 		if why := said[i].Impossible(); why != "" {
 			r.blame(f, e.host, why)
 			return

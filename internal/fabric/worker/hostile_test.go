@@ -65,8 +65,8 @@ func TestHostileRankZero(t *testing.T) {
 	if r := m.Do(t.Context(), open(spec)); r.Error != "" {
 		t.Fatal(r.Error)
 	}
-	refused(fabric.Order{Prepare: &fabric.PrepareOrder{Flows: make([]fabric.Part, mostQueuePairs+1)}}, "the limit is 16384 queue pairs")
-	refused(fabric.Order{Prepare: &fabric.PrepareOrder{Flows: make([]fabric.Part, 2)}}, `"qpn"`)
+	refused(fabric.Order{Prepare: &fabric.PrepareOrder{Flows: make([]fabric.FlowEnd, mostQueuePairs+1)}}, "the limit is 16384 queue pairs")
+	refused(fabric.Order{Prepare: &fabric.PrepareOrder{Flows: make([]fabric.FlowEnd, 2)}}, `"qpn"`)
 	for _, addresses := range [][][]control.Address{nil, {}, {nil}, make([][]control.Address, 3)} {
 		refused(run(addresses), "other flows are to run than were prepared")
 	}
@@ -91,7 +91,7 @@ func TestMeasureEndsWithItsInput(t *testing.T) {
 	}
 	for _, o := range []fabric.Order{
 		{Open: &fabric.OpenOrder{Address: "127.0.0.1", Plan: plan.Spec{Operation: plan.Write, Kind: plan.Bandwidth, Sizes: []int{64}, QPs: 1, Duration: time.Hour}}},
-		{Prepare: &fabric.PrepareOrder{Flows: []fabric.Part{{Initiates: true}}}},
+		{Prepare: &fabric.PrepareOrder{Flows: []fabric.FlowEnd{{Initiates: true}}}},
 	} {
 		ask(o)
 		if r, err := frame.Read[fabric.Rail](out, fabric.KindAnswer, fabric.MostBytes); err != nil || r.Error != "" {
@@ -126,7 +126,7 @@ func FuzzRankZero(f *testing.F) {
 		defer cancel()
 		for _, o := range []fabric.Order{
 			{Open: &fabric.OpenOrder{Address: "127.0.0.1", Plan: plan.Spec{Operation: plan.Write, Kind: plan.Bandwidth, Sizes: []int{64}, QPs: 1, Duration: time.Second}}},
-			{Prepare: &fabric.PrepareOrder{Flows: []fabric.Part{{Initiates: true}}}},
+			{Prepare: &fabric.PrepareOrder{Flows: []fabric.FlowEnd{{Initiates: true}}}},
 			o,
 		} {
 			_ = m.Do(ctx, o)

@@ -171,7 +171,7 @@ func (m *measurer) open(o fabric.OpenOrder, r *fabric.Rail) error {
 	return err
 }
 
-// settle makes the test of one part.
+// settle makes the test of one end of a flow.
 func (m *measurer) settle(spec plan.Spec, role plan.Role, mtu verbs.MTU) (*plan.Settled, error) {
 	limits := endpoint.Limits(m.device.Info(), m.rails[0].Port, (role == plan.Initiator) != spec.Reversed)
 	return plan.Settle(spec, limits, plan.Peer{MTU: mtu}, plan.Policy{Bytes: mostFlowBytes, QueuePairs: mostQueuePairs, Operations: Operations()})
@@ -191,8 +191,8 @@ func (m *measurer) prepare(p fabric.PrepareOrder) ([][]control.Address, error) {
 		return nil, fmt.Errorf("%d flows of %d queue pairs each; the limit is %d queue pairs", len(p.Flows), qps, mostQueuePairs)
 	}
 	rail := make([][]control.Address, 0, len(p.Flows))
-	for _, part := range p.Flows {
-		a, err := m.add(part, p.MTU)
+	for _, of := range p.Flows {
+		a, err := m.add(of, p.MTU)
 		if err != nil {
 			return nil, errors.Join(err, m.endFlows())
 		}
@@ -202,15 +202,15 @@ func (m *measurer) prepare(p fabric.PrepareOrder) ([][]control.Address, error) {
 }
 
 // add makes the objects of one more flow and returns its addresses for the peer.
-func (m *measurer) add(part fabric.Part, mtu verbs.MTU) ([]control.Address, error) {
+func (m *measurer) add(of fabric.FlowEnd, mtu verbs.MTU) ([]control.Address, error) {
 	spec, role := m.spec, plan.Target
-	if part.Initiates {
+	if of.Initiates {
 		role = plan.Initiator
 	}
-	if part.FlowLabel != 0 {
+	if of.FlowLabel != 0 {
 		spec.FlowLabels = make([]uint32, max(spec.QPs, 1))
 		for q := range spec.FlowLabels {
-			spec.FlowLabels[q] = (part.FlowLabel + uint32(q)) & verbs.MaxFlowLabel
+			spec.FlowLabels[q] = (of.FlowLabel + uint32(q)) & verbs.MaxFlowLabel
 		}
 	}
 	p, err := m.settle(spec, role, mtu)

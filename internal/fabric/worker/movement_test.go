@@ -42,11 +42,11 @@ func measurersOver(t *testing.T, n int, p plan.Spec, network netem.Options) []*m
 // connect makes one flow between two of them, each end's place among its flows being its number so far.
 func connect(t *testing.T, from, to *measurer) {
 	t.Helper()
-	a, err := from.add(fabric.Part{Initiates: true}, 0)
+	a, err := from.add(fabric.FlowEnd{Initiates: true}, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := to.add(fabric.Part{}, 0)
+	b, err := to.add(fabric.FlowEnd{}, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +59,7 @@ func connect(t *testing.T, from, to *measurer) {
 func TestMoveFlowLabels(t *testing.T) {
 	m := measurers(t, 1, plan.Spec{Operation: plan.Write, Kind: plan.Bandwidth, Duration: time.Hour, QPs: 3})[0]
 	for k, want := range [][]uint32{{7, 8, 9}, {verbs.MaxFlowLabel, 0, 1}, {0, 0, 0}} {
-		if _, err := m.add(fabric.Part{Initiates: true, FlowLabel: want[0]}, 0); err != nil {
+		if _, err := m.add(fabric.FlowEnd{Initiates: true, FlowLabel: want[0]}, 0); err != nil {
 			t.Fatal(err)
 		}
 		for q, label := range want {

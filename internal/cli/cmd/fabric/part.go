@@ -38,7 +38,7 @@ func hello(id launch.Identity) fabric.Hello {
 // part takes part in a run until it is over, and notes what it waits for. It returns rank 0's parting words.
 func part(ctx context.Context, c config, h fabric.Hello, key []byte, places []string, note func(string)) (string, error) {
 	return agent.Join(ctx, agent.Config{
-		Hello: h, Version: machine.Version(), Key: key, Places: places, Wait: c.run.Wait, Note: note,
+		Hello: h, Version: machine.Version(), Key: key, Rendezvous: places, Wait: c.run.Wait, Note: note,
 		Worker: func(int) agent.Worker {
 			return &agent.Process{Command: append([]string{"fabric", "--worker"}, c.deviceWords...)}
 		},

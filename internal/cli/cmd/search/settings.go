@@ -46,7 +46,7 @@ func oneOf[T comparable](values []T, at func(p *plan.Spec) *T) field {
 // cycle makes a mix: a message of one size in so many pieces, and one of 64 bytes after each.
 func cycle(p *plan.Spec, pieces int, small bool) {
 	p.Mix = nil
-	if first := (plan.Part{Bytes: p.Sizes[0], SGEs: pieces}); small {
+	if first := (plan.MixEntry{Bytes: p.Sizes[0], SGEs: pieces}); small {
 		p.Mix = plan.Mix{first, {Bytes: 64, SGEs: 1}}
 	} else if pieces > 1 {
 		p.Mix = plan.Mix{first}
