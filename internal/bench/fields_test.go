@@ -404,7 +404,7 @@ func watchJob(r *run, rd plan.Round, count uint64) error {
 		return err
 	}
 	seen.add("job", fmt.Sprint(j.Shape, j.First, j.Channel != nil, len(j.CQs)))
-	seen.add("pace", fmt.Sprint(r.pace(r.spec.Sizes[rd.Size]), r.spec.Burst))
+	seen.add("pace", fmt.Sprint(uint64(r.plan.PauseNs(r.spec.Sizes[rd.Size])*float64(r.perNs)), r.spec.Burst))
 	base := memoryOf(r.end, r.plan)
 	regions, _ := r.plan.Buffers.Regions()
 	for _, l := range j.Lanes {

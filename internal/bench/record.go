@@ -46,10 +46,7 @@ func (r *run) record(rd plan.Round, t *drive.Trace, rec *job.Recorder, clock *re
 		m = t.Exchanges(m, rec, r.perNs, uint64(size), p.Gap > 0)
 	}
 	out.Messages, out.Iterations, out.Bytes, out.Seconds = m.Messages, m.Messages, m.Bytes, m.Seconds
-	if m.Seconds > 0 {
-		out.Bandwidth.AverageBitsPerS = float64(m.Bytes) * 8 / m.Seconds
-		out.MessagesPerS = float64(m.Messages) / m.Seconds
-	}
+	setRates(&out)
 	if rec.PeakTicks > 0 && !p.NoPeak {
 		// The runner looks at what was in flight at once; the whole run is a span between two stamps as well.
 		best := float64(rec.PeakBytes) * 8 / r.perNs.Seconds(rec.PeakTicks)

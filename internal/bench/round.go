@@ -160,7 +160,7 @@ func (r *run) part(ctx context.Context, rd plan.Round, n, count uint64, rec *job
 	// A perftest end has its own clock and leaves when that has run out: what is in flight then may never complete.
 	j.Abandon = !r.plan.Ours() && r.spec.Duration > 0 && (r.plan.Answers() || r.plan.Row.NeedsReceive() && !r.spec.Infinite)
 	j.Stop, j.Record = &atomic.Uint32{}, rec
-	r.setPace(j, r.pace(size))
+	r.setPace(j, job.Ticks(r.plan.PauseNs(size)*float64(r.perNs)))
 	if verifying {
 		r.end.Arm(size, r.seed(rd, n))
 	}
@@ -219,10 +219,7 @@ func (r *run) prepare(j *job.Job) (job.Runner, error) {
 // of CPU time (cpu.max) does so for up to 100 ms, and other programs get 50 ms of each second from a real-time thread.
 const makeUp = 100 * time.Millisecond
 
-// pace is the time between two messages of a lane.
-func (r *run) pace(size int) job.Ticks { return job.Ticks(r.plan.PauseNs(size) * float64(r.perNs)) }
-
-// setPace gives a job its pace. A stream keeps the average. In a ping-pong only the end that measures waits, and never for less.
+// setPace gives a job its pace, the time between two messages of a lane. A stream keeps the average. In a ping-pong only the end that measures waits, and never for less.
 func (r *run) setPace(j *job.Job, pace job.Ticks) {
 	switch {
 	case pace == 0 || r.plan.Answers() && r.plan.Role == plan.Target:

@@ -101,7 +101,8 @@ func (e *Endpoint) receive(qp *pair, at, length int) verbs.ReceiveRequest {
 }
 
 func (contiguous) source(e *Endpoint, size int) image {
-	return lying(e.plan.SendSteps(size), one(size))
+	steps := e.plan.SendSteps(size)
+	return image{steps.At, one(size), uint64(steps.Places)}
 }
 
 // destination is the receives of a SEND, else the slot that the peer writes, or that a READ fetches into. In a write latency test the

@@ -18,9 +18,6 @@ type image struct {
 	contents uint64
 }
 
-// lying is an image of messages that each have a place of their own.
-func lying(at plan.Steps, l pattern.Layout) image { return image{at.At, l, uint64(at.Places)} }
-
 // destination is how they lie where they arrive, and which of them must be there.
 type destination struct {
 	image

@@ -73,15 +73,11 @@ func appendText(b, text []byte) []byte {
 
 // Write sends one message where there is no session: to a process of our own.
 func Write(w io.Writer, kind string, body any) error {
+	var b []byte
 	m, err := Of(kind, body)
-	if err != nil {
-		return err
+	if err == nil {
+		b, err = Append(nil, m)
 	}
-	return write(w, m)
-}
-
-func write(w io.Writer, m Message) error {
-	b, err := Append(nil, m)
 	if err == nil {
 		_, err = w.Write(b)
 	}

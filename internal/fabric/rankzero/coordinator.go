@@ -93,6 +93,10 @@ type host struct {
 	refusal   string       // why the last time
 }
 
+func newHost(rank int) *host {
+	return &host{Host: matrix.Host{Rank: rank}, met: map[int]bool{}, refused: map[int]bool{}}
+}
+
 // here tells whether a host's agent has come.
 func (h *host) here() bool { return h.peer != nil }
 
@@ -136,7 +140,7 @@ func Coordinate(ctx context.Context, l net.Listener, cfg Config) (*report.Docume
 		cfg: cfg, begun: time.Now(), events: make(chan func(), 4096), reasons: map[[2]int]string{}, lookedAt: time.Now(),
 	}
 	for r := range cfg.Ranks {
-		c.hosts = append(c.hosts, &host{Host: matrix.Host{Rank: r}})
+		c.hosts = append(c.hosts, newHost(r))
 	}
 	c.listener = listen(l, c)
 	err := c.run(ctx)

@@ -203,7 +203,9 @@ func FuzzFigures(f *testing.F) {
 			}
 			good := said(fabric.Flow{Bits: 1e9, Quantiles: [5]float64{1, 1, 1, 1, 1}})
 			bad := said(fabric.Flow{Bits: v.Bits, Quantiles: [5]float64{v.Low, v.Low, v.Middle, v.High, v.High}, Corrupt: v.Corrupt, Error: string(in[n:])})
-			ends := flowEnds{initiator: end{&host{answer: bad, failedIn: -1}, 0}, target: end{&host{answer: good, failedIn: -1}, 0}}
+			one, other := newHost(0), newHost(1)
+			one.answer, one.failedIn, other.answer, other.failedIn = bad, -1, good, -1
+			ends := flowEnds{initiator: end{one, 0}, target: end{other, 0}}
 			x := (&round{coordinator: c, rails: []int{0}, flows: []flowEnds{ends}}).cells(0)[0]
 			if v := float64(x.Value); x.State == matrix.Measured && !(v > 0 && v <= max(fabric.MostBits, fabric.MostLatency)) {
 				t.Errorf("%v became %v", bad, x)

@@ -102,7 +102,9 @@ func TestRandomLiars(t *testing.T) {
 		c := &coordinator{}
 		share := map[int]float64{} // of its partners to which a liar lies
 		for r := range ranks {
-			c.members = append(c.members, &host{Host: matrix.Host{Rank: r}, peer: &peer{}})
+			h := newHost(r)
+			h.peer = &peer{}
+			c.members = append(c.members, h)
 		}
 		for range 1 + rng.IntN(3) {
 			share[rng.IntN(ranks)] = []float64{1, 1, 0.3 + 0.7*rng.Float64()}[rng.IntN(3)]

@@ -298,21 +298,12 @@ func (c *coordinator) expel(h *host, why string) {
 func (r *round) noteMeeting(f *flowEnds, said [2]fabric.Flow) {
 	a, b := f.initiator.host, f.target.host
 	if said[0].Refused || said[1].Refused {
-		a.refused, b.refused = noted(a.refused, b.Rank), noted(b.refused, a.Rank)
+		a.refused[b.Rank], b.refused[a.Rank] = true, true
 		why := bounded(cmp.Or(said[0].Error, said[1].Error))
 		a.refusal, b.refusal = why, why
 	} else {
-		a.met, b.met = noted(a.met, b.Rank), noted(b.met, a.Rank)
+		a.met[b.Rank], b.met[a.Rank] = true, true
 	}
-}
-
-// noted adds a rank to a set.
-func noted(set map[int]bool, rank int) map[int]bool {
-	if set == nil {
-		set = map[int]bool{}
-	}
-	set[rank] = true
-	return set
 }
 
 // mostRefused is how many partners a host must not have connected with to be left out, unless there are fewer.

@@ -399,6 +399,7 @@ func (r *testRun) explain(err error) {
 	var completion *verbs.CompletionError
 	var port *endpoint.PortError
 	var mismatch *wire.MismatchError
+	var op *net.OpError
 	switch {
 	case errors.As(err, &completion):
 		c := completion.Completion
@@ -406,7 +407,7 @@ func (r *testRun) explain(err error) {
 			map[bool]string{true: "server", false: "client"}[r.v.Server()], uint32(c.Status), c.ID, c.VendorError, completion.Sent, completion.Done)
 	case errors.As(err, &mismatch):
 		fmt.Fprintf(r.out.Err, " %s\n Failed to negotiate parameters\n", mismatch.Lines[0])
-	case errors.Is(err, syscall.ECONNREFUSED), !r.v.Server() && isDial(err):
+	case errors.Is(err, syscall.ECONNREFUSED), !r.v.Server() && errors.As(err, &op) && op.Op == "dial":
 		between := map[flags.Style]string{flags.Modern: "\n"}[r.v.Style()]
 		fmt.Fprintf(r.out.Err, "Couldn't connect to %s:%d\nUnable to open file descriptor for socket connection%s Unable to init the socket connection\n", r.v.Host, r.v.TCPPort, between)
 	case errors.Is(err, control.ErrPeerLost):
@@ -422,11 +423,6 @@ func (r *testRun) explain(err error) {
 		fmt.Fprintf(r.out.Err, " Did not detect devices \n If device exists, check if driver is up\n Unable to find the Infiniband/RoCE device\n")
 	}
 	exit.Complain(r.out.Err, r.v.Tool.Name, err)
-}
-
-func isDial(err error) bool {
-	var op *net.OpError
-	return errors.As(err, &op) && op.Op == "dial"
 }
 
 // ipv6GID is the RoCE v2 line with an IPv6 address that the peer reaches best: the local address of the control connection, one of

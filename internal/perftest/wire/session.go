@@ -43,7 +43,8 @@ type Session struct {
 	over  atomic.Bool  // nothing more is due: a closed connection is the normal end
 }
 
-// Resume continues a session of which more was read than the first messages, and, unless answered is 0, this end's version was told.
+// Resume starts a session on a connection whose first messages were read, and more if there is something unread. Unless
+// answered is 0, this end has told its version. The session owns the connection.
 func Resume(conn net.Conn, unread []byte, v Versions, answered Version, o control.Options) *Session {
 	s := &Session{Ends: control.Ends{Conn: conn, Client: o.Dialled}, in: newStream(conn, unread), o: o.WithDefaults(), v: v, gbits: o.Perftest.Gbits}
 	if s.answered = answered != 0; s.answered {
