@@ -165,6 +165,9 @@ func goals() map[string]goal {
 						ns += c.PackNsPerMessage + c.UnpackNsPerMessage + c.PostNsPerMessage + c.PollNsPerMessage
 					}
 				}
+				if ns == 0 { // nobody counted: no message came
+					return 0
+				}
 				return 1e9 / ns
 			},
 			func(v float64) string { return fmt.Sprintf("%.0f ns of CPU time a message", 1e9/v) },

@@ -21,6 +21,7 @@ import (
 	"github.com/gobw/gobw/internal/cli/output"
 	"github.com/gobw/gobw/internal/plan"
 	engine "github.com/gobw/gobw/internal/search"
+	"github.com/gobw/gobw/report"
 	"github.com/gobw/gobw/report/plain"
 	"github.com/gobw/gobw/verbs"
 )
@@ -208,6 +209,15 @@ func TestNothingFoundSaysWhatWasLookedFor(t *testing.T) {
 		r := &Result{Question: anomalies, Complete: true, Steps: steps, Dimensions: []engine.Dimension{{Name: "qp", AnyCost: !ordered}}}
 		if text := r.table(); !strings.Contains(text, "nothing found: "+want) {
 			t.Errorf("ordered %t: %q, want %q", ordered, text, want)
+		}
+	}
+}
+
+// TestNoMessageHasNoCPUTime: a test in which no message came has no figure, also by CPU time, so that it is measured once more.
+func TestNoMessageHasNoCPUTime(t *testing.T) {
+	for _, r := range []*report.Record{{}, {CPU: &report.CPU{}}} {
+		if v := goals()[byCPU].value(r); v != 0 {
+			t.Errorf("the value is %v, want 0", v)
 		}
 	}
 }
