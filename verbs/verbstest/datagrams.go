@@ -60,7 +60,7 @@ func testGRH(t *test) {
 	av := r.a.vector(r.b)
 	av.TrafficClass, av.HopLimit = class, hops
 	r.a.ah = r.a.addressHandle(av)
-	r.a.doOne(1, verbs.OpSend, 64)
+	r.a.sendOne(1, 64)
 	r.b.recvs.want(1)
 	grh := r.b.buf.Bytes()[:verbs.GRHBytes]
 	from, to, h := t.A.GID, t.B.GID, grh[20:]

@@ -95,21 +95,21 @@ func testEvents(t *test) {
 	run("one event per arming", func(t *test, r eventRig) {
 		r.arm(verbs.NotifyAny)
 		for i := range uint64(3) {
-			r.a.doOne(i, verbs.OpSend, 8)
+			r.a.sendOne(i, 8)
 		}
 		r.wait()
 		r.none("after one arming")
 		r.b.recvs.wantAll(0, 3)
 	})
 	run("too late", func(t *test, r eventRig) {
-		r.a.doOne(0, verbs.OpSend, 8)
+		r.a.sendOne(0, 8)
 		r.until("the completion", func() bool { return len(r.b.recvs.list) > 0 })
 		r.arm(verbs.NotifyAny)
 		r.none("armed after the completion")
 	})
 	run("solicited", func(t *test, r eventRig) {
 		r.arm(verbs.NotifySolicited)
-		r.a.doOne(0, verbs.OpSend, 8)
+		r.a.sendOne(0, 8)
 		r.none("an ordinary message")
 		for i, op := range []verbs.Opcode{verbs.OpSend, verbs.OpWriteWithImmediate} {
 			id := uint64(i) + 1
@@ -140,7 +140,7 @@ func testEvents(t *test) {
 				t.Fatal(err)
 			}
 			x.b.receive(9, x.b.sge(0, 64))
-			x.a.doOne(9, verbs.OpSend, 8)
+			x.a.sendOne(9, 8)
 		}
 		closeAll(t, other.b.qp, other.b.recvCQ)
 		r.wait()
@@ -161,7 +161,7 @@ func testCancelledBeside(t *test) {
 				t.Fatal(err)
 			}
 			x.to.receive(1, x.to.sge(0, 64))
-			x.from.doOne(1, verbs.OpSend, 8)
+			x.from.sendOne(1, 8)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		go cancel()
@@ -191,7 +191,7 @@ func testOverflow(t *test) {
 	r.b.receives(0, depth+8, 64)
 	r.unpolled = r.b
 	for i := range uint64(depth) {
-		r.a.doOne(i, verbs.OpSend, 8)
+		r.a.sendOne(i, 8)
 	}
 	r.a.postOne(uint64(depth), verbs.OpSend, 8) // may never be acknowledged
 	if e := r.wantEvent(r.b, verbs.EventCQError); e.CQ != r.b.recvCQ {

@@ -501,13 +501,13 @@ func (x *side) to(state verbs.QPState) {
 	}
 }
 
-// doOne does a signaled request from the front of the buffer to the front of the peer's.
-func (x *side) doOne(id uint64, op verbs.Opcode, length int) {
+// sendOne does a SEND from the front of the buffer.
+func (x *side) sendOne(id uint64, length int) {
 	x.r.Helper()
-	x.do(x.request(id, op, length))
+	x.do(x.request(id, verbs.OpSend, length))
 }
 
-// postOne posts it.
+// postOne posts a signaled request from the front of the buffer to the front of the peer's.
 func (x *side) postOne(id uint64, op verbs.Opcode, length int) {
 	x.r.Helper()
 	x.post(x.request(id, op, length))
@@ -532,7 +532,7 @@ func (x *side) wantCompleted(q verbs.SendRequest) {
 func (r *rig) exchange(first uint64, n, length int) {
 	r.Helper()
 	for i := range uint64(n) {
-		r.a.doOne(first+i, verbs.OpSend, length)
+		r.a.sendOne(first+i, length)
 		r.b.recvs.want(first + i)
 	}
 }

@@ -43,7 +43,7 @@ func testSharedReceives(t *test) {
 			r := []*rig{x.one, x.two, x.two, x.one}[id%4]
 			source := r.a.buf.Bytes()[:200]
 			fill(source, uint32(id))
-			r.a.doOne(id, verbs.OpSend, 200)
+			r.a.sendOne(id, 200)
 			if c := r.b.recvs.want(id); c.Bytes != 200 {
 				t.Errorf("received %d bytes, want 200", c.Bytes)
 			}
@@ -89,7 +89,7 @@ func testSharedReceives(t *test) {
 		x.post(1)
 		x.one.b.to(verbs.StateError)
 		x.one.quiet("a shared receive of a queue pair in ERR")
-		x.two.a.doOne(2, verbs.OpSend, 10)
+		x.two.a.sendOne(2, 10)
 		x.two.b.recvs.want(1)
 	})
 	run("posting past it", func(t *test, x sharedRig) {

@@ -90,7 +90,7 @@ func (c *trial) run(t *test) {
 		if c.receive == 0 {
 			r.b.receive(1, r.b.sge(0, 256))
 		}
-		r.a.doOne(2, verbs.OpSend, 33)
+		r.a.sendOne(2, 33)
 		if got := r.b.recvs.want(1); got.Bytes != 33 && got.Bytes != 33+verbs.GRHBytes {
 			t.Errorf("received %d bytes, want the last message's 33: the one before is not kept", got.Bytes)
 		}

@@ -197,10 +197,10 @@ func TestFlow(t *testing.T) {
 					t.Fatalf("%s, %d bytes, ID %d: %#x, want %#x", tt.src, n, id, got, want)
 				}
 				f.Seal(packet, id)
-				if got, ok := f.Solve(packet, 3); !ok || (got != id && !(f.idAt == 0)) {
+				if got, ok := f.Solve(packet, 3); !ok || (got != id && f.idAt != 0) {
 					t.Errorf("%s, %d bytes: verified ID %d, %v; want %d", tt.src, n, got, ok, id)
 				}
-				if got, want := f.Check(packet, 0), (f.idAt == 0) || id == 0; got != want {
+				if got, want := f.Check(packet, 0), f.idAt == 0 || id == 0; got != want {
 					t.Errorf("%s, %d bytes, ID %d: exact %v, want %v", tt.src, n, id, got, want)
 				}
 				packet[congestionAt] ^= byte(1 + r.IntN(255)) // masked: no damage
