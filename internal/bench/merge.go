@@ -102,8 +102,16 @@ func (r *run) merge(local, remote report.Record, here, there arrival) report.Rec
 			out.Series = to.Series
 		}
 	}
+	if d := out.Delivered; d != nil && *d > 0 && *d < mostDelivered {
+		out.Warnings = append(out.Warnings, fmt.Sprintf(
+			"lost: %.3g %% did not arrive: over %v nothing slows the sender down; try --rate %.0fM",
+			100*(1-*d), r.spec.Transport, math.Ceil(0.9*out.Bandwidth.AverageBitsPerS/1e6)))
+	}
 	return out
 }
+
+// mostDelivered is a share below which a result says why messages were lost.
+const mostDelivered = 0.99
 
 // addDirections makes the record of a test in both directions of those of the two ends, each of what it sent. The ends need not
 // start and stop together: the rates are those of the longer time.
