@@ -24,15 +24,11 @@ const tagBytes = 16
 const lastFrame = math.MaxUint64
 
 // sealOf is the seal of what an end ("client" or "server") says after both have proven the token with their nonces; nil without a token.
-func sealOf(token []byte, who string, server, client []byte) *seal {
-	if token == nil {
-		return nil
+func (s *Session) sealOf(who string, server, client []byte) *seal {
+	if key := s.mac("frames "+who, server, client); key != nil {
+		return &seal{Key: key}
 	}
-	h := hmac.New(sha256.New, token)
-	h.Write([]byte("gobw/1 frames " + who + "\x00"))
-	h.Write(server)
-	h.Write(client)
-	return &seal{Key: h.Sum(nil)}
+	return nil
 }
 
 func (s *seal) tag(number uint64, text []byte) []byte {

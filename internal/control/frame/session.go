@@ -236,22 +236,34 @@ func (s *Session) awaitReceiver(n int) error {
 // Receive waits for the next message, of at most so many bytes and no longer than the limit (0: for ever). Messages that came
 // before the end of the connection are delivered first.
 func (s *Session) Receive(ctx context.Context, most int, limit time.Duration) (Message, error) {
+	return s.wait(ctx, limit, s.inbox, s.due, most)
+}
+
+// Await waits until a message, or the beginning of a long one, has come, which Receive then reads; no longer than the limit.
+func (s *Session) Await(ctx context.Context, limit time.Duration) error {
+	_, err := s.wait(ctx, limit, nil, nil, 0)
+	return err
+}
+
+// wait waits for a message from the inbox; without an inbox for there being one.
+func (s *Session) wait(ctx context.Context, limit time.Duration, inbox <-chan Message, due chan<- int, most int) (Message, error) {
 	var over <-chan time.Time
 	if limit > 0 {
-		timer := time.NewTimer(limit)
-		defer timer.Stop()
-		over = timer.C
+		over = time.After(limit)
 	}
-	due := s.due
 	for {
-		select {
-		case m := <-s.inbox:
+		select { // first
+		case m := <-inbox:
 			return m, nil
 		default:
 		}
+		if inbox == nil && (len(s.inbox) > 0 || s.paused.Load()) {
+			return Message{}, nil
+		}
 		select {
-		case m := <-s.inbox:
+		case m := <-inbox:
 			return m, nil
+		case <-s.came:
 		case due <- most:
 			due = nil // one message is waited for
 		case <-s.life.Done():
@@ -260,35 +272,11 @@ func (s *Session) Receive(ctx context.Context, most int, limit time.Duration) (M
 			}
 		case <-ctx.Done():
 			return Message{}, fmt.Errorf("%s: %w", *s.doing.Load(), context.Cause(ctx))
-		case <-over:
-			return Message{}, s.stagnant(limit)
+		case <-over: // the peer lives and does nothing
+			cause := fmt.Errorf("it answers, but made no progress for %v", limit)
+			return Message{}, &control.LostError{Phase: *s.doing.Load(), Cause: cause}
 		}
 	}
-}
-
-// Await waits until a message, or the beginning of a long one, has come, which Receive then reads; no longer than the limit.
-func (s *Session) Await(ctx context.Context, limit time.Duration) error {
-	timer := time.NewTimer(limit)
-	defer timer.Stop()
-	for len(s.inbox) == 0 && !s.paused.Load() {
-		select {
-		case <-s.came:
-		case <-s.life.Done():
-			if len(s.inbox) == 0 {
-				return context.Cause(s.life)
-			}
-		case <-ctx.Done():
-			return fmt.Errorf("%s: %w", *s.doing.Load(), context.Cause(ctx))
-		case <-timer.C:
-			return s.stagnant(limit)
-		}
-	}
-	return nil
-}
-
-// stagnant is a peer that lives and does nothing.
-func (s *Session) stagnant(limit time.Duration) error {
-	return &control.LostError{Phase: *s.doing.Load(), Cause: fmt.Errorf("it answers, but made no progress for %v", limit)}
 }
 
 // Expect waits, as Receive does, for a message of a kind, and decodes it.
@@ -311,18 +299,18 @@ func (s *Session) Protest(format string, args ...any) error {
 }
 
 // Send says something; the peer must take it while its silence would be borne.
-func (s *Session) Send(kind string, body any) error {
+func (s *Session) Send(kind string, body any) error { return s.sendThenSeal(kind, body, nil) }
+
+// sendThenSeal sends a message. What is sent after it has this seal, if there is one.
+func (s *Session) sendThenSeal(kind string, body any, next *seal) error {
 	m, err := Of(kind, body)
 	if err != nil {
 		return err
 	}
-	return s.send(m)
+	return s.send(m, next)
 }
 
-func (s *Session) send(m Message) error { return s.sendThenSeal(m, nil) }
-
-// sendThenSeal sends a message. What is sent after it has this seal, if there is one.
-func (s *Session) sendThenSeal(m Message, next *seal) error {
+func (s *Session) send(m Message, next *seal) error {
 	text, err := json.Marshal(m)
 	if err != nil {
 		return fmt.Errorf("%s message: %w", m.Kind, err)
@@ -370,7 +358,7 @@ func (s *Session) Watch(ctx context.Context) (context.Context, context.CancelFun
 func (s *Session) End(m Message) {
 	m.Error, m.Fix = control.Bounded(m.Error), control.Bounded(m.Fix)
 	s.close(func() {
-		if s.send(m) == nil {
+		if s.send(m, nil) == nil {
 			closeWrite(s.Conn)
 			select {
 			case s.due <- 0: // a long message has come, which nobody will read

@@ -67,12 +67,10 @@ const (
 
 // String continues a sentence about the peer's silence.
 func (h hostLife) String() string {
-	switch h {
-	case hostAnswers:
-		return ", but its host answers: the process was stopped or got no CPU time, or its large packets do not arrive here"
-	case hostSilent:
-		return ", and its host acknowledges nothing: the host or the network is down, or large packets do not pass (ping -M do -s 1472 HOST)"
-	default:
-		return ""
-	}
+	return [...]string{
+		hostUnknown: "",
+		hostAnswers: ", but its host answers: the process was stopped or got no CPU time, or its large packets do not arrive here",
+		hostSilent: ", and its host acknowledges nothing: the host or the network is down, " +
+			"or large packets do not pass (ping -M do -s 1472 HOST)",
+	}[h]
 }

@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/gobw/gobw/internal/control"
@@ -81,15 +82,13 @@ func (s *Session) meetAsServer(ctx context.Context, text []byte, limit time.Dura
 	case s.o.Token == nil:
 	case len(theirs.Proof) == 0:
 		return theirs, ErrNoToken
-	case len(theirs.Nonce) != nonceBytes || !hmac.Equal(theirs.Proof, s.proof("client", mine, theirs.Nonce, theirs.Text)):
+	case len(theirs.Nonce) != nonceBytes || !hmac.Equal(theirs.Proof, s.mac("client", mine, theirs.Nonce, theirs.Text)):
 		return theirs, ErrWrongToken
 	}
-	m, err := Of(KindHello, proven{Text: text, Proof: s.proof("server", mine, theirs.Nonce, text)})
-	if err == nil {
-		err = s.sendThenSeal(m, sealOf(s.o.Token, "server", mine, theirs.Nonce))
-	}
+	answer := proven{Text: text, Proof: s.mac("server", mine, theirs.Nonce, text)}
+	err = s.sendThenSeal(KindHello, answer, s.sealOf("server", mine, theirs.Nonce))
 	if s.o.Token != nil {
-		s.in = sealOf(s.o.Token, "client", mine, theirs.Nonce)
+		s.in = s.sealOf("client", mine, theirs.Nonce)
 	}
 	return theirs, err
 }
@@ -106,20 +105,17 @@ func (s *Session) meetAsClient(ctx context.Context, text []byte, limit time.Dura
 			return theirs, errors.New("the server does not ask for the token: start it with the same --token-file, or leave it out here")
 		}
 		mine.Nonce = nonce()
-		mine.Proof = s.proof("client", challenge.Nonce, mine.Nonce, text)
+		mine.Proof = s.mac("client", challenge.Nonce, mine.Nonce, text)
 	}
-	m, err := Of(KindHello, mine)
-	if err == nil {
-		err = s.sendThenSeal(m, sealOf(s.o.Token, "client", challenge.Nonce, mine.Nonce))
-	}
-	if err != nil {
+	if err = s.sendThenSeal(KindHello, mine, s.sealOf("client", challenge.Nonce, mine.Nonce)); err != nil {
 		return theirs, err
 	}
 	theirs, err = Expect[proven](ctx, s, KindHello, Short, limit)
-	if err == nil && s.o.Token != nil {
-		s.in = sealOf(s.o.Token, "server", challenge.Nonce, mine.Nonce)
+	if err != nil || s.o.Token == nil {
+		return theirs, err
 	}
-	if err == nil && s.o.Token != nil && !hmac.Equal(theirs.Proof, s.proof("server", challenge.Nonce, mine.Nonce, theirs.Text)) {
+	s.in = s.sealOf("server", challenge.Nonce, mine.Nonce)
+	if !hmac.Equal(theirs.Proof, s.mac("server", challenge.Nonce, mine.Nonce, theirs.Text)) {
 		err = control.Malformed("the server asks for a token, but does not have it")
 	}
 	return theirs, err
@@ -131,15 +127,16 @@ func nonce() []byte {
 	return b
 }
 
-// proof binds the token, where there is one, to who proves it, to both ends' nonces, so that none can be used again, and to what it says.
-func (s *Session) proof(who string, server, client, text []byte) []byte {
+// mac binds the token to a label and to what goes with it; nil without a token. A proof is that of who proves it, of both ends' nonces, so
+// that none can be used again, and of what it says.
+func (s *Session) mac(label string, parts ...[]byte) []byte {
 	if s.o.Token == nil {
 		return nil
 	}
 	h := hmac.New(sha256.New, s.o.Token)
-	h.Write([]byte("gobw/1 " + who + "\x00"))
-	h.Write(server)
-	h.Write(client)
-	h.Write(text)
+	_, _ = fmt.Fprintf(h, "gobw/1 %s\x00", label)
+	for _, part := range parts {
+		h.Write(part)
+	}
 	return h.Sum(nil)
 }
