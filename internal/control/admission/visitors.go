@@ -116,18 +116,11 @@ func (v *Visitors) remove(x *Visitor) bool {
 	return true
 }
 
-// Advance notes how far a visitor has come.
-func (v *Visitors) Advance(x *Visitor, p Progress) {
+// Advance notes how far a visitor has come, and how long it waits.
+func (v *Visitors) Advance(x *Visitor, p Progress, until time.Time) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	x.progress = p
-}
-
-// Wait notes that a visitor waits for its turn, and until when.
-func (v *Visitors) Wait(x *Visitor, until time.Time) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	x.progress, x.until = Waiting, until
+	x.progress, x.until = p, until
 }
 
 // Leave takes a visitor from the list: it has gone, or has proven itself. False: it had to give way before.

@@ -33,7 +33,7 @@ func TestManyGiveWayToOne(t *testing.T) {
 					if x == closed {
 						return nil
 					}
-					v.Advance(x, p)
+					v.Advance(x, p, time.Time{})
 					return x
 				}
 				for i := range 2 * Most {
@@ -105,7 +105,7 @@ func TestLongestHoldGivesWay(t *testing.T) {
 		if x == closed {
 			return nil
 		}
-		v.Wait(x, now.Add(hold))
+		v.Advance(x, Waiting, now.Add(hold))
 		return x
 	}
 	for i := range Most {

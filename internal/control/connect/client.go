@@ -20,11 +20,9 @@ type Client struct {
 	Out     <-chan struct{} // closed where it had to give way to others
 	Release func()          // gives the slot back; the end of its session does
 
-	hello    wire.Hello
-	answered wire.Version    // this end's, where it has been told
-	unread   []byte          // what a client of perftest's dialect has said since
-	ours     *native.Session // nil: it speaks perftest's dialect
-	o        *control.Options
+	said Handover        // so far
+	ours *native.Session // nil: it speaks perftest's dialect
+	o    *control.Options
 
 	listener *Listener
 	visitor  *admission.Visitor
@@ -35,9 +33,9 @@ type Client struct {
 // Handover is a client between two processes.
 type Handover struct {
 	Hello    wire.Hello      `json:"hello"`
-	Answered wire.Version    `json:"answered,omitempty"`
-	Unread   []byte          `json:"unread,omitempty"`
-	Ours     *frame.Handover `json:"ours,omitempty"` // nil: it speaks perftest's dialect
+	Answered wire.Version    `json:"answered,omitempty"` // this end's version, where it has been told
+	Unread   []byte          `json:"unread,omitempty"`   // what a client of perftest's dialect has said since
+	Ours     *frame.Handover `json:"ours,omitempty"`     // nil: it speaks perftest's dialect
 }
 
 // Session serves the client in this process.
@@ -45,17 +43,13 @@ func (c *Client) Session() control.Session {
 	if c.ours != nil {
 		return c.ours
 	}
-	return Resume(c.Conn, c.handover(), c.options())
-}
-
-func (c *Client) handover() Handover {
-	return Handover{Hello: c.hello, Answered: c.answered, Unread: c.unread}
+	return Resume(c.Conn, c.said, c.options())
 }
 
 // Handover gives the client to another process, which goes on with [Resume]. The connection stays open here, too, and the client keeps
 // what it holds.
 func (c *Client) Handover() (h Handover, err error) {
-	h = c.handover()
+	h = c.said
 	if c.ours != nil {
 		var own frame.Handover
 		own, err = c.ours.Handover()

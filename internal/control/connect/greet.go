@@ -60,18 +60,18 @@ func (l *Listener) meet(v *admission.Visitor, c *Client) (err error) {
 	if n, err := io.ReadFull(v.Conn, b[:]); err != nil {
 		return fmt.Errorf("it sent %d of the first message's %d bytes: %w", n, wire.HelloBytes, err)
 	}
-	if c.hello, err = wire.ParseHello(b[:]); err != nil {
+	if c.said.Hello, err = wire.ParseHello(b[:]); err != nil {
 		return fmt.Errorf("it speaks neither perftest's protocol nor ours: %w", err)
 	}
-	l.visitors.Advance(v, admission.Greeted)
+	l.visitors.Advance(v, admission.Greeted, time.Time{})
 	_ = v.Conn.SetDeadline(time.Time{})
-	if c.hello.Ours > 0 && !l.o.Perftest.NoMarker && l.o.RDMA == nil {
+	if c.said.Hello.Ours > 0 && !l.o.Perftest.NoMarker && l.o.RDMA == nil {
 		return l.meetOurs(c)
 	}
 	if l.o.Token != nil {
 		return errors.New("perftest cannot prove the token")
 	}
-	return versions(c.hello, l.o).Check()
+	return versions(c.said.Hello, l.o).Check()
 }
 
 // meetOurs begins a session in our dialect.
@@ -81,7 +81,7 @@ func (l *Listener) meetOurs(c *Client) error {
 		return err
 	}
 	c.ours = native.NewSession(c.Conn, c.options())
-	err := native.CheckVersion(native.Version, c.hello.Ours)
+	err := native.CheckVersion(native.Version, c.said.Hello.Ours)
 	if err == nil {
 		err = c.ours.Introduce(l.ctx)
 	}
@@ -105,11 +105,11 @@ func (l *Listener) hearBeginning(c *Client) (err error) {
 		return c.refused(c.ours.AwaitPlan(l.ctx, l.o.Timeouts.Hello))
 	}
 	_ = c.Conn.SetDeadline(time.Now().Add(l.o.Timeouts.Hello))
-	if c.answered, err = wire.AnswerVersion(c.Conn, versions(c.hello, l.o), l.o.Perftest.Told); err != nil {
+	if c.said.Answered, err = wire.AnswerVersion(c.Conn, versions(c.said.Hello, l.o), l.o.Perftest.Told); err != nil {
 		return err
 	}
-	c.unread = make([]byte, 1)
-	if _, err = io.ReadFull(c.Conn, c.unread); err != nil {
+	c.said.Unread = make([]byte, 1)
+	if _, err = io.ReadFull(c.Conn, c.said.Unread); err != nil {
 		return fmt.Errorf("it sent nothing after the first message: %w", err)
 	}
 	_ = c.Conn.SetDeadline(time.Time{})
@@ -126,7 +126,7 @@ func (l *Listener) waitFor(c *Client, queue *slots) *slot {
 		patience = max(patience, c.ours.PeerWaits())
 	}
 	c.until = time.Now().Add(patience)
-	l.visitors.Wait(c.visitor, c.until)
+	l.visitors.Advance(c.visitor, admission.Waiting, c.until)
 	ctx, cancel := context.WithDeadline(ctx, c.until)
 	defer cancel()
 	go func() {

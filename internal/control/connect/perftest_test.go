@@ -335,7 +335,7 @@ func hostile(t *testing.T, b []byte, peerIsClient bool) {
 			return
 		}
 		session = c.Session()
-		if c.hello.Version >= wire.VersionNegotiates {
+		if c.said.Hello.Version >= wire.VersionNegotiates {
 			s.plan = nil
 		}
 	} else if session, err = greet(ctx, ours, 627, control.Options{Timeouts: timeouts, Perftest: control.PerftestOptions{Version: "6.27"}}); err != nil {

@@ -29,12 +29,12 @@ func Listen(d verbs.Device, address string, timeouts control.Timeouts) (net.List
 	if err != nil {
 		return nil, err
 	}
-	ip, _ := netip.AddrFromSlice(at.IP)
-	if !ip.IsValid() {
-		ip = netip.IPv4Unspecified()
+	to := control.AddrOf(at)
+	if !to.Addr().IsValid() {
+		to = netip.AddrPortFrom(netip.IPv4Unspecified(), to.Port())
 	}
 	l := &listener{d: d, timeouts: timeouts}
-	if l.CMListener, err = m.ListenCM(netip.AddrPortFrom(ip.Unmap(), uint16(at.Port)), verbs.CMOptions{}); err != nil {
+	if l.CMListener, err = m.ListenCM(to, verbs.CMOptions{}); err != nil {
 		return nil, err
 	}
 	l.ctx, l.cancel = context.WithCancel(context.Background())

@@ -233,17 +233,15 @@ func (c *conn) send() {
 	for {
 		_ = c.far.SetReadDeadline(time.Now().Add(max(c.peer/3, 100*time.Millisecond)))
 		n, err := c.far.Read(c.slot(receives))
-		r := verbs.SendRequest{Opcode: verbs.OpSend, SGEs: c.sge(receives, n)}
 		switch {
 		case errors.Is(err, os.ErrDeadlineExceeded):
-			r = verbs.SendRequest{Opcode: verbs.OpWrite}
-			err = c.sendOne(r)
+			err = c.sendOne(verbs.SendRequest{Opcode: verbs.OpWrite})
 		case err != nil:
 			return
 		case n == 0: // see CloseWrite
 			err = cmp.Or(c.cm.Disconnect(), io.EOF)
 		default:
-			err = c.sendOne(r)
+			err = c.sendOne(verbs.SendRequest{Opcode: verbs.OpSend, SGEs: c.sge(receives, n)})
 		}
 		if err != nil {
 			c.cancel(err)
@@ -281,8 +279,8 @@ func (c *conn) Write(b []byte) (int, error) {
 		return 0, context.Cause(c.ctx)
 	}
 	n, err := c.Conn.Write(b)
-	if errors.Is(err, io.ErrClosedPipe) && c.ctx.Err() != nil {
-		err = context.Cause(c.ctx)
+	if errors.Is(err, io.ErrClosedPipe) {
+		err = cmp.Or(context.Cause(c.ctx), err)
 	}
 	return n, err
 }
@@ -290,8 +288,8 @@ func (c *conn) Write(b []byte) (int, error) {
 // Read reads what has arrived, and at the end says why it ended.
 func (c *conn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
-	if errors.Is(err, io.EOF) && c.ctx.Err() != nil {
-		err = context.Cause(c.ctx)
+	if errors.Is(err, io.EOF) {
+		err = cmp.Or(context.Cause(c.ctx), err)
 	}
 	return n, err
 }

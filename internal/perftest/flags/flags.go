@@ -201,22 +201,17 @@ func (f *perftestFlag) place(tools, elsewhere []string) {
 			f.verbs = word
 		}
 	}
+	marks := map[string]*bool{"silent": &f.silent, "checked": &f.checked, "classic": &f.classic, "exact": &f.exact}
 	for _, word := range elsewhere {
 		switch word, value, _ := strings.Cut(word, "="); word {
 		case "ignored":
 			f.elsewhere = Ignored
 		case "only":
 			f.only = value
-		case "silent":
-			f.silent = true
-		case "checked":
-			f.checked = true
-		case "classic":
-			f.classic = true
-		case "exact":
-			f.exact = true
 		case "spelling":
 			f.exact, f.help = true, ""
+		default:
+			*marks[word] = true
 		}
 	}
 }

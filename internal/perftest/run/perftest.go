@@ -2,6 +2,7 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -57,16 +58,18 @@ func AsTool(ctx context.Context, args []string, out output.Streams) (status int,
 // Main is one of perftest's programs: its command line, its text, its exit codes.
 func Main(ctx context.Context, tool flags.Tool, args []string, out output.Streams) int {
 	v, err := flags.Parse(tool, args)
+	asked := ""
 	switch {
 	case err != nil:
 		explainUsage(tool, err, out)
 		return PerftestFailed
 	case v.Help:
-		_, err = fmt.Fprint(out.Out, flags.Usage(tool))
-		exit.Complain(out.Err, tool.Name, err)
-		return PerftestFailed
+		asked = flags.Usage(tool)
 	case v.Version:
-		_, err = fmt.Fprintf(out.Out, "Version: %s\n", v.ClaimedVersion())
+		asked = fmt.Sprintf("Version: %s\n", v.ClaimedVersion())
+	}
+	if asked != "" {
+		_, err = io.WriteString(out.Out, asked)
 		exit.Complain(out.Err, tool.Name, err)
 		return PerftestFailed
 	}
@@ -273,15 +276,14 @@ func (r *testRun) connect(ctx context.Context, d *opendevice.Device) (control.Se
 		r.text.Begin(d.Info())
 		return connect.Dial(ctx, control.HostPort(control.Host(r.v.Host), r.v.TCPPort), dial)
 	}
-	host := ""
+	listen, host := dial, ""
 	if r.v.Source.IsValid() {
 		host = r.v.Source.String()
 	}
-	l, err := connect.Listen(control.Options{
-		Address: net.JoinHostPort(host, strconv.Itoa(r.v.TCPPort)), Perftest: dial.Perftest, Program: dial.Program, RDMA: dial.RDMA, Timeouts: dial.Timeouts,
-		Log:        slog.New(slog.NewTextHandler(r.out.Err, &slog.HandlerOptions{Level: slog.LevelWarn})),
-		LocalFacts: func() (control.Facts, error) { return endpoint.LocalFacts(d.Device, r.v.IBPort) },
-	})
+	listen.Address = net.JoinHostPort(host, strconv.Itoa(r.v.TCPPort))
+	listen.Log = slog.New(slog.NewTextHandler(r.out.Err, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	listen.LocalFacts = func() (control.Facts, error) { return endpoint.LocalFacts(d.Device, r.v.IBPort) }
+	l, err := connect.Listen(listen)
 	if err != nil {
 		return nil, measure.PortTaken(err)
 	}
@@ -346,9 +348,7 @@ func (r *testRun) measured(rec report.Record, samples report.Samples) {
 	}
 	row := r.text.Measured(rec, samples)
 	if r.v.JSONFile != "" {
-		if err := r.json.Write(r.v.JSONFile, row); err != nil && r.failed == nil {
-			r.failed = err
-		}
+		r.failed = cmp.Or(r.failed, r.json.Write(r.v.JSONFile, row))
 	}
 	if r.v.Server() && r.row.Addressed() && !r.plan.Bidirectional {
 		return // the client judges what it measured
@@ -373,22 +373,18 @@ func (r *testRun) judge() int {
 
 // status is the exit status of a run that failed.
 func (r *testRun) status(err error) int {
-	var completion *verbs.CompletionError
-	var sig exit.SignalError
+	_, failed := errors.AsType[*verbs.CompletionError](err)
 	_, port := errors.AsType[*endpoint.PortError](err)
 	p := r.v.Plan
-	switch {
-	case errors.As(err, &sig):
+	noDevice := r.text == nil && exit.Has(err, exit.Setup) && !port
+	tells := p.Operation == plan.Send || p.Kind == plan.Latency && p.Operation != plan.Write || p.Operation == plan.Read && p.AllSizes
+	if sig, is := errors.AsType[exit.SignalError](err); is {
 		return exit.Code(sig)
-	case r.text == nil && exit.Has(err, exit.Setup) && !port && p.Kind == plan.Bandwidth && plan.RowOf(p.Operation).Responded:
-		return perftestNoDevice
-	case !errors.As(err, &completion):
-		return PerftestFailed
 	}
 	switch {
-	case p.Operation == plan.Send,
-		p.Kind == plan.Latency && p.Operation != plan.Write,
-		p.Operation == plan.Read && p.AllSizes:
+	case noDevice && p.Kind == plan.Bandwidth && plan.RowOf(p.Operation).Responded:
+		return perftestNoDevice
+	case failed && tells:
 		return perftestCompletion
 	}
 	return PerftestFailed
@@ -400,28 +396,30 @@ func (r *testRun) explain(err error) {
 	var port *endpoint.PortError
 	var mismatch *wire.MismatchError
 	var op *net.OpError
+	said := ""
 	switch {
 	case errors.As(err, &completion):
 		c := completion.Completion
-		fmt.Fprintf(r.out.Err, " Completion with error at %s\n Failed status %d: wr_id %d syndrom 0x%x\nscnt=%d, ccnt=%d\n",
+		said = fmt.Sprintf(" Completion with error at %s\n Failed status %d: wr_id %d syndrom 0x%x\nscnt=%d, ccnt=%d\n",
 			map[bool]string{true: "server", false: "client"}[r.v.Server()], uint32(c.Status), c.ID, c.VendorError, completion.Sent, completion.Done)
 	case errors.As(err, &mismatch):
-		fmt.Fprintf(r.out.Err, " %s\n Failed to negotiate parameters\n", mismatch.Lines[0])
+		said = fmt.Sprintf(" %s\n Failed to negotiate parameters\n", mismatch.Lines[0])
 	case errors.Is(err, syscall.ECONNREFUSED), !r.v.Server() && errors.As(err, &op) && op.Op == "dial":
 		between := map[flags.Style]string{flags.Modern: "\n"}[r.v.Style()]
-		fmt.Fprintf(r.out.Err, "Couldn't connect to %s:%d\nUnable to open file descriptor for socket connection%s Unable to init the socket connection\n", r.v.Host, r.v.TCPPort, between)
+		said = fmt.Sprintf("Couldn't connect to %s:%d\nUnable to open file descriptor for socket connection%s Unable to init the socket connection\n", r.v.Host, r.v.TCPPort, between)
 	case errors.Is(err, control.ErrPeerLost):
-		fmt.Fprintf(r.out.Err, "ethernet_read_keys: Couldn't read remote address\n Unable to read from socket/rdma_cm\n")
+		said = "ethernet_read_keys: Couldn't read remote address\n Unable to read from socket/rdma_cm\n"
 	case errors.As(err, &port) && port.Number > port.Ports:
-		fmt.Fprintf(r.out.Err, " Unable to query port %d attributes\n Couldn't set the link layer\n Couldn't get context for the device\n", port.Number)
+		said = fmt.Sprintf(" Unable to query port %d attributes\n Couldn't set the link layer\n Couldn't get context for the device\n", port.Number)
 	case errors.As(err, &port):
 		state := port.State.String()
-		fmt.Fprintf(r.out.Err, " Port number %d state is %s\n Couldn't set the link layer\n Couldn't get context for the device\n", port.Number, state[:1]+strings.ToLower(state[1:]))
+		said = fmt.Sprintf(" Port number %d state is %s\n Couldn't set the link layer\n Couldn't get context for the device\n", port.Number, state[:1]+strings.ToLower(state[1:]))
 	case exit.Has(err, exit.Setup) && r.text == nil && r.v.Device != "":
-		fmt.Fprintf(r.out.Err, "IB device %s not found\n Unable to find the Infiniband/RoCE device\n", r.v.Device)
+		said = fmt.Sprintf("IB device %s not found\n Unable to find the Infiniband/RoCE device\n", r.v.Device)
 	case exit.Has(err, exit.Setup) && r.text == nil:
-		fmt.Fprintf(r.out.Err, " Did not detect devices \n If device exists, check if driver is up\n Unable to find the Infiniband/RoCE device\n")
+		said = " Did not detect devices \n If device exists, check if driver is up\n Unable to find the Infiniband/RoCE device\n"
 	}
+	_, _ = io.WriteString(r.out.Err, said)
 	exit.Complain(r.out.Err, r.v.Tool.Name, err)
 }
 

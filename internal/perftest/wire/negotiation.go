@@ -130,28 +130,34 @@ func ParseNegotiation(m []byte) (negotiation, error) {
 
 // NegotiationOf is what perftest would send for a plan.
 func NegotiationOf(p *plan.Spec, gbits bool, mtu verbs.MTU, outstanding int) negotiation {
+	row, _ := p.Row()
+	bit := map[bool]uint64{true: 1}
 	n := negotiation{Outstanding: int32(outstanding)}
-	set := func(which int, is bool, value uint64) { //nolint:revive // whether the plan has it
-		if is {
-			n.values[which] = value
-		}
+	n.values = [len(n.values)]uint64{
+		method:      bit[p.AllSizes],
+		connection:  uint64(max(0, slices.Index(transports(), p.Transport))),
+		verb:        uint64(row.Perftest.Code),
+		kind:        bit[p.Kind == plan.Bandwidth],
+		atomicType:  uint64(row.Perftest.Atomic),
+		stop:        bit[p.Duration > 0],
+		unitCode:    bit[!gbits],
+		messageSize: uint64(p.LargestSize()),
+		iterations:  p.Iterations,
+		queuePairs:  uint64(max(p.QPs, 1)),
+		duration:    unlessDuration,
 	}
-	set(method, p.Infinite, 2)
-	set(method, p.AllSizes && !p.Infinite, 1)
-	set(connection, true, uint64(max(0, slices.Index(transports(), p.Transport))))
-	if row, err := p.Row(); err == nil {
-		n.values[verb], n.values[atomicType] = uint64(row.Perftest.Code), uint64(row.Perftest.Atomic)
+	if p.Infinite {
+		n.values[method] = 2
 	}
-	set(kind, p.Kind == plan.Bandwidth, 1)
-	set(stop, p.Duration > 0, 1)
-	set(unitCode, !gbits, 1)
-	set(messageSize, true, uint64(p.LargestSize()))
-	set(messageSize, p.AllSizes, plan.AllSizesBytes)
-	set(messageSize, p.AllSizes && p.Transport == verbs.UD, uint64(mtu.Bytes()))
-	set(iterations, p.Duration == 0, p.Iterations)
-	set(queuePairs, true, uint64(max(p.QPs, 1)))
-	set(duration, true, unlessDuration)
-	set(duration, p.Duration > 0, uint64(p.Duration/time.Second))
+	if p.Duration > 0 {
+		n.values[iterations], n.values[duration] = 0, uint64(p.Duration/time.Second)
+	}
+	if p.AllSizes {
+		n.values[messageSize] = plan.AllSizesBytes
+	}
+	if p.AllSizes && p.Transport == verbs.UD {
+		n.values[messageSize] = uint64(mtu.Bytes())
+	}
 	return n
 }
 

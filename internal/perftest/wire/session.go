@@ -142,23 +142,26 @@ func (s *Session) Facts(ctx context.Context, local control.Facts) (control.Facts
 	return *s.settled, nil
 }
 
+// swapBytes swaps a number of bytes.
+func (s *Session) swapBytes(ctx context.Context, what string, mine int) (theirs int, err error) {
+	b, err := s.swap(ctx, "exchanging "+what, binary.BigEndian.AppendUint32(nil, uint32(mine)))
+	if err != nil {
+		return 0, err
+	}
+	if theirs = int(int32(binary.BigEndian.Uint32(b))); theirs < 1 || theirs > 1<<30 {
+		err = control.Malformed("exchanging %s: %d bytes", what, theirs)
+	}
+	return theirs, err
+}
+
 // preamble swaps three numbers.
 func (s *Session) preamble(ctx context.Context, local control.Facts) (remote control.Facts, err error) {
-	for _, n := range []struct {
-		doing  string
-		mine   int
-		theirs *int
-	}{
-		{"exchanging page sizes", local.PageBytes, &remote.PageBytes},
-		{"exchanging cache lines", local.CacheLineBytes, &remote.CacheLineBytes},
-	} {
-		b, err := s.swap(ctx, n.doing, binary.BigEndian.AppendUint32(nil, uint32(n.mine)))
-		if err != nil {
-			return remote, err
-		}
-		if *n.theirs = int(int32(binary.BigEndian.Uint32(b))); *n.theirs < 1 || *n.theirs > 1<<30 {
-			return remote, control.Malformed("%s: %d bytes", n.doing, *n.theirs)
-		}
+	remote.PageBytes, err = s.swapBytes(ctx, "page sizes", local.PageBytes)
+	if err == nil {
+		remote.CacheLineBytes, err = s.swapBytes(ctx, "cache lines", local.CacheLineBytes)
+	}
+	if err != nil {
+		return remote, err
 	}
 	b, err := s.swap(ctx, "exchanging MTUs", []byte{'0' + byte(local.MTU), 0})
 	if err != nil {
@@ -257,11 +260,19 @@ func (s *Session) Exchange(ctx context.Context, local []control.Address) ([]cont
 	return s.remote, checkGIDFamilies(local[0], s.remote[0])
 }
 
+// call begins a call that exchanges messages, and returns what ends it.
+func (s *Session) call(measuring bool) (end func()) {
+	over := s.o.Waiting(measuring)
+	s.calls.Add(1)
+	return func() {
+		over()
+		s.calls.Add(-1)
+	}
+}
+
 // Sync does what the tool does at that phase; often that is nothing.
 func (s *Session) Sync(ctx context.Context, phase control.Phase, _ int, last bool) error {
-	s.calls.Add(1)
-	defer s.calls.Add(-1)
-	defer s.o.Waiting(phase == control.PhaseDone)()
+	defer s.call(phase == control.PhaseDone)()
 	var steps []step
 	switch phase {
 	case control.PhaseListening, control.PhaseJoined:
@@ -290,9 +301,7 @@ func (s *Session) Sync(ctx context.Context, phase control.Phase, _ int, last boo
 
 // Report swaps figures where the tool does.
 func (s *Session) Report(ctx context.Context, local control.Figures) (remote control.Figures, err error) {
-	s.calls.Add(1)
-	defer s.calls.Add(-1)
-	defer s.o.Waiting(false)()
+	defer s.call(false)()
 	if s.lastDone || !s.sequence.lastAlone {
 		remote, err = s.run(ctx, s.sequence.report, "waiting for the peer's next size", s.o.Timeouts.Phase, local)
 	}
