@@ -21,6 +21,7 @@ import (
 )
 
 func main() {
+	log.SetFlags(0)
 	conn := meet(os.Args[1:])
 	peer := json.NewDecoder(conn)
 	local := conn.LocalAddr().(*net.TCPAddr).AddrPort().Addr()

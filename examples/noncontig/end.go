@@ -34,6 +34,7 @@ type end struct {
 
 // connect meets the other end, which waits where this one names it, and brings a queue pair to RTS.
 func connect(host string) *end {
+	log.SetFlags(0)
 	e := &end{conn: meet(host)}
 	e.reader = json.NewDecoder(e.conn)
 	dev := opened(e, must(verbs.Open("", ibv.New(), roce.New(roce.Options{}))))
