@@ -17,7 +17,7 @@ import (
 func (r *runner) compile() (err error) {
 	j := r.job
 	if !r.isQuick() {
-		r.slow, err = job.NewRunner(j, newDriver(r.d, j))
+		r.slow, err = job.NewRunner(j, newDriver(r))
 		return err
 	}
 	if j.Record != nil || j.Trace != nil {
@@ -28,11 +28,7 @@ func (r *runner) compile() (err error) {
 	c := &allocate[C.struct_cl_job](&r.memory, 1)[0]
 	r.c, r.lanes = c, allocate[C.struct_cl_lane](&r.memory, len(j.Lanes))
 	c.lanes, c.lane_count = &r.lanes[0], C.uint32_t(len(r.lanes))
-	c.poll_cq = r.d.context.ops.poll_cq
-	if rec := j.Record; rec != nil && !rec.Clock.IsZero() {
-		c.by_device, c.poll_cq = 1, (*C.vb_poll_cq_fn)(C.vb_poll_stamped)
-	}
-	c.poll_cq = poller(c.poll_cq, j, &c.meter)
+	c.by_device, c.poll_cq = number(stamped(j)), r.poller(&c.meter)
 	cqs := allocate[*C.struct_vb_cq](&r.memory, len(j.CQs))
 	c.cqs = unsafe.SliceData(cqs)
 	for _, cq := range j.CQs {
@@ -206,8 +202,7 @@ func (r *runner) compileRing(i int, qp *queuePair) {
 			for _, q := range l.Ring[k].Steps[0].Requests {
 				q.Flags &^= verbs.Signaled
 				q.ID = r.idOf(i, place+m)
-				fillSend(&wrs[0], list[:len(q.SGEs)], &q, qp.transport)
-				list = list[len(q.SGEs):]
+				fillSend(&wrs[0], &list, &q, qp.transport)
 				if tail != nil {
 					tail.next = &wrs[0]
 				}
@@ -273,13 +268,19 @@ func number(b bool) C.uint32_t { return C.uint32_t(flag(b)) } //nolint:revive //
 // accounts tells whether a job wants to know what posts and polls cost.
 func accounts(j *job.Job) bool { return j.Record != nil && j.Record.CPU }
 
-// poller is the function that polls a job's queues: the device's, or where time is accounted for the meter's, which calls it.
-func poller(poll *C.vb_poll_cq_fn, j *job.Job, m *C.struct_mt_meter) *C.vb_poll_cq_fn {
-	if !accounts(j) {
-		return poll
+// stamped tells whether a job wants the device's time stamps.
+func stamped(j *job.Job) bool { return j.Record != nil && !j.Record.Clock.IsZero() }
+
+// poller is the function that polls the job's queues: the device's, or where time is accounted for the meter's, which calls it.
+func (r *runner) poller(m *C.struct_mt_meter) *C.vb_poll_cq_fn {
+	m.poll_cq = r.d.context.ops.poll_cq
+	if stamped(r.job) {
+		m.poll_cq = (*C.vb_poll_cq_fn)(C.vb_poll_stamped)
 	}
-	m.poll_cq = poll
-	for _, cq := range j.CQs {
+	if !accounts(r.job) {
+		return m.poll_cq
+	}
+	for _, cq := range r.job.CQs {
 		cq.(*completionQueue).cq.cq_context = unsafe.Pointer(m)
 	}
 	return (*C.vb_poll_cq_fn)(C.mt_poll_cq)
@@ -320,15 +321,15 @@ func alike(ring []job.Message) bool {
 // compileReceives links the receives in a circle that is longer than any list posted at once.
 func (r *runner) compileReceives(i int, qp *queuePair) error {
 	l, to := &r.job.Lanes[i], &r.lanes[i]
-	ring, limit := len(l.Receives), qp.caps.RecvSGEs
-	if qp.srq != nil {
-		limit = qp.srq.sges
+	ring, queue := len(l.Receives), &qp.receives
+	if l.SRQ != nil {
+		queue = &l.SRQ.(*sharedReceiveQueue).receives
 	}
 	longest := 2*pollBatch + l.ReceiveList
 	slots := ring * ((longest + ring - 1) / ring)
 	sges := 0
 	for k := range l.Receives {
-		if err := limitSGEs(len(l.Receives[k].SGEs), limit); err != nil {
+		if err := limitSGEs(len(l.Receives[k].SGEs), queue.sges); err != nil {
 			return fmt.Errorf("receive %d: %w", k, err)
 		}
 		sges += len(l.Receives[k].SGEs)
@@ -340,19 +341,11 @@ func (r *runner) compileReceives(i int, qp *queuePair) error {
 			list = all
 		}
 		q := &l.Receives[s%ring]
-		fillReceive(&wrs[s], list[:len(q.SGEs)], q)
-		list = list[len(q.SGEs):]
+		fillReceive(&wrs[s], &list, q.ID, q.SGEs)
 		wrs[s].next = &wrs[(s+1)%slots]
 	}
 	to.expect, to.receive_list, to.receives_posted = endless(l.Expect), C.uint32_t(l.ReceiveList), C.uint64_t(l.Posted)
 	to.receives, to.receive_slots, to.receive_at = &wrs[0], C.uint32_t(slots), C.uint32_t(l.Posted%uint64(slots))
-	post := unsafe.Pointer(r.d.context.ops.post_recv)
-	to.owns_receives = number(l.SRQ == nil)
-	to.receives_on = unsafe.Pointer(qp.qp)
-	if l.SRQ != nil {
-		post = unsafe.Pointer(r.d.context.ops.post_srq_recv)
-		to.receives_on = unsafe.Pointer(l.SRQ.(*sharedReceiveQueue).srq)
-	}
-	to.post_recv = (*[0]byte)(post)
+	to.owns_receives, to.receives_on, to.post_recv = number(l.SRQ == nil), queue.from, (*[0]byte)(queue.by)
 	return nil
 }

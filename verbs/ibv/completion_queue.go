@@ -2,15 +2,14 @@
 
 package ibv
 
-// #include <stdlib.h>
 // #include "shim.h"
 import "C"
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
+	"math/bits"
 	"sync/atomic"
 	"syscall"
 	"unsafe"
@@ -53,7 +52,8 @@ func (d *device) CreateCQ(o verbs.CompletionQueueOptions) (verbs.CompletionQueue
 		}
 		channel = q.channel.ch
 	}
-	err := q.Open("completion queue", func() (err error) {
+	q.kind, q.destroy = "completion queue", func() C.int { return C.vb_destroy_cq(d.v, q.cq) }
+	err := q.Open(q.kind, func() (err error) {
 		q.cq, err = C.vb_create_cq(d.v, d.context, C.int(o.Depth), channel, C.int(o.Vector), flag(o.Timestamps))
 		if err = refusal(q.cq, err); err == nil && q.cq.cqe < 1 {
 			err = fmt.Errorf("%w: it made a queue of %d entries", errLie, q.cq.cqe)
@@ -61,15 +61,15 @@ func (d *device) CreateCQ(o verbs.CompletionQueueOptions) (verbs.CompletionQueue
 		return err
 	}, needs.List...)
 	if err != nil {
-		f := verbs.Error{Verb: verb, Device: d.info.Name, Err: err}
+		f := d.failure(verb, err, "")
 		if o.Depth > d.info.Limits.MaxCQE {
 			f.Fix = fmt.Sprintf("ask for at most %d entries: the device has no more", d.info.Limits.MaxCQE)
 		}
 		return nil, explain(f, 0)
 	}
 	q.depth.Store(int64(q.cq.cqe))
-	d.objects.Store(uintptr(unsafe.Pointer(q.cq)), q)
-	q.polled = (*C.struct_vb_polled)(C.calloc(1, C.sizeof_struct_vb_polled))
+	q.announce(unsafe.Pointer(q.cq), q)
+	q.polled = &allocate[C.struct_vb_polled](&q.memory, 1)[0]
 	return q, nil
 }
 
@@ -91,26 +91,15 @@ func (q *completionQueue) Poll(c []verbs.Completion) (int, error) {
 		return 0, q.fail("poll completion queue", err)
 	}
 	defer q.Leave()
-	got, wc := 0, &q.polled.wc
+	got := 0
 	for got < len(c) {
 		want := min(len(c)-got, pollBatch)
-		var n int
-		if q.stamps {
-			n = int(C.vb_poll_stamped(q.cq, C.int(want), &wc[0]))
-		} else {
-			n = int(C.vb_poll_cq(q.cq, C.int(want), &wc[0]))
-		}
+		n := int(C.vb_poll(q.cq, C.int(want), q.polled, flag(q.stamps)))
 		if n < 0 || n > want {
 			return got, q.fail("poll completion queue", pollError(n))
 		}
-		for i := range wc[:n] {
-			c[got] = goCompletion(&wc[i])
-			if q.stamps && c[got].Status == verbs.Success {
-				c[got].Timestamp = uint64(q.polled.stamps[i])
-			}
-			got++
-		}
-		if n < want {
+		completions(c[got:], q.polled, n)
+		if got += n; n < want {
 			break
 		}
 	}
@@ -125,6 +114,16 @@ func pollError(n int) error {
 	return fmt.Errorf("%w: a poll found %d completions where at most %d were asked for", errLie, n, pollBatch)
 }
 
+// completions are the first n that a poll has found. Without time stamps these are 0.
+func completions(to []verbs.Completion, p *C.struct_vb_polled, n int) {
+	for i := range n {
+		to[i] = goCompletion(&p.wc[i])
+		if to[i].Status == verbs.Success {
+			to[i].Timestamp = uint64(p.stamps[i])
+		}
+	}
+}
+
 func goCompletion(w *C.struct_vb_wc) verbs.Completion {
 	c := verbs.Completion{
 		ID: uint64(w.wr_id), Status: verbs.Status(w.status), VendorError: uint32(w.vendor_err), QPN: uint32(w.qp_num),
@@ -134,17 +133,12 @@ func goCompletion(w *C.struct_vb_wc) verbs.Completion {
 	}
 	c.Opcode, c.Bytes, c.SourceQPN, c.Flags = verbs.CompletionOpcode(w.opcode), uint32(w.byte_len), uint32(w.src_qp), verbs.CompletionFlags(w.wc_flags)
 	if c.Flags&verbs.WithImmediate != 0 {
-		c.Immediate = networkOrder(uint32(w.imm_or_rkey))
+		c.Immediate = bits.ReverseBytes32(uint32(w.imm_or_rkey))
 	}
 	if c.Flags&verbs.WithInvalidate != 0 {
 		c.InvalidatedRKey = uint32(w.imm_or_rkey)
 	}
 	return c
-}
-
-// networkOrder turns a number into big-endian and back.
-func networkOrder(v uint32) uint32 {
-	return binary.BigEndian.Uint32(binary.NativeEndian.AppendUint32(nil, v))
 }
 
 // Arm asks for one event at the next completion.
@@ -157,14 +151,6 @@ func (q *completionQueue) Arm(n verbs.Notify) error {
 	})
 }
 
-// Close destroys the queue. The kernel drops events that nobody has read.
-func (q *completionQueue) Close() error {
-	return q.destroy("destroy completion queue", func() C.int { return C.vb_destroy_cq(q.d.v, q.cq) }, func() {
-		q.d.objects.CompareAndDelete(uintptr(unsafe.Pointer(q.cq)), q)
-		C.free(unsafe.Pointer(q.polled))
-	})
-}
-
 // completionChannel belongs to one goroutine.
 type completionChannel struct {
 	object
@@ -174,21 +160,18 @@ type completionChannel struct {
 
 // CreateCompletionChannel makes a channel on which completion queues announce events.
 func (d *device) CreateCompletionChannel() (verbs.CompletionChannel, error) {
-	const verb = "create completion channel"
 	c := &completionChannel{object: object{d: d}}
-	err := c.Open("completion channel", func() (err error) {
+	c.wake = c.stop
+	destroy := func() C.int { return C.vb_destroy_comp_channel(d.v, c.ch) }
+	return made[verbs.CompletionChannel](c, c.open("create completion channel", "completion channel", func() (err error) {
 		if c.ch, err = C.vb_create_comp_channel(d.v, d.context); c.ch == nil {
 			return refusal(c.ch, err)
 		}
-		if err = c.open(c.ch.fd, "completion channel"); err != nil {
-			C.vb_destroy_comp_channel(d.v, c.ch)
+		if err = c.watch(c.ch.fd, "completion channel"); err != nil {
+			destroy()
 		}
 		return err
-	}, &d.Handle)
-	if err != nil {
-		return nil, d.fail(verb, err)
-	}
-	return c, nil
+	}, destroy, &d.Handle))
 }
 
 // Wait blocks until an armed queue has an event.
@@ -201,7 +184,7 @@ func (c *completionChannel) Wait(ctx context.Context) (verbs.CompletionQueue, er
 			if C.vb_get_cq_event(c.d.v, c.ch, &cq, &context) != 0 {
 				return false
 			}
-			o, _ := c.d.objects.Load(uintptr(unsafe.Pointer(cq)))
+			o, _ := c.d.objects.Load(unsafe.Pointer(cq))
 			C.vb_ack_cq_events(c.d.v, cq, 1) // destroying the queue waits for this: after it the queue may be gone
 			if found, is := o.(*completionQueue); is && !found.Closed() {
 				q = found
@@ -213,11 +196,4 @@ func (c *completionChannel) Wait(ctx context.Context) (verbs.CompletionQueue, er
 		return nil, err
 	}
 	return q, nil
-}
-
-// Close destroys the channel, unless queues use it.
-func (c *completionChannel) Close() error {
-	return c.fail("destroy completion channel", c.Handle.Close(c.stop, func() error {
-		return errnoError(C.vb_destroy_comp_channel(c.d.v, c.ch))
-	}))
 }

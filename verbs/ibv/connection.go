@@ -38,11 +38,11 @@ type connection struct {
 }
 
 // newCMConnection opens a channel, and has identify make the identifier on it.
-func newCMConnection(d *device, request *C.struct_vb_cm_event, identify func(*cmHandle) (*C.struct_vb_cm_id, error)) (*connection, error) {
+func newCMConnection(d *device, verb string, request *C.struct_vb_cm_event, identify identifier) (*connection, error) {
 	c := &connection{
 		cmHandle: cmHandle{object: object{d: d}}, request: request, events: make(chan *C.struct_vb_cm_event, 16), gone: make(chan struct{}),
 	}
-	if err := c.open("connection by RDMA CM", identify); err != nil {
+	if err := c.open(verb, "connection by RDMA CM", identify); err != nil {
 		return nil, err
 	}
 	c.local, c.remote = addrPort(&c.id.route.src), addrPort(&c.id.route.dst)
@@ -59,13 +59,9 @@ func newCMConnection(d *device, request *C.struct_vb_cm_event, identify func(*cm
 
 // DialCM resolves the address of a peer and the route there.
 func (d *device) DialCM(ctx context.Context, to netip.AddrPort, o verbs.CMOptions) (verbs.CMConnection, error) {
-	space, err := portSpace(o.Transport)
+	c, err := newCMConnection(d, cmConnection, nil, newID(o.Transport))
 	if err != nil {
-		return nil, d.fail(cmConnection, err)
-	}
-	c, err := newCMConnection(d, nil, identifier(space))
-	if err != nil {
-		return nil, d.fail(cmConnection, err)
+		return nil, err
 	}
 	c.remote = netip.AddrPortFrom(to.Addr().Unmap(), to.Port())
 	if err := c.reach(ctx, o); err != nil {
@@ -89,10 +85,8 @@ func (c *connection) reach(ctx context.Context, o verbs.CMOptions) error {
 	}
 	c.local = addrPort(&id.route.src)
 	if name := deviceOf(id); name != c.d.info.Name {
-		return &verbs.Error{
-			Verb: verb, Device: c.d.info.Name,
-			Err: fmt.Errorf("the way there leads through %s", name), Fix: "use " + name + ", or an address of the peer that this device reaches",
-		}
+		return c.failure(verb, fmt.Errorf("the way there leads through %s", name),
+			"use "+name+", or an address of the peer that this device reaches")
 	}
 	if o.TOS != nil {
 		tos := *o.TOS
@@ -127,24 +121,20 @@ func (c *connection) unreachable(verb string, err error) error {
 	if errors.Is(err, syscall.ENODEV) || errors.Is(err, syscall.EADDRNOTAVAIL) {
 		err = fmt.Errorf("%w: no RDMA device leads there", err)
 	}
-	return &verbs.Error{
-		Verb: verb, Device: c.d.info.Name, Err: err,
-		Fix: "RDMA CM goes by IP address: the peer's must be one of its RDMA device's network interface, and 'ip route get' must name this device's ('rdma link' tells both)",
-	}
+	return c.failure(verb, err, "RDMA CM goes by IP address: the peer's must be one of its RDMA device's network interface, "+
+		"and 'ip route get' must name this device's ('rdma link' tells both)")
 }
 
 // take passes an event on to whoever waits; the peer's end is seen at once.
 func (c *connection) take(e *C.struct_vb_cm_event) {
-	switch e.event {
-	case C.VB_CM_DISCONNECTED, C.VB_CM_DEVICE_REMOVAL:
+	switch {
+	case e.event == C.VB_CM_DISCONNECTED || e.event == C.VB_CM_DEVICE_REMOVAL:
 		c.leave.Do(func() { close(c.gone) })
-	case C.VB_CM_ADDR_RESOLVED, C.VB_CM_ADDR_ERROR, C.VB_CM_ROUTE_RESOLVED, C.VB_CM_ROUTE_ERROR, C.VB_CM_CONNECT_RESPONSE,
-		C.VB_CM_CONNECT_ERROR, C.VB_CM_UNREACHABLE, C.VB_CM_REJECTED, C.VB_CM_ESTABLISHED:
+	case e.event <= C.VB_CM_ESTABLISHED: // of others, such as a changed address, nothing follows
 		select {
 		case c.events <- e:
 		case <-c.quit:
 		}
-	default: // the address changed, a connection's time of waiting is over: nothing to do
 	}
 }
 
@@ -225,7 +215,7 @@ func (c *connection) LocalAddr() netip.AddrPort { return c.local }
 func (c *connection) RemoteAddr() netip.AddrPort { return c.remote }
 
 // attributes asks RDMA CM what a queue pair needs for a state.
-func (c *connection) attributes(s verbs.QPState) (C.struct_vb_qp_attr, error) {
+func (c *connection) attributes(s verbs.QPState) (verbs.QueuePairAttributes, error) {
 	var room struct { // a later library may write a longer struct
 		a C.struct_vb_qp_attr
 		_ [256]byte
@@ -233,14 +223,14 @@ func (c *connection) attributes(s verbs.QPState) (C.struct_vb_qp_attr, error) {
 	var mask C.int
 	room.a.qp_state = C.int32_t(s)
 	rc := C.vb_cm_init_qp_attr(c.cm, c.id, &room.a, &mask)
-	return room.a, c.fail(fmt.Sprintf("ask RDMA CM for the attributes of %v", s), errnoError(rc))
+	return goAttributes(&room.a), c.fail(fmt.Sprintf("ask RDMA CM for the attributes of %v", s), errnoError(rc))
 }
 
 // InitOptions is what the path prescribes to the state INIT.
 func (c *connection) InitOptions() (o verbs.ConnectOptions, err error) {
 	err = c.inside(cmConnection, func() error {
 		a, err := c.attributes(verbs.StateInit)
-		o = verbs.ConnectOptions{Port: int(a.port_num), PKeyIndex: int(a.pkey_index), QKey: uint32(a.qkey)}
+		o = verbs.ConnectOptions{Port: a.Port, PKeyIndex: a.PKeyIndex, QKey: a.QKey}
 		return err
 	})
 	return o, err
@@ -289,7 +279,9 @@ func (c *connection) connect(ctx context.Context, qp verbs.QueuePair, o verbs.Co
 // refused adds what to do where an event said why there is no connection.
 func (c *connection) refused(verb string, qp verbs.QueuePair, err error, fix string) error {
 	if _, told := errors.AsType[*cmEventError](err); told {
-		return &verbs.Error{Verb: verb, Device: c.d.info.Name, QP: qp.QPN(), Err: err, Fix: fix}
+		e := c.failure(verb, err, fix)
+		e.QP = qp.QPN()
+		return e
 	}
 	return err
 }
@@ -334,29 +326,29 @@ func (c *connection) prepare(qp verbs.QueuePair, o verbs.ConnectOptions, e *C.st
 		return o, err
 	}
 	if c.d.info.IWARP() {
-		return o, c.prepareIWARP(qp, &rtr)
+		return o, c.prepareIWARP(qp, rtr)
 	}
 	rts, err := c.attributes(verbs.StateRTS)
 	if err != nil {
 		return o, err
 	}
-	o.AddressVector, o.PathMTU = withClass(goAddressVector(&rtr.ah_attr), o), verbs.MTU(rtr.path_mtu)
-	o.DestQPN, o.RecvPSN, o.SendPSN = uint32(rtr.dest_qp_num), uint32(rtr.rq_psn), uint32(rts.sq_psn)
-	o.Timeout = cmp.Or(o.Timeout, uint8(rts.timeout))
+	o.AddressVector, o.PathMTU = withClass(rtr.AddressVector, o), rtr.PathMTU
+	o.DestQPN, o.RecvPSN, o.SendPSN = rtr.DestQPN, rtr.RecvPSN, rts.SendPSN
+	o.Timeout = cmp.Or(o.Timeout, rts.Timeout)
 	return o, verbs.ConnectQP(qp, o)
 }
 
 // prepareIWARP leaves the way to RTS to the kernel: its iWARP CM goes it when the connection is made. The listening end says
 // that it is ready; there are no addresses, numbers or timers to set.
-func (c *connection) prepareIWARP(qp verbs.QueuePair, rtr *C.struct_vb_qp_attr) error {
+func (c *connection) prepareIWARP(qp verbs.QueuePair, rtr verbs.QueuePairAttributes) error {
 	q, err := handle.Own[*queuePair](c.d, "queue pair", qp)
 	if err != nil {
 		return c.fail(cmConnection, err)
 	}
 	if c.request != nil {
-		rtr.qp_state = C.int32_t(verbs.StateRTR)
-		if rc := C.vb_modify_qp(c.d.v, q.qp, rtr, C.int(verbs.AttrState|verbs.AttrAccess)); rc != 0 {
-			return q.fail("modify queue pair to RTR", errnoError(rc))
+		rtr.State, rtr.Mask = verbs.StateRTR, verbs.AttrState|verbs.AttrAccess
+		if err := q.set(&rtr); err != nil {
+			return q.fail("modify queue pair to RTR", err)
 		}
 	}
 	q.qp.state = C.int32_t(verbs.StateRTS) // what the library was not told
@@ -382,6 +374,3 @@ func (c *connection) Disconnect() error {
 
 // Gone is closed when the peer has disconnected.
 func (c *connection) Gone() <-chan struct{} { return c.gone }
-
-// Close ends the connection; the peer is told.
-func (c *connection) Close() error { return c.shut("close a connection by RDMA CM") }

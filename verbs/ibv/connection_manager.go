@@ -7,9 +7,9 @@ import "C"
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
+	"math/bits"
 	"net/netip"
 	"syscall"
 	"unsafe"
@@ -28,9 +28,12 @@ type cmHandle struct {
 	quit chan struct{}
 }
 
+// identifier makes the identifier of a handle on its channel.
+type identifier func(*cmHandle) (*C.struct_vb_cm_id, error)
+
 // open opens the channel, and has identify make the identifier on it.
-func (h *cmHandle) open(kind string, identify func(*cmHandle) (*C.struct_vb_cm_id, error)) error {
-	return h.Open(kind, func() (err error) {
+func (h *cmHandle) open(verb, kind string, identify identifier) error {
+	return h.object.open(verb, kind, func() (err error) {
 		if err = h.openChannel(); err != nil {
 			return err
 		}
@@ -39,7 +42,7 @@ func (h *cmHandle) open(kind string, identify func(*cmHandle) (*C.struct_vb_cm_i
 			C.vb_cm_destroy_event_channel(h.cm, h.ch)
 		}
 		return err
-	}, &h.d.Handle)
+	}, nil, &h.d.Handle)
 }
 
 func (h *cmHandle) openChannel() (err error) {
@@ -50,16 +53,14 @@ func (h *cmHandle) openChannel() (err error) {
 	if h.ch, err = C.vb_cm_create_event_channel(h.cm); h.ch == nil {
 		const verb = "open RDMA CM's event channel"
 		if err == nil || errors.Is(err, syscall.ENOENT) || errors.Is(err, syscall.ENODEV) {
-			return &verbs.Error{
-				Verb: verb, Err: fmt.Errorf("%w: this kernel's RDMA CM is not there for programs", errors.Join(verbs.ErrUnsupported, err)),
-				Fix: "load its module (modprobe rdma_ucm), which makes /dev/infiniband/rdma_cm; in Docker add --device=/dev/infiniband",
-			}
+			err = fmt.Errorf("%w: this kernel's RDMA CM is not there for programs", errors.Join(verbs.ErrUnsupported, err))
+			return h.failure(verb, err, "load its module (modprobe rdma_ucm), which makes /dev/infiniband/rdma_cm; in Docker add --device=/dev/infiniband")
 		}
-		return explain(verbs.Error{Verb: verb, Err: err}, 0)
+		return h.fail(verb, err)
 	}
-	if err = h.watcher.open(h.ch.fd, "rdma_cm"); err != nil {
+	if err = h.watch(h.ch.fd, "rdma_cm"); err != nil {
 		C.vb_cm_destroy_event_channel(h.cm, h.ch)
-		return explain(verbs.Error{Verb: "watch RDMA CM's events", Err: err}, 0)
+		return h.fail("watch RDMA CM's events", err)
 	}
 	return nil
 }
@@ -70,35 +71,32 @@ func (h *cmHandle) stop() {
 	h.watcher.stop()
 }
 
-// identifier makes an identifier in a port space.
-func identifier(space C.int) func(*cmHandle) (*C.struct_vb_cm_id, error) {
+// newID makes an identifier where RDMA CM keeps the ports of a transport.
+func newID(t verbs.Transport) identifier {
 	return func(h *cmHandle) (id *C.struct_vb_cm_id, err error) {
+		space := C.int(C.VB_CM_PS_TCP)
+		switch t {
+		case 0, verbs.RC:
+		case verbs.UD:
+			space = C.VB_CM_PS_UDP
+		default:
+			return nil, fmt.Errorf("%v by RDMA CM: %w: it connects RC and UD", t, verbs.ErrUnsupported)
+		}
 		err = errnoError(C.vb_cm_create_id(h.cm, h.ch, &id, nil, space))
 		return id, err
 	}
 }
 
-// shut closes the handle with its identifier and channel.
-func (h *cmHandle) shut(verb string) error {
+// Close ends the connection or the listening. The peer of a connection is told.
+func (h *cmHandle) Close() error {
+	verb := "close " + h.kind
 	var failed error
-	err := h.Close(h.stop, func() error {
+	err := h.Handle.Close(h.stop, func() error {
 		failed = h.fail(verb, errnoError(C.vb_cm_destroy_id(h.cm, h.id))) // it is gone for us all the same
 		C.vb_cm_destroy_event_channel(h.cm, h.ch)
 		return nil
 	})
-	return errors.Join(err, failed)
-}
-
-// portSpace is where RDMA CM keeps the ports of a transport.
-func portSpace(t verbs.Transport) (C.int, error) {
-	switch t {
-	case 0, verbs.RC:
-		return C.VB_CM_PS_TCP, nil
-	case verbs.UD:
-		return C.VB_CM_PS_UDP, nil
-	default:
-		return 0, fmt.Errorf("%v by RDMA CM: %w: it connects RC and UD", t, verbs.ErrUnsupported)
-	}
+	return errors.Join(h.fail(verb, err), failed)
 }
 
 // sockaddr makes a C address; an invalid one becomes "none".
@@ -133,7 +131,7 @@ func addrPort(s *C.struct_sockaddr_storage) netip.AddrPort {
 
 // networkPort turns a port into network order and back.
 func networkPort(p uint16) uint16 {
-	return binary.BigEndian.Uint16(binary.NativeEndian.AppendUint16(nil, p))
+	return bits.ReverseBytes16(p)
 }
 
 // cmListener takes requests on its channel; each connection moves to another.
@@ -149,12 +147,8 @@ const cmBacklog = 64
 func (d *device) ListenCM(at netip.AddrPort, o verbs.CMOptions) (verbs.CMListener, error) {
 	verb := fmt.Sprintf("listen on %v by RDMA CM", at)
 	l := &cmListener{cmHandle: cmHandle{object: object{d: d}}}
-	space, err := portSpace(o.Transport)
-	if err == nil {
-		err = l.open("listener by RDMA CM", identifier(space))
-	}
-	if err != nil {
-		return nil, d.fail(verb, err)
+	if err := l.open(verb, "listener by RDMA CM", newID(o.Transport)); err != nil {
+		return nil, err
 	}
 	local := sockaddr(at)
 	rc := C.vb_cm_bind_addr(l.cm, l.id, &local)
@@ -162,8 +156,8 @@ func (d *device) ListenCM(at netip.AddrPort, o verbs.CMOptions) (verbs.CMListene
 		rc = C.vb_cm_listen(l.cm, l.id, cmBacklog)
 	}
 	if rc != 0 {
-		f := verbs.Error{Verb: verb, Device: d.info.Name, Err: syscall.Errno(rc)}
-		switch syscall.Errno(rc) {
+		f := d.failure(verb, errnoError(rc), "")
+		switch f.Err {
 		case syscall.EADDRINUSE:
 			f.Fix = "another program listens there by RDMA CM ('rdma resource show cm_id' lists them): stop it, or choose another port"
 		case syscall.ENODEV, syscall.EADDRNOTAVAIL:
@@ -186,7 +180,7 @@ func (l *cmListener) Addr() netip.AddrPort { return l.addr }
 
 // Accept waits for a request.
 func (l *cmListener) Accept(ctx context.Context) (verbs.CMConnection, error) {
-	const verb = "accept by RDMA CM"
+	verb := "accept by RDMA CM"
 	if err := l.Enter(); err != nil {
 		return nil, l.fail(verb, err)
 	}
@@ -203,26 +197,21 @@ func (l *cmListener) Accept(ctx context.Context) (verbs.CMConnection, error) {
 	if err != nil {
 		return nil, err
 	}
-	remote := addrPort(&e.id.route.dst)
+	verb = fmt.Sprintf("accept %v by RDMA CM", addrPort(&e.id.route.dst))
 	if name := deviceOf(e.id); name != l.d.info.Name {
 		l.refuse(e.id)
-		return nil, &verbs.Error{
-			Verb: fmt.Sprintf("accept %v by RDMA CM", remote), Device: l.d.info.Name, Err: fmt.Errorf("%w, %s", verbs.ErrForeignRequest, name),
-			Fix: "use " + name + " at this end, or an address of " + l.d.info.Name + " at the other",
-		}
+		return nil, l.failure(verb, fmt.Errorf("%w, %s", verbs.ErrForeignRequest, name),
+			"use "+name+" at this end, or an address of "+l.d.info.Name+" at the other")
 	}
-	c, err := newCMConnection(l.d, &e, func(h *cmHandle) (*C.struct_vb_cm_id, error) {
+	c, err := newCMConnection(l.d, verb, &e, func(h *cmHandle) (*C.struct_vb_cm_id, error) {
 		return e.id, errnoError(C.vb_cm_migrate_id(h.cm, e.id, h.ch))
 	})
 	if err != nil {
 		l.refuse(e.id)
-		return nil, l.fail(fmt.Sprintf("accept %v by RDMA CM", remote), err)
+		return nil, err
 	}
 	return c, nil
 }
-
-// Close stops listening.
-func (l *cmListener) Close() error { return l.shut("stop listening by RDMA CM") }
 
 // deviceOf names the device that an identifier is bound to, or is empty.
 func deviceOf(id *C.struct_vb_cm_id) string {

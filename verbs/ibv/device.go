@@ -8,9 +8,11 @@ import "C"
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math/bits"
 	"net/netip"
 	"sync"
 	"syscall"
@@ -47,27 +49,29 @@ const (
 func (p *Provider) open(d *C.struct_vb_device) (verbs.Device, error) {
 	name := text(d.name[:])
 	c, err := C.vb_open_device(p.verbs(), d)
+	dev := &device{
+		v: p.verbs(), context: c, info: verbs.DeviceInfo{Name: name}, sysfs: sysfsDevice{p.sysfs, name}, cm: &p.cm,
+		events: make(chan verbs.AsyncEvent, eventBacklog),
+	}
+	dev.d, dev.kind, dev.wake = dev, "device", dev.stop
+	dev.destroy = func() C.int { return C.vb_close_device(dev.v, c) }
+	dev.after = func() { close(dev.events) }
 	if c == nil {
-		err = whyClosed(p.sysfs, name, err, func(file string) error { return syscall.Access(file, 6) }) // R_OK and W_OK
-		return nil, explain(verbs.Error{Verb: "open device", Device: name, Err: err}, 0)
+		err = whyClosed(p.sysfs, name, cmp.Or(err, errNoReason), func(file string) error { return syscall.Access(file, 6) }) // R_OK and W_OK
+		return nil, dev.fail("open device", err)
 	}
-	if err := checkContext(c); err != nil {
-		C.vb_close_device(p.verbs(), c)
-		return nil, explain(verbs.Error{Verb: "open device", Device: name, Err: err}, 0)
-	}
-	dev := &device{v: p.verbs(), context: c, cm: &p.cm, events: make(chan verbs.AsyncEvent, eventBacklog)}
-	dev.d = dev
-	dev.sysfs = sysfsDevice{root: p.sysfs, name: name}
 	if p.sysfs == "" {
 		dev.sysfs.root = sysfsRoot(text(d.ibdev_path[:]), name)
 	}
-	if err := dev.describe(); err != nil {
-		C.vb_close_device(dev.v, c)
-		return nil, err
+	if err = checkContext(c); err == nil {
+		err = dev.describe()
 	}
-	if err := dev.open(c.async_fd, "async events"); err != nil {
-		C.vb_close_device(dev.v, c)
-		return nil, dev.fail("watch asynchronous events", err)
+	if err == nil {
+		err = dev.watch(c.async_fd, "async events")
+	}
+	if err != nil {
+		dev.destroy()
+		return nil, dev.fail("open device", err)
 	}
 	dev.readEvents()
 	return dev, nil
@@ -93,34 +97,33 @@ func checkContext(c *C.struct_vb_context) error {
 // describe asks the device and sysfs for all that [verbs.DeviceInfo] holds.
 func (d *device) describe() error {
 	var a C.struct_vb_device_attr
-	name := d.sysfs.name
-	if rc := C.vb_query_device(d.v, d.context, &a); rc != 0 {
-		return explain(verbs.Error{Verb: "query device", Device: name, Err: errnoError(rc)}, 0)
-	}
-	for _, count := range []C.int{
-		a.max_qp, a.max_qp_wr, a.max_sge, a.max_sge_rd, a.max_cq, a.max_cqe, a.max_mr, a.max_pd, a.max_qp_rd_atom, a.max_qp_init_rd_atom,
-	} {
-		if count < 0 {
-			return explain(verbs.Error{Verb: "query device", Device: name, Err: fmt.Errorf("%w: a limit of %d", errLie, count)}, 0)
+	err := errnoError(C.vb_query_device(d.v, d.context, &a))
+	limit := func(n C.int32_t) int {
+		if n < 0 {
+			err = cmp.Or(err, fmt.Errorf("%w: a limit of %d", errLie, n))
 		}
+		return int(n)
 	}
-	cDevice := d.context.device
 	d.info = verbs.DeviceInfo{
-		Name: name, Provider: "ibv", Firmware: text(a.fw_ver[:]),
+		Name: d.info.Name, Provider: "ibv", Firmware: text(a.fw_ver[:]),
 		NodeGUID: hostGUID(a.node_guid), SystemGUID: hostGUID(a.sys_image_guid),
 		VendorID: uint32(a.vendor_id), PartID: uint32(a.vendor_part_id), HardwareVer: uint32(a.hw_ver),
-		Ports: int(a.phys_port_cnt), NUMANode: -1, TransportType: transportType(int(cDevice.transport_type)),
+		Ports: int(a.phys_port_cnt), NUMANode: -1,
+		TransportType:     cmp.Or(map[C.int32_t]string{0: "IB", 1: "IW", 2: "USNIC", 3: "USNIC"}[d.context.device.transport_type], "unspecified"),
 		CompletionVectors: int(d.context.num_comp_vectors), ServesItself: true,
 		Limits: verbs.Limits{
-			MaxQP: int(a.max_qp), MaxQPWR: int(a.max_qp_wr), MaxSGE: int(a.max_sge), MaxSGERead: int(a.max_sge_rd), MaxInline: -1,
-			MaxCQ: int(a.max_cq), MaxCQE: int(a.max_cqe), MaxMR: int(a.max_mr), MaxMRBytes: uint64(a.max_mr_size),
-			MaxPD: int(a.max_pd), MaxAH: int(a.max_ah), MaxMW: int(a.max_mw),
+			MaxQP: limit(a.max_qp), MaxQPWR: limit(a.max_qp_wr), MaxSGE: limit(a.max_sge), MaxSGERead: limit(a.max_sge_rd), MaxInline: -1,
+			MaxCQ: limit(a.max_cq), MaxCQE: limit(a.max_cqe), MaxMR: limit(a.max_mr), MaxMRBytes: uint64(a.max_mr_size),
+			MaxPD: limit(a.max_pd), MaxAH: int(a.max_ah), MaxMW: int(a.max_mw),
 			MaxSRQ: int(a.max_srq), MaxSRQWR: int(a.max_srq_wr), MaxSRQSGE: int(a.max_srq_sge),
-			MaxRDAtomic: int(a.max_qp_rd_atom), MaxInitRDAtomic: int(a.max_qp_init_rd_atom), MaxPKeys: int(a.max_pkeys),
+			MaxRDAtomic: limit(a.max_qp_rd_atom), MaxInitRDAtomic: limit(a.max_qp_init_rd_atom), MaxPKeys: int(a.max_pkeys),
 			Atomic: a.atomic_cap != 0, MemoryWindow2: a.device_cap_flags&(capMemoryWindow2A|capMemoryWindow2B) != 0,
 			SendInvalidate: a.device_cap_flags&capMemoryManagement != 0, LocalCAAckDelay: int(a.local_ca_ack_delay),
 			DeviceCapFlags: uint32(a.device_cap_flags), PageSizeCap: uint64(a.page_size_cap), MaxMulticastGroup: int(a.max_mcast_grp),
 		},
+	}
+	if err != nil {
+		return d.fail("query device", err)
 	}
 	d.describeExtended()
 	if d.context.ops.alloc_mw == nil {
@@ -149,21 +152,12 @@ func (d *device) describeExtended() {
 	}
 }
 
-// transportType names a transport as perftest prints it (ibv_transport_type).
-func transportType(t int) string {
-	names := [...]string{"IB", "IW", "USNIC", "USNIC"}
-	if t >= 0 && t < len(names) {
-		return names[t]
-	}
-	return "unspecified"
-}
-
 // Info describes the device.
 func (d *device) Info() verbs.DeviceInfo { return d.info }
 
 // hostGUID turns a big-endian number.
 func hostGUID[T ~uint64](guid T) verbs.GUID {
-	return verbs.GUID(binary.BigEndian.Uint64(binary.NativeEndian.AppendUint64(nil, uint64(guid))))
+	return verbs.GUID(bits.ReverseBytes64(uint64(guid)))
 }
 
 // Port describes port n as it is now.
@@ -300,20 +294,8 @@ func (d *device) Name(a netip.Addr) error { return d.Bind(a) }
 // AllocPD makes a protection domain.
 func (d *device) AllocPD() (verbs.ProtectionDomain, error) {
 	p := &protectionDomain{object: object{d: d}}
-	err := p.Open("protection domain", func() (err error) {
+	return made[verbs.ProtectionDomain](p, p.open("allocate protection domain", "protection domain", func() (err error) {
 		p.pd, err = C.vb_alloc_pd(d.v, d.context)
 		return refusal(p.pd, err)
-	}, &d.Handle)
-	if err != nil {
-		return nil, d.fail("allocate protection domain", err)
-	}
-	return p, nil
-}
-
-// Close closes the device, unless handles of it are open.
-func (d *device) Close() error {
-	return d.destroy("close device", func() C.int {
-		d.stop()
-		return C.vb_close_device(d.v, d.context)
-	}, func() { close(d.events) })
+	}, func() C.int { return C.vb_dealloc_pd(d.v, p.pd) }, &d.Handle))
 }

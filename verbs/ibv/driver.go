@@ -7,7 +7,6 @@ import "C"
 
 import (
 	"fmt"
-	"syscall"
 	"unsafe"
 
 	"github.com/gobw/gobw/verbs"
@@ -27,13 +26,12 @@ const (
 // so that both are one call into C. Events and receives go by the device's verbs.
 type driver struct {
 	job.Driver
-	memory memory
+	memory *memory
 	lanes  []driverLane
 	turn   *C.struct_tn_turn
 	lists  []C.struct_tn_list
 	lane   []int // of each list that waits
 	polls  C.uint32_t
-	stamps bool
 	d      *device
 	job    *job.Job
 }
@@ -50,30 +48,29 @@ type driverLane struct {
 	head, tail *C.struct_vb_send_wr
 }
 
-// newDriver makes the driver of a job.
-func newDriver(d *device, j *job.Job) *driver {
-	t := &driver{Driver: job.NewVerbsDriver(d, j), lanes: make([]driverLane, len(j.Lanes)), polls: turnPolls, d: d, job: j}
+// newDriver makes the driver of a job, in the memory of its runner.
+func newDriver(r *runner) *driver {
+	d, j := r.d, r.job
+	t := &driver{
+		Driver: job.NewVerbsDriver(d, j), memory: &r.memory, lanes: make([]driverLane, len(j.Lanes)), polls: turnPolls, d: d, job: j,
+	}
 	switch {
 	case j.Channel != nil || awaitsByte(j): // there is something else to look at
 		t.polls = 1
 	case j.Pace > 0: // and a time to keep
 		t.polls = pacedPolls
 	}
-	t.turn = &allocate[C.struct_tn_turn](&t.memory, 1)[0]
-	cqs := allocate[*C.struct_vb_cq](&t.memory, len(j.CQs))
-	t.turn.cqs, t.turn.cq_count, t.turn.poll_cq = unsafe.SliceData(cqs), C.uint32_t(len(cqs)), d.context.ops.poll_cq
+	t.turn = &allocate[C.struct_tn_turn](t.memory, 1)[0]
+	cqs := allocate[*C.struct_vb_cq](t.memory, len(j.CQs))
+	t.turn.cqs, t.turn.cq_count, t.turn.poll_cq = unsafe.SliceData(cqs), C.uint32_t(len(cqs)), r.poller(&t.turn.meter)
 	for i, cq := range j.CQs {
 		cqs[i] = cq.(*completionQueue).cq
 	}
-	if t.stamps = j.Record != nil && !j.Record.Clock.IsZero(); t.stamps {
-		t.turn.poll_cq = (*C.vb_poll_cq_fn)(C.vb_poll_stamped)
-	}
-	t.turn.poll_cq = poller(t.turn.poll_cq, j, &t.turn.meter)
 	waiting := 0
 	for i := range j.Lanes {
 		waiting += max(j.Lanes[i].Window, 1)
 	}
-	t.lists = allocate[C.struct_tn_list](&t.memory, waiting)
+	t.lists = allocate[C.struct_tn_list](t.memory, waiting)
 	t.turn.lists, t.lane = unsafe.SliceData(t.lists), make([]int, waiting)
 	return t
 }
@@ -98,7 +95,7 @@ func (t *driver) Compile(lane int, l *job.Lane, groups [][]verbs.SendRequest) er
 	}
 	messages := len(l.Ring)
 	copies := max((l.Batch+messages-1)/messages, min((l.Window+messages-1)/messages, preparedLists/requests), 1)
-	wrs, sges := allocate[C.struct_vb_send_wr](&t.memory, copies*requests), allocate[C.struct_vb_sge](&t.memory, entries)
+	wrs, sges := allocate[C.struct_vb_send_wr](t.memory, copies*requests), allocate[C.struct_vb_sge](t.memory, entries)
 	to.qp = qp
 	for range copies {
 		list := sges // all copies share the entries
@@ -107,8 +104,7 @@ func (t *driver) Compile(lane int, l *job.Lane, groups [][]verbs.SendRequest) er
 			for i := range g {
 				q := g[i]
 				q.Flags &^= verbs.Signaled
-				fillSend(&group[i], list[:len(q.SGEs)], &q, qp.transport)
-				list = list[len(q.SGEs):]
+				fillSend(&group[i], &list, &q, qp.transport)
 				if i > 0 {
 					group[i-1].next = &group[i]
 				}
@@ -184,7 +180,7 @@ func (t *driver) took(got C.int) error {
 	switch got {
 	case C.TN_BAD_POST:
 		l := &t.lanes[t.lane[t.turn.done]]
-		return l.qp.fail("measure", fmt.Errorf("post send: %w", postErrno(syscall.Errno(t.turn.error))))
+		return l.qp.fail("measure", fmt.Errorf("post send: %w", postErrno(t.turn.error)))
 	case C.TN_BAD_POLL:
 		return t.d.fail("measure", fmt.Errorf("poll completion queue: %w", pollError(-int(t.turn.error))))
 	}
@@ -201,12 +197,7 @@ func (t *driver) Poll(out []verbs.Completion) (int, error) {
 			return 0, err
 		}
 	}
-	for i := range int(got) {
-		out[i] = goCompletion(&t.turn.polled.wc[i])
-		if t.stamps && out[i].Status == verbs.Success {
-			out[i].Timestamp = uint64(t.turn.polled.stamps[i])
-		}
-	}
+	completions(out, &t.turn.polled, int(got))
 	return int(got), nil
 }
 
@@ -216,10 +207,4 @@ func (t *driver) Spent() (posting, polling job.Ticks) {
 	posting, polling = job.Ticks(m.posting), job.Ticks(m.polling)
 	m.posting, m.polling = 0, 0
 	return posting, polling
-}
-
-// Close implements [job.Driver].
-func (t *driver) Close() error {
-	t.memory.free()
-	return t.Driver.Close()
 }

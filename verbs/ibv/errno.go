@@ -20,7 +20,7 @@ var (
 
 // explain adds to a refused call the errno's meaning here and what to try, behind what the caller knows to try. pinned is how many bytes
 // the call would have locked; 0: it locks none.
-func explain(e verbs.Error, pinned int) error {
+func explain(e *verbs.Error, pinned int) error {
 	e.Err = cmp.Or(e.Err, errNoReason)
 	if errors.Is(e.Err, errLie) {
 		e.Fix = "update rdma-core and the driver; look at 'ldconfig -p | grep libibverbs' and LD_LIBRARY_PATH for another libibverbs"
@@ -32,7 +32,7 @@ func explain(e verbs.Error, pinned int) error {
 		}
 		e.Err, e.Fix = fmt.Errorf("%w (%s)", e.Err, meaning), fix
 	}
-	return &e
+	return e
 }
 
 // errnoMeaning says what an errno of a set-up verb means, and its likely causes in order with what to do.

@@ -26,8 +26,8 @@ type watcher struct {
 	done sync.WaitGroup
 }
 
-// open makes the duplicate. Both descriptors are non-blocking then: that is a property of the open file.
-func (w *watcher) open(fd C.int, name string) error {
+// watch makes the duplicate. Both descriptors are non-blocking then: that is a property of the open file.
+func (w *watcher) watch(fd C.int, name string) error {
 	dup, err := syscall.Dup(int(fd))
 	if err != nil {
 		return err
@@ -44,16 +44,21 @@ func (w *watcher) open(fd C.int, name string) error {
 // each calls next, in a goroutine, whenever the descriptor has become readable, and again until there is nothing more.
 func (w *watcher) each(next func() bool) {
 	w.done.Go(func() {
-		raw, err := w.file.SyscallConn()
-		if err != nil {
-			return
-		}
-		_ = raw.Read(func(uintptr) bool {
+		_ = w.until(func() bool {
 			for next() {
 			}
 			return false
 		})
 	})
+}
+
+// until calls next whenever the descriptor has become readable, until it returns true or the file is closed or late.
+func (w *watcher) until(next func() bool) error {
+	raw, err := w.file.SyscallConn()
+	if err != nil {
+		return err
+	}
+	return raw.Read(func(uintptr) bool { return next() })
 }
 
 // stop ends the waiting.
@@ -85,13 +90,10 @@ func (o *object) wait(ctx context.Context, verb string, w *watcher, next func() 
 			}
 		}()
 		found := false
-		raw, err := w.file.SyscallConn()
-		if err == nil {
-			err = raw.Read(func(uintptr) bool {
-				found = next()
-				return found
-			})
-		}
+		err := w.until(func() bool {
+			found = next()
+			return found
+		})
 		switch {
 		case found:
 			return nil
@@ -117,7 +119,7 @@ func (d *device) readEvents() {
 			verbs.EventClientReregister, verbs.EventGIDChange:
 			e.Port = int(*(*C.int)(unsafe.Pointer(&got.element)))
 		default:
-			o, _ := d.objects.Load(*(*uintptr)(unsafe.Pointer(&got.element)))
+			o, _ := d.objects.Load(*(*unsafe.Pointer)(unsafe.Pointer(&got.element)))
 			e.QP, _ = o.(verbs.QueuePair)
 			e.CQ, _ = o.(verbs.CompletionQueue)
 			e.SRQ, _ = o.(verbs.SharedReceiveQueue)

@@ -18,19 +18,64 @@ import (
 // object is what all handles of a device have, and the device itself.
 type object struct {
 	handle.Handle
-	d   *device
-	qpn uint32 // of a queue pair
+	d       *device
+	qpn     uint32 // of a queue pair
+	kind    string
+	memory  memory       // is freed when the handle is closed
+	wake    func()       // ends the calls that wait
+	destroy func() C.int // destroys what libibverbs made
+	after   func()       // is called once that is destroyed
+}
+
+// open makes a handle of a kind by create, and says in the words of a verb why it could not. Destroy undoes create.
+func (o *object) open(verb, kind string, create func() error, destroy func() C.int, parents ...*handle.Handle) error {
+	o.kind, o.destroy = kind, destroy
+	return o.fail(verb, o.Open(kind, create, parents...))
+}
+
+// made is a handle, or nil and the reason.
+func made[H any](h H, err error) (H, error) {
+	if err != nil {
+		var none H
+		return none, err
+	}
+	return h, nil
+}
+
+// announce has the asynchronous events that name the handle by a pointer find it.
+func (o *object) announce(pointer unsafe.Pointer, h any) {
+	o.d.objects.Store(pointer, h)
+	o.after = func() { o.d.objects.CompareAndDelete(pointer, h) }
+}
+
+// Close destroys the handle, unless other handles depend on it.
+func (o *object) Close() error {
+	return o.fail("close "+o.kind, o.Handle.Close(o.wake, func() error {
+		if err := errnoError(o.destroy()); err != nil {
+			return err
+		}
+		o.memory.free()
+		if o.after != nil {
+			o.after()
+		}
+		return nil
+	}))
 }
 
 // On is the device of the handle.
 func (o *object) On() *device { return o.d }
+
+// failure is a call that failed, and what to do.
+func (o *object) failure(verb string, err error, fix string) *verbs.Error {
+	return &verbs.Error{Verb: verb, Device: o.d.info.Name, QP: o.qpn, Err: err, Fix: fix}
+}
 
 // fail explains a refused call; nil stays nil.
 func (o *object) fail(verb string, err error) error {
 	if _, explained := errors.AsType[*verbs.Error](err); err == nil || explained {
 		return err
 	}
-	return explain(verbs.Error{Verb: verb, Device: o.d.info.Name, QP: o.qpn, Err: err}, 0)
+	return explain(o.failure(verb, err, ""), 0)
 }
 
 // inside makes a call for which the handle must be open.
@@ -40,19 +85,6 @@ func (o *object) inside(verb string, call func() error) error {
 	}
 	defer o.Leave()
 	return o.fail(verb, call())
-}
-
-// destroy closes the handle by a call of libibverbs, and then does what there is to do afterwards.
-func (o *object) destroy(verb string, call func() C.int, after ...func()) error {
-	return o.fail(verb, o.Close(nil, func() error {
-		if err := errnoError(call()); err != nil {
-			return err
-		}
-		for _, f := range after {
-			f()
-		}
-		return nil
-	}))
 }
 
 // refusal is why libibverbs made nothing, nil where it did. What it makes begins with its context, by which it is used.

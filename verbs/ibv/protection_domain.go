@@ -6,6 +6,7 @@ package ibv
 import "C"
 
 import (
+	"cmp"
 	"fmt"
 	"sync/atomic"
 	"syscall"
@@ -20,11 +21,6 @@ type protectionDomain struct {
 	pd *C.struct_vb_pd
 }
 
-// Close frees the domain, unless handles of it are open.
-func (p *protectionDomain) Close() error {
-	return p.destroy("free protection domain", func() C.int { return C.vb_dealloc_pd(p.d.v, p.pd) })
-}
-
 // memoryRegion is registered memory.
 type memoryRegion struct {
 	object
@@ -33,8 +29,6 @@ type memoryRegion struct {
 	length int
 	lkey   uint32
 	rkey   uint32
-
-	release func() // of the buffer
 }
 
 // optionalAccess are the flags that a device may ignore (IBV_ACCESS_OPTIONAL_RANGE).
@@ -58,7 +52,7 @@ func (p *protectionDomain) RegisterMemoryAt(
 		b.Release()
 		return nil, err
 	}
-	m.release = b.Release
+	m.after = b.Release
 	return m, nil
 }
 
@@ -68,10 +62,7 @@ func (p *protectionDomain) RegisterDMABuf(fd int, offset uint64, length int, iov
 		return nil, p.fail("register dma-buf", fmt.Errorf("descriptor %d", fd))
 	}
 	m, err := p.register(fd, offset, length, iova, access)
-	if err != nil {
-		return nil, err
-	}
-	return m, nil
+	return made[verbs.MemoryRegion](m, err)
 }
 
 // register makes length bytes at addr, or at that place of a dma-buf, known to the device by addresses from iova on.
@@ -81,17 +72,15 @@ func (p *protectionDomain) register(fd int, addr uint64, length int, iova uint64
 		return nil, p.fail(verb, fmt.Errorf("want at least 1 byte"))
 	}
 	if remote := access & (verbs.AccessRemoteWrite | verbs.AccessRemoteAtomic); remote != 0 && access&verbs.AccessLocalWrite == 0 {
-		return nil, &verbs.Error{
-			Verb: verb, Device: p.d.info.Name, Err: fmt.Errorf("%v without LOCAL_WRITE (IBTA 10.6.3.1)", remote),
-			Fix: "add LOCAL_WRITE",
-		}
+		return nil, p.failure(verb, fmt.Errorf("%v without LOCAL_WRITE (IBTA 10.6.3.1)", remote), "add LOCAL_WRITE")
 	}
 	v := p.d.v
 	if v.reg_mr_iova2 == nil {
 		access &^= optionalAccess
 	}
-	m := &memoryRegion{object: object{d: p.d}, addr: iova, length: length, release: func() {}}
-	err := m.Open("memory region", func() (err error) {
+	m := &memoryRegion{object: object{d: p.d}, addr: iova, length: length}
+	m.kind, m.destroy = "memory region", func() C.int { return C.vb_dereg_mr(v, m.mr) }
+	err := m.Open(m.kind, func() (err error) {
 		start, bytes := C.uint64_t(addr), C.size_t(length)
 		switch {
 		case fd >= 0:
@@ -106,7 +95,7 @@ func (p *protectionDomain) register(fd int, addr uint64, length int, iova uint64
 		return refusal(m.mr, err)
 	}, &p.Handle)
 	if err != nil {
-		return nil, explain(verbs.Error{Verb: verb, Device: p.d.info.Name, Err: err}, length)
+		return nil, explain(p.failure(verb, err, ""), length)
 	}
 	m.lkey, m.rkey = uint32(m.mr.lkey), uint32(m.mr.rkey)
 	return m, nil
@@ -121,11 +110,6 @@ func (m *memoryRegion) SGE(offset, n int) verbs.SGE {
 	return verbs.SGE{Addr: m.addr + uint64(offset), Length: uint32(n), LKey: m.lkey}
 }
 
-// Close deregisters the memory.
-func (m *memoryRegion) Close() error {
-	return m.destroy("deregister memory", func() C.int { return C.vb_dereg_mr(m.d.v, m.mr) }, m.release)
-}
-
 // memoryWindow is a type 2 window.
 type memoryWindow struct {
 	object
@@ -136,23 +120,16 @@ type memoryWindow struct {
 // AllocMW makes a type 2 memory window.
 func (p *protectionDomain) AllocMW() (verbs.MemoryWindow, error) {
 	w := &memoryWindow{object: object{d: p.d}}
-	err := w.Open("memory window", func() (err error) {
+	return made[verbs.MemoryWindow](w, w.open("allocate memory window", "memory window", func() (err error) {
 		w.mw, err = C.vb_alloc_mw(p.pd)
-		return refusal(w.mw, err)
-	}, &p.Handle)
-	if err != nil {
-		return nil, p.fail("allocate memory window", err)
-	}
-	w.rkey.Store(uint32(w.mw.rkey))
-	return w, nil
+		if err = refusal(w.mw, err); err == nil {
+			w.rkey.Store(uint32(w.mw.rkey))
+		}
+		return err
+	}, func() C.int { return C.vb_dealloc_mw(w.mw) }, &p.Handle))
 }
 
 func (w *memoryWindow) RKey() uint32 { return w.rkey.Load() }
-
-// Close frees the window.
-func (w *memoryWindow) Close() error {
-	return w.destroy("free memory window", func() C.int { return C.vb_dealloc_mw(w.mw) })
-}
 
 // addressHandle is a destination for UD sends.
 type addressHandle struct {
@@ -163,56 +140,58 @@ type addressHandle struct {
 // CreateAH makes an address handle.
 func (p *protectionDomain) CreateAH(a verbs.AddressVector) (verbs.AddressHandle, error) {
 	h := &addressHandle{object: object{d: p.d}}
-	err := h.Open("address handle", func() error {
+	verb := fmt.Sprintf("create address handle for %v", a.DGID)
+	return made[verbs.AddressHandle](h, h.open(verb, "address handle", func() error {
 		attr, err := cAddressVector(a)
 		if err != nil {
 			return err
 		}
 		h.ah, err = C.vb_create_ah(p.d.v, p.pd, &attr)
 		return refusal(h.ah, err)
-	}, &p.Handle)
-	if err != nil {
-		return nil, p.fail(fmt.Sprintf("create address handle for %v", a.DGID), err)
-	}
-	return h, nil
-}
-
-// Close destroys the handle.
-func (h *addressHandle) Close() error {
-	return h.destroy("destroy address handle", func() C.int { return C.vb_destroy_ah(h.d.v, h.ah) })
+	}, func() C.int { return C.vb_destroy_ah(h.d.v, h.ah) }, &p.Handle))
 }
 
 // defaultHopLimit is what a zero hop limit means.
 const defaultHopLimit = 64
 
-func cAddressVector(a verbs.AddressVector) (C.struct_vb_ah_attr, error) {
-	var c C.struct_vb_ah_attr
+func cAddressVector(a verbs.AddressVector) (c C.struct_vb_ah_attr, err error) {
 	if a.SGIDIndex < 0 || a.SGIDIndex > 255 {
 		return c, fmt.Errorf("GID index %d: libibverbs has room for 0 to 255", a.SGIDIndex)
 	}
-	c.dlid, c.sl, c.port_num = C.uint16_t(a.DLID), C.uint8_t(a.SL), C.uint8_t(max(a.Port, 1))
-	if a.UseGID {
-		c.is_global = 1
-		for i, b := range a.DGID {
-			c.grh.dgid[i] = C.uint8_t(b)
-		}
-		c.grh.sgid_index, c.grh.flow_label, c.grh.traffic_class = C.uint8_t(a.SGIDIndex), C.uint32_t(a.FlowLabel), C.uint8_t(a.TrafficClass)
-		c.grh.hop_limit = C.uint8_t(a.HopLimit)
-		if a.HopLimit == 0 {
-			c.grh.hop_limit = defaultHopLimit
-		}
-	}
+	a.Port, a.HopLimit = max(a.Port, 1), cmp.Or(a.HopLimit, defaultHopLimit)
+	c.is_global = C.uint8_t(flag(a.UseGID))
+	addressFields(true, &c, &a)
 	return c, nil
 }
 
-func goAddressVector(c *C.struct_vb_ah_attr) verbs.AddressVector {
-	a := verbs.AddressVector{DLID: uint16(c.dlid), SL: uint8(c.sl), Port: int(c.port_num), UseGID: c.is_global != 0}
-	if a.UseGID {
-		for i := range a.DGID {
-			a.DGID[i] = byte(c.grh.dgid[i])
-		}
-		a.SGIDIndex, a.FlowLabel, a.TrafficClass = int(c.grh.sgid_index), uint32(c.grh.flow_label), uint8(c.grh.traffic_class)
-		a.HopLimit = uint8(c.grh.hop_limit)
-	}
+func goAddressVector(c *C.struct_vb_ah_attr) (a verbs.AddressVector) {
+	a.UseGID = c.is_global != 0
+	addressFields(false, c, &a)
 	return a
+}
+
+// addressFields copies the fields of an address vector, to C or from there.
+func addressFields(toC bool, c *C.struct_vb_ah_attr, a *verbs.AddressVector) {
+	field(toC, &c.dlid, &a.DLID)
+	field(toC, &c.sl, &a.SL)
+	field(toC, &c.port_num, &a.Port)
+	if !a.UseGID {
+		return
+	}
+	field(toC, &c.grh.sgid_index, &a.SGIDIndex)
+	field(toC, &c.grh.flow_label, &a.FlowLabel)
+	field(toC, &c.grh.traffic_class, &a.TrafficClass)
+	field(toC, &c.grh.hop_limit, &a.HopLimit)
+	for i := range a.DGID {
+		field(toC, &c.grh.dgid[i], &a.DGID[i])
+	}
+}
+
+// field copies a number between a field of C and one of Go.
+func field[F, T ~int | ~int32 | ~uint8 | ~uint16 | ~uint32](toC bool, c *F, g *T) {
+	if toC {
+		*c = F(*g)
+	} else {
+		*g = T(*c)
+	}
 }

@@ -60,22 +60,21 @@ func (p *Provider) find(f func(d *C.struct_vb_device) (verbs.Device, error)) (ve
 		return nil, err
 	}
 	var n C.int
+	refused := func(err error) error { return explain(&verbs.Error{Verb: "list RDMA devices", Err: err}, 0) }
 	list, err := C.vb_get_device_list(p.verbs(), &n)
 	if list == nil {
 		if errors.Is(err, syscall.ENOSYS) { // no RDMA in this kernel
 			return nil, nil
 		}
-		return nil, explain(verbs.Error{Verb: "list RDMA devices", Err: err}, 0)
+		return nil, refused(err)
 	}
 	defer C.vb_free_device_list(p.verbs(), list)
 	if n < 0 {
-		return nil, explain(verbs.Error{Verb: "list RDMA devices", Err: fmt.Errorf("%w: it counts %d devices", errLie, n)}, 0)
+		return nil, refused(fmt.Errorf("%w: it counts %d devices", errLie, n))
 	}
 	for i, d := range unsafe.Slice(list, int(n)) {
 		if d == nil {
-			return nil, explain(verbs.Error{
-				Verb: "list RDMA devices", Err: fmt.Errorf("%w: it counts %d devices and lists %d", errLie, n, i),
-			}, 0)
+			return nil, refused(fmt.Errorf("%w: it counts %d devices and lists %d", errLie, n, i))
 		}
 		if found, err := f(d); found != nil || err != nil {
 			return found, err

@@ -77,7 +77,7 @@ func TestErrnoMeanings(t *testing.T) {
 		syscall.EPERM, syscall.EACCES, syscall.ENOMEM, syscall.ENODEV, syscall.EINVAL, syscall.ETIMEDOUT, syscall.EAGAIN,
 		syscall.EBUSY, syscall.EOPNOTSUPP, syscall.ENETUNREACH, syscall.EMFILE, syscall.EFAULT, syscall.EIO, syscall.ENOENT,
 	} {
-		err := explain(verbs.Error{Verb: "open device", Device: "mlx5_0", Err: errno}, 0)
+		err := explain(&verbs.Error{Verb: "open device", Device: "mlx5_0", Err: errno}, 0)
 		if !errors.Is(err, errno) || verbs.RemedyOf(err) == "" || !strings.Contains(err.Error(), "(") {
 			t.Errorf("%v: error %q, remedy %q: want the errno, its meaning and a remedy", errno, err, verbs.RemedyOf(err))
 		}
@@ -86,7 +86,7 @@ func TestErrnoMeanings(t *testing.T) {
 	if err := syscall.Getrlimit(8, &lim); err != nil {
 		t.Fatal(err)
 	}
-	err := explain(verbs.Error{Verb: "register memory", Err: syscall.ENOMEM}, 123456)
+	err := explain(&verbs.Error{Verb: "register memory", Err: syscall.ENOMEM}, 123456)
 	if !strings.Contains(err.Error(), "123456 bytes") {
 		t.Errorf("%q: want the bytes wanted", err)
 	}

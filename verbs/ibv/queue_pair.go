@@ -30,7 +30,7 @@ type queuePair struct {
 	post      *C.vb_post_send_fn // of lists of any kind
 	sendable  verbs.Opcodes      // where ibv_wr_* is used: what the queue pair was made for
 	sends     list[C.struct_vb_send_wr]
-	receives  receiveList
+	receives  receiver
 	entered   []*handle.Handle         // those that the requests of a post name
 	groups    map[attachment]io.Closer // attached to: what the host joined for them
 }
@@ -75,15 +75,17 @@ func (p *protectionDomain) newQP(o verbs.QueuePairOptions, by verbs.Posting) (*q
 	if q.srq == nil && !o.NoRecvQueue {
 		a.cap.max_recv_wr, a.cap.max_recv_sge = orDefault(o.RecvDepth, defaultDepth), orDefault(o.RecvSGEs, 1)
 	}
-	if err := q.Open("queue pair", func() error { return q.create(p.pd, &a, by) }, needs.List...); err != nil {
+	q.kind, q.destroy = "queue pair", func() C.int { return C.vb_destroy_qp(q.d.v, q.qp) }
+	if err := q.Open(q.kind, func() error { return q.create(p.pd, &a, by) }, needs.List...); err != nil {
 		return nil, err
 	}
-	p.d.objects.Store(uintptr(unsafe.Pointer(q.qp)), q)
+	q.announce(unsafe.Pointer(q.qp), q)
 	q.qpn = uint32(q.qp.qp_num)
 	q.caps = verbs.QueuePairCapabilities{
 		SendDepth: int(a.cap.max_send_wr), RecvDepth: int(a.cap.max_recv_wr), SendSGEs: int(a.cap.max_send_sge),
 		RecvSGEs: int(a.cap.max_recv_sge), InlineBytes: int(a.cap.max_inline_data),
 	}
+	q.receives = receiver{sges: q.caps.RecvSGEs, by: unsafe.Pointer(p.d.context.ops.post_recv), from: unsafe.Pointer(q.qp)}
 	if q.caps.InlineBytes < o.InlineBytes {
 		return nil, errors.Join(fmt.Errorf("the device grants %d bytes inline, %d were asked", q.caps.InlineBytes, o.InlineBytes), q.Close())
 	}
@@ -134,15 +136,14 @@ func (q *queuePair) State() verbs.QPState {
 }
 
 func (q *queuePair) known() verbs.QPState {
-	var a C.struct_vb_qp_attr
-	var i C.struct_vb_qp_init_attr
 	known := q.qp.state
 	// Software iWARP answers, and leaves the state out: 0, which libibverbs keeps. No queue pair goes back to RESET by itself.
-	if C.vb_query_qp(q.d.v, q.qp, &a, C.int(verbs.AttrState), &i) != 0 || verbs.QPState(a.qp_state) == verbs.StateReset {
+	a, err := q.ask(verbs.AttrState)
+	if err != nil || a.State == verbs.StateReset {
 		q.qp.state = known
 		return verbs.QPState(known)
 	}
-	return verbs.QPState(a.qp_state)
+	return a.State
 }
 
 // Modify moves the queue pair. Moves that the state machine does not have are refused before libibverbs sees them, with
@@ -156,29 +157,18 @@ func (q *queuePair) Modify(a verbs.QueuePairAttributes) error {
 	if a.Mask&verbs.AttrCurrentState != 0 {
 		from = a.CurrentState
 	}
-	to := from
-	if a.Mask&verbs.AttrState != 0 {
-		to = a.State
+	if a.Mask&verbs.AttrState == 0 {
+		a.State = from
 	}
-	verb := fmt.Sprintf("modify queue pair to %v", to)
-	av, err := cAddressVector(a.AddressVector)
-	if a.Mask&verbs.AttrAddressVector == 0 {
-		err = nil
-	}
-	if err := cmp.Or(verbs.CheckTransition(q.transport, from, to, a.Mask), verbs.CheckValues(&a, &q.d.info), err); err != nil {
+	verb := fmt.Sprintf("modify queue pair to %v", a.State)
+	if err := cmp.Or(verbs.CheckTransition(q.transport, from, a.State, a.Mask), verbs.CheckValues(&a, &q.d.info)); err != nil {
 		return q.fail(verb, err)
 	}
-	c := C.struct_vb_qp_attr{
-		qp_state: C.int32_t(to), cur_qp_state: C.int32_t(a.CurrentState), path_mtu: C.int32_t(a.PathMTU), qkey: C.uint32_t(a.QKey),
-		rq_psn: C.uint32_t(a.RecvPSN), sq_psn: C.uint32_t(a.SendPSN), dest_qp_num: C.uint32_t(a.DestQPN), qp_access_flags: C.uint32_t(a.Access),
-		ah_attr: av, pkey_index: C.uint16_t(a.PKeyIndex), max_rd_atomic: C.uint8_t(a.MaxRDAtomic), max_dest_rd_atomic: C.uint8_t(a.MaxDestRDAtomic),
-		min_rnr_timer: C.uint8_t(a.MinRNRTimer), port_num: C.uint8_t(a.Port), timeout: C.uint8_t(a.Timeout), retry_cnt: C.uint8_t(a.RetryCount),
-		rnr_retry: C.uint8_t(a.RNRRetry), en_sqd_async_notify: C.uint8_t(flag(a.SQDAsyncNotify)),
-	}
-	if err = errnoError(C.vb_modify_qp(q.d.v, q.qp, &c, C.int(a.Mask))); err == nil {
+	err := q.set(&a)
+	if err == nil {
 		return nil
 	}
-	f := verbs.Error{Verb: verb, Device: q.d.info.Name, QP: q.qpn, Err: err}
+	f := q.failure(verb, err, "")
 	switch {
 	case a.Mask&verbs.AttrAddressVector != 0 && errors.Is(err, syscall.ETIMEDOUT):
 		f.Fix = fmt.Sprintf("no neighbour answered for %v: ping it from this port's address", a.AddressVector.DGID)
@@ -202,27 +192,58 @@ const queried = verbs.AttrState | verbs.AttrCurrentState | verbs.AttrAccess | ve
 	verbs.AttrMaxRDAtomic | verbs.AttrMinRNRTimer | verbs.AttrSendPSN | verbs.AttrMaxDestRDAtomic | verbs.AttrCapabilities | verbs.AttrDestQPN
 
 // Query returns the attributes in force.
-func (q *queuePair) Query() (got verbs.QueuePairAttributes, err error) {
+func (q *queuePair) Query() (a verbs.QueuePairAttributes, err error) {
 	err = q.inside("query queue pair", func() error {
-		var a C.struct_vb_qp_attr
-		var i C.struct_vb_qp_init_attr
-		err := errnoError(C.vb_query_qp(q.d.v, q.qp, &a, C.int(queried), &i))
-		if err == nil {
-			got = goAttributes(&a)
-		}
+		a, err = q.ask(queried)
 		return err
 	})
-	return got, err
+	return a, err
 }
 
-func goAttributes(a *C.struct_vb_qp_attr) verbs.QueuePairAttributes {
-	return verbs.QueuePairAttributes{
-		Mask: queried, State: verbs.QPState(a.qp_state), CurrentState: verbs.QPState(a.cur_qp_state), Access: verbs.Access(a.qp_access_flags),
-		PKeyIndex: int(a.pkey_index), Port: int(a.port_num), QKey: uint32(a.qkey), AddressVector: goAddressVector(&a.ah_attr),
-		PathMTU: verbs.MTU(a.path_mtu), Timeout: uint8(a.timeout), RetryCount: uint8(a.retry_cnt), RNRRetry: uint8(a.rnr_retry),
-		RecvPSN: uint32(a.rq_psn), SendPSN: uint32(a.sq_psn), MaxRDAtomic: uint8(a.max_rd_atomic), MaxDestRDAtomic: uint8(a.max_dest_rd_atomic),
-		MinRNRTimer: uint8(a.min_rnr_timer), DestQPN: uint32(a.dest_qp_num), SQDAsyncNotify: a.en_sqd_async_notify != 0,
+// ask asks libibverbs for attributes.
+func (q *queuePair) ask(mask verbs.AttributeMask) (verbs.QueuePairAttributes, error) {
+	var a C.struct_vb_qp_attr
+	var i C.struct_vb_qp_init_attr
+	err := errnoError(C.vb_query_qp(q.d.v, q.qp, &a, C.int(mask), &i))
+	return goAttributes(&a), err
+}
+
+// set has libibverbs set the attributes in the mask.
+func (q *queuePair) set(a *verbs.QueuePairAttributes) (err error) {
+	c := C.struct_vb_qp_attr{en_sqd_async_notify: C.uint8_t(flag(a.SQDAsyncNotify))}
+	if a.Mask&verbs.AttrAddressVector != 0 {
+		if c.ah_attr, err = cAddressVector(a.AddressVector); err != nil {
+			return err
+		}
 	}
+	attributeFields(true, &c, a)
+	return errnoError(C.vb_modify_qp(q.d.v, q.qp, &c, C.int(a.Mask)))
+}
+
+func goAttributes(c *C.struct_vb_qp_attr) verbs.QueuePairAttributes {
+	a := verbs.QueuePairAttributes{Mask: queried, AddressVector: goAddressVector(&c.ah_attr), SQDAsyncNotify: c.en_sqd_async_notify != 0}
+	attributeFields(false, c, &a)
+	return a
+}
+
+// attributeFields copies the attributes that are numbers, to C or from there.
+func attributeFields(toC bool, c *C.struct_vb_qp_attr, a *verbs.QueuePairAttributes) {
+	field(toC, &c.qp_state, &a.State)
+	field(toC, &c.cur_qp_state, &a.CurrentState)
+	field(toC, &c.path_mtu, &a.PathMTU)
+	field(toC, &c.qkey, &a.QKey)
+	field(toC, &c.rq_psn, &a.RecvPSN)
+	field(toC, &c.sq_psn, &a.SendPSN)
+	field(toC, &c.dest_qp_num, &a.DestQPN)
+	field(toC, &c.qp_access_flags, &a.Access)
+	field(toC, &c.pkey_index, &a.PKeyIndex)
+	field(toC, &c.max_rd_atomic, &a.MaxRDAtomic)
+	field(toC, &c.max_dest_rd_atomic, &a.MaxDestRDAtomic)
+	field(toC, &c.min_rnr_timer, &a.MinRNRTimer)
+	field(toC, &c.port_num, &a.Port)
+	field(toC, &c.timeout, &a.Timeout)
+	field(toC, &c.retry_cnt, &a.RetryCount)
+	field(toC, &c.rnr_retry, &a.RNRRetry)
 }
 
 // inlineOpcodes are those whose data can be copied while posting, as bits.
@@ -305,14 +326,21 @@ func (q *queuePair) PostSend(r []verbs.SendRequest) error {
 	if len(checked) == 0 {
 		return refused
 	}
-	head := q.sends.fill(len(checked), func(i int) []verbs.SGE { return checked[i].SGEs }, func(i int, w *C.struct_vb_send_wr, sge []C.struct_vb_sge) **C.struct_vb_send_wr {
-		fillSend(w, sge, &checked[i], q.transport)
-		return &w.next
-	})
+	entries := 0
+	for i := range checked {
+		entries += len(checked[i].SGEs)
+	}
+	wr, sge := q.sends.room(&q.memory, len(checked), entries)
+	for i := range checked {
+		fillSend(&wr[i], &sge, &checked[i], q.transport)
+		if i > 0 {
+			wr[i-1].next = &wr[i]
+		}
+	}
 	var bad *C.struct_vb_send_wr
-	if rc := C.vb_post_send(q.post, q.qp, head, &bad); rc != 0 {
-		checked = checked[:posted(bad, head, len(checked))]
-		refused = q.fail(verb, &verbs.PostError{Index: len(checked), Err: postErrno(syscall.Errno(rc))})
+	if rc := C.vb_post_send(q.post, q.qp, &wr[0], &bad); rc != 0 {
+		checked = checked[:posted(bad, &wr[0], len(checked))]
+		refused = q.fail(verb, &verbs.PostError{Index: len(checked), Err: postErrno(rc)})
 	}
 	for i := range checked { // the window's key is what the next bind has to name
 		if b := checked[i].Bind; checked[i].Opcode == verbs.OpBindMW {
@@ -334,46 +362,39 @@ func (q *queuePair) PostReceive(r []verbs.ReceiveRequest) error {
 	if q.srq != nil {
 		return q.fail(verb, &verbs.PostError{Err: errors.New("the queue pair takes its receives from a shared receive queue")})
 	}
-	return q.fail(verb, q.receives.post(r, q.caps.RecvSGEs, unsafe.Pointer(q.d.context.ops.post_recv), unsafe.Pointer(q.qp)))
+	return q.fail(verb, q.postReceives(&q.receives, r))
 }
 
 // postErrno says what a post's errno means: ENOMEM is a full queue.
-func postErrno(errno syscall.Errno) error {
-	if errno != syscall.ENOMEM {
+func postErrno(rc C.int) error {
+	if errno := syscall.Errno(rc); errno != syscall.ENOMEM {
 		return errno
 	}
 	return verbs.ErrQueueFull
-}
-
-// Close destroys the queue pair.
-func (q *queuePair) Close() error {
-	return q.destroy("destroy queue pair", func() C.int { return C.vb_destroy_qp(q.d.v, q.qp) }, func() {
-		q.d.objects.CompareAndDelete(uintptr(unsafe.Pointer(q.qp)), q)
-	}, q.sends.free, q.receives.free)
 }
 
 // sharedReceiveQueue may serve several queue pairs; posting belongs to one goroutine at a time.
 type sharedReceiveQueue struct {
 	object
 	srq      *C.struct_vb_srq
-	sges     int
 	depth    int
-	receives receiveList
+	receives receiver
 }
 
 // CreateSRQ makes a shared receive queue.
 func (p *protectionDomain) CreateSRQ(o verbs.SharedReceiveQueueOptions) (verbs.SharedReceiveQueue, error) {
 	a := C.struct_vb_srq_init_attr{attr: C.struct_vb_srq_attr{max_wr: orDefault(o.Depth, defaultDepth), max_sge: orDefault(o.SGEs, 1)}}
 	s := &sharedReceiveQueue{object: object{d: p.d}}
-	err := s.Open("shared receive queue", func() (err error) {
+	err := s.open("create shared receive queue", "shared receive queue", func() (err error) {
 		s.srq, err = C.vb_create_srq(p.d.v, p.pd, &a)
 		return refusal(s.srq, err)
-	}, &p.Handle)
+	}, func() C.int { return C.vb_destroy_srq(s.d.v, s.srq) }, &p.Handle)
 	if err != nil {
-		return nil, p.fail("create shared receive queue", err)
+		return nil, err
 	}
-	p.d.objects.Store(uintptr(unsafe.Pointer(s.srq)), s)
-	s.sges, s.depth = int(a.attr.max_sge), int(a.attr.max_wr)
+	s.announce(unsafe.Pointer(s.srq), s)
+	s.depth = int(a.attr.max_wr)
+	s.receives = receiver{sges: int(a.attr.max_sge), by: unsafe.Pointer(p.d.context.ops.post_srq_recv), from: unsafe.Pointer(s.srq)}
 	return s, nil
 }
 
@@ -384,7 +405,7 @@ func (s *sharedReceiveQueue) PostReceive(r []verbs.ReceiveRequest) error {
 		return s.fail(verb, &verbs.PostError{Err: err})
 	}
 	defer s.Leave()
-	return s.fail(verb, s.receives.post(r, s.sges, unsafe.Pointer(s.d.context.ops.post_srq_recv), unsafe.Pointer(s.srq)))
+	return s.fail(verb, s.postReceives(&s.receives, r))
 }
 
 // srqLimit is IBV_SRQ_LIMIT of ibv_srq_attr_mask.
@@ -396,11 +417,4 @@ func (s *sharedReceiveQueue) SetLimit(limit int) error {
 		a := C.struct_vb_srq_attr{srq_limit: C.uint32_t(limit)}
 		return errnoError(C.vb_modify_srq(s.d.v, s.srq, &a, srqLimit))
 	})
-}
-
-// Close destroys the queue, unless queue pairs use it.
-func (s *sharedReceiveQueue) Close() error {
-	return s.destroy("destroy shared receive queue", func() C.int { return C.vb_destroy_srq(s.d.v, s.srq) }, func() {
-		s.d.objects.CompareAndDelete(uintptr(unsafe.Pointer(s.srq)), s)
-	}, s.receives.free)
 }

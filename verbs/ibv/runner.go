@@ -8,7 +8,6 @@ import "C"
 import (
 	"cmp"
 	"fmt"
-	"syscall"
 	"unsafe"
 
 	"github.com/gobw/gobw/verbs"
@@ -40,7 +39,6 @@ type runner struct {
 	job  *job.Job
 	slow job.Runner // where the job is none for the loops in C
 
-	memory memory
 	c      *C.struct_cl_job
 	lanes  []C.struct_cl_lane
 	before [][]uint64 // of each lane: the payload of its ring before each message
@@ -59,7 +57,7 @@ func (d *device) Prepare(j *job.Job) (job.Runner, error) {
 	r := &runner{object: object{d: d}, job: j}
 	needs, err := r.needs()
 	if err == nil {
-		err = r.Open("prepared job", r.compile, needs...)
+		err = r.open(verb, "prepared job", r.compile, func() C.int { return 0 }, needs...)
 	}
 	if err != nil {
 		r.memory.free()
@@ -79,7 +77,7 @@ func (r *runner) needs() (_ []*handle.Handle, err error) {
 			return nil, needs.Err
 		case j.Channel != nil && cq.channel != j.Channel:
 			return nil, fmt.Errorf("completion queue %d announces nothing on the job's channel: create it with that channel", i)
-		case j.Record != nil && !j.Record.Clock.IsZero() && !cq.stamps:
+		case stamped(j) && !cq.stamps:
 			return nil, fmt.Errorf("completion queue %d stamps nothing: create it with Timestamps, or take samples by the host's clock", i)
 		}
 	}
@@ -149,15 +147,15 @@ func (r *runner) Run(until job.Ticks) (job.Progress, error) {
 		r.takeLog(len(r.log))
 		p := r.progress(end == C.CL_DONE)
 		if !p.Done {
-			return p, r.failure(end, p)
+			return p, r.whyEnded(end, p)
 		}
 		return p, nil
 	}
 }
 
-// failure says what ended a run early.
-func (r *runner) failure(end C.int, p job.Progress) error {
-	e := verbs.Error{Verb: "measure", Device: r.d.info.Name, Err: syscall.Errno(r.c.error)}
+// whyEnded says what ended a run early.
+func (r *runner) whyEnded(end C.int, p job.Progress) error {
+	e := r.failure("measure", errnoError(r.c.error), "")
 	var l *C.struct_cl_lane
 	index, bad := int(int32(r.c.bad_lane)), &r.c.bad
 	if index >= 0 {
@@ -182,9 +180,9 @@ func (r *runner) failure(end C.int, p job.Progress) error {
 			e.Err = fmt.Errorf("%w: more receives completed than were posted, %d", errLie, uint64(l.receives_posted))
 		}
 	case C.CL_BAD_POST:
-		e.Err = fmt.Errorf("post message %d of lane %d: %w", uint64(l.posted), index, postErrno(syscall.Errno(r.c.error)))
+		e.Err = fmt.Errorf("post message %d of lane %d: %w", uint64(l.posted), index, postErrno(r.c.error))
 	case C.CL_BAD_RECEIVE:
-		e.Err = fmt.Errorf("post receive %d of lane %d: %w", uint64(l.receives_posted), index, postErrno(syscall.Errno(r.c.error)))
+		e.Err = fmt.Errorf("post receive %d of lane %d: %w", uint64(l.receives_posted), index, postErrno(r.c.error))
 	case C.CL_BAD_POLL:
 		e.Err = fmt.Errorf("poll completion queue: %w", pollError(-int(r.c.error)))
 	}
@@ -245,15 +243,4 @@ func (r *runner) Received(lane int) uint64 {
 		return r.slow.Received(lane)
 	}
 	return uint64(r.lanes[lane].received)
-}
-
-// Close frees what Prepare made.
-func (r *runner) Close() error {
-	return r.fail("close job", r.Handle.Close(nil, func() error {
-		r.memory.free()
-		if r.slow != nil {
-			return r.slow.Close()
-		}
-		return nil
-	}))
 }

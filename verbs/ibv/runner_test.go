@@ -492,7 +492,7 @@ func TestBusy(t *testing.T) {
 			t.Errorf("close %s: %v, want busy", what, err)
 		}
 	}
-	if err := x.pd.Close(); err == nil || err.Error() != "free protection domain: "+d.Info().Name+": busy: 1 memory region, 2 queue pairs open" {
+	if err := x.pd.Close(); err == nil || err.Error() != "close protection domain: "+d.Info().Name+": busy: 1 memory region, 2 queue pairs open" {
 		t.Errorf("close domain: %v", err)
 	}
 }

@@ -122,6 +122,9 @@ struct vb_polled {
 };
 int vb_poll_cq(struct vb_cq *cq, int n, struct vb_wc *wc);      /* n found, or a negative errno */
 int vb_poll_stamped(struct vb_cq *cq, int n, struct vb_wc *wc); /* the same, into the wc of a struct vb_polled */
+static inline int vb_poll(struct vb_cq *cq, int n, struct vb_polled *p, int stamps) {
+	return stamps ? vb_poll_stamped(cq, n, p->wc) : vb_poll_cq(cq, n, p->wc);
+}
 
 /* vb_create_qp_ex makes a queue pair whose sends are posted with ibv_wr_*: ops are bits, 1 << opcode. NULL with errno EOPNOTSUPP
    where the library or the device has no such interface, or not for all of ops. */

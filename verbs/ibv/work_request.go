@@ -6,10 +6,9 @@ package ibv
 import "C"
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"syscall"
+	"math/bits"
 	"unsafe"
 
 	"github.com/gobw/gobw/verbs"
@@ -17,31 +16,24 @@ import (
 )
 
 // fillSend writes one request, which check has let pass, into C memory; its list takes the front of sge.
-func fillSend(w *C.struct_vb_send_wr, sge []C.struct_vb_sge, r *verbs.SendRequest, t verbs.Transport) {
-	*w = C.struct_vb_send_wr{
-		wr_id: C.uint64_t(r.ID), opcode: C.uint32_t(r.Opcode), send_flags: C.uint32_t(r.Flags), num_sge: C.int32_t(len(r.SGEs)),
-	}
-	if len(r.SGEs) > 0 {
-		w.sg_list = &sge[0]
-		copySGEs(sge, r.SGEs)
-	}
+func fillSend(w *C.struct_vb_send_wr, sge *[]C.struct_vb_sge, r *verbs.SendRequest, t verbs.Transport) {
+	*w = C.struct_vb_send_wr{opcode: C.uint32_t(r.Opcode), send_flags: C.uint32_t(r.Flags)}
+	fillReceive((*C.struct_vb_recv_wr)(unsafe.Pointer(w)), sge, r.ID, r.SGEs)
 	if r.Flags&verbs.Inline != 0 { // nobody looks at the keys, and post.c wants them so
-		for i := range sge[:len(r.SGEs)] {
-			sge[i].lkey = 0
+		list := unsafe.Slice(w.sg_list, w.num_sge)
+		for i := range list {
+			list[i].lkey = 0
 		}
 	}
 	if r.Opcode.HasImmediate() {
-		w.imm_or_rkey = C.uint32_t(networkOrder(r.Immediate))
+		w.imm_or_rkey = C.uint32_t(bits.ReverseBytes32(r.Immediate))
 	}
+	to := (*target)(unsafe.Pointer(&w.wr))
 	switch r.Opcode {
 	case verbs.OpWrite, verbs.OpWriteWithImmediate, verbs.OpRead:
-		put(w.wr[:], 0, r.RemoteAddr)
-		put32(w.wr[:], 8, r.RKey)
+		to[0], to[1] = r.RemoteAddr, uint64(r.RKey)
 	case verbs.OpCompareSwap, verbs.OpFetchAdd:
-		put(w.wr[:], 0, r.RemoteAddr)
-		put(w.wr[:], 8, r.CompareAdd)
-		put(w.wr[:], 16, r.Swap)
-		put32(w.wr[:], 24, r.RKey)
+		*to = target{r.RemoteAddr, r.CompareAdd, r.Swap, uint64(r.RKey)}
 	case verbs.OpLocalInvalidate, verbs.OpSendWithInvalidate:
 		w.imm_or_rkey = C.uint32_t(r.InvalidateRKey)
 	case verbs.OpBindMW:
@@ -52,9 +44,18 @@ func fillSend(w *C.struct_vb_send_wr, sge []C.struct_vb_sge, r *verbs.SendReques
 	case verbs.OpSend, verbs.OpSendWithImmediate:
 	}
 	if t == verbs.UD {
-		put(w.wr[:], 0, uint64(uintptr(unsafe.Pointer(r.AH.(*addressHandle).ah))))
-		put32(w.wr[:], 8, r.RemoteQPN)
-		put32(w.wr[:], 12, r.RemoteQKey)
+		to[0], to[1] = uint64(uintptr(unsafe.Pointer(r.AH.(*addressHandle).ah))), uint64(r.RemoteQPN)|uint64(r.RemoteQKey)<<32
+	}
+}
+
+// fillReceive writes one receive, or what a request to send has in common with it: the front.
+func fillReceive(w *C.struct_vb_recv_wr, sge *[]C.struct_vb_sge, id uint64, list []verbs.SGE) {
+	n := len(list)
+	w.wr_id, w.next, w.sg_list, w.num_sge = C.uint64_t(id), nil, nil, C.int32_t(n)
+	if n > 0 {
+		w.sg_list = &(*sge)[0]
+		copy(unsafe.Slice((*verbs.SGE)(unsafe.Pointer(w.sg_list)), n), list)
+		*sge = (*sge)[n:]
 	}
 }
 
@@ -74,7 +75,10 @@ func (q *queuePair) named(r *verbs.SendRequest, to []*handle.Handle) ([]*handle.
 	return needs.List, needs.Err
 }
 
-// bindMW is the bind_mw part of struct vb_send_wr, which cgo shows as bytes.
+// target is the wr part of struct vb_send_wr, which cgo shows as bytes, in words of 64 bits: the lower half of one comes first.
+type target [4]uint64
+
+// bindMW is the bind_mw part.
 type bindMW struct {
 	mw     *C.struct_vb_mw
 	rkey   uint32
@@ -84,45 +88,19 @@ type bindMW struct {
 	access uint32
 }
 
-func put(b []byte, at int, v uint64) { binary.NativeEndian.PutUint64(b[at:], v) }
-
-func put32(b []byte, at int, v uint32) { binary.NativeEndian.PutUint32(b[at:], v) }
-
-// copySGEs copies a list; verbs.SGE has the layout of struct ibv_sge.
-func copySGEs(to []C.struct_vb_sge, from []verbs.SGE) {
-	copy(unsafe.Slice((*verbs.SGE)(unsafe.Pointer(unsafe.SliceData(to))), len(to)), from)
-}
-
 // list is the C memory that a post fills anew for every list.
 type list[WR any] struct {
-	memory
 	wr  []WR
 	sge []C.struct_vb_sge
 }
 
-// fill writes n requests, whose entries sges tells, links them, and returns the first. Request i is written by fill, which returns where
-// its link is.
-func (l *list[WR]) fill(n int, sges func(i int) []verbs.SGE, fill func(i int, w *WR, sge []C.struct_vb_sge) **WR) *WR {
-	entries := 0
-	for i := range n {
-		entries += len(sges(i))
-	}
+// room is memory for n requests and their entries.
+func (l *list[WR]) room(m *memory, n, entries int) ([]WR, []C.struct_vb_sge) {
 	if n > len(l.wr) || entries > len(l.sge) {
-		wrs, entries := max(n, 2*len(l.wr), 16), max(entries, 2*len(l.sge), 16)
-		l.free()
-		l.wr, l.sge = allocate[WR](&l.memory, wrs), allocate[C.struct_vb_sge](&l.memory, entries)
+		l.wr = allocate[WR](m, max(n, 2*len(l.wr), 16))
+		l.sge = allocate[C.struct_vb_sge](m, max(entries, 2*len(l.sge), 16))
 	}
-	var link **WR
-	rest := l.sge
-	for i := range n {
-		if link != nil {
-			*link = &l.wr[i]
-		}
-		entries := len(sges(i))
-		link = fill(i, &l.wr[i], rest[:entries])
-		rest = rest[entries:]
-	}
-	return &l.wr[0]
+	return l.wr, l.sge
 }
 
 // posted is how many of a list of n requests got through, when bad is the first that did not.
@@ -133,38 +111,40 @@ func posted[T any](bad, head *T, n int) int {
 	return min(int((uintptr(unsafe.Pointer(bad))-uintptr(unsafe.Pointer(head)))/unsafe.Sizeof(*head)), n-1)
 }
 
-// receiveList is the C memory that PostReceive fills anew for every list.
-type receiveList struct{ list[C.struct_vb_recv_wr] }
+// receiver is a queue of receives: a queue pair's, or a shared one.
+type receiver struct {
+	list[C.struct_vb_recv_wr]
+	sges     int            // of one receive, at most
+	by, from unsafe.Pointer // the device's function for lists of receives, and the queue
+}
 
-// post posts those of the requests that come before the first whose list is too long, by a device's function for a queue.
-func (l *receiveList) post(r []verbs.ReceiveRequest, most int, by, queue unsafe.Pointer) error {
+// postReceives posts those of the requests that come before the first whose list is too long.
+func (o *object) postReceives(q *receiver, r []verbs.ReceiveRequest) error {
 	var refused error
+	entries := 0
 	for i := range r {
-		if err := limitSGEs(len(r[i].SGEs), most); err != nil {
+		n := len(r[i].SGEs)
+		if err := limitSGEs(n, q.sges); err != nil {
 			r, refused = r[:i], &verbs.PostError{Index: i, Err: err}
 			break
 		}
+		entries += n
 	}
 	if len(r) == 0 {
 		return refused
 	}
-	head := l.fill(len(r), func(i int) []verbs.SGE { return r[i].SGEs }, func(i int, w *C.struct_vb_recv_wr, sge []C.struct_vb_sge) **C.struct_vb_recv_wr {
-		fillReceive(w, sge, &r[i])
-		return &w.next
-	})
+	wr, sge := q.room(&o.memory, len(r), entries)
+	for i := range r {
+		fillReceive(&wr[i], &sge, r[i].ID, r[i].SGEs)
+		if i > 0 {
+			wr[i-1].next = &wr[i]
+		}
+	}
 	var bad *C.struct_vb_recv_wr
-	if rc := C.vb_post_recv(by, queue, head, &bad); rc != 0 {
-		return &verbs.PostError{Index: posted(bad, head, len(r)), Err: postErrno(syscall.Errno(rc))}
+	if rc := C.vb_post_recv(q.by, q.from, &wr[0], &bad); rc != 0 {
+		return &verbs.PostError{Index: posted(bad, &wr[0], len(r)), Err: postErrno(rc)}
 	}
 	return refused
-}
-
-func fillReceive(w *C.struct_vb_recv_wr, sge []C.struct_vb_sge, r *verbs.ReceiveRequest) {
-	*w = C.struct_vb_recv_wr{wr_id: C.uint64_t(r.ID), num_sge: C.int32_t(len(r.SGEs))}
-	if len(r.SGEs) > 0 {
-		w.sg_list = &sge[0]
-		copySGEs(sge, r.SGEs)
-	}
 }
 
 // limitSGEs refuses a list longer than the queue takes, with the number, where libibverbs says EINVAL.
@@ -175,8 +155,10 @@ func limitSGEs(n, limit int) error {
 	return nil
 }
 
-// What Go writes into C memory by its own types is as large there.
+// What Go writes into C memory by its own types is as large there, and lies in the same place.
 var (
-	_ [C.sizeof_struct_vb_sge]byte                 = [unsafe.Sizeof(verbs.SGE{})]byte{}
-	_ [unsafe.Sizeof(C.struct_vb_send_wr{}.u)]byte = [unsafe.Sizeof(bindMW{})]byte{}
+	_ [C.sizeof_struct_vb_sge]byte                         = [unsafe.Sizeof(verbs.SGE{})]byte{}
+	_ [unsafe.Sizeof(C.struct_vb_send_wr{}.wr)]byte        = [unsafe.Sizeof(target{})]byte{}
+	_ [unsafe.Sizeof(C.struct_vb_send_wr{}.u)]byte         = [unsafe.Sizeof(bindMW{})]byte{}
+	_ [unsafe.Offsetof(C.struct_vb_send_wr{}.num_sge)]byte = [unsafe.Offsetof(C.struct_vb_recv_wr{}.num_sge)]byte{}
 )
