@@ -157,12 +157,11 @@ func (d *device) ListenCM(at netip.AddrPort, o verbs.CMOptions) (verbs.CMListene
 	}
 	if rc != 0 {
 		f := d.failure(verb, errnoError(rc), "")
-		switch f.Err {
-		case syscall.EADDRINUSE:
+		switch {
+		case errors.Is(f.Err, syscall.EADDRINUSE):
 			f.Fix = "another program listens there by RDMA CM ('rdma resource show cm_id' lists them): stop it, or choose another port"
-		case syscall.ENODEV, syscall.EADDRNOTAVAIL:
+		case errors.Is(f.Err, syscall.ENODEV), errors.Is(f.Err, syscall.EADDRNOTAVAIL):
 			f.Fix = "the address must belong to the network interface of an RDMA device: see 'rdma link' and 'ip address'"
-		default:
 		}
 		return nil, errors.Join(explain(f, 0), l.Close())
 	}
