@@ -14,8 +14,8 @@ import (
 	"github.com/gobw/gobw/verbs/job"
 )
 
-// scene is a layout repeated over a footprint: message k packs from its own place into its own packed buffer, or unpacks
-// into its place.
+// scene is a layout repeated over a footprint: message k packs from its own place into its own
+// packed buffer, or unpacks into its place.
 type scene struct {
 	args  yardstick.Args
 	works []job.Work
@@ -107,7 +107,8 @@ func BenchmarkCopy(b *testing.B) {
 			for _, state := range states {
 				for _, block := range []int64{8, 24, 64, 128, 256, 512, 1024, 4096, 16384} {
 					b.Run(fmt.Sprintf("verb=%s/layout=%s/cache=%s/block=%d", verb, kind, state.name, block), func(b *testing.B) {
-						compareKernels(b, newScene(b, verb, benchmarkLayout(b, kind, block, state.footprint), state.footprint, state.packed))
+						compareKernels(b,
+							newScene(b, verb, benchmarkLayout(b, kind, block, state.footprint), state.footprint, state.packed))
 					})
 				}
 			}
@@ -115,8 +116,8 @@ func BenchmarkCopy(b *testing.B) {
 	}
 }
 
-// benchmarkLayout has messages of 16 KiB and two blocks or more where the footprint allows: every other block of a vector, or a list with gaps
-// of none to two blocks between.
+// benchmarkLayout has messages of 16 KiB and two blocks or more where the footprint allows: every other block of a
+// vector, or a list with gaps of none to two blocks between.
 func benchmarkLayout(b *testing.B, kind string, block, footprint int64) Layout {
 	b.Helper()
 	stride := max(2*block, 64)
@@ -145,8 +146,8 @@ func benchmarkLayout(b *testing.B, kind string, block, footprint int64) Layout {
 	return l
 }
 
-// compareKernels lets the contenders take turns on pieces of the scene so short that a lost processor spoils few of them.
-// A piece comes round again when all others have been walked, and then to another contender.
+// compareKernels lets the contenders take turns on pieces of the scene so short that a lost processor spoils few of
+// them. A piece comes round again when all others have been walked, and then to another contender.
 func compareKernels(b *testing.B, s *scene) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

@@ -131,14 +131,18 @@ func (d *Descriptors) line(text []byte, number int, most int64) error {
 		case separates && start >= 0:
 			word := text[start:i]
 			if n == len(v) {
-				return &LineError{number, start + 1, fmt.Errorf("%q is too much: want %s", shorten(string(word)), DescriptorGrammar)}
+				return &LineError{
+					number, start + 1, fmt.Errorf("%q is too much: want %s", shorten(string(word)), DescriptorGrammar),
+				}
 			}
 			value, ok := descriptorNumber(word)
 			if !ok {
 				if number == 1 && n == 0 && string(word) == names[0] { // a header
 					return nil
 				}
-				return &LineError{number, start + 1, fmt.Errorf("%s %q is not a number: write 4096 or 0x1000", names[n], shorten(string(word)))}
+				return &LineError{
+					number, start + 1, fmt.Errorf("%s %q is not a number: write 4096 or 0x1000", names[n], shorten(string(word))),
+				}
 			}
 			v[n], at[n] = value, start+1
 			n, start, comma = n+1, -1, c == ','
@@ -221,7 +225,8 @@ func (d *Descriptors) rebase() error {
 		}
 		low -= low % BaseBytes
 		if high-low > MaxSpan {
-			return fmt.Errorf("lines %d and %d: the %s pieces span %d bytes, at most %d. Several regions of memory? Give offsets, each region's behind the one before",
+			return fmt.Errorf("lines %d and %d: the %s pieces span %d bytes, at most %d. Several regions of memory? Give "+
+				"offsets, each region's behind the one before",
 				first, last, side.name, high-low, MaxSpan)
 		}
 		for i := range d.runs {
@@ -271,7 +276,8 @@ func (d *Descriptors) Transfer(reads bool) (Transfer, error) { //nolint:revive /
 		}
 	})
 	if a != b {
-		return Transfer{}, fmt.Errorf("%w: the %s pieces of lines %d and %d: both are written, from offset %d on", ErrOverlap, name, d.lineOf(min(a, b)), d.lineOf(max(a, b)), max(target[a].Offset, target[b].Offset))
+		return Transfer{}, fmt.Errorf("%w: the %s pieces of lines %d and %d: both are written, from offset %d on", ErrOverlap,
+			name, d.lineOf(min(a, b)), d.lineOf(max(a, b)), max(target[a].Offset, target[b].Offset))
 	}
 	return Transfer{scattered("", local), scattered("", remote)}, nil
 }

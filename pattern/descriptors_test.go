@@ -82,20 +82,22 @@ func TestDescriptorFaults(t *testing.T) {
 		}
 	}
 	many := strings.Repeat("x\n", 1000)
-	if _, err := ReadDescriptors(strings.NewReader(many), DescriptorOptions{}); strings.Count(err.Error(), "\n") != maxFaults-1 {
+	if _, err := ReadDescriptors(strings.NewReader(many), DescriptorOptions{}); strings.Count(err.Error(),
+		"\n") != maxFaults-1 {
 		t.Errorf("%d mistakes told, want %d", strings.Count(err.Error(), "\n")+1, maxFaults)
 	}
 }
 
-// TestOverlaps: what is written twice is found, against every piece compared with every other; what is read twice is not
-// a mistake.
+// TestOverlaps: what is written twice is found, against every piece compared with every
+// other; what is read twice is not a mistake.
 func TestOverlaps(t *testing.T) {
 	r := rand.New(rand.NewPCG(42, 4))
 	found := 0
 	for range 2000 {
 		var text strings.Builder
 		for range 1 + r.IntN(5) {
-			fmt.Fprintf(&text, "%d,%d,%d,%d,%d,%d\n", r.IntN(300), r.IntN(300), 1+r.IntN(20), 1+r.IntN(3), r.IntN(40), r.IntN(40))
+			fmt.Fprintf(&text, "%d,%d,%d,%d,%d,%d\n", r.IntN(300), r.IntN(300), 1+r.IntN(20), 1+r.IntN(3), r.IntN(40),
+				r.IntN(40))
 		}
 		d := read(t, text.String())
 		for _, reads := range []bool{false, true} {
@@ -129,7 +131,8 @@ func TestOverlaps(t *testing.T) {
 		t.Errorf("only %d overlaps: the test shows too little", found)
 	}
 	_, err := read(t, "0,0,8\n100,100,8\n50,4,8\n").Transfer(false)
-	if want := "the remote pieces of lines 1 and 3: both are written, from offset 4 on"; err == nil || !strings.Contains(err.Error(), want) {
+	if want := "the remote pieces of lines 1 and 3: both are written, from offset 4 on"; err == nil ||
+		!strings.Contains(err.Error(), want) {
 		t.Errorf("got %v, want %q", err, want)
 	}
 }
@@ -164,7 +167,9 @@ func TestScaled(t *testing.T) {
 			t.Fatal(err)
 		}
 		for i := range list.Local.blocks {
-			for _, side := range [][2][]Block{{list.Local.blocks, scaled.Local.blocks}, {list.Remote.blocks, scaled.Remote.blocks}} {
+			for _, side := range [][2][]Block{
+				{list.Local.blocks, scaled.Local.blocks}, {list.Remote.blocks, scaled.Remote.blocks},
+			} {
 				if i > 0 && (side[0][i-1].End() == side[0][i].Offset) && side[1][i-1].End() != side[1][i].Offset {
 					alone := !slices.ContainsFunc(side[0], func(b Block) bool { // another block reaches into it
 						return b != side[0][i-1] && b.Offset < side[0][i].Offset && b.End() > side[0][i-1].Offset
@@ -198,7 +203,9 @@ func TestMillionDescriptors(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, c := range []Cut{{Entries: 1}, {Entries: 1, Merge: true}, {Entries: 30, Merge: true}, {Bytes: 64 << 10, Merge: true, Split: true}} {
+	for _, c := range []Cut{
+		{Entries: 1}, {Entries: 1, Merge: true}, {Entries: 30, Merge: true}, {Bytes: 64 << 10, Merge: true, Split: true},
+	} {
 		t.Logf("%+v: %+v", c, transfer.Count(c, n))
 	}
 	if _, err := transfer.Scaled(640); err != nil {
@@ -236,7 +243,9 @@ func TestHostileDescriptors(t *testing.T) {
 }
 
 func FuzzDescriptors(f *testing.F) {
-	for _, text := range []string{"0,0,8\n", "0x10 0x20\t8,3,16,8", "# x\n1,2,3", "local,remote,length\n0,0,1\n", "0,0,8,2,0,8\n9,9,9\n", "\x1f\x8b"} {
+	for _, text := range []string{
+		"0,0,8\n", "0x10 0x20\t8,3,16,8", "# x\n1,2,3", "local,remote,length\n0,0,1\n", "0,0,8,2,0,8\n9,9,9\n", "\x1f\x8b",
+	} {
 		f.Add([]byte(text))
 	}
 	testrun.Fuzz(f, func(t *testing.T, b []byte) {
@@ -254,7 +263,8 @@ func FuzzDescriptors(f *testing.F) {
 			return
 		}
 		if transfer.Local.Blocks() != d.Pieces || transfer.Local.Size() != d.Bytes || transfer.Remote.Size() != d.Bytes {
-			t.Fatalf("%q: %d pieces of %d bytes, want %d of %d", text, transfer.Local.Blocks(), transfer.Local.Size(), d.Pieces, d.Bytes)
+			t.Fatalf("%q: %d pieces of %d bytes, want %d of %d", text, transfer.Local.Blocks(), transfer.Local.Size(),
+				d.Pieces, d.Bytes)
 		}
 		if load := transfer.Count(Cut{Entries: 1}, MaxPieces); int64(load.Requests) != d.Pieces {
 			t.Fatalf("%q: %+v", text, load)

@@ -127,9 +127,11 @@ func (k *Kernels) work(verb string, l Layout, strided, packed []byte) (job.Work,
 	case len(l.blocks) == 0:
 		return job.Work{}, fmt.Errorf("%s: %w", verb, ErrEmpty)
 	case int64(len(strided)) < l.extent:
-		return job.Work{}, fmt.Errorf("%s %s: %d bytes of strided memory, the layout spans %d", verb, shorten(l.text), len(strided), l.extent)
+		return job.Work{}, fmt.Errorf("%s %s: %d bytes of strided memory, the layout spans %d", verb, shorten(l.text),
+			len(strided), l.extent)
 	case int64(len(packed)) < l.size:
-		return job.Work{}, fmt.Errorf("%s %s: %d bytes of packed memory, the layout holds %d", verb, shorten(l.text), len(packed), l.size)
+		return job.Work{}, fmt.Errorf("%s %s: %d bytes of packed memory, the layout holds %d", verb, shorten(l.text),
+			len(packed), l.size)
 	}
 	args, err := k.args()
 	if err != nil {
@@ -239,7 +241,20 @@ func operationFor(block int64) operation {
 	for _, c := range []struct {
 		most int64
 		op   operation
-	}{{1, op1}, {2, op2}, {3, op3}, {4, op4}, {7, op5to7}, {8, op8}, {15, op9to15}, {16, op16}, {31, op17to31}, {32, op32}, {63, op33to63}, {64, op64}} {
+	}{
+		{1, op1},
+		{2, op2},
+		{3, op3},
+		{4, op4},
+		{7, op5to7},
+		{8, op8},
+		{15, op9to15},
+		{16, op16},
+		{31, op17to31},
+		{32, op32},
+		{63, op33to63},
+		{64, op64},
+	} {
 		if block <= c.most {
 			return c.op
 		}

@@ -7,7 +7,8 @@ import (
 	"golang.org/x/sys/cpu"
 )
 
-// wideISA is the instruction set of wide copies. AVX-512 is used from Ice Lake and Zen 4 on, where it costs no clock rate.
+// wideISA is the instruction set of wide copies. AVX-512 is used from Ice Lake and
+// Zen 4 on, where it costs no clock rate.
 func wideISA() string {
 	switch {
 	case cpu.X86.HasAVX512VBMI2 && cpu.X86.HasAVX512VL:

@@ -123,7 +123,9 @@ func TestKernelsOfEveryBlockSize(t *testing.T) {
 
 // TestKernelsOfEvenLists has lists of blocks of one length, at whole lines and elsewhere, in one pass and several.
 func TestKernelsOfEvenLists(t *testing.T) {
-	near := KernelOptions{Footprint: 1 << 20, PackedFootprint: 1 << 20, Caches: Caches{L1: 1 << 10, L2: 1 << 30, LastLevel: 1 << 30}}
+	near := KernelOptions{
+		Footprint: 1 << 20, PackedFootprint: 1 << 20, Caches: Caches{L1: 1 << 10, L2: 1 << 30, LastLevel: 1 << 30},
+	}
 	for _, o := range append(kernelChoices(), near) {
 		for _, block := range []int64{63, 64, 65, 128, 192, 256, 320, 512, 1024, 4096} {
 			for _, n := range []int{2, 3, 4, 5, 6, 7, 8, 21} {
@@ -228,7 +230,9 @@ func TestKernelsRefuseShortBuffers(t *testing.T) {
 func TestWorkDoesNotAllocate(t *testing.T) {
 	k := NewKernels(KernelOptions{})
 	defer func() { _ = k.Close() }()
-	for _, text := range []string{"vector:block=8,num=10,stride=64", "vector:block=256,num=10,stride=512", "struct:0+4,8+80,extent=128,num=10"} {
+	for _, text := range []string{
+		"vector:block=8,num=10,stride=64", "vector:block=256,num=10,stride=512", "struct:0+4,8+80,extent=128,num=10",
+	} {
 		l, err := Parse(text, ParseOptions{})
 		if err != nil {
 			t.Fatal(err)

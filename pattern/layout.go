@@ -88,7 +88,8 @@ func Face(dims []int64, axis string, width int64) (Box, error) {
 	name := strings.TrimLeft(axis, "+-")
 	i := strings.Index("xyz", name)
 	if len(name) != 1 || i < 0 || i >= len(dims) {
-		return Box{}, fmt.Errorf("face %q: want one of %s, with + for the high side", axis, strings.Join(strings.Split("xyz"[:min(3, len(dims))], ""), ", "))
+		return Box{}, fmt.Errorf("face %q: want one of %s, with + for the high side", axis,
+			strings.Join(strings.Split("xyz"[:min(3, len(dims))], ""), ", "))
 	}
 	if width < 1 || width > dims[i] {
 		return Box{}, fmt.Errorf("face %s: width %d: want 1 to %d elements", axis, width, dims[i])
@@ -123,7 +124,8 @@ func Subarray(b Box) (Layout, error) {
 	first := int64(0)
 	for i := range n {
 		if b.Part[i] < 1 || b.Start[i] < 0 || b.Dims[i] < 1 || b.Start[i] > b.Dims[i]-b.Part[i] {
-			return Layout{}, fmt.Errorf("subarray: dimension %c: elements %d to %d of %d do not exist", "xyz"[i], b.Start[i], b.Start[i]+b.Part[i]-1, b.Dims[i])
+			return Layout{}, fmt.Errorf("subarray: dimension %c: elements %d to %d of %d do not exist", "xyz"[i], b.Start[i],
+				b.Start[i]+b.Part[i]-1, b.Dims[i])
 		}
 		var ok bool
 		step[i+1], ok = mul(step[i], b.Dims[i])
@@ -132,7 +134,8 @@ func Subarray(b Box) (Layout, error) {
 		}
 		first += step[i] * b.Start[i]
 	}
-	text := fmt.Sprintf("subarray:dims=%s,size=%s,start=%s,elem=%d", joinDims(b.Dims), joinDims(b.Part), joinDims(b.Start), b.Element)
+	text := fmt.Sprintf("subarray:dims=%s,size=%s,start=%s,elem=%d", joinDims(b.Dims), joinDims(b.Part),
+		joinDims(b.Start), b.Element)
 	outer := loop{1, 0}
 	if n == 3 {
 		outer = loop{b.Part[2], step[2]}
@@ -163,7 +166,8 @@ func newLayout(text string, blocks []Block, outer, inner loop) (Layout, error) {
 		case b.Offset < 0 || b.Offset > maxExtent:
 			return fail("%w: block %d starts at %d", ErrTooLarge, i, b.Offset)
 		case i > 0 && b.End() <= blocks[i-1].Offset:
-			return fail("%w: block %d (at %d) lies before block %d (at %d): sort the list", ErrBackwards, i, b.Offset, i-1, blocks[i-1].Offset)
+			return fail("%w: block %d (at %d) lies before block %d (at %d): sort the list", ErrBackwards, i, b.Offset,
+				i-1, blocks[i-1].Offset)
 		case b.Offset < end && i > 0:
 			return fail("%w: block %d starts at %d, inside block %d which ends at %d", ErrOverlap, i, b.Offset, i-1, end)
 		}
@@ -190,7 +194,8 @@ func newLayout(text string, blocks []Block, outer, inner loop) (Layout, error) {
 			if size == span { // without a gap it would be contiguous data
 				enough = 2 * span
 			}
-			return fail("%w: %s %d is smaller than the %d bytes repeated; try %s=%d", ErrOverlap, key, lp.step, span, key, enough)
+			return fail("%w: %s %d is smaller than the %d bytes repeated; try %s=%d", ErrOverlap, key, lp.step, span,
+				key, enough)
 		}
 		reach, ok1 := mul(lp.count-1, lp.step)
 		sum, ok2 := mul(size, lp.count)

@@ -47,7 +47,8 @@ func TestLayouts(t *testing.T) {
 				t.Fatal(err)
 			}
 			if l.Size() != c.size || l.Extent() != c.extent || l.Blocks() != int64(len(c.blocks)) {
-				t.Errorf("got size %d, extent %d, %d blocks; want %d, %d, %d", l.Size(), l.Extent(), l.Blocks(), c.size, c.extent, len(c.blocks))
+				t.Errorf("got size %d, extent %d, %d blocks; want %d, %d, %d", l.Size(), l.Extent(), l.Blocks(), c.size, c.extent,
+					len(c.blocks))
 			}
 			if got := blocksOf(l); !slices.Equal(got, c.blocks) {
 				t.Errorf("got blocks %v, want %v", got, c.blocks)
@@ -89,10 +90,12 @@ func TestRefusedLayouts(t *testing.T) {
 		})
 	}
 	for _, text := range []string{
-		"", "vector", "vector:", "tensor:block=1", "vector:block=64", "vector:block=64,num=4,stride=x", "vector:block=64,block=32,num=1",
+		"", "vector", "vector:", "tensor:block=1", "vector:block=64", "vector:block=64,num=4,stride=x",
+		"vector:block=64,block=32,num=1",
 		"vector:block=64,num=4,stride=128,colour=red", "vector:0+4,block=64,num=1", "indexed:file=x",
 		"subarray:dims=4,face=x", "subarray:dims=4x4,face=z", "subarray:dims=4x4,face=x,width=5", "subarray:dims=4x4",
-		"subarray:dims=4x4,size=2x2x2", "subarray:dims=4x4,size=3x3,start=2x0", "subarray:dims=9999999999999999999999x1,face=x",
+		"subarray:dims=4x4,size=2x2x2", "subarray:dims=4x4,size=3x3,start=2x0",
+		"subarray:dims=9999999999999999999999x1,face=x",
 	} {
 		if l, err := Parse(text, ParseOptions{}); err == nil {
 			t.Errorf("%q: got %v, want an error", text, l)
@@ -102,7 +105,9 @@ func TestRefusedLayouts(t *testing.T) {
 
 func TestParseReportsAllFaults(t *testing.T) {
 	_, err := Parse("vector:blok=64,num=x,stride=y", ParseOptions{})
-	want := "layout \"vector:blok=64,num=x,stride=y\": block is missing\nnum: \"x\" is not a number of bytes; write 4096 or 4K\nstride: \"y\" is not a number of bytes; write 4096 or 4K\nunknown key \"blok\": want block, num, stride"
+	want := "layout \"vector:blok=64,num=x,stride=y\": block is missing\nnum: \"x\" is not a number of bytes; " +
+		"write 4096 or 4K\nstride: \"y\" is not a number of bytes; write 4096 or 4K\nunknown key \"blok\": want block, " +
+		"num, stride"
 	if err == nil || err.Error() != want {
 		t.Errorf("got  %v\nwant %s", err, want)
 	}
@@ -238,7 +243,8 @@ func FuzzParse(f *testing.F) {
 			t.Fatalf("%q became %s: %v", text, l, err)
 		}
 		if again.Size() != l.Size() || again.Extent() != l.Extent() || again.Blocks() != l.Blocks() {
-			t.Errorf("%q became %s: %d/%d/%d, not %d/%d/%d", text, l, again.Size(), again.Extent(), again.Blocks(), l.Size(), l.Extent(), l.Blocks())
+			t.Errorf("%q became %s: %d/%d/%d, not %d/%d/%d", text, l, again.Size(), again.Extent(), again.Blocks(), l.Size(),
+				l.Extent(), l.Blocks())
 		}
 		if l.Blocks() > 1000 {
 			return

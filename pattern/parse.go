@@ -51,7 +51,8 @@ func (f *fields) fault(err error) {
 func Parse(text string, o ParseOptions) (Layout, error) {
 	kind, rest, ok := strings.Cut(strings.TrimSpace(text), ":")
 	if !ok {
-		return Layout{}, fmt.Errorf("layout %q: want KIND:key=value,...; for example vector:block=64,num=256,stride=256", shorten(text))
+		return Layout{}, fmt.Errorf("layout %q: want KIND:key=value,...; for example vector:block=64,num=256,stride=256",
+			shorten(text))
 	}
 	f := parseFields(rest)
 	l, err := f.layout(kind, o)
@@ -121,7 +122,8 @@ func (f *fields) layout(kind string, o ParseOptions) (Layout, error) {
 		}
 		return Indexed(blocks)
 	default:
-		return Layout{}, fmt.Errorf("layout: %w", &UnknownWordError{"kind", shorten(kind), []string{"vector", "subarray", "indexed", "struct"}})
+		return Layout{}, fmt.Errorf("layout: %w",
+			&UnknownWordError{"kind", shorten(kind), []string{"vector", "subarray", "indexed", "struct"}})
 	}
 }
 

@@ -47,8 +47,8 @@ func (l Layout) SegmentCount(bytes int64) int64 {
 	return l.outer.count * l.inner.count * pieces
 }
 
-// Segments cuts the layout into runs of at most bytes of payload, but of at least one block. A layout of loops is cut so
-// that every run is again one loop or whole rows of loops. The runs share the layout's list.
+// Segments cuts the layout into runs of at most bytes of payload, but of at least one block. A layout of loops is cut
+// so that every run is again one loop or whole rows of loops. The runs share the layout's list.
 func (l Layout) Segments(bytes int64) []Segment {
 	out := make([]Segment, 0, l.SegmentCount(bytes))
 	packed := int64(0)

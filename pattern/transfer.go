@@ -90,8 +90,8 @@ func (t *Transfer) Requests(c Cut) iter.Seq[[]Piece] {
 	}
 }
 
-// Next appends the entries of the next request, of at most so many bytes, to room; 0: any number. Without any there are no
-// more requests.
+// Next appends the entries of the next request, of at most so many bytes, to room; 0: any number.
+// Without any there are no more requests.
 func (p *Planner) Next(room []Piece, bytes int64) []Piece {
 	p.cut.Bytes = bytes
 	p.request(func(next Piece, merged bool) {

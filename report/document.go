@@ -16,16 +16,18 @@ const (
 
 // Document is one run of one command: what was asked, where it ran, what came out.
 type Document struct {
-	Schema      string          `json:"schema"`
-	Tool        string          `json:"tool"` // "gobw", "golat"
-	Version     string          `json:"version"`
-	Command     []string        `json:"command"`
-	Started     time.Time       `json:"started"`
-	Finished    time.Time       `json:"finished"`
-	Complete    bool            `json:"complete"` // false: interrupted or failed; the records are what was measured before
-	Failure     string          `json:"failure,omitempty"`
-	Cause       string          `json:"cause,omitempty"` // of the failure: "set-up failed", "peer lost", "data corrupt", "test failed", "stopped", "usage"
-	Label       string          `json:"label,omitempty"` // what every rendering must say, e.g. "software device, not a NIC"
+	Schema   string    `json:"schema"`
+	Tool     string    `json:"tool"` // "gobw", "golat"
+	Version  string    `json:"version"`
+	Command  []string  `json:"command"`
+	Started  time.Time `json:"started"`
+	Finished time.Time `json:"finished"`
+	Complete bool      `json:"complete"` // false: interrupted or failed; the records are what was measured before
+	Failure  string    `json:"failure,omitempty"`
+	// of the failure: "set-up failed", "peer lost", "data corrupt", "test failed", "stopped", "usage"
+	Cause string `json:"cause,omitempty"`
+	// what every rendering must say, e.g. "software device, not a NIC"
+	Label       string          `json:"label,omitempty"`
 	Client      Environment     `json:"client"`
 	Server      *Environment    `json:"server,omitempty"`
 	Records     []Record        `json:"records"`
@@ -49,43 +51,49 @@ func (r *Record) Nothing() bool { return r.Delivered != nil && *r.Delivered == 0
 
 // Environment is one end of a run.
 type Environment struct {
-	Host          string  `json:"host" fact:"host,changed"`
-	OS            string  `json:"os" fact:"system,changed"` // "Linux 6.1.0"
-	Arch          string  `json:"arch" fact:"architecture,unlike"`
-	CPU           string  `json:"cpu" fact:"CPU,unlike"`
-	CPUs          int     `json:"cpus" fact:"number of CPUs,unlike"`
-	NUMANodes     int     `json:"numa_nodes" fact:"NUMA nodes"`
-	CPUQuota      float64 `json:"cpu_quota,omitempty" fact:"CPU quota,changed"` // CPUs that its control groups grant; 0: no limit
-	LockedBytes   int64   `json:"locked_bytes,omitempty"`                       // limit of locked memory; -1: none; 0: unknown
-	Governor      string  `json:"governor,omitempty" fact:"governor,changed"`
-	LLCBytes      int     `json:"llc_bytes,omitempty" fact:"last-level cache"`
-	PinnedCPU     int     `json:"pinned_cpu" fact:"pinned CPU,changed" usual:"-1"`           // -1: not pinned
-	Priority      string  `json:"priority,omitempty" fact:"priority,changed" usual:"normal"` // of the measuring threads: "normal", "realtime"
-	GoVersion     string  `json:"go_version" fact:"Go,changed"`
-	Version       string  `json:"version" fact:"gobw,changed"`
-	Device        string  `json:"device" fact:"device,unlike"`
-	Provider      string  `json:"provider" fact:"provider,unlike"`
-	Software      bool    `json:"software" fact:"software device"`
-	Driver        string  `json:"driver,omitempty" fact:"driver,changed"`
-	Firmware      string  `json:"firmware,omitempty" fact:"firmware,changed"`
-	Port          int     `json:"port" fact:"port"`
-	LinkLayer     string  `json:"link_layer" fact:"link layer,unlike"`
-	LinkBitsPerS  float64 `json:"link_bits_per_s" fact:"link rate,unlike"` // 0: no link rate (software device)
-	LinkState     string  `json:"link_state,omitempty" fact:"link state"`
-	MTU           int     `json:"mtu" fact:"path MTU"` // path MTU in force, bytes
-	GIDIndex      int     `json:"gid_index" fact:"GID index"`
-	GID           string  `json:"gid" fact:"GID"`
-	GIDType       string  `json:"gid_type,omitempty" fact:"GID type"`
-	PostAPI       string  `json:"post_api,omitempty" fact:"posting interface"` // how send requests reach a device of libibverbs: "post_send", "wr"
-	PCILinkSpeed  string  `json:"pci_link_speed,omitempty" fact:"PCIe speed"`
-	PCILinkWidth  int     `json:"pci_link_width,omitempty" fact:"PCIe width,unlike"`
-	NUMANode      int     `json:"numa_node"`
-	TicksPerNs    float64 `json:"ticks_per_ns" fact:"clock ticks a ns,anew"`
-	ClockCostNs   float64 `json:"clock_cost_ns" fact:"cost of a stamp,anew"`
-	Fabric        string  `json:"fabric,omitempty" fact:"emulated network,unlike"` // network that the software device emulates
-	GOMAXPROCS    int     `json:"gomaxprocs" fact:"GOMAXPROCS"`
-	PreemptSignal bool    `json:"preempt_signals"` // Go's preemption signals could reach the measuring thread
-	Rails         []Rail  `json:"rails,omitempty"` // each device, where the end ran several at once: what stands above is the first's
+	Host      string `json:"host" fact:"host,changed"`
+	OS        string `json:"os" fact:"system,changed"` // "Linux 6.1.0"
+	Arch      string `json:"arch" fact:"architecture,unlike"`
+	CPU       string `json:"cpu" fact:"CPU,unlike"`
+	CPUs      int    `json:"cpus" fact:"number of CPUs,unlike"`
+	NUMANodes int    `json:"numa_nodes" fact:"NUMA nodes"`
+	// CPUs that its control groups grant; 0: no limit
+	CPUQuota float64 `json:"cpu_quota,omitempty" fact:"CPU quota,changed"`
+	// limit of locked memory; -1: none; 0: unknown
+	LockedBytes int64  `json:"locked_bytes,omitempty"`
+	Governor    string `json:"governor,omitempty" fact:"governor,changed"`
+	LLCBytes    int    `json:"llc_bytes,omitempty" fact:"last-level cache"`
+	PinnedCPU   int    `json:"pinned_cpu" fact:"pinned CPU,changed" usual:"-1"` // -1: not pinned
+	// of the measuring threads: "normal", "realtime"
+	Priority     string  `json:"priority,omitempty" fact:"priority,changed" usual:"normal"`
+	GoVersion    string  `json:"go_version" fact:"Go,changed"`
+	Version      string  `json:"version" fact:"gobw,changed"`
+	Device       string  `json:"device" fact:"device,unlike"`
+	Provider     string  `json:"provider" fact:"provider,unlike"`
+	Software     bool    `json:"software" fact:"software device"`
+	Driver       string  `json:"driver,omitempty" fact:"driver,changed"`
+	Firmware     string  `json:"firmware,omitempty" fact:"firmware,changed"`
+	Port         int     `json:"port" fact:"port"`
+	LinkLayer    string  `json:"link_layer" fact:"link layer,unlike"`
+	LinkBitsPerS float64 `json:"link_bits_per_s" fact:"link rate,unlike"` // 0: no link rate (software device)
+	LinkState    string  `json:"link_state,omitempty" fact:"link state"`
+	MTU          int     `json:"mtu" fact:"path MTU"` // path MTU in force, bytes
+	GIDIndex     int     `json:"gid_index" fact:"GID index"`
+	GID          string  `json:"gid" fact:"GID"`
+	GIDType      string  `json:"gid_type,omitempty" fact:"GID type"`
+	// how send requests reach a device of libibverbs: "post_send", "wr"
+	PostAPI      string  `json:"post_api,omitempty" fact:"posting interface"`
+	PCILinkSpeed string  `json:"pci_link_speed,omitempty" fact:"PCIe speed"`
+	PCILinkWidth int     `json:"pci_link_width,omitempty" fact:"PCIe width,unlike"`
+	NUMANode     int     `json:"numa_node"`
+	TicksPerNs   float64 `json:"ticks_per_ns" fact:"clock ticks a ns,anew"`
+	ClockCostNs  float64 `json:"clock_cost_ns" fact:"cost of a stamp,anew"`
+	// network that the software device emulates
+	Fabric        string `json:"fabric,omitempty" fact:"emulated network,unlike"`
+	GOMAXPROCS    int    `json:"gomaxprocs" fact:"GOMAXPROCS"`
+	PreemptSignal bool   `json:"preempt_signals"` // Go's preemption signals could reach the measuring thread
+	// each device, where the end ran several at once: what stands above is the first's
+	Rails []Rail `json:"rails,omitempty"`
 }
 
 // Rail is one of several devices that an end ran at once.
@@ -116,11 +124,12 @@ type Record struct {
 	// Delivered is the share of messages sent that the receiver counted (UC, UD); nil where it is certain.
 	Delivered *float64 `json:"delivered,omitempty"`
 
-	Histogram    *Histogram       `json:"histogram,omitempty"`
-	Series       *Series          `json:"series,omitempty"`
-	CPU          *CPU             `json:"cpu,omitempty"`
-	PeerCPU      *CPU             `json:"peer_cpu,omitempty"`
-	Counters     map[string]int64 `json:"counters,omitempty"`      // device counters, after minus before; below 0: nobody knows
+	Histogram *Histogram `json:"histogram,omitempty"`
+	Series    *Series    `json:"series,omitempty"`
+	CPU       *CPU       `json:"cpu,omitempty"`
+	PeerCPU   *CPU       `json:"peer_cpu,omitempty"`
+	// device counters, after minus before; below 0: nobody knows
+	Counters     map[string]int64 `json:"counters,omitempty"`
 	PeerCounters map[string]int64 `json:"peer_counters,omitempty"` // the other end's
 	Clock        *Clock           `json:"clock,omitempty"`         // with Timestamps
 	Local        *Bandwidth       `json:"local,omitempty"`         // -b: this end's share
@@ -129,8 +138,8 @@ type Record struct {
 	PeerThreads  []Share          `json:"peer_per_thread,omitempty"` // the other end's
 	Warnings     []string         `json:"warnings,omitempty"`
 
-	// Of a point of a grid, see [Document.Measured]: the device's own way over packing, and the block size from which it is faster;
-	// 0: not known.
+	// Of a point of a grid, see [Document.Measured]: the device's own way over packing, and the block size
+	// from which it is faster; 0: not known.
 	Ratio     float64 `json:"-"`
 	Crossover float64 `json:"-"`
 }
@@ -141,8 +150,9 @@ const CounterFull = -1
 
 // Clock is a device's, in ticks a second: by the stamps of its completions a latency was timed.
 type Clock struct {
-	StatedHz    float64 `json:"stated_hz"`   // what the device says
-	MeasuredHz  float64 `json:"measured_hz"` // against the host's clock, from the first sample's begin to the last one's end
+	StatedHz float64 `json:"stated_hz"` // what the device says
+	// against the host's clock, from the first sample's begin to the last one's end
+	MeasuredHz  float64 `json:"measured_hz"`
 	Uncertainty float64 `json:"uncertainty"` // of MeasuredHz, as a share of it
 	// Hz is in force: what was measured, where that is uncertain by no more than a ten-thousandth, else what is stated.
 	Hz float64 `json:"hz"`
@@ -150,8 +160,9 @@ type Clock struct {
 
 // Share is what one of several threads or devices did, in its own time.
 type Share struct {
-	Device          string  `json:"device,omitempty"` // where there are several: its name, with its address where that is not enough
-	CPU             int     `json:"cpu"`              // -1: not pinned, or of several threads
+	// where there are several: its name, with its address where that is not enough
+	Device          string  `json:"device,omitempty"`
+	CPU             int     `json:"cpu"` // -1: not pinned, or of several threads
 	QPs             int     `json:"qps"`
 	Messages        uint64  `json:"messages"`
 	Bytes           uint64  `json:"bytes"`

@@ -13,10 +13,16 @@ import (
 
 // result is a file as 'gobw write alpha --runs 5 --save NAME' leaves it, here with figures of its own.
 func result(name string, gigabits float64) string {
-	d := &report.Document{Tool: "gobw", Version: "v1", Complete: true, Client: report.Environment{Host: "beta", Device: "mlx5_0", Provider: "ibv"}}
+	d := &report.Document{
+		Tool: "gobw", Version: "v1", Complete: true,
+		Client: report.Environment{Host: "beta", Device: "mlx5_0", Provider: "ibv"},
+	}
 	for run := range 5 {
 		d.Records = append(d.Records, report.Record{
-			Plan:     report.Plan{Operation: "write", Kind: "bandwidth", Transport: "RC", Direction: "out", SizeBytes: 65536, QPs: 1, TxDepth: 128, MTU: 4096},
+			Plan: report.Plan{
+				Operation: "write", Kind: "bandwidth", Transport: "RC", Direction: "out", SizeBytes: 65536, QPs: 1,
+				TxDepth: 128, MTU: 4096,
+			},
 			Run:      run + 1,
 			Messages: 5000, Seconds: 1, Bandwidth: report.Bandwidth{AverageBitsPerS: (gigabits + 0.1*float64(run)) * 1e9},
 		})

@@ -30,7 +30,8 @@ type FileError struct {
 }
 
 func (e *FileError) Error() string {
-	return e.File + plain.When(e.Place != "", ": %s", e.Place) + ": " + e.Err.Error() + plain.When(e.Remedy != "", " (%s)", e.Remedy)
+	return e.File + plain.When(e.Place != "", ": %s", e.Place) + ": " + e.Err.Error() +
+		plain.When(e.Remedy != "", " (%s)", e.Remedy)
 }
 
 func (e *FileError) Unwrap() error { return e.Err }
@@ -124,7 +125,8 @@ func destination(path string) (string, error) {
 		if user, foreign := ownedByOther(info); foreign && (link || info.Mode()&os.ModeNamedPipe != 0) {
 			return path, fmt.Errorf("%s belongs to user %d: remove it, or name another file", path, user)
 		}
-		if real, err := os.Stat(path); !link || err == nil && !real.Mode().IsRegular() { // "/dev/stdout" leads to what has no name
+		// "/dev/stdout" leads to what has no name
+		if real, err := os.Stat(path); !link || err == nil && !real.Mode().IsRegular() {
 			return path, nil
 		}
 		to, err := os.Readlink(path)
@@ -176,12 +178,16 @@ func saveError(path string, err error) error {
 		return nil
 	}
 	if errors.Is(err, os.ErrNotExist) {
-		return &FileError{File: path, Err: errors.New("cannot save: no such directory"), Remedy: "mkdir -p " + filepath.Dir(path)}
+		return &FileError{
+			File: path, Err: errors.New("cannot save: no such directory"), Remedy: "mkdir -p " + filepath.Dir(path),
+		}
 	}
 	if pe, ok := errors.AsType[*os.PathError](err); ok { // it names the hidden file
 		err = pe.Err
 	}
-	return &FileError{File: path, Err: fmt.Errorf("cannot save: %w", err), Remedy: "the previous file, if any, is unchanged"}
+	return &FileError{
+		File: path, Err: fmt.Errorf("cannot save: %w", err), Remedy: "the previous file, if any, is unchanged",
+	}
 }
 
 // Load reads a saved document. A truncated, foreign or later file is a [FileError].
@@ -191,7 +197,9 @@ func Load(path string) (*Document, error) {
 		return nil, err
 	}
 	if len(docs) != 1 {
-		return nil, &FileError{File: path, Err: fmt.Errorf("holds %d results, not one", len(docs)), Remedy: "name a file of one run"}
+		return nil, &FileError{
+			File: path, Err: fmt.Errorf("holds %d results, not one", len(docs)), Remedy: "name a file of one run",
+		}
 	}
 	return docs[0], nil
 }
@@ -237,7 +245,8 @@ func ReadBeside(folder, name string, most int64) ([]byte, error) {
 	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe that nobody writes to is no reason to wait
 	if err != nil && !errors.Is(err, os.ErrNotExist) && !errors.Is(err, os.ErrPermission) {
 		return nil, &FileError{
-			File: name, Err: errors.New("is not in the folder of the plan"), Remedy: "a plan names only files beside it: copy the file to " + cmp.Or(folder, "."),
+			File: name, Err: errors.New("is not in the folder of the plan"),
+			Remedy: "a plan names only files beside it: copy the file to " + cmp.Or(folder, "."),
 		}
 	}
 	return readAll(filepath.Join(folder, name), f, err, most)
@@ -281,14 +290,18 @@ func Parse(file string, b []byte) ([]*Document, error) {
 	items, list := []json.RawMessage{b}, false
 	switch text := bytes.TrimSpace(b); {
 	case len(text) == 0:
-		return nil, &FileError{File: file, Err: errors.New("is empty"), Remedy: "a run that was killed may leave it so; measure again with --save"}
+		return nil, &FileError{
+			File: file, Err: errors.New("is empty"), Remedy: "a run that was killed may leave it so; measure again with --save",
+		}
 	case text[0] == '[':
 		list = true
 		if err := decode(file, b, &items); err != nil {
 			return nil, err
 		}
 		if len(items) == 0 {
-			return nil, &FileError{File: file, Err: errors.New("is an empty list: it has no result"), Remedy: "look at what wrote it"}
+			return nil, &FileError{
+				File: file, Err: errors.New("is an empty list: it has no result"), Remedy: "look at what wrote it",
+			}
 		}
 	}
 	var docs []*Document
@@ -366,7 +379,9 @@ func LoadAs[T any](path, schema string) (*T, error) {
 // Check tells whether the parts of a document fit each other, and computes again what follows from them.
 func (d *Document) Check(file string) error {
 	broken := func(place, format string, args ...any) error {
-		return &FileError{File: file, Place: place, Err: fmt.Errorf(format, args...), Remedy: "this is not a file of gobw, or it was edited"}
+		return &FileError{
+			File: file, Place: place, Err: fmt.Errorf(format, args...), Remedy: "this is not a file of gobw, or it was edited",
+		}
 	}
 	for i := range d.Records {
 		r := &d.Records[i]
@@ -403,7 +418,8 @@ func checkVersion(file, schema, known string) error {
 	}
 	if version != number {
 		return &FileError{
-			File: file, Place: `"schema"`, Err: fmt.Errorf("version %d is from a later gobw; this one reads %s", n, known), Remedy: "update gobw",
+			File: file, Place: `"schema"`, Err: fmt.Errorf("version %d is from a later gobw; this one reads %s", n, known),
+			Remedy: "update gobw",
 		}
 	}
 	return nil

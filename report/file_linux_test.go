@@ -23,7 +23,8 @@ func TestModeOfSavedFiles(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if err := report.WriteFile(path, func(w io.Writer) error { _, err := io.WriteString(w, "x"); return err }); err != nil {
+		if err := report.WriteFile(path,
+			func(w io.Writer) error { _, err := io.WriteString(w, "x"); return err }); err != nil {
 			t.Fatal(err)
 		}
 		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != want {

@@ -179,7 +179,11 @@ func TestLoadAll(t *testing.T) {
 	if _, err := report.Load(path); err == nil || !strings.Contains(err.Error(), "holds 2 results") {
 		t.Errorf("%v", err)
 	}
-	q := &qualify.Qualification{Plan: "quick", Outcome: stats.Pass, Tests: []qualify.Result{{Name: "first", Outcome: stats.Pass, Document: saved("sample")}, {Name: "second", Outcome: qualify.Skipped}}}
+	q := &qualify.Qualification{
+		Plan: "quick", Outcome: stats.Pass, Tests: []qualify.Result{
+			{Name: "first", Outcome: stats.Pass, Document: saved("sample")}, {Name: "second", Outcome: qualify.Skipped},
+		},
+	}
 	if err := report.WriteFile(path, func(w io.Writer) error { return render.Qualification(w, "json", q) }); err != nil {
 		t.Fatal(err)
 	}
@@ -195,7 +199,9 @@ func TestQualificationIsReadAsItsDocuments(t *testing.T) {
 	d.Noncontig.Cells = nil
 	path := filepath.Join(t.TempDir(), "q.json")
 	read := func() ([]*report.Document, error, error) {
-		q := &qualify.Qualification{Plan: "grids", Outcome: stats.Pass, Tests: []qualify.Result{{Name: "grid", Outcome: stats.Pass, Document: d}}}
+		q := &qualify.Qualification{
+			Plan: "grids", Outcome: stats.Pass, Tests: []qualify.Result{{Name: "grid", Outcome: stats.Pass, Document: d}},
+		}
 		if err := report.WriteFile(path, func(w io.Writer) error { return render.Qualification(w, "json", q) }); err != nil {
 			t.Fatal(err)
 		}
@@ -232,7 +238,9 @@ func FuzzParse(f *testing.F) {
 	}
 	f.Add([]byte(`[{"schema":"gobw.result/1","records":[{"kind":"latency","latency":{"samples":-1}}]}]`))
 	f.Add([]byte(`{"schema":"gobw.qualification/1","tests":[{"document":{"records":null}}]}`))
-	f.Add([]byte(`{"schema":"gobw.result/1","records":[{"kind":"bandwidth","series":{"interval_s":1,"bytes":[1,2]}}],"noncontig":{"points":[{"runs":[{}]}]}}`))
+	f.Add(
+		[]byte(
+			`{"schema":"gobw.result/1","records":[{"kind":"bandwidth","series":{"interval_s":1,"bytes":[1,2]}}],"noncontig":{"points":[{"runs":[{}]}]}}`))
 	testrun.Fuzz(f, func(t *testing.T, b []byte) {
 		docs, err := report.Parse("fuzzed.json", b)
 		if err != nil {

@@ -107,11 +107,13 @@ func TestReadBeside(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]string{
-		"blocks": "", "own": "", "../secret": "folder of the plan", "link": "folder of the plan", in("secret"): "folder of the plan",
-		"/dev/zero": "folder of the plan", "missing": "no such file",
+		"blocks": "", "own": "", "../secret": "folder of the plan", "link": "folder of the plan",
+		in("secret"): "folder of the plan",
+		"/dev/zero":  "folder of the plan", "missing": "no such file",
 	} {
 		b, err := ReadBeside(in("plans"), name, 100)
-		if want == "" && (err != nil || string(b) != "0,64") || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+		if want == "" && (err != nil || string(b) != "0,64") ||
+			want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%s: %q, %v", name, b, err)
 		}
 	}

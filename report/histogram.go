@@ -28,7 +28,8 @@ func (s Samples) Distribution() *Distribution {
 	d := &Distribution{n: s.N, scale: s.Scale}
 	if uint64(len(s.Raw)) < s.N {
 		d.buckets = buckets(hdrhistogram.Import(&hdrhistogram.Snapshot{
-			LowestTrackableValue: 1, HighestTrackableValue: histogramHighestPs, SignificantFigures: histogramDigits, Counts: s.Counts,
+			LowestTrackableValue: 1, HighestTrackableValue: histogramHighestPs, SignificantFigures: histogramDigits,
+			Counts: s.Counts,
 		}))
 		for i, b := range d.buckets {
 			d.buckets[i].From, d.buckets[i].To = min(max(b.From, s.Min), s.Max), max(min(b.To, s.Max), s.Min)
@@ -117,7 +118,8 @@ func rank(p float64, n uint64) uint64 {
 // QuantileNs is the smallest value such that at least the share p of the samples is not above it, in nanoseconds; of a
 // bucket its end.
 func (d *Distribution) QuantileNs(p float64) float64 {
-	left, reached := int64(rank(p, d.n)), int64(0) // the library rounds the rank to the nearest, which is one too few for p99 of 1060
+	// the library rounds the rank to the nearest, which is one too few for p99 of 1060
+	left, reached := int64(rank(p, d.n)), int64(0)
 	for _, b := range d.buckets {
 		reached = b.To
 		if left -= b.Count; left <= 0 {

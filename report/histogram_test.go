@@ -20,7 +20,9 @@ func TestHistogram(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for p, want := range map[float64]float64{0: exact.MinNs, 0.5: exact.P50Ns, 0.9: *exact.P90Ns, 0.99: *exact.P99Ns, 0.999: *exact.P999Ns, 1: exact.MaxNs} {
+		for p, want := range map[float64]float64{
+			0: exact.MinNs, 0.5: exact.P50Ns, 0.9: *exact.P90Ns, 0.99: *exact.P99Ns, 0.999: *exact.P999Ns, 1: exact.MaxNs,
+		} {
 			if got := d.QuantileNs(p); math.Abs(got-want) > max(got, want)/500 {
 				t.Errorf("raw %d: p%g is %v, want %v", raw, 100*p, got, want)
 			}
@@ -33,11 +35,14 @@ func TestHistogram(t *testing.T) {
 		for _, s := range shares {
 			sum += s
 		}
-		if len(edges) != len(shares)+1 || math.Abs(sum-1) > 1e-9 || edges[0] > exact.MinNs || edges[1] < exact.MinNs || edges[len(shares)] < exact.MaxNs {
+		if len(edges) != len(shares)+1 || math.Abs(sum-1) > 1e-9 || edges[0] > exact.MinNs || edges[1] < exact.MinNs ||
+			edges[len(shares)] < exact.MaxNs {
 			t.Errorf("%d bars from %v to %v have %v of all samples", len(shares), edges[0], edges[len(edges)-1], sum)
 		}
 	}
-	for _, bad := range []Histogram{{Unit: "us", Encoded: "HISTFAAAAA=="}, {Unit: "ps"}, {Unit: "ps", Encoded: "HISTFAAAAAAAAAAAAAAAAA=="}} {
+	for _, bad := range []Histogram{
+		{Unit: "us", Encoded: "HISTFAAAAA=="}, {Unit: "ps"}, {Unit: "ps", Encoded: "HISTFAAAAAAAAAAAAAAAAA=="},
+	} {
 		if _, err := Decode(&bad); err == nil {
 			t.Errorf("%+v decodes", bad)
 		}

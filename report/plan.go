@@ -17,7 +17,8 @@ type Plan struct {
 	Operation string `json:"operation"` // "write", "read", "send", "atomic", "flush"
 	Kind      string `json:"kind"`      // "bandwidth", "latency"
 	Transport string `json:"transport" words:"%s,title"`
-	Direction string `json:"direction" words:"direction %s" usual:"out" of:"bandwidth"` // "out", "in", "both": as the client sees it
+	// "out", "in", "both": as the client sees it
+	Direction string `json:"direction" words:"direction %s" usual:"out" of:"bandwidth"`
 	SizeBytes uint64 `json:"size_bytes" of:"size"`
 	QPs       int    `json:"qps" words:"%s QP(s),always" usual:"1"`
 	Rails     int    `json:"rails,omitempty" words:"%s rail(s)|1 rail"`       // devices that an end ran at once; 0: one
@@ -27,27 +28,32 @@ type Plan struct {
 	CQMod     int    `json:"cq_mod" of:"size"` // every how many messages one is signaled
 	PostList  int    `json:"post_list" words:"post list %s" usual:"1"`
 
-	InlineBytes       int     `json:"inline_bytes,omitempty" words:"inline %s B,title"`
-	Immediate         bool    `json:"immediate,omitempty" words:"immediate data|no immediate data"`
-	Atomic            string  `json:"atomic,omitempty" words:"%s" usual:"fetch-and-add"`
-	Outstanding       int     `json:"outstanding,omitempty" words:"%s outstanding,title" of:"bandwidth"` // read, atomic: requests in flight per queue pair
+	InlineBytes int    `json:"inline_bytes,omitempty" words:"inline %s B,title"`
+	Immediate   bool   `json:"immediate,omitempty" words:"immediate data|no immediate data"`
+	Atomic      string `json:"atomic,omitempty" words:"%s" usual:"fetch-and-add"`
+	// read, atomic: requests in flight per queue pair
+	Outstanding       int     `json:"outstanding,omitempty" words:"%s outstanding,title" of:"bandwidth"`
 	SRQ               bool    `json:"srq,omitempty" words:"shared receive queue|a receive queue each"`
 	RateLimitBitsPerS float64 `json:"rate_limit_bits_per_s,omitempty" words:"at most %s|no rate limit"`
 	GapNs             float64 `json:"gap_ns,omitempty" words:"%s pause before each message|no pause"`
-	Timestamps        string  `json:"timestamps,omitempty" words:"by the %s's clock|by the host's clock"` // latency: "device": from the stamps of its completions
-	Events            bool    `json:"events,omitempty" words:"events|polling"`
-	Verified          string  `json:"verified,omitempty" words:"%s verified|not verified"` // "ends": the first and the last message; "all"
-	RoundTripHalf     bool    `json:"half_round_trip,omitempty"`                           // latency figures are half of what was stamped
-	HugePages         bool    `json:"huge_pages,omitempty" words:"huge pages|small pages"`
-	OnDemand          bool    `json:"on_demand,omitempty" words:"on-demand paging|pinned pages"`
-	MRPerQP           bool    `json:"mr_per_qp,omitempty" words:"one memory region per QP|one memory region"`
-	StrictOrdering    bool    `json:"strict_ordering,omitempty" words:"strict ordering|relaxed ordering"`
-	Multicast         bool    `json:"multicast,omitempty" words:"multicast|unicast"`
-	RDMACM            bool    `json:"rdma_cm,omitempty" words:"RDMA CM|no RDMA CM"`
-	SL                int     `json:"sl,omitempty" words:"service level %s"`
-	TrafficClass      int     `json:"tclass,omitempty" words:"traffic class %s"`
-	Mix               string  `json:"mix,omitempty" words:"mix %s|no mix,title"` // what messages cycle through: their mean is SizeBytes
-	CPUTime           bool    `json:"cpu_time,omitempty" words:"CPU time measured|CPU time not measured"`
+	// latency: "device": from the stamps of its completions
+	Timestamps string `json:"timestamps,omitempty" words:"by the %s's clock|by the host's clock"`
+	Events     bool   `json:"events,omitempty" words:"events|polling"`
+	// "ends": the first and the last message; "all"
+	Verified string `json:"verified,omitempty" words:"%s verified|not verified"`
+	// latency figures are half of what was stamped
+	RoundTripHalf  bool `json:"half_round_trip,omitempty"`
+	HugePages      bool `json:"huge_pages,omitempty" words:"huge pages|small pages"`
+	OnDemand       bool `json:"on_demand,omitempty" words:"on-demand paging|pinned pages"`
+	MRPerQP        bool `json:"mr_per_qp,omitempty" words:"one memory region per QP|one memory region"`
+	StrictOrdering bool `json:"strict_ordering,omitempty" words:"strict ordering|relaxed ordering"`
+	Multicast      bool `json:"multicast,omitempty" words:"multicast|unicast"`
+	RDMACM         bool `json:"rdma_cm,omitempty" words:"RDMA CM|no RDMA CM"`
+	SL             int  `json:"sl,omitempty" words:"service level %s"`
+	TrafficClass   int  `json:"tclass,omitempty" words:"traffic class %s"`
+	// what messages cycle through: their mean is SizeBytes
+	Mix     string `json:"mix,omitempty" words:"mix %s|no mix,title"`
+	CPUTime bool   `json:"cpu_time,omitempty" words:"CPU time measured|CPU time not measured"`
 
 	// Of a test of many hosts: what its cells have in common.
 	Pattern string `json:"pattern,omitempty" words:"%s"`
@@ -144,7 +150,8 @@ func (p Plan) Row() (table Plan, row string) {
 		row = p.Layout + plain.When(p.Strategy != "", ", %s", p.Strategy)
 		var block, blocks, stride float64
 		if n, _ := fmt.Sscanf(p.Layout, "vector:block=%g,num=%g,stride=%g", &block, &blocks, &stride); n == 3 {
-			row = fmt.Sprintf("%g blocks of %s, stride %s", blocks, plain.Bytes(block), plain.Bytes(stride)) + plain.When(p.Strategy != "", ", %s", p.Strategy)
+			row = fmt.Sprintf("%g blocks of %s, stride %s", blocks, plain.Bytes(block), plain.Bytes(stride)) +
+				plain.When(p.Strategy != "", ", %s", p.Strategy)
 		}
 		p.Layout, p.Strategy, p.SegmentBytes = "", "", 0
 	default:

@@ -12,7 +12,10 @@ import (
 // each gives, for every field of a plan, a plan in which it has another value than in the first.
 func eachField(t *testing.T, visit func(name string, usual, other report.Plan)) {
 	t.Helper()
-	usual := report.Plan{Operation: "write", Kind: "bandwidth", Transport: "RC", Direction: "out", SizeBytes: 64, QPs: 1, MTU: 1024, TxDepth: 128, CQMod: 1, PostList: 1}
+	usual := report.Plan{
+		Operation: "write", Kind: "bandwidth", Transport: "RC", Direction: "out", SizeBytes: 64, QPs: 1, MTU: 1024,
+		TxDepth: 128, CQMod: 1, PostList: 1,
+	}
 	for f := range reflect.TypeFor[report.Plan]().Fields() {
 		other := usual
 		switch v := reflect.ValueOf(&other).Elem().FieldByIndex(f.Index); v.Kind() {
@@ -38,7 +41,8 @@ func eachField(t *testing.T, visit func(name string, usual, other report.Plan)) 
 func TestPlanFieldIsEverywhere(t *testing.T) {
 	render := func(format string, p report.Plan) string {
 		var b strings.Builder
-		if err := render.Documents(&b, format, []*report.Document{{Complete: true, Records: []report.Record{{Plan: p, Run: 1}}}}); err != nil {
+		if err := render.Documents(&b, format,
+			[]*report.Document{{Complete: true, Records: []report.Record{{Plan: p, Run: 1}}}}); err != nil {
 			t.Fatal(err)
 		}
 		return b.String()
@@ -69,19 +73,27 @@ func TestPlanFieldIsEverywhere(t *testing.T) {
 
 func TestPlanInWords(t *testing.T) {
 	p := report.Plan{
-		Operation: "write", Kind: "bandwidth", Transport: "RC", Direction: "both", SizeBytes: 65536, QPs: 4, MTU: 4096, TxDepth: 128, PostList: 16, RateLimitBitsPerS: 2.5e9, Events: true,
+		Operation: "write", Kind: "bandwidth", Transport: "RC", Direction: "both", SizeBytes: 65536, QPs: 4, MTU: 4096,
+		TxDepth: 128, PostList: 16, RateLimitBitsPerS: 2.5e9, Events: true,
 	}
-	if got, want := p.Title(), "write bandwidth, RC, direction both, 4 QPs, MTU 4096, tx depth 128, post list 16, at most 2.50 Gb/s, events"; got != want {
+	if got, want := p.Title(), "write bandwidth, RC, direction both, 4 QPs, MTU 4096, tx depth 128, post list 16, "+
+		"at most 2.50 Gb/s, events"; got != want {
 		t.Errorf("title %q, want %q", got, want)
 	}
-	if got, want := p.String(), "write bandwidth RC 65536 B, direction both, 4 QPs, post list 16, at most 2.50 Gb/s, events"; got != want {
+	if got, want := p.String(), "write bandwidth RC 65536 B, direction both, 4 QPs, post list 16, "+
+		"at most 2.50 Gb/s, events"; got != want {
 		t.Errorf("in short %q, want %q", got, want)
 	}
-	p = report.Plan{Operation: "send", Kind: "latency", Transport: "UD", Direction: "both", SizeBytes: 2, QPs: 1, MTU: 1024, TxDepth: 1, PostList: 1, GapNs: 5e6, Timestamps: "device"}
-	if got, want := p.Title(), "send latency, UD, 1 QP, MTU 1024, 5ms pause before each message, by the device's clock"; got != want {
+	p = report.Plan{
+		Operation: "send", Kind: "latency", Transport: "UD", Direction: "both", SizeBytes: 2, QPs: 1, MTU: 1024, TxDepth: 1,
+		PostList: 1, GapNs: 5e6, Timestamps: "device",
+	}
+	if got, want := p.Title(),
+		"send latency, UD, 1 QP, MTU 1024, 5ms pause before each message, by the device's clock"; got != want {
 		t.Errorf("title %q, want %q", got, want)
 	}
-	if got, want := p.InWords("events")+", "+p.InWords("gap_ns")+", "+p.InWords("rails"), "polling, 5ms pause before each message, 1 rail"; got != want {
+	if got, want := p.InWords("events")+", "+p.InWords("gap_ns")+", "+
+		p.InWords("rails"), "polling, 5ms pause before each message, 1 rail"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 }

@@ -57,8 +57,10 @@ func (d *Document) Measured() []Record {
 	for i := range n.Points {
 		p := &n.Points[i]
 		plan := Plan{
-			Operation: "noncontig", Kind: bandwidthKind, Transport: s.Transport, SizeBytes: uint64(max(p.SizeBytes, 0)), QPs: max(s.QPs, 1), TxDepth: s.Window, Events: s.Events, Verified: s.Verify,
-			Shape: p.Shape, Strategy: p.Strategy, Layout: p.Layout, Cache: s.Cache, MaxSGE: s.MaxSGE, MaxSGERead: s.MaxSGERead, ListBytes: s.ListBytes, Kernel: s.Kernel,
+			Operation: "noncontig", Kind: bandwidthKind, Transport: s.Transport, SizeBytes: uint64(max(p.SizeBytes, 0)),
+			QPs: max(s.QPs, 1), TxDepth: s.Window, Events: s.Events, Verified: s.Verify,
+			Shape: p.Shape, Strategy: p.Strategy, Layout: p.Layout, Cache: s.Cache, MaxSGE: s.MaxSGE, MaxSGERead: s.MaxSGERead,
+			ListBytes: s.ListBytes, Kernel: s.Kernel,
 		}
 		if p.Strategy == noncontig.Pipelined {
 			plan.SegmentBytes = int(s.Segment())

@@ -48,7 +48,10 @@ func TestNewLatency(t *testing.T) {
 		thousand = append(thousand, int64(i+1)*1000)
 	}
 	p90, p99 := 900e3, 990e3
-	want = Latency{Samples: 1000, MinNs: 1000, P50Ns: 500e3, P90Ns: &p90, P99Ns: &p99, MaxNs: 1e6, MeanNs: 500500, StdevNs: math.Sqrt((1e6-1)/12) * 1000}
+	want = Latency{
+		Samples: 1000, MinNs: 1000, P50Ns: 500e3, P90Ns: &p90, P99Ns: &p99, MaxNs: 1e6, MeanNs: 500500,
+		StdevNs: math.Sqrt((1e6-1)/12) * 1000,
+	}
 	if diff := cmp.Diff(NewLatency(counted(thousand, 1000)), want, cmp.Comparer(near)); diff != "" {
 		t.Error(diff)
 	}
@@ -66,7 +69,14 @@ func TestSupported(t *testing.T) {
 		p    float64
 		n    uint64
 		want bool
-	}{{0.9, 99, false}, {0.9, 100, true}, {0.99, 1000, true}, {0.99, 999, false}, {0.9999, 100000, true}, {0.9999, 99999, false}} {
+	}{
+		{0.9, 99, false},
+		{0.9, 100, true},
+		{0.99, 1000, true},
+		{0.99, 999, false},
+		{0.9999, 100000, true},
+		{0.9999, 99999, false},
+	} {
 		if got := Supported(tt.p, tt.n); got != tt.want {
 			t.Errorf("Supported(%v, %d) = %v, want %v", tt.p, tt.n, got, tt.want)
 		}

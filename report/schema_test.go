@@ -28,12 +28,14 @@ func TestSchemaIsCurrent(t *testing.T) {
 	g := &schemaWriter{comments: fieldComments(t), definitions: map[string]any{}}
 	g.of(reflect.TypeFor[report.Document]())
 	schema := map[string]any{
-		"$schema":     "https://json-schema.org/draft/2020-12/schema",
-		"$id":         "https://github.com/gobw/gobw/report/schema.json",
-		"title":       report.SchemaVersion,
-		"description": "The result of one run of gobw or golat. Units are in the names: _ns nanoseconds, _bits_per_s decimal bits per second, _bytes bytes. Fields may be added within a version; readers ignore those they do not know.",
-		"$ref":        "#/$defs/Document",
-		"$defs":       g.definitions,
+		"$schema": "https://json-schema.org/draft/2020-12/schema",
+		"$id":     "https://github.com/gobw/gobw/report/schema.json",
+		"title":   report.SchemaVersion,
+		"description": "The result of one run of gobw or golat. Units are in the names: _ns nanoseconds, " +
+			"_bits_per_s decimal bits per second, _bytes bytes. Fields may be added within a version; " +
+			"readers ignore those they do not know.",
+		"$ref":  "#/$defs/Document",
+		"$defs": g.definitions,
 	}
 	got, err := json.MarshalIndent(schema, "", "  ")
 	if err != nil {

@@ -27,7 +27,9 @@ func TestRates(t *testing.T) {
 		{"nothing moved", 1, every(4, 0), nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			r := Record{Plan: Plan{SizeBytes: 1, CQMod: tt.cqMod}, Series: &Series{IntervalS: 0.01, Bytes: tt.bytes, Messages: tt.bytes}}
+			r := Record{
+				Plan: Plan{SizeBytes: 1, CQMod: tt.cqMod}, Series: &Series{IntervalS: 0.01, Bytes: tt.bytes, Messages: tt.bytes},
+			}
 			got := r.Rates()
 			if got == nil {
 				if tt.want != nil {

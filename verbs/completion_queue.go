@@ -47,8 +47,8 @@ type CompletionChannel interface {
 // GRHBytes is what a receive of UD holds before the payload: room for the global routing header (IBTA 11.4.1.2).
 const GRHBytes = 40
 
-// Completion is what became of a work request (struct ibv_wc in Go words). Where Status is not Success, only ID, Status,
-// QPN and VendorError mean anything.
+// Completion is what became of a work request (struct ibv_wc in Go words). Where Status is not Success, only ID,
+// Status, QPN and VendorError mean anything.
 type Completion struct {
 	ID              uint64
 	Status          Status
@@ -105,7 +105,8 @@ func (o CompletionOpcode) String() string {
 	if o.IsReceive() {
 		return enumString(o-CompletedReceive, []string{"RECV", "RECV_RDMA_WITH_IMM"}, "CompletionOpcode 128+")
 	}
-	return enumString(o, []string{"SEND", "RDMA_WRITE", "RDMA_READ", "COMP_SWAP", "FETCH_ADD", "BIND_MW", "LOCAL_INV"}, "CompletionOpcode")
+	return enumString(o, []string{"SEND", "RDMA_WRITE", "RDMA_READ", "COMP_SWAP", "FETCH_ADD", "BIND_MW", "LOCAL_INV"},
+		"CompletionOpcode")
 }
 
 // IsReceive tells a receive completion from a send completion.

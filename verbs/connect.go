@@ -34,8 +34,9 @@ func Open(name string, providers ...Provider) (Device, error) {
 	return nil, errors.Join(why...)
 }
 
-// ChooseGID is the line of a port's GID table for a local address, such as that of a connection to the peer: the line of that
-// address, or else the best one. A device that Rebinds is bound to the address. InfiniBand has LIDs and needs none: the zero entry.
+// ChooseGID is the line of a port's GID table for a local address, such as that of a connection to the peer:
+// the line of that address, or else the best one. A device that Rebinds is bound to the address. InfiniBand
+// has LIDs and needs none: the zero entry.
 func ChooseGID(d Device, port int, local netip.Addr) (GIDEntry, error) {
 	local = local.Unmap().WithZone("")
 	if d.Info().Rebinds {
@@ -60,8 +61,8 @@ func ChooseGID(d Device, port int, local netip.Addr) (GIDEntry, error) {
 	return BestGID(table, local)
 }
 
-// BestGID is the line of a GID table that reaches most peers: an IPv4 address before IPv6, RoCE v2 before v1, a global address before a
-// link-local one, and then the local address of a connection, if there is one.
+// BestGID is the line of a GID table that reaches most peers: an IPv4 address before IPv6, RoCE v2 before v1, a global
+// address before a link-local one, and then the local address of a connection, if there is one.
 func BestGID(table []GIDEntry, local netip.Addr) (GIDEntry, error) {
 	if len(table) == 0 {
 		return GIDEntry{}, errors.New("the port has no GID: give its interface an address")
@@ -75,13 +76,15 @@ func BestGID(table []GIDEntry, local netip.Addr) (GIDEntry, error) {
 	}
 	return slices.MaxFunc(table, func(a, b GIDEntry) int {
 		return cmp.Or(
-			yes(a.GID.Addr().Is4())-yes(b.GID.Addr().Is4()), int(a.Type)-int(b.Type), yes(b.GID.IsLinkLocal())-yes(a.GID.IsLinkLocal()),
+			yes(a.GID.Addr().Is4())-yes(b.GID.Addr().Is4()), int(a.Type)-int(b.Type),
+			yes(b.GID.IsLinkLocal())-yes(a.GID.IsLinkLocal()),
 			yes(a.GID.Addr() == local)-yes(b.GID.Addr() == local), b.Index-a.Index,
 		)
 	}), nil
 }
 
-// Address is what one end of a connection tells the other before they can talk, over a socket or however else: it has a JSON form.
+// Address is what one end of a connection tells the other before they can talk, over a
+// socket or however else: it has a JSON form.
 type Address struct {
 	QPN    uint32 `json:"qpn"`
 	PSN    uint32 `json:"psn"` // of the first packet it sends
@@ -95,7 +98,8 @@ type Address struct {
 	RKey  uint32 `json:"rkey,omitempty"`
 }
 
-// AddressOf is the address of a queue pair on a port of its device. Its packets begin with a random number. mr may be nil.
+// AddressOf is the address of a queue pair on a port of its device. Its packets
+// begin with a random number. mr may be nil.
 func AddressOf(qp QueuePair, port int, gid GIDEntry, mr MemoryRegion) (Address, error) {
 	p, err := qp.Device().Port(port)
 	if err != nil {
@@ -103,7 +107,8 @@ func AddressOf(qp QueuePair, port int, gid GIDEntry, mr MemoryRegion) (Address, 
 	}
 	info := qp.Device().Info()
 	a := Address{
-		QPN: qp.QPN(), PSN: rand.Uint32() & 0xffffff, LID: p.LID, GID: gid.GID, MTU: p.ActiveMTU, Window: info.Limits.ReceiveWindow,
+		QPN: qp.QPN(), PSN: rand.Uint32() & 0xffffff, LID: p.LID, GID: gid.GID, MTU: p.ActiveMTU,
+		Window: info.Limits.ReceiveWindow,
 	}
 	if mr != nil {
 		a.Addr, a.Bytes, a.RKey = mr.Addr(), uint64(mr.Len()), mr.RKey()
@@ -111,8 +116,8 @@ func AddressOf(qp QueuePair, port int, gid GIDEntry, mr MemoryRegion) (Address, 
 	return a, nil
 }
 
-// Connect moves a queue pair from RESET or INIT to RTS, towards the peer's address. gid is the line of this end's GID table, mine what
-// the peer was told. Of o it takes what is neither end's address: see [DefaultConnect].
+// Connect moves a queue pair from RESET or INIT to RTS, towards the peer's address. gid is the line of this end's GID
+// table, mine what the peer was told. Of o it takes what is neither end's address: see [DefaultConnect].
 func Connect(qp QueuePair, gid GIDEntry, mine, peer Address, o ConnectOptions) error {
 	o.DestQPN, o.SendPSN, o.RecvPSN, o.PeerWindow = peer.QPN, mine.PSN, peer.PSN, peer.Window
 	if o.PathMTU == 0 {
@@ -128,8 +133,8 @@ func Connect(qp QueuePair, gid GIDEntry, mine, peer Address, o ConnectOptions) e
 	return ConnectQP(qp, o)
 }
 
-// Await polls a completion queue until it has given n completions. Before that it ends with the first that is no success, as a
-// [*CompletionError], or with the context. What has completed is returned in any case.
+// Await polls a completion queue until it has given n completions. Before that it ends with the first that is no
+// success, as a [*CompletionError], or with the context. What has completed is returned in any case.
 func Await(ctx context.Context, cq CompletionQueue, n int) ([]Completion, error) {
 	list := make([]Completion, n)
 	for done := 0; done < n; {

@@ -28,7 +28,8 @@ func TestChooseGID(t *testing.T) {
 		return GIDEntry{Index: i, GID: GIDFromAddr(netip.MustParseAddr(a)), Type: typ}
 	}
 	table := []GIDEntry{
-		line(0, "fe80::1", GIDRoCEv2), line(1, "192.0.2.1", GIDRoCEv1), line(2, "192.0.2.1", GIDRoCEv2), line(3, "2001:db8::1", GIDRoCEv2),
+		line(0, "fe80::1", GIDRoCEv2), line(1, "192.0.2.1", GIDRoCEv1), line(2, "192.0.2.1", GIDRoCEv2),
+		line(3, "2001:db8::1", GIDRoCEv2),
 	}
 	for local, want := range map[string]int{"192.0.2.1": 2, "2001:db8::1": 3, "::ffff:192.0.2.1": 2, "198.51.100.1": 2} {
 		if g, err := ChooseGID(&plainDevice{table: table}, 1, netip.MustParseAddr(local)); err != nil || g.Index != want {
@@ -94,7 +95,8 @@ func TestOpen(t *testing.T) {
 
 func TestAddressJSON(t *testing.T) {
 	want := Address{
-		QPN: 1, PSN: 0xffffff, GID: GIDFromAddr(netip.MustParseAddr("192.0.2.1")), MTU: MTU4096, Window: 1 << 22, Addr: 1<<64 - 4096,
+		QPN: 1, PSN: 0xffffff, GID: GIDFromAddr(netip.MustParseAddr("192.0.2.1")), MTU: MTU4096, Window: 1 << 22,
+		Addr:  1<<64 - 4096,
 		Bytes: 1 << 40, RKey: 1<<32 - 1,
 	}
 	b, err := json.Marshal(want)

@@ -7,8 +7,8 @@ import (
 	"net/netip"
 )
 
-// ConnectionManager is a device that RDMA CM serves: its queue pairs can be connected by IP address and port, and nothing
-// else has to carry their numbers (IBTA 12, annex A11). A device without one does not implement this.
+// ConnectionManager is a device that RDMA CM serves: its queue pairs can be connected by IP address and port, and
+// nothing else has to carry their numbers (IBTA 12, annex A11). A device without one does not implement this.
 type ConnectionManager interface {
 	// DialCM resolves the address of a peer and the route there. The peer hears nothing of it before
 	// [CMConnection.Join].
@@ -29,8 +29,8 @@ type CMOptions struct {
 type CMListener interface {
 	io.Closer
 	Addr() netip.AddrPort
-	// Accept waits for a request. One that came in on another device is refused, and the error, which wraps [ErrForeignRequest],
-	// names it: the listener goes on.
+	// Accept waits for a request. One that came in on another device is refused, and the error, which wraps
+	// [ErrForeignRequest], names it: the listener goes on.
 	Accept(ctx context.Context) (CMConnection, error)
 }
 
@@ -43,9 +43,9 @@ type CMConnection interface {
 	// InitOptions is what the path prescribes to [InitQP]: port, P_Key index and, for UD, Q_Key.
 	InitOptions() (ConnectOptions, error)
 	// Join connects a queue pair in INIT and leaves it in RTS. Of o it takes what is this end's affair: the READs and
-	// atomics in flight each way (the peer may allow fewer), the RNR timer, retry counts and, where not zero, timeout, service
-	// level and traffic class; zero is the path's. It returns what is in force; at the listening end of UD the peer's queue pair
-	// is not known.
+	// atomics in flight each way (the peer may allow fewer), the RNR timer, retry counts and, where not zero,
+	// timeout, service level and traffic class; zero is the path's. It returns what is in force; at the listening end
+	// of UD the peer's queue pair is not known.
 	Join(ctx context.Context, qp QueuePair, o ConnectOptions) (ConnectOptions, error)
 	// Disconnect tells the peer that the connection is over. What was sent must have completed.
 	Disconnect() error

@@ -20,14 +20,14 @@ type Device interface {
 	Port(n int) (PortInfo, error)
 	// GIDs lists the valid entries of port n's GID table.
 	GIDs(port int) ([]GIDEntry, error)
-	// DefaultGID is the line of the GID table to use where nothing was asked for: of a device that Rebinds the address that it
-	// is bound to, of others the best of port 1, see [BestGID].
+	// DefaultGID is the line of the GID table to use where nothing was asked for: of a device that Rebinds the address
+	// that it is bound to, of others the best of port 1, see [BestGID].
 	DefaultGID() (GIDEntry, error)
 	// Bind makes addr, an address of this host, that of the default GID. A device that does not Rebind refuses with
 	// [ErrUnsupported], one that has queue pairs with an error.
 	Bind(addr netip.Addr) error
-	// Name makes addr that of the default GID for a look at port and GID table alone: another process may be there. Bind comes before
-	// queue pairs.
+	// Name makes addr that of the default GID for a look at port and GID table alone: another process may be
+	// there. Bind comes before queue pairs.
 	Name(addr netip.Addr) error
 	// PKeys lists port n's partition keys.
 	PKeys(port int) ([]uint16, error)
@@ -74,11 +74,11 @@ type DeviceInfo struct {
 
 	// Rebinds tells that Bind chooses the address after opening, as of the software device.
 	Rebinds bool `json:"-"`
-	// ServesItself tells that peers are served without anybody calling the device: by hardware, or a driver in the kernel. A process
-	// whose part is to be written to and read from may then sleep.
+	// ServesItself tells that peers are served without anybody calling the device: by hardware, or a driver in the kernel.
+	// A process whose part is to be written to and read from may then sleep.
 	ServesItself bool `json:"-"`
-	// Batched is how many packets the longest WRITE and READ have that still go out in full batches: a message of several requests is
-	// best cut there. 0: as few requests as possible are best.
+	// Batched is how many packets the longest WRITE and READ have that still go out in full batches: a message of several
+	// requests is best cut there. 0: as few requests as possible are best.
 	Batched struct{ Write, Read int } `json:"-"`
 }
 
@@ -120,8 +120,8 @@ type Limits struct {
 	Threads int `json:"threads,omitempty"`
 }
 
-// OnDemand is what a device does with memory registered by [AccessOnDemand] (struct ibv_odp_caps): the operations of each
-// transport. The zero value is a device that needs all registered memory in place.
+// OnDemand is what a device does with memory registered by [AccessOnDemand] (struct ibv_odp_caps): the operations of
+// each transport. The zero value is a device that needs all registered memory in place.
 type OnDemand struct {
 	Supported bool           `json:"supported"`
 	RC        PagedOperation `json:"rc,omitempty"`

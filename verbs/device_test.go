@@ -19,11 +19,13 @@ func TestText64(t *testing.T) {
 			MaxMR string `json:"max_mr_bytes"`
 		} `json:"limits"`
 	}
-	if err := json.Unmarshal(b, &seen); err != nil || seen.Node != "0x020000fffe0012b7" || seen.System != "0xffffffffffffffff" || seen.Limits.MaxMR != "18446744073709551615" {
+	if err := json.Unmarshal(b, &seen); err != nil || seen.Node != "0x020000fffe0012b7" ||
+		seen.System != "0xffffffffffffffff" || seen.Limits.MaxMR != "18446744073709551615" {
 		t.Errorf("%+v, %v in %s", seen, err, b)
 	}
 	var back DeviceInfo
-	if err := json.Unmarshal(b, &back); err != nil || back.NodeGUID != info.NodeGUID || back.Limits.MaxMRBytes != info.Limits.MaxMRBytes {
+	if err := json.Unmarshal(b, &back); err != nil || back.NodeGUID != info.NodeGUID ||
+		back.Limits.MaxMRBytes != info.Limits.MaxMRBytes {
 		t.Errorf("%+v, %v", back, err)
 	}
 }

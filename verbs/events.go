@@ -29,7 +29,9 @@ const (
 
 // eventTable has a meaning and a remedy where a test cannot go on after the event.
 var eventTable = [...]explanation{
-	EventCQError:         {"CQ_ERR", "a completion queue overflowed", nil, "keep fewer requests in flight, or make the queue deeper"},
+	EventCQError: {
+		"CQ_ERR", "a completion queue overflowed", nil, "keep fewer requests in flight, or make the queue deeper",
+	},
 	EventQPFatal:         {"QP_FATAL", "the device cannot go on with the queue", nil, lookAtKernelLog},
 	EventQPRequestError:  {"QP_REQ_ERR", "the peer sent a request that is not valid", nil, compareBothEnds},
 	EventQPAccessError:   {"QP_ACCESS_ERR", "the peer asked for memory that it may not touch", nil, compareBothEnds},
@@ -41,7 +43,8 @@ var eventTable = [...]explanation{
 	EventPortActive:      {name: "PORT_ACTIVE"},
 	EventPortError: {
 		"PORT_ERR", "the link went down", nil,
-		"look at 'rdma link' and 'ip link': a cable, a transceiver, the switch's port, or 'ip link set ... down' on this host",
+		"look at 'rdma link' and 'ip link': a cable, a transceiver, the switch's port, or 'ip link set ... " +
+			"down' on this host",
 	},
 	EventLIDChange:        {name: "LID_CHANGE"},
 	EventPKeyChange:       {name: "PKEY_CHANGE"},

@@ -23,7 +23,8 @@ type end struct {
 	made   []io.Closer
 }
 
-const everyAccess = verbs.AccessLocalWrite | verbs.AccessRemoteWrite | verbs.AccessRemoteRead | verbs.AccessRemoteAtomic |
+const everyAccess = verbs.AccessLocalWrite | verbs.AccessRemoteWrite | verbs.AccessRemoteRead |
+	verbs.AccessRemoteAtomic |
 	verbs.AccessMWBind
 
 // newEnd is an end without a queue pair, of 4096 bytes of memory. The software device of each has an address of its

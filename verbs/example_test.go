@@ -10,9 +10,9 @@ import (
 	"github.com/gobw/gobw/verbs/roce"
 )
 
-// Two queue pairs of one device are connected with each other, and the first WRITEs into the memory of the second, whose owner does
-// nothing. The device is the software one, so that this runs anywhere: ibv.New() finds real ones. Two programs exchange over a
-// socket what is passed on here: see examples/hello.
+// Two queue pairs of one device are connected with each other, and the first WRITEs into the memory of the second,
+// whose owner does nothing. The device is the software one, so that this runs anywhere: ibv.New() finds real ones. Two
+// programs exchange over a socket what is passed on here: see examples/hello.
 func Example() {
 	dev, err := roce.New(roce.Options{Address: netip.MustParseAddr("127.0.0.1")}).Open("roce0")
 	check(err)

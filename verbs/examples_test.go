@@ -238,7 +238,8 @@ func ExampleMemoryWindow() {
 	a.await(1)
 	fmt.Printf("%s\n", b.memory[1024:1029])
 
-	check(b.qp.PostSend([]verbs.SendRequest{{Opcode: verbs.OpLocalInvalidate, Flags: verbs.Signaled, InvalidateRKey: key}}))
+	check(
+		b.qp.PostSend([]verbs.SendRequest{{Opcode: verbs.OpLocalInvalidate, Flags: verbs.Signaled, InvalidateRKey: key}}))
 	b.await(1)
 	check(a.qp.PostSend([]verbs.SendRequest{write}))
 	_, err = verbs.Await(context.Background(), a.cq, 1)

@@ -15,8 +15,8 @@ type MemoryOptions struct {
 	Touch     bool // write every page now, so that no fault happens while measuring
 }
 
-// Buffer is memory outside the Go heap that devices may read and write at any time. Its methods may be called by several goroutines;
-// what is in it belongs to those who write there.
+// Buffer is memory outside the Go heap that devices may read and write at any time. Its methods may be called by
+// several goroutines; what is in it belongs to those who write there.
 type Buffer struct {
 	b        []byte
 	unmap    func() error
@@ -43,9 +43,9 @@ func Alloc(bytes int, o MemoryOptions) (*Buffer, error) {
 	return &Buffer{b: b[:bytes], unmap: unmap}, nil
 }
 
-// Borrow makes a buffer of memory that somebody else maps, and unmaps: a shared segment, or memory of a C library. It must lie outside
-// the Go heap, and stay mapped while regions over it are open. Where it does not, the software device ends requests that touch it with
-// an error; hardware goes on using the old pages.
+// Borrow makes a buffer of memory that somebody else maps, and unmaps: a shared segment, or memory of a C library. It
+// must lie outside the Go heap, and stay mapped while regions over it are open. Where it does not, the software device
+// ends requests that touch it with an error; hardware goes on using the old pages.
 func Borrow(b []byte) *Buffer {
 	return &Buffer{b: b, unmap: func() error { return nil }, borrowed: true}
 }
@@ -62,7 +62,8 @@ func (b *Buffer) Len() int { return len(b.b) }
 // Addr is the virtual address of the first byte, as devices and peers name it.
 func (b *Buffer) Addr() uint64 { return uint64(uintptr(unsafe.Pointer(unsafe.SliceData(b.b)))) }
 
-// Hold keeps the buffer until Release, for a memory region over n bytes of it from offset on, and returns these. Providers call it.
+// Hold keeps the buffer until Release, for a memory region over n bytes of it from offset on,
+// and returns these. Providers call it.
 func (b *Buffer) Hold(offset, n int) ([]byte, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -113,7 +114,8 @@ const (
 )
 
 func (a Access) String() string {
-	return flagString(uint32(a), []string{"LOCAL_WRITE", "REMOTE_WRITE", "REMOTE_READ", "REMOTE_ATOMIC", "MW_BIND", "ZERO_BASED", "ON_DEMAND"})
+	return flagString(uint32(a),
+		[]string{"LOCAL_WRITE", "REMOTE_WRITE", "REMOTE_READ", "REMOTE_ATOMIC", "MW_BIND", "ZERO_BASED", "ON_DEMAND"})
 }
 
 func flagString(v uint32, names []string) string {
@@ -133,16 +135,16 @@ func flagString(v uint32, names []string) string {
 	return strings.Join(s, "|")
 }
 
-// ProtectionDomain ties memory regions, queue pairs, address handles and memory windows together: a key of one domain is
-// worth nothing in another. Its methods may be called by several goroutines.
+// ProtectionDomain ties memory regions, queue pairs, address handles and memory windows together: a key of one domain
+// is worth nothing in another. Its methods may be called by several goroutines.
 type ProtectionDomain interface {
 	io.Closer
 	// RegisterMemory makes n bytes of a buffer from offset on known to the device. The region keeps the buffer open.
 	RegisterMemory(b *Buffer, offset, n int, access Access) (MemoryRegion, error)
 	// RegisterMemoryAt is RegisterMemory, but both ends name the memory by addresses from iova on (ibv_reg_mr_iova2).
 	RegisterMemoryAt(b *Buffer, offset, n int, iova uint64, access Access) (MemoryRegion, error)
-	// RegisterDMABuf registers length bytes of a dma-buf, such as memory of a GPU, from offset on (ibv_reg_dmabuf_mr). The region
-	// keeps the dma-buf; fd may be closed. The software device refuses with [ErrUnsupported].
+	// RegisterDMABuf registers length bytes of a dma-buf, such as memory of a GPU, from offset on (ibv_reg_dmabuf_mr). The
+	// region keeps the dma-buf; fd may be closed. The software device refuses with [ErrUnsupported].
 	RegisterDMABuf(fd int, offset uint64, length int, iova uint64, access Access) (MemoryRegion, error)
 	// CreateQP makes a queue pair in state RESET.
 	CreateQP(o QueuePairOptions) (QueuePair, error)

@@ -17,6 +17,7 @@ func allocPages(bytes int, o MemoryOptions) ([]byte, func() error, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	b := unsafe.Slice((*byte)(*(*unsafe.Pointer)(unsafe.Pointer(&addr))), bytes) // an address of VirtualAlloc: the collector does not know it
+	// an address of VirtualAlloc: the collector does not know it
+	b := unsafe.Slice((*byte)(*(*unsafe.Pointer)(unsafe.Pointer(&addr))), bytes)
 	return b, func() error { return windows.VirtualFree(addr, 0, windows.MEM_RELEASE) }, nil
 }

@@ -30,8 +30,8 @@ const (
 	ucSQDOpt = AttrAddressVector | AttrAccess | AttrPKeyIndex
 )
 
-// transitions is the table of IBTA 10.3.1 and 11.2.5 (table 92) as the kernel's ib_modify_qp_is_ok has it. Edges to RESET
-// and from any state but RESET to ERR need nothing and are not listed.
+// transitions is the table of IBTA 10.3.1 and 11.2.5 (table 92) as the kernel's ib_modify_qp_is_ok has it. Edges to
+// RESET and from any state but RESET to ERR need nothing and are not listed.
 var transitions = []transition{
 	{StateReset, StateInit, perTransport{cInit, cInit, dInit}, perTransport{}},
 	{StateInit, StateInit, perTransport{}, perTransport{cInit, cInit, dInit}},

@@ -62,9 +62,10 @@ type QueuePair interface {
 	PostSend(r []SendRequest) error
 	// PostReceive queues receives in order.
 	PostReceive(r []ReceiveRequest) error
-	// AttachMulticast has the messages to a multicast group delivered to this UD queue pair as well: every queue pair attached
-	// to a group gets a copy of each (IBTA 10.5.2), its sender included. lid is the group's on InfiniBand, where the subnet manager
-	// gives it; 0 on Ethernet. Attaching twice is attaching once. A queue pair that is attached cannot be closed.
+	// AttachMulticast has the messages to a multicast group delivered to this UD queue pair as well: every queue
+	// pair attached to a group gets a copy of each (IBTA 10.5.2), its sender included. lid is the group's on
+	// InfiniBand, where the subnet manager gives it; 0 on Ethernet. Attaching twice is attaching once. A queue
+	// pair that is attached cannot be closed.
 	AttachMulticast(group GID, lid uint16) error
 	// DetachMulticast takes the queue pair out of a group.
 	DetachMulticast(group GID, lid uint16) error
@@ -72,7 +73,8 @@ type QueuePair interface {
 	Device() Device
 }
 
-// MulticastQPN is the queue pair number of every multicast group: senders name the group by its GID alone (IBTA 10.5.2).
+// MulticastQPN is the queue pair number of every multicast group: senders name the
+// group by its GID alone (IBTA 10.5.2).
 const MulticastQPN = 0xffffff
 
 // SharedReceiveQueueOptions describes a shared receive queue. Zero fields take the default shown.
@@ -162,8 +164,8 @@ type QueuePairAttributes struct {
 	MinRNRTimer     uint8 // code of IBTA table 46; 12 is 0.64 ms
 	DestQPN         uint32
 	SQDAsyncNotify  bool
-	// PeerWindow is, at the move to RTR, the peer's [Limits].ReceiveWindow, by which devices of a kind know each other; 0: not
-	// known. It has no bit in Mask.
+	// PeerWindow is, at the move to RTR, the peer's [Limits].ReceiveWindow, by which devices of a kind know each
+	// other; 0: not known. It has no bit in Mask.
 	PeerWindow int
 }
 
@@ -197,10 +199,12 @@ type ConnectOptions struct {
 	StayRTR         bool  // do not go on to RTS (perftest's one-sided server)
 }
 
-// DefaultConnect is what suits most: one READ or atomic in flight each way, 67 ms until a retry, seven retries, and patience with a
-// peer that has no receive posted.
+// DefaultConnect is what suits most: one READ or atomic in flight each way, 67 ms until a retry, seven retries, and
+// patience with a peer that has no receive posted.
 func DefaultConnect() ConnectOptions {
-	return ConnectOptions{Port: 1, MaxRDAtomic: 1, MaxDestRDAtomic: 1, MinRNRTimer: 12, Timeout: 14, RetryCount: 7, RNRRetry: 7}
+	return ConnectOptions{
+		Port: 1, MaxRDAtomic: 1, MaxDestRDAtomic: 1, MinRNRTimer: 12, Timeout: 14, RetryCount: 7, RNRRetry: 7,
+	}
 }
 
 // InitQP moves a queue pair from RESET to INIT, from where receives may be posted.

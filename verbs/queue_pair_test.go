@@ -14,15 +14,36 @@ func TestCheckTransitionNamesWhatIsMissing(t *testing.T) {
 		want     string
 	}{
 		{"RC init", RC, StateReset, StateInit, AttrState | AttrPKeyIndex | AttrPort | AttrAccess, ""},
-		{"RC init without port", RC, StateReset, StateInit, AttrState | AttrPKeyIndex | AttrAccess, "RC queue pair RESET to INIT: missing PORT"},
-		{"UD init with access", UD, StateReset, StateInit, AttrState | AttrPKeyIndex | AttrPort | AttrAccess, "UD queue pair RESET to INIT: missing QKEY; not allowed here: ACCESS_FLAGS"},
+		{
+			"RC init without port", RC, StateReset, StateInit, AttrState | AttrPKeyIndex | AttrAccess,
+			"RC queue pair RESET to INIT: missing PORT",
+		},
+		{
+			"UD init with access", UD, StateReset, StateInit, AttrState | AttrPKeyIndex | AttrPort | AttrAccess,
+			"UD queue pair RESET to INIT: missing QKEY; not allowed here: ACCESS_FLAGS",
+		},
 		{"UD to RTR needs nothing", UD, StateInit, StateRTR, AttrState, ""},
-		{"RC to RTR without AV and PSN", RC, StateInit, StateRTR, AttrState | AttrPathMTU | AttrDestQPN | AttrMaxDestRDAtomic | AttrMinRNRTimer, "RC queue pair INIT to RTR: missing AV|RQ_PSN"},
-		{"UC to RTS with timeout", UC, StateRTR, StateRTS, AttrState | AttrSendPSN | AttrTimeout, "UC queue pair RTR to RTS: not allowed here: TIMEOUT"},
-		{"skipping INIT", RC, StateReset, StateRTR, AttrState, "RC queue pair RESET to RTR: no such transition (legal order: RESET, INIT, RTR, RTS)"},
-		{"RESET to ERR", RC, StateReset, StateError, AttrState, "RC queue pair RESET to ERR: no such transition (legal order: RESET, INIT, RTR, RTS)"},
+		{
+			"RC to RTR without AV and PSN", RC, StateInit, StateRTR, AttrState | AttrPathMTU | AttrDestQPN |
+				AttrMaxDestRDAtomic | AttrMinRNRTimer, "RC queue pair INIT to RTR: missing AV|RQ_PSN",
+		},
+		{
+			"UC to RTS with timeout", UC, StateRTR, StateRTS, AttrState | AttrSendPSN | AttrTimeout,
+			"UC queue pair RTR to RTS: not allowed here: TIMEOUT",
+		},
+		{
+			"skipping INIT", RC, StateReset, StateRTR, AttrState,
+			"RC queue pair RESET to RTR: no such transition (legal order: RESET, INIT, RTR, RTS)",
+		},
+		{
+			"RESET to ERR", RC, StateReset, StateError, AttrState,
+			"RC queue pair RESET to ERR: no such transition (legal order: RESET, INIT, RTR, RTS)",
+		},
 		{"RTS to ERR", RC, StateRTS, StateError, AttrState, ""},
-		{"SQE to RTS only off RC", RC, StateSQE, StateRTS, AttrState, "RC queue pair SQE to RTS: no such transition (legal order: RESET, INIT, RTR, RTS)"},
+		{
+			"SQE to RTS only off RC", RC, StateSQE, StateRTS, AttrState,
+			"RC queue pair SQE to RTS: no such transition (legal order: RESET, INIT, RTR, RTS)",
+		},
 		{"reset from anywhere", UC, StateSQD, StateReset, AttrState, ""},
 	}
 	for _, tt := range tests {

@@ -44,18 +44,27 @@ func explain[T ~uint8 | ~uint32](table []explanation, v T, typ, meaning string) 
 var statusTable = [...]explanation{
 	Success: {"SUCCESS", "the request finished", nil, ""},
 	LocalLengthError: {
-		"LOC_LEN_ERR", "a length does not fit: on a receive, the message was longer than the posted buffer; on a send, longer than the port or the operation allows",
-		[]string{"the peer sends more than this end's receive holds", "a UD message above the MTU, or a UD receive without room for the 40-byte GRH"},
+		"LOC_LEN_ERR", "a length does not fit: on a receive, the message was longer than the posted buffer; on a send, " +
+			"longer than the port or the operation allows",
+		[]string{
+			"the peer sends more than this end's receive holds",
+			"a UD message above the MTU, or a UD receive without room for the 40-byte GRH",
+		},
 		"use the same message size at both ends; for UD add 40 bytes to each receive",
 	},
 	LocalQPOperationError: {
 		"LOC_QP_OP_ERR", "this end's queue pair could not do what was asked",
-		[]string{"a work request that the transport does not have", "on Soft-RoCE: a bad lkey, or a receive shorter than the message"},
+		[]string{
+			"a work request that the transport does not have", "on Soft-RoCE: a bad lkey, or a receive shorter than the message",
+		},
 		"check opcode, lkey and receive size",
 	},
 	LocalProtectionError: {
 		"LOC_PROT_ERR", "a scatter/gather entry is not covered by its memory region",
-		[]string{"wrong lkey, address or length in the list", "the region lacks LOCAL_WRITE (receive, READ, atomic)", "the region was deregistered before the completion was polled"},
+		[]string{
+			"wrong lkey, address or length in the list", "the region lacks LOCAL_WRITE (receive, READ, atomic)",
+			"the region was deregistered before the completion was polled",
+		},
 		"check each entry against the region it names",
 	},
 	FlushError: {
@@ -65,7 +74,10 @@ var statusTable = [...]explanation{
 	},
 	MWBindError: {
 		"MW_BIND_ERR", "the memory window could not be bound",
-		[]string{"the region lacks MW_BIND", "the range lies outside the region", "window and region are in different protection domains"},
+		[]string{
+			"the region lacks MW_BIND", "the range lies outside the region",
+			"window and region are in different protection domains",
+		},
 		"register the region with MW_BIND",
 	},
 	BadResponseError: {
@@ -73,15 +85,25 @@ var statusTable = [...]explanation{
 		[]string{"a broken or incompatible peer"},
 		"capture the packets and compare",
 	},
-	LocalAccessError: {"LOC_ACCESS_ERR", "a receive of a WRITE with immediate hit memory that may not be written", nil, "check the region's access flags"},
+	LocalAccessError: {
+		"LOC_ACCESS_ERR", "a receive of a WRITE with immediate hit memory that may not be written", nil,
+		"check the region's access flags",
+	},
 	RemoteInvalidRequestError: {
 		"REM_INV_REQ_ERR", "the peer refused the request as invalid",
-		[]string{"the peer's receive is shorter than the message", "the peer's queue pair does not let the operation in (access flags)", "more READs or atomics outstanding than the peer serves", "a misaligned atomic"},
+		[]string{
+			"the peer's receive is shorter than the message",
+			"the peer's queue pair does not let the operation in (access flags)",
+			"more READs or atomics outstanding than the peer serves", "a misaligned atomic",
+		},
 		"use the same message size and operation at both ends; compare the READs and atomics in flight with the peer's limit",
 	},
 	RemoteAccessError: {
 		"REM_ACCESS_ERR", "the peer's memory protection refused the request",
-		[]string{"the two ends use different message sizes", "wrong or revoked rkey", "the peer's region is too small, or lacks the remote right"},
+		[]string{
+			"the two ends use different message sizes", "wrong or revoked rkey",
+			"the peer's region is too small, or lacks the remote right",
+		},
 		"use the same message size at both ends; exchange rkey, address and size anew",
 	},
 	RemoteOperationError: {
@@ -91,7 +113,10 @@ var statusTable = [...]explanation{
 	},
 	RetryExceeded: {
 		"RETRY_EXC_ERR", "no acknowledgement after all retries",
-		[]string{"the peer has gone or torn its queue pair down", "on the first message: wrong QPN, PSN, GID or path MTU", "UDP port 4791 is blocked, or the two GIDs cannot reach each other", "a lossy path with too short a timeout"},
+		[]string{
+			"the peer has gone or torn its queue pair down", "on the first message: wrong QPN, PSN, GID or path MTU",
+			"UDP port 4791 is blocked, or the two GIDs cannot reach each other", "a lossy path with too short a timeout",
+		},
 		"ping the peer's address; compare GID index and path MTU of both ends",
 	},
 	RNRRetryExceeded: {
@@ -105,8 +130,12 @@ var statusTable = [...]explanation{
 		[]string{"a device or driver fault", "the device was removed"},
 		lookAtKernelLog,
 	},
-	ResponseTimeout: {"RESP_TIMEOUT_ERR", "the response did not come in time", []string{"the peer has gone"}, "ping the peer's address"},
-	GeneralError:    {"GENERAL_ERR", "the device reports an error of its own", nil, "look at vendor_err and the kernel log (dmesg)"},
+	ResponseTimeout: {
+		"RESP_TIMEOUT_ERR", "the response did not come in time", []string{"the peer has gone"}, "ping the peer's address",
+	},
+	GeneralError: {
+		"GENERAL_ERR", "the device reports an error of its own", nil, "look at vendor_err and the kernel log (dmesg)",
+	},
 }
 
 func (s Status) explain() explanation {

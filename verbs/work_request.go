@@ -2,7 +2,8 @@ package verbs
 
 import "fmt"
 
-// SGE is one entry of a scatter/gather list: a piece of a registered memory region. Its layout is that of struct ibv_sge.
+// SGE is one entry of a scatter/gather list: a piece of a registered memory region.
+// Its layout is that of struct ibv_sge.
 type SGE struct {
 	Addr   uint64
 	Length uint32 // bytes
@@ -90,7 +91,8 @@ func (f SendFlags) String() string {
 	return flagString(uint32(f), []string{"FENCE", "SIGNALED", "SOLICITED", "INLINE"})
 }
 
-// SendRequest is one send work request (struct ibv_send_wr in Go words). The caller owns the slices; posting copies them.
+// SendRequest is one send work request (struct ibv_send_wr in Go words). The caller
+// owns the slices; posting copies them.
 type SendRequest struct {
 	ID     uint64
 	Opcode Opcode

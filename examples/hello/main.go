@@ -1,6 +1,6 @@
-// Command hello is the first RDMA program: one end WRITEs a string into the memory of the other, whose CPU has no part in
-// it. Start "hello" on one host and "hello HOST" on the other; any RDMA device will do, and without one the software
-// device roce0.
+// Command hello is the first RDMA program: one end WRITEs a string into the memory of the other, whose CPU
+// has no part in it. Start "hello" on one host and "hello HOST" on the other; any RDMA device will do, and
+// without one the software device roce0.
 package main
 
 import (

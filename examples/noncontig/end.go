@@ -100,7 +100,8 @@ func (e *end) move(t task) {
 	}
 }
 
-// receive is a message of the passive end, where it takes part: it has a receive for each SEND, and says so by an empty one.
+// receive is a message of the passive end, where it takes part: it has a receive for
+// each SEND, and says so by an empty one.
 func (e *end) receive(t task) {
 	var receives []verbs.ReceiveRequest
 	for _, list := range e.lists(t) {

@@ -101,7 +101,8 @@ func TestStarter(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := strings.Count(string(text), "// GAP "); got != 3 || strings.Contains(string(text), "copy(") || strings.Contains(string(text), "append(") {
+	if got := strings.Count(string(text), "// GAP "); got != 3 || strings.Contains(string(text), "copy(") ||
+		strings.Contains(string(text), "append(") {
 		t.Errorf("%d gaps, want 3 with nothing in them:\n%s", got, text)
 	}
 	files := []string{"vet", dir + "/starter/main.go", dir + "/starter/end.go", dir + "/starter/layout.go"}

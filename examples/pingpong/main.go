@@ -1,6 +1,6 @@
-// Command pingpong sends messages back and forth over RC, UC or UD and says how long a round trip took. It speaks the
-// handshake of rdma-core's ibv_rc_pingpong, ibv_uc_pingpong, ibv_ud_pingpong and (-q) ibv_srq_pingpong, so any of them can be
-// at the other end:
+// Command pingpong sends messages back and forth over RC, UC or UD and says how long a round trip took. It
+// speaks the handshake of rdma-core's ibv_rc_pingpong, ibv_uc_pingpong, ibv_ud_pingpong and (-q)
+// ibv_srq_pingpong, so any of them can be at the other end:
 //
 //	ibv_rc_pingpong -d rxe0 -g 1             # on one host
 //	pingpong -d mlx5_0 -g 3 -c RC HOST       # on the other
@@ -45,7 +45,8 @@ const (
 	qkey   = 0x11111111 // all pingpongs use it
 	idSend = 1
 	idRecv = 2
-	// sharedMost is how many destinations ibv_srq_pingpong exchanges, however many queue pairs there are: the rest are zeros.
+	// sharedMost is how many destinations ibv_srq_pingpong exchanges, however many
+	// queue pairs there are: the rest are zeros.
 	sharedMost = 256
 )
 
@@ -70,7 +71,8 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	fs := flag.NewFlagSet("pingpong", flag.ContinueOnError)
 	fs.SetOutput(stderr)
 	fs.StringVar(&o.device, "d", "", "device (the first there is)")
-	fs.IntVar(&o.gidIndex, "g", -1, "line of the GID table (the one of the connection's address; InfiniBand: none, but the LID)")
+	fs.IntVar(&o.gidIndex, "g", -1,
+		"line of the GID table (the one of the connection's address; InfiniBand: none, but the LID)")
 	fs.TextVar(&o.transport, "c", verbs.RC, "transport: RC, UC or UD")
 	fs.IntVar(&o.size, "s", 0, "bytes per message (4096; UD: 1024)")
 	fs.IntVar(&o.iters, "n", 1000, "round trips")
@@ -97,7 +99,8 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	case o.iters < 1 || o.size < 1 || o.rxDepth < 1 || o.timeout < 1:
 		err = errors.Join(err, errors.New("-s, -n and -r want at least 1, -timeout more than 0"))
 	case o.shared < 0 || o.shared >= sharedMost || o.shared > o.rxDepth:
-		err = errors.Join(err, fmt.Errorf("-q %d: want fewer than %d queue pairs, and a receive for each (-r %d)", o.shared, sharedMost, o.rxDepth))
+		err = errors.Join(err,
+			fmt.Errorf("-q %d: want fewer than %d queue pairs, and a receive for each (-r %d)", o.shared, sharedMost, o.rxDepth))
 	case o.shared > 0 && o.transport != verbs.RC:
 		err = errors.Join(err, fmt.Errorf("-q %d: ibv_srq_pingpong is over RC, not %v", o.shared, o.transport))
 	}
@@ -261,7 +264,9 @@ func open(o options, conn net.Conn) (_ *end, err error) {
 		return nil, fmt.Errorf("-s %d: a UD message is one packet of at most %v bytes here", o.size, port.ActiveMTU)
 	}
 	for range max(o.shared, 1) {
-		qp, err := e.pd.CreateQP(verbs.QueuePairOptions{Transport: o.transport, SendCQ: e.cq, SendDepth: 1, RecvDepth: o.rxDepth, SRQ: e.srq})
+		qp, err := e.pd.CreateQP(verbs.QueuePairOptions{
+			Transport: o.transport, SendCQ: e.cq, SendDepth: 1, RecvDepth: o.rxDepth, SRQ: e.srq,
+		})
 		if err != nil {
 			return nil, err
 		}
@@ -315,7 +320,8 @@ func (e *end) meet(conn net.Conn, out io.Writer) error {
 	}
 	reply := make([]byte, len(message))
 	if n, err := io.ReadFull(conn, reply); err != nil {
-		return fmt.Errorf("read the peer's address: %d of %d bytes came: %w: give both ends the same -q, or none", n, len(reply), err)
+		return fmt.Errorf("read the peer's address: %d of %d bytes came: %w: give both ends the same -q, or none", n,
+			len(reply), err)
 	}
 	for k := range e.qps {
 		d, err := parseDestination(string(reply[k*wireBytes:][:wireBytes]))
@@ -393,10 +399,10 @@ func (e *end) postSend(k int) error {
 	}})
 }
 
-// play sends a message on a queue pair for each one received there, when the one before has completed, because a send queue
-// has one slot. The client starts, on all of them. The round trips of all queue pairs are counted together, and both ends
-// stop when they have seen enough, as rdma-core's do. Those close their connection after the handshake, so that a peer that
-// has ended is noticed by its silence alone.
+// play sends a message on a queue pair for each one received there, when the one before has completed, because a send
+// queue has one slot. The client starts, on all of them. The round trips of all queue pairs are counted together, and
+// both ends stop when they have seen enough, as rdma-core's do. Those close their connection after the handshake, so
+// that a peer that has ended is noticed by its silence alone.
 func (e *end) play() error {
 	pending := make([]int, len(e.qps)) // what each waits for: its send, the peer's, or both
 	index := map[uint32]int{}

@@ -23,7 +23,9 @@ func TestPingpong(t *testing.T) {
 	for _, kind := range []string{"RC", "UC", "UD", "RC -q 1", "RC -q 5"} {
 		t.Run(kind, func(t *testing.T) {
 			address := verbstest.Address().String()
-			common := append([]string{"-d", "roce0", "-p", freePort(t, address), "-timeout", "1m", "-s", "1000", "-n", iters, "-c"}, strings.Fields(kind)...)
+			common := append([]string{
+				"-d", "roce0", "-p", freePort(t, address), "-timeout", "1m", "-s", "1000", "-n", iters, "-c",
+			}, strings.Fields(kind)...)
 			server, err := parse(append(common, "-listen", address), io.Discard)
 			if err != nil {
 				t.Fatal(err)
@@ -70,8 +72,8 @@ func pair(t *testing.T, server, client options, said *[2]bytes.Buffer) (served, 
 	return <-ended, came
 }
 
-// TestEndsDisagree gives the ends different options: whoever waits for what never comes ends, and says what to compare. They wait
-// for real, as sockets are in play, and together; in 'make quick' it is a row that waits without spinning.
+// TestEndsDisagree gives the ends different options: whoever waits for what never comes ends, and says what to compare.
+// They wait for real, as sockets are in play, and together; in 'make quick' it is a row that waits without spinning.
 func TestEndsDisagree(t *testing.T) {
 	for i, tt := range []struct{ server, client, serverSays, clientSays string }{
 		{"-q 4", "", "52 of 13312 bytes came", "give both ends the same -q"},
@@ -155,10 +157,12 @@ func TestPeerWithFewerQueuePairs(t *testing.T) {
 	a, b := net.Pipe()
 	defer func() { _ = errors.Join(a.Close(), b.Close()) }()
 	go func() {
-		_, _ = b.Write(bytes.Repeat([]byte(destination{}.String()+"\x00"), sharedMost)) // the error at the other end is looked at
+		// the error at the other end is looked at
+		_, _ = b.Write(bytes.Repeat([]byte(destination{}.String()+"\x00"), sharedMost))
 	}()
 	e := end{o: options{shared: 2}, mine: make([]destination, 2), qps: make([]verbs.QueuePair, 2)}
-	if err := e.meet(a, io.Discard); err == nil || !strings.Contains(err.Error(), "the peer has 0 queue pairs, this end 2") {
+	if err := e.meet(a, io.Discard); err == nil ||
+		!strings.Contains(err.Error(), "the peer has 0 queue pairs, this end 2") {
 		t.Error(err)
 	}
 }
@@ -177,7 +181,10 @@ func TestDestination(t *testing.T) {
 	if got := d.String(); got != wire || len(got)+1 != wireBytes {
 		t.Errorf("wrote %q (%d bytes), want %q (%d)", got, len(got)+1, wire, wireBytes)
 	}
-	for _, bad := range []string{"", "0:1:2", "zzzz:000011:2b26b4:00000000000000000000ffffc0a84d01", "0000:1000000:000000:00000000000000000000ffffc0a84d01", "0000:000011:2b26b4:00"} {
+	for _, bad := range []string{
+		"", "0:1:2", "zzzz:000011:2b26b4:00000000000000000000ffffc0a84d01",
+		"0000:1000000:000000:00000000000000000000ffffc0a84d01", "0000:000011:2b26b4:00",
+	} {
 		if _, err := parseDestination(bad); err == nil {
 			t.Errorf("%q is taken", bad)
 		}

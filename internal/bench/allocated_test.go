@@ -10,8 +10,8 @@ import (
 	"github.com/gobw/gobw/verbs"
 )
 
-// FuzzAllocated: whatever test a peer asks for, each end allocates exactly what was settled: bytes of memory, entries of
-// queues, places in rings.
+// FuzzAllocated: whatever test a peer asks for, each end allocates exactly what was settled: bytes of
+// memory, entries of queues, places in rings.
 func FuzzAllocated(f *testing.F) {
 	specs := make([]plan.Spec, 0, 64)
 	for _, x := range fields() {
@@ -41,7 +41,9 @@ func FuzzAllocated(f *testing.F) {
 		if n := spec.Noncontig; n != nil && n.Descriptors != nil {
 			_, limits.List, _ = aList().Describe(false, 0)
 		}
-		peer := plan.Peer{PageBytes: 1 << min(page%32, 16), LineBytes: 64, MTU: verbs.MTU1024, Outstanding: 4, Perftest: flags&4 != 0}
+		peer := plan.Peer{
+			PageBytes: 1 << min(page%32, 16), LineBytes: 64, MTU: verbs.MTU1024, Outstanding: 4, Perftest: flags&4 != 0,
+		}
 		// Little, so that many are tried: what is granted is allocated here.
 		p, err := plan.Settle(spec, limits, peer, plan.Policy{Bytes: 64 << 20, QueuePairs: 32, Rounds: 64, Records: 32})
 		if err != nil || p.Memory.Buffers > 8<<20 {
@@ -65,7 +67,9 @@ func checkAllocated(t *testing.T, e *endpoint.Endpoint, d *notingDevice, p *plan
 	qps, q := p.Spec.QPs, p.Queues
 	threads := p.Spec.Threads
 	shared := (qps + threads - 1) / threads * threads // each thread has queues for as many queue pairs
-	want := entries{queuePairs: qps, queues: threads, send: qps * q.SendWRs, recv: qps * q.RecvWRs, completions: shared * q.SendWRs}
+	want := entries{
+		queuePairs: qps, queues: threads, send: qps * q.SendWRs, recv: qps * q.RecvWRs, completions: shared * q.SendWRs,
+	}
 	if p.Receives() {
 		want.queues, want.completions = 2*threads, want.completions+shared*q.RecvWRs
 	}

@@ -26,7 +26,9 @@ func (r *run) connect(ctx context.Context, spec plan.Spec) error {
 	if r.plan.Ours() && len(remote.Rails) < len(r.rails)-1 {
 		return fmt.Errorf("the peer has %d devices, the test has %d", len(remote.Rails)+1, len(r.rails))
 	}
-	ends := endpoint.Ends{Local: r.session.LocalAddr(), Remote: r.session.RemoteAddr().Addr(), Dialled: r.session.Dialled()}
+	ends := endpoint.Ends{
+		Local: r.session.LocalAddr(), Remote: r.session.RemoteAddr().Addr(), Dialled: r.session.Dialled(),
+	}
 	server, err := r.rails.ChooseGIDs(tables, append([][]verbs.GIDEntry{remote.GIDs}, remote.Rails...), r.o.GIDIndex, ends)
 	if err != nil {
 		return err
@@ -89,7 +91,8 @@ func (r *run) exchangeFacts(ctx context.Context, spec plan.Spec, tables [][]verb
 		r.o.List.came = true
 	}
 	return remote, r.settle(spec, plan.Peer{
-		Perftest: !r.plan.Ours(), PageBytes: remote.PageBytes, LineBytes: remote.CacheLineBytes, MTU: remote.MTU, Outstanding: remote.MaxOutstanding,
+		Perftest: !r.plan.Ours(), PageBytes: remote.PageBytes, LineBytes: remote.CacheLineBytes, MTU: remote.MTU,
+		Outstanding: remote.MaxOutstanding,
 	})
 }
 

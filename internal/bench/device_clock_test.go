@@ -25,9 +25,18 @@ func TestDeviceClock(t *testing.T) {
 	}{
 		{name: "the host's", clock: verbs.CompletionClock{}, n: 10, sample: 400, longest: 400, seconds: 1},
 		{name: "too few to know", clock: stated, n: 100, sample: 500, longest: 500, seconds: 50_100e-9 / 156.25e6 * 1e9},
-		{name: "long, and 50 ppm fast", clock: stated, n: 1_000_000, sample: 500, longest: 500, seconds: 500e6 / (156.25e6 * 1.00005), measured: 156.25e6 * 1.00005},
-		{name: "long, with one long wait", clock: stated, n: 1_000_000, sample: 500, longest: 1_000_000, seconds: 501e6 / (156.25e6 * 1.00005)},
-		{name: "nanoseconds, not ticks", clock: stated, n: 1_000_000, sample: 3200, longest: 3200, seconds: 3.2, wrong: "1e+09 a second"},
+		{
+			name: "long, and 50 ppm fast", clock: stated, n: 1_000_000, sample: 500, longest: 500,
+			seconds: 500e6 / (156.25e6 * 1.00005), measured: 156.25e6 * 1.00005,
+		},
+		{
+			name: "long, with one long wait", clock: stated, n: 1_000_000, sample: 500, longest: 1_000_000,
+			seconds: 501e6 / (156.25e6 * 1.00005),
+		},
+		{
+			name: "nanoseconds, not ticks", clock: stated, n: 1_000_000, sample: 3200, longest: 3200, seconds: 3.2,
+			wrong: "1e+09 a second",
+		},
 		{name: "stands still", clock: stated, n: 1000, sample: 0, longest: 0, seconds: 1},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

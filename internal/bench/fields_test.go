@@ -35,9 +35,11 @@ var (
 	aRead   = plan.Spec{Operation: plan.Read, Kind: plan.Bandwidth, Sizes: []int{64}, Iterations: 1000}
 	anAdd   = plan.Spec{Operation: plan.Atomic, Kind: plan.Bandwidth, Iterations: 1000}
 	aFlush  = plan.Spec{Operation: plan.Flush, Kind: plan.Bandwidth, Sizes: []int{64}, Iterations: 1000}
-	aUDSend = plan.Spec{Operation: plan.Send, Kind: plan.Bandwidth, Transport: verbs.UD, Sizes: []int{64}, Iterations: 1000}
-	aTimed  = plan.Spec{Operation: plan.Write, Kind: plan.Bandwidth, Sizes: []int{64}, Duration: time.Second}
-	aPoint  = plan.Spec{Kind: plan.Bandwidth, Iterations: 100, Noncontig: &plan.Noncontig{
+	aUDSend = plan.Spec{
+		Operation: plan.Send, Kind: plan.Bandwidth, Transport: verbs.UD, Sizes: []int{64}, Iterations: 1000,
+	}
+	aTimed = plan.Spec{Operation: plan.Write, Kind: plan.Bandwidth, Sizes: []int{64}, Duration: time.Second}
+	aPoint = plan.Spec{Kind: plan.Bandwidth, Iterations: 100, Noncontig: &plan.Noncontig{
 		Shape: "gather", Strategy: "gather-write", Layout: "vector:block=64,num=16,stride=128", Window: 4,
 	}}
 )
@@ -62,14 +64,18 @@ func with(base plan.Spec, change func(*plan.Spec)) plan.Spec {
 
 func fields() []field {
 	tos := uint8(32)
-	group, another := verbs.GIDFromAddr(netip.AddrFrom4([4]byte{239, 1, 2, 3})), verbs.GIDFromAddr(netip.AddrFrom4([4]byte{239, 1, 2, 4}))
+	group, another := verbs.GIDFromAddr(netip.AddrFrom4([4]byte{239, 1, 2, 3})),
+		verbs.GIDFromAddr(netip.AddrFrom4([4]byte{239, 1, 2, 4}))
 	return []field{
 		{"Operation", "(the command)", aWrite, func(s *plan.Spec) { s.Operation = plan.Read }, false},
 		{"Kind", "(gobw or golat)", aWrite, func(s *plan.Spec) { s.Kind = plan.Latency }, false},
 		{"Transport", "--connection", aWrite, func(s *plan.Spec) { s.Transport = verbs.UC }, false},
 		{"Sizes", "--size", aWrite, func(s *plan.Spec) { s.Sizes = []int{64, 128} }, false},
 		{"AllSizes", "--all", aWrite, func(s *plan.Spec) { s.AllSizes = true }, false},
-		{"Mix", "--mix", aWrite, func(s *plan.Spec) { s.Sizes, s.Mix = nil, plan.Mix{{Bytes: 64, SGEs: 1}, {Bytes: 4096, SGEs: 3}} }, false},
+		{
+			"Mix", "--mix", aWrite,
+			func(s *plan.Spec) { s.Sizes, s.Mix = nil, plan.Mix{{Bytes: 64, SGEs: 1}, {Bytes: 4096, SGEs: 3}} }, false,
+		},
 		{"Iterations", "--iters", aWrite, func(s *plan.Spec) { s.Iterations = 2000 }, false},
 		{"Duration", "--duration", aTimed, func(s *plan.Spec) { s.Duration = 2 * time.Second }, false},
 		{"Margin", "-f of perftest", aTimed, func(s *plan.Spec) { s.Margin = time.Second / 10 }, false},
@@ -95,17 +101,31 @@ func fields() []field {
 		{"MTU", "--mtu", aWrite, func(s *plan.Spec) { s.MTU = verbs.MTU1024 }, false},
 		{"SRQ", "--srq", aSend, func(s *plan.Spec) { s.SRQ = true }, false},
 		{"Multicast", "", aUDSend, func(s *plan.Spec) { s.Multicast = true }, false},
-		{"MGID", "", with(aUDSend, func(s *plan.Spec) { s.Multicast, s.MGID = true, &group }), func(s *plan.Spec) { s.MGID = &another }, false},
+		{
+			"MGID", "", with(aUDSend, func(s *plan.Spec) { s.Multicast, s.MGID = true, &group }),
+			func(s *plan.Spec) { s.MGID = &another }, false,
+		},
 		{"Events", "--events", aSend, func(s *plan.Spec) { s.Events = true }, false},
-		{"MRPerQP", "--mr_per_qp (perftest's command line)", with(aWrite, func(s *plan.Spec) { s.QPs = 2 }), func(s *plan.Spec) { s.MRPerQP = true }, false},
+		{
+			"MRPerQP", "--mr_per_qp (perftest's command line)", with(aWrite, func(s *plan.Spec) { s.QPs = 2 }),
+			func(s *plan.Spec) { s.MRPerQP = true }, false,
+		},
 		{"Vector", "", with(aSend, func(s *plan.Spec) { s.Events = true }), func(s *plan.Spec) { s.Vector = 3 }, true},
 		{"StrictOrdering", "", aWrite, func(s *plan.Spec) { s.StrictOrdering = true }, true},
 		{"PostAPI", "--post-api", aWrite, func(s *plan.Spec) { s.PostAPI = verbs.PostSend }, false},
 		{"Verify", "--verify", aWrite, func(s *plan.Spec) { s.Verify = plan.VerifyEnds }, false},
 		{"RateBits", "--rate", aWrite, func(s *plan.Spec) { s.RateBits = 1e9 }, false},
 		{"Burst", "", with(aWrite, func(s *plan.Spec) { s.RateBits = 1e9 }), func(s *plan.Spec) { s.Burst = 4 }, false},
-		{"Gap", "--gap", plan.Spec{Operation: plan.Send, Kind: plan.Latency, Iterations: 10}, func(s *plan.Spec) { s.Gap = time.Millisecond }, false},
-		{"Timestamps", "--timestamps", plan.Spec{Operation: plan.Send, Kind: plan.Latency, Iterations: 10}, func(s *plan.Spec) { s.Timestamps = plan.DeviceClock }, false},
+		{
+			"Gap", "--gap",
+			plan.Spec{Operation: plan.Send, Kind: plan.Latency, Iterations: 10},
+			func(s *plan.Spec) { s.Gap = time.Millisecond }, false,
+		},
+		{
+			"Timestamps", "--timestamps",
+			plan.Spec{Operation: plan.Send, Kind: plan.Latency, Iterations: 10},
+			func(s *plan.Spec) { s.Timestamps = plan.DeviceClock }, false,
+		},
 		{"NoPeak", "--noPeak (perftest's command line)", aWrite, func(s *plan.Spec) { s.NoPeak = true }, false},
 		{"CPU", "--cpu-time", aWrite, func(s *plan.Spec) { s.CPU = true }, false},
 		{"SL", "--sl", aWrite, func(s *plan.Spec) { s.SL = 3 }, true},
@@ -118,17 +138,37 @@ func fields() []field {
 		{"HugePages", "--huge-pages", aWrite, func(s *plan.Spec) { s.HugePages = true }, false},
 		{"OnDemand", "", aWrite, func(s *plan.Spec) { s.OnDemand = true }, true},
 		{"RDMACM", "--rdma-cm", aWrite, func(s *plan.Spec) { s.RDMACM = true }, false},
-		{"TOS", "--tos (perftest's command line)", with(aWrite, func(s *plan.Spec) { s.RDMACM = true }), func(s *plan.Spec) { s.TOS = &tos }, false},
-		{"Noncontig", "(gobw noncontig)", plan.Spec{Operation: plan.Write, Kind: plan.Bandwidth, Sizes: []int{1024}, Iterations: 100}, func(s *plan.Spec) {
-			*s = aPoint
-		}, false},
-		{"Noncontig.Shape", "--shape", aPoint, point(func(n *plan.Noncontig) { n.Shape, n.Strategy = "scatter", "scatter-read" }), false},
+		{
+			"TOS", "--tos (perftest's command line)", with(aWrite, func(s *plan.Spec) { s.RDMACM = true }),
+			func(s *plan.Spec) { s.TOS = &tos }, false,
+		},
+		{
+			"Noncontig", "(gobw noncontig)",
+			plan.Spec{Operation: plan.Write, Kind: plan.Bandwidth, Sizes: []int{1024}, Iterations: 100},
+			func(s *plan.Spec) {
+				*s = aPoint
+			}, false,
+		},
+		{
+			"Noncontig.Shape", "--shape", aPoint,
+			point(func(n *plan.Noncontig) { n.Shape, n.Strategy = "scatter", "scatter-read" }), false,
+		},
 		{"Noncontig.Strategy", "noncontig --only", aPoint, point(func(n *plan.Noncontig) { n.Strategy = "pack" }), false},
-		{"Noncontig.Layout", "--layout", aPoint, point(func(n *plan.Noncontig) { n.Layout = "vector:block=64,num=16,stride=256" }), false},
+		{
+			"Noncontig.Layout", "--layout", aPoint,
+			point(func(n *plan.Noncontig) { n.Layout = "vector:block=64,num=16,stride=256" }), false,
+		},
 		{"Noncontig.Window", "noncontig -t", aPoint, point(func(n *plan.Noncontig) { n.Window = 8 }), false},
 		{"Noncontig.Footprint", "--cache", aPoint, point(func(n *plan.Noncontig) { n.Footprint = 1 << 20 }), false},
-		{"Noncontig.Segment", "--segment", with(aPoint, point(func(n *plan.Noncontig) { n.Strategy = "pack-pipelined" })), point(func(n *plan.Noncontig) { n.Segment = 256 }), false},
-		{"Noncontig.ListBytes", "", with(aPoint, point(func(n *plan.Noncontig) { n.Layout = "vector:block=64,num=64,stride=128" })), point(func(n *plan.Noncontig) { n.ListBytes = 1024 }), false},
+		{
+			"Noncontig.Segment", "--segment", with(aPoint, point(func(n *plan.Noncontig) { n.Strategy = "pack-pipelined" })),
+			point(func(n *plan.Noncontig) { n.Segment = 256 }), false,
+		},
+		{
+			"Noncontig.ListBytes",
+			"", with(aPoint, point(func(n *plan.Noncontig) { n.Layout = "vector:block=64,num=64,stride=128" })),
+			point(func(n *plan.Noncontig) { n.ListBytes = 1024 }), false,
+		},
 		{"Noncontig.MaxSGE", "--max-sge", aPoint, point(func(n *plan.Noncontig) { n.MaxSGE = 4 }), false},
 		{"Noncontig.Descriptors", "--descriptors", aPoint, point(func(n *plan.Noncontig) {
 			n.Shape, n.Strategy, n.Layout = plan.WritesList, "lists", ""
@@ -146,8 +186,8 @@ func point(change func(*plan.Noncontig)) func(*plan.Spec) {
 	}
 }
 
-// TestEveryFieldActs walks the fields of a spec: each reaches the device, the loop or the record, at one end at least, or
-// the result says by name that it has no effect.
+// TestEveryFieldActs walks the fields of a spec: each reaches the device, the loop or the record, at one end at least,
+// or the result says by name that it has no effect.
 func TestEveryFieldActs(t *testing.T) {
 	known := map[string]bool{}
 	var table strings.Builder
@@ -243,7 +283,8 @@ func compareTable(t *testing.T, table string) {
 		return
 	}
 	if os.Getenv("GOBW_UPDATE") == "" {
-		t.Fatalf("%s does not say what the flags do (%v): run this test with GOBW_UPDATE=1 and read the difference", file, err)
+		t.Fatalf("%s does not say what the flags do (%v): run this test with GOBW_UPDATE=1 and read the difference", file,
+			err)
 	}
 	if err := errors.Join(os.MkdirAll("testdata", 0o755), os.WriteFile(file, []byte(want), 0o644)); err != nil {
 		t.Fatal(err)
@@ -337,7 +378,8 @@ func settledRun(spec plan.Spec, d *notingDevice, dialled bool) (*run, error) {
 	if n := spec.Noncontig; n != nil && n.Descriptors != nil {
 		_, limits.List, _ = aList().Describe(false, 0)
 	}
-	p, err := plan.Settle(spec, limits, plan.Peer{PageBytes: 4096, LineBytes: 64, MTU: verbs.MTU4096, Outstanding: 16}, plan.Policy{})
+	p, err := plan.Settle(spec, limits, plan.Peer{PageBytes: 4096, LineBytes: 64, MTU: verbs.MTU4096, Outstanding: 16},
+		plan.Policy{})
 	if err != nil {
 		return nil, err
 	}

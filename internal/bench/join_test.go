@@ -22,12 +22,13 @@ func openOurs(at netip.Addr) (verbs.Device, error) {
 	return roce.New(roce.Options{Address: at}).Open(roce.DeviceName)
 }
 
-// TestRunByRDMACM runs whole tests whose queue pairs RDMA CM connects: in our dialect over TCP, and in perftest's over a
-// queue pair, as stock ends would.
+// TestRunByRDMACM runs whole tests whose queue pairs RDMA CM connects: in our dialect over TCP, and in perftest's
+// over a queue pair, as stock ends would.
 func TestRunByRDMACM(t *testing.T) {
 	test := func(change func(*plan.Spec)) plan.Spec {
 		p := plan.Spec{
-			Operation: plan.Write, Kind: plan.Bandwidth, Transport: verbs.RC, Sizes: []int{4096}, Iterations: 200, InlineBytes: -1, RDMACM: true,
+			Operation: plan.Write, Kind: plan.Bandwidth, Transport: verbs.RC, Sizes: []int{4096}, Iterations: 200,
+			InlineBytes: -1, RDMACM: true,
 		}
 		change(&p)
 		return p
@@ -72,13 +73,17 @@ func TestRunByRDMACM(t *testing.T) {
 }
 
 // runBoth runs a plan at both ends: the server's result and the client's.
-func runBoth(t *testing.T, server, client verbs.Device, p plan.Spec, dialect control.Dialect) (results [2]*Result, err error) {
+func runBoth(t *testing.T, server, client verbs.Device, p plan.Spec, dialect control.Dialect) (results [2]*Result,
+	err error,
+) {
 	t.Helper()
 	return runBothWith(t.Context(), server, client, p, dialect, Options{})
 }
 
 // runBothWith is runBoth with options of the client's.
-func runBothWith(ctx context.Context, server, client verbs.Device, p plan.Spec, dialect control.Dialect, of Options) (results [2]*Result, err error) {
+func runBothWith(ctx context.Context, server, client verbs.Device, p plan.Spec, dialect control.Dialect,
+	of Options,
+) (results [2]*Result, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
 	patient := control.Timeouts{Peer: time.Minute}
@@ -123,10 +128,13 @@ func TestNoRDMACM(t *testing.T) {
 	m := &meeting.Manager{}
 	managed, plain := m.Open(t, openOurs), m.Open(t, openOurs)
 	plain = struct{ verbs.Device }{plain}
-	p := plan.Spec{Operation: plan.Write, Kind: plan.Bandwidth, Transport: verbs.RC, Sizes: []int{4096}, Iterations: 100, RDMACM: true}
+	p := plan.Spec{
+		Operation: plan.Write, Kind: plan.Bandwidth, Transport: verbs.RC, Sizes: []int{4096}, Iterations: 100, RDMACM: true,
+	}
 	for _, ends := range [][2]verbs.Device{{managed, plain}, {plain, managed}} {
 		_, err := runBoth(t, ends[0], ends[1], p, control.Ours)
-		if err == nil || !strings.Contains(err.Error(), "roce0: not supported: this device has no RDMA CM") || !strings.Contains(verbs.RemedyOf(err), "leave out -R") {
+		if err == nil || !strings.Contains(err.Error(), "roce0: not supported: this device has no RDMA CM") ||
+			!strings.Contains(verbs.RemedyOf(err), "leave out -R") {
 			t.Errorf("%v, remedy %q", err, verbs.RemedyOf(err))
 		}
 	}

@@ -45,7 +45,9 @@ func digestOf(text []byte) string {
 }
 
 // Describe names the list, scaled to a mean length, for a plan; mean 0: as it is.
-func (l *List) Describe(reads bool, mean int) (*plan.Descriptors, *pattern.Transfer, error) { //nolint:revive // the direction
+//
+//nolint:revive // the direction
+func (l *List) Describe(reads bool, mean int) (*plan.Descriptors, *pattern.Transfer, error) {
 	t, err := l.list.Transfer(reads)
 	if err == nil && mean > 0 {
 		t, err = t.Scaled(int64(mean))

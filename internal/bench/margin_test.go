@@ -44,7 +44,8 @@ func TestMarginsCountNoLossAsDelivered(t *testing.T) {
 		"both directions": {Bidirectional: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p.Operation, p.Kind, p.Transport, p.RateBits = plan.Send, plan.Bandwidth, verbs.UD, 5e6 // so slow that none is lost at a receiver
+			// so slow that none is lost at a receiver
+			p.Operation, p.Kind, p.Transport, p.RateBits = plan.Send, plan.Bandwidth, verbs.UD, 5e6
 			r := withMargins(t, "loss=40%,seed=1", p)
 			if r.Delivered == nil || *r.Delivered < 0.3 || *r.Delivered > 0.8 {
 				t.Errorf("delivered %v of what loses 40 %%", *r.Delivered)

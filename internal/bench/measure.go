@@ -38,8 +38,8 @@ func (r *run) measure(ctx context.Context) (err error) {
 // leaveLimit bounds the end of an endless test: a stock server that was stopped first answers nothing.
 const leaveLimit = 2 * time.Second
 
-// leave ends an endless test as perftest does when its client is interrupted: the client says that it is done, both ends swap a
-// report, and they part.
+// leave ends an endless test as perftest does when its client is interrupted: the client says that it is done,
+// both ends swap a report, and they part.
 func (r *run) leave() error {
 	ctx, cancel := context.WithTimeoutCause(context.Background(), leaveLimit, control.ErrSilent)
 	defer cancel()

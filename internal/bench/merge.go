@@ -71,7 +71,8 @@ func (r *run) merge(local, remote report.Record, here, there arrival) report.Rec
 	out.PeerCPU, out.PeerCounters, out.PeerThreads = to.CPU, to.Counters, to.PerThread
 	out.Run = max(local.Run, remote.Run) // an end that goes on after earlier runs counts them, too
 	own, others := local.Warnings, remote.Warnings
-	if client := (r.plan.Role == plan.Initiator) != r.spec.Reversed; !client { // a result's peer is the server, whichever end sends
+	// a result's peer is the server, whichever end sends
+	if client := (r.plan.Role == plan.Initiator) != r.spec.Reversed; !client {
 		own, others = others, own
 	}
 	out.Warnings = append(slices.Clone(own), plain.Each(others, func(w string) string { return "peer: " + w })...)
@@ -113,8 +114,8 @@ func (r *run) merge(local, remote report.Record, here, there arrival) report.Rec
 // mostDelivered is a share below which a result says why messages were lost.
 const mostDelivered = 0.99
 
-// addDirections makes the record of a test in both directions of those of the two ends, each of what it sent. The ends need not
-// start and stop together: the rates are those of the longer time.
+// addDirections makes the record of a test in both directions of those of the two ends, each of what it sent. The ends
+// need not start and stop together: the rates are those of the longer time.
 func (r *run) addDirections(out *report.Record, local, remote report.Record) {
 	out.Local, out.Remote = new(local.Bandwidth), new(remote.Bandwidth)
 	out.Messages, out.Bytes = local.Messages+remote.Messages, local.Bytes+remote.Bytes
@@ -153,7 +154,8 @@ func (r *run) deliverUncounted(out *report.Record, delivered float64) {
 		}
 		return
 	}
-	out.Warnings = append(out.Warnings, "messages that left: nobody counts which WRITEs arrive over "+r.spec.Transport.String())
+	out.Warnings = append(out.Warnings, "messages that left: nobody counts which WRITEs arrive over "+
+		r.spec.Transport.String())
 }
 
 // arrival is what an end sent in all, and what it knows of what arrived there.
@@ -163,5 +165,6 @@ type arrival struct {
 	Whole    uint64 `json:"whole,omitempty"` // messages compared and found whole
 }
 
-// share is that of messages sent which arrived. Both are of whole rounds: margins cannot be told apart at an end that only counts.
+// share is that of messages sent which arrived. Both are of whole rounds: margins cannot be
+// told apart at an end that only counts.
 func share(arrived, sent uint64) float64 { return min(float64(arrived)/float64(max(sent, 1)), 1) }

@@ -24,10 +24,18 @@ func TestMix(t *testing.T) {
 		bytes uint64 // 0: by time
 	}{
 		{"write", plan.Spec{Operation: plan.Write, Iterations: 100, QPs: 3}, 3 * each},
-		{"send, both directions", plan.Spec{Operation: plan.Send, Iterations: 100, QPs: 2, Bidirectional: true, Runs: 2}, 4 * each},
+		{
+			"send, both directions",
+			plan.Spec{Operation: plan.Send, Iterations: 100, QPs: 2, Bidirectional: true, Runs: 2},
+			4 * each,
+		},
 		{"read", plan.Spec{Operation: plan.Read, Iterations: 100}, each},
 		{"flush", plan.Spec{Operation: plan.Flush, Iterations: 100}, each},
-		{"reversed, in lists, with immediate", plan.Spec{Operation: plan.Write, Iterations: 100, PostList: 4, WriteImm: true, Reversed: true}, each},
+		{
+			"reversed, in lists, with immediate",
+			plan.Spec{Operation: plan.Write, Iterations: 100, PostList: 4, WriteImm: true, Reversed: true},
+			each,
+		},
 		{"datagrams", plan.Spec{Operation: plan.Send, Transport: verbs.UD, Iterations: 100, TxDepth: 8}, each},
 		{"inline in part", plan.Spec{Operation: plan.Write, Iterations: 100, InlineBytes: 64}, each},
 		{"paced", plan.Spec{Operation: plan.Write, Iterations: 100, RateBits: 1e9}, each},
@@ -41,7 +49,8 @@ func TestMix(t *testing.T) {
 			}
 			for _, r := range res.Records {
 				mean := float64(r.Bytes) / float64(r.Messages)
-				if r.SizeBytes != 1408 || r.Mix != mix.String() || c.bytes != 0 && r.Bytes != c.bytes || mean < 1300 || mean > 1500 {
+				if r.SizeBytes != 1408 || r.Mix != mix.String() || c.bytes != 0 && r.Bytes != c.bytes || mean < 1300 ||
+					mean > 1500 {
 					t.Errorf("%d B, mix %s: %d bytes in %d messages, want %d", r.SizeBytes, r.Mix, r.Bytes, r.Messages, c.bytes)
 				}
 				if got := r.Bandwidth.AverageBitsPerS / 8 / r.MessagesPerS; c.bytes != 0 && (got < mean-1 || got > mean+1) {

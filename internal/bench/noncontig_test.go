@@ -96,7 +96,8 @@ func TestNoncontigStrategies(t *testing.T) {
 	for _, shape := range plan.Shapes() {
 		for n, s := range plan.Strategies(shape) {
 			for i, layout := range []string{
-				"vector:block=64,num=100,stride=192", "vector:block=1000,num=7,stride=1001", "struct:0+4,8+8,24+100,extent=200,num=17",
+				"vector:block=64,num=100,stride=192", "vector:block=1000,num=7,stride=1001",
+				"struct:0+4,8+8,24+100,extent=200,num=17",
 				"subarray:dims=32x16x8,face=y",
 			} {
 				if testing.Short() && i != n%4 {
@@ -131,7 +132,9 @@ func TestNoncontigColdAndAll(t *testing.T) {
 		for _, s := range plan.Strategies(shape) {
 			res, err := p.run(t, plan.Spec{
 				Transport: verbs.RC, Iterations: 50, Verify: "all",
-				Noncontig: &plan.Noncontig{Shape: shape, Strategy: s.Name, Layout: "vector:block=48,num=50,stride=96", Window: 4, Footprint: 1 << 20},
+				Noncontig: &plan.Noncontig{
+					Shape: shape, Strategy: s.Name, Layout: "vector:block=48,num=50,stride=96", Window: 4, Footprint: 1 << 20,
+				},
 			})
 			if err != nil {
 				t.Fatalf("%s/%s: %v", shape, s.Name, err)
@@ -197,7 +200,10 @@ func TestListsOfDescriptors(t *testing.T) {
 						}
 						spec := plan.Spec{
 							Transport: verbs.RC, Iterations: 5, Verify: plan.VerifyAll, QPs: qps, Warmup: 1,
-							Noncontig: &plan.Noncontig{Shape: shape, Strategy: s.Name, Window: 1 + r.IntN(3), Segment: 2000, MaxSGE: r.IntN(9), Descriptors: d, Footprint: r.IntN(2) << 17},
+							Noncontig: &plan.Noncontig{
+								Shape: shape, Strategy: s.Name, Window: 1 + r.IntN(3), Segment: 2000, MaxSGE: r.IntN(9), Descriptors: d,
+								Footprint: r.IntN(2) << 17,
+							},
 						}
 						res, err := Run(t.Context(), p.session, &spec, p.client, Options{List: list})
 						if err != nil {
@@ -213,8 +219,8 @@ func TestListsOfDescriptors(t *testing.T) {
 	}
 }
 
-// TestRandomLists moves random lists by every road in both directions, and compares every byte at both ends. In 'make test-all' they are
-// 10^4, a hundred to a test, one behind the other. Sources may overlap.
+// TestRandomLists moves random lists by every road in both directions, and compares every byte at both ends. In 'make
+// test-all' they are 10^4, a hundred to a test, one behind the other. Sources may overlap.
 func TestRandomLists(t *testing.T) {
 	p := newPair(t, func(d verbs.Device) verbs.Device { return d })
 	r := rand.New(rand.NewPCG(4, 2))
@@ -244,7 +250,8 @@ func TestRandomLists(t *testing.T) {
 				spec := plan.Spec{
 					Transport: verbs.RC, Iterations: 2, Verify: plan.VerifyAll, QPs: 1 + r.IntN(2), Warmup: 1,
 					Noncontig: &plan.Noncontig{
-						Shape: shape, Strategy: road.Name, Window: 1 + r.IntN(2), Segment: 1 + r.IntN(4000), MaxSGE: r.IntN(9), Descriptors: d,
+						Shape: shape, Strategy: road.Name, Window: 1 + r.IntN(2), Segment: 1 + r.IntN(4000), MaxSGE: r.IntN(9),
+						Descriptors: d,
 					},
 				}
 				res, err := Run(t.Context(), p.session, &spec, p.client, Options{List: list})

@@ -37,12 +37,21 @@ func newNotingDevice(software bool) *notingDevice {
 		name, ports, threads = "roce0", 1, 1
 	}
 	return &notingDevice{
-		info: verbs.DeviceInfo{Name: name, Software: software, Ports: ports, TransportType: "IB", NUMANode: -1, Clock: verbs.CompletionClock{Hz: 1e9, Mask: 1<<48 - 1}, Limits: verbs.Limits{
-			MaxQP: 1 << 17, MaxQPWR: 1 << 15, MaxSGE: 30, MaxSGERead: 30, MaxInline: 1024, MaxCQE: 1 << 30, MaxRDAtomic: 16, MaxInitRDAtomic: 16,
-			Atomic: true, MaxMessageBytes: 1 << 31, Threads: threads,
-			OnDemand: verbs.OnDemand{Supported: true, RC: verbs.PagedWrite | verbs.PagedRead | verbs.PagedSend | verbs.PagedReceive | verbs.PagedAtomic},
-		}},
-		port: verbs.PortInfo{Number: 1, State: verbs.PortActive, LinkLayer: verbs.LinkEthernet, ActiveMTU: verbs.MTU4096, MaxMTU: verbs.MTU4096, MaxMessage: 1 << 31},
+		info: verbs.DeviceInfo{
+			Name: name, Software: software, Ports: ports, TransportType: "IB", NUMANode: -1,
+			Clock: verbs.CompletionClock{Hz: 1e9, Mask: 1<<48 - 1}, Limits: verbs.Limits{
+				MaxQP: 1 << 17, MaxQPWR: 1 << 15, MaxSGE: 30, MaxSGERead: 30, MaxInline: 1024, MaxCQE: 1 << 30, MaxRDAtomic: 16,
+				MaxInitRDAtomic: 16,
+				Atomic:          true, MaxMessageBytes: 1 << 31, Threads: threads,
+				OnDemand: verbs.OnDemand{
+					Supported: true, RC: verbs.PagedWrite | verbs.PagedRead | verbs.PagedSend | verbs.PagedReceive | verbs.PagedAtomic,
+				},
+			},
+		},
+		port: verbs.PortInfo{
+			Number: 1, State: verbs.PortActive, LinkLayer: verbs.LinkEthernet, ActiveMTU: verbs.MTU4096, MaxMTU: verbs.MTU4096,
+			MaxMessage: 1 << 31,
+		},
 		seen: observation{},
 	}
 }
@@ -107,7 +116,9 @@ func (d *notingDevice) Events() <-chan verbs.AsyncEvent          { return nil }
 func (d *notingDevice) AllocPD() (verbs.ProtectionDomain, error) { return &notingPD{d: d}, nil }
 
 func notingGID(host byte) verbs.GIDEntry {
-	return verbs.GIDEntry{Index: 3, GID: verbs.GIDFromAddr(netip.AddrFrom4([4]byte{192, 0, 2, host})), Type: verbs.GIDRoCEv2}
+	return verbs.GIDEntry{
+		Index: 3, GID: verbs.GIDFromAddr(netip.AddrFrom4([4]byte{192, 0, 2, host})), Type: verbs.GIDRoCEv2,
+	}
 }
 
 func (d *notingDevice) CreateCompletionChannel() (verbs.CompletionChannel, error) {

@@ -13,8 +13,8 @@ import (
 	"github.com/gobw/gobw/verbs"
 )
 
-// pausing is a session of an end that sleeps after it has said that it is ready, as a stock perftest does that has no CPU, or
-// measures its clock again.
+// pausing is a session of an end that sleeps after it has said that it is ready, as a stock perftest does that
+// has no CPU, or measures its clock again.
 type pausing struct {
 	control.Session
 	pause time.Duration
@@ -31,8 +31,9 @@ func (p *pausing) Sync(ctx context.Context, phase control.Phase, size int, last 
 	return err
 }
 
-// TestUnreliablePeerPauses: where nothing in perftest's dialect says that the peer is done, an end that has sent all of its
-// own waits for datagrams of a peer that begins late, and one that has given up waiting still knows what it has posted.
+// TestUnreliablePeerPauses: where nothing in perftest's dialect says that the peer is done, an end that
+// has sent all of its own waits for datagrams of a peer that begins late, and one that has given up
+// waiting still knows what it has posted.
 func TestUnreliablePeerPauses(t *testing.T) {
 	for name, qps := range map[string]int{"UD": 1, "two of UD": 2} {
 		t.Run(name, func(t *testing.T) {
@@ -63,7 +64,8 @@ func TestUnreliablePeerPauses(t *testing.T) {
 				}
 				served <- err
 			}()
-			s, err := connect.Dial(ctx, l.Addr().String(), control.Options{Timeouts: patient, Perftest: control.PerftestOptions{NoMarker: true}})
+			s, err := connect.Dial(ctx, l.Addr().String(),
+				control.Options{Timeouts: patient, Perftest: control.PerftestOptions{NoMarker: true}})
 			if err != nil {
 				t.Fatal(errors.Join(err, <-served))
 			}

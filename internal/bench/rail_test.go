@@ -16,8 +16,16 @@ func TestRails(t *testing.T) {
 	p := newPairOfRails(t, 2, 2, func(d verbs.Device) verbs.Device { return d })
 	for _, tt := range append(
 		partTests(),
-		partTest{"write, both directions", plan.Spec{Operation: plan.Write, Iterations: 300, Verify: plan.VerifyAll, Bidirectional: true}, true},
-		partTest{"margins after a warm-up", plan.Spec{Operation: plan.Write, Duration: 60 * time.Millisecond, Margin: 10 * time.Millisecond, WarmupSteady: true}, false},
+		partTest{
+			"write, both directions",
+			plan.Spec{Operation: plan.Write, Iterations: 300, Verify: plan.VerifyAll, Bidirectional: true},
+			true,
+		},
+		partTest{
+			"margins after a warm-up", plan.Spec{
+				Operation: plan.Write, Duration: 60 * time.Millisecond, Margin: 10 * time.Millisecond, WarmupSteady: true,
+			}, false,
+		},
 	) {
 		if testing.Short() && tt.name == "margins" {
 			continue // those after a warm-up are margins, too
@@ -36,7 +44,8 @@ func TestRails(t *testing.T) {
 	}
 }
 
-// checkRails holds the rows against the devices of an end, of which the result tells; a reversed test's are the server's.
+// checkRails holds the rows against the devices of an end, of which the result
+// tells; a reversed test's are the server's.
 func checkRails(t *testing.T, shares []report.Share, e report.Environment) {
 	t.Helper()
 	if len(e.Rails) != 2 || e.Rails[0].GID == e.Rails[1].GID || e.Device != e.Rails[0].Device+","+e.Rails[1].Device {
@@ -50,7 +59,8 @@ func checkRails(t *testing.T, shares []report.Share, e report.Environment) {
 // TestRailsOfOneEnd: a server that has more devices than the test uses the first; one that has fewer refuses by name.
 func TestRailsOfOneEnd(t *testing.T) {
 	same := func(d verbs.Device) verbs.Device { return d }
-	res, err := newPairOfRails(t, 1, 2, same).run(t, plan.Spec{Operation: plan.Write, Kind: plan.Bandwidth, Iterations: 100, Verify: plan.VerifyAll})
+	res, err := newPairOfRails(t, 1, 2, same).run(t,
+		plan.Spec{Operation: plan.Write, Kind: plan.Bandwidth, Iterations: 100, Verify: plan.VerifyAll})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -34,10 +34,14 @@ func (r *run) samples(rec *job.Recorder, clock *report.Clock) report.Samples {
 }
 
 // record makes the record of one measured round from this end's view.
-func (r *run) record(rd plan.Round, t *drive.Trace, rec *job.Recorder, clock *report.Clock, d figure.Disturbance) report.Record {
+func (r *run) record(rd plan.Round, t *drive.Trace, rec *job.Recorder, clock *report.Clock,
+	d figure.Disturbance,
+) report.Record {
 	p, size := &r.spec, r.spec.Sizes[rd.Size]
 	lane := r.plan.Lane(size, 0)
-	out := report.Record{Plan: r.recordedPlan(size, lane), Run: rd.Run + r.o.After, DurationTest: lane.Count == 0, Clock: clock}
+	out := report.Record{
+		Plan: r.recordedPlan(size, lane), Run: rd.Run + r.o.After, DurationTest: lane.Count == 0, Clock: clock,
+	}
 	if t.Threads != nil && (r.plan.Sends() || r.plan.Receives()) { // an end that only serves counts nothing
 		out.PerThread = r.shares(t)
 	}
@@ -70,8 +74,8 @@ func (r *run) record(rd plan.Round, t *drive.Trace, rec *job.Recorder, clock *re
 	return out
 }
 
-// recordedPlan is the settled plan as a record holds it: what both call by the same name, and what follows from the operation
-// and the ends.
+// recordedPlan is the settled plan as a record holds it: what both call by the same name, and what
+// follows from the operation and the ends.
 func (r *run) recordedPlan(size int, lane plan.Lane) report.Plan {
 	p, row := &r.spec, r.plan.Row
 	out, err := report.NewPlan(p, lane)
@@ -80,7 +84,8 @@ func (r *run) recordedPlan(size int, lane plan.Lane) report.Plan {
 	}
 	out.Direction, out.SizeBytes, out.MTU = direction(r.plan), uint64(math.Round(p.MeanBytes(size))), r.end.MTU.Bytes()
 	out.CPUTime = p.CPU
-	out.Immediate, out.RoundTripHalf, out.Verified, out.RateLimitBitsPerS = row.Opcode.HasImmediate(), r.plan.Answers(), string(p.Verify), p.RateBits
+	out.Immediate, out.RoundTripHalf, out.Verified, out.RateLimitBitsPerS = row.Opcode.HasImmediate(), r.plan.Answers(),
+		string(p.Verify), p.RateBits
 	if out.Threads == 1 {
 		out.Threads = 0
 	}
@@ -128,8 +133,11 @@ func (r *run) shares(t *drive.Trace) []report.Share {
 }
 
 func (r *run) conditions(rec *report.Record, t *drive.Trace, d figure.Disturbance) figure.Conditions {
-	c := figure.Conditions{Seconds: rec.Seconds, Messages: rec.Messages, Count: r.plan.CountGiven(), Counters: t.Counters, Disturbance: d}
-	if info, _ := r.rails.Common(); info.Software { // it asks for a late acknowledgement within 100 us: a request that comes again is no loss
+	c := figure.Conditions{
+		Seconds: rec.Seconds, Messages: rec.Messages, Count: r.plan.CountGiven(), Counters: t.Counters, Disturbance: d,
+	}
+	// it asks for a late acknowledgement within 100 us: a request that comes again is no loss
+	if info, _ := r.rails.Common(); info.Software {
 		c.Counters = maps.Clone(t.Counters)
 		delete(c.Counters, "duplicate_request")
 	}

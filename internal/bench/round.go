@@ -131,8 +131,8 @@ func (r *run) recorder(rd plan.Round) *job.Recorder {
 	}
 	rec, measured := r.rec, rd.Kind == plan.Measured
 	rec.Reset()
-	// Without a peak (-N) a stream is not stamped at all: its loop then costs what posting and polling cost. Recorders of threads
-	// cannot be cut at margins while they run.
+	// Without a peak (-N) a stream is not stamped at all: its loop then costs what posting and polling cost. Recorders of
+	// threads cannot be cut at margins while they run.
 	whole := r.spec.Margin == 0 || r.spec.Threads < 2
 	rec.Samples = measured && whole && (r.spec.Kind == plan.Latency || !r.spec.NoPeak)
 	rec.Peak = measured && !r.spec.NoPeak && r.spec.Kind == plan.Bandwidth
@@ -140,7 +140,8 @@ func (r *run) recorder(rd plan.Round) *job.Recorder {
 	if rec.Samples && r.plan.StampedByDevice() {
 		rec.Clock = r.rails[0].Device.Info().Clock
 	}
-	rec.HoldFirst = r.plan.Answers() && r.plan.MovesFirst() && rec.Clock.IsZero() // the end that moves second has no sample of it
+	// the end that moves second has no sample of it
+	rec.HoldFirst = r.plan.Answers() && r.plan.MovesFirst() && rec.Clock.IsZero()
 	return rec
 }
 
@@ -158,7 +159,8 @@ func (r *run) part(ctx context.Context, rd plan.Round, n, count uint64, rec *job
 		}
 	}
 	// A perftest end has its own clock and leaves when that has run out: what is in flight then may never complete.
-	j.Abandon = !r.plan.Ours() && r.spec.Duration > 0 && (r.plan.Answers() || r.plan.Row.NeedsReceive() && !r.spec.Infinite)
+	j.Abandon = !r.plan.Ours() && r.spec.Duration > 0 &&
+		(r.plan.Answers() || r.plan.Row.NeedsReceive() && !r.spec.Infinite)
 	j.Stop, j.Record = &atomic.Uint32{}, rec
 	r.setPace(j, job.Ticks(r.plan.PauseNs(size)*float64(r.perNs)))
 	if verifying {
@@ -215,11 +217,13 @@ func (r *run) prepare(j *job.Job) (job.Runner, error) {
 	}, one)
 }
 
-// makeUp is how much lateness a rate makes up for. It is the longest that a kernel stops a thread which keeps to its share: a quota
-// of CPU time (cpu.max) does so for up to 100 ms, and other programs get 50 ms of each second from a real-time thread.
+// makeUp is how much lateness a rate makes up for. It is the longest that a kernel stops a thread which
+// keeps to its share: a quota of CPU time (cpu.max) does so for up to 100 ms, and other programs get 50 ms
+// of each second from a real-time thread.
 const makeUp = 100 * time.Millisecond
 
-// setPace gives a job its pace, the time between two messages of a lane. A stream keeps the average. In a ping-pong only the end that measures waits, and never for less.
+// setPace gives a job its pace, the time between two messages of a lane. A stream keeps the average. In a ping-pong
+// only the end that measures waits, and never for less.
 func (r *run) setPace(j *job.Job, pace job.Ticks) {
 	switch {
 	case pace == 0 || r.plan.Answers() && r.plan.Role == plan.Target:
@@ -252,8 +256,8 @@ func (r *run) limit(rd plan.Round, count uint64) drive.Limits {
 	return l
 }
 
-// counters reads the counters of each device, nil where it has none and in rounds that nobody reports: on sysfs that takes
-// longer than a short round.
+// counters reads the counters of each device, nil where it has none and in rounds that nobody reports: on sysfs
+// that takes longer than a short round.
 func (r *run) counters(rd plan.Round) []map[string]uint64 {
 	if rd.Kind != plan.Measured {
 		return nil

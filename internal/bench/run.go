@@ -37,14 +37,16 @@ type Options struct {
 	WhatLeft bool          // where nobody counts what arrived, the figures are of what left, as perftest's
 	// Lingering is told when that time begins.
 	Lingering func()
-	// Connected is told once, before the first message, what the two ends agreed on, and by which objects this end is connected.
+	// Connected is told once, before the first message, what the two ends agreed on, and
+	// by which objects this end is connected.
 	Connected func(*plan.Settled, *endpoint.Endpoint)
-	// Step is told each step of a queue pair's life before and after the test: create, init, connect (to RTR, and RTS where this end
-	// posts; by RDMA CM, from RESET), destroy; and ready, the time until all are connected at both ends.
+	// Step is told each step of a queue pair's life before and after the test: create, init, connect (to RTR, and RTS
+	// where this end posts; by RDMA CM, from RESET), destroy; and ready, the time until all are connected at both ends.
 	Step func(name string, took time.Duration)
 	// Measured is told each whole record as it is made, with this end's samples.
 	Measured func(report.Record, report.Samples)
-	// Kept is told, after each record, all that was measured so far: what a kill may not take away. It is called between two rounds.
+	// Kept is told, after each record, all that was measured so far: what a kill may not take
+	// away. It is called between two rounds.
 	Kept func(*Result)
 	// Progress is told about ten times a second how far a round has come. It is called between two slices of the
 	// measurement: it must return at once.
@@ -63,9 +65,9 @@ type Result struct {
 	Warnings []string
 }
 
-// Run agrees on a test with the peer and measures it. At the server spec is its own in perftest's dialect and nil in ours;
-// where the client has no further test, the result is nil. An error of this end is told to the peer and the session is
-// closed; the result then holds what was measured before.
+// Run agrees on a test with the peer and measures it. At the server spec is its own in perftest's dialect and nil in
+// ours; where the client has no further test, the result is nil. An error of this end is told to the peer and the
+// session is closed; the result then holds what was measured before.
 func Run(ctx context.Context, s control.Session, spec *plan.Spec, dev verbs.Device, o Options) (*Result, error) {
 	r := &run{session: s, o: o, clock: tick.Start()}
 	res, err := r.all(ctx, spec, dev)
@@ -83,8 +85,8 @@ func Run(ctx context.Context, s control.Session, spec *plan.Spec, dev verbs.Devi
 	return res, err
 }
 
-// countable refuses a test without a figure before it runs: of a WRITE over UC nobody tells how many arrived. A grid compares what
-// the initiator's requests take.
+// countable refuses a test without a figure before it runs: of a WRITE over UC nobody tells how many arrived. A grid
+// compares what the initiator's requests take.
 func (r *run) countable() error {
 	s := r.plan.Spec
 	counted := s.Transport == verbs.RC || r.plan.Row.NeedsReceive() || s.Verify == plan.VerifyAll
@@ -126,7 +128,8 @@ func (r *run) all(ctx context.Context, spec *plan.Spec, dev verbs.Device) (*Resu
 			return nil, err
 		}
 		proposal := r.plan.Proposal()
-		if r.plan.Ours() && proposal.Transport == verbs.UD && spec.QKey == 0 { // nobody else's datagrams get in by a number that all know
+		// nobody else's datagrams get in by a number that all know
+		if r.plan.Ours() && proposal.Transport == verbs.UD && spec.QKey == 0 {
 			proposal.QKey = 1 + rand.Uint32N(1<<31-1) // the highest bit is the kernel's (InfiniBand specification, 10.2.5)
 		}
 		spec = &proposal
@@ -142,7 +145,8 @@ func (r *run) all(ctx context.Context, spec *plan.Spec, dev verbs.Device) (*Resu
 	}
 	if r.o.Policy.Duration > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, r.o.Policy.Duration, fmt.Errorf("the test takes longer than %v, the limit of this end", r.o.Policy.Duration))
+		ctx, cancel = context.WithTimeoutCause(ctx, r.o.Policy.Duration,
+			fmt.Errorf("the test takes longer than %v, the limit of this end", r.o.Policy.Duration))
 		defer cancel()
 	}
 	if spec != nil { // it was examined before the peer heard of it

@@ -17,8 +17,8 @@ import (
 	"github.com/gobw/gobw/verbs/job"
 )
 
-// threadable is the software device as one that lets several threads work at once: they take turns at its lock. Its jobs
-// run over its verbs.
+// threadable is the software device as one that lets several threads work at once: they take turns at
+// its lock. Its jobs run over its verbs.
 type threadable struct{ verbs.Device }
 
 func (d threadable) Info() verbs.DeviceInfo {
@@ -40,7 +40,11 @@ func partTests() []partTest {
 		{"write", plan.Spec{Operation: plan.Write, Iterations: 500, Verify: plan.VerifyAll}, false},
 		{"read", plan.Spec{Operation: plan.Read, Iterations: 500, Verify: plan.VerifyAll}, false},
 		{"send", plan.Spec{Operation: plan.Send, Iterations: 500, Verify: plan.VerifyAll, Runs: 2}, true},
-		{"both directions", plan.Spec{Operation: plan.Send, Iterations: 300, Verify: plan.VerifyAll, Bidirectional: true}, true},
+		{
+			"both directions",
+			plan.Spec{Operation: plan.Send, Iterations: 300, Verify: plan.VerifyAll, Bidirectional: true},
+			true,
+		},
 		{"reversed", plan.Spec{Operation: plan.Write, Iterations: 300, Verify: plan.VerifyAll, Reversed: true}, false},
 		{"atomic", plan.Spec{Operation: plan.Atomic, Iterations: 300, Verify: plan.VerifyAll}, false},
 		{"events", plan.Spec{Operation: plan.Send, Iterations: 300, Events: true}, true},
@@ -57,8 +61,11 @@ type partTest struct {
 	remote bool // the other end posts or receives in parts, too
 }
 
-// runParts runs a test and checks each of its records, which tell of the parts of the end that sends and of the other's.
-func runParts(t *testing.T, p *pair, tt partTest, parts func(r *report.Record) (here, there []report.Share), check func(t *testing.T, r *report.Record, res *Result)) {
+// runParts runs a test and checks each of its records, which tell of the parts of
+// the end that sends and of the other's.
+func runParts(t *testing.T, p *pair, tt partTest, parts func(r *report.Record) (here, there []report.Share),
+	check func(t *testing.T, r *report.Record, res *Result),
+) {
 	t.Helper()
 	t.Run(tt.name, func(t *testing.T) {
 		s := tt.spec
@@ -90,8 +97,8 @@ func runParts(t *testing.T, p *pair, tt partTest, parts func(r *report.Record) (
 	})
 }
 
-// TestThreads runs tests whose queue pairs two threads share: the record holds what each thread did, at each end that posts or
-// receives.
+// TestThreads runs tests whose queue pairs two threads share: the record holds what each thread
+// did, at each end that posts or receives.
 func TestThreads(t *testing.T) {
 	if testing.Short() {
 		t.Skip("short: TestRails runs the same parts")
@@ -102,7 +109,9 @@ func TestThreads(t *testing.T) {
 		partTests(),
 		partTest{"flush", plan.Spec{Operation: plan.Flush, Iterations: 300, Verify: plan.VerifyAll}, false},
 		partTest{"lists", plan.Spec{Operation: plan.Write, Iterations: 320, PostList: 16, CQMod: 16}, false},
-		partTest{"warm-up by rate", plan.Spec{Operation: plan.Send, Duration: 30 * time.Millisecond, WarmupSteady: true}, true},
+		partTest{
+			"warm-up by rate", plan.Spec{Operation: plan.Send, Duration: 30 * time.Millisecond, WarmupSteady: true}, true,
+		},
 	) {
 		tt.spec.Threads = 2
 		parts := func(r *report.Record) (here, there []report.Share) { return r.PerThread, r.PeerThreads }
@@ -136,7 +145,8 @@ func TestThreadsOfOneEngine(t *testing.T) {
 	}
 	p = newPair(t, func(d verbs.Device) verbs.Device { return d })
 	p.client = threadable{p.client}
-	res, err := p.run(t, plan.Spec{Operation: plan.Write, Kind: plan.Bandwidth, QPs: 3, Threads: 2, Iterations: 100, Verify: plan.VerifyEnds})
+	res, err := p.run(t,
+		plan.Spec{Operation: plan.Write, Kind: plan.Bandwidth, QPs: 3, Threads: 2, Iterations: 100, Verify: plan.VerifyEnds})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -163,13 +173,14 @@ func (d managed) Info() verbs.DeviceInfo {
 // Prepare has the device run the job as it would alone.
 func (d managed) Prepare(j *job.Job) (job.Runner, error) { return job.Prepare(d.Device, j) }
 
-// TestBothWaysUntilDone sends both ways for a time, with few receives: an end whose thread is done goes on posting receives, in
-// lists, for as long as the peer sends.
+// TestBothWaysUntilDone sends both ways for a time, with few receives: an end whose thread is done goes on posting
+// receives, in lists, for as long as the peer sends.
 func TestBothWaysUntilDone(t *testing.T) {
 	needCPUs(t, 2)
 	both := plan.Spec{
-		Operation: plan.Send, Kind: plan.Bandwidth, Bidirectional: true, Duration: 20 * time.Millisecond, Sizes: []int{64}, RDMACM: true,
-		QPs: 4, Runs: 10, RxDepth: 8, TxDepth: 64, CQMod: 32,
+		Operation: plan.Send, Kind: plan.Bandwidth, Bidirectional: true, Duration: 20 * time.Millisecond, Sizes: []int{64},
+		RDMACM: true,
+		QPs:    4, Runs: 10, RxDepth: 8, TxDepth: 64, CQMod: 32,
 	}
 	if testing.Short() {
 		both.Runs = 3
@@ -208,7 +219,8 @@ func TestBothWaysUntilDone(t *testing.T) {
 	}
 }
 
-// TestEndless runs a test that ends when its user has seen enough, with receives posted in lists: by itself, and by threads.
+// TestEndless runs a test that ends when its user has seen enough, with receives
+// posted in lists: by itself, and by threads.
 func TestEndless(t *testing.T) {
 	needCPUs(t, 2)
 	for _, dialect := range []control.Dialect{control.Ours, control.Perftest} {

@@ -14,9 +14,9 @@ import (
 	"github.com/gobw/gobw/verbs/roce/netem"
 )
 
-// TestUnreliableWritesAreAwaited: the initiator of UC WRITEs is done when they have left, and says so at once. Where they
-// are still on their way then, the end that is written to waits for them: none counts as lost, and none lands in the next
-// part of the test.
+// TestUnreliableWritesAreAwaited: the initiator of UC WRITEs is done when they have left, and says so at once.
+// Where they are still on their way then, the end that is written to waits for them: none counts as lost, and
+// none lands in the next part of the test.
 func TestUnreliableWritesAreAwaited(t *testing.T) {
 	slow, err := netem.Parse("delay=3ms")
 	if err != nil {
@@ -51,7 +51,8 @@ func TestUnreliableWritesAreAwaited(t *testing.T) {
 	}
 }
 
-// TestBothDirectionsAgree: of a test in both directions counts, seconds, rates and series tell the same, where a fifth is lost, too.
+// TestBothDirectionsAgree: of a test in both directions counts, seconds, rates and series tell
+// the same, where a fifth is lost, too.
 func TestBothDirectionsAgree(t *testing.T) {
 	lossy, err := netem.Parse("loss=20%")
 	if err != nil {

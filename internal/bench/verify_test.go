@@ -32,7 +32,8 @@ func TestFlushed(t *testing.T) {
 			}
 			for _, r := range res.Records {
 				if r.Operation != "flush" || r.RoundTripHalf || r.Outstanding == 0 {
-					t.Errorf("%d B: operation %q, half of a round trip %v, %d outstanding", r.SizeBytes, r.Operation, r.RoundTripHalf, r.Outstanding)
+					t.Errorf("%d B: operation %q, half of a round trip %v, %d outstanding", r.SizeBytes, r.Operation, r.RoundTripHalf,
+						r.Outstanding)
 				}
 			}
 		})

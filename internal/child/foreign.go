@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Foreign is a program of somebody else. It runs in a process group of its own, with bounded memory, and only the beginning and the
-// end of what it says are kept.
+// Foreign is a program of somebody else. It runs in a process group of its own, with bounded memory, and only the
+// beginning and the end of what it says are kept.
 type Foreign struct {
 	cmd      *exec.Cmd
 	Out, Err Words

@@ -40,15 +40,18 @@ func parents() map[int]int {
 	return all
 }
 
-// limit bounds what a process may write to: private memory, files, and core dumps. Memory that is only reserved does not count.
+// limit bounds what a process may write to: private memory, files, and core dumps. Memory
+// that is only reserved does not count.
 func limit(pid int, memory int64) {
-	for resource, most := range map[int]uint64{unix.RLIMIT_DATA: uint64(memory), unix.RLIMIT_FSIZE: uint64(memory), unix.RLIMIT_CORE: 0} {
+	for resource, most := range map[int]uint64{
+		unix.RLIMIT_DATA: uint64(memory), unix.RLIMIT_FSIZE: uint64(memory), unix.RLIMIT_CORE: 0,
+	} {
 		_ = unix.Prlimit(pid, resource, &unix.Rlimit{Cur: most, Max: most}, nil)
 	}
 }
 
-// sweep kills the children of this process that were not there before, and their descendants: what has left its process group becomes
-// a child of this one when its parent ends.
+// sweep kills the children of this process that were not there before, and their descendants: what has left its process
+// group becomes a child of this one when its parent ends.
 func sweep(before map[int]bool) {
 	for range 100 {
 		tree, found := parents(), false
@@ -70,7 +73,8 @@ func sweep(before map[int]bool) {
 	}
 }
 
-// Listens waits until somebody listens at a TCP port, without connecting, for at most two seconds: a program need not use the port.
+// Listens waits until somebody listens at a TCP port, without connecting, for at most two
+// seconds: a program need not use the port.
 func (f *Foreign) Listens(ctx context.Context, port int) {
 	want := fmt.Sprintf(":%04X ", port)
 	for range 200 {

@@ -40,7 +40,8 @@ func TestHostileProgram(t *testing.T) {
 			t.Fatalf("said %q, want two process numbers", pids)
 		}
 		for _, pid := range pids {
-			if stat, err := os.ReadFile(fmt.Sprintf("/proc/%s/stat", pid)); err == nil && !strings.Contains(string(stat), ") Z ") {
+			if stat, err := os.ReadFile(fmt.Sprintf("/proc/%s/stat", pid)); err == nil &&
+				!strings.Contains(string(stat), ") Z ") {
 				t.Errorf("process %s is still there: %s", pid, stat)
 			}
 		}
@@ -54,12 +55,14 @@ func TestHostileProgram(t *testing.T) {
 	})
 	t.Run("floods its output, and says its line last", func(t *testing.T) {
 		f, _, err := foreign(t, `head -c 50000000 /dev/zero | tr '\0' x; echo; echo '{"last": 1}'`, time.Minute)
-		if n := len(f.Out.String()); err != nil || n > firstBytes+lastBytes || !strings.HasSuffix(f.Out.String(), "\n"+`{"last": 1}`) {
+		if n := len(f.Out.String()); err != nil || n > firstBytes+lastBytes ||
+			!strings.HasSuffix(f.Out.String(), "\n"+`{"last": 1}`) {
 			t.Errorf("%v: %d bytes kept", err, n)
 		}
 	})
 	t.Run("takes memory", func(t *testing.T) {
-		_, code, err := foreign(t, `x=$(head -c 600000000 /dev/zero | tr '\0' x); [ ${#x} = 600000000 ] && exit 0`, time.Minute)
+		_, code, err := foreign(t, `x=$(head -c 600000000 /dev/zero | tr '\0' x); [ ${#x} = 600000000 ] && exit 0`,
+			time.Minute)
 		if err != nil || code == 0 {
 			t.Errorf("a shell took 600 MB of 256 MiB: code %d, %v", code, err)
 		}

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Input is the standard input of a process that another one has started, which ends when that one does, however it ends. So long after
-// that this process ends, too, whatever it is doing: a call into a driver need not return.
+// Input is the standard input of a process that another one has started, which ends when that one does, however it
+// ends. So long after that this process ends, too, whatever it is doing: a call into a driver need not return.
 func Input(grace time.Duration) io.Reader { return &input{grace: grace} }
 
 type input struct {

@@ -52,7 +52,8 @@ func TestKilledParent(t *testing.T) {
 	}
 }
 
-// TestHangingChild: a process that does nothing more ends once its input has, as when the process that started it was killed.
+// TestHangingChild: a process that does nothing more ends once its input has, as when
+// the process that started it was killed.
 func TestHangingChild(t *testing.T) {
 	p, err := Start(nil, "hang")
 	if err != nil {

@@ -7,7 +7,8 @@ import (
 	"runtime"
 )
 
-// Self is the file of this program: what runs here, also when its file was replaced meanwhile, so that both are of the same version.
+// Self is the file of this program: what runs here, also when its file was replaced meanwhile,
+// so that both are of the same version.
 func Self() (string, error) {
 	const self = "/proc/self/exe"
 	if _, err := os.Stat(self); err != nil {

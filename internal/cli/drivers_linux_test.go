@@ -113,7 +113,8 @@ func TestHangingDriver(t *testing.T) {
 			if took, code := time.Since(began), c.ProcessState.ExitCode(); code != exit.Interrupted || took > lastResort/2 {
 				t.Errorf("exit %d after %v, want %d\n%s", code, took, exit.Interrupted, err)
 			}
-			if want := "gobw: interrupted (SIGINT)\n"; !strings.Contains(strings.ReplaceAll(err.String(), "golat", "gobw"), want) {
+			if want := "gobw: interrupted (SIGINT)\n"; !strings.Contains(strings.ReplaceAll(err.String(), "golat", "gobw"),
+				want) {
 				t.Errorf("%s, want %q", err, want)
 			}
 		})
@@ -161,10 +162,13 @@ func TestHangingServer(t *testing.T) {
 // TestUnaskedCompletionsFail has a completion come twice: the test fails, and the library is named.
 func TestUnaskedCompletionsFail(t *testing.T) {
 	library := fakeLibrary(t)
-	for _, line := range []string{"gobw write --loopback -d fake0", "gobw read --loopback -d fake0", "gobw send --loopback -d fake0 --cpu-time"} {
+	for _, line := range []string{
+		"gobw write --loopback -d fake0", "gobw read --loopback -d fake0", "gobw send --loopback -d fake0 --cpu-time",
+	} {
 		c := onFake(t, library, "FAKEVERBS_TWICE=700", line+" -n 2000 -s 64")
 		out, _ := c.CombinedOutput()
-		if c.ProcessState.ExitCode() != exit.Failed || !strings.Contains(string(out), "libibverbs or the device's driver cannot be right") {
+		if c.ProcessState.ExitCode() != exit.Failed ||
+			!strings.Contains(string(out), "libibverbs or the device's driver cannot be right") {
 			t.Errorf("%s: exit %d, want %d\n%s", line, c.ProcessState.ExitCode(), exit.Failed, out)
 		}
 	}

@@ -106,7 +106,8 @@ func TestEndingsUnderPerftestsNames(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				cmd := exec.CommandContext(t.Context(), "ib_write_bw", append([]string{"-d", "roce0", "-n", "100000000", "-p", port, "--peer-timeout", "60"}, more...)...)
+				cmd := exec.CommandContext(t.Context(), "ib_write_bw",
+					append([]string{"-d", "roce0", "-n", "100000000", "-p", port, "--peer-timeout", "60"}, more...)...)
 				cmd.Dir, cmd.Stdout, cmd.Stderr = dir, out, out
 				return cmd
 			}
@@ -119,7 +120,8 @@ func TestEndingsUnderPerftestsNames(t *testing.T) {
 					t.Fatal(err)
 				}
 				time.Sleep(3 * time.Second) //nolint:forbidigo // other processes
-				if err := client.Process.Signal(syscall.Signal(0)); err == nil && strings.Contains(said(), "#bytes") || time.Now().After(end) {
+				if err := client.Process.Signal(syscall.Signal(0)); err == nil && strings.Contains(said(), "#bytes") ||
+					time.Now().After(end) {
 					break
 				}
 				_ = client.Wait()
@@ -156,7 +158,8 @@ func TestPerftestOutlivesItsReader(t *testing.T) {
 	}
 	var err error
 	var said []byte
-	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(100 * time.Millisecond) { //nolint:forbidigo // another process
+	//nolint:forbidigo // another process
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
 		client := exec.CommandContext(t.Context(), "ib_write_bw", append(line, "127.0.0.1")...)
 		read, write, wrong := os.Pipe()
 		if wrong != nil {

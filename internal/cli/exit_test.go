@@ -23,9 +23,18 @@ func TestRemedyNamesFlags(t *testing.T) {
 		err  error
 		want string
 	}{
-		{&verbs.CompletionError{Device: "rxe0", Completion: verbs.Completion{Status: verbs.RetryExceeded}}, "gobw doctor HOST"},
-		{&verbs.Error{Verb: "create queue pair", Device: "rxe0", Err: syscall.EINVAL, Fix: "ask for less"}, "ask for less; 'gobw devices DEVICE' shows the limits"},
-		{&verbs.Error{Verb: "map huge pages", Device: "rxe0", Err: syscall.ENOMEM}, "gobw: 'gobw devices DEVICE' shows the limits\n"},
+		{
+			&verbs.CompletionError{Device: "rxe0", Completion: verbs.Completion{Status: verbs.RetryExceeded}},
+			"gobw doctor HOST",
+		},
+		{
+			&verbs.Error{Verb: "create queue pair", Device: "rxe0", Err: syscall.EINVAL, Fix: "ask for less"},
+			"ask for less; 'gobw devices DEVICE' shows the limits",
+		},
+		{
+			&verbs.Error{Verb: "map huge pages", Device: "rxe0", Err: syscall.ENOMEM},
+			"gobw: 'gobw devices DEVICE' shows the limits\n",
+		},
 		{&os.PathError{Op: "open", Path: "x", Err: syscall.EINVAL}, ""},
 	} {
 		var out bytes.Buffer
@@ -46,7 +55,8 @@ func TestComplaintsFitTheTerminal(t *testing.T) {
 	var out narrow
 	exit.Complain(&out, "gobw", errors.New("column 8: no figure\n  bw >=   foo\n          ^"))
 	exit.Complain(&out, "gobw", errors.New("unknown flag: --margin; 'gobw version -h' lists all"))
-	want := "gobw: column 8: no figure\n  bw >=   foo\n          ^\ngobw: unknown flag: --margin;\n    'gobw version -h' lists all\n"
+	want := "gobw: column 8: no figure\n  bw >=   foo\n          ^\ngobw: unknown flag: " +
+		"--margin;\n    'gobw version -h' lists all\n"
 	if got := out.String(); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}

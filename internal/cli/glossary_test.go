@@ -31,7 +31,8 @@ func TestGlossary(t *testing.T) {
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	known := map[string]bool{}
-	page := "# Glossary\n\nThe words of RDMA that gobw uses. `gobw help WORD` prints a row, such as `gobw help GSSR`.\n\n" +
+	page := "# Glossary\n\nThe words of RDMA that gobw uses. `gobw help WORD` prints a row, " +
+		"such as `gobw help GSSR`.\n\n" +
 		"| word | meaning | to see it |\n|---|---|---|\n"
 	for _, term := range cmdline.Glossary() {
 		for _, name := range term.Names {
@@ -48,7 +49,8 @@ func TestGlossary(t *testing.T) {
 				}
 			}
 		}
-		page += fmt.Sprintf("| %s | %s |%s |\n", strings.Join(term.Names, ", "), term.Text, plain.When(term.Type != "", " `%s`", term.Type))
+		page += fmt.Sprintf("| %s | %s |%s |\n", strings.Join(term.Names, ", "), term.Text,
+			plain.When(term.Type != "", " `%s`", term.Type))
 		words, err := plain.SplitWords(strings.ReplaceAll(term.Type, "--loopback", "HOST"))
 		if err != nil {
 			t.Errorf("%s: %v", term.Type, err)
@@ -76,7 +78,8 @@ func TestGlossary(t *testing.T) {
 func TestExampleNames(t *testing.T) {
 	for _, host := range []string{"alpha", "HOST"} {
 		var stderr bytes.Buffer
-		code := run(t.Context(), "gobw", []string{"write", host, "-d", "roce0"}, output.Streams{Out: &bytes.Buffer{}, Err: &stderr})
+		code := run(t.Context(), "gobw", []string{"write", host, "-d", "roce0"},
+			output.Streams{Out: &bytes.Buffer{}, Err: &stderr})
 		if code != exit.Setup || !strings.Contains(stderr.String(), "is a name of our examples") {
 			t.Errorf("%s: exit code %d, %s", host, code, stderr.String())
 		}

@@ -52,7 +52,8 @@ func TestHelpFits(t *testing.T) {
 			if lines := strings.Count(out.String(), "\n"); lines > 24 {
 				t.Errorf("%s %s -h: %d lines, want one screen of 24:\n%s", tool, strings.Join(words, " "), lines, out.String())
 			}
-			if usage := "Usage: " + c.CommandPath() + " COMMAND\n"; c.HasAvailableSubCommands() && !strings.Contains(out.String(), usage) {
+			if usage := "Usage: " + c.CommandPath() + " COMMAND\n"; c.HasAvailableSubCommands() &&
+				!strings.Contains(out.String(), usage) {
 				t.Errorf("%s %s -h: does not say %q:\n%s", tool, strings.Join(words, " "), usage, out.String())
 			}
 			for line := range strings.Lines(out.String()) {
@@ -88,7 +89,8 @@ func TestExamplesAreAccepted(t *testing.T) {
 			}
 			var stdout, stderr bytes.Buffer
 			code := run(ended, tool, words[1:], output.Streams{Out: &stdout, Err: &stderr})
-			if missing := regexp.MustCompile("no such file|no launcher|is no file"); code == exit.Usage && !missing.MatchString(stderr.String()) {
+			if missing := regexp.MustCompile("no such file|no launcher|is no file"); code == exit.Usage &&
+				!missing.MatchString(stderr.String()) {
 				t.Errorf("%s: refused:\n%s", line, stderr.String())
 			}
 		}

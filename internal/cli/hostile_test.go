@@ -55,7 +55,8 @@ func thisProgram(t *testing.T) string {
 func startServerAs(t *testing.T, words []string, flags ...string) *server {
 	t.Helper()
 	s := &server{address: verbstest.Address().String(), log: &locked{}}
-	words = append(slices.Clone(words), "serve", "-d", "roce0", "--cpu", "none", "--listen", s.address+":0", "--peer-timeout", "10s")
+	words = append(slices.Clone(words), "serve", "-d", "roce0", "--cpu", "none", "--listen", s.address+":0",
+		"--peer-timeout", "10s")
 	s.cmd = exec.Command(words[0], append(words[1:], flags...)...)
 	stderr, err := s.cmd.StderrPipe()
 	if err != nil {
@@ -122,7 +123,8 @@ func (s *server) client(line string) (code int, text string) {
 // clientOf puts the address behind a command line, and more flags.
 func (s *server) clientOf(line string, more ...string) (code int, text string) {
 	var out locked
-	words := append(strings.Fields(line), s.address, "-p", s.port, "-d", "roce0", "--cpu", "none", "--source", verbstest.Address().String())
+	words := append(strings.Fields(line), s.address, "-p", s.port, "-d", "roce0", "--cpu", "none", "--source",
+		verbstest.Address().String())
 	words = append(words, more...)
 	code = Main(words, output.Streams{Out: &out, Err: &out})
 	return code, out.String()
@@ -147,7 +149,9 @@ func frame(text string) string {
 // proposal is a plan with some fields said, as they are written.
 func proposal(fields string) string {
 	plan := map[string]json.RawMessage{}
-	for _, text := range []string{`{"operation":"write","kind":"bandwidth","transport":"RC","sizes":[64],"iterations":100,"qps":1}`, "{" + fields + "}"} {
+	for _, text := range []string{
+		`{"operation":"write","kind":"bandwidth","transport":"RC","sizes":[64],"iterations":100,"qps":1}`, "{" + fields + "}",
+	} {
 		if err := json.Unmarshal([]byte(text), &plan); err != nil {
 			panic(err)
 		}
@@ -170,7 +174,8 @@ func TestHostileClients(t *testing.T) {
 		return frame(text + strings.Repeat("x", n-len(text)-2) + `"}`)
 	}
 	evilKeys := strings.Repeat("ff:", 35) + "\x00\x00\x00"
-	negotiate := string(append([]byte("6.28\x00"), make([]byte, 11)...)) + "\x00\x00\x10\x00" + "\x00\x00\x00\x40" + "3\x00"
+	negotiate := string(append([]byte("6.28\x00"), make([]byte, 11)...)) + "\x00\x00\x10\x00" +
+		"\x00\x00\x00\x40" + "3\x00"
 	every, shift := 4, rand.IntN(4) // other rows in another run
 	switch {
 	case testrun.Whole():
@@ -204,24 +209,63 @@ func TestHostileClients(t *testing.T) {
 		{"a plan before the hello", ourHello + proposal(""), ""},
 		{"a hello for a plan", open + frame(sayHello), "where a plan was due"},
 		{"a report of 8 MiB", open + long("report", 8<<20), "the limit is 65536"},
-		{"an error of a screen's commands", open + frame(`{"kind":"error","error":"\u001b[2J\u202e`+strings.Repeat("A", 60000)+`"}`), ""},
+		{
+			"an error of a screen's commands",
+			open + frame(`{"kind":"error","error":"\u001b[2J\u202e`+strings.Repeat("A", 60000)+`"}`), "",
+		},
 		{"heartbeats without end", open + strings.Repeat(frame(""), 5000), ""},
 		{"frames of 60 KiB", open + strings.Repeat(long("beat", 60<<10), 3), "where a plan was due"},
 		{"no operation", open + proposal(`"operation":"dig"`), "peer said|operation"},
-		{"a layout that wraps", open + proposal(`"reversed":true,"verify":"ends","sizes":[2],"tx_depth":2,"noncontig":{"shape":"gather","strategy":"gather-write","layout":"vector:block=1,num=2,stride=4611686018427387903","window":2}`), "error"},
-		{"memory for 256 queue pairs of all sizes", open + proposal(`"all_sizes":true,"qps":256,"sizes":[2,4,8388608]`), "error"},
-		{"a footprint of 1 GiB", open + proposal(`"reversed":true,"sizes":[64],"noncontig":{"shape":"gather","strategy":"gather-write","layout":"vector:block=1048576,num=2,stride=2097152","window":2,"footprint":1073741824}`), "error"},
-		{"a footprint of 2^62", open + proposal(`"sizes":[64],"noncontig":{"shape":"gather","strategy":"gather-write","layout":"vector:block=32,num=2,stride=64","window":2,"footprint":4611686018427387904}`), "footprint 4611686018427387904"},
-		{"segments without end", open + proposal(`"sizes":[],"noncontig":{"shape":"gather","strategy":"pack-pipelined","layout":"struct:0+1,2+1,4+1,num=252644","window":1,"segment":2}`), "error"},
-		{"a pause of eleven days", open + proposal(`"operation":"send","kind":"latency","iterations":1,"gap_ns":1000000000000000`), "the limit is 30s"},
+		{
+			"a layout that wraps",
+			open +
+				proposal(
+					`"reversed":true,"verify":"ends","sizes":[2],"tx_depth":2,"noncontig":{"shape":"gather","strategy":"gather-write","layout":"vector:block=1,num=2,stride=4611686018427387903","window":2}`), "error",
+		},
+		{
+			"memory for 256 queue pairs of all sizes",
+			open + proposal(`"all_sizes":true,"qps":256,"sizes":[2,4,8388608]`), "error",
+		},
+		{
+			"a footprint of 1 GiB",
+			open +
+				proposal(
+					`"reversed":true,"sizes":[64],"noncontig":{"shape":"gather","strategy":"gather-write","layout":"vector:block=1048576,num=2,stride=2097152","window":2,"footprint":1073741824}`), "error",
+		},
+		{
+			"a footprint of 2^62",
+			open +
+				proposal(
+					`"sizes":[64],"noncontig":{"shape":"gather","strategy":"gather-write","layout":"vector:block=32,num=2,stride=64","window":2,"footprint":4611686018427387904}`), "footprint 4611686018427387904",
+		},
+		{
+			"segments without end",
+			open +
+				proposal(
+					`"sizes":[],"noncontig":{"shape":"gather","strategy":"pack-pipelined","layout":"struct:0+1,2+1,4+1,num=252644","window":1,"segment":2}`), "error",
+		},
+		{
+			"a pause of eleven days",
+			open + proposal(`"operation":"send","kind":"latency","iterations":1,"gap_ns":1000000000000000`), "the limit is 30s",
+		},
 		{"timers at their ends", open + proposal(`"qp_timeout":31,"retries":7`), "gives up after"},
 		{"a pace of 5e-324", open + proposal(`"rate_bits_per_s":5e-324`), "would take"},
-		{"no transport", open + frame(`{"kind":"propose","body":{"operation":"write","kind":"bandwidth","sizes":[64],"iterations":100}}`) + frame(`{"kind":"bye"}`), `"kind":"plan"`},
+		{
+			"no transport",
+			open + frame(`{"kind":"propose","body":{"operation":"write","kind":"bandwidth","sizes":[64],"iterations":100}}`) +
+				frame(`{"kind":"bye"}`), `"kind":"plan"`,
+		},
 		{"16000 queue pairs of depth 15000", open + proposal(`"qps":16000,"tx_depth":15000,"reversed":true`), "queue pairs"},
-		{"4096 sizes, a million runs", open + proposal(`"runs":1048576,"sizes":[`+strings.Repeat("64,", 4095)+`64]`), "rounds|records"},
+		{
+			"4096 sizes, a million runs", open + proposal(`"runs":1048576,"sizes":[`+strings.Repeat("64,", 4095)+`64]`),
+			"rounds|records",
+		},
 		{"ten hours", open + proposal(`"iterations":0,"duration_ns":36000000000000`), "the limit is 30s"},
 		{"for ever", open + proposal(`"infinite":true,"iterations":0,"duration_ns":1000000000`), "until it is stopped"},
-		{"a thousand million threads", open + proposal(`"qps":4,"threads":1000000000`), "--threads 1000000000: want 1 to 1024"},
+		{
+			"a thousand million threads", open + proposal(`"qps":4,"threads":1000000000`),
+			"--threads 1000000000: want 1 to 1024",
+		},
 		{"more threads than queue pairs", open + proposal(`"qps":2,"threads":3`) + aFact, "each thread needs its own"},
 		{"threads below zero", open + proposal(`"qps":2,"threads":-1`), "--threads -1"},
 		{"bursts without a pace", open + proposal(`"burst":9`), "--burst_size 9"},
@@ -230,7 +274,10 @@ func TestHostileClients(t *testing.T) {
 		{"a timeout out of its code", open + proposal(`"qp_timeout":32`), "32: want 1 to 31"},
 		{"a number that its field does not hold", open + proposal(`"qp_timeout":256`), "does not keep"},
 		{"a fraction of a queue pair", open + proposal(`"qps":1.5`), "does not keep"},
-		{"10,000 flow labels out of range", open + proposal(`"flow_labels":[`+strings.Repeat("1,", 9999)+`1048576]`), "--flow_label 1048576"},
+		{
+			"10,000 flow labels out of range", open + proposal(`"flow_labels":[`+strings.Repeat("1,", 9999)+`1048576]`),
+			"--flow_label 1048576",
+		},
 		{"17,000 flow labels", open + proposal(`"flow_labels":[`+strings.Repeat("1,", 16999)+`1]`), "17000 labels"},
 		{"a window that wraps", open + proposal(`"tx_depth":9223372036854775807`), "want 1 to 15000"},
 		{"receives below zero", open + proposal(`"operation":"send","rx_depth":-9223372036854775808`), "want 1 to 16384"},
@@ -247,16 +294,45 @@ func TestHostileClients(t *testing.T) {
 		{"a plan of 200 MB, and gone", open + proposal(`"sizes":[67108864]`), ""},
 		{"two plans at once", open + proposal("") + proposal(""), ""},
 		{"a plan, then a hundred kinds", open + proposal("") + strings.Repeat(frame(`{"kind":"sync"}`), 100), ""},
-		{"a plan, then addresses where facts are due", open + proposal("") + frame(`{"kind":"addresses","body":[]}`), "where .*facts.* was due"},
+		{
+			"a plan, then addresses where facts are due", open + proposal("") + frame(`{"kind":"addresses","body":[]}`),
+			"where .*facts.* was due",
+		},
 		{"a plan, then the report", open + proposal("") + frame(`{"kind":"report","body":{}}`), "where .*facts.* was due"},
-		{"a plan, then facts twice", open + proposal("") + strings.Repeat(frame(`{"kind":"facts","body":{"page_bytes":4096,"cache_line_bytes":64,"mtu":3,"max_outstanding":16}}`), 2), "where .*addresses.* was due"},
+		{
+			"a plan, then facts twice",
+			open + proposal("") +
+				strings.Repeat(
+					frame(`{"kind":"facts","body":{"page_bytes":4096,"cache_line_bytes":64,"mtu":3,"max_outstanding":16}}`), 2),
+			"where .*addresses.* was due",
+		},
 		{"a plan, then goodbye", open + proposal("") + frame(`{"kind":"bye"}`), ""},
-		{"a plan, then the peer's page is not one", open + proposal("") + frame(`{"kind":"facts","body":{"page_bytes":3,"cache_line_bytes":64,"mtu":3,"max_outstanding":16}}`), "want a power of two"},
-		{"a plan, facts, then addresses of too few queue pairs", open + proposal(`"qps":2`) + aFact + frame(`{"kind":"addresses","body":[{"qpn":18}]}`), "1 addresses, this end has 2"},
-		{"a plan, facts, then an address that wraps", open + proposal("") + aFact + frame(`{"kind":"addresses","body":[{"qpn":18,"addr":18446744073709551615,"bytes":2}]}`), "impossible"},
-		{"a plan, facts, then a queue pair of 32 bits", open + proposal("") + aFact + frame(`{"kind":"addresses","body":[{"qpn":4294967295}]}`), "impossible"},
-		{"a plan, facts, then a synchronization for addresses", open + proposal("") + aFact + frame(`{"kind":"sync","body":{"phase":"ready"}}`), "where .*addresses.* was due"},
-		{"a plan, then facts of nonsense", open + proposal("") + frame(`{"kind":"facts","body":{"page_bytes":-1,"mtu":99}}`), ""},
+		{
+			"a plan, then the peer's page is not one",
+			open + proposal("") +
+				frame(`{"kind":"facts","body":{"page_bytes":3,"cache_line_bytes":64,"mtu":3,"max_outstanding":16}}`),
+			"want a power of two",
+		},
+		{
+			"a plan, facts, then addresses of too few queue pairs", open + proposal(`"qps":2`) + aFact +
+				frame(`{"kind":"addresses","body":[{"qpn":18}]}`), "1 addresses, this end has 2",
+		},
+		{
+			"a plan, facts, then an address that wraps", open + proposal("") + aFact +
+				frame(`{"kind":"addresses","body":[{"qpn":18,"addr":18446744073709551615,"bytes":2}]}`), "impossible",
+		},
+		{
+			"a plan, facts, then a queue pair of 32 bits",
+			open + proposal("") + aFact + frame(`{"kind":"addresses","body":[{"qpn":4294967295}]}`), "impossible",
+		},
+		{
+			"a plan, facts, then a synchronization for addresses",
+			open + proposal("") + aFact + frame(`{"kind":"sync","body":{"phase":"ready"}}`), "where .*addresses.* was due",
+		},
+		{
+			"a plan, then facts of nonsense", open + proposal("") + frame(`{"kind":"facts","body":{"page_bytes":-1,"mtu":99}}`),
+			"",
+		},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			conn := s.dial(t)
@@ -265,7 +341,8 @@ func TestHostileClients(t *testing.T) {
 			}
 			if row.answer != "" {
 				want, answered := regexp.MustCompile(row.answer), make([]byte, 0, 1<<20)
-				for n, err := 0, error(nil); err == nil && len(answered) < cap(answered) && !want.Match(answered); answered = answered[:len(answered)+n] {
+				for n, err := 0, error(nil); err == nil && len(answered) < cap(answered) &&
+					!want.Match(answered); answered = answered[:len(answered)+n] {
 					n, err = conn.Read(answered[len(answered):cap(answered)])
 				}
 				if !want.Match(answered) {
@@ -340,7 +417,8 @@ func TestLogReaderGone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.cmd = exec.Command(thisProgram(t), "serve", "-d", "roce0", "--cpu", "none", "--listen", s.address+":0", "--peer-timeout", "10s")
+	s.cmd = exec.Command(thisProgram(t), "serve", "-d", "roce0", "--cpu", "none", "--listen", s.address+":0",
+		"--peer-timeout", "10s")
 	s.cmd.Stderr = w
 	if err := s.cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -396,7 +474,8 @@ func TestLivingClientThatStays(t *testing.T) {
 	conn := s.dial(t).(*net.TCPConn)
 	_ = conn.SetReadBuffer(1)
 	_, _ = io.WriteString(conn, ourHello+frame(sayHello)+proposal(`"qps":1000`))
-	_, _ = io.WriteString(conn, frame(`{"kind":"facts","body":{"page_bytes":4096,"cache_line_bytes":64,"mtu":3,"max_outstanding":16}}`))
+	_, _ = io.WriteString(conn,
+		frame(`{"kind":"facts","body":{"page_bytes":4096,"cache_line_bytes":64,"mtu":3,"max_outstanding":16}}`))
 	waitFor(t, s, "begins")
 	done := make(chan struct{})
 	beats := make(chan struct{})
@@ -515,7 +594,8 @@ func TestDeathOfATest(t *testing.T) {
 	}
 }
 
-// TestFrozenTest has the process of a test stopped, as by a freezer of control groups: its client ends, and the next one is served.
+// TestFrozenTest has the process of a test stopped, as by a freezer of control groups: its
+// client ends, and the next one is served.
 func TestFrozenTest(t *testing.T) {
 	t.Parallel() // it mostly waits
 	s := startServer(t)
@@ -536,7 +616,8 @@ func TestFrozenTest(t *testing.T) {
 		t.Errorf("the client of the frozen test: exit %d, want %d\n%s", a.code, exit.PeerLost, a.text)
 	}
 	began := time.Now()
-	if code, text := s.clientOf("gobw write -s 64 -n 1000 --wait 30s"); code != exit.Passed || time.Since(began) > 15*time.Second {
+	if code, text := s.clientOf("gobw write -s 64 -n 1000 --wait 30s"); code != exit.Passed ||
+		time.Since(began) > 15*time.Second {
 		t.Errorf("the next client: exit %d after %v\n%s", code, time.Since(began), text)
 	}
 }
@@ -567,11 +648,13 @@ func TestToken(t *testing.T) {
 			t.Errorf("%q: exit %d, want %d and %q\n%s", c.flags, code, c.code, c.says, text)
 		}
 	}
-	if code, text := s.clientOf("gobw doctor"); code != exit.Missed || !strings.Contains(text, "--token-file") || strings.Contains(text, "fix: gobw serve") {
+	if code, text := s.clientOf("gobw doctor"); code != exit.Missed || !strings.Contains(text, "--token-file") ||
+		strings.Contains(text, "fix: gobw serve") {
 		t.Errorf("doctor without the token: exit %d; an open server is no remedy\n%s", code, text)
 	}
 	closed := startServer(t, "--allow", "192.0.2.0/24")
-	if code, text := closed.client("gobw write -s 64"); code != exit.Setup || !strings.Contains(text, "does its --allow admit this host?") {
+	if code, text := closed.client("gobw write -s 64"); code != exit.Setup ||
+		!strings.Contains(text, "does its --allow admit this host?") {
 		t.Errorf("outside --allow: exit %d, want %d\n%s", code, exit.Setup, text)
 	}
 	conn := s.dial(t)
@@ -582,7 +665,8 @@ func TestToken(t *testing.T) {
 		t.Errorf("who proves nothing is kept for %v", took)
 	}
 	plain := startServer(t)
-	if code, text := plain.client("gobw write -s 64 -n 100 --token-file " + right); code == exit.Passed || !strings.Contains(text, "does not ask for the token") {
+	if code, text := plain.client("gobw write -s 64 -n 100 --token-file " + right); code == exit.Passed ||
+		!strings.Contains(text, "does not ask for the token") {
 		t.Errorf("a server that asks for no token: exit %d\n%s", code, text)
 	}
 }
@@ -598,9 +682,12 @@ func TestForeignAddress(t *testing.T) {
 	} {
 		conn := s.dial(t)
 		_, _ = io.WriteString(conn, ourHello+frame(sayHello)+proposal(`"reversed":true,"transport":"UC"`))
-		_, _ = io.WriteString(conn, frame(`{"kind":"facts","body":{"page_bytes":4096,"cache_line_bytes":64,"mtu":3,"max_outstanding":16}}`))
+		_, _ = io.WriteString(conn,
+			frame(`{"kind":"facts","body":{"page_bytes":4096,"cache_line_bytes":64,"mtu":3,"max_outstanding":16}}`))
 		time.AfterFunc(300*time.Millisecond, func() {
-			_, _ = io.WriteString(conn, frame(`{"kind":"addresses","body":[{"qpn":18,"psn":1,"rkey":1,"addr":4096,"bytes":65536,"has_gid":true,"gid":"`+gidText(gid)+`"}]}`))
+			_, _ = io.WriteString(conn,
+				frame(`{"kind":"addresses","body":[{"qpn":18,"psn":1,"rkey":1,"addr":4096,"bytes":65536,"has_gid":true,"gid":"`+
+					gidText(gid)+`"}]}`))
 		})
 		var b bytes.Buffer
 		_, _ = io.Copy(&b, conn)

@@ -71,7 +71,8 @@ func TestInterruptedBesideAClosedPipe(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(t.Context(), "gobw", "write", "--loopback", "-d", "roce0", "-s", "64,4K", "-D", "1s", "--runs", "50", "--save", "x.json")
+	cmd := exec.CommandContext(t.Context(), "gobw", "write", "--loopback", "-d", "roce0", "-s", "64,4K", "-D", "1s",
+		"--runs", "50", "--save", "x.json")
 	cmd.Dir, cmd.Stdout = dir, write
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -91,7 +92,8 @@ func TestInterruptedBesideAClosedPipe(t *testing.T) {
 
 func await(t *testing.T, ready func() bool) {
 	t.Helper()
-	for end := time.Now().Add(time.Minute); !ready(); time.Sleep(10 * time.Millisecond) { //nolint:forbidigo // another process
+	//nolint:forbidigo // another process
+	for end := time.Now().Add(time.Minute); !ready(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("it did not come in a minute")
 		}

@@ -64,7 +64,8 @@ func finish(t *testing.T, dir string, args ...string) string {
 func TestKilledQualificationResumes(t *testing.T) {
 	dir := t.TempDir()
 	plan := func(second string) {
-		text := fmt.Sprintf("name: p\ntests:\n  - {name: one, run: gobw write -n 100 --warmup 0, expect: bw >= 1 kb/s}\n  - {name: two, run: gobw write %s, expect: bw >= 1 kb/s}\n", second)
+		text := fmt.Sprintf("name: p\ntests:\n  - {name: one, run: gobw write -n 100 --warmup 0, expect: "+
+			"bw >= 1 kb/s}\n  - {name: two, run: gobw write %s, expect: bw >= 1 kb/s}\n", second)
 		if err := os.WriteFile(filepath.Join(dir, "p.yaml"), []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -95,7 +96,10 @@ func TestKilledGridResumes(t *testing.T) {
 	}
 	dir := t.TempDir()
 	path := filepath.Join(dir, "grid.json")
-	line := []string{"noncontig", "--loopback", "-d", "roce0", "--peer-timeout", "60s", "--blocks", "64,4K", "--runs", "2", "--save", "grid.json"}
+	line := []string{
+		"noncontig", "--loopback", "-d", "roce0", "--peer-timeout", "60s", "--blocks", "64,4K", "--runs", "2", "--save",
+		"grid.json",
+	}
 	runs := func() map[string][]float64 {
 		d, err := report.Load(path)
 		if err != nil || d.Noncontig == nil {
@@ -114,7 +118,8 @@ func TestKilledGridResumes(t *testing.T) {
 	before := runs()
 	cmd := exec.CommandContext(t.Context(), "gobw", append(line, "-D", "101ms", "--resume")...)
 	cmd.Dir = dir
-	if out, err := cmd.CombinedOutput(); statusOf(err) != 2 || !strings.Contains(string(out), "--duration (-D) in seconds was 0.1, is 0.101") {
+	if out, err := cmd.CombinedOutput(); statusOf(err) != 2 ||
+		!strings.Contains(string(out), "--duration (-D) in seconds was 0.1, is 0.101") {
 		t.Errorf("another grid: %v\n%s", err, out)
 	}
 	finish(t, dir, append(line, "-D", "100ms", "--resume")...)
@@ -161,7 +166,8 @@ func TestKilledSearchResumes(t *testing.T) {
 	}
 	finish(t, dir, append(line, "--resume")...)
 	after := load()
-	if n := len(before.Steps); !after.Complete || len(after.Steps) <= n || !reflect.DeepEqual(after.Steps[:n], before.Steps) {
+	if n := len(before.Steps); !after.Complete || len(after.Steps) <= n ||
+		!reflect.DeepEqual(after.Steps[:n], before.Steps) {
 		t.Errorf("after %d tests resumed to %d, complete: %v", n, len(after.Steps), after.Complete)
 	}
 }
@@ -173,7 +179,9 @@ func TestKilledSweepResumes(t *testing.T) {
 	}
 	dir := t.TempDir()
 	path := filepath.Join(dir, "s.json")
-	line := []string{"write", "--loopback", "-d", "roce0", "--peer-timeout", "60s", "-s", "64,4K,64K", "--runs", "3", "--save", "s.json"}
+	line := []string{
+		"write", "--loopback", "-d", "roce0", "--peer-timeout", "60s", "-s", "64,4K,64K", "--runs", "3", "--save", "s.json",
+	}
 	load := func() *report.Document {
 		d, err := report.Load(path)
 		if err != nil {
@@ -188,13 +196,15 @@ func TestKilledSweepResumes(t *testing.T) {
 	}
 	cmd := exec.CommandContext(t.Context(), "gobw", append(line, "-D", "301ms", "-q", "2", "--resume")...)
 	cmd.Dir = dir
-	if out, err := cmd.CombinedOutput(); statusOf(err) != 2 || !strings.Contains(string(out), "--duration was 300ms, is 301ms; --qp was not given, is 2") {
+	if out, err := cmd.CombinedOutput(); statusOf(err) != 2 ||
+		!strings.Contains(string(out), "--duration was 300ms, is 301ms; --qp was not given, is 2") {
 		t.Errorf("another sweep: %v\n%s", err, out)
 	}
 	finish(t, dir, append(line, "--resume", "-D", "300ms")...)
 	after := load()
 	if !after.Complete || len(after.Records) != 9 || !after.Started.Equal(before.Started) {
-		t.Fatalf("%d records, complete: %v %q, started %v, before %v", len(after.Records), after.Complete, after.Failure, after.Started, before.Started)
+		t.Fatalf("%d records, complete: %v %q, started %v, before %v", len(after.Records), after.Complete, after.Failure,
+			after.Started, before.Started)
 	}
 	for i, r := range after.Records {
 		if want := []uint64{64, 4096, 65536}[i/3]; r.SizeBytes != want || r.Run != i%3+1 {

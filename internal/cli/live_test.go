@@ -24,7 +24,8 @@ import (
 // Tests of whole measurements on the software device. They judge figures of a machine that may be busy with anything,
 // so each compares figures that were taken in turns, by ranks, and says how often it would fail by chance.
 
-var liveRepetitions = flag.Int("live-repetitions", 0, "how often TestCompareTellsLive compares, for results/compare.txt (0: until it is told)")
+var liveRepetitions = flag.Int("live-repetitions",
+	0, "how often TestCompareTellsLive compares, for results/compare.txt (0: until it is told)")
 
 // liveRuns are the runs a side of a comparison: the third smallest and the third largest of 12 make an interval of 96
 // %.
@@ -37,7 +38,8 @@ const liveAttempts = 5
 func openLive(t *testing.T, network string) *measure.Measurer {
 	t.Helper()
 	m, err := measure.Open(t.Context(), output.Streams{Out: io.Discard, Err: io.Discard}, measure.Config{
-		Tool: "gobw", Device: opendevice.Config{Name: "roce0", Emulate: network}, Peer: measure.PeerConfig{Loopback: true, Timeout: time.Minute}, Output: output.Config{Quiet: true},
+		Tool: "gobw", Device: opendevice.Config{Name: "roce0", Emulate: network},
+		Peer: measure.PeerConfig{Loopback: true, Timeout: time.Minute}, Output: output.Config{Quiet: true},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -108,7 +110,8 @@ func TestSweepAgreesWithAlone(t *testing.T) {
 					}
 				}
 				a, b := stats.Summarize(inSweep, stats.DefaultConfidence), stats.Summarize(alone, stats.DefaultConfidence)
-				t.Logf("in a sweep %.4g, %.4g to %.4g; alone %.4g, %.4g to %.4g", a.Median, a.Interval.Low, a.Interval.High, b.Median, b.Interval.Low, b.Interval.High)
+				t.Logf("in a sweep %.4g, %.4g to %.4g; alone %.4g, %.4g to %.4g", a.Median, a.Interval.Low, a.Interval.High,
+					b.Median, b.Interval.Low, b.Interval.High)
 				if a.Interval.Low <= b.Interval.High && b.Interval.Low <= a.Interval.High {
 					testrun.Later(t, t.Name(), attempt+1)
 					return
@@ -149,7 +152,8 @@ func compareLive(t *testing.T, sides []*liveSide, figure string) (alarms [2]bool
 	}
 	var said []string
 	for i, s := range sides[1:] {
-		c, err := compare.Documents([]*report.Document{sides[0].doc}, []*report.Document{s.doc}, compare.Options{Unlike: true, Figures: []string{figure}, Accept: stats.Accepted{stats.Disturbed}})
+		c, err := compare.Documents([]*report.Document{sides[0].doc}, []*report.Document{s.doc},
+			compare.Options{Unlike: true, Figures: []string{figure}, Accept: stats.Accepted{stats.Disturbed}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -212,6 +216,7 @@ func TestCompareTellsLive(t *testing.T) {
 				found++
 			}
 		}
-		t.Logf("%s: of %d, the slowdown was found in %d, and without one the gate was quiet in %d", tt.name, *liveRepetitions, found, quiet)
+		t.Logf("%s: of %d, the slowdown was found in %d, and without one the gate was quiet in %d", tt.name, *liveRepetitions,
+			found, quiet)
 	}
 }

@@ -37,7 +37,8 @@ import (
 // Main runs one command line and returns the exit status. args[0] is the program's name: gobw, golat, or one of
 // perftest's.
 func Main(args []string, out output.Streams) (code int) {
-	debug.SetTraceback("crash") // a fault that nobody recovers ends with SIGABRT: Go's own status is 2, which means a wrong command line
+	// a fault that nobody recovers ends with SIGABRT: Go's own status is 2, which means a wrong command line
+	debug.SetTraceback("crash")
 	out, console := out.WithConsole()
 	tool := toolName(args[0])
 	ctx, stop := supervise(tool, out.Err, func(err error) {
@@ -48,7 +49,8 @@ func Main(args []string, out output.Streams) (code int) {
 	defer func() { console.Close(map[bool]time.Duration{false: lastResort, true: time.Second}[ctx.Err() != nil]) }()
 	defer func() {
 		if p := recover(); p != nil {
-			fmt.Fprintf(out.Err, "%s: internal fault: %v\n%s\nPlease report this with the command line.\n", tool, p, debug.Stack())
+			fmt.Fprintf(out.Err, "%s: internal fault: %v\n%s\nPlease report this with the command line.\n", tool,
+				p, debug.Stack())
 			code = exitStatus(args[0], exit.Error{Code: exit.Failed})
 		}
 	}()
@@ -151,7 +153,8 @@ func newRoot(tool string, out output.Streams) *cobra.Command {
 	for _, op := range plan.Operations() {
 		add(groupTests, operation.NewCommand(tool, op, kind, out))
 	}
-	add(groupTests, serve.NewCommand(tool, out), fabric.NewCommand(tool, kind, out), ab.NewCommand(tool, out), search.NewCommand(tool, kind, out))
+	add(groupTests, serve.NewCommand(tool, out), fabric.NewCommand(tool, kind, out), ab.NewCommand(tool, out),
+		search.NewCommand(tool, kind, out))
 	add(groupSystem, devices.NewCommand(tool, out), doctor.NewCommand(tool, out), version.NewCommand(tool, out))
 	add(groupResults, report.NewCommand(tool, out), compare.NewCommand(tool, out))
 	switch tool {

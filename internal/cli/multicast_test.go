@@ -13,21 +13,31 @@ func TestPerftestMulticast(t *testing.T) {
 	for _, tt := range []struct{ line, title, group string }{
 		{"ib_send_bw -g -s 512 -n 100", "Send BW Multicast Test", "00:00:00:00:00:00:00:00:00:00:255:255:239:255:"},
 		{"ib_send_bw -g -s 512 -n 100", "Send BW Multicast Test", "00:00:00:00:00:00:00:00:00:00:255:255:239:255:"},
-		{"ib_send_bw -g -s 512 -n 100 -c RC -M 239.77.1.2", "Send BW Multicast Test", "00:00:00:00:00:00:00:00:00:00:255:255:239:77:01:02"},
+		{
+			"ib_send_bw -g -s 512 -n 100 -c RC -M 239.77.1.2", "Send BW Multicast Test",
+			"00:00:00:00:00:00:00:00:00:00:255:255:239:77:01:02",
+		},
 		{
 			"ib_send_bw -g -s 512 -n 100 -M 0:0:0:0:0:0:0:0:0:0:255:0xff:239:77:1:3", "Send BW Multicast Test",
 			"00:00:00:00:00:00:00:00:00:00:255:255:239:77:01:03",
 		},
-		{"ib_send_lat -g -n 50 -M 239.77.1.4", "Send Latency Multicast Test", "00:00:00:00:00:00:00:00:00:00:255:255:239:77:01:04"},
+		{
+			"ib_send_lat -g -n 50 -M 239.77.1.4", "Send Latency Multicast Test",
+			"00:00:00:00:00:00:00:00:00:00:255:255:239:77:01:04",
+		},
 		{"ib_send_lat -g -n 50", "Send Latency Multicast Test", "00:00:00:00:00:00:00:00:00:00:255:255:239:255:"},
 	} {
 		t.Run(tt.line, func(t *testing.T) {
 			e := runPair(t, tt.line)
 			if e.client != perftest.PerftestOK || e.server != perftest.PerftestOK {
-				t.Fatalf("exit %d and %d\nclient: %s%s\nserver: %s%s", e.client, e.server, e.clientOut, e.clientErr, e.serverOut, e.serverErr)
+				t.Fatalf("exit %d and %d\nclient: %s%s\nserver: %s%s", e.client, e.server, e.clientOut, e.clientErr, e.serverOut,
+					e.serverErr)
 			}
 			for name, text := range map[string]string{"client": e.clientOut, "server": e.serverOut} {
-				for _, want := range []string{tt.title + "\n MultiCast runs on UD!\n Dual-port       : OFF", " Connection type : UD", "QPN 0xffffff", " MGID: " + tt.group} {
+				for _, want := range []string{
+					tt.title + "\n MultiCast runs on UD!\n Dual-port       : OFF", " Connection type : UD", "QPN 0xffffff",
+					" MGID: " + tt.group,
+				} {
 					if !strings.Contains(text, want) {
 						t.Errorf("%s has no %q:\n%s", name, want, text)
 					}

@@ -59,7 +59,8 @@ func inUserNamespace(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	args := append(alone[1:], "sh", "-c", `mount -t tmpfs none /run && exec "$0" "$@"`, self, "-test.v", "-test.run=^"+t.Name()+"$")
+	args := append(alone[1:], "sh", "-c", `mount -t tmpfs none /run && exec "$0" "$@"`, self, "-test.v",
+		"-test.run=^"+t.Name()+"$")
 	if out, err := exec.CommandContext(t.Context(), alone[0], args...).CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}

@@ -10,7 +10,8 @@ import (
 )
 
 func parsedWrite(args ...string) (operation.Config, error) {
-	return operation.Parse(append([]string{"gobw", "write", "--loopback"}, args...), func(*pflag.FlagSet) error { return nil })
+	return operation.Parse(append([]string{"gobw", "write", "--loopback"}, args...),
+		func(*pflag.FlagSet) error { return nil })
 }
 
 // What judges does not take the software device for a NIC: each way to ask for a verdict is strict about the device.

@@ -132,7 +132,9 @@ func (v victim) run(strike func()) error {
 		if s, err = l.Accept(ctx); err != nil {
 			return err
 		}
-	} else if s, err = connect.Dial(ctx, v.Address, control.Options{Timeouts: timeouts, Source: netip.MustParseAddr(v.Source)}); err != nil {
+	} else if s,
+		err = connect.Dial(ctx, v.Address,
+		control.Options{Timeouts: timeouts, Source: netip.MustParseAddr(v.Source)}); err != nil {
 		return err
 	}
 	dev, err := openBound(s)
@@ -195,7 +197,9 @@ func TestPeerDeath(t *testing.T) {
 					for attempt := 1; ; attempt++ {
 						d := death{t: t, signal: way.signal, limit: way.limit}
 						d.server, d.client = verbstest.Address(), verbstest.Address()
-						d.victim = victim{Server: server, Phase: phase, Signal: int(way.signal), Source: d.client.String(), Plan: deathPlan(phase)}
+						d.victim = victim{
+							Server: server, Phase: phase, Signal: int(way.signal), Source: d.client.String(), Plan: deathPlan(phase),
+						}
 						late := d.run()
 						if late == nil {
 							testrun.Later(t, t.Name(), attempt)
@@ -244,7 +248,9 @@ func (d *death) run() (late error) {
 		d.victim.Address = netip.AddrPortFrom(d.server, 0).String()
 	} else {
 		var err error
-		listener, err = connect.Listen(control.Options{Address: netip.AddrPortFrom(d.server, 0).String(), Timeouts: control.Timeouts{Peer: deathPeerTimeout()}})
+		listener, err = connect.Listen(control.Options{
+			Address: netip.AddrPortFrom(d.server, 0).String(), Timeouts: control.Timeouts{Peer: deathPeerTimeout()},
+		})
 		if err != nil {
 			t.Fatal(err)
 		}

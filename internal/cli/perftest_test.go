@@ -130,10 +130,12 @@ func TestPerftestTools(t *testing.T) {
 			}
 			e := runPair(t, tt.line)
 			if e.client != perftest.PerftestOK || e.server != perftest.PerftestOK {
-				t.Fatalf("exit %d and %d\nclient: %s%s\nserver: %s%s", e.client, e.server, e.clientOut, e.clientErr, e.serverOut, e.serverErr)
+				t.Fatalf("exit %d and %d\nclient: %s%s\nserver: %s%s", e.client, e.server, e.clientOut, e.clientErr, e.serverOut,
+					e.serverErr)
 			}
 			for name, text := range map[string]string{"client": e.clientOut, "server": e.serverOut} {
-				if !strings.Contains(text, "                    "+tt.title+"\n") || strings.Count(text, " local address: ") != 1 || strings.Count(text, " remote address: ") != 1 {
+				if !strings.Contains(text, "                    "+tt.title+"\n") || strings.Count(text, " local address: ") != 1 ||
+					strings.Count(text, " remote address: ") != 1 {
 					t.Errorf("%s printed\n%s", name, text)
 				}
 			}
@@ -167,7 +169,8 @@ func TestPerftestAround(t *testing.T) {
 		t.Run(tt.line, func(t *testing.T) {
 			e := runPair(t, tt.line)
 			if e.client != perftest.PerftestOK || e.server != perftest.PerftestOK {
-				t.Fatalf("exit %d and %d\nclient: %s%s\nserver: %s%s", e.client, e.server, e.clientOut, e.clientErr, e.serverOut, e.serverErr)
+				t.Fatalf("exit %d and %d\nclient: %s%s\nserver: %s%s", e.client, e.server, e.clientOut, e.clientErr, e.serverOut,
+					e.serverErr)
 			}
 			for text, want := range map[string][]string{e.clientOut: tt.client, e.serverOut: tt.server} {
 				for _, w := range want {
@@ -178,7 +181,8 @@ func TestPerftestAround(t *testing.T) {
 			}
 		})
 	}
-	if e := runPair(t, "ib_write_bw -n 100 -W hw_counters/nonsense"); e.server == perftest.PerftestOK || !strings.Contains(e.serverErr, "sent_pkts") {
+	if e := runPair(t, "ib_write_bw -n 100 -W hw_counters/nonsense"); e.server == perftest.PerftestOK ||
+		!strings.Contains(e.serverErr, "sent_pkts") {
 		t.Errorf("exit %d: %s", e.server, e.serverErr)
 	}
 }
@@ -186,7 +190,8 @@ func TestPerftestAround(t *testing.T) {
 // TestOptionsOfOneEnd gives options to one end only, at each in turn: what it means for that end stays there.
 func TestOptionsOfOneEnd(t *testing.T) {
 	for tool, options := range map[string]string{
-		"ib_write_bw": "-N|-m 1024|-t 64|-Q 10|-l 5|-I 16|-u 15|-S 1|--mr_per_qp|--tclass 8|--flow_label 3|--retry_count 5|--use_old_post_send|" +
+		"ib_write_bw": "-N|-m 1024|-t 64|-Q 10|-l 5|-I 16|-u 15|-S 1|--mr_per_qp|--tclass 8|--flow_label 3|--retry_count " +
+			"5|--use_old_post_send|" +
 			"--disable_pcie_relaxed|--perform_warm_up|--rate_limit 50 --rate_limit_type SW|-n 200|-D 1|-b",
 		"ib_read_bw":  "-o 4|-n 200|-D 1 --cpu_util|--cpu_util",
 		"ib_send_bw":  "-r 1000|--use-srq|--recv_post_list 5|-e|-N|-Q 10|-l 5",
@@ -212,7 +217,8 @@ func TestOptionsOfOneEnd(t *testing.T) {
 	}
 	t.Run("what 6.29 compares", func(t *testing.T) {
 		e := runEnds(t, "ib_write_bw --perftest-version 6.29 -n 100", []string{"-s", "64"}, []string{"-s", "128"}, "")
-		if e.client != 1 || e.server != 1 || !strings.HasPrefix(e.clientErr, " size mismatch: local=128, remote=64\n Failed to negotiate parameters\n") ||
+		if e.client != 1 || e.server != 1 ||
+			!strings.HasPrefix(e.clientErr, " size mismatch: local=128, remote=64\n Failed to negotiate parameters\n") ||
 			!strings.Contains(e.serverErr, " size mismatch: local=64, remote=128\n") {
 			t.Errorf("exit %d and %d\n%s\n%s", e.client, e.server, e.clientErr, e.serverErr)
 		}
@@ -231,7 +237,9 @@ func TestWhatLeft(t *testing.T) {
 	e := runPair(t, "ib_write_bw -c UC -s 4096 -n 100", "-w", "1")
 	mustPass(t, e)
 	row := regexp.MustCompile(`(?m)^ 4096 +100 +\S+ +(\S+)`)
-	for name, end := range map[string][2]string{"client": {e.clientOut, e.clientErr}, "server": {e.serverOut, e.serverErr}} {
+	for name, end := range map[string][2]string{
+		"client": {e.clientOut, e.clientErr}, "server": {e.serverOut, e.serverErr},
+	} {
 		m := row.FindStringSubmatch(end[0])
 		if m == nil {
 			t.Fatalf("%s: no row in\n%s", name, end[0])
@@ -257,7 +265,8 @@ func TestInterrupted(t *testing.T) {
 			e := runEnds(t, tt.line+" --run_infinitely -D 1 -s 1024 --perftest-version "+tt.version, nil, nil, "\n 1024 ")
 			mustPass(t, e)
 			oneSided := tt.line == "ib_write_bw" // whose server only waits
-			if strings.Contains(e.serverOut, " Client closed connection\n") != oneSided || regexp.MustCompile(`(?m)^ 0 `).MatchString(e.serverOut) {
+			if strings.Contains(e.serverOut, " Client closed connection\n") != oneSided ||
+				regexp.MustCompile(`(?m)^ 0 `).MatchString(e.serverOut) {
 				t.Errorf("the server printed\n%s", e.serverOut)
 			}
 			if !oneSided {
@@ -303,7 +312,10 @@ func TestPerftestErrors(t *testing.T) {
 	}{
 		{"ib_write_bw -d roce0 -R", 1, "RDMA CM"},
 		{"ib_write_bw -h", 1, "Usage:"},
-		{"ib_write_bw -d roce0 --pin_cores=1000", 1, "--pin_cores: choose CPU: the kernel lets this process have none of the CPUs [1000]"},
+		{
+			"ib_write_bw -d roce0 --pin_cores=1000",
+			1, "--pin_cores: choose CPU: the kernel lets this process have none of the CPUs [1000]",
+		},
 		{"ib_write_bw -d roce0 --numa_node 4095", 1, "NUMA node 4095 does not exist"},
 		{"ib_write_bw --tph_mem=vm --cpu_id=0 --ph=1", 1, "--tph_mem: extensions of some hardware are not there"},
 		{"ib_send_bw --use-srq -q 3 -r 2", 1, "--rx-depth (-r) 2: 3 queue pairs share the receives"},
@@ -318,7 +330,8 @@ func TestPerftestErrors(t *testing.T) {
 			words := strings.Fields(tt.line)
 			tool, _ := flags.ToolNamed(words[0])
 			var out, errs bytes.Buffer
-			if status := perftest.Main(t.Context(), tool, words[1:], output.Streams{Out: &out, Err: &errs}); status != tt.status {
+			if status := perftest.Main(t.Context(), tool, words[1:],
+				output.Streams{Out: &out, Err: &errs}); status != tt.status {
 				t.Errorf("exit %d, want %d", status, tt.status)
 			}
 			if text := out.String() + errs.String(); !strings.Contains(text, tt.want) {
@@ -335,9 +348,12 @@ func (broken) Write([]byte) (int, error) { panic("a fault") }
 
 // TestInternalFault: a fault of ours is told, and has the codes of the name under which the program was started.
 func TestInternalFault(t *testing.T) {
-	for line, want := range map[string]int{"gobw version": exit.Failed, "/usr/local/bin/ib_write_bw -V": perftest.PerftestFailed} {
+	for line, want := range map[string]int{
+		"gobw version": exit.Failed, "/usr/local/bin/ib_write_bw -V": perftest.PerftestFailed,
+	} {
 		var errs bytes.Buffer
-		if code := Main(strings.Fields(line), output.Streams{Out: broken{}, Err: &errs}); code != want || !strings.Contains(errs.String(), "internal fault: a fault") {
+		if code := Main(strings.Fields(line), output.Streams{Out: broken{}, Err: &errs}); code != want ||
+			!strings.Contains(errs.String(), "internal fault: a fault") {
 			t.Errorf("%s: exit %d, want %d: %s", line, code, want, errs.String())
 		}
 	}

@@ -46,7 +46,9 @@ func TestShippedPlans(t *testing.T) {
 		},
 		{
 			"course, short", "course.yaml -d roce0 --loopback --runs 1 --leave-out all --save course.json",
-			[]string{"-s 2:1M", "-s 2,4K,1M", "-s 2:64K", "-s 2,4K,64K", "-D 0.5", "-D 0.1", "-D 1 ", "-D 0.1 ", "-n 10000", "-n 1100"},
+			[]string{
+				"-s 2:1M", "-s 2,4K,1M", "-s 2:64K", "-s 2,4K,64K", "-D 0.5", "-D 0.1", "-D 1 ", "-D 0.1 ", "-n 10000", "-n 1100",
+			},
 			map[string]string{"course.json": `"name": "noncontig"`},
 			[]string{"software device, not a NIC", "PASS: plan course: 13 passed"},
 			"",
@@ -59,7 +61,8 @@ func TestShippedPlans(t *testing.T) {
 			"signal-hundredth",
 		},
 		{
-			"nic, what needs no NIC of it", "nic.yaml -d roce0 --loopback --runs 1 --leave-out line --only rate,ud --save nic.xml",
+			"nic, what needs no NIC of it",
+			"nic.yaml -d roce0 --loopback --runs 1 --leave-out line --only rate,ud --save nic.xml",
 			[]string{"-D 3", "-D 0.1"},
 			map[string]string{"nic.xml": `<skipped message="left out on request`},
 			[]string{"PASS: plan nic: 3 passed"},
@@ -92,7 +95,8 @@ func TestShippedPlans(t *testing.T) {
 			for attempt := 1; ; attempt++ {
 				var code int
 				text, code = qualify(append([]string{"--peer-timeout", "60s"}, strings.Fields(tt.args)...)...)
-				mayMiss := code == exit.Missed && tt.may != "" && strings.Count(text, ": fail,") == strings.Count(text, tt.may+": fail,")
+				mayMiss := code == exit.Missed && tt.may != "" &&
+					strings.Count(text, ": fail,") == strings.Count(text, tt.may+": fail,")
 				if code == exit.Passed || mayMiss {
 					testrun.Later(t, t.Name(), attempt)
 					break
@@ -138,7 +142,8 @@ func TestExampleWorkflow(t *testing.T) {
 		}
 		steps++
 		if step == install {
-			if out, err := exec.Command("go", "build", "-o", filepath.Join(dir, "gobw"), "github.com/gobw/gobw/cmd/gobw").CombinedOutput(); err != nil {
+			if out, err := exec.Command("go", "build", "-o", filepath.Join(dir, "gobw"),
+				"github.com/gobw/gobw/cmd/gobw").CombinedOutput(); err != nil {
 				t.Fatalf("%v\n%s", err, out)
 			}
 			continue

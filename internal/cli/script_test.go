@@ -33,7 +33,8 @@ func TestScripts(t *testing.T) {
 			if name == "fabric" || name == "flags" {
 				t.Parallel()
 			}
-			if testing.Short() && slices.Contains([]string{"ab", "compare", "noncontig", "openmetrics", "qualify", "search"}, name) {
+			if testing.Short() &&
+				slices.Contains([]string{"ab", "compare", "noncontig", "openmetrics", "qualify", "search"}, name) {
 				t.Skip("short: it measures for seconds")
 			}
 			runScripts(t, testscript.Params{Files: []string{f}}, map[string]string{
@@ -50,7 +51,9 @@ func TestScripts(t *testing.T) {
 // is told that measures: nobody is dead because the machine is busy.
 func runScripts(t *testing.T, p testscript.Params, env map[string]string) {
 	t.Helper()
-	p.Cmds = map[string]func(*testscript.TestScript, bool, []string){"status": scriptStatus, "refused": scriptRefused, "interrupt": scriptInterrupt, "prometheus": scriptPrometheus}
+	p.Cmds = map[string]func(*testscript.TestScript, bool, []string){
+		"status": scriptStatus, "refused": scriptRefused, "interrupt": scriptInterrupt, "prometheus": scriptPrometheus,
+	}
 	p.Setup = func(e *testscript.Env) error {
 		e.Setenv("GORACE", os.Getenv("GORACE"))
 		e.Setenv("PATIENT", "--peer-timeout=60s")

@@ -151,7 +151,8 @@ func TestSickSetUps(t *testing.T) {
 	}
 	pid := strings.ReplaceAll(dir, "/", "")
 	pid = pid[max(0, len(pid)-8):]
-	cmd := exec.CommandContext(t.Context(), "unshare", "--mount", "--net", "--propagation", "slave", "sh", "-c", sickScript)
+	cmd := exec.CommandContext(t.Context(), "unshare", "--mount", "--net", "--propagation", "slave", "sh", "-c",
+		sickScript)
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"), "A=a"+pid, "R=r"+pid, "B=b"+pid)
 	var errs bytes.Buffer

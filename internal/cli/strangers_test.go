@@ -32,7 +32,8 @@ func perftestWords(version string, spec plan.Spec) (hello, preamble, negotiation
 }
 
 var perftestWrite = plan.Spec{
-	Operation: plan.Write, Kind: plan.Bandwidth, Transport: verbs.RC, Sizes: []int{64}, Iterations: 5000, QPs: 1, TxDepth: 128, CQMod: 100, Runs: 1,
+	Operation: plan.Write, Kind: plan.Bandwidth, Transport: verbs.RC, Sizes: []int{64}, Iterations: 5000, QPs: 1,
+	TxDepth: 128, CQMod: 100, Runs: 1,
 }
 
 // TestSlowStrangers: a dozen clients of each dialect say the beginning of a test, each up to another point, and then
@@ -124,7 +125,8 @@ func TestSilentMeasurement(t *testing.T) {
 	meets := func(phase string, last bool) string { //nolint:revive // a field of the message
 		return frame(fmt.Sprintf(`{"kind":"sync","body":{"phase":%q,"size":0,"last":%v}}`, phase, last))
 	}
-	address := `{"qpn":18,"psn":1,"rkey":1,"addr":4096,"bytes":65536,"has_gid":true,"gid":"` + gidText("00000000000000000000ffff7f000001") + `"}`
+	address := `{"qpn":18,"psn":1,"rkey":1,"addr":4096,"bytes":65536,"has_gid":true,"gid":"` +
+		gidText("00000000000000000000ffff7f000001") + `"}`
 	for dialect, words := range map[string][]string{
 		"perftest": {hello, preamble[:4], preamble[4:8], preamble[8:], negotiation, keys, keys, keys},
 		"ours": {
@@ -159,7 +161,8 @@ func TestSilentMeasurement(t *testing.T) {
 			if code, text := s.client("gobw write -s 64 -n 200 --wait 2m --peer-timeout 30s"); code != exit.Passed {
 				t.Errorf("the next honest client: exit %d\n%s", code, text)
 			}
-			if !regexp.MustCompile(`others wait, and no packet of this client's test came or went for 5s`).MatchString(s.log.String()[before:]) {
+			if !regexp.MustCompile(`others wait, and no packet of this client's test came or went for 5s`).MatchString(
+				s.log.String()[before:]) {
 				t.Error("the client had its slot to the end")
 			}
 		})

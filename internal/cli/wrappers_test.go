@@ -39,7 +39,8 @@ func TestWrappers(t *testing.T) {
 			var found []string
 			for line := range strings.Lines(string(text)) {
 				if strings.Contains(line, tt.key) {
-					found = append(found, strings.TrimSpace(strings.FieldsFunc(line, func(r rune) bool { return r == ':' || r == ',' })[1]))
+					found = append(found,
+						strings.TrimSpace(strings.FieldsFunc(line, func(r rune) bool { return r == ':' || r == ',' })[1]))
 				}
 			}
 			if len(found) != 1 {
@@ -52,7 +53,8 @@ func TestWrappers(t *testing.T) {
 	// --help.
 	t.Run("ngc/connection types", func(t *testing.T) {
 		for name, want := range map[string]string{
-			"ib_write_bw": "RC UC", "ib_read_bw": "RC", "ib_send_bw": "RC UC UD", "ib_atomic_lat": "RC", "ib_send_lat": "RC UC UD",
+			"ib_write_bw": "RC UC", "ib_read_bw": "RC", "ib_send_bw": "RC UC UD", "ib_atomic_lat": "RC",
+			"ib_send_lat": "RC UC UD",
 		} {
 			tool, _ := flags.ToolNamed(name)
 			var got []string
@@ -82,8 +84,11 @@ func TestWrappers(t *testing.T) {
 	// SuperBench's ib-validation: --report_gbits with latency tests, too; expressions over the whole output, which "BW"
 	// tells apart.
 	bandwidth := regexp.MustCompile(`\d+\s+\d+\s+\d+\.\d+\s+(\d+\.\d+)\s+\d+\.\d+`)
-	latency := regexp.MustCompile(`\d+\s+\d+\s+\d+\.\d+\s+\d+\.\d+\s+\d+\.\d+\s+(\d+\.\d+)\s+\d+\.\d+\s+\d+\.\d+\s+\d+\.\d+`)
-	for _, name := range []string{"ib_write_bw", "ib_read_bw", "ib_send_bw", "ib_write_lat", "ib_read_lat", "ib_send_lat"} {
+	latency := regexp.MustCompile(
+		`\d+\s+\d+\s+\d+\.\d+\s+\d+\.\d+\s+\d+\.\d+\s+(\d+\.\d+)\s+\d+\.\d+\s+\d+\.\d+\s+\d+\.\d+`)
+	for _, name := range []string{
+		"ib_write_bw", "ib_read_bw", "ib_send_bw", "ib_write_lat", "ib_read_lat", "ib_send_lat",
+	} {
 		t.Run("superbench/"+name, func(t *testing.T) {
 			e := runPair(t, name+" -F -n 200 -s 4096 --report_gbits")
 			mustPass(t, e)

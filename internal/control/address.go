@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// HostPort completes what a user typed for a host: a name or an address, alone or in brackets, with a port or without one.
+// HostPort completes what a user typed for a host: a name or an address, alone or in
+// brackets, with a port or without one.
 func HostPort(typed string, port int) string {
 	if _, _, err := net.SplitHostPort(typed); err == nil {
 		return typed
@@ -23,9 +24,9 @@ func Host(typed string) string {
 	return typed
 }
 
-// Meet returns where the devices of two ends meet that have a socket on an address: at the addresses of the control connection.
-// Both ends have the same one where they are on one host. Only one of them can have the port there, so they meet on loopback,
-// which has more addresses.
+// Meet returns where the devices of two ends meet that have a socket on an address: at the addresses of the control
+// connection. Both ends have the same one where they are on one host. Only one of them can have the port there, so they
+// meet on loopback, which has more addresses.
 func Meet(s interface {
 	LocalAddr() netip.Addr
 	RemoteAddr() netip.AddrPort

@@ -7,7 +7,8 @@ import (
 	"github.com/gobw/gobw/verbs"
 )
 
-// Cause is why a test ended: what happened, whichever end saw it. It crosses the wire, so that both ends come to the same.
+// Cause is why a test ended: what happened, whichever end saw it. It crosses the
+// wire, so that both ends come to the same.
 type Cause string
 
 // Causes.

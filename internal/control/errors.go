@@ -71,9 +71,11 @@ func (e *PeerError) Remedy() string {
 	return e.Fix
 }
 
-// Is matches [ErrBusy], [ErrPeerLost] where the peer was the one to give up, and [ErrCorrupt] where it received wrong data.
+// Is matches [ErrBusy], [ErrPeerLost] where the peer was the one to give up, and
+// [ErrCorrupt] where it received wrong data.
 func (e *PeerError) Is(target error) bool {
-	return target == ErrBusy && e.Busy || target == ErrPeerLost && e.Cause == PeerGone || target == ErrCorrupt && e.Cause == DataCorrupt
+	return target == ErrBusy && e.Busy || target == ErrPeerLost && e.Cause == PeerGone ||
+		target == ErrCorrupt && e.Cause == DataCorrupt
 }
 
 // maxWords bounds what is kept of the peer's words, in bytes.

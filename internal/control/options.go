@@ -19,8 +19,8 @@ type Options struct {
 	Perftest PerftestOptions
 	Program  string // name and version of this program, for the peer's log: "gobw 1.0"
 	Token    []byte // a shared secret that both ends prove; nil: none
-	// RDMA makes the conversation one by RDMA CM on this device (perftest's -z and -R), in perftest's dialect; nil: TCP. The
-	// device outlives the sessions.
+	// RDMA makes the conversation one by RDMA CM on this device (perftest's -z and -R), in perftest's dialect; nil:
+	// TCP. The device outlives the sessions.
 	RDMA verbs.Device
 
 	// Of a client.
@@ -35,12 +35,13 @@ type Options struct {
 	Address string         // "host:port", ":port"; empty: ":18515"
 	Allow   []netip.Prefix // clients admitted; empty: all
 	Clients int            // slots: clients served at once; 0: 1
-	Seats   int            // clients at once, beside these, with which a test is being agreed on; 0: none, as this process serves
-	Log     *slog.Logger   // nil: silent
+	// clients at once, beside these, with which a test is being agreed on; 0: none, as this process serves
+	Seats int
+	Log   *slog.Logger // nil: silent
 	// Admit is told each client's plan, and refuses it by an error; nil: none is refused.
 	Admit func(*plan.Spec) error
-	// Waiting is told that a client's next step is waited for, which may be its measurement, and by the function that it returns that the
-	// wait is over (ours only); nil: nobody.
+	// Waiting is told that a client's next step is waited for, which may be its measurement, and by the function that it
+	// returns that the wait is over (ours only); nil: nobody.
 	Waiting func(measuring bool) (over func())
 	// LocalFacts describes this end (page, cache line, MTU, outstanding reads) before a plan is known. It lets a client
 	// of perftest 6.28 or later, which says all of its test, be served without a plan; nil: such clients are refused.
@@ -107,8 +108,9 @@ func (t Timeouts) WithDefaults() Timeouts {
 	return t
 }
 
-// ForPhase is the time limit of a wait at p under a plan; 0: none. The messages in flight may have to arrive before. A test of a given
-// count takes as long as it takes: heartbeats and keep-alives tell a peer that is dead, and the end that sends tells when nothing moves.
+// ForPhase is the time limit of a wait at p under a plan; 0: none. The messages in flight may have to arrive before.
+// A test of a given count takes as long as it takes: heartbeats and keep-alives tell a peer that is dead, and the
+// end that sends tells when nothing moves.
 func (t Timeouts) ForPhase(p Phase, spec *plan.Spec) time.Duration {
 	if spec != nil {
 		t.Phase += min(spec.Drain(), t.Test)

@@ -7,7 +7,8 @@ import (
 	"github.com/gobw/gobw/internal/plan"
 )
 
-// TestForPhase: a step may take as long as the messages in flight do on a slow path, and a hostile plan does not make that endless.
+// TestForPhase: a step may take as long as the messages in flight do on a slow path, and a
+// hostile plan does not make that endless.
 func TestForPhase(t *testing.T) {
 	limits := Timeouts{}.WithDefaults()
 	big := plan.Spec{Kind: plan.Bandwidth, Sizes: []int{8 << 20}, QPs: 4, TxDepth: 100}

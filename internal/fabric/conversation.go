@@ -12,7 +12,8 @@ import (
 // What both ends of a conversation between rank 0 and an agent wait for.
 const (
 	OrphanAfter = 20 * time.Second // without a word of the other end a connection is given up
-	TellAfter   = 2 * time.Second  // a wait lasts so long before the user is told: ranks that a launcher starts need a moment
+	// a wait lasts so long before the user is told: ranks that a launcher starts need a moment
+	TellAfter = 2 * time.Second
 )
 
 // Ended says why an agent is gone.
@@ -21,7 +22,8 @@ func Ended(err error) error {
 	switch {
 	case parted:
 		return errors.New(control.Bounded(said.Message))
-	case errors.Is(err, control.ErrPeerLost) && !errors.Is(err, syscall.ETIMEDOUT) && !errors.Is(err, syscall.EHOSTUNREACH) && !errors.Is(err, control.ErrSilent):
+	case errors.Is(err, control.ErrPeerLost) && !errors.Is(err, syscall.ETIMEDOUT) &&
+		!errors.Is(err, syscall.EHOSTUNREACH) && !errors.Is(err, control.ErrSilent):
 		return errors.New("its process has ended")
 	case errors.Is(err, control.ErrPeerLost):
 		return fmt.Errorf("its host no longer answers: %w", err)

@@ -13,7 +13,8 @@ import (
 	"github.com/gobw/gobw/verbs"
 )
 
-// Key proves that two processes belong to the same run: it is made from the job's id and a secret that all its ranks share.
+// Key proves that two processes belong to the same run: it is made from the job's id
+// and a secret that all its ranks share.
 func Key(job, secret string) []byte {
 	h := hmac.New(sha256.New, []byte(secret))
 	fmt.Fprintf(h, "gobw fabric\n%s", job)
@@ -26,7 +27,8 @@ const (
 	KindAnswer = "answer"
 )
 
-// Bounds of messages in bytes. Of what an agent says, what it was asked for decides: a few bytes of JSON can take many of memory.
+// Bounds of messages in bytes. Of what an agent says, what it was asked for decides: a few
+// bytes of JSON can take many of memory.
 const (
 	MostAnswer  = 8 << 10 // and beyond it
 	MostAddress = 512     // of each queue pair
@@ -106,8 +108,8 @@ type PrepareOrder struct {
 // FlowEnd is what one end does in a flow.
 type FlowEnd struct {
 	Initiates bool `json:"initiates,omitempty"`
-	// FlowLabel is the flow's first queue pair's; each other one has the next. By it a network with several equal ways (ECMP)
-	// chooses: a NIC makes the UDP source port of it (RoCEv2, InfiniBand specification, annex A17).
+	// FlowLabel is the flow's first queue pair's; each other one has the next. By it a network with several equal ways
+	// (ECMP) chooses: a NIC makes the UDP source port of it (RoCEv2, InfiniBand specification, annex A17).
 	FlowLabel uint32 `json:"flow_label,omitempty"`
 }
 
@@ -169,7 +171,8 @@ const (
 // Impossible says why these are no figures, empty: they are. They come from another host.
 func (f *Flow) Impossible() string {
 	in := func(v, most float64) bool { return v >= 0 && v <= most && !math.IsNaN(v) }
-	if in(f.Bits, MostBits) && in(f.Quantiles[0], MostLatency) && in(f.Quantiles[4], MostLatency) && slices.IsSorted(f.Quantiles[:]) {
+	if in(f.Bits, MostBits) && in(f.Quantiles[0], MostLatency) && in(f.Quantiles[4], MostLatency) &&
+		slices.IsSorted(f.Quantiles[:]) {
 		return ""
 	}
 	return fmt.Sprintf("it reports impossible figures: %g bit/s, %g ns", f.Bits, f.Quantiles)

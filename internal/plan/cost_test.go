@@ -16,7 +16,8 @@ const (
 	settleBytes = 1 << 20
 )
 
-// costly are layouts whose text is short and what they stand for is not, and some whose text is as long as a plan may be.
+// costly are layouts whose text is short and what they stand for is not, and some
+// whose text is as long as a plan may be.
 func costly() []string {
 	list := func(block, gap string, n int, tail string) string {
 		var b strings.Builder
@@ -52,15 +53,20 @@ func TestCostOfPlans(t *testing.T) {
 		for _, shape := range Shapes() {
 			for _, s := range Strategies(shape) {
 				for _, point := range []Noncontig{
-					{Window: 1, Segment: 1}, {Window: 1, Segment: 32768}, {Window: 4096, Footprint: 1 << 46}, {Window: 16, ListBytes: 3},
+					{Window: 1, Segment: 1},
+					{Window: 1, Segment: 32768},
+					{Window: 4096, Footprint: 1 << 46},
+					{Window: 16, ListBytes: 3},
 				} {
 					point.Shape, point.Strategy, point.Layout = shape, s.Name, layout
 					spec := Spec{Operation: s.Operation, Kind: Bandwidth, Iterations: 1, Noncontig: &point}
 					for _, limits := range []Limits{{}, device()} {
 						n++
-						testrun.Within(t, settleTime, settleBytes, func() { _, _ = Settle(spec, limits, Peer{}, Policy{Bytes: 64 << 20}) })
+						testrun.Within(t, settleTime, settleBytes,
+							func() { _, _ = Settle(spec, limits, Peer{}, Policy{Bytes: 64 << 20}) })
 						if t.Failed() {
-							t.Fatalf("%s %s of %.60q, segment %d, list %d, device %q", shape, s.Name, layout, point.Segment, point.ListBytes, limits.Device.Name)
+							t.Fatalf("%s %s of %.60q, segment %d, list %d, device %q", shape, s.Name, layout, point.Segment, point.ListBytes,
+								limits.Device.Name)
 						}
 					}
 				}
@@ -73,7 +79,10 @@ func TestCostOfPlans(t *testing.T) {
 // FuzzCost holds what is judged to its bounds.
 func FuzzCost(f *testing.F) {
 	for _, layout := range costly() {
-		b, _ := json.Marshal(Spec{Operation: Write, Kind: Bandwidth, Noncontig: &Noncontig{Shape: "gather", Strategy: "pack-pipelined", Layout: layout, Window: 1, Segment: 32768}})
+		b, _ := json.Marshal(Spec{
+			Operation: Write, Kind: Bandwidth,
+			Noncontig: &Noncontig{Shape: "gather", Strategy: "pack-pipelined", Layout: layout, Window: 1, Segment: 32768},
+		})
 		f.Add(b)
 	}
 	testrun.Fuzz(f, func(t *testing.T, b []byte) {
@@ -81,6 +90,7 @@ func FuzzCost(f *testing.F) {
 		if len(b) > 64<<10 || json.Unmarshal(b, &spec) != nil {
 			return
 		}
-		testrun.Within(t, 10*settleTime, settleBytes, func() { _, _ = Settle(spec, device(), Peer{}, Policy{Bytes: 64 << 20}) })
+		testrun.Within(t, 10*settleTime, settleBytes,
+			func() { _, _ = Settle(spec, device(), Peer{}, Policy{Bytes: 64 << 20}) })
 	})
 }

@@ -59,8 +59,8 @@ func (s *Settled) Shown() (tx, rx bool) {
 	return s.Role == Initiator || both, s.Row.NeedsReceive() && (s.Role == Target || both)
 }
 
-// latencyDepth is 1, and an answer of the peer shows that a message has arrived. A software device sends each ACK by a system call,
-// of its own or beside the next message: with room for more messages it asks for few of them.
+// latencyDepth is 1, and an answer of the peer shows that a message has arrived. A software device sends each ACK by a
+// system call, of its own or beside the next message: with room for more messages it asks for few of them.
 func (s *Settled) latencyDepth() int {
 	if s.limits.Device.Software && s.Spec.Transport == verbs.RC && s.Answers() {
 		return softwareLatencyDepth
@@ -138,8 +138,8 @@ func (s *Settled) receiveDepth() int {
 	}
 }
 
-// printedReceives is the number asked for or perftest's default, no more than messages come and a completion queue holds. perftest
-// prints it also where nothing is received.
+// printedReceives is the number asked for or perftest's default, no more than messages come and a completion queue
+// holds. perftest prints it also where nothing is received.
 func (s *Settled) printedReceives() int {
 	p, d := &s.Spec, s.Spec.RxDepth
 	switch {
@@ -158,7 +158,8 @@ func (s *Settled) printedReceives() int {
 	return d
 }
 
-// mostCompletions is how many entries each queue pair may have in a completion queue of this end: those of a thread share one.
+// mostCompletions is how many entries each queue pair may have in a completion queue of
+// this end: those of a thread share one.
 func (s *Settled) mostCompletions() int {
 	limit := s.limits.Device.Limits.MaxCQE
 	if limit <= 0 {

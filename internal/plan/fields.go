@@ -20,8 +20,8 @@ const (
 	GroupPath     Group = "Path"
 )
 
-// Field is a row of the table of settings: what a number or a switch of a [Spec] is called, and between which bounds it lies.
-// Flags, checks, searches and the hints about perftest's options read it.
+// Field is a row of the table of settings: what a number or a switch of a [Spec] is called, and between which bounds it
+// lies. Flags, checks, searches and the hints about perftest's options read it.
 type Field struct {
 	// At is where a spec has the field: a *bool, *int, *uint8, *uint64 or *verbs.MTU.
 	At func(*Spec) any

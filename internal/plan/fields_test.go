@@ -28,8 +28,8 @@ var outsideTable = map[string]string{
 	"WriteImm":       "--imm is of two fields",
 }
 
-// TestEveryFieldHasARow: a number or a switch of a spec that the table of settings does not know has no bounds, and it comes
-// from the wire.
+// TestEveryFieldHasARow: a number or a switch of a spec that the table of settings does not know has
+// no bounds, and it comes from the wire.
 func TestEveryFieldHasARow(t *testing.T) {
 	p := Spec{Noncontig: &Noncontig{Descriptors: &Descriptors{}}}
 	var known []any
@@ -47,7 +47,9 @@ func TestEveryFieldHasARow(t *testing.T) {
 			}
 		}
 	}
-	for _, v := range []reflect.Value{reflect.ValueOf(&p).Elem(), reflect.ValueOf(p.Noncontig).Elem(), reflect.ValueOf(p.Noncontig.Descriptors).Elem()} {
+	for _, v := range []reflect.Value{
+		reflect.ValueOf(&p).Elem(), reflect.ValueOf(p.Noncontig).Elem(), reflect.ValueOf(p.Noncontig.Descriptors).Elem(),
+	} {
 		for f, field := range v.Fields() {
 			plain := f.Type.Kind() <= reflect.Float64
 			if _, told := outsideTable[f.Name]; plain && told == slices.Contains(known, field.Addr().Interface()) {

@@ -63,9 +63,9 @@ func align(n, unit uint64) uint64 {
 // mostBytes is the largest memory of an end: what an address can name, with room to add.
 const mostBytes = 1 << 46
 
-// Buffers is where messages lie in an end's memory: for each queue pair a slot to send from, then for each a slot to
-// receive into (perftest's order, so that peers find the addresses they are told). With a region for each queue pair every
-// region holds one slot of each.
+// Buffers is where messages lie in an end's memory: for each queue pair a slot to send from, then for each a slot
+// to receive into (perftest's order, so that peers find the addresses they are told). With a region for each queue
+// pair every region holds one slot of each.
 type Buffers struct {
 	SendBytes int // slot to send from, per queue pair
 	RecvBytes int // slot that the peer writes, or receives land in

@@ -12,8 +12,8 @@ const (
 	maxEntries = 1024 // of a message; devices have far fewer
 )
 
-// MixEntry is a message of a mix: its bytes, and the entries of its scatter/gather list, which name equal pieces that follow each other in
-// memory.
+// MixEntry is a message of a mix: its bytes, and the entries of its scatter/gather list, which name equal
+// pieces that follow each other in memory.
 type MixEntry struct{ Bytes, SGEs int }
 
 // Mix is what messages cycle through: message k of a queue pair is entry k modulo their count. As text: 64,4K,64x4.
@@ -62,7 +62,8 @@ func (m *Mix) UnmarshalText(text []byte) error {
 		}
 		if listed {
 			if p.SGEs, err = strconv.Atoi(entries); err != nil || p.SGEs < 1 || p.SGEs > maxEntries {
-				return fmt.Errorf("%q: want a size and 1 to %d entries of a scatter/gather list, such as 4Kx4", shorten(word), maxEntries)
+				return fmt.Errorf("%q: want a size and 1 to %d entries of a scatter/gather list, such as 4Kx4", shorten(word),
+					maxEntries)
 			}
 		}
 		*m = append(*m, p)

@@ -28,17 +28,19 @@ type Row struct {
 
 	Transports []verbs.Transport
 	Access     verbs.Access // that the peer needs to this end's memory
-	// Responded operations (READ, atomics) are answered with data, and the devices limit how many are in flight. In a latency
-	// test of any other operation the target sends one message back, and half the round trip is reported.
+	// Responded operations (READ, atomics) are answered with data, and the devices limit how many are in flight. In a
+	// latency test of any other operation the target sends one message back, and half the round trip is reported.
 	Responded bool
-	// TargetFirst: in a latency test the target moves first, as in perftest, which then registers memory without relaxed ordering.
+	// TargetFirst: in a latency test the target moves first, as in perftest, which then
+	// registers memory without relaxed ordering.
 	TargetFirst bool
 	// ByLastByte: the end that waits for a message sees its last byte change, so that this must be written last.
 	ByLastByte bool
 	// Counter operations change a counter of the peer's instead of moving a message; the size is always 8.
 	Counter bool
-	// Flushed messages end with a READ of their last byte: its answer tells that they have reached the peer's memory, where
-	// a WRITE's acknowledgement tells only that the peer's device has them (IBTA annex A19.2; SNIA's "appliance" method).
+	// Flushed messages end with a READ of their last byte: its answer tells that they have reached the
+	// peer's memory, where a WRITE's acknowledgement tells only that the peer's device has them (IBTA
+	// annex A19.2; SNIA's "appliance" method).
 	Flushed bool
 	// Traceless operations leave nothing behind that tells how often they ran: there is nothing to compare.
 	Traceless bool
@@ -85,23 +87,30 @@ func Rows() []Row {
 			Perftest: Perftest{Tool: "send", Code: 0, Title: []string{"Send"}},
 		},
 		{
-			Operation: Send, Opcode: verbs.OpSendWithImmediate, Text: "SEND with immediate", Transports: all, Access: verbs.AccessRemoteWrite,
+			Operation: Send, Opcode: verbs.OpSendWithImmediate, Text: "SEND with immediate", Transports: all,
+			Access: verbs.AccessRemoteWrite,
 			Inline: 236, InlineUD: 188, Iterations: 1000,
 			Perftest: Perftest{Tool: "send", Code: 1, Title: []string{"Send_imm"}},
 		},
 		{
 			Operation: Atomic, Opcode: verbs.OpFetchAdd, Text: "atomics", Transports: reliable, Access: verbs.AccessRemoteAtomic,
 			Responded: true, Counter: true, Iterations: 1000,
-			Perftest: Perftest{Tool: "atomic", Code: 5, Atomic: 1, Title: []string{"Atomic", "FETCH_AND_ADD"}, Name: "FETCH_AND_ADD"},
+			Perftest: Perftest{
+				Tool: "atomic", Code: 5, Atomic: 1, Title: []string{"Atomic", "FETCH_AND_ADD"}, Name: "FETCH_AND_ADD",
+			},
 		},
 		{
-			Operation: Atomic, Opcode: verbs.OpCompareSwap, Text: "atomics", Transports: reliable, Access: verbs.AccessRemoteAtomic,
+			Operation: Atomic, Opcode: verbs.OpCompareSwap, Text: "atomics", Transports: reliable,
+			Access:    verbs.AccessRemoteAtomic,
 			Responded: true, Counter: true, Traceless: true, Iterations: 1000,
-			Perftest: Perftest{Tool: "atomic", Code: 5, Atomic: 0, Title: []string{"Atomic", "CMP_AND_SWAP"}, Name: "CMP_AND_SWAP"},
+			Perftest: Perftest{
+				Tool: "atomic", Code: 5, Atomic: 0, Title: []string{"Atomic", "CMP_AND_SWAP"}, Name: "CMP_AND_SWAP",
+			},
 		},
 		{
-			Operation: Flush, Opcode: verbs.OpWrite, Flushed: true, Text: "RDMA WRITE with a READ that flushes it", Transports: reliable,
-			Access: verbs.AccessRemoteWrite | verbs.AccessRemoteRead, Responded: true, Inline: 220, Iterations: 5000,
+			Operation: Flush, Opcode: verbs.OpWrite, Flushed: true, Text: "RDMA WRITE with a READ that flushes it",
+			Transports: reliable,
+			Access:     verbs.AccessRemoteWrite | verbs.AccessRemoteRead, Responded: true, Inline: 220, Iterations: 5000,
 		},
 	}
 }
@@ -165,7 +174,8 @@ func alternatives[T any](list []T) string {
 func (s *Spec) Row() (Row, error) {
 	immediate := s.Operation == Write && s.WriteImm || s.Operation == Send && s.SendImm
 	for _, r := range Rows() {
-		if r.Operation == s.Operation && r.Opcode.HasImmediate() == immediate && (!r.Counter || s.AtomicType == 0 || s.AtomicType == r.Opcode) {
+		if r.Operation == s.Operation && r.Opcode.HasImmediate() == immediate &&
+			(!r.Counter || s.AtomicType == 0 || s.AtomicType == r.Opcode) {
 			return r, nil
 		}
 	}

@@ -39,8 +39,8 @@ func ParseBytes(s string) (int64, error) {
 	return n, nil
 }
 
-// ParseSizes reads message sizes: 64,1000,4K and ranges 64:1M, which go up by a factor of 2, or by the one after a second
-// colon.
+// ParseSizes reads message sizes: 64,1000,4K and ranges 64:1M, which go up by a factor of
+// 2, or by the one after a second colon.
 func ParseSizes(s string) ([]int, error) {
 	sizes, err := ladder[int](s)
 	if err == nil && slices.Max(sizes) > MaxMessage {
@@ -63,7 +63,8 @@ func ladder[N int | int64](s string) ([]N, error) {
 		for i := range min(len(fields), 2) {
 			n, err := pattern.ParseBytes(fields[i])
 			if err != nil || n < 1 {
-				return nil, fmt.Errorf("%q: want 1 or more, alone or with K, M or G, such as 64, 4K or 1M (sizes are in bytes); a range is 64:1M", shorten(cmp.Or(fields[i], part)))
+				return nil, fmt.Errorf("%q: want 1 or more, alone or with K, M or G, such as 64, 4K or 1M (sizes are in bytes); "+
+					"a range is 64:1M", shorten(cmp.Or(fields[i], part)))
 			}
 			ends[i] = n
 		}
@@ -114,7 +115,8 @@ func ParseSeconds(s string) (time.Duration, error) {
 		v = d.Seconds()
 	}
 	if err != nil || !(v >= 0 && v <= maxSeconds) {
-		return 0, fmt.Errorf("%q: want 0 to %d seconds, or a time in ms, s, m or h, such as 500ms or 2m", shorten(s), maxSeconds)
+		return 0, fmt.Errorf("%q: want 0 to %d seconds, or a time in ms, s, m or h, such as 500ms or 2m", shorten(s),
+			maxSeconds)
 	}
 	return time.Duration(math.Round(v * 1e9)), nil
 }
@@ -184,7 +186,8 @@ const MostLayoutBytes = 16 << 20
 
 // ParseLayout reads a layout as its user wrote it, who may name a file.
 func ParseLayout(s string, read func(name string, most int64) ([]byte, error)) (pattern.Layout, error) {
-	return pattern.Parse(s, pattern.ParseOptions{ReadFile: func(name string) ([]byte, error) { return read(name, MostLayoutBytes) }})
+	return pattern.Parse(s,
+		pattern.ParseOptions{ReadFile: func(name string) ([]byte, error) { return read(name, MostLayoutBytes) }})
 }
 
 // shorten keeps the text of somebody else's mistake within a line.

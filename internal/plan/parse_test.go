@@ -42,14 +42,18 @@ func TestParseSizes(t *testing.T) {
 
 func TestMixText(t *testing.T) {
 	for text, want := range map[string]string{
-		"": "", "64": "64", "64,4096,64x4": "64,4K,64x4", "1536,1Mx1,1G": "1536,1M,1G", "1500x3": "1500x3", "1,2,3,4,5,6,7,8": "1,2,3,4,5,6,7,8",
+		"": "", "64": "64", "64,4096,64x4": "64,4K,64x4", "1536,1Mx1,1G": "1536,1M,1G", "1500x3": "1500x3",
+		"1,2,3,4,5,6,7,8": "1,2,3,4,5,6,7,8",
 	} {
 		var m Mix
 		if err := m.UnmarshalText([]byte(text)); err != nil || m.String() != want {
 			t.Errorf("%q is %v, %v; want %q", text, m, err, want)
 		}
 	}
-	for _, text := range []string{"64,", "x4", "0", "-1", "2G", "64x", "64x0", "64x-1", "64x1025", "64x4x4", "1,2,3,4,5,6,7,8,9", strings.Repeat("64,", 1<<16)} {
+	for _, text := range []string{
+		"64,", "x4", "0", "-1", "2G", "64x", "64x0", "64x-1", "64x1025", "64x4x4", "1,2,3,4,5,6,7,8,9",
+		strings.Repeat("64,", 1<<16),
+	} {
 		var m Mix
 		if err := m.UnmarshalText([]byte(text)); err == nil || len(err.Error()) > 200 {
 			t.Errorf("%q is %v, %v", shorten(text), m, err)
@@ -58,19 +62,26 @@ func TestMixText(t *testing.T) {
 }
 
 func TestParseNumbers(t *testing.T) {
-	for text, want := range map[string]time.Duration{"10": 10 * time.Second, "0.5": 500 * time.Millisecond, "500ms": 500 * time.Millisecond, "NaN": -1, "-1": -1, "1e9": -1, "3000h": -1, "": -1} {
+	for text, want := range map[string]time.Duration{
+		"10": 10 * time.Second, "0.5": 500 * time.Millisecond, "500ms": 500 * time.Millisecond, "NaN": -1, "-1": -1,
+		"1e9": -1, "3000h": -1, "": -1,
+	} {
 		got, err := ParseSeconds(text)
 		if (err != nil) != (want < 0) || err == nil && got != want {
 			t.Errorf("ParseSeconds(%q) = %v, %v; want %v", text, got, err, want)
 		}
 	}
-	for text, want := range map[string]float64{"10G": 1e10, "500Mb/s": 5e8, "25": -1, "1e308T": -1, "NaN": -1, "-1G": -1, "": -1} {
+	for text, want := range map[string]float64{
+		"10G": 1e10, "500Mb/s": 5e8, "25": -1, "1e308T": -1, "NaN": -1, "-1G": -1, "": -1,
+	} {
 		got, err := ParseRate(text)
 		if (err != nil) != (want < 0) || err == nil && got != want {
 			t.Errorf("ParseRate(%q) = %v, %v; want %v", text, got, err, want)
 		}
 	}
-	for text, want := range map[string][]int{"0-3,8": {0, 1, 2, 3, 8}, "5": {5}, "3-1": nil, "a": nil, "": nil, "0-100000": nil, "1,1": {1}} {
+	for text, want := range map[string][]int{
+		"0-3,8": {0, 1, 2, 3, 8}, "5": {5}, "3-1": nil, "a": nil, "": nil, "0-100000": nil, "1,1": {1},
+	} {
 		got, err := ParseCPUs(text)
 		if (err != nil) != (want == nil) || err == nil && !slices.Equal(got, want) {
 			t.Errorf("ParseCPUs(%q) = %v, %v; want %v", text, got, err, want)
@@ -80,7 +91,10 @@ func TestParseNumbers(t *testing.T) {
 
 // FuzzParse: the grammars end, refuse or keep to their bounds.
 func FuzzParse(f *testing.F) {
-	for _, s := range []string{"64:1M:4,3", "0-3,8", "10Gb/s", "500ms", "vector:block=64,num=4,stride=128", "1:9223372036854775807", "9223372036854775807:9223372036854775807:2147483647"} {
+	for _, s := range []string{
+		"64:1M:4,3", "0-3,8", "10Gb/s", "500ms", "vector:block=64,num=4,stride=128", "1:9223372036854775807",
+		"9223372036854775807:9223372036854775807:2147483647",
+	} {
 		f.Add(s)
 	}
 	f.Add(strings.Repeat("0-8191,", 1000))

@@ -13,13 +13,13 @@ import (
 // Point is one point of the non-contiguous experiment, with its memory laid out at this end: a layout, or a list of
 // descriptors.
 //
-// An end whose data is strided has places, one layout or list each, that messages walk in turn; packed data has slots, as
-// many as messages can be in flight. What the initiator names lies in its send buffer, what the peer reaches or receives
-// in the receive buffer; each has its places first, then its slots.
+// An end whose data is strided has places, one layout or list each, that messages walk in turn; packed data has slots,
+// as many as messages can be in flight. What the initiator names lies in its send buffer, what the peer reaches or
+// receives in the receive buffer; each has its places first, then its slots.
 //
-// A layout is one message, and each queue pair has layouts of its own: message k uses place k mod Places and slot k mod
-// slots. A list is dealt out to the queue pairs, which share its memory; what one of them moves of it is as many messages
-// as its send queue needs.
+// A layout is one message, and each queue pair has layouts of its own: message k uses place k mod Places and slot k
+// mod slots. A list is dealt out to the queue pairs, which share its memory; what one of them moves of it is as
+// many messages as its send queue needs.
 type Point struct {
 	Strategy Strategy
 	Layout   pattern.Layout   // none: a list
@@ -125,7 +125,9 @@ func (s *Settled) choosePoint(wrong *Faults) {
 	if len(*wrong) > before {
 		return
 	}
-	s.Point = &Point{Window: max(n.Window, 1), InFlight: max(n.Window, 1), Messages: 1, list: n.Descriptors, qps: max(s.Spec.QPs, 1)}
+	s.Point = &Point{
+		Window: max(n.Window, 1), InFlight: max(n.Window, 1), Messages: 1, list: n.Descriptors, qps: max(s.Spec.QPs, 1),
+	}
 	if s.Point.Listed() {
 		s.chooseList(wrong)
 	} else {
@@ -139,9 +141,11 @@ func (s *Settled) choosePoint(wrong *Faults) {
 		size = n.Descriptors.Bytes
 	}
 	strategy := s.Point.Strategy
-	if p.Operation != "" && p.Operation != strategy.Operation || p.Bidirectional || p.Rails > 1 || p.Threads > 1 || p.Kind == Latency ||
+	if p.Operation != "" && p.Operation != strategy.Operation || p.Bidirectional || p.Rails > 1 || p.Threads > 1 ||
+		p.Kind == Latency ||
 		len(p.Sizes) > 1 || len(p.Sizes) == 1 && p.Sizes[0] != size || p.SRQ || p.AllSizes || p.WriteImm || p.SendImm {
-		wrong.Add("non-contiguous plan: one device, one direction, operation %s and size %d are needed", strategy.Operation, size)
+		wrong.Add("non-contiguous plan: one device, one direction, operation %s and size %d are needed",
+			strategy.Operation, size)
 	}
 	p.Operation, p.Kind, p.Reversed = strategy.Operation, Bandwidth, strategy.Reversed
 	p.Sizes, p.TxDepth, p.CQMod, p.CPU = []int{size}, s.Point.Window, 1, true
@@ -188,7 +192,8 @@ func (s *Settled) chooseList(wrong *Faults) {
 		return
 	}
 	wrong.If(d.Pieces < p.qps, "--qp (-q) %d: the list has %d pieces, and each queue pair needs one", p.qps, d.Pieces)
-	wrong.If(d.Pieces < 1 || d.Bytes < d.Pieces || d.LocalBytes < 1 || d.RemoteBytes < 1, "a list of %d descriptors with %d bytes cannot be", d.Pieces, d.Bytes)
+	wrong.If(d.Pieces < 1 || d.Bytes < d.Pieces || d.LocalBytes < 1 || d.RemoteBytes < 1,
+		"a list of %d descriptors with %d bytes cannot be", d.Pieces, d.Bytes)
 	if p.Strategy = rows[0]; len(*wrong) > 0 {
 		return
 	}
@@ -198,7 +203,8 @@ func (s *Settled) chooseList(wrong *Faults) {
 	}
 	t := *list
 	if have := *Describe(d.Digest, d.PackedBytes, list, d.Mean); have != *d {
-		wrong.Add("the list of descriptors is not the one that the plan names: it has %d pieces with %d bytes", have.Pieces, have.Bytes)
+		wrong.Add("the list of descriptors is not the one that the plan names: it has %d pieces with %d bytes", have.Pieces,
+			have.Bytes)
 		return
 	}
 	if len(rows) > 1 && !t.Remote.IsRange() {
@@ -228,7 +234,8 @@ func (p *Point) planList(lim verbs.Limits, n *Noncontig, wrong *Faults) {
 		share := p.Share(q)
 		if !p.Staged() {
 			c := share.Count(p.Load.Cut, maxRingSGEs)
-			p.Load.WRs, p.Load.SGEs, p.Load.SendSGEs = p.Load.WRs+c.Requests, p.Load.SGEs+c.Entries, max(p.Load.SendSGEs, c.Longest)
+			p.Load.WRs, p.Load.SGEs, p.Load.SendSGEs = p.Load.WRs+c.Requests, p.Load.SGEs+
+				c.Entries, max(p.Load.SendSGEs, c.Longest)
 			most, least = max(most, c.Requests), min(least, c.Requests)
 			continue
 		}
@@ -239,7 +246,9 @@ func (p *Point) planList(lim verbs.Limits, n *Noncontig, wrong *Faults) {
 	}
 	switch {
 	case p.Load.WRs > maxRingSGEs:
-		wrong.Note(&Refusal{Reason: fmt.Sprintf("at most %d requests are prepared", maxRingSGEs), Detail: fmt.Sprintf("%d requests", p.Load.WRs)})
+		wrong.Note(&Refusal{
+			Reason: fmt.Sprintf("at most %d requests are prepared", maxRingSGEs), Detail: fmt.Sprintf("%d requests", p.Load.WRs),
+		})
 		return
 	case p.Staged():
 		p.Messages = min(most, least)
@@ -247,7 +256,10 @@ func (p *Point) planList(lim verbs.Limits, n *Noncontig, wrong *Faults) {
 		p.Messages = (most + max(depth/parts, 1) - 1) / max(depth/parts, 1)
 	}
 	if p.Messages > least {
-		wrong.Note(&Refusal{Reason: "the queue pairs have shares that are too different: use -q 1", Detail: fmt.Sprintf("%d requests on one, %d on another", most, least)})
+		wrong.Note(&Refusal{
+			Reason: "the queue pairs have shares that are too different: use -q 1",
+			Detail: fmt.Sprintf("%d requests on one, %d on another", most, least),
+		})
 		return
 	}
 	if p.Window = p.InFlight; p.Messages > 1 {
@@ -262,7 +274,8 @@ func (p *Point) planList(lim verbs.Limits, n *Noncontig, wrong *Faults) {
 	}
 }
 
-// Ring is after how many layouts or lists places and slots both begin anew, of which any n that follow each other differ.
+// Ring is after how many layouts or lists places and slots both begin anew, of
+// which any n that follow each other differ.
 func (p *Point) Ring(places, n int) int {
 	if n = max(n, 1); !p.Listed() {
 		return max(places, 1)
@@ -270,7 +283,8 @@ func (p *Point) Ring(places, n int) int {
 	return places * max((n+places*p.Messages-1)/(places*p.Messages), 1)
 }
 
-// Apart deals n ring entries out to slots, so that any so many that follow each other, around the ring, have different ones.
+// Apart deals n ring entries out to slots, so that any so many that follow each other,
+// around the ring, have different ones.
 func Apart(n, differ int) (slot func(i int) int, slots int) {
 	blocks := max(n/max(differ, 1), 1) // of consecutive entries, each at least so long
 	slot = func(i int) int {
@@ -291,7 +305,9 @@ func (s *Settled) layOutPoint() (send, recv uint64) {
 	if p.Listed() {
 		return s.layOutList(line, sending, receiving)
 	}
-	place := Steps{Stride: int(align(uint64(p.Layout.Extent()), line)), Places: Places(p.Layout, int64(n.Footprint), p.Window)}
+	place := Steps{
+		Stride: int(align(uint64(p.Layout.Extent()), line)), Places: Places(p.Layout, int64(n.Footprint), p.Window),
+	}
 	if p.Strategy.Bound { // it walks as much memory as the others do, so that the cache state is the same
 		sending = place.Places
 	}
@@ -326,7 +342,8 @@ func (s *Settled) layOutList(line uint64, sending, receiving int) (send, recv ui
 			segment = max(segment, uint64(share.Local.Size()+int64(p.Messages)-1)/uint64(p.Messages))
 		}
 	}
-	layOut := func(pitch uint64, staged bool, n int) (g Ground, bytes uint64) { //nolint:revive // whether the end has slots
+	//nolint:revive // whether the end has slots
+	layOut := func(pitch uint64, staged bool, n int) (g Ground, bytes uint64) {
 		g.Place = Steps{Stride: int(pitch), Places: places}
 		bytes = product(pitch, uint64(places))
 		if staged {
@@ -395,8 +412,8 @@ type Refusal struct{ Detail, Reason string }
 
 func (r *Refusal) Error() string { return r.Detail + ": " + r.Reason }
 
-// refusals are what a device cannot do of a point, each a [Refusal] with the nearest thing that would work. mtuBytes is the
-// path's; 0: unknown.
+// refusals are what a device cannot do of a point, each a [Refusal] with the nearest thing that would
+// work. mtuBytes is the path's; 0: unknown.
 func refusals(p *Spec, point *Point, lim verbs.Limits, mtuBytes int) []error {
 	var errs []error
 	bad := func(reason, detail string, args ...any) {
@@ -421,7 +438,8 @@ func refusals(p *Spec, point *Point, lim verbs.Limits, mtuBytes int) []error {
 		bad(fmt.Sprintf("a message is at most %d bytes", most), "%d bytes", l.Size())
 	}
 	if transport == verbs.UD && mtuBytes > 0 && l.Size() > int64(mtuBytes) {
-		bad(fmt.Sprintf("a UD message is at most the MTU of %d bytes: use --connection RC or smaller messages", mtuBytes), "%d bytes", l.Size())
+		bad(fmt.Sprintf("a UD message is at most the MTU of %d bytes: use --connection RC or smaller messages", mtuBytes),
+			"%d bytes", l.Size())
 	}
 	width := maxList(s, lim)
 	fits := width
@@ -432,7 +450,8 @@ func refusals(p *Spec, point *Point, lim verbs.Limits, mtuBytes int) []error {
 		bad(fmt.Sprintf("%v may lose one of several SENDs of a message: use at most %d blocks, or -c RC", transport, fits),
 			"%d blocks in %d SENDs", l.Blocks(), load.RecvWRs)
 	} else if l.Blocks() > int64(fits) && fits < width {
-		bad(fmt.Sprintf("a UD receive needs one list entry for the 40-byte header, and the device allows %d entries: use at most %d blocks", width, fits),
+		bad(fmt.Sprintf("a UD receive needs one list entry for the 40-byte header, and the device allows %d entries: "+
+			"use at most %d blocks", width, fits),
 			"%d blocks", l.Blocks())
 	}
 	most = int64(lim.MaxQPWR)
@@ -442,12 +461,15 @@ func refusals(p *Spec, point *Point, lim verbs.Limits, mtuBytes int) []error {
 	reason := fmt.Sprintf("the send queue has %d work requests", most)
 	switch wrs := int64(load.WRs); {
 	case wrs > most:
-		bad(reason, "%d blocks need %d a message, use at most %d blocks", l.Blocks(), wrs, l.Blocks()/wrs*max(most/int64(max(window, 1)), 1))
+		bad(reason, "%d blocks need %d a message, use at most %d blocks", l.Blocks(),
+			wrs, l.Blocks()/wrs*max(most/int64(max(window, 1)), 1))
 	case int64(window) > most/wrs:
-		bad(reason, "%d blocks with %d messages in flight need %d, use -t %d", l.Blocks(), window, int64(window)*wrs, most/wrs)
+		bad(reason, "%d blocks with %d messages in flight need %d, use -t %d", l.Blocks(), window,
+			int64(window)*wrs, most/wrs)
 	}
 	if recvs := int64(max(load.RecvWRs, 1)); int64(2*window) > most/recvs && load.RecvWRs > 0 {
-		bad(fmt.Sprintf("the receive queue has %d work requests", most), "%d messages in flight need %d, use -t %d", window, int64(2*window)*recvs, max(most/(2*recvs), 1))
+		bad(fmt.Sprintf("the receive queue has %d work requests", most), "%d messages in flight need %d, use -t %d", window,
+			int64(2*window)*recvs, max(most/(2*recvs), 1))
 	}
 	return errs
 }

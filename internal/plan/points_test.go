@@ -17,15 +17,37 @@ func TestNoncontigRefusals(t *testing.T) {
 		n         Noncontig
 		want      bool // refused
 	}{
-		{"fits", verbs.RC, Noncontig{Shape: "gather", Strategy: "gather-write", Layout: "vector:block=8,num=40,stride=16", Window: 10}, false},
-		{"queue", verbs.RC, Noncontig{Shape: "gather", Strategy: "multi-wr", Layout: "vector:block=8,num=40,stride=16", Window: 10}, true},
+		{
+			"fits", verbs.RC,
+			Noncontig{Shape: "gather", Strategy: "gather-write", Layout: "vector:block=8,num=40,stride=16", Window: 10},
+			false,
+		},
+		{
+			"queue", verbs.RC,
+			Noncontig{Shape: "gather", Strategy: "multi-wr", Layout: "vector:block=8,num=40,stride=16", Window: 10},
+			true,
+		},
 		{"message", verbs.RC, Noncontig{Shape: "gather", Strategy: "pack", Layout: "vector:block=4M,num=1", Window: 1}, true},
-		{"read over UC", verbs.UC, Noncontig{Shape: "scatter", Strategy: "scatter-read", Layout: "vector:block=8,num=2,stride=16", Window: 1}, true},
-		{"chain over UC", verbs.UC, Noncontig{Shape: "both", Strategy: "gather-send", Layout: "vector:block=8,num=5,stride=16", Window: 1}, true},
-		{"UD beyond the MTU", verbs.UD, Noncontig{Shape: "both", Strategy: "pack-send-unpack", Layout: "vector:block=1K,num=5,stride=2K", Window: 1}, true},
+		{
+			"read over UC", verbs.UC,
+			Noncontig{Shape: "scatter", Strategy: "scatter-read", Layout: "vector:block=8,num=2,stride=16", Window: 1},
+			true,
+		},
+		{
+			"chain over UC", verbs.UC,
+			Noncontig{Shape: "both", Strategy: "gather-send", Layout: "vector:block=8,num=5,stride=16", Window: 1},
+			true,
+		},
+		{
+			"UD beyond the MTU", verbs.UD,
+			Noncontig{Shape: "both", Strategy: "pack-send-unpack", Layout: "vector:block=1K,num=5,stride=2K", Window: 1},
+			true,
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			settled := &Settled{Spec: Spec{Transport: c.transport, Noncontig: &c.n}, limits: Limits{Device: verbs.DeviceInfo{Limits: lim}}}
+			settled := &Settled{
+				Spec: Spec{Transport: c.transport, Noncontig: &c.n}, limits: Limits{Device: verbs.DeviceInfo{Limits: lim}},
+			}
 			if wrong := new(Faults); true {
 				if settled.choosePoint(wrong); len(*wrong) > 0 {
 					t.Fatal(*wrong)
@@ -92,7 +114,8 @@ func TestApart(t *testing.T) {
 	}
 }
 
-// TestListPoints: what each road makes of a list, and that an end that does not know the list goes by what is said of it.
+// TestListPoints: what each road makes of a list, and that an end that does not
+// know the list goes by what is said of it.
 func TestListPoints(t *testing.T) {
 	const rows, row = 3000, 576
 	list := func(text string) *pattern.Transfer {
@@ -141,7 +164,8 @@ func TestListPoints(t *testing.T) {
 			if c.shape == ReadsList && c.strategy == "lists" {
 				c.wrs = 188
 			}
-			if p.Strategy.Operation != c.operation || p.Load.WRs != c.wrs || p.Load.SGEs != c.sges || p.Load.RecvWRs != c.recvs || p.Strategy.Reversed != c.reversed {
+			if p.Strategy.Operation != c.operation || p.Load.WRs != c.wrs || p.Load.SGEs != c.sges ||
+				p.Load.RecvWRs != c.recvs || p.Strategy.Reversed != c.reversed {
 				t.Errorf("%s: %+v", p.Strategy.Operation, p.Load)
 			}
 			if q := s.Queues; q.SendWRs > listDepth+listMessages {
@@ -159,7 +183,8 @@ func TestListPoints(t *testing.T) {
 			other := *c.list
 			other.Remote = other.Local
 			unknown.List = &other
-			if _, err := Settle(s.Proposal(), unknown, Peer{}, Policy{}); err == nil || !strings.Contains(err.Error(), "not the one that the plan names") {
+			if _, err := Settle(s.Proposal(), unknown, Peer{}, Policy{}); err == nil ||
+				!strings.Contains(err.Error(), "not the one that the plan names") {
 				t.Errorf("another list: %v", err)
 			}
 		})

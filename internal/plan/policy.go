@@ -19,17 +19,19 @@ type Policy struct {
 	Data       DataPolicy
 }
 
-// DataPolicy is where the traffic of this end may go. A peer that names another's address as its own would aim it at somebody else.
-// The peer's end of the control connection has shown that it is there. The zero DataPolicy lets it go anywhere.
+// DataPolicy is where the traffic of this end may go. A peer that names another's address as its own
+// would aim it at somebody else. The peer's end of the control connection has shown that it is there.
+// The zero DataPolicy lets it go anywhere.
 type DataPolicy struct {
 	Peer  netip.Addr     // of the control connection
 	Bound bool           // the device's address is that of the control connection, so the peer's is too
 	Allow []netip.Prefix // where else it may go
 }
 
-// CheckAddress refuses an address to which this end's traffic may not go. Nobody sends to an address that stands for many. Else a
-// client's user has asked for the test, so only what goes astray for certain is refused; a server's has not: of addresses that are not
-// the client's a hardware device sends a reliable connection's first packets, and no more until they are acknowledged.
+// CheckAddress refuses an address to which this end's traffic may not go. Nobody sends to an address that stands
+// for many. Else a client's user has asked for the test, so only what goes astray for certain is refused; a
+// server's has not: of addresses that are not the client's a hardware device sends a reliable connection's first
+// packets, and no more until they are acknowledged.
 func (s *Settled) CheckAddress(a netip.Addr, d DataPolicy) error {
 	a = a.Unmap()
 	if !a.IsValid() || a.IsUnspecified() {
@@ -56,9 +58,11 @@ func (s *Settled) CheckAddress(a netip.Addr, d DataPolicy) error {
 	unasked := s.Sends() && s.Spec.Transport != verbs.RC
 	switch {
 	case s.limits.Dialled && d.Bound && unasked:
-		return fmt.Errorf("the server at %v asks for data at %v, which may not be its own address: give that address as HOST, or choose another GID (-x) at the server", own, a)
+		return fmt.Errorf("the server at %v asks for data at %v, which may not be its own address: "+
+			"give that address as HOST, or choose another GID (-x) at the server", own, a)
 	case !s.limits.Dialled && (d.Bound || a.IsLoopback() || unasked):
-		return fmt.Errorf("the client at %v asks for data at %v, which may not be its own address: choose another GID (-x), or start serve with --data-allow %v", own, a, a)
+		return fmt.Errorf("the client at %v asks for data at %v, which may not be its own address: "+
+			"choose another GID (-x), or start serve with --data-allow %v", own, a, a)
 	}
 	return nil
 }

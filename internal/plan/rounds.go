@@ -8,8 +8,9 @@ import (
 	"github.com/gobw/gobw/verbs"
 )
 
-// A test goes through its sizes in order. Each size is a run of rounds that both ends know beforehand: a proof, a warm-up,
-// and the measured runs. A round is one job, or several parts where every message of it has a place of its own in memory.
+// A test goes through its sizes in order. Each size is a run of rounds that both ends know beforehand:
+// a proof, a warm-up, and the measured runs. A round is one job, or several parts where every message
+// of it has a place of its own in memory.
 
 // RoundKind is what a round is for.
 type RoundKind uint8
@@ -59,8 +60,8 @@ func (s *Settled) warmsAlone() bool {
 	return s.Spec.Kind == Bandwidth && s.Sends() && !s.Row.NeedsReceive()
 }
 
-// Counted overrides the number of messages of a measured round; 0 keeps Spec.Iterations. Between two ends of ours the first
-// exchange is not counted: it includes the time until the peer is ready.
+// Counted overrides the number of messages of a measured round; 0 keeps Spec.Iterations. Between two ends of ours the
+// first exchange is not counted: it includes the time until the peer is ready.
 func (s *Settled) Counted() uint64 {
 	if !s.peer.Perftest && s.Answers() && s.Spec.Iterations > 0 {
 		return s.Spec.Iterations + 1
@@ -94,8 +95,8 @@ func (s *Settled) Rounds() iter.Seq[Round] {
 	}
 }
 
-// RoundCount is the number of rounds, parts included, and RecordCount that of records; the largest number where the test
-// is endless.
+// RoundCount is the number of rounds, parts included, and RecordCount that of records; the
+// largest number where the test is endless.
 func (s *Settled) RoundCount() uint64 {
 	if s.Spec.Infinite {
 		return math.MaxUint64
@@ -116,8 +117,8 @@ func (s *Settled) RecordCount() uint64 {
 	return product(uint64(len(s.Spec.Sizes)), uint64(s.Spec.Runs))
 }
 
-// partMessages is how many messages of a queue pair have a place of their own in memory. A round in which every message is
-// compared is cut into parts of that many. 0: the round is one part.
+// partMessages is how many messages of a queue pair have a place of their own in memory. A round in which every message
+// is compared is cut into parts of that many. 0: the round is one part.
 func (s *Settled) partMessages() uint64 {
 	if s.Spec.Verify != VerifyAll || s.Spec.Iterations == 0 {
 		return 0
@@ -152,7 +153,8 @@ func (s *Settled) PauseNs(size int) float64 {
 	return float64(s.Spec.Gap)
 }
 
-// Length is how long the test takes at least: what is measured by time, and the pauses between messages that are counted.
+// Length is how long the test takes at least: what is measured by time, and the
+// pauses between messages that are counted.
 func (s *Settled) Length() time.Duration {
 	p := &s.Spec
 	total := 0.

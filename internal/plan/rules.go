@@ -204,7 +204,8 @@ func (s *Settled) rulesOfFeatures(no rule) {
 	}
 }
 
-// rulesOfThreads are those of threads, which work apart from each other. With one thread a device, rulesOfFeatures says all.
+// rulesOfThreads are those of threads, which work apart from each other. With one
+// thread a device, rulesOfFeatures says all.
 func (s *Settled) rulesOfThreads(no rule) {
 	p, l := &s.Spec, &s.limits
 	name, works := fmt.Sprintf("--threads %d", p.Threads), s.Sends() || s.Receives()
@@ -261,7 +262,8 @@ func (s *Settled) rulesOfDevice(no rule) {
 	no(s.Row.Counter && !lim.Atomic && !d.IWARP(), "%s has no atomics", d.Name)
 }
 
-// hintOfMTU says which network interface bounds a RoCE port's MTU, and what it would need, as the kernel and roce0 count it.
+// hintOfMTU says which network interface bounds a RoCE port's MTU, and what it would
+// need, as the kernel and roce0 count it.
 func hintOfMTU(want verbs.MTU, port verbs.PortInfo) string {
 	if port.LinkLayer != verbs.LinkEthernet || port.NetInterface == "" {
 		return ""
@@ -271,8 +273,8 @@ func hintOfMTU(want verbs.MTU, port verbs.PortInfo) string {
 		"at the other end and on the way it is %[3]v", port.NetInterface, want.Bytes()+headers, want)
 }
 
-// rulesOfPaging are those of memory that is not pinned, operation by operation as in perftest. Some devices page for UD and
-// do not say so: registering the memory tells.
+// rulesOfPaging are those of memory that is not pinned, operation by operation as in perftest. Some devices page for UD
+// and do not say so: registering the memory tells.
 func (s *Settled) rulesOfPaging(no rule) {
 	p, name, has := &s.Spec, s.limits.Device.Name, s.limits.Device.Limits.OnDemand
 	pages := has.RC

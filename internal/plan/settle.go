@@ -25,7 +25,8 @@ const (
 	verifyBytes         = 64 << 20
 )
 
-// RNRTimer is how long an end without a receive asks senders to wait, as the code of IBTA table 46: 0.64 ms, as perftest asks.
+// RNRTimer is how long an end without a receive asks senders to wait, as the code of
+// IBTA table 46: 0.64 ms, as perftest asks.
 const RNRTimer = 12
 
 // RNRRetries is how often a sender tries again then: for ever.
@@ -47,7 +48,9 @@ const (
 func Settle(spec Spec, limits Limits, peer Peer, policy Policy) (*Settled, error) {
 	s := &Settled{Spec: spec, limits: limits, peer: peer}
 	s.Spec.Sizes = slices.Clone(spec.Sizes)
-	for _, stage := range []func(*Faults){s.read, s.examine, s.layOut, func(wrong *Faults) { policy.rulesOf(s, wrong.If) }} {
+	for _, stage := range []func(*Faults){
+		s.read, s.examine, s.layOut, func(wrong *Faults) { policy.rulesOf(s, wrong.If) },
+	} {
 		var wrong Faults
 		if stage(&wrong); len(wrong) > 0 { // what follows would only repeat them
 			return nil, &Error{wrong}
@@ -112,7 +115,8 @@ func (s *Settled) fill() {
 	if s.limits.Device.Software {
 		p.Timeout = cmp.Or(p.Timeout, softwareTimeout)
 	}
-	p.Timeout, p.Retries, p.QKey = cmp.Or(p.Timeout, defaultTimeout), cmp.Or(p.Retries, defaultRetries), cmp.Or(p.QKey, defaultQKey)
+	p.Timeout, p.Retries, p.QKey = cmp.Or(p.Timeout, defaultTimeout), cmp.Or(p.Retries, defaultRetries), cmp.Or(p.QKey,
+		defaultQKey)
 	if s.peer.Perftest { // it knows no warm-up that ends by itself
 		p.WarmupSteady = false
 	}
@@ -217,7 +221,10 @@ func (s *Settled) layOut(wrong *Faults) {
 		wrong.Add("the test needs %d bytes of buffers: no memory holds that", total)
 		return
 	}
-	s.Buffers = Buffers{qps: p.QPs, shared: s.Point != nil && s.Point.Listed(), perQP: p.MRPerQP, SendBytes: int(send), RecvBytes: int(recv), lead: int(lead)}
+	s.Buffers = Buffers{
+		qps: p.QPs, shared: s.Point != nil && s.Point.Listed(), perQP: p.MRPerQP, SendBytes: int(send), RecvBytes: int(recv),
+		lead: int(lead),
+	}
 	s.countMemory(total)
 	s.rulesOfRoom(wrong.If)
 }
@@ -246,7 +253,9 @@ func (s *Settled) slots() (send, recv, lead uint64) {
 		lead, recv = line, align(max(largest+verbs.GRHBytes, slot), line)
 	}
 	_, entries, _ := p.Mix.largest()
-	s.Queues = Queues{SendWRs: p.TxDepth * len(s.Row.Requests()), RecvWRs: s.rxDepth, SendSGEs: entries, RecvSGEs: 1, Inline: s.inline()}
+	s.Queues = Queues{
+		SendWRs: p.TxDepth * len(s.Row.Requests()), RecvWRs: s.rxDepth, SendSGEs: entries, RecvSGEs: 1, Inline: s.inline(),
+	}
 	return send, recv, lead
 }
 
@@ -276,7 +285,9 @@ func (s *Settled) countMemory(buffers uint64) {
 			s.Memory.Requests = product(qps, s.Memory.Requests)
 		}
 	} else {
-		s.Memory.Requests = product(qps, sum(product(uint64(messages), ringBytes(len(s.Row.Requests()), uint64(s.Queues.SendSGEs))), product(uint64(receives), receiveBytes(1))))
+		s.Memory.Requests = product(qps,
+			sum(product(uint64(messages), ringBytes(len(s.Row.Requests()), uint64(s.Queues.SendSGEs))),
+				product(uint64(receives), receiveBytes(1))))
 	}
 	raw := uint64(job.RawSamples)
 	if n := p.Iterations; n > 0 {

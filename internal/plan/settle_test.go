@@ -23,8 +23,9 @@ func device() Limits {
 		Device: verbs.DeviceInfo{
 			Name: "roce0", Software: true,
 			Limits: verbs.Limits{
-				MaxQP: 16384, MaxQPWR: 16384, MaxSGE: 32, MaxSGERead: 32, MaxInline: 256, MaxCQE: 1 << 22, MaxRDAtomic: 128, MaxInitRDAtomic: 128,
-				Atomic: true, MaxMessageBytes: 1 << 31,
+				MaxQP: 16384, MaxQPWR: 16384, MaxSGE: 32, MaxSGERead: 32, MaxInline: 256, MaxCQE: 1 << 22, MaxRDAtomic: 128,
+				MaxInitRDAtomic: 128,
+				Atomic:          true, MaxMessageBytes: 1 << 31,
 			},
 		},
 		Port:    verbs.PortInfo{Number: 1, ActiveMTU: verbs.MTU4096, MaxMessage: 1 << 31},
@@ -41,13 +42,15 @@ func settle(t *testing.T, s Spec) *Settled {
 	return x
 }
 
-// TestMTURefusalNamesTheInterface: who asks for more than a RoCE port has learns which interface bounds it, and what would do.
+// TestMTURefusalNamesTheInterface: who asks for more than a RoCE port has learns which
+// interface bounds it, and what would do.
 func TestMTURefusalNamesTheInterface(t *testing.T) {
 	l := device()
 	l.Port.ActiveMTU, l.Port.LinkLayer, l.Port.NetInterface = verbs.MTU1024, verbs.LinkEthernet, "ens1"
 	for mtu, needed := range map[verbs.MTU]string{verbs.MTU2048: "2152", verbs.MTU4096: "4200"} {
 		_, err := Settle(Spec{Operation: Write, Kind: Bandwidth, MTU: mtu}, l, Peer{}, Policy{})
-		want := "has 1024, the most that interface ens1 carries: with an MTU of " + needed + " there (ip link set ens1 mtu " + needed + ")"
+		want := "has 1024, the most that interface ens1 carries: with an MTU of " + needed + " there (ip link set ens1 mtu " +
+			needed + ")"
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v: %v, want %q", mtu, err, want)
 		}
@@ -66,23 +69,105 @@ func TestDefaults(t *testing.T) {
 		window, signal, max int
 	}{
 		{"write", Spec{Operation: Write, Kind: Bandwidth}, Peer{}, []int{65536}, 5000, 0, 128, 1, 128, 1, 65536},
-		{"write to perftest", Spec{Operation: Write, Kind: Bandwidth}, Peer{Perftest: true}, []int{65536}, 5000, 0, 128, 1, 128, 1, 65536},
-		{"read to perftest", Spec{Operation: Read, Kind: Bandwidth}, Peer{Perftest: true}, []int{65536}, 1000, 0, 128, 1, 128, 1, 65536},
-		{"small", Spec{Operation: Write, Kind: Bandwidth, Sizes: []int{64}}, Peer{}, []int{64}, 5000, 0, 128, 1, 128, 100, 64},
+		{
+			"write to perftest",
+			Spec{Operation: Write, Kind: Bandwidth},
+			Peer{Perftest: true},
+			[]int{65536},
+			5000, 0, 128, 1,
+			128, 1, 65536,
+		},
+		{
+			"read to perftest",
+			Spec{Operation: Read, Kind: Bandwidth},
+			Peer{Perftest: true},
+			[]int{65536},
+			1000, 0, 128, 1,
+			128, 1, 65536,
+		},
+		{
+			"small", Spec{Operation: Write, Kind: Bandwidth, Sizes: []int{64}}, Peer{}, []int{64}, 5000, 0, 128, 1, 128, 100, 64,
+		},
 		{"latency", Spec{Operation: Send, Kind: Latency}, Peer{}, []int{2}, 10000, 0, 64, 512, 64, 16, 2},
-		{"latency, each acknowledged", Spec{Operation: Send, Kind: Latency, TxDepth: 1}, Peer{}, []int{2}, 10000, 0, 1, 512, 1, 1, 2},
+		{
+			"latency, each acknowledged",
+			Spec{Operation: Send, Kind: Latency, TxDepth: 1},
+			Peer{},
+			[]int{2},
+			10000, 0,
+			1, 512, 1, 1, 2,
+		},
 		{"latency of READs", Spec{Operation: Read, Kind: Latency}, Peer{}, []int{2}, 10000, 0, 1, 1, 1, 1, 2},
-		{"sweep", Spec{Operation: Send, Kind: Bandwidth, Sizes: []int{64, 128}}, Peer{}, []int{64, 128}, 0, 500 * time.Millisecond, 128, 512, 128, 100, 128},
-		{"latency sweep", Spec{Operation: Send, Kind: Latency, Sizes: []int{2, 65536}}, Peer{}, []int{2, 65536}, 10000, 0, 64, 512, 64, 16, 65536},
-		{"latency sweep with a large size", Spec{Operation: Send, Kind: Latency, Sizes: []int{2, 1 << 17}}, Peer{}, []int{2, 1 << 17}, 0, 500 * time.Millisecond, 64, 512, 64, 16, 1 << 17},
-		{"large", Spec{Operation: Write, Kind: Bandwidth, Sizes: []int{1 << 20}}, Peer{}, []int{1 << 20}, 0, time.Second, 128, 1, 128, 1, 1 << 20},
-		{"UD", Spec{Operation: Send, Kind: Bandwidth, Transport: verbs.UD}, Peer{MTU: verbs.MTU1024}, []int{1024}, 5000, 0, 128, 5000, 128, 100, 1024},
-		{"UD, all sizes", Spec{Operation: Send, Kind: Latency, Transport: verbs.UD, AllSizes: true, Sizes: AllSizes()}, Peer{MTU: verbs.MTU256}, PowersOfTwo(2, 256), 10000, 0, 1, 10000, 1, 1, 256},
-		{"shared", Spec{Operation: Send, Kind: Bandwidth, SRQ: true, QPs: 3, RxDepth: 300}, Peer{}, []int{65536}, 5000, 0, 128, 100, 128, 1, 65536},
-		{"few shared", Spec{Operation: Send, Kind: Bandwidth, SRQ: true, QPs: 4, Iterations: 100}, Peer{}, []int{65536}, 100, 0, 128, 25, 100, 1, 65536},
+		{
+			"sweep",
+			Spec{Operation: Send, Kind: Bandwidth, Sizes: []int{64, 128}},
+			Peer{},
+			[]int{64, 128},
+			0, 500 * time.Millisecond, 128, 512, 128, 100, 128,
+		},
+		{
+			"latency sweep",
+			Spec{Operation: Send, Kind: Latency, Sizes: []int{2, 65536}},
+			Peer{},
+			[]int{2, 65536},
+			10000, 0,
+			64, 512, 64, 16, 65536,
+		},
+		{
+			"latency sweep with a large size",
+			Spec{Operation: Send, Kind: Latency, Sizes: []int{2, 1 << 17}},
+			Peer{},
+			[]int{2, 1 << 17},
+			0, 500 * time.Millisecond, 64, 512, 64, 16, 1 << 17,
+		},
+		{
+			"large",
+			Spec{Operation: Write, Kind: Bandwidth, Sizes: []int{1 << 20}},
+			Peer{},
+			[]int{1 << 20},
+			0, time.Second,
+			128, 1, 128, 1, 1 << 20,
+		},
+		{
+			"UD",
+			Spec{Operation: Send, Kind: Bandwidth, Transport: verbs.UD},
+			Peer{MTU: verbs.MTU1024},
+			[]int{1024},
+			5000, 0,
+			128, 5000, 128, 100, 1024,
+		},
+		{
+			"UD, all sizes",
+			Spec{Operation: Send, Kind: Latency, Transport: verbs.UD, AllSizes: true, Sizes: AllSizes()},
+			Peer{MTU: verbs.MTU256},
+			PowersOfTwo(2, 256), 10000, 0, 1, 10000, 1, 1, 256,
+		},
+		{
+			"shared",
+			Spec{Operation: Send, Kind: Bandwidth, SRQ: true, QPs: 3, RxDepth: 300},
+			Peer{},
+			[]int{65536},
+			5000, 0,
+			128, 100, 128, 1, 65536,
+		},
+		{
+			"few shared",
+			Spec{Operation: Send, Kind: Bandwidth, SRQ: true, QPs: 4, Iterations: 100},
+			Peer{},
+			[]int{65536},
+			100,
+			0, 128, 25, 100, 1, 65536,
+		},
 		{"few", Spec{Operation: Send, Kind: Bandwidth, Iterations: 5}, Peer{}, []int{65536}, 5, 0, 128, 6, 5, 1, 65536},
 		{"atomic", Spec{Operation: Atomic, Kind: Bandwidth}, Peer{}, []int{8}, 5000, 0, 128, 1, 128, 100, 8},
-		{"list", Spec{Operation: Write, Kind: Bandwidth, PostList: 7, Sizes: []int{2}}, Peer{}, []int{2}, 5005, 0, 128, 1, 128, 7, 2},
+		{
+			"list",
+			Spec{Operation: Write, Kind: Bandwidth, PostList: 7, Sizes: []int{2}},
+			Peer{},
+			[]int{2},
+			5005, 0, 128,
+			1, 128, 7, 2,
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			x, err := Settle(c.spec, device(), c.peer, Policy{})
@@ -91,9 +176,11 @@ func TestDefaults(t *testing.T) {
 			}
 			lane := x.Lane(x.Spec.Sizes[0], 0)
 			if !slices.Equal(x.Spec.Sizes, c.sizes) || x.Spec.Iterations != c.iterations || x.Spec.Duration != c.duration ||
-				x.Spec.TxDepth != c.tx || x.rxDepth != c.rx || lane.Window != c.window || lane.Signal != c.signal || x.LargestSize() != c.max {
+				x.Spec.TxDepth != c.tx || x.rxDepth != c.rx || lane.Window != c.window || lane.Signal != c.signal ||
+				x.LargestSize() != c.max {
 				t.Errorf("got sizes %v, %d iterations, %v, depths %d and %d, window %d, signal %d, largest %d",
-					x.Spec.Sizes, x.Spec.Iterations, x.Spec.Duration, x.Spec.TxDepth, x.rxDepth, lane.Window, lane.Signal, x.LargestSize())
+					x.Spec.Sizes, x.Spec.Iterations, x.Spec.Duration, x.Spec.TxDepth, x.rxDepth, lane.Window, lane.Signal,
+					x.LargestSize())
 			}
 		})
 	}
@@ -107,14 +194,16 @@ func mixOf(text string) (m Mix) {
 	return m
 }
 
-// TestMix: messages go round the mix and the places that they lie at, buffers are for the largest, a pace is of the mean.
+// TestMix: messages go round the mix and the places that they lie at, buffers are
+// for the largest, a pace is of the mean.
 func TestMix(t *testing.T) {
 	s := settle(t, Spec{Operation: Send, Kind: Bandwidth, Mix: mixOf("64,4096,64x4"), RateBits: 8e9})
 	spec := s.Spec
 	if got := spec.Mix.String(); got != "64,4K,64x4" {
 		t.Errorf("it reads %s", got)
 	}
-	if !slices.Equal(spec.Sizes, []int{4096}) || s.Queues.SendSGEs != 4 || s.Queues.RecvSGEs != 1 || spec.MeanBytes(4096) != 1408 || s.PauseNs(4096) != 1408 {
+	if !slices.Equal(spec.Sizes, []int{4096}) || s.Queues.SendSGEs != 4 || s.Queues.RecvSGEs != 1 ||
+		spec.MeanBytes(4096) != 1408 || s.PauseNs(4096) != 1408 {
 		t.Errorf("%v, %+v, %g bytes, %g ns", spec.Sizes, s.Queues, spec.MeanBytes(4096), s.PauseNs(4096))
 	}
 	if n, _ := s.Rings(); n != 3 {
@@ -143,42 +232,94 @@ func TestRefusals(t *testing.T) {
 		{"negative depth", with(func(s *Spec) { s.TxDepth = -1 }), []string{"--tx-depth"}},
 		{"overflowing time", with(func(s *Spec) { s.Duration = math.MaxInt64 }), []string{"--duration"}},
 		{"rate", with(func(s *Spec) { s.RateBits = math.NaN() }), []string{"--rate"}},
-		{"a rate of nothing", with(func(s *Spec) { s.RateBits = math.SmallestNonzeroFloat64 }), []string{"--rate 5e-324: a message of"}},
+		{
+			"a rate of nothing", with(func(s *Spec) { s.RateBits = math.SmallestNonzeroFloat64 }),
+			[]string{"--rate 5e-324: a message of"},
+		},
 		{"infinite rate", with(func(s *Spec) { s.RateBits = math.Inf(1) }), []string{"--rate"}},
 		{"outs", with(func(s *Spec) { s.Outstanding = 4 }), []string{"--outs"}},
 		{"burst", with(func(s *Spec) { s.Burst = 8 }), []string{"--burst_size 8"}},
 		{"flow label", with(func(s *Spec) { s.FlowLabels = []uint32{1, 1 << 20} }), []string{"--flow_label 1048576"}},
-		{"shared receives", Spec{Operation: Send, Kind: Bandwidth, SRQ: true, QPs: 3, RxDepth: 2}, []string{"--rx-depth (-r) 2: 3 queue pairs share the receives"}},
-		{"receives of a WRITE", with(func(s *Spec) { s.RxDepth = 4 }), []string{"--rx-depth (-r): RDMA WRITE takes no receive; it does with --imm"}},
+		{
+			"shared receives",
+			Spec{Operation: Send, Kind: Bandwidth, SRQ: true, QPs: 3, RxDepth: 2},
+			[]string{"--rx-depth (-r) 2: 3 queue pairs share the receives"},
+		},
+		{
+			"receives of a WRITE", with(func(s *Spec) { s.RxDepth = 4 }),
+			[]string{"--rx-depth (-r): RDMA WRITE takes no receive; it does with --imm"},
+		},
 		{"verify and time", with(func(s *Spec) { s.Verify, s.Duration = VerifyAll, time.Second }), []string{"--verify=all"}},
-		{"verified CMP_AND_SWAP", Spec{Operation: Atomic, Kind: Bandwidth, AtomicType: verbs.OpCompareSwap, Verify: VerifyEnds, Iterations: 10}, []string{"leaves nothing to compare; use FETCH_AND_ADD"}},
+		{
+			"verified CMP_AND_SWAP", Spec{
+				Operation: Atomic, Kind: Bandwidth, AtomicType: verbs.OpCompareSwap, Verify: VerifyEnds, Iterations: 10,
+			}, []string{"leaves nothing to compare; use FETCH_AND_ADD"},
+		},
 		{"UC READ", Spec{Operation: Read, Kind: Bandwidth, Transport: verbs.UC}, []string{"UC has no RDMA READ: use RC"}},
-		{"UC flush", Spec{Operation: Flush, Kind: Bandwidth, Transport: verbs.UC}, []string{"UC has no RDMA WRITE with a READ that flushes it: use RC"}},
+		{
+			"UC flush",
+			Spec{Operation: Flush, Kind: Bandwidth, Transport: verbs.UC},
+			[]string{"UC has no RDMA WRITE with a READ that flushes it: use RC"},
+		},
 		{"UD WRITE", with(func(s *Spec) { s.Transport = verbs.UD }), []string{"use RC or UC"}},
 		{"list", with(func(s *Spec) { s.PostList, s.Iterations = 7, 8 }), []string{"not a multiple"}},
-		{"mix of entries without a byte", with(func(s *Spec) { s.Mix = mixOf("64,2x3") }), []string{"--mix 64,2x3: each of 3 entries needs a byte"}},
-		{"mix and sizes", with(func(s *Spec) { s.Mix, s.Sizes = mixOf("64,4K"), []int{64} }), []string{"--mix 64,4K: it names the sizes"}},
-		{"mix of all sizes", with(func(s *Spec) { s.Mix, s.AllSizes = mixOf("64,4K"), true }), []string{"--mix 64,4K: it names the sizes"}},
-		{"mix of atomics", Spec{Operation: Atomic, Kind: Bandwidth, Mix: mixOf("8")}, []string{"--mix 8: atomics change 8 bytes"}},
-		{"verified mix", with(func(s *Spec) { s.Mix, s.Verify = mixOf("64,4K"), VerifyEnds }), []string{"--verify works with one size only, as in --mix 4Kx4"}},
-		{"latency of a mix", Spec{Operation: Send, Kind: Latency, Mix: mixOf("64,4K")}, []string{"golat measures one size at a time"}},
-		{"mix of more entries than the device has", with(func(s *Spec) { s.Mix = mixOf("64,64x33") }), []string{"roce0 takes lists of 1 to 32 entries"}},
-		{"mix above the MTU", Spec{Operation: Send, Kind: Bandwidth, Transport: verbs.UD, Mix: mixOf("64,8K")}, []string{"--mix 64,8K: a UD message is one packet"}},
+		{
+			"mix of entries without a byte", with(func(s *Spec) { s.Mix = mixOf("64,2x3") }),
+			[]string{"--mix 64,2x3: each of 3 entries needs a byte"},
+		},
+		{
+			"mix and sizes", with(func(s *Spec) { s.Mix, s.Sizes = mixOf("64,4K"), []int{64} }),
+			[]string{"--mix 64,4K: it names the sizes"},
+		},
+		{
+			"mix of all sizes", with(func(s *Spec) { s.Mix, s.AllSizes = mixOf("64,4K"), true }),
+			[]string{"--mix 64,4K: it names the sizes"},
+		},
+		{
+			"mix of atomics",
+			Spec{Operation: Atomic, Kind: Bandwidth, Mix: mixOf("8")},
+			[]string{"--mix 8: atomics change 8 bytes"},
+		},
+		{
+			"verified mix", with(func(s *Spec) { s.Mix, s.Verify = mixOf("64,4K"), VerifyEnds }),
+			[]string{"--verify works with one size only, as in --mix 4Kx4"},
+		},
+		{
+			"latency of a mix",
+			Spec{Operation: Send, Kind: Latency, Mix: mixOf("64,4K")},
+			[]string{"golat measures one size at a time"},
+		},
+		{
+			"mix of more entries than the device has", with(func(s *Spec) { s.Mix = mixOf("64,64x33") }),
+			[]string{"roce0 takes lists of 1 to 32 entries"},
+		},
+		{
+			"mix above the MTU",
+			Spec{Operation: Send, Kind: Bandwidth, Transport: verbs.UD, Mix: mixOf("64,8K")},
+			[]string{"--mix 64,8K: a UD message is one packet"},
+		},
 		{"mix in a layout", Spec{
 			Kind: Bandwidth, Duration: time.Second, Mix: mixOf("64x4"),
 			Noncontig: &Noncontig{Shape: "gather", Strategy: "pack", Layout: "vector:block=16,num=4,stride=128", Window: 4},
 		}, []string{"the layout of a non-contiguous message is its own list"}},
 		{"wrapping layout", Spec{
-			Operation: Write, Kind: Bandwidth, Reversed: true, Verify: VerifyEnds, Sizes: []int{2}, TxDepth: 2, Duration: time.Second,
-			Noncontig: &Noncontig{Shape: "gather", Strategy: "gather-write", Layout: "vector:block=1,num=2,stride=4611686018427387903", Window: 2},
+			Operation: Write, Kind: Bandwidth, Reversed: true, Verify: VerifyEnds, Sizes: []int{2}, TxDepth: 2,
+			Duration: time.Second,
+			Noncontig: &Noncontig{
+				Shape: "gather", Strategy: "gather-write", Layout: "vector:block=1,num=2,stride=4611686018427387903", Window: 2,
+			},
 		}, []string{"more than a message or a memory holds"}},
 		{"segments", Spec{
 			Kind: Bandwidth, Duration: time.Second,
-			Noncontig: &Noncontig{Shape: "gather", Strategy: "pack-pipelined", Layout: "vector:block=1,num=67108864,stride=2", Window: 1, Segment: 1},
+			Noncontig: &Noncontig{
+				Shape: "gather", Strategy: "pack-pipelined", Layout: "vector:block=1,num=67108864,stride=2", Window: 1, Segment: 1,
+			},
 		}, []string{"the send queue has"}},
 		{"window", Spec{
 			Kind: Bandwidth, Duration: time.Second,
-			Noncontig: &Noncontig{Shape: "gather", Strategy: "pack", Layout: "vector:block=64,num=4,stride=128", Window: math.MaxInt},
+			Noncontig: &Noncontig{
+				Shape: "gather", Strategy: "pack", Layout: "vector:block=64,num=4,stride=128", Window: math.MaxInt,
+			},
 		}, []string{"--tx-depth (-t)"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -205,12 +346,37 @@ func TestIWARP(t *testing.T) {
 		peer Peer
 		want string
 	}{
-		{"no -R", Spec{Operation: Write, Kind: Bandwidth}, Peer{}, "siw0 is an iWARP device, which needs RDMA CM: give --rdma-cm (-R)"},
-		{"UC", Spec{Operation: Write, Kind: Bandwidth, Transport: verbs.UC}, Peer{}, "UC: siw0 is an iWARP device, which has only RC"},
-		{"UD", Spec{Operation: Send, Kind: Latency, Transport: verbs.UD, RDMACM: true}, Peer{}, "UD: siw0 is an iWARP device, which has only RC"},
-		{"immediate", Spec{Operation: Write, WriteImm: true, Kind: Bandwidth, RDMACM: true}, Peer{}, "iWARP has no immediate data, and siw0 is an iWARP device"},
+		{
+			"no -R",
+			Spec{Operation: Write, Kind: Bandwidth},
+			Peer{},
+			"siw0 is an iWARP device, which needs RDMA CM: give --rdma-cm (-R)",
+		},
+		{
+			"UC",
+			Spec{Operation: Write, Kind: Bandwidth, Transport: verbs.UC},
+			Peer{},
+			"UC: siw0 is an iWARP device, which has only RC",
+		},
+		{
+			"UD",
+			Spec{Operation: Send, Kind: Latency, Transport: verbs.UD, RDMACM: true},
+			Peer{},
+			"UD: siw0 is an iWARP device, which has only RC",
+		},
+		{
+			"immediate",
+			Spec{Operation: Write, WriteImm: true, Kind: Bandwidth, RDMACM: true},
+			Peer{},
+			"iWARP has no immediate data, and siw0 is an iWARP device",
+		},
 		{"atomics", Spec{Operation: Atomic, Kind: Bandwidth, RDMACM: true}, Peer{}, "atomics: iWARP has none"},
-		{"sends", Spec{Operation: Send, Kind: Bandwidth, RDMACM: true}, Peer{}, "a SEND that finds no receive ends the connection"},
+		{
+			"sends",
+			Spec{Operation: Send, Kind: Bandwidth, RDMACM: true},
+			Peer{},
+			"a SEND that finds no receive ends the connection",
+		},
 		{"scattered", Spec{
 			Kind: Bandwidth, Duration: time.Second,
 			Noncontig: &Noncontig{Shape: "both", Strategy: "gather-send", Layout: "vector:block=64,num=4,stride=128", Window: 2},
@@ -222,7 +388,9 @@ func TestIWARP(t *testing.T) {
 			}
 		})
 	}
-	for _, s := range []Spec{{Operation: Send, Kind: Latency}, {Operation: Write, Kind: Bandwidth}, {Operation: Read, Kind: Bandwidth}} {
+	for _, s := range []Spec{
+		{Operation: Send, Kind: Latency}, {Operation: Write, Kind: Bandwidth}, {Operation: Read, Kind: Bandwidth},
+	} {
 		s.RDMACM = true
 		if _, err := Settle(s, l, Peer{}, Policy{}); err != nil {
 			t.Errorf("%+v: %v", s, err)
@@ -245,26 +413,94 @@ func TestPolicy(t *testing.T) {
 		policy Policy
 		want   string // "": granted
 	}{
-		{"bytes", Spec{Operation: Write, Kind: Bandwidth, QPs: 256, AllSizes: true}, Policy{Bytes: 1 << 30}, "the limit is 1024.0 MiB"},
+		{
+			"bytes",
+			Spec{Operation: Write, Kind: Bandwidth, QPs: 256, AllSizes: true},
+			Policy{Bytes: 1 << 30},
+			"the limit is 1024.0 MiB",
+		},
 		{"queues", Spec{Operation: Write, Kind: Bandwidth, QPs: 16000, TxDepth: 260}, Policy{Bytes: 1 << 30}, "queues"},
 		{"verified", Spec{Operation: Write, Kind: Bandwidth, QPs: 32, Verify: VerifyAll}, Policy{Bytes: 1 << 30}, ""},
-		{"honest", Spec{Operation: Write, Kind: Bandwidth}, Policy{Bytes: 64 << 20, Duration: time.Hour, QueuePairs: 1, Rounds: 10, Records: 10}, ""},
-		{"long", Spec{Operation: Write, Kind: Bandwidth, Duration: time.Hour, Runs: 2}, Policy{Duration: time.Hour}, "the limit is 1h"},
-		{"a pause of eleven days", Spec{Operation: Send, Kind: Latency, Iterations: 1, Gap: 1_000_000 * time.Second}, Policy{Duration: time.Hour}, "takes 277h46m40s"},
-		{"many pauses", Spec{Operation: Send, Kind: Latency, Iterations: 1 << 30, Gap: time.Second}, Policy{Duration: time.Hour}, "the limit is 1h"},
-		{"a pause at the end of time", Spec{Operation: Send, Kind: Latency, Iterations: 1 << 40, Runs: 1 << 20, Gap: 1_000_000 * time.Second}, Policy{Duration: time.Hour}, "the limit is 1h"},
-		{"a slow pace", Spec{Operation: Write, Kind: Bandwidth, Iterations: 1000, RateBits: 1000}, Policy{Duration: time.Hour}, "takes 145h"},
-		{"a pace that fits", Spec{Operation: Write, Kind: Bandwidth, Iterations: 1000, RateBits: 1e9}, Policy{Duration: time.Minute}, ""},
-		{"timers at their ends", Spec{Operation: Write, Kind: Bandwidth, Timeout: 31}, Policy{Duration: time.Hour}, "gives up after 19h"},
+		{
+			"honest",
+			Spec{Operation: Write, Kind: Bandwidth},
+			Policy{Bytes: 64 << 20, Duration: time.Hour, QueuePairs: 1, Rounds: 10, Records: 10},
+			"",
+		},
+		{
+			"long",
+			Spec{Operation: Write, Kind: Bandwidth, Duration: time.Hour, Runs: 2},
+			Policy{Duration: time.Hour},
+			"the limit is 1h",
+		},
+		{
+			"a pause of eleven days",
+			Spec{Operation: Send, Kind: Latency, Iterations: 1, Gap: 1_000_000 * time.Second},
+			Policy{Duration: time.Hour},
+			"takes 277h46m40s",
+		},
+		{
+			"many pauses",
+			Spec{Operation: Send, Kind: Latency, Iterations: 1 << 30, Gap: time.Second},
+			Policy{Duration: time.Hour},
+			"the limit is 1h",
+		},
+		{
+			"a pause at the end of time", Spec{
+				Operation: Send, Kind: Latency, Iterations: 1 << 40, Runs: 1 << 20, Gap: 1_000_000 * time.Second,
+			}, Policy{Duration: time.Hour}, "the limit is 1h",
+		},
+		{
+			"a slow pace",
+			Spec{Operation: Write, Kind: Bandwidth, Iterations: 1000, RateBits: 1000},
+			Policy{Duration: time.Hour},
+			"takes 145h",
+		},
+		{
+			"a pace that fits",
+			Spec{Operation: Write, Kind: Bandwidth, Iterations: 1000, RateBits: 1e9},
+			Policy{Duration: time.Minute},
+			"",
+		},
+		{
+			"timers at their ends",
+			Spec{Operation: Write, Kind: Bandwidth, Timeout: 31},
+			Policy{Duration: time.Hour},
+			"gives up after 19h",
+		},
 		{"footprint", Spec{Operation: Write, Kind: Bandwidth, Noncontig: &Noncontig{
 			Shape: "gather", Strategy: "pack", Layout: "vector:block=64,num=4,stride=128", Footprint: 1 << 62,
 		}}, Policy{}, "footprint 4611686018427387904: want 1 to"},
-		{"endless", Spec{Operation: Write, Kind: Bandwidth, Duration: 5 * time.Second, Infinite: true}, Policy{Duration: time.Hour}, "until it is stopped"},
-		{"endless without a limit of time", Spec{Operation: Write, Kind: Bandwidth, Duration: 5 * time.Second, Infinite: true}, Policy{Bytes: 1 << 30, Rounds: 1, Records: 1}, "start ib_write_bw at both ends"},
+		{
+			"endless",
+			Spec{Operation: Write, Kind: Bandwidth, Duration: 5 * time.Second, Infinite: true},
+			Policy{Duration: time.Hour},
+			"until it is stopped",
+		},
+		{
+			"endless without a limit of time", Spec{
+				Operation: Write, Kind: Bandwidth, Duration: 5 * time.Second, Infinite: true,
+			}, Policy{Bytes: 1 << 30, Rounds: 1, Records: 1}, "start ib_write_bw at both ends",
+		},
 		{"queue pairs", Spec{Operation: Write, Kind: Bandwidth, QPs: 9}, Policy{QueuePairs: 8}, "the limit is 8"},
-		{"records", Spec{Operation: Write, Kind: Bandwidth, Sizes: slices.Repeat([]int{64}, 4096), Runs: 1 << 20}, Policy{Records: 1 << 20}, "4294967296 records"},
-		{"rounds", Spec{Operation: Read, Kind: Bandwidth, TxDepth: 1, Verify: VerifyAll, Iterations: 1 << 40}, Policy{Rounds: 1 << 30}, "rounds"},
-		{"operations", Spec{Operation: Write, Kind: Bandwidth}, Policy{Operations: []Operation{Read, Send}}, "want read or send"},
+		{
+			"records",
+			Spec{Operation: Write, Kind: Bandwidth, Sizes: slices.Repeat([]int{64}, 4096), Runs: 1 << 20},
+			Policy{Records: 1 << 20},
+			"4294967296 records",
+		},
+		{
+			"rounds",
+			Spec{Operation: Read, Kind: Bandwidth, TxDepth: 1, Verify: VerifyAll, Iterations: 1 << 40},
+			Policy{Rounds: 1 << 30},
+			"rounds",
+		},
+		{
+			"operations",
+			Spec{Operation: Write, Kind: Bandwidth},
+			Policy{Operations: []Operation{Read, Send}},
+			"want read or send",
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := Settle(c.spec, device(), Peer{}, c.policy)
@@ -288,32 +524,67 @@ func TestTrafficGoesToThePeer(t *testing.T) {
 		{server, bound, "192.0.2.7", "::ffff:192.0.2.7", Spec{Transport: verbs.UC, Reversed: true}, "", ""},
 		{server, bound, "192.0.2.7", "192.0.2.8", Spec{Transport: verbs.UC, Reversed: true}, "", "--data-allow 192.0.2.8"},
 		{server, bound, "192.0.2.7", "192.0.2.8", Spec{}, "", "--data-allow"},
-		{server, bound, "192.0.2.7", "192.0.2.8", Spec{Operation: Send, Transport: verbs.UD, Reversed: true}, "192.0.2.8/31", ""},
+		{
+			server, bound, "192.0.2.7", "192.0.2.8",
+			Spec{Operation: Send, Transport: verbs.UD, Reversed: true},
+			"192.0.2.8/31", "",
+		},
 		{server, free, "192.0.2.7", "198.51.100.7", Spec{Reversed: true}, "", ""},
 		{server, free, "192.0.2.7", "198.51.100.7", Spec{Operation: Send, Transport: verbs.UD}, "", ""},
-		{server, free, "192.0.2.7", "198.51.100.7", Spec{Operation: Send, Transport: verbs.UD, Reversed: true}, "", "--data-allow"},
+		{
+			server, free, "192.0.2.7", "198.51.100.7",
+			Spec{Operation: Send, Transport: verbs.UD, Reversed: true},
+			"",
+			"--data-allow",
+		},
 		{server, free, "192.0.2.7", "198.51.100.7", Spec{Transport: verbs.UC, Reversed: true}, "198.51.100.0/24", ""},
 		{server, free, "192.0.2.7", "224.0.0.1", Spec{}, "0.0.0.0/0", "is not the address of one host"},
-		{server, free, "192.0.2.7", "ff02::1", Spec{Operation: Send, Transport: verbs.UD, Reversed: true}, "::/0", "is not the address of one host"},
+		{
+			server, free, "192.0.2.7", "ff02::1",
+			Spec{Operation: Send, Transport: verbs.UD, Reversed: true},
+			"::/0",
+			"is not the address of one host",
+		},
 		{server, bound, "192.0.2.7", "255.255.255.255", Spec{}, "0.0.0.0/0", "is not the address of one host"},
 		{server, free, "192.0.2.7", "0.0.0.0", Spec{}, "0.0.0.0/0", "cannot be used"},
 		{server, free, "192.0.2.7", "127.0.0.1", Spec{}, "", "--data-allow"},
 		{server, bound, "127.0.0.1", "127.0.0.2", Spec{Transport: verbs.UC, Reversed: true}, "", ""},
-		{server, free, "127.0.0.1", "10.77.0.1", Spec{Transport: verbs.UC, Reversed: true}, "", ""}, // Soft-RoCE under --loopback
-		{server, free, "127.0.0.1", "224.0.0.1", Spec{Transport: verbs.UC, Reversed: true}, "", "is not the address of one host"},
+		// Soft-RoCE under --loopback
+		{server, free, "127.0.0.1", "10.77.0.1", Spec{Transport: verbs.UC, Reversed: true}, "", ""},
+		{
+			server, free, "127.0.0.1", "224.0.0.1",
+			Spec{Transport: verbs.UC, Reversed: true},
+			"", "is not the address of one host",
+		},
 		{server, bound, "2001:db8::7", "2001:db8::7", Spec{Operation: Send, Transport: verbs.UD, Reversed: true}, "", ""},
 		{server, bound, "2001:db8::7", "fe80::7", Spec{Reversed: true}, "", "--data-allow"},
-		{server, free, "192.0.2.7", "239.1.2.3", Spec{Operation: Send, Transport: verbs.UD, Reversed: true, Multicast: true}, "", "--data-allow"},
-		{server, free, "192.0.2.7", "239.1.2.3", Spec{Operation: Send, Transport: verbs.UD, Reversed: true, Multicast: true}, "239.0.0.0/8", ""},
+		{
+			server, free, "192.0.2.7", "239.1.2.3",
+			Spec{Operation: Send, Transport: verbs.UD, Reversed: true, Multicast: true},
+			"", "--data-allow",
+		},
+		{
+			server, free, "192.0.2.7", "239.1.2.3",
+			Spec{Operation: Send, Transport: verbs.UD, Reversed: true, Multicast: true},
+			"239.0.0.0/8", "",
+		},
 
 		{client, bound, "192.0.2.7", "192.0.2.7", Spec{Transport: verbs.UC}, "", ""},
 		{client, bound, "192.0.2.7", "192.0.2.8", Spec{Transport: verbs.UC}, "", "give that address as HOST"},
-		{client, bound, "192.0.2.7", "192.0.2.8", Spec{Operation: Send, Transport: verbs.UD}, "", "give that address as HOST"},
+		{
+			client, bound, "192.0.2.7", "192.0.2.8", Spec{Operation: Send, Transport: verbs.UD}, "", "give that address as HOST",
+		},
 		{client, bound, "192.0.2.7", "192.0.2.8", Spec{Transport: verbs.UC, Reversed: true}, "", ""},
-		{client, free, "192.0.2.7", "198.51.100.7", Spec{Transport: verbs.UC}, "", ""}, // control and data have networks of their own
+		// control and data have networks of their own
+		{client, free, "192.0.2.7", "198.51.100.7", Spec{Transport: verbs.UC}, "", ""},
 		{client, free, "192.0.2.7", "224.0.0.1", Spec{Transport: verbs.UC}, "", "is not the address of one host"},
 		{client, free, "192.0.2.7", "239.1.2.3", Spec{Operation: Send, Transport: verbs.UD, Multicast: true}, "", ""},
-		{client, free, "192.0.2.7", "10.1.2.3", Spec{Operation: Send, Transport: verbs.UD, Multicast: true}, "", "no multicast group"},
+		{
+			client, free, "192.0.2.7", "10.1.2.3",
+			Spec{Operation: Send, Transport: verbs.UD, Multicast: true},
+			"",
+			"no multicast group",
+		},
 		{client, free, "", "198.51.100.7", Spec{Transport: verbs.UC}, "", ""}, // fabric: the coordinator tells
 	} {
 		spec := c.spec
@@ -366,7 +637,8 @@ func TestRoundsAreCounted(t *testing.T) {
 			}
 		}
 		if n != x.RoundCount() || records != x.RecordCount() || last != 1 {
-			t.Errorf("%+v: %d rounds and %d records, %d last; counted %d and %d", spec, n, records, last, x.RoundCount(), x.RecordCount())
+			t.Errorf("%+v: %d rounds and %d records, %d last; counted %d and %d", spec, n, records, last, x.RoundCount(),
+				x.RecordCount())
 		}
 	}
 }
@@ -473,7 +745,8 @@ func checkGeometry(t *testing.T, s *Settled) {
 		steps, length := s.ReceiveSteps(size)
 		at := steps.At(uint64(steps.Places - 1))
 		within("receive", at, length, b.RecvBytes)
-		if lane := s.Lane(size, 0); lane.Window < 1 || lane.Signal < 1 || lane.Batch < 1 || lane.Signal+lane.Batch-job.GCD(lane.Signal, lane.Batch) > lane.Window {
+		if lane := s.Lane(size, 0); lane.Window < 1 || lane.Signal < 1 || lane.Batch < 1 ||
+			lane.Signal+lane.Batch-job.GCD(lane.Signal, lane.Batch) > lane.Window {
 			t.Fatalf("size %d: lane %+v gets stuck", size, lane)
 		}
 	}
@@ -491,7 +764,12 @@ func TestRoundsWithPerftest(t *testing.T) {
 		{"none asked for", Spec{Operation: Write, Kind: Bandwidth}, Initiator, []Round{once}},
 		{"write", Spec{Operation: Write, Kind: Bandwidth, Warmup: 32}, Initiator, []Round{alone, once}},
 		{"the end that is written to", Spec{Operation: Write, Kind: Bandwidth, Warmup: 32}, Target, []Round{once}},
-		{"both directions", Spec{Operation: Read, Kind: Bandwidth, Warmup: 32, Bidirectional: true}, Target, []Round{alone, once}},
+		{
+			"both directions",
+			Spec{Operation: Read, Kind: Bandwidth, Warmup: 32, Bidirectional: true},
+			Target,
+			[]Round{alone, once},
+		},
 		{"send takes the peer's receives", Spec{Operation: Send, Kind: Bandwidth, Warmup: 32}, Initiator, []Round{once}},
 		{"latency", Spec{Operation: Read, Kind: Latency, Warmup: 32}, Initiator, []Round{once}},
 	} {
@@ -521,7 +799,8 @@ func TestSteps(t *testing.T) {
 		{65536, 4096, 0, 1},
 		{4096, 65536, 4096, 16},
 	} {
-		s, err := Settle(Spec{Operation: Write, Kind: Bandwidth, Sizes: []int{tt.size}}, device(), Peer{PageBytes: tt.page}, Policy{})
+		s, err := Settle(Spec{Operation: Write, Kind: Bandwidth, Sizes: []int{tt.size}}, device(),
+			Peer{PageBytes: tt.page}, Policy{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -549,7 +828,8 @@ func TestRoles(t *testing.T) {
 			for _, reversed := range []bool{false, true} {
 				limits := device()
 				limits.Dialled = dialled != reversed
-				s, err := Settle(Spec{Operation: tt.op, Kind: tt.kind, Bidirectional: tt.bidir, Reversed: reversed}, limits, Peer{}, Policy{})
+				s, err := Settle(Spec{Operation: tt.op, Kind: tt.kind, Bidirectional: tt.bidir, Reversed: reversed}, limits,
+					Peer{}, Policy{})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -564,13 +844,17 @@ func TestRoles(t *testing.T) {
 // TestWithPerftest: what no perftest can run with us is refused before it hears of it.
 func TestWithPerftest(t *testing.T) {
 	for want, spec := range map[string]Spec{
-		"one size":              {Operation: Write, Kind: Bandwidth, Sizes: []int{64, 128}},
-		"once per connection":   {Operation: Write, Kind: Bandwidth, Runs: 3},
-		"one queue pair":        {Operation: Write, Kind: Latency, QPs: 2},
-		"non-contiguous":        {Duration: time.Second, Noncontig: &Noncontig{Shape: "gather", Strategy: "pack", Layout: "vector:block=64,num=4,stride=128"}},
+		"one size":            {Operation: Write, Kind: Bandwidth, Sizes: []int{64, 128}},
+		"once per connection": {Operation: Write, Kind: Bandwidth, Runs: 3},
+		"one queue pair":      {Operation: Write, Kind: Latency, QPs: 2},
+		"non-contiguous": {
+			Duration:  time.Second,
+			Noncontig: &Noncontig{Shape: "gather", Strategy: "pack", Layout: "vector:block=64,num=4,stride=128"},
+		},
 		"perftest sends random": {Operation: Write, Kind: Bandwidth, Verify: VerifyEnds},
 	} {
-		if _, err := Settle(spec, device(), Peer{Perftest: true}, Policy{}); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := Settle(spec, device(), Peer{Perftest: true}, Policy{}); err == nil ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)
 		}
 	}
@@ -591,7 +875,9 @@ func TestLanes(t *testing.T) {
 		{"explicit moderation", func(p *Spec) { p.CQMod = 10 }, 65536, 128, 10, 1, 1},
 		{"few iterations lower tx depth", func(p *Spec) { p.Iterations = 20 }, 64, 20, 20, 1, 1},
 		{"post list sets moderation", func(p *Spec) { p.PostList = 4 }, 65536, 128, 4, 4, 1},
-		{"moderation leaves room for a batch", func(p *Spec) { p.PostList, p.CQMod, p.TxDepth = 4, 15, 16 }, 64, 16, 14, 4, 1},
+		{
+			"moderation leaves room for a batch", func(p *Spec) { p.PostList, p.CQMod, p.TxDepth = 4, 15, 16 }, 64, 16, 14, 4, 1,
+		},
 		{"latency", func(p *Spec) { p.Kind = Latency }, 2, 64, 16, 1, 1},
 		{"send receives", func(p *Spec) { p.Operation = Send }, 64, 128, 100, 1, 512},
 		{"few sends, even receives", func(p *Spec) { p.Operation, p.Iterations = Send, 21 }, 64, 21, 21, 1, 22},
@@ -612,7 +898,8 @@ func TestLanes(t *testing.T) {
 			}
 			s := x.Lane(tt.size, 0)
 			if s.Window != tt.window || s.Signal != tt.signal || s.Batch != tt.batch || x.rxDepth != tt.rx {
-				t.Errorf("window %d signal %d batch %d rx %d, want %d %d %d %d", s.Window, s.Signal, s.Batch, x.rxDepth, tt.window, tt.signal, tt.batch, tt.rx)
+				t.Errorf("window %d signal %d batch %d rx %d, want %d %d %d %d", s.Window, s.Signal, s.Batch, x.rxDepth, tt.window,
+					tt.signal, tt.batch, tt.rx)
 			}
 		})
 	}
@@ -664,11 +951,14 @@ func TestThreads(t *testing.T) {
 		}
 	}
 	limits.Device.Limits.Threads = 1
-	if _, err := Settle(Spec{Operation: Write, Kind: Bandwidth, QPs: 1, Threads: 2}, limits, Peer{}, Policy{}); err == nil || !strings.Contains(err.Error(), "name it once for each thread: -d roce0,roce0") || strings.Contains(err.Error(), "--qp") {
+	if _, err := Settle(Spec{Operation: Write, Kind: Bandwidth, QPs: 1, Threads: 2}, limits, Peer{},
+		Policy{}); err == nil || !strings.Contains(err.Error(), "name it once for each thread: -d roce0,roce0") ||
+		strings.Contains(err.Error(), "--qp") {
 		t.Errorf("one engine takes two threads: %v", err)
 	}
 	limits.Dialled = false
-	if _, err := Settle(Spec{Operation: Write, Kind: Bandwidth, QPs: 2, Threads: 2}, limits, Peer{}, Policy{}); err != nil {
+	if _, err := Settle(Spec{Operation: Write, Kind: Bandwidth, QPs: 2, Threads: 2}, limits, Peer{},
+		Policy{}); err != nil {
 		t.Errorf("an end that only serves refuses threads: %v", err)
 	}
 }
@@ -686,7 +976,8 @@ func TestRowsAreFound(t *testing.T) {
 			t.Errorf("%s: the default is %v, want %v", want.Operation, got.Opcode, want.Opcode)
 		}
 		seen[want.Operation] = true
-		if row, known := RowOfPerftest(want.Perftest.Code, want.Perftest.Atomic); want.PerftestHas() && (!known || row.Opcode != want.Opcode) {
+		if row, known := RowOfPerftest(want.Perftest.Code, want.Perftest.Atomic); want.PerftestHas() &&
+			(!known || row.Opcode != want.Opcode) {
 			t.Errorf("%s: perftest's codes name %v", want.Text, row.Opcode)
 		}
 	}
@@ -718,17 +1009,20 @@ func TestFlush(t *testing.T) {
 	if want := verbs.AccessRemoteWrite | verbs.AccessRemoteRead; s.Row.Access != want {
 		t.Errorf("access %v, want %v", s.Row.Access, want)
 	}
-	if _, err := Settle(spec, Limits{Dialled: true}, Peer{Perftest: true}, Policy{}); err == nil || !strings.Contains(err.Error(), "perftest has no flush: run gobw at both ends; a perftest server has ended now: start it again") {
+	if _, err := Settle(spec, Limits{Dialled: true}, Peer{Perftest: true}, Policy{}); err == nil ||
+		!strings.Contains(err.Error(),
+			"perftest has no flush: run gobw at both ends; a perftest server has ended now: start it again") {
 		t.Errorf("with perftest at the other end: %v", err)
 	}
 	d := verbs.DeviceInfo{Name: "small0", Limits: verbs.Limits{MaxQPWR: 12}}
-	if _, err := Settle(spec, Limits{Dialled: true, Device: d}, Peer{}, Policy{}); err == nil || !strings.Contains(err.Error(), "--tx-depth (-t) 8: want 1 to 6") {
+	if _, err := Settle(spec, Limits{Dialled: true, Device: d}, Peer{}, Policy{}); err == nil ||
+		!strings.Contains(err.Error(), "--tx-depth (-t) 8: want 1 to 6") {
 		t.Errorf("with a send queue of 12 requests: %v", err)
 	}
 }
 
-// TestCompletionQueues: what was asked for fits a completion queue of the device or is refused; what nobody asked for is made
-// to fit, and the result says so.
+// TestCompletionQueues: what was asked for fits a completion queue of the device or is refused; what nobody asked for
+// is made to fit, and the result says so.
 func TestCompletionQueues(t *testing.T) {
 	limits := Limits{Dialled: true, Device: verbs.DeviceInfo{Name: "rxe0", Limits: verbs.Limits{MaxCQE: 32767}}}
 	server := limits
@@ -743,11 +1037,26 @@ func TestCompletionQueues(t *testing.T) {
 	}{
 		{"fits", limits, Spec{Operation: Send, QPs: 63}, "", 63 * 128, 1, ""},
 		{"receives fit", server, Spec{Operation: Send, QPs: 63}, "", 63 * 128, 63 * 512, ""},
-		{"default receives", server, Spec{Operation: Send, QPs: 64}, "", 64 * 128, 64 * 511, "511 receives per queue pair in place of 512: a completion queue of rxe0 holds no more"},
+		{
+			"default receives", server,
+			Spec{Operation: Send, QPs: 64},
+			"", 64 * 128, 64 * 511,
+			"511 receives per queue pair in place of 512: a completion queue of rxe0 holds no more",
+		},
 		{"by threads", server, Spec{Operation: Send, QPs: 64, Threads: 2}, "", 64 * 128, 64 * 512, ""},
 		{"default depth", limits, Spec{Operation: Flush, QPs: 200}, "", 200 * 162, 1, ""},
-		{"asked receives", server, Spec{Operation: Send, QPs: 64, RxDepth: 600}, "--rx-depth (-r): 600 on each of 64 queue pairs are more than a completion queue of rxe0 holds, 32767: at most 511", 0, 0, ""},
-		{"asked depth", limits, Spec{Operation: Write, QPs: 300, TxDepth: 128}, "--tx-depth (-t): 128 on each of 300 queue pairs are more than a completion queue of rxe0 holds, 32767: at most 109", 0, 0, ""},
+		{
+			"asked receives", server,
+			Spec{Operation: Send, QPs: 64, RxDepth: 600},
+			"--rx-depth (-r): 600 on each of 64 queue pairs are more than a completion queue of rxe0 holds, 32767: at most 511",
+			0, 0, "",
+		},
+		{
+			"asked depth", limits,
+			Spec{Operation: Write, QPs: 300, TxDepth: 128},
+			"--tx-depth (-t): 128 on each of 300 queue pairs are more than a completion queue of rxe0 holds, 32767: at most 109",
+			0, 0, "",
+		},
 		{"asked depth of two requests", limits, Spec{Operation: Flush, QPs: 300, TxDepth: 128}, "at most 54", 0, 0, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -775,12 +1084,15 @@ func TestCompletionQueues(t *testing.T) {
 // TestPeerHasLess: of what both ends must agree on, the smaller number is in force, and the result says so.
 func TestPeerHasLess(t *testing.T) {
 	spec := Spec{Operation: Read, Kind: Bandwidth, Outstanding: 16, MTU: verbs.MTU4096}
-	limits := Limits{Dialled: true, Device: verbs.DeviceInfo{Name: "nic0", Limits: verbs.Limits{MaxRDAtomic: 16, MaxInitRDAtomic: 16}}}
+	limits := Limits{
+		Dialled: true, Device: verbs.DeviceInfo{Name: "nic0", Limits: verbs.Limits{MaxRDAtomic: 16, MaxInitRDAtomic: 16}},
+	}
 	s, err := Settle(spec, limits, Peer{Outstanding: 4, MTU: verbs.MTU1024}, Policy{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := "--outs (-o) 16: the other end's device has 4, which is in force; --mtu (-m) 4096: the other end's port has 1024, which is in force"
+	want := "--outs (-o) 16: the other end's device has 4, which is in force; --mtu (-m) 4096: " +
+		"the other end's port has 1024, which is in force"
 	if got := strings.Join(s.Notes, "; "); got != want {
 		t.Errorf("notes %q, want %q", got, want)
 	}
@@ -790,13 +1102,14 @@ func TestPeerHasLess(t *testing.T) {
 	if s, err = Settle(point, limits, Peer{}, Policy{}); err != nil {
 		t.Fatal(err)
 	}
-	if got := strings.Join(s.Notes, "; "); !strings.Contains(got, "a footprint of 67108864 bytes: 32768 layouts are walked, of 2097152 bytes in all") {
+	if got := strings.Join(s.Notes, "; "); !strings.Contains(got,
+		"a footprint of 67108864 bytes: 32768 layouts are walked, of 2097152 bytes in all") {
 		t.Errorf("notes %q, want what is left of the footprint", got)
 	}
 }
 
-// TestRails: several devices have a thread and a queue pair each, and their own memory; what one path or one queue would have to
-// share is refused by name.
+// TestRails: several devices have a thread and a queue pair each, and their own memory; what one path or one queue
+// would have to share is refused by name.
 func TestRails(t *testing.T) {
 	limits := device()
 	limits.CPUs, limits.Rails = 4, 2
@@ -819,7 +1132,11 @@ func TestRails(t *testing.T) {
 		{Spec{Operation: Write, QPs: 2, Rails: -1}, false, 0, "devices (-d) -1: want 1 to 64"},
 		{Spec{Operation: Send, QPs: 2, Rails: 2, SRQ: true}, false, 0, "--srq is one receive queue"},
 		{Spec{Operation: Write, QPs: 2, Rails: 2, RDMACM: true}, false, 0, "--rdma-cm (-R) finds one path"},
-		{Spec{Operation: Send, Kind: Latency, Rails: 2}, false, 0, "2 devices (-d) at once: a latency test has one queue pair"},
+		{
+			Spec{Operation: Send, Kind: Latency, Rails: 2},
+			false,
+			0, "2 devices (-d) at once: a latency test has one queue pair",
+		},
 		{Spec{Operation: Write, QPs: 2, Rails: 2}, true, 0, "a perftest at the other end has one"},
 	} {
 		if c.spec.Kind == "" {
@@ -839,20 +1156,24 @@ func TestRails(t *testing.T) {
 		if got := x.Spec; got.Threads != c.threads || got.MRPerQP != (got.Rails > 1) {
 			t.Errorf("%+v: %d threads, a region for each queue pair %v", c.spec, got.Threads, got.MRPerQP)
 		}
-		if again, err := Settle(x.Agreed(x.Proposal()), limits, Peer{}, Policy{}); err != nil || again.Spec.Threads != c.threads {
+		if again, err := Settle(x.Agreed(x.Proposal()), limits, Peer{}, Policy{}); err != nil ||
+			again.Spec.Threads != c.threads {
 			t.Errorf("%+v: once the peer has agreed: %v", c.spec, err)
 		}
 	}
 	limits.CPUs = 1
-	if _, err := Settle(Spec{Operation: Write, Kind: Bandwidth, QPs: 2, Rails: 2}, limits, Peer{}, Policy{}); err == nil || !strings.Contains(err.Error(), "2 devices (-d) at once: this end may run on 1 CPUs") {
+	if _, err := Settle(Spec{Operation: Write, Kind: Bandwidth, QPs: 2, Rails: 2}, limits, Peer{}, Policy{}); err == nil ||
+		!strings.Contains(err.Error(), "2 devices (-d) at once: this end may run on 1 CPUs") {
 		t.Errorf("two devices on one CPU: %v", err)
 	}
 }
 
-// TestDevicesThatCannot: multicast on InfiniBand, a second port and memory on demand are refused by the device's name, operation by
-// operation, and taken where they are.
+// TestDevicesThatCannot: multicast on InfiniBand, a second port and memory on demand are refused by the device's name,
+// operation by operation, and taken where they are.
 func TestDevicesThatCannot(t *testing.T) {
-	write, send, add := Spec{Operation: Write, Kind: Bandwidth}, Spec{Operation: Send, Kind: Bandwidth}, Spec{Operation: Atomic, Kind: Bandwidth}
+	write, send, add := Spec{Operation: Write, Kind: Bandwidth}, Spec{Operation: Send, Kind: Bandwidth}, Spec{
+		Operation: Atomic, Kind: Bandwidth,
+	}
 	with := func(s Spec, change func(*Spec)) Spec {
 		change(&s)
 		return s
@@ -873,14 +1194,26 @@ func TestDevicesThatCannot(t *testing.T) {
 		{"no paged WRITE", with(write, onDemand), pages(verbs.PagedRead), "no on-demand paging for WRITE over RC"},
 		{"no paged atomics", with(add, onDemand), pages(verbs.PagedRead), "no on-demand paging for ATOMIC over RC"},
 		{"paged SEND of its sender", with(send, onDemand), pages(verbs.PagedSend), ""},
-		{"no paged receives", with(send, func(s *Spec) { s.OnDemand, s.Bidirectional = true, true }), pages(verbs.PagedSend), "for receives over RC"},
-		{"UC", with(write, func(s *Spec) { s.OnDemand, s.Transport = true, verbs.UC }), pages(verbs.PagedWrite), "WRITE over UC"},
+		{
+			"no paged receives", with(send, func(s *Spec) { s.OnDemand, s.Bidirectional = true, true }), pages(verbs.PagedSend),
+			"for receives over RC",
+		},
+		{
+			"UC", with(write, func(s *Spec) { s.OnDemand, s.Transport = true, verbs.UC }), pages(verbs.PagedWrite),
+			"WRITE over UC",
+		},
 		{"UD", with(send, func(s *Spec) { s.OnDemand, s.Transport = true, verbs.UD }), pages(0), ""},
 		{"multicast", with(send, multicast), func(*Limits) {}, ""},
-		{"multicast on InfiniBand", with(send, multicast), func(l *Limits) { l.Port.LinkLayer = verbs.LinkInfiniBand }, "the subnet manager must be asked"},
+		{
+			"multicast on InfiniBand", with(send, multicast), func(l *Limits) { l.Port.LinkLayer = verbs.LinkInfiniBand },
+			"the subnet manager must be asked",
+		},
 		{"multicast WRITE", with(write, multicast), func(*Limits) {}, "only send over UD"},
 		{"multicast RC", with(send, func(s *Spec) { s.Multicast = true }), func(*Limits) {}, "only send over UD"},
-		{"a group alone", with(send, func(s *Spec) { s.MGID = &verbs.GID{0: 0xff} }), func(*Limits) {}, "it names the group of --mcg"},
+		{
+			"a group alone", with(send, func(s *Spec) { s.MGID = &verbs.GID{0: 0xff} }), func(*Limits) {},
+			"it names the group of --mcg",
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			l := device()
@@ -894,13 +1227,15 @@ func TestDevicesThatCannot(t *testing.T) {
 	}
 }
 
-// TestGroup: who receives joins a group, the one asked for or one of its own family; of two that listen the client takes the next.
+// TestGroup: who receives joins a group, the one asked for or one of its own family; of two
+// that listen the client takes the next.
 func TestGroup(t *testing.T) {
 	asked := verbs.GIDFromAddr(netip.MustParseAddr("239.1.2.3"))
 	settled := func(kind Kind, dialled bool, g *verbs.GID) *Settled {
 		l := device()
 		l.Dialled = dialled
-		s, err := Settle(Spec{Operation: Send, Kind: kind, Transport: verbs.UD, Sizes: []int{64}, Multicast: true, MGID: g}, l, Peer{}, Policy{})
+		s, err := Settle(Spec{Operation: Send, Kind: kind, Transport: verbs.UD, Sizes: []int{64}, Multicast: true, MGID: g},
+			l, Peer{}, Policy{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -910,7 +1245,9 @@ func TestGroup(t *testing.T) {
 		kind    Kind
 		dialled bool
 		want    string
-	}{{Bandwidth, false, "239.1.2.3"}, {Bandwidth, true, ""}, {Latency, false, "239.1.2.3"}, {Latency, true, "239.1.2.4"}} {
+	}{
+		{Bandwidth, false, "239.1.2.3"}, {Bandwidth, true, ""}, {Latency, false, "239.1.2.3"}, {Latency, true, "239.1.2.4"},
+	} {
 		s := settled(c.kind, c.dialled, &asked)
 		g, has := s.Group(verbs.GID{})
 		if has != (c.want != "") || has && g.Addr().String() != c.want {
@@ -936,12 +1273,14 @@ func TestCountGiven(t *testing.T) {
 			t.Fatal(err)
 		}
 		other, err := Settle(s.Proposal(), device(), Peer{}, Policy{})
-		if err != nil || s.CountGiven() != given || other.CountGiven() != given || other.Spec.Iterations != s.Spec.Iterations {
+		if err != nil || s.CountGiven() != given || other.CountGiven() != given ||
+			other.Spec.Iterations != s.Spec.Iterations {
 			t.Errorf("given %d: %d here, %v", given, s.CountGiven(), err)
 		}
 	}
 	sweep, err := Settle(Spec{Operation: Write, Kind: Bandwidth, Sizes: []int{64, 128}}, device(), Peer{}, Policy{})
-	if err != nil || sweep.Proposal().Duration != sweep.Spec.Duration { // by which the ends know how long to wait for each other
+	// by which the ends know how long to wait for each other
+	if err != nil || sweep.Proposal().Duration != sweep.Spec.Duration {
 		t.Errorf("a sweep is proposed with %v: %v", sweep.Proposal().Duration, err)
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/gobw/gobw/verbs"
 )
 
-// Limits is what this end has: its device, its memory, its side of the connection. While a command line is read, no device
-// is known, and none limits the test.
+// Limits is what this end has: its device, its memory, its side of the connection. While a command line is read, no
+// device is known, and none limits the test.
 type Limits struct {
 	Device    verbs.DeviceInfo
 	Port      verbs.PortInfo
@@ -27,8 +27,8 @@ type Limits struct {
 // known tells whether there is a device.
 func (l *Limits) known() bool { return l.Device.Name != "" }
 
-// Peer is what the other end has told. The zero Peer is one of ours that has told nothing yet. A test that is settled with
-// the zero Peer may be proposed; before anything is made, it is settled again with what the peer told.
+// Peer is what the other end has told. The zero Peer is one of ours that has told nothing yet. A test that is settled
+// with the zero Peer may be proposed; before anything is made, it is settled again with what the peer told.
 type Peer struct {
 	Perftest    bool // it speaks perftest's dialect
 	PageBytes   int
@@ -73,8 +73,8 @@ type Settled struct {
 	rxDepth    int
 }
 
-// Proposal is the test as the peer is asked for it: in full, but for sizes that the path decides, for a count that follows from the
-// rest, and for the threads of this end where the peer neither posts nor receives.
+// Proposal is the test as the peer is asked for it: in full, but for sizes that the path decides, for a count that
+// follows from the rest, and for the threads of this end where the peer neither posts nor receives.
 func (s *Settled) Proposal() Spec {
 	p := s.Spec
 	if s.openSizes {
@@ -140,7 +140,8 @@ func (s *Settled) receives(r Role) bool {
 	return s.Row.NeedsReceive() && (r == Target || s.Spec.Bidirectional || s.Answers())
 }
 
-// OneSided tells whether the target posts nothing: it is written to or read from, and only the initiator knows how far the test is.
+// OneSided tells whether the target posts nothing: it is written to or read from, and only
+// the initiator knows how far the test is.
 func (s *Settled) OneSided() bool {
 	return s.Row.Addressed() && !s.Row.NeedsReceive() && !s.Spec.Bidirectional && !s.Answers()
 }
@@ -148,9 +149,9 @@ func (s *Settled) OneSided() bool {
 // SendsToGroup tells whether what this end sends goes to a multicast group that the peer has joined.
 func (s *Settled) SendsToGroup() bool { return s.Spec.Multicast && s.Sends() }
 
-// Group is the multicast group that this end joins to receive; false: none. It is the group that the user named, or a random
-// one of the family of this end's address, which the peer is told. If both ends receive, the client joins the next group:
-// an end hears also what it sends to its own group. perftest does the same if it is told no group.
+// Group is the multicast group that this end joins to receive; false: none. It is the group that the user named, or a
+// random one of the family of this end's address, which the peer is told. If both ends receive, the client joins the
+// next group: an end hears also what it sends to its own group. perftest does the same if it is told no group.
 func (s *Settled) Group(own verbs.GID) (verbs.GID, bool) {
 	if !s.Spec.Multicast || !s.Receives() {
 		return verbs.GID{}, false
@@ -162,7 +163,8 @@ func (s *Settled) Group(own verbs.GID) (verbs.GID, bool) {
 			g[len(g)-1]++
 		}
 	case own.Addr().Is4():
-		g = verbs.GIDFromAddr(netip.AddrFrom4([4]byte{239, 255, byte(rand.Uint32()), byte(rand.Uint32())})) // RFC 2365: of the site
+		// RFC 2365: of the site
+		g = verbs.GIDFromAddr(netip.AddrFrom4([4]byte{239, 255, byte(rand.Uint32()), byte(rand.Uint32())}))
 	default:
 		g = verbs.GID{0: 0xff, 1: 0x12} // RFC 4291: of the link, not assigned for good
 		binary.BigEndian.PutUint32(g[12:], rand.Uint32())

@@ -48,48 +48,57 @@ type Spec struct {
 	Kind      Kind            `json:"kind"`
 	Transport verbs.Transport `json:"transport,omitempty"` // 0: RC
 
-	Sizes         []int         `json:"sizes"`                   // bytes per message, in the order to run; none: the operation's default
-	AllSizes      bool          `json:"all_sizes,omitempty"`     // -a: buffers are laid out for the largest size
-	Mix           Mix           `json:"mix,omitempty"`           // messages cycle through these, in place of Sizes; none: all are of one size
-	Iterations    uint64        `json:"iterations,omitempty"`    // per queue pair and size; 0: by Duration, or the default length
-	Duration      time.Duration `json:"duration_ns,omitempty"`   // measured time, margins included
-	Margin        time.Duration `json:"margin_ns,omitempty"`     // unmeasured lead-in and tail of a duration test
-	Warmup        uint64        `json:"warmup,omitempty"`        // messages before each measured size; 0: none
-	WarmupSteady  bool          `json:"warmup_steady,omitempty"` // ours: warm up until the rate is steady
-	Runs          int           `json:"runs,omitempty"`          // repetitions of each size; 0: 1
-	Threads       int           `json:"threads,omitempty"`       // of each end that posts or receives, which share its queue pairs; 0: one a rail
-	QPs           int           `json:"qps,omitempty"`           // 0: one a rail
-	Rails         int           `json:"rails,omitempty"`         // devices of each end, to which its threads are dealt out; 0: 1
-	Bidirectional bool          `json:"bidirectional,omitempty"`
-	Reversed      bool          `json:"reversed,omitempty"`    // the target initiates
-	Infinite      bool          `json:"infinite,omitempty"`    // perftest's --run_infinitely: a record each Duration, until stopped
-	WriteImm      bool          `json:"write_imm,omitempty"`   // WRITE with immediate
-	SendImm       bool          `json:"send_imm,omitempty"`    // SEND with immediate
-	AtomicType    verbs.Opcode  `json:"atomic_type,omitempty"` // OpFetchAdd or OpCompareSwap; 0: OpFetchAdd
+	// bytes per message, in the order to run; none: the operation's default
+	Sizes    []int `json:"sizes"`
+	AllSizes bool  `json:"all_sizes,omitempty"` // -a: buffers are laid out for the largest size
+	// messages cycle through these, in place of Sizes; none: all are of one size
+	Mix Mix `json:"mix,omitempty"`
+	// per queue pair and size; 0: by Duration, or the default length
+	Iterations   uint64        `json:"iterations,omitempty"`
+	Duration     time.Duration `json:"duration_ns,omitempty"`   // measured time, margins included
+	Margin       time.Duration `json:"margin_ns,omitempty"`     // unmeasured lead-in and tail of a duration test
+	Warmup       uint64        `json:"warmup,omitempty"`        // messages before each measured size; 0: none
+	WarmupSteady bool          `json:"warmup_steady,omitempty"` // ours: warm up until the rate is steady
+	Runs         int           `json:"runs,omitempty"`          // repetitions of each size; 0: 1
+	// of each end that posts or receives, which share its queue pairs; 0: one a rail
+	Threads int `json:"threads,omitempty"`
+	QPs     int `json:"qps,omitempty"` // 0: one a rail
+	// devices of each end, to which its threads are dealt out; 0: 1
+	Rails         int  `json:"rails,omitempty"`
+	Bidirectional bool `json:"bidirectional,omitempty"`
+	Reversed      bool `json:"reversed,omitempty"` // the target initiates
+	// perftest's --run_infinitely: a record each Duration, until stopped
+	Infinite   bool         `json:"infinite,omitempty"`
+	WriteImm   bool         `json:"write_imm,omitempty"`   // WRITE with immediate
+	SendImm    bool         `json:"send_imm,omitempty"`    // SEND with immediate
+	AtomicType verbs.Opcode `json:"atomic_type,omitempty"` // OpFetchAdd or OpCompareSwap; 0: OpFetchAdd
 
-	TxDepth        int           `json:"tx_depth,omitempty"`    // window, messages per QP; 0: 128, latency 1
-	Outstanding    int           `json:"outstanding,omitempty"` // READs and atomics; 0: as many as both devices have
-	RxDepth        int           `json:"rx_depth,omitempty"`    // receives per QP; 0: 512
-	PostList       int           `json:"post_list,omitempty"`
-	CQMod          int           `json:"cq_mod,omitempty"`         // signal every n-th; 0: 100, and 1 above 8 KiB
-	RecvList       int           `json:"recv_post_list,omitempty"` // receives per post; 0: 1
-	InlineBytes    int           `json:"inline,omitempty"`         // -1: as perftest chooses
-	MTU            verbs.MTU     `json:"mtu,omitempty"`            // 0: the smaller active MTU
-	SRQ            bool          `json:"srq,omitempty"`
-	Multicast      bool          `json:"multicast,omitempty"` // -g: who receives joins a multicast group, to which the other end sends
-	MGID           *verbs.GID    `json:"mgid,omitempty"`      // the group; nil: one that is drawn
-	Events         bool          `json:"events,omitempty"`
-	MRPerQP        bool          `json:"mr_per_qp,omitempty"`
-	Vector         int           `json:"vector,omitempty"`          // completion vector of this end's queues
-	StrictOrdering bool          `json:"strict_ordering,omitempty"` // register without relaxed ordering
-	PostAPI        verbs.PostAPI `json:"post_api,omitempty"`        // of the ends that send; 0: as perftest chooses for the device
-	Verify         Verify        `json:"verify,omitempty"`
-	RateBits       float64       `json:"rate_bits_per_s,omitempty"` // pace; 0: none
-	Burst          int           `json:"burst,omitempty"`           // messages of a queue pair that follow each other at once under RateBits; 0: 1
-	Gap            time.Duration `json:"gap_ns,omitempty"`          // latency: pause before each message
-	Timestamps     Clock         `json:"timestamps,omitempty"`      // latency: of the end that initiates
-	NoPeak         bool          `json:"no_peak,omitempty"`
-	CPU            bool          `json:"cpu,omitempty"`
+	TxDepth     int       `json:"tx_depth,omitempty"`    // window, messages per QP; 0: 128, latency 1
+	Outstanding int       `json:"outstanding,omitempty"` // READs and atomics; 0: as many as both devices have
+	RxDepth     int       `json:"rx_depth,omitempty"`    // receives per QP; 0: 512
+	PostList    int       `json:"post_list,omitempty"`
+	CQMod       int       `json:"cq_mod,omitempty"`         // signal every n-th; 0: 100, and 1 above 8 KiB
+	RecvList    int       `json:"recv_post_list,omitempty"` // receives per post; 0: 1
+	InlineBytes int       `json:"inline,omitempty"`         // -1: as perftest chooses
+	MTU         verbs.MTU `json:"mtu,omitempty"`            // 0: the smaller active MTU
+	SRQ         bool      `json:"srq,omitempty"`
+	// -g: who receives joins a multicast group, to which the other end sends
+	Multicast      bool       `json:"multicast,omitempty"`
+	MGID           *verbs.GID `json:"mgid,omitempty"` // the group; nil: one that is drawn
+	Events         bool       `json:"events,omitempty"`
+	MRPerQP        bool       `json:"mr_per_qp,omitempty"`
+	Vector         int        `json:"vector,omitempty"`          // completion vector of this end's queues
+	StrictOrdering bool       `json:"strict_ordering,omitempty"` // register without relaxed ordering
+	// of the ends that send; 0: as perftest chooses for the device
+	PostAPI  verbs.PostAPI `json:"post_api,omitempty"`
+	Verify   Verify        `json:"verify,omitempty"`
+	RateBits float64       `json:"rate_bits_per_s,omitempty"` // pace; 0: none
+	// messages of a queue pair that follow each other at once under RateBits; 0: 1
+	Burst      int           `json:"burst,omitempty"`
+	Gap        time.Duration `json:"gap_ns,omitempty"`     // latency: pause before each message
+	Timestamps Clock         `json:"timestamps,omitempty"` // latency: of the end that initiates
+	NoPeak     bool          `json:"no_peak,omitempty"`
+	CPU        bool          `json:"cpu,omitempty"`
 
 	SL           uint8    `json:"sl,omitempty"`
 	TrafficClass uint8    `json:"tclass,omitempty"`
@@ -97,27 +106,31 @@ type Spec struct {
 	PKeyIndex    int      `json:"pkey_index,omitempty"`
 	Timeout      uint8    `json:"qp_timeout,omitempty"` // code; 0: 14, a software device 16
 	Retries      uint8    `json:"retries,omitempty"`    // 0: 7
-	QKey         uint32   `json:"qkey,omitempty"`       // 0: perftest's, 0x11111111; between two ends of ours the client draws one
-	HugePages    bool     `json:"huge_pages,omitempty"`
-	OnDemand     bool     `json:"on_demand,omitempty"` // register memory whose pages the device has brought as it needs them
-	RDMACM       bool     `json:"rdma_cm,omitempty"`   // the queue pairs are connected by RDMA CM
-	TOS          *uint8   `json:"tos,omitempty"`       // type of service of the path that RDMA CM finds; nil: none
+	// 0: perftest's, 0x11111111; between two ends of ours the client draws one
+	QKey      uint32 `json:"qkey,omitempty"`
+	HugePages bool   `json:"huge_pages,omitempty"`
+	// register memory whose pages the device has brought as it needs them
+	OnDemand bool   `json:"on_demand,omitempty"`
+	RDMACM   bool   `json:"rdma_cm,omitempty"` // the queue pairs are connected by RDMA CM
+	TOS      *uint8 `json:"tos,omitempty"`     // type of service of the path that RDMA CM finds; nil: none
 
 	// Noncontig, where set, makes this one point of the non-contiguous experiment.
 	Noncontig *Noncontig `json:"noncontig,omitempty"`
 }
 
-// Noncontig is one point of the non-contiguous experiment: a layout, a shape, a strategy. A list of descriptors stands in
-// the place of a layout.
+// Noncontig is one point of the non-contiguous experiment: a layout, a shape, a strategy. A list of
+// descriptors stands in the place of a layout.
 type Noncontig struct {
-	Shape     string `json:"shape"`                // "gather", "scatter", "both"; of a list "write", "read"
-	Strategy  string `json:"strategy"`             // "gather-write", "pack", "pack-pipelined", "multi-wr", "contiguous", ...
-	Layout    string `json:"layout"`               // in the grammar of package pattern
-	Window    int    `json:"window"`               // messages in flight
-	Footprint int    `json:"footprint,omitempty"`  // bytes walked; 0: as many layouts as may be in flight
-	Segment   int    `json:"segment,omitempty"`    // bytes per segment of a pipelined pack; 0: 16 KiB
-	ListBytes int    `json:"list_bytes,omitempty"` // payload at which chains of lists are cut; 0: as few requests as possible
-	MaxSGE    int    `json:"max_sge,omitempty"`    // entries of a list; 0: as many as the device has
+	Shape string `json:"shape"` // "gather", "scatter", "both"; of a list "write", "read"
+	// "gather-write", "pack", "pack-pipelined", "multi-wr", "contiguous", ...
+	Strategy  string `json:"strategy"`
+	Layout    string `json:"layout"`              // in the grammar of package pattern
+	Window    int    `json:"window"`              // messages in flight
+	Footprint int    `json:"footprint,omitempty"` // bytes walked; 0: as many layouts as may be in flight
+	Segment   int    `json:"segment,omitempty"`   // bytes per segment of a pipelined pack; 0: 16 KiB
+	// payload at which chains of lists are cut; 0: as few requests as possible
+	ListBytes int `json:"list_bytes,omitempty"`
+	MaxSGE    int `json:"max_sge,omitempty"` // entries of a list; 0: as many as the device has
 
 	Descriptors *Descriptors `json:"descriptors,omitempty"` // in place of Layout
 }

@@ -11,8 +11,8 @@ type Steps struct{ Start, Stride, Places int }
 // At is where request k lies.
 func (s Steps) At(k uint64) int { return s.Start + int(k%uint64(s.Places))*s.Stride }
 
-// stepsWithin walk a page as perftest does: by the size rounded up to a cache line, and not at all where a page holds less
-// than two messages.
+// stepsWithin walk a page as perftest does: by the size rounded up to a cache line, and not at all
+// where a page holds less than two messages.
 func (s *Settled) stepsWithin(size int) Steps {
 	if size > s.page/2 {
 		return Steps{Places: 1}
@@ -21,8 +21,8 @@ func (s *Settled) stepsWithin(size int) Steps {
 	return Steps{Stride: stride, Places: max(s.page/stride, 1)}
 }
 
-// SendSteps is how messages of a size walk through the slot that they are sent from. Latency tests do not walk; where every message is compared, each has a place of
-// its own.
+// SendSteps is how messages of a size walk through the slot that they are sent from. Latency tests do not walk; where
+// every message is compared, each has a place of its own.
 func (s *Settled) SendSteps(size int) Steps {
 	switch {
 	case s.Spec.Kind == Latency:
@@ -34,8 +34,8 @@ func (s *Settled) SendSteps(size int) Steps {
 	}
 }
 
-// ReceiveSteps is how receives walk, and how long each is: those that may outlive a round, because the test keeps them posted
-// or because messages may be lost, do not depend on the size, and UD leaves room for the header.
+// ReceiveSteps is how receives walk, and how long each is: those that may outlive a round, because the test keeps them
+// posted or because messages may be lost, do not depend on the size, and UD leaves room for the header.
 func (s *Settled) ReceiveSteps(size int) (Steps, int) {
 	length := size
 	if s.OpenEnded() || s.Spec.Transport != verbs.RC {

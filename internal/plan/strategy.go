@@ -164,9 +164,9 @@ func maxList(s Strategy, lim verbs.Limits) int {
 	return width
 }
 
-// cutOf is how a strategy cuts: at the device's entries and, for a layout that one list does not hold, at the bytes that
-// the plan says. Blocks that are longer than that, SENDs, whose receives the peer cuts, and chains that the send queue
-// would not hold are left alone.
+// cutOf is how a strategy cuts: at the device's entries and, for a layout that one list does not hold, at the bytes
+// that the plan says. Blocks that are longer than that, SENDs, whose receives the peer cuts, and chains that the
+// send queue would not hold are left alone.
 func cutOf(s Strategy, t *pattern.Transfer, lim verbs.Limits, n *Noncontig) pattern.Cut {
 	c := pattern.Cut{Entries: 1, Merge: s.Merge, Spread: s.Operation == Send}
 	if s.Cut == Blocks {

@@ -8,7 +8,8 @@ import (
 	"github.com/gobw/gobw/verbs"
 )
 
-// TestTimestamps: the device's clock times what a completion tells, on a device that has one, and is refused by name elsewhere.
+// TestTimestamps: the device's clock times what a completion tells, on a device that has
+// one, and is refused by name elsewhere.
 func TestTimestamps(t *testing.T) {
 	stamped := func(op Operation) Spec { return Spec{Operation: op, Kind: Latency, Timestamps: DeviceClock} }
 	change := func(s Spec, f func(*Spec)) Spec { f(&s); return s }
@@ -29,10 +30,19 @@ func TestTimestamps(t *testing.T) {
 		{name: "write with immediate", spec: change(stamped(Write), func(s *Spec) { s.WriteImm = true }), clock: clock},
 		{name: "write", spec: stamped(Write), clock: clock, want: "use --imm"},
 		{name: "bandwidth", spec: change(stamped(Send), func(s *Spec) { s.Kind = Bandwidth }), clock: clock, want: "golat"},
-		{name: "a pause", spec: change(stamped(Send), func(s *Spec) { s.Gap = time.Millisecond }), clock: clock, want: "--gap"},
+		{
+			name: "a pause", spec: change(stamped(Send), func(s *Spec) { s.Gap = time.Millisecond }), clock: clock,
+			want: "--gap",
+		},
 		{name: "no clock", spec: stamped(Read), want: "use --timestamps host"},
-		{name: "stamps in no known unit", spec: stamped(Read), clock: verbs.CompletionClock{Mask: 1}, want: "use --timestamps host"},
-		{name: "another word", spec: change(stamped(Read), func(s *Spec) { s.Timestamps = "wall" }), clock: clock, want: "want host or device"},
+		{
+			name: "stamps in no known unit", spec: stamped(Read), clock: verbs.CompletionClock{Mask: 1},
+			want: "use --timestamps host",
+		},
+		{
+			name: "another word", spec: change(stamped(Read), func(s *Spec) { s.Timestamps = "wall" }), clock: clock,
+			want: "want host or device",
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			l := device()

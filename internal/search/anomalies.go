@@ -29,17 +29,22 @@ type hunt struct {
 	refuted map[cause]int      // how often it was followed up for nothing
 }
 
-// cause is what may be wrong: a counter moves, or a test is slower with the bad value of a dimension than with the good one.
+// cause is what may be wrong: a counter moves, or a test is slower with the bad value
+// of a dimension than with the good one.
 type cause struct {
 	counter        string
 	dim, good, bad int // -1, 0, 0 of a counter
 }
 
-// Anomalies looks for them until something ends it. More of a setting should not be slower: a larger depth, a larger MTU, longer lists.
-// Nor should messages a second grow with the size, or bytes a second fall. Where a test breaks this, the two neighbouring values are
-// found between which its rate falls, and the settings that the fall needs. Tests are chosen by annealing, towards what is slow.
+// Anomalies looks for them until something ends it. More of a setting should not be slower: a larger depth, a larger
+// MTU, longer lists. Nor should messages a second grow with the size, or bytes a second fall. Where a test breaks this,
+// the two neighbouring values are found between which its rate falls, and the settings that the fall needs. Tests are
+// chosen by annealing, towards what is slow.
 func Anomalies(s *Search) {
-	h := &hunt{Search: s, noise: map[string]float64{}, lead: 1, slow: 0.8, jump: claim{pairs: 6, least: 0.15, doubt: 0.05}, refuted: map[cause]int{}}
+	h := &hunt{
+		Search: s, noise: map[string]float64{}, lead: 1, slow: 0.8, jump: claim{pairs: 6, least: 0.15, doubt: 0.05},
+		refuted: map[cause]int{},
+	}
 	base := s.Space.Base()
 	h.atLeast(base, baseTests)
 	for _, step := range h.steps {
@@ -94,8 +99,8 @@ func (h *hunt) try(p Point) (Step, bool) {
 	return Step{Point: p, Figures: f}, true
 }
 
-// ranked sorts counters, the one first whose variance over its mean is the largest so far (Collie, NSDI'22): where several move for one
-// cause, that one tells most.
+// ranked sorts counters, the one first whose variance over its mean is the largest so far (Collie, NSDI'22): where
+// several move for one cause, that one tells most.
 func (h *hunt) ranked(names []string) []string {
 	dispersion := map[string]float64{}
 	for _, name := range names {
@@ -106,7 +111,8 @@ func (h *hunt) ranked(names []string) []string {
 		}
 		dispersion[name] = squares/sum - sum/float64(len(h.steps))
 	}
-	slices.SortFunc(names, func(a, b string) int { return cmp.Or(cmp.Compare(dispersion[b], dispersion[a]), cmp.Compare(a, b)) })
+	slices.SortFunc(names,
+		func(a, b string) int { return cmp.Or(cmp.Compare(dispersion[b], dispersion[a]), cmp.Compare(a, b)) })
 	return names
 }
 
@@ -118,7 +124,8 @@ func (h *hunt) bytes(p Point) float64 {
 	return 1
 }
 
-// energy is the larger share of two bounds, the most messages and the most bytes a second that were seen; less where counters move.
+// energy is the larger share of two bounds, the most messages and the most bytes a second
+// that were seen; less where counters move.
 func (h *hunt) energy(s Step) float64 {
 	e := max(s.Figures.Value/h.top[0], s.Figures.Value*h.bytes(s.Point)/h.top[1])
 	for _, name := range slices.Sorted(maps.Keys(s.Figures.Counters)) { // the same sum each time
@@ -136,8 +143,8 @@ func (h *hunt) fresh() Point {
 	return p
 }
 
-// pass takes each dimension of a point to its ends and to a value between them, and looks at what changes. One that walks goes on from
-// a point that is worse, and from one that is better with the probability of annealing.
+// pass takes each dimension of a point to its ends and to a value between them, and looks at what changes. One that
+// walks goes on from a point that is worse, and from one that is better with the probability of annealing.
 func (h *hunt) pass(p Point, walks bool) {
 	at, ok := h.try(p)
 	t := temperature
@@ -146,7 +153,8 @@ func (h *hunt) pass(p Point, walks bool) {
 			return
 		}
 		dim, tests := &h.Space.Dimensions[d], []Step{at}
-		values := []int{dim.low(), dim.Values[h.rng.IntN(len(dim.Values))], dim.high()} // between its ends a gain may hide a loss
+		// between its ends a gain may hide a loss
+		values := []int{dim.low(), dim.Values[h.rng.IntN(len(dim.Values))], dim.high()}
 		if dim.Words != nil {
 			values = []int{dim.draw(h.rng)}
 		}
@@ -174,8 +182,8 @@ func (h *hunt) pass(p Point, walks bool) {
 	}
 }
 
-// compare looks at two tests that differ in one dimension, of which the second has the larger value. It follows up the one
-// that is slower and should not be.
+// compare looks at two tests that differ in one dimension, of which the second has the larger value. It follows up the
+// one that is slower and should not be.
 func (h *hunt) compare(a, b Step, d int) {
 	if h.Space.Dimensions[d].AnyCost {
 		return
@@ -189,8 +197,8 @@ func (h *hunt) compare(a, b Step, d int) {
 	}
 }
 
-// fall is the rate at the bad value of a dimension as a share of the rate at the good one. The rate is of bytes if the bad
-// value is a larger size, else of messages.
+// fall is the rate at the bad value of a dimension as a share of the rate at the good one. The rate is of bytes if the
+// bad value is a larger size, else of messages.
 func (h *hunt) fall(d, good, bad int, atGood, atBad float64) float64 {
 	if d == h.Space.Size && bad > good {
 		return atBad * float64(bad) / (atGood * float64(good))
@@ -198,8 +206,8 @@ func (h *hunt) fall(d, good, bad int, atGood, atBad float64) float64 {
 	return atBad / atGood
 }
 
-// worthwhile tells whether to follow up a cause at a point. A cause that was refuted is followed up ever more rarely. It counts
-// as refuted until it holds.
+// worthwhile tells whether to follow up a cause at a point. A cause that was refuted is followed up ever more
+// rarely. It counts as refuted until it holds.
 func (h *hunt) worthwhile(c cause, p Point) bool {
 	if h.explained(p) || h.rng.IntN(1+h.refuted[c]) > 0 {
 		return false
@@ -208,8 +216,8 @@ func (h *hunt) worthwhile(c cause, p Point) bool {
 	return true
 }
 
-// falls compares a point with the same point at the good value of a cause, in a pair of tests. Values beyond the good one are
-// good, too. Sizes beyond the bad one are bad, since bytes a second grow with the size.
+// falls compares a point with the same point at the good value of a cause, in a pair of tests. Values beyond the good
+// one are good, too. Sizes beyond the bad one are bad, since bytes a second grow with the size.
 func (h *hunt) falls(c cause) func(q Point) (share float64, ok bool) {
 	d, rising := c.dim, c.bad > c.good
 	return func(q Point) (share float64, ok bool) {
@@ -278,8 +286,8 @@ func (h *hunt) follow(p Point, c cause) {
 	}
 }
 
-// reduce takes the settings that do not matter out of a bad point, tells the range of those that do, and confirms what is left. It
-// tells whether that holds.
+// reduce takes the settings that do not matter out of a bad point, tells the range of those that do, and confirms what
+// is left. It tells whether that holds.
 func (h *hunt) reduce(y *symptom, c cause, p Point) (holds bool) {
 	from := p
 	if y.is(p) != bad {
@@ -369,7 +377,8 @@ func (h *hunt) unproven(f Finding, c cause) (holds bool) {
 			f.Rule = append(f.Rule, Condition{Dimension: dim.Name, Low: &v, High: &v})
 		}
 	}
-	known := slices.ContainsFunc(h.Answer.Unproven, func(o Finding) bool { return slices.Equal(o.Bad, f.Bad) && o.Counter == f.Counter })
+	known := slices.ContainsFunc(h.Answer.Unproven,
+		func(o Finding) bool { return slices.Equal(o.Bad, f.Bad) && o.Counter == f.Counter })
 	if !known && !h.over() {
 		h.Answer.Unproven = append(h.Answer.Unproven, f)
 	}

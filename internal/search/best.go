@@ -30,8 +30,9 @@ const (
 	clearlyBelow = 0.9
 )
 
-// Best climbs from the base point: dimension by dimension, successive halving among its values, until no change of one
-// dimension helps; then once more from the best of fresh points. Of the peak it gives the smallest setting that is as good.
+// Best climbs from the base point: dimension by dimension, successive halving among its values, until
+// no change of one dimension helps; then once more from the best of fresh points. Of the peak it gives
+// the smallest setting that is as good.
 func Best(s *Search) {
 	b := &BestSettings{Start: s.Space.Base()}
 	s.Answer.Best = b

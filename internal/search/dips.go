@@ -14,8 +14,8 @@ const (
 	dipAlarm   = 0.05 // of a search whose sizes have no dip
 )
 
-// Dips measures sizes from the least to the largest of the space, 4 to 32 an octave. Where the time of a message jumps by more
-// than the slope on both sides explains, it bisects to the byte, and likewise where the time falls back.
+// Dips measures sizes from the least to the largest of the space, 4 to 32 an octave. Where the time of a message jumps
+// by more than the slope on both sides explains, it bisects to the byte, and likewise where the time falls back.
 func Dips(s *Search) {
 	dim, base := &s.Space.Dimensions[s.Space.Size], s.Space.Base()
 	at := func(size int) Point { return base.with(s.Space.Size, size) }
@@ -85,7 +85,8 @@ func (s *Search) end(slow, normal int, at func(size int) Point) int {
 	return first
 }
 
-// slopeBeside is how much longer a byte more takes around the interval that begins at sizes[i]: the larger of the two sides'.
+// slopeBeside is how much longer a byte more takes around the interval that begins at
+// sizes[i]: the larger of the two sides'.
 func slopeBeside(sizes []int, i int, time func(size int) float64) float64 {
 	slope := 0.0
 	for _, k := range []int{i - 1, i + 1} {

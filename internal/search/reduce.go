@@ -75,8 +75,8 @@ func (y *symptom) again(p Point) verdict {
 	return y.is(p)
 }
 
-// reduced is the smallest point that is still as it should be: each dimension takes the first of the values with which it is, until
-// no dimension changes any more.
+// reduced is the smallest point that is still as it should be: each dimension takes the first of the values with which
+// it is, until no dimension changes any more.
 func (s *Space) reduced(p Point, values func(d, v int) []int, still func(q Point) bool) Point {
 	tried := map[string]bool{fmt.Sprint(p): true}
 	for d := 0; d < len(p); d++ {

@@ -1,5 +1,5 @@
-// Package search runs many short tests to find the best settings, sizes that fall off, and combinations that are slow. It knows
-// tests only as points of a space.
+// Package search runs many short tests to find the best settings, sizes that fall off, and combinations that are slow.
+// It knows tests only as points of a space.
 package search
 
 import (
@@ -40,15 +40,17 @@ const Nothing = "no message came through in the time of a test"
 // ErrPoints ends a search that has measured as many points as it may.
 var ErrPoints = errors.New("as many points as were allowed are measured")
 
-// Finding is settings with which a device is slow, or moves a counter that should be still, reduced to the smallest cause.
+// Finding is settings with which a device is slow, or moves a counter that should be
+// still, reduced to the smallest cause.
 type Finding struct {
-	Rule    Rule         `json:"rule"`              // all of it is needed
-	Counter string       `json:"counter,omitempty"` // empty: it is slow
-	Bad     Point        `json:"bad"`               // the simplest point that shows it
-	Good    Point        `json:"good"`              // its nearest good neighbour
-	Events  float64      `json:"events,omitempty"`  // of the counter, per message
-	Until   int          `json:"until,omitempty"`   // of sizes: the measured one at which the rate of bytes is again what it was
-	Pairs   stats.Effect `json:"pairs"`             // the rate of Bad against Good
+	Rule    Rule    `json:"rule"`              // all of it is needed
+	Counter string  `json:"counter,omitempty"` // empty: it is slow
+	Bad     Point   `json:"bad"`               // the simplest point that shows it
+	Good    Point   `json:"good"`              // its nearest good neighbour
+	Events  float64 `json:"events,omitempty"`  // of the counter, per message
+	// of sizes: the measured one at which the rate of bytes is again what it was
+	Until int          `json:"until,omitempty"`
+	Pairs stats.Effect `json:"pairs"` // the rate of Bad against Good
 }
 
 // Answer is what a search has found.
@@ -56,11 +58,12 @@ type Answer struct {
 	Best     *BestSettings `json:"best,omitempty"`
 	Found    []Finding     `json:"found,omitempty"`
 	Unproven []Finding     `json:"unproven,omitempty"` // seen, and not confirmed in pairs: noise, or rare
-	Begun    bool          `json:"begun,omitempty"`    // what a search without an end needs to know is measured: it may end at any time
+	// what a search without an end needs to know is measured: it may end at any time
+	Begun bool `json:"begun,omitempty"`
 }
 
-// Search is one search. What it does follows from the seed and the figures alone, so that one which was interrupted goes on
-// from its steps. It belongs to one goroutine.
+// Search is one search. What it does follows from the seed and the figures alone, so that one which was interrupted
+// goes on from its steps. It belongs to one goroutine.
 type Search struct {
 	Space Space
 	// Measure runs the test of a point once. A [PointError] says that this point cannot be measured and others can.
@@ -79,7 +82,8 @@ type Search struct {
 	err     error                // what ended it
 }
 
-// Run asks a question: [Best], [Dips] or [Anomalies]. What ended it early is the error; the answer is then what is known.
+// Run asks a question: [Best], [Dips] or [Anomalies]. What ended it early is the
+// error; the answer is then what is known.
 func (s *Search) Run(ctx context.Context, question func(*Search)) error {
 	s.rng, s.steps, s.results, s.err = rand.New(rand.NewPCG(s.Seed, 0)), nil, map[string][]float64{}, nil
 	s.measure = func(p Point) (Figures, error) {
@@ -95,7 +99,8 @@ func (s *Search) Run(ctx context.Context, question func(*Search)) error {
 // Steps are what was measured so far.
 func (s *Search) Steps() []Step { return s.steps }
 
-// at measures a point. It tells whether there are figures: there are none where the point failed, or the search is over.
+// at measures a point. It tells whether there are figures: there are none where
+// the point failed, or the search is over.
 func (s *Search) at(p Point) (Figures, bool) {
 	n := len(s.steps)
 	switch {

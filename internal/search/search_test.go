@@ -30,10 +30,13 @@ func (d *flaky) Measure(ctx context.Context, p Point) (Figures, error) {
 
 func newFlaky(space *Space, lostAfter int) *flaky {
 	rule := plants()[2]
-	return &flaky{simulated{space: space, noise: rand.New(rand.NewPCG(1, 1)), sigma: 0.03, planted: rule.planted}, lostAfter}
+	return &flaky{
+		simulated{space: space, noise: rand.New(rand.NewPCG(1, 1)), sigma: 0.03, planted: rule.planted}, lostAfter,
+	}
 }
 
-// TestASearchThatWasCutOffGoesOn: it takes its steps over, measures none of them again, and finds what a whole one finds.
+// TestASearchThatWasCutOffGoesOn: it takes its steps over, measures none of them
+// again, and finds what a whole one finds.
 func TestASearchThatWasCutOffGoesOn(t *testing.T) {
 	space := simulatedSpace()
 	whole := &Search{Space: space, Measure: newFlaky(&space, 0).Measure, Seed: 7, Most: 300}
@@ -83,15 +86,19 @@ func TestAPointThatFailsIsSkipped(t *testing.T) {
 // TestTheCounterThatMovesMostIsTold: of two that move for one cause.
 func TestTheCounterThatMovesMostIsTold(t *testing.T) {
 	space := simulatedSpace()
-	dev := &simulated{space: &space, noise: rand.New(rand.NewPCG(1, 1)), sigma: 0.03, planted: func(v func(string) int) (float64, map[string]float64) {
-		if v("direction") == 1 {
-			return 1, map[string]float64{"few": 0.01, "many": 0.5}
-		}
-		return 1, map[string]float64{"few": 0, "many": 0.01}
-	}}
+	dev := &simulated{
+		space: &space, noise: rand.New(rand.NewPCG(1, 1)), sigma: 0.03,
+		planted: func(v func(string) int) (float64, map[string]float64) {
+			if v("direction") == 1 {
+				return 1, map[string]float64{"few": 0.01, "many": 0.5}
+			}
+			return 1, map[string]float64{"few": 0, "many": 0.01}
+		},
+	}
 	s := &Search{Space: space, Measure: dev.Measure, Seed: 1, Most: 300}
 	err := s.Run(t.Context(), Anomalies)
-	if !errors.Is(err, ErrPoints) || len(s.Answer.Found) != 1 || s.Answer.Found[0].Counter != "many" || s.Answer.Found[0].Events != 0.5 {
+	if !errors.Is(err, ErrPoints) || len(s.Answer.Found) != 1 || s.Answer.Found[0].Counter != "many" ||
+		s.Answer.Found[0].Events != 0.5 {
 		t.Errorf("found %+v, %v", s.Answer.Found, err)
 	}
 }
@@ -100,7 +107,12 @@ func TestTheCounterThatMovesMostIsTold(t *testing.T) {
 func TestInterruptedGivesWhatIsKnown(t *testing.T) {
 	space := settingsSpace()
 	ctx, cancel := context.WithCancel(t.Context())
-	s := &Search{Space: space, Measure: (&settings{noise: rand.New(rand.NewPCG(1, 1)), value: func(p Point) float64 { return float64(1 + p[2]) }}).Measure}
+	s := &Search{
+		Space: space,
+		Measure: (&settings{
+			noise: rand.New(rand.NewPCG(1, 1)), value: func(p Point) float64 { return float64(1 + p[2]) },
+		}).Measure,
+	}
 	s.Tell = func(Step) {
 		if len(s.Steps()) == 60 {
 			cancel()
@@ -124,7 +136,8 @@ func TestNoiseIsNoGain(t *testing.T) {
 			t.Fatal(err)
 		}
 		found := s.Answer.Best
-		if slices.ContainsFunc(space.Dimensions, func(d Dimension) bool { i := space.Index(d.Name); return found.At[i] > found.Start[i] }) {
+		if slices.ContainsFunc(space.Dimensions,
+			func(d Dimension) bool { i := space.Index(d.Name); return found.At[i] > found.Start[i] }) {
 			wrong++
 			t.Logf("seed %d: %s", seed, space.Text(found.At, found.Start))
 		}
@@ -138,12 +151,15 @@ func TestNoiseIsNoGain(t *testing.T) {
 func TestAGainAmongNoise(t *testing.T) {
 	space, found, points := settingsSpace(), 0, 0
 	for seed := range 40 {
-		s := &Search{Space: space, Seed: uint64(seed), Measure: (&settings{noise: rand.New(rand.NewPCG(uint64(seed), 9)), sigma: 0.3, value: func(p Point) float64 {
-			if p[3] >= 16 {
-				return 1.5
-			}
-			return 1
-		}}).Measure}
+		s := &Search{
+			Space: space, Seed: uint64(seed),
+			Measure: (&settings{noise: rand.New(rand.NewPCG(uint64(seed), 9)), sigma: 0.3, value: func(p Point) float64 {
+				if p[3] >= 16 {
+					return 1.5
+				}
+				return 1
+			}}).Measure,
+		}
 		if err := s.Run(t.Context(), Best); err != nil {
 			t.Fatal(err)
 		}

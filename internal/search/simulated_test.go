@@ -86,7 +86,9 @@ type plant struct {
 	planted func(v func(string) int) (float64, map[string]float64)
 }
 
-func slowWhere(factor float64, rule func(v func(string) int) bool) func(v func(string) int) (float64, map[string]float64) {
+func slowWhere(factor float64,
+	rule func(v func(string) int) bool,
+) func(v func(string) int) (float64, map[string]float64) {
 	return func(v func(string) int) (float64, map[string]float64) {
 		if rule(v) {
 			return factor, nil
@@ -100,11 +102,26 @@ func plants() []plant {
 	return []plant{
 		{rule: "qp >= 16", planted: slowWhere(1.6, func(v of) bool { return v("qp") >= 16 })},
 		{rule: "mrs >= 64", planted: slowWhere(2, func(v of) bool { return v("mrs") >= 64 })},
-		{rule: "depth >= 512 and direction both", planted: slowWhere(2, func(v of) bool { return v("depth") >= 512 && v("direction") == 1 })},
-		{rule: "sges >= 3 and post-list >= 32 and direction both", planted: slowWhere(2, func(v of) bool { return v("post-list") >= 32 && v("sges") >= 3 && v("direction") == 1 })},
-		{rule: "operation read and mtu <= 1024 and qp >= 8", planted: slowWhere(3, func(v of) bool { return v("operation") == 1 && v("mtu") <= 1024 && v("qp") >= 8 })},
-		{rule: "operation send and size >= 4097 and qp >= 4", planted: slowWhere(2, func(v of) bool { return v("operation") == 2 && v("size") >= 4097 && v("qp") >= 4 })},
-		{rule: "size <= 220 and cq-mod <= 1 and events yes", planted: slowWhere(2.5, func(v of) bool { return v("size") <= 220 && v("cq-mod") == 1 && v("events") == 1 })},
+		{
+			rule:    "depth >= 512 and direction both",
+			planted: slowWhere(2, func(v of) bool { return v("depth") >= 512 && v("direction") == 1 }),
+		},
+		{
+			rule:    "sges >= 3 and post-list >= 32 and direction both",
+			planted: slowWhere(2, func(v of) bool { return v("post-list") >= 32 && v("sges") >= 3 && v("direction") == 1 }),
+		},
+		{
+			rule:    "operation read and mtu <= 1024 and qp >= 8",
+			planted: slowWhere(3, func(v of) bool { return v("operation") == 1 && v("mtu") <= 1024 && v("qp") >= 8 }),
+		},
+		{
+			rule:    "operation send and size >= 4097 and qp >= 4",
+			planted: slowWhere(2, func(v of) bool { return v("operation") == 2 && v("size") >= 4097 && v("qp") >= 4 }),
+		},
+		{
+			rule:    "size <= 220 and cq-mod <= 1 and events yes",
+			planted: slowWhere(2.5, func(v of) bool { return v("size") <= 220 && v("cq-mod") == 1 && v("events") == 1 }),
+		},
 		{rule: "sges >= 8 and qp >= 64 and mrs >= 16 and direction both", planted: slowWhere(2, func(v of) bool {
 			return v("sges") >= 8 && v("qp") >= 64 && v("mrs") >= 16 && v("direction") == 1
 		})},
@@ -118,7 +135,10 @@ func plants() []plant {
 			}
 			return 1, map[string]float64{"out_of_order": n}
 		}},
-		{rule: "sges >= 16 and mrs >= 4 and beside read", planted: slowWhere(1.8, func(v of) bool { return v("sges") >= 16 && v("mrs") >= 4 && v("beside") == 2 })},
+		{
+			rule:    "sges >= 16 and mrs >= 4 and beside read",
+			planted: slowWhere(1.8, func(v of) bool { return v("sges") >= 16 && v("mrs") >= 4 && v("beside") == 2 }),
+		},
 		{rule: "size 1024 to 2048 and mtu >= 4096 and post-list >= 64", planted: slowWhere(2, func(v of) bool {
 			return v("size") >= 1024 && v("size") <= 2048 && v("mtu") == 4096 && v("post-list") >= 64
 		})},
@@ -157,7 +177,8 @@ func TestAnomaliesFindWhatIsPlanted(t *testing.T) {
 			s := &Search{Space: space, Measure: dev.Measure, Seed: uint64(seed), Most: budget}
 			findOne(t, s)
 			points = append(points, len(s.Steps()))
-			if len(s.Answer.Found) > 0 && s.Answer.Found[0].Rule.String() == plant.rule && s.Answer.Found[0].Counter == plant.counter {
+			if len(s.Answer.Found) > 0 && s.Answer.Found[0].Rule.String() == plant.rule &&
+				s.Answer.Found[0].Counter == plant.counter {
 				exact++
 			} else {
 				t.Logf("seed %d: want %q, found %v", seed, plant.rule, s.Answer.Found)
@@ -179,8 +200,8 @@ func TestAnomaliesFindWhatIsPlanted(t *testing.T) {
 	}
 }
 
-// TestAnomaliesAmongNoise: tests that scatter by a third or by two thirds, on a machine whose speed drifts by more, hide no rule that
-// costs three quarters.
+// TestAnomaliesAmongNoise: tests that scatter by a third or by two thirds, on a machine whose speed drifts by more,
+// hide no rule that costs three quarters.
 func TestAnomaliesAmongNoise(t *testing.T) {
 	if testing.Short() {
 		t.Skip("short: half a million points")
@@ -190,13 +211,18 @@ func TestAnomaliesAmongNoise(t *testing.T) {
 		rule  string
 		is    func(v func(string) int) bool
 	}{
-		{0.3, "post-list >= 16 and direction both", func(v func(string) int) bool { return v("post-list") >= 16 && v("direction") == 1 }},
+		{
+			0.3, "post-list >= 16 and direction both",
+			func(v func(string) int) bool { return v("post-list") >= 16 && v("direction") == 1 },
+		},
 		{0.5, "qp >= 16", func(v func(string) int) bool { return v("qp") >= 16 }},
 	} {
 		space, exact, alarms, points := simulatedSpace(), 0, 0, 0
 		for seed := range 20 {
 			for _, factor := range []float64{4, 1} {
-				dev := &simulated{space: &space, noise: rand.New(rand.NewPCG(uint64(seed), 1)), sigma: c.sigma, planted: slowWhere(factor, c.is)}
+				dev := &simulated{
+					space: &space, noise: rand.New(rand.NewPCG(uint64(seed), 1)), sigma: c.sigma, planted: slowWhere(factor, c.is),
+				}
 				s := &Search{Space: space, Measure: (&drifting{dev}).Measure, Seed: uint64(seed), Most: 12000}
 				findOne(t, s)
 				points += len(s.Steps())
@@ -209,15 +235,29 @@ func TestAnomaliesAmongNoise(t *testing.T) {
 				}
 			}
 		}
-		if t.Logf("noise of %g: exact %d of 20, false alarms %d of 20, %d points", c.sigma, exact, alarms, points/20); exact < 19 || alarms > 1 {
+		if t.Logf("noise of %g: exact %d of 20, false alarms %d of 20, %d points", c.sigma, exact, alarms,
+			points/20); exact < 19 || alarms > 1 {
 			t.Errorf("%s: want at least 19 and at most 1", c.rule)
 		}
 	}
 }
 
-// measuredNoise are the quantiles of peaks over the median of their point: 26 points of roce0, 7 tests of 20 ms each, on a machine with
-// other work (results/search-noise.txt). Most tests differ by 2 %; one in twenty is nearly twice as fast, one in a hundred half as fast.
-var measuredNoise = [][2]float64{{0, 0.5}, {0.02, 0.88}, {0.05, 0.91}, {0.1, 0.94}, {0.25, 0.98}, {0.5, 1}, {0.75, 1.02}, {0.9, 1.11}, {0.95, 1.72}, {0.98, 1.97}, {1, 2}}
+// measuredNoise are the quantiles of peaks over the median of their point: 26 points of roce0, 7 tests of 20 ms
+// each, on a machine with other work (results/search-noise.txt). Most tests differ by 2 %; one in twenty is nearly
+// twice as fast, one in a hundred half as fast.
+var measuredNoise = [][2]float64{
+	{0, 0.5},
+	{0.02, 0.88},
+	{0.05, 0.91},
+	{0.1, 0.94},
+	{0.25, 0.98},
+	{0.5, 1},
+	{0.75, 1.02},
+	{0.9, 1.11},
+	{0.95, 1.72},
+	{0.98, 1.97},
+	{1, 2},
+}
 
 // measured is a machine with that noise.
 type measured struct{ *simulated }
@@ -231,9 +271,9 @@ func (d *measured) Measure(ctx context.Context, p Point) (Figures, error) {
 	return f, err
 }
 
-// shared is a machine of two speeds: for some tests a processor has its core alone, then for as long it shares it with other work. What
-// that costs is as it was measured (results/search-noise.txt): two fifths, and of both directions a quarter. One test in ten is disturbed
-// beside that.
+// shared is a machine of two speeds: for some tests a processor has its core alone, then for as long it shares it with
+// other work. What that costs is as it was measured (results/search-noise.txt): two fifths, and of both directions a
+// quarter. One test in ten is disturbed beside that.
 type shared struct {
 	*simulated
 	tests int // for which a processor keeps what it has, on average
@@ -257,7 +297,8 @@ func (d *shared) Measure(ctx context.Context, p Point) (Figures, error) {
 	return f, err
 }
 
-// TestAnomaliesAmongMeasuredNoise: the rules of the live proof, each of which costs half, on machines whose tests scatter as was measured.
+// TestAnomaliesAmongMeasuredNoise: the rules of the live proof, each of which costs half, on
+// machines whose tests scatter as was measured.
 func TestAnomaliesAmongMeasuredNoise(t *testing.T) {
 	t.Run("peaks", func(t *testing.T) {
 		among(t, budget, func(d *simulated) func(context.Context, Point) (Figures, error) { return (&measured{d}).Measure })
@@ -279,7 +320,8 @@ func among(t *testing.T, most int, machine func(*simulated) func(context.Context
 	if testing.Short() {
 		seeds = 8
 	}
-	for _, plant := range append(livePlants(), plant{rule: "none", planted: slowWhere(1, func(func(string) int) bool { return false })}) {
+	for _, plant := range append(livePlants(),
+		plant{rule: "none", planted: slowWhere(1, func(func(string) int) bool { return false })}) {
 		space, exact, found, points := simulatedSpace(), 0, 0, 0
 		for seed := range seeds {
 			dev := &simulated{space: &space, noise: rand.New(rand.NewPCG(uint64(seed), 1)), planted: plant.planted}
@@ -303,8 +345,16 @@ func among(t *testing.T, most int, machine func(*simulated) func(context.Context
 func livePlants() []plant {
 	return []plant{
 		{rule: "qp >= 16", planted: slowWhere(2, func(v func(string) int) bool { return v("qp") >= 16 })},
-		{rule: "post-list >= 16 and direction both", planted: slowWhere(2, func(v func(string) int) bool { return v("post-list") >= 16 && v("direction") == 1 })},
-		{rule: "operation send and size >= 4097 and qp >= 4", planted: slowWhere(2, func(v func(string) int) bool { return v("operation") == 2 && v("size") >= 4097 && v("qp") >= 4 })},
+		{
+			rule:    "post-list >= 16 and direction both",
+			planted: slowWhere(2, func(v func(string) int) bool { return v("post-list") >= 16 && v("direction") == 1 }),
+		},
+		{
+			rule: "operation send and size >= 4097 and qp >= 4",
+			planted: slowWhere(2, func(v func(string) int) bool {
+				return v("operation") == 2 && v("size") >= 4097 && v("qp") >= 4
+			}),
+		},
 	}
 }
 
@@ -317,9 +367,9 @@ func (d *drifting) Measure(ctx context.Context, p Point) (Figures, error) {
 	return f, err
 }
 
-// randomNeeds is how many points a search without a plan needs for the same answer: uniform points, until the smallest box about
-// the bad ones is the rule, and a good point lies beside each of its edges. It knows of each point whether it is bad, and tells no
-// edge exactly. The median of nine searches.
+// randomNeeds is how many points a search without a plan needs for the same answer: uniform points, until the smallest
+// box about the bad ones is the rule, and a good point lies beside each of its edges. It knows of each point whether it
+// is bad, and tells no edge exactly. The median of nine searches.
 func randomNeeds(space *Space, p plant) int {
 	r := rand.New(rand.NewPCG(1, 2))
 	draw := func() (q Point, at []int) {
@@ -432,12 +482,24 @@ func TestDipsAreToldToTheByte(t *testing.T) {
 		from []int
 		time func(size float64) float64 // factor
 	}{
-		{"3000 to 3100 four times slower", []int{3000, 3101}, func(size float64) float64 { return 1 + 3*b2f(size >= 3000 && size <= 3100) }},
-		{"6000 to 7000 slower", []int{6000, 7001}, func(size float64) float64 { return 1 + 0.8*b2f(size >= 6000 && size <= 7000) }},
+		{
+			"3000 to 3100 four times slower",
+			[]int{3000, 3101},
+			func(size float64) float64 { return 1 + 3*b2f(size >= 3000 && size <= 3100) },
+		},
+		{
+			"6000 to 7000 slower",
+			[]int{6000, 7001},
+			func(size float64) float64 { return 1 + 0.8*b2f(size >= 6000 && size <= 7000) },
+		},
 		{"none", nil, func(float64) float64 { return 1 }},
 		{"half from 4097 on", []int{4097}, func(size float64) float64 { return 1 + b2f(size >= 4097) }},
 		{"a fifth slower above inline 220", []int{221}, func(size float64) float64 { return 1 + 0.2*b2f(size > 220) }},
-		{"two edges", []int{1025, 65537}, func(size float64) float64 { return 1 + 0.3*b2f(size > 1024) + 0.5*b2f(size > 65536) }},
+		{
+			"two edges",
+			[]int{1025, 65537},
+			func(size float64) float64 { return 1 + 0.3*b2f(size > 1024) + 0.5*b2f(size > 65536) },
+		},
 	} {
 		right, points := 0, 0
 		for seed := range seeds {
@@ -572,7 +634,8 @@ func TestBestIsWithinTwoPercentOfTheGrid(t *testing.T) {
 				t.Logf("%s, seed %d: %s is %.3f of the best", tt.name, seed, space.Text(s.Answer.Best.At, nil), share)
 			}
 		}
-		t.Logf("%s: right in %d of %d, worst %.3f, %d points of a grid of %d", tt.name, right, seeds, worst, points/seeds, grid)
+		t.Logf("%s: right in %d of %d, worst %.3f, %d points of a grid of %d", tt.name, right, seeds, worst,
+			points/seeds, grid)
 		if right*20 < seeds*19 {
 			t.Errorf("%s: right in %d of %d seeds", tt.name, right, seeds)
 		}

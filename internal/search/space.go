@@ -15,7 +15,8 @@ type Dimension struct {
 	Words  []string `json:"words,omitempty"` // of a setting that has names: value v is Words[v]
 	Base   int      `json:"base"`            // where a search starts
 	Fine   bool     `json:"fine,omitempty"`  // values between two of Values exist, too: an edge is told exactly
-	// AnyCost tells that any value may be slower than others, as an operation may. Else a smaller one may, and a larger one may not.
+	// AnyCost tells that any value may be slower than others, as an operation may. Else a
+	// smaller one may, and a larger one may not.
 	AnyCost bool `json:"any_cost,omitempty"`
 }
 
@@ -90,8 +91,8 @@ func (s *Space) repaired(p Point) Point { return s.Repair(slices.Clone(p), -1) }
 // Moved is the point with one value changed, and whatever that value needs.
 func (s *Space) Moved(p Point, d, v int) Point { return s.Repair(p.with(d, v), d) }
 
-// random draws a point. Causes lie at ends more often than between them, so a value is an end twice in three times. Half of the
-// points keep half of the base's values: where all is slow a further cause is hard to see.
+// random draws a point. Causes lie at ends more often than between them, so a value is an end twice in three times.
+// Half of the points keep half of the base's values: where all is slow a further cause is hard to see.
 func (s *Space) random(r *rand.Rand) Point {
 	p := s.Base()
 	sparse := r.IntN(2) == 0
@@ -160,7 +161,8 @@ func (r Rule) Holds(s *Space, p Point) bool {
 			return false
 		}
 		v := p[i]
-		if c.Low != nil && v < *c.Low || c.High != nil && v > *c.High || c.Words != nil && !slices.Contains(c.Words, s.Dimensions[i].Word(v)) {
+		if c.Low != nil && v < *c.Low || c.High != nil && v > *c.High ||
+			c.Words != nil && !slices.Contains(c.Words, s.Dimensions[i].Word(v)) {
 			return false
 		}
 	}

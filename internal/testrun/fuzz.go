@@ -11,12 +11,12 @@ import (
 	"time"
 )
 
-// FuzzTime is the environment variable that says how long each fuzz target makes new inputs when 'go test' runs it without
-// -fuzz. All targets of a package then run in one process, without instrumentation.
+// FuzzTime is the environment variable that says how long each fuzz target makes new inputs when 'go test' runs it
+// without -fuzz. All targets of a package then run in one process, without instrumentation.
 const FuzzTime = "GOBW_FUZZ"
 
-// Fuzz is f.Fuzz of a target that takes bytes or a text. Where [FuzzTime] is set, it also runs the target on changed seeds. The target
-// must not be parallel.
+// Fuzz is f.Fuzz of a target that takes bytes or a text. Where [FuzzTime] is set, it also runs the target on changed
+// seeds. The target must not be parallel.
 func Fuzz[In []byte | string](f *testing.F, target func(*testing.T, In)) {
 	f.Helper()
 	left, err := time.ParseDuration(os.Getenv(FuzzTime))

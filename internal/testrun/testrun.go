@@ -1,5 +1,5 @@
-// Package testrun is what tests and scripts/test tell each other: which tests only 'make test-all' runs, what was not tried
-// on this machine, and what passed only at a later attempt.
+// Package testrun is what tests and scripts/test tell each other: which tests only 'make test-all' runs, what was not
+// tried on this machine, and what passed only at a later attempt.
 package testrun
 
 import (
@@ -54,8 +54,9 @@ func Need(tb testing.TB, programs ...string) {
 	}
 }
 
-// Later notes that the test of this name passed at this attempt, from 1. The first is as it should be, and is not noted. A retry
-// hides what the suite should tell, so only tests of 'make test-all' may try again, and it fails above a budget.
+// Later notes that the test of this name passed at this attempt, from 1. The first is as it should
+// be, and is not noted. A retry hides what the suite should tell, so only tests of 'make test-all'
+// may try again, and it fails above a budget.
 func Later(tb testing.TB, name string, attempt int) {
 	tb.Helper()
 	if attempt > 1 {

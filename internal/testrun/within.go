@@ -8,8 +8,8 @@ import (
 	"github.com/gobw/gobw/internal/cputime"
 )
 
-// Within holds a test to what reading a stranger's text may cost. It fails where f takes longer, or allocates more in all, than it may. A busy machine makes anything slow: the best
-// of five tries counts.
+// Within holds a test to what reading a stranger's text may cost. It fails where f takes longer, or allocates more in
+// all, than it may. A busy machine makes anything slow: the best of five tries counts.
 func Within(tb testing.TB, most time.Duration, bytes uint64, f func()) {
 	tb.Helper()
 	var took time.Duration
@@ -25,5 +25,6 @@ func Within(tb testing.TB, most time.Duration, bytes uint64, f func()) {
 			return
 		}
 	}
-	tb.Errorf("it took %v of CPU time and %d KiB, more than %v and %d KiB", took.Round(time.Microsecond), grew>>10, most, bytes>>10)
+	tb.Errorf("it took %v of CPU time and %d KiB, more than %v and %d KiB", took.Round(time.Microsecond), grew>>10,
+		most, bytes>>10)
 }

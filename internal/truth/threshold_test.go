@@ -15,8 +15,8 @@ import (
 	"github.com/gobw/gobw/report/noncontig"
 )
 
-// point is a device of known cost, and a list whose threshold follows from it by hand. The device is so slow that the time of the CPU,
-// which copies a segment, is not felt.
+// point is a device of known cost, and a list whose threshold follows from it by hand. The device is so slow that the
+// time of the CPU, which copies a segment, is not felt.
 type point struct {
 	request, entry, byte float64 // ns
 	pieces               int
@@ -55,7 +55,8 @@ func (p *point) ns(c *noncontig.Cell, f *noncontig.Figure) float64 {
 	return p.request*float64(f.WRs) + p.entry*float64(f.SGEs) + p.byte*float64(c.Bytes)
 }
 
-// TestThreshold looks for the threshold of lists at planted points, and holds it and every winner to arithmetic. 'make test' tries one.
+// TestThreshold looks for the threshold of lists at planted points, and holds it and every winner
+// to arithmetic. 'make test' tries one.
 func TestThreshold(t *testing.T) {
 	b := built(t)
 	all := points()
@@ -65,7 +66,8 @@ func TestThreshold(t *testing.T) {
 		all = append(all, all[:8]...) // 20 in all
 	}
 	var rows bytes.Buffer
-	fmt.Fprintf(&rows, "%8s %6s %7s %6s %8s %8s %-5s  %9s %9s  %19s  %s\n", "request", "entry", "byte", "pieces", "entries", "segment", "", "true B", "told B", "interval", "winners")
+	fmt.Fprintf(&rows, "%8s %6s %7s %6s %8s %8s %-5s  %9s %9s  %19s  %s\n", "request", "entry", "byte", "pieces",
+		"entries", "segment", "", "true B", "told B", "interval", "winners")
 	within, cells, right := 0, 0, 0
 	for _, p := range all {
 		for attempt := 1; ; attempt++ { // a busy machine leaves winners open
@@ -82,11 +84,13 @@ func TestThreshold(t *testing.T) {
 			}
 			cells, right = cells+o.cells, right+o.right
 			fmt.Fprintf(&rows, "%8g %6g %7g %6d %8d %8d %-5s  %9.0f %9.0f  %19s  %d of %d\n",
-				p.request, p.entry, p.byte, p.pieces, p.entries, p.segment, p.direction, p.threshold(), o.told, o.interval, o.right, o.cells)
+				p.request, p.entry, p.byte, p.pieces, p.entries, p.segment, p.direction, p.threshold(), o.told, o.interval,
+				o.right, o.cells)
 			break
 		}
 	}
-	fmt.Fprintf(&rows, "%d of %d thresholds lie in their interval; %d of %d winners with a margin above 5 %% are right\n", within, len(all), right, cells)
+	fmt.Fprintf(&rows, "%d of %d thresholds lie in their interval; %d of %d winners with a margin above 5 %% are right\n",
+		within, len(all), right, cells)
 	if t.Log("\n" + rows.String()); within*20 < len(all)*19 {
 		t.Errorf("%d of %d thresholds lie in their interval", within, len(all))
 	}
@@ -111,7 +115,8 @@ func (p *point) find(t *testing.T, b bench) (o outcome, text string) {
 	t.Helper()
 	r := b.measure(t, &claim{
 		planted: fmt.Sprintf("REQUEST_NS=%g ENTRY_NS=%g BYTE_NS=%g", p.request, p.entry, p.byte),
-		run: fmt.Sprintf("gobw noncontig --preset iov-256 --nums %d --max-sge %d --segment %d --direction %s --runs 12 -D 2ms --verify none",
+		run: fmt.Sprintf("gobw noncontig --preset iov-256 --nums %d --max-sge %d --segment %d --direction %s --runs 12 -D "+
+			"2ms --verify none",
 			p.pieces, p.entries, p.segment, p.direction),
 	})
 	o = outcome{code: r.code, interval: "none"}
@@ -142,7 +147,8 @@ func (p *point) find(t *testing.T, b bench) (o outcome, text string) {
 
 // fastest is the road that takes the least time, and how many times as long the next takes.
 func (p *point) fastest(c *noncontig.Cell) (name string, margin float64) {
-	all := slices.DeleteFunc(slices.Clone(c.Strategies), func(f noncontig.Figure) bool { return f.Strategy == noncontig.Contiguous })
+	all := slices.DeleteFunc(slices.Clone(c.Strategies),
+		func(f noncontig.Figure) bool { return f.Strategy == noncontig.Contiguous })
 	slices.SortFunc(all, func(a, b noncontig.Figure) int { return cmp.Compare(p.ns(c, &a), p.ns(c, &b)) })
 	return all[0].Strategy, p.ns(c, &all[1]) / p.ns(c, &all[0])
 }

@@ -1,7 +1,8 @@
 //go:build linux && cgo
 
-// Package truth_test holds what the programs tell against what was planted. Each row of the table is a claim: a test on the planted
-// device of verbs/ibv (scripts/fake), what it must tell, and by how much it may differ. A new figure enters by a row.
+// Package truth_test holds what the programs tell against what was planted. Each row of the table is a
+// claim: a test on the planted device of verbs/ibv (scripts/fake), what it must tell, and by how much it may
+// differ. A new figure enters by a row.
 //
 //	go test ./internal/truth -v                                       # a sample, as in 'make test'
 //	GOBW_ALL=1 go test ./internal/truth -v -args -out results/truth.txt
@@ -128,7 +129,8 @@ func TestMain(m *testing.M) {
 		name = "gobw"
 	}
 	if !strings.HasSuffix(name, ".test") {
-		os.Exit(cli.Main(append([]string{name}, os.Args[1:]...), output.StandardStreams())) //nolint:forbidigo // this binary is the program here
+		//nolint:forbidigo // this binary is the program here
+		os.Exit(cli.Main(append([]string{name}, os.Args[1:]...), output.StandardStreams()))
 	}
 	flag.Parse()
 	status := m.Run()
@@ -138,7 +140,8 @@ func TestMain(m *testing.M) {
 	os.Exit(status) //nolint:forbidigo // it is what a TestMain does
 }
 
-// ahead is what starts a command before all normal programs, where that is allowed: the device's own clock goes on while a tool waits.
+// ahead is what starts a command before all normal programs, where that is allowed: the device's
+// own clock goes on while a tool waits.
 var ahead = sync.OnceValue(func() []string { //nolint:gochecknoglobals // asked once
 	if exec.Command("chrt", "-r", "1", "true").Run() == nil {
 		return []string{"chrt", "-r", "1"}
@@ -146,9 +149,10 @@ var ahead = sync.OnceValue(func() []string { //nolint:gochecknoglobals // asked 
 	return nil
 })
 
-// measure runs the commands of a claim. A test runs with --loopback on the planted device, unless it says -d, and is saved as 1.json,
-// 2.json and so on. A command may begin with what is planted for it alone: "REQUEST_NS=1100 gobw write". DIR is their directory, and ~
-// a blank within a word. The command "nights" lets each saved result have begun a day after the one before.
+// measure runs the commands of a claim. A test runs with --loopback on the planted device, unless it says -d, and
+// is saved as 1.json, 2.json and so on. A command may begin with what is planted for it alone: "REQUEST_NS=1100
+// gobw write". DIR is their directory, and ~ a blank within a word. The command "nights" lets each saved result
+// have begun a day after the one before.
 func (b bench) measure(t *testing.T, c *claim) *result {
 	t.Helper()
 	r := &result{Document: &report.Document{}, dir: t.TempDir()}
@@ -174,12 +178,14 @@ func (b bench) measure(t *testing.T, c *claim) *result {
 			nights(t, r.dir, saved)
 			continue
 		}
-		if tests := words[0] != "gobw" || slices.Contains([]string{"write", "read", "send", "atomic", "flush", "noncontig"}, words[1]); tests &&
+		if tests := words[0] != "gobw" ||
+			slices.Contains([]string{"write", "read", "send", "atomic", "flush", "noncontig"}, words[1]); tests &&
 			!strings.HasPrefix(words[0], "ib_") {
 			if !slices.Contains(words, "--resume") {
 				saved++
 			}
-			words = append(words, "--loopback", "--peer-timeout", "30s", "--save", filepath.Join(r.dir, strconv.Itoa(saved)+".json"))
+			words = append(words, "--loopback", "--peer-timeout", "30s", "--save",
+				filepath.Join(r.dir, strconv.Itoa(saved)+".json"))
 			if !slices.Contains(words, "-d") {
 				words = append(words, "-d", "fake0")
 			}
@@ -317,18 +323,21 @@ func TestTruth(t *testing.T) {
 			if !c.near(told) || r.code != c.exit {
 				wrong++
 				verdict = "WRONG"
-				t.Errorf("%s\n%s %s: told %v, planted %v (%v to %v of it), exit code %d, want %d\n%s", c.what, c.planted, c.run, told, c.truth, c.low, c.high, r.code, c.exit, r.text)
+				t.Errorf("%s\n%s %s: told %v, planted %v (%v to %v of it), exit code %d, want %d\n%s", c.what, c.planted, c.run,
+					told, c.truth, c.low, c.high, r.code, c.exit, r.text)
 			}
 			bound := "exact"
 			if c.low != 0 || c.high != 0 {
 				bound = fmt.Sprintf("%g…%g", c.low, c.high)
 			}
-			fmt.Fprintf(rows, "%-62s %14.6g %14.6g %9s  %s\n    %s %s\n", c.what, c.truth, told, bound, verdict, c.planted, short(c.run))
+			fmt.Fprintf(rows, "%-62s %14.6g %14.6g %9s  %s\n    %s %s\n", c.what, c.truth, told, bound, verdict, c.planted,
+				short(c.run))
 		})
 	}
 	fmt.Fprintf(rows, "%d wrong\n", wrong)
 	if t.Log("\n" + rows.String()); *table != "" {
-		head := "What the programs tell of planted truths. 'told' must be within the bounds, as a share of what is planted.\n" +
+		head := "What the programs tell of planted truths. 'told' must be within the bounds, " +
+			"as a share of what is planted.\n" +
 			"$ GOBW_ALL=1 go test ./internal/truth -v -args -out results/truth.txt\n\n"
 		if err := os.WriteFile(*table, []byte(head+rows.String()), 0o600); err != nil {
 			t.Error(err)

@@ -14,8 +14,8 @@ import (
 	"github.com/gobw/gobw/report"
 )
 
-// peakClaims are of a device that is three times as slow in each second millisecond. The first request begins a quick one, so that the
-// best span has the quick rate, where stamps are close enough to see it.
+// peakClaims are of a device that is three times as slow in each second millisecond. The first request begins a quick
+// one, so that the best span has the quick rate, where stamps are close enough to see it.
 func peakClaims() (out []claim) {
 	for _, options := range []string{"-n 100000 -Q 1", "-n 100000 -Q 100", "-n 19000 -Q 1", "-n 25000 -q 4 -Q 1"} {
 		out = append(out, claim{
@@ -51,8 +51,9 @@ func verdictClaims() []claim {
 			told: counted("resent_pkts"), truth: 40, low: 0.5, high: 1.75,
 		},
 		{
-			what: "grid: two strategies with the same requests: winners in 8 cells", planted: "REQUEST_NS=400 ENTRY_NS=1800 MOVE=0",
-			run: "gobw noncontig --nums 4 --max-sge 1 " + cells, told: winners(""), truth: 0,
+			what:    "grid: two strategies with the same requests: winners in 8 cells",
+			planted: "REQUEST_NS=400 ENTRY_NS=1800 MOVE=0",
+			run:     "gobw noncontig --nums 4 --max-sge 1 " + cells, told: winners(""), truth: 0,
 		},
 		{
 			what: "grid: gather-write is 9 % faster: it wins in 8 cells", planted: "REQUEST_NS=400 ENTRY_NS=1800 MOVE=0",
@@ -80,11 +81,13 @@ func verdictClaims() []claim {
 			}, truth: 1,
 		},
 		{
-			what: "compare of the same device: same", run: "REQUEST_NS=1000" + test + "REQUEST_NS=1000" + test + "gobw compare DIR/1.json DIR/2.json",
+			what: "compare of the same device: same",
+			run:  "REQUEST_NS=1000" + test + "REQUEST_NS=1000" + test + "gobw compare DIR/1.json DIR/2.json",
 			told: says("10+10 same"), truth: 1,
 		},
 		{
-			what: "compare of one that is 9 % slower: worse", run: "REQUEST_NS=1000" + test + "REQUEST_NS=1100" + test + "gobw compare DIR/1.json DIR/2.json",
+			what: "compare of one that is 9 % slower: worse",
+			run:  "REQUEST_NS=1000" + test + "REQUEST_NS=1100" + test + "gobw compare DIR/1.json DIR/2.json",
 			told: says("10+10 worse"), truth: 1,
 		},
 		{
@@ -132,15 +135,19 @@ func verdictClaims() []claim {
 			run: "golat read -s 64 -n 20000 --quiet;gobw report DIR/1.json --quiet", told: repeated, truth: 1,
 		},
 		{
-			what: "the same of a grid", planted: gridPlanted, run: gridRun + " --quiet;gobw report DIR/1.json --quiet", told: repeated, truth: 1,
+			what: "the same of a grid", planted: gridPlanted, run: gridRun + " --quiet;gobw report DIR/1.json --quiet",
+			told: repeated, truth: 1,
 		},
-		{what: "results that break the schema: a test", run: "gobw write -s 64 -n 20000 --cpu-time", told: unlawful, truth: 0},
+		{
+			what: "results that break the schema: a test", run: "gobw write -s 64 -n 20000 --cpu-time", told: unlawful, truth: 0,
+		},
 		{what: "of latency", run: "golat read -s 64 -n 20000", told: unlawful, truth: 0},
 		{what: "a grid", planted: gridPlanted, run: gridRun, told: unlawful, truth: 0},
 		{
-			what: "search best: 20 us away at 1 us a request, it needs 21 in flight", planted: "REQUEST_NS=1000 LATENCY_NS=20000 MOVE=0",
-			run:  "gobw search best write~--loopback~-d~fake0~-s~64~-Q~1 --only tx-depth --test-time 20ms --time 30s",
-			told: number(`best:[^\n]*-t`), truth: 21, low: 1, high: 1.6,
+			what:    "search best: 20 us away at 1 us a request, it needs 21 in flight",
+			planted: "REQUEST_NS=1000 LATENCY_NS=20000 MOVE=0",
+			run:     "gobw search best write~--loopback~-d~fake0~-s~64~-Q~1 --only tx-depth --test-time 20ms --time 30s",
+			told:    number(`best:[^\n]*-t`), truth: 21, low: 1, high: 1.6,
 		},
 	}
 }
@@ -177,7 +184,9 @@ func differs(r *result) float64 {
 		if !strings.HasPrefix(line, "B against A") {
 			continue
 		}
-		return map[string]float64{"worse": -1, "better": 1}[line[strings.LastIndexByte(strings.TrimSpace(line), ' ')+1:len(strings.TrimSpace(line))]]
+		return map[string]float64{
+			"worse": -1, "better": 1,
+		}[line[strings.LastIndexByte(strings.TrimSpace(line), ' ')+1:len(strings.TrimSpace(line))]]
 	}
 	return math.NaN()
 }
@@ -185,7 +194,8 @@ func differs(r *result) float64 {
 // rows are the lines of a table that begin with a number, without those of a test that did not end.
 func rows(text string) (out []string) {
 	for line := range strings.Lines(text) {
-		if line = strings.TrimSpace(line); line != "" && line[0] >= '0' && line[0] <= '9' && !strings.Contains(line, "incomplete") {
+		if line = strings.TrimSpace(line); line != "" && line[0] >= '0' && line[0] <= '9' &&
+			!strings.Contains(line, "incomplete") {
 			out = append(out, line)
 		}
 	}

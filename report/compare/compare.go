@@ -116,14 +116,18 @@ func Documents(old, new []*report.Document, o Options) (*Comparison, error) {
 	if err := checkBy(o.By); err != nil {
 		return nil, err
 	}
-	c := &Comparison{Schema: Schema, Confidence: o.Confidence, Margin: o.Margin, Procedure: stats.Procedure, By: o.By, Otherwise: map[string]string{}, Finish: "--resume"}
+	c := &Comparison{
+		Schema: Schema, Confidence: o.Confidence, Margin: o.Margin, Procedure: stats.Procedure, By: o.By,
+		Otherwise: map[string]string{}, Finish: "--resume",
+	}
 	old, c.LeftOut = Distinct(old)
 	new, again := Distinct(new)
 	c.LeftOut = append(c.LeftOut, again...)
 	ofHosts := func(d *report.Document) bool { return d.Fabric != nil }
 	if many := slices.ContainsFunc(old, ofHosts); many != slices.ContainsFunc(new, ofHosts) {
 		kinds := map[bool]string{false: "a test between two ends", true: "a test of many hosts (gobw fabric)"}
-		return nil, fmt.Errorf("OLD is %s and NEW is %s: they have no row in common; measure the same test for both", kinds[many], kinds[!many])
+		return nil, fmt.Errorf("OLD is %s and NEW is %s: they have no row in common; measure the same test for both",
+			kinds[many], kinds[!many])
 	} else if many {
 		c.Finish = "measuring again" // gobw fabric has no --resume
 	}
@@ -164,7 +168,8 @@ func Documents(old, new []*report.Document, o Options) (*Comparison, error) {
 			c.LeftOut = append(c.LeftOut, f.Name+": not in both"+why)
 		}
 	}
-	if len(c.Points) == 0 && !slices.ContainsFunc(before.All, func(b *series.Series) bool { return len(figures) > 0 && after.Knows(b) }) {
+	if len(c.Points) == 0 &&
+		!slices.ContainsFunc(before.All, func(b *series.Series) bool { return len(figures) > 0 && after.Knows(b) }) {
 		return nil, noCommonPoint(before, after, o.By)
 	}
 	return c, nil
@@ -174,7 +179,8 @@ func Documents(old, new []*report.Document, o Options) (*Comparison, error) {
 func Distinct(docs []*report.Document) (kept []*report.Document, leftOut []string) {
 	seen := map[string]*report.Document{}
 	for _, d := range docs {
-		id := fmt.Sprintf("%d %d %q %q %d", d.Started.UnixNano(), d.Finished.UnixNano(), d.Client.Host, d.Command, len(d.Records))
+		id := fmt.Sprintf("%d %d %q %q %d", d.Started.UnixNano(), d.Finished.UnixNano(), d.Client.Host, d.Command,
+			len(d.Records))
 		if first := seen[id]; first != nil && !d.Started.IsZero() {
 			leftOut = append(leftOut, d.Name()+": the same result as "+first.Name())
 			continue
@@ -192,7 +198,8 @@ func (c *Comparison) match(before, after *series.Collection, o Options) {
 		if a == nil {
 			c.OnlyOld = append(c.OnlyOld, b.String())
 			// how the other side measured the same row: of its series without a partner
-			if _, differ := nearest(b, after, func(a *series.Series) bool { return a.Row == b.Row && before.Find(a.Key) == nil }); differ != nil {
+			if _, differ := nearest(b, after,
+				func(a *series.Series) bool { return a.Row == b.Row && before.Find(a.Key) == nil }); differ != nil {
 				c.Otherwise[b.String()] = strings.Join(differ, "; ") + ": measure both with the same"
 			}
 			continue
@@ -204,7 +211,8 @@ func (c *Comparison) match(before, after *series.Collection, o Options) {
 		case b.By != a.By:
 			group += fmt.Sprintf(", %s %s → %s", o.By, cmp.Or(b.By, "none"), cmp.Or(a.By, "none"))
 		}
-		c.Points = append(c.Points, NewPoint(group, row, b.Of, sideOf("old", b), sideOf("new", a), stats.Unpaired, o.Confidence))
+		c.Points = append(c.Points,
+			NewPoint(group, row, b.Of, sideOf("old", b), sideOf("new", a), stats.Unpaired, o.Confidence))
 	}
 	for _, a := range after.Series {
 		if before.Find(a.Key) == nil {
@@ -215,7 +223,9 @@ func (c *Comparison) match(before, after *series.Collection, o Options) {
 }
 
 // nearest is the series among others that differs in the fewest fields, and these fields; nil: none has the figure.
-func nearest(s *series.Series, others *series.Collection, among func(*series.Series) bool) (near *series.Series, differ []string) {
+func nearest(s *series.Series, others *series.Collection, among func(*series.Series) bool) (near *series.Series,
+	differ []string,
+) {
 	for _, o := range others.Series {
 		if o.Figure == s.Figure && among(o) {
 			if d := s.Point.Differences(o.Point); near == nil || len(d) < len(differ) {
@@ -239,16 +249,20 @@ type Side struct {
 // sideOf is a series as a side.
 func sideOf(name string, s *series.Series) Side {
 	return Side{
-		Name: name, What: "runs", Values: s.Values, Disturbed: s.Disturbed, Incomplete: plain.When(s.Incomplete, "the %s side", name),
-		Lacks: s.Lacks, Impossible: s.Impossible,
+		Name: name, What: "runs", Values: s.Values, Disturbed: s.Disturbed,
+		Incomplete: plain.When(s.Incomplete, "the %s side", name),
+		Lacks:      s.Lacks, Impossible: s.Impossible,
 	}
 }
 
 // NewPoint compares a figure of two sides. effect computes their difference.
-func NewPoint(group, row string, f figure.Figure, old, new Side, effect func(old, new []float64, confidence float64, better stats.Direction) stats.Effect, confidence float64) Point {
+func NewPoint(group, row string, f figure.Figure, old, new Side,
+	effect func(old, new []float64, confidence float64, better stats.Direction) stats.Effect, confidence float64,
+) Point {
 	shown := func(values []float64) stats.Summary { // the verdict tells of values that are not finite
 		values = plain.Each(values, func(v float64) float64 { return v * f.Scale })
-		if values = slices.DeleteFunc(values, func(v float64) bool { return math.IsNaN(v) || math.IsInf(v, 0) }); len(values) == 0 {
+		if values = slices.DeleteFunc(values,
+			func(v float64) bool { return math.IsNaN(v) || math.IsInf(v, 0) }); len(values) == 0 {
 			return stats.Summary{}
 		}
 		return stats.Summarize(values, confidence)
@@ -297,7 +311,8 @@ func (p *Point) trusted(accept stats.Accepted, finish string) stats.Verdict {
 		if n := len(s.Values); 2*s.Disturbed > n && !accept.Has(stats.Disturbed) {
 			p.Accepted = p.Verdict
 			settle := "measuring again with " + plain.Realtime + plain.When(p.Word != stats.CannotTell, "; %s", p.WithAccepted())
-			return stats.Unknown(stats.Disturbed, settle, "%.0f %% of the %s %s were disturbed", 100*float64(s.Disturbed)/float64(n), s.Name, s.What)
+			return stats.Unknown(stats.Disturbed, settle, "%.0f %% of the %s %s were disturbed",
+				100*float64(s.Disturbed)/float64(n), s.Name, s.What)
 		}
 	}
 	return p.Verdict
@@ -340,7 +355,8 @@ func (e *NotAloneError) Error() string {
 	if flags := defaultsApart(e.Differences); flags != "" {
 		remedy = "Defaults differ: measure all with" + flags
 	}
-	return fmt.Sprintf("%s %s cannot be compared with %s: %s. %s", e.By, e.New, e.Old, strings.Join(e.Differences, "; "), remedy)
+	return fmt.Sprintf("%s %s cannot be compared with %s: %s. %s", e.By, e.New, e.Old,
+		strings.Join(e.Differences, "; "), remedy)
 }
 
 // noCommonPoint says in which fields the first old series differs from the nearest of the new.
@@ -354,10 +370,12 @@ func noCommonPoint(before, after *series.Collection, by string) error {
 			return &NotAloneError{by, cmp.Or(b.By, "none"), cmp.Or(near.By, "none"), differ}
 		}
 		name, _, _ := strings.Cut(differ[0], ":")
-		return fmt.Errorf("OLD and NEW have no common point. The nearest points differ in %s. Measure with the same options%s", strings.Join(differ, "; "),
+		return fmt.Errorf("OLD and NEW have no common point. The nearest points differ in %s. "+
+			"Measure with the same options%s", strings.Join(differ, "; "),
 			plain.When(len(differ) == 1, ", or type 'compare OLD,NEW --by %s'", name))
 	}
-	return fmt.Errorf("OLD and NEW have no common figure (OLD: %s; NEW: %s): measure the same test for both", figuresOf(before), figuresOf(after))
+	return fmt.Errorf("OLD and NEW have no common figure (OLD: %s; NEW: %s): measure the same test for both",
+		figuresOf(before), figuresOf(after))
 }
 
 // Figures finds figures by their names; one without a better side cannot be judged.

@@ -37,7 +37,8 @@ func repeated(share float64) *report.Document {
 
 // slowed makes a record that of a test at a share of its rate.
 func slowed(r *report.Record, share float64) {
-	r.Bandwidth.AverageBitsPerS, r.MessagesPerS, r.Seconds = share*r.Bandwidth.AverageBitsPerS, share*r.MessagesPerS, r.Seconds/share
+	r.Bandwidth.AverageBitsPerS, r.MessagesPerS, r.Seconds = share*r.Bandwidth.AverageBitsPerS, share*r.MessagesPerS,
+		r.Seconds/share
 }
 
 func TestCompareRefusesUnlike(t *testing.T) {
@@ -48,7 +49,9 @@ func TestCompareRefusesUnlike(t *testing.T) {
 	if !errors.As(err, &unlike) || len(unlike.Differences) != 3 {
 		t.Fatalf("%v", err)
 	}
-	for _, want := range []string{"client device: roce0 before, mlx5_0 now", "client link rate: 0 Gb/s before, 100.0 Gb/s now", "--unlike"} {
+	for _, want := range []string{
+		"client device: roce0 before, mlx5_0 now", "client link rate: 0 Gb/s before, 100.0 Gb/s now", "--unlike",
+	} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%v lacks %q", err, want)
 		}
@@ -81,16 +84,20 @@ func TestCompareRefusesNoMeasurement(t *testing.T) {
 
 // A row has no comma where the strategy is what is compared, and a field that need not be equal needs no --by.
 func TestCompareBy(t *testing.T) {
-	if _, row := (report.Plan{Layout: "vector:block=128,num=128,stride=256"}).Row(); row != "128 blocks of 128 B, stride 256 B" {
+	if _, row := (report.Plan{Layout: "vector:block=128,num=128,stride=256"}).Row(); row != "128 blocks of 128 B, "+
+		"stride 256 B" {
 		t.Errorf("row %q", row)
 	}
 	grid := []*report.Document{saved("grid")}
-	for by, want := range map[string]string{"priority": "leave out --by", "device": "'compare OLD NEW --unlike' compares", "window": `"tx_depth"`} {
+	for by, want := range map[string]string{
+		"priority": "leave out --by", "device": "'compare OLD NEW --unlike' compares", "window": `"tx_depth"`,
+	} {
 		if _, err := Split(grid, by); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("--by %s: %v, want %s", by, err, want)
 		}
 	}
-	if _, err := Documents(grid, grid, Options{By: "priority"}); err == nil || !strings.Contains(err.Error(), "leave out --by") {
+	if _, err := Documents(grid, grid, Options{By: "priority"}); err == nil ||
+		!strings.Contains(err.Error(), "leave out --by") {
 		t.Errorf("%v", err)
 	}
 }
@@ -118,7 +125,8 @@ func TestCompareHostsAdvises(t *testing.T) {
 	// Nor has it --resume; and its device is that of one host.
 	noisy.Complete, noisy.Tool, noisy.Started = false, "gobw", time.Date(2026, 11, 27, 4, 0, 0, 0, time.UTC)
 	c, err = Documents([]*report.Document{old}, []*report.Document{noisy}, Options{})
-	if err != nil || c.Points[0].Settle != "measuring again, or leave it out" || !slices.Contains(c.Incomplete, "gobw fabric of 2026-11-27 04:00:00") {
+	if err != nil || c.Points[0].Settle != "measuring again, or leave it out" ||
+		!slices.Contains(c.Incomplete, "gobw fabric of 2026-11-27 04:00:00") {
 		t.Errorf("%v, %+v", err, c)
 	}
 }
@@ -144,9 +152,11 @@ func TestCompareRefusesUnlikeGrids(t *testing.T) {
 		} else if !strings.Contains(err.Error(), name+": ") {
 			t.Errorf("another %s is not named: %v", name, err)
 		}
-		if c, err := Documents([]*report.Document{old}, []*report.Document{&now}, Options{By: name}); err != nil || len(c.Points) == 0 {
+		if c, err := Documents([]*report.Document{old}, []*report.Document{&now}, Options{By: name}); err != nil ||
+			len(c.Points) == 0 {
 			t.Errorf("--by %s compares nothing: %v", name, err)
-		} else if name == "cache" && c.Points[0].Group != "noncontig bandwidth, RC, 1 QP, tx depth 16, gather, lists of 32 entries, cache hot → cold" {
+		} else if name == "cache" &&
+			c.Points[0].Group != "noncontig bandwidth, RC, 1 QP, tx depth 16, gather, lists of 32 entries, cache hot → cold" {
 			t.Errorf("hot and cold, under the title %q", c.Points[0].Group)
 		}
 	}
@@ -161,17 +171,24 @@ func TestCompareWithoutACommonPoint(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "nearest points differ in tx_depth: 128 before, 16 now") {
 		t.Errorf("%v", err)
 	}
-	latency := &report.Document{Records: []report.Record{{Plan: report.Plan{Operation: "send", Kind: "latency"}, Latency: &report.Latency{P50Ns: 2000, Samples: 1}}}}
-	if _, err := Documents([]*report.Document{old}, []*report.Document{latency}, Options{Unlike: true}); err == nil || !strings.Contains(err.Error(), "(OLD: bw; NEW: p50") {
+	latency := &report.Document{
+		Records: []report.Record{
+			{Plan: report.Plan{Operation: "send", Kind: "latency"}, Latency: &report.Latency{P50Ns: 2000, Samples: 1}},
+		},
+	}
+	if _, err := Documents([]*report.Document{old}, []*report.Document{latency}, Options{Unlike: true}); err == nil ||
+		!strings.Contains(err.Error(), "(OLD: bw; NEW: p50") {
 		t.Errorf("bandwidth and latency: %v", err)
 	}
-	if _, err := Split([]*report.Document{old}, "size"); err == nil || !strings.Contains(err.Error(), `did you mean "size_bytes"?`) {
+	if _, err := Split([]*report.Document{old}, "size"); err == nil ||
+		!strings.Contains(err.Error(), `did you mean "size_bytes"?`) {
 		t.Errorf("--by size: %v", err)
 	}
 	if _, err := Documents(nil, nil, Options{}); err == nil {
 		t.Error("nothing compares with nothing")
 	}
-	if _, err := Documents([]*report.Document{old}, []*report.Document{old}, Options{Figures: []string{"bandwdth"}}); err == nil || !strings.Contains(err.Error(), `"bandwidth"`) {
+	if _, err := Documents([]*report.Document{old}, []*report.Document{old},
+		Options{Figures: []string{"bandwdth"}}); err == nil || !strings.Contains(err.Error(), `"bandwidth"`) {
 		t.Errorf("%v", err)
 	}
 }
@@ -208,7 +225,8 @@ func TestCompareTooFewRuns(t *testing.T) {
 			t.Errorf("one run a side is judged %+v", p.Verdict)
 		}
 	}
-	if c, err := Documents([]*report.Document{saved("repeated")}, []*report.Document{repeated(0.8)}, Options{}); err != nil || c.Points[0].Word != stats.Worse {
+	if c, err := Documents([]*report.Document{saved("repeated")}, []*report.Document{repeated(0.8)},
+		Options{}); err != nil || c.Points[0].Word != stats.Worse {
 		t.Errorf("six runs a side, 20 %% slower: %+v %v", c.Points[0], err)
 	}
 }
@@ -225,10 +243,16 @@ func TestCompareCannotTell(t *testing.T) {
 		"three of six disturbed": {disturb(3), nil, "worse"},
 		"disturbed and accepted": {disturb(6), stats.Accepted{stats.Disturbed}, "worse"},
 		"interrupted":            {func(d *report.Document) { d.Complete = false }, nil, "cannot tell: incomplete"},
-		"interrupted early":      {func(d *report.Document) { d.Complete, d.Records = false, d.Records[:2] }, nil, "cannot tell: incomplete"},
-		"infinite":               {func(d *report.Document) { d.Records[0].Bandwidth.AverageBitsPerS = math.Inf(1) }, nil, "cannot tell: not-finite"},
-		"impossible":             {func(d *report.Document) { d.Records[0].Seconds *= 2 }, nil, "cannot tell: impossible"},
-		"not a number":           {func(d *report.Document) { d.Records[0].Bandwidth.AverageBitsPerS = math.NaN() }, nil, "cannot tell: not-finite"},
+		"interrupted early": {
+			func(d *report.Document) { d.Complete, d.Records = false, d.Records[:2] }, nil, "cannot tell: incomplete",
+		},
+		"infinite": {
+			func(d *report.Document) { d.Records[0].Bandwidth.AverageBitsPerS = math.Inf(1) }, nil, "cannot tell: not-finite",
+		},
+		"impossible": {func(d *report.Document) { d.Records[0].Seconds *= 2 }, nil, "cannot tell: impossible"},
+		"not a number": {
+			func(d *report.Document) { d.Records[0].Bandwidth.AverageBitsPerS = math.NaN() }, nil, "cannot tell: not-finite",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := repeated(0.7)
@@ -237,7 +261,8 @@ func TestCompareCannotTell(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := c.Points[0].Verdict; got.String() != tt.want || got.Cause == stats.Disturbed && !strings.HasPrefix(got.Settle, "measuring again with 'chrt") {
+			if got := c.Points[0].Verdict; got.String() != tt.want || got.Cause == stats.Disturbed &&
+				!strings.HasPrefix(got.Settle, "measuring again with 'chrt") {
 				t.Errorf("got %q (%s), want %q", got, got.Reason, tt.want)
 			}
 			if _, err := json.Marshal(c); err != nil {
@@ -263,7 +288,8 @@ func TestCompareByAField(t *testing.T) {
 	for i := range four.Records {
 		four.Records[i].QPs = 4
 	}
-	if _, err := Documents([]*report.Document{old}, []*report.Document{four}, Options{}); err == nil || !strings.Contains(err.Error(), "--by qps") {
+	if _, err := Documents([]*report.Document{old}, []*report.Document{four}, Options{}); err == nil ||
+		!strings.Contains(err.Error(), "--by qps") {
 		t.Errorf("other queue pairs compare silently: %v", err)
 	}
 	c, err := Documents([]*report.Document{old}, []*report.Document{four}, Options{By: "qps"})
@@ -275,24 +301,28 @@ func TestCompareByAField(t *testing.T) {
 	}
 	both := saved("repeated")
 	both.Records = append(both.Records, four.Records...)
-	if _, err := Documents([]*report.Document{both}, []*report.Document{old}, Options{By: "qps"}); err == nil || !strings.Contains(err.Error(), "1 and 4") {
+	if _, err := Documents([]*report.Document{both}, []*report.Document{old}, Options{By: "qps"}); err == nil ||
+		!strings.Contains(err.Error(), "1 and 4") {
 		t.Errorf("two values on a side: %v", err)
 	}
 	sides, err := Split([]*report.Document{both}, "qps")
 	if err != nil || len(sides) != 2 || sides[0][0].Records[0].QPs != 1 || len(sides[1][0].Records) != len(four.Records) {
 		t.Errorf("got %v, %v", sides, err)
 	}
-	if _, err := Split([]*report.Document{old}, "qps"); err == nil || !strings.HasPrefix(err.Error(), "--by qps: all records have qps 1; add a result with another value") {
+	if _, err := Split([]*report.Document{old}, "qps"); err == nil ||
+		!strings.HasPrefix(err.Error(), "--by qps: all records have qps 1; add a result with another value") {
 		t.Error("one value compares with nothing")
 	}
-	if _, err := Documents([]*report.Document{old}, []*report.Document{old}, Options{By: "qp"}); err == nil || !strings.Contains(err.Error(), `"qps"`) {
+	if _, err := Documents([]*report.Document{old}, []*report.Document{old}, Options{By: "qp"}); err == nil ||
+		!strings.Contains(err.Error(), `"qps"`) {
 		t.Errorf("got %v", err)
 	}
 }
 
 func TestFigureWithoutABetterSide(t *testing.T) {
 	d := saved("repeated")
-	if _, err := Documents([]*report.Document{d}, []*report.Document{d}, Options{Figures: []string{"seconds"}}); err == nil || !strings.Contains(err.Error(), "cannot be better or worse") {
+	if _, err := Documents([]*report.Document{d}, []*report.Document{d},
+		Options{Figures: []string{"seconds"}}); err == nil || !strings.Contains(err.Error(), "cannot be better or worse") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -400,13 +430,15 @@ func TestCompareShortRuns(t *testing.T) {
 		if run == 3 {
 			l = &report.Latency{P50Ns: 2000, Samples: 300}
 		}
-		d.Records = append(d.Records, report.Record{Plan: report.Plan{Operation: "send", Kind: "latency"}, Run: run + 1, Latency: l})
+		d.Records = append(d.Records,
+			report.Record{Plan: report.Plan{Operation: "send", Kind: "latency"}, Run: run + 1, Latency: l})
 	}
 	c, err := Documents([]*report.Document{d}, []*report.Document{d}, Options{Figures: []string{"p99"}, Unlike: true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := c.Points[0].InWords(); got != "cannot tell: too-few: not every run has p99: 300 samples, 1000 needed (raise -n or -D)" {
+	if got := c.Points[0].InWords(); got != "cannot tell: too-few: not every run has p99: 300 samples, "+
+		"1000 needed (raise -n or -D)" {
 		t.Error(got)
 	}
 }

@@ -18,7 +18,8 @@ func checkBy(by string) error {
 	}
 	for _, f := range (&report.Environment{}).Facts() {
 		if strings.ReplaceAll(strings.ToLower(f.Name), " ", "_") == by {
-			return fmt.Errorf("--by %s: leave out --by: 'compare OLD NEW%s' compares results with different %[1]s", by, plain.When(f.Means == "unlike", " --unlike"))
+			return fmt.Errorf("--by %s: leave out --by: 'compare OLD NEW%s' compares results with different %[1]s", by,
+				plain.When(f.Means == "unlike", " --unlike"))
 		}
 	}
 	near := by
@@ -28,7 +29,8 @@ func checkBy(by string) error {
 	if at := slices.IndexFunc(names, func(name string) bool { return strings.HasPrefix(name, by+"_") }); at >= 0 {
 		near = names[at]
 	}
-	return fmt.Errorf("no field %q to compare by%s; there are %s", by, plain.Suggest(near, names), strings.Join(names, ", "))
+	return fmt.Errorf("no field %q to compare by%s; there are %s", by, plain.Suggest(near, names),
+		strings.Join(names, ", "))
 }
 
 // Split divides the records of documents by the values of one field of the plan, in order of first appearance: the
@@ -54,7 +56,8 @@ func Split(docs []*report.Document, by string) (sides [][]*report.Document, err 
 	case len(sides) == 0:
 		return nil, fmt.Errorf("--by %s: no record here has it", by)
 	case len(sides) == 1:
-		return nil, fmt.Errorf("--by %s: all records have %s %s; add a result with another value: 'compare FILE,OTHER --by %s'", by, by, cmp.Or(value(parts[0].Records[0]), "none"), by)
+		return nil, fmt.Errorf("--by %s: all records have %s %s; add a result with another value: "+
+			"'compare FILE,OTHER --by %s'", by, by, cmp.Or(value(parts[0].Records[0]), "none"), by)
 	}
 	return sides, nil
 }

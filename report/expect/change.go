@@ -55,7 +55,8 @@ func (p *parser) load(file string) ([]*report.Document, error) {
 		path = filepath.Join(p.options.Dir, path)
 	}
 	docs, err := load(path)
-	if named := slices.DeleteFunc(slices.Clone(docs), func(d *report.Document) bool { return d.Description != p.options.Test }); p.options.Test != "" && len(named) > 0 {
+	if named := slices.DeleteFunc(slices.Clone(docs),
+		func(d *report.Document) bool { return d.Description != p.options.Test }); p.options.Test != "" && len(named) > 0 {
 		docs = named
 	}
 	return docs, err
@@ -64,7 +65,8 @@ func (p *parser) load(file string) ([]*report.Document, error) {
 // judgeFile judges a document against the file.
 func (e *Expectation) judgeFile(d *report.Document, accept stats.Accepted) []report.Check {
 	expectations := []*Expectation{e}
-	c, err := compare.Documents(e.change.docs, []*report.Document{d}, compare.Options{Margin: Margin(expectations), Figures: Figures(expectations), Accept: accept})
+	c, err := compare.Documents(e.change.docs, []*report.Document{d},
+		compare.Options{Margin: Margin(expectations), Figures: Figures(expectations), Accept: accept})
 	if err != nil {
 		return []report.Check{e.unseen("all", "", fmt.Sprintf("%s: %v", e.change.file, err))}
 	}
@@ -85,7 +87,10 @@ func JudgeComparison(c *compare.Comparison, expectations []*Expectation, accept 
 	}
 	texts := plain.Each(expectations, func(e *Expectation) string { return e.text })
 	unseen := func(point string, cause stats.Cause, settle string) {
-		out = append(out, report.Check{Expression: strings.Join(texts, ", "), Point: point, Actual: "none", Verdict: stats.Unknown(cause, settle, "the new result does not have it, or only a part of it")})
+		out = append(out, report.Check{
+			Expression: strings.Join(texts, ", "), Point: point, Actual: "none",
+			Verdict: stats.Unknown(cause, settle, "the new result does not have it, or only a part of it"),
+		})
 	}
 	if len(expectations) == 0 {
 		return nil
@@ -149,7 +154,8 @@ func judge(e stats.Effect, told stats.Verdict, limit float64, accept stats.Accep
 	case accept.Has(stats.Unclear):
 		out.Cause = stats.Unclear
 	default:
-		out = stats.Unknown(stats.Unclear, cmp.Or(told.Settle, "more runs"), "it may be worse by more than %s: the change is %s", stats.Percent(limit), told.Reason)
+		out = stats.Unknown(stats.Unclear, cmp.Or(told.Settle, "more runs"),
+			"it may be worse by more than %s: the change is %s", stats.Percent(limit), told.Reason)
 	}
 	return out
 }

@@ -56,7 +56,8 @@ func noisyDocument(rng *rand.Rand, runs int, slower float64) *report.Document {
 	return d
 }
 
-var repetitions = flag.Int("repetitions", 20, "of the comparison with and without a planted slowdown") //nolint:gochecknoglobals // a flag of the test
+//nolint:gochecknoglobals // a flag of the test
+var repetitions = flag.Int("repetitions", 20, "of the comparison with and without a planted slowdown")
 
 // A planted slowdown of 10 % fails the gate and is found at most points, and where nothing was planted no figure
 // differs and the gate passes, in at least 19 of 20 repetitions of each.
@@ -70,7 +71,8 @@ func TestCompareTellsASlowdownFromNoise(t *testing.T) {
 	found, quiet, silent := 0, 0, 0
 	for range *repetitions {
 		for _, slower := range []float64{1, 1.10} {
-			c, err := compare.Documents([]*report.Document{noisyDocument(rng, 12, 1)}, []*report.Document{noisyDocument(rng, 12, slower)}, compare.Options{})
+			c, err := compare.Documents([]*report.Document{noisyDocument(rng, 12, 1)},
+				[]*report.Document{noisyDocument(rng, 12, slower)}, compare.Options{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -83,7 +85,8 @@ func TestCompareTellsASlowdownFromNoise(t *testing.T) {
 					different++
 				}
 			}
-			failed := slices.ContainsFunc(JudgeComparison(c, gate, nil), func(c report.Check) bool { return c.Word != stats.Pass })
+			failed := slices.ContainsFunc(JudgeComparison(c, gate, nil),
+				func(c report.Check) bool { return c.Word != stats.Pass })
 			if slower == 1 && !failed {
 				silent++
 			}
@@ -95,7 +98,8 @@ func TestCompareTellsASlowdownFromNoise(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("of %d: the slowdown was found in %d; without one no figure differed in %d, and the gate passed in %d", *repetitions, found, quiet, silent)
+	t.Logf("of %d: the slowdown was found in %d; without one no figure differed in %d, and the gate passed in %d",
+		*repetitions, found, quiet, silent)
 	if least := *repetitions * 19 / 20; found < least || quiet < least {
 		t.Errorf("the slowdown was found in %d of %d, its absence in %d; want %d each", found, *repetitions, quiet, least)
 	}
@@ -104,8 +108,13 @@ func TestCompareTellsASlowdownFromNoise(t *testing.T) {
 // What a gate sees as worse fails, and what it did not see cannot be told; only what is unclear may be accepted.
 func TestGate(t *testing.T) {
 	point := func(row string, better stats.Direction, change, low, high float64) compare.Point {
-		e := stats.Effect{Change: change, Interval: &stats.Interval{Low: low, High: high, Confidence: 0.96}, P: 1e-6, N: 9, Better: better}
-		p := compare.Point{Group: "g", Row: row, Figure: "bw", Effect: e, Verdict: stats.Conclude([]stats.Effect{e}, stats.DefaultMargin, stats.DefaultConfidence)[0]}
+		e := stats.Effect{
+			Change: change, Interval: &stats.Interval{Low: low, High: high, Confidence: 0.96}, P: 1e-6, N: 9, Better: better,
+		}
+		p := compare.Point{
+			Group: "g", Row: row, Figure: "bw", Effect: e,
+			Verdict: stats.Conclude([]stats.Effect{e}, stats.DefaultMargin, stats.DefaultConfidence)[0],
+		}
 		p.WorseBy, _, _ = e.Worse()
 		return p
 	}
@@ -157,7 +166,8 @@ func TestGate(t *testing.T) {
 			}
 		}
 		if fail != tt.fail || open != tt.open {
-			t.Errorf("%s accepting %q: %d fail and %d cannot be told, want %d and %d", tt.text, tt.accept, fail, open, tt.fail, tt.open)
+			t.Errorf("%s accepting %q: %d fail and %d cannot be told, want %d and %d", tt.text, tt.accept, fail, open,
+				tt.fail, tt.open)
 		}
 	}
 	for _, tt := range []struct {

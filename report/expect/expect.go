@@ -120,7 +120,9 @@ func (o operand) row(sc *scope) (figure.Row, error) {
 			return r, nil
 		}
 	}
-	return figure.Row{}, &figure.MissingError{Figure: name, Reason: fmt.Sprintf("that test did not measure %d B", sc.row.Size)}
+	return figure.Row{}, &figure.MissingError{
+		Figure: name, Reason: fmt.Sprintf("that test did not measure %d B", sc.row.Size),
+	}
 }
 
 // UsesLine tells whether the expectation needs the link's rate.
@@ -165,7 +167,8 @@ func (e *Expectation) CheckTest(kind, transport string) error {
 		if o.figure == nil || o.test != "" {
 			continue
 		}
-		never := kind == "latency" && o.dimension == figure.Bandwidth || o.figure.Name == "delivered" && (transport == "RC" || kind == "latency")
+		never := kind == "latency" && o.dimension == figure.Bandwidth || o.figure.Name == "delivered" &&
+			(transport == "RC" || kind == "latency")
 		if never {
 			_, missing := o.figure.Get(&probe)
 			return fmt.Errorf("%s: this %s %s test has no %q: %s", e.text, transport, kind, o.figure.Name, missing)
@@ -232,21 +235,27 @@ func Judge(d *report.Document, expectations []*Expectation, j Judgement) []repor
 // judgeQuiet tells whether other programs disturbed at most half of the runs.
 func (e *Expectation) judgeQuiet(d *report.Document, accept stats.Accepted) report.Check {
 	disturbed, runs := figure.DisturbedRuns(d)
-	c := report.Check{Expression: e.text, Point: "all", Actual: fmt.Sprintf("%d of %d runs disturbed", disturbed, runs), Limit: "half of them"}
+	c := report.Check{
+		Expression: e.text, Point: "all", Actual: fmt.Sprintf("%d of %d runs disturbed", disturbed, runs),
+		Limit: "half of them",
+	}
 	switch c.Word = stats.Pass; {
 	case runs == 0:
 		c.Verdict = stats.Unknown(stats.Missing, "", "the test has no result")
 	case 2*disturbed > runs && accept.Has(stats.Disturbed):
 		c.Cause = stats.Disturbed
 	case 2*disturbed > runs:
-		c.Verdict = stats.Unknown(stats.Disturbed, figure.Calmer(d), "other programs disturbed %d of %d runs", disturbed, runs)
+		c.Verdict = stats.Unknown(stats.Disturbed, figure.Calmer(d), "other programs disturbed %d of %d runs",
+			disturbed, runs)
 	}
 	return c
 }
 
 // unseen is the check of something that was not measured: it cannot be told.
 func (e *Expectation) unseen(point, settle, reason string) report.Check {
-	return report.Check{Expression: e.text, Point: point, Actual: "none", Verdict: stats.Unknown(stats.Missing, settle, "%s", reason)}
+	return report.Check{
+		Expression: e.text, Point: point, Actual: "none", Verdict: stats.Unknown(stats.Missing, settle, "%s", reason),
+	}
 }
 
 // judgeLimit judges the expectation at every point of the document.
@@ -274,8 +283,8 @@ func (e *Expectation) judgeLimit(d *report.Document, j Judgement) []report.Check
 }
 
 // scopes are the points at which a document is judged: those of its records, and the layouts of a non-contiguous
-// experiment, where each strategy is a test of its own name and the bare figures are the fastest strategy's. Of a list of descriptors
-// it is the list itself, not what it was scaled to.
+// experiment, where each strategy is a test of its own name and the bare figures are the fastest strategy's. Of a list
+// of descriptors it is the list itself, not what it was scaled to.
 func scopes(d *report.Document, j Judgement) []*scope {
 	line, why := j.LineBitsPerS, ""
 	if line == 0 {
@@ -302,7 +311,8 @@ func scopes(d *report.Document, j Judgement) []*scope {
 				out = append(out, sc)
 			}
 			sc.others[p.Strategy] = row
-			if v := stats.Median(row.Values(figure.Of("bw"))); p.Strategy != noncontig.Contiguous && (v > best[key] || len(sc.row.Runs) == 0) {
+			if v := stats.Median(row.Values(figure.Of("bw"))); p.Strategy != noncontig.Contiguous &&
+				(v > best[key] || len(sc.row.Runs) == 0) {
 				best[key], sc.row = v, row
 			}
 		}
@@ -326,7 +336,8 @@ func (e *Expectation) check(sc *scope, accept stats.Accepted) report.Check {
 		default:
 			settle := ""
 			// of a device's own counter, which may be mistyped, it would pass for ever
-			if name := e.left.figure.Name; is && e.left.test == "" && slices.Contains(figure.CounterNames(), name[strings.LastIndexByte(name, '.')+1:]) {
+			if name := e.left.figure.Name; is && e.left.test == "" &&
+				slices.Contains(figure.CounterNames(), name[strings.LastIndexByte(name, '.')+1:]) {
 				rule, points, some := strings.Cut(e.text, " for ")
 				settle = "'" + rule + " where counted" + plain.When(some, " for %s", points) + "'"
 			}

@@ -22,7 +22,10 @@ var fieldPattern = regexp.MustCompile(`^\s*([\pL_][\pL\pN_]*)\s*(>=|<=|==|!=|<|>
 func parseField(text string) (*Expectation, error) {
 	parts := fieldPattern.FindStringSubmatch(text)
 	if parts == nil || len(text) > longest {
-		return nil, &Error{Text: text, Column: 1, Problem: "of a program want exit == 0, or a field of the line of JSON that it prints: verified == true"}
+		return nil, &Error{
+			Text: text, Column: 1,
+			Problem: "of a program want exit == 0, or a field of the line of JSON that it prints: verified == true",
+		}
 	}
 	return &Expectation{text: strings.TrimSpace(text), field: &field{parts[1], parts[2], strings.Trim(parts[3], `"`)}}, nil
 }

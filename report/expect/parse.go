@@ -73,7 +73,10 @@ func units() []unit {
 		{"k K M G", unit{"", 1, figure.Plain}},
 	} {
 		for prefix := range strings.SplitSeq(of.prefixes, " ") {
-			power := map[string]float64{"k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30, "m": 1e-3, "u": 1e-6, "µ": 1e-6, "n": 1e-9}[prefix]
+			power := map[string]float64{
+				"k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30, "m": 1e-3,
+				"u": 1e-6, "µ": 1e-6, "n": 1e-9,
+			}[prefix]
 			out = append(out, unit{prefix + of.name, cmp.Or(power, 1) * of.factor, of.dimension})
 		}
 	}
@@ -176,7 +179,8 @@ func Parse(text string, o Options) (*Expectation, error) {
 		return nil, err
 	}
 	if t := p.peek(); t.kind != tokenEnd {
-		return nil, p.fail(t.column, "unexpected %q%s after the end of the expectation", t.text, plain.Suggest(t.text, []string{"for", "where"}))
+		return nil, p.fail(t.column, "unexpected %q%s after the end of the expectation", t.text,
+			plain.Suggest(t.text, []string{"for", "where"}))
 	}
 	e.text = strings.TrimSpace(text)
 	return e, nil
@@ -208,7 +212,8 @@ func (p *parser) change() (*change, error) {
 	of := p.peek()
 	switch named := p.take("of"); {
 	case named && p.options.Comparison:
-		return nil, p.fail(of.column, "the other result is given already: write %s", strings.TrimSpace(string([]rune(p.text)[:of.column-1])))
+		return nil, p.fail(of.column, "the other result is given already: write %s",
+			strings.TrimSpace(string([]rune(p.text)[:of.column-1])))
 	case !named && !p.options.Comparison:
 		return nil, p.fail(of.column, "worse than what? write worse<%s%% of FILE", number.text)
 	case named:
@@ -262,7 +267,8 @@ func (p *parser) comparison() (c comparison, err error) {
 		return c, p.fail(t.column, "a comparison is missing: >= or <=, and %s", c.left.dimension)
 	}
 	if c.operator = t.text; !slices.Contains(operators(), t.text) {
-		return c, p.fail(t.column, "%q%s is no comparison; there are %s and worse<", t.text, plain.Suggest(t.text, []string{"worse"}), strings.Join(operators(), " "))
+		return c, p.fail(t.column, "%q%s is no comparison; there are %s and worse<", t.text,
+			plain.Suggest(t.text, []string{"worse"}), strings.Join(operators(), " "))
 	}
 	if c.right, err = p.operand(); err != nil {
 		return c, err
@@ -302,7 +308,8 @@ func (p *parser) operand() (operand, error) {
 		p.next()
 		at := slices.IndexFunc(units(), func(known unit) bool { return known.name == u.text })
 		if at < 0 {
-			return o, p.fail(u.column, "no unit %q%s; there are Gb/s MB/s MiB/s us ns %% k M G and others", u.text, plain.Suggest(u.text, plain.Each(units(), func(u unit) string { return u.name })))
+			return o, p.fail(u.column, "no unit %q%s; there are Gb/s MB/s MiB/s us ns %% k M G and others", u.text,
+				plain.Suggest(u.text, plain.Each(units(), func(u unit) string { return u.name })))
 		}
 		o.factor, o.dimension = v*units()[at].factor, units()[at].dimension
 		if power := strings.Index("KMG", strings.ToUpper(u.text)); o.dimension == figure.Plain && power >= 0 {
@@ -339,7 +346,8 @@ func (p *parser) word(t lexeme) (operand, error) {
 	case another && known:
 		return of(before, f)
 	case another:
-		return operand{}, p.fail(t.column+min(utf8.RuneCountInString(before)+1, utf8.RuneCountInString(t.text)), "%s is a test, and %q no figure%s", before, after, plain.Choices(after, figure.Words()))
+		return operand{}, p.fail(t.column+min(utf8.RuneCountInString(before)+1, utf8.RuneCountInString(t.text)),
+			"%s is a test, and %q no figure%s", before, after, plain.Choices(after, figure.Words()))
 	case before == p.options.Test && dotted:
 		return operand{}, p.fail(t.column, "%s is this test: write %s alone", before, after)
 	}
@@ -352,7 +360,8 @@ func (p *parser) word(t lexeme) (operand, error) {
 		return of("", figure.CounterOf(end, name))
 	}
 	if end != "" {
-		return operand{}, p.fail(t.column+len(end)+1, "no counter %q%s; the device's own: %s.counter.%s", name, plain.Choices(name, figure.CounterNames()), end, name)
+		return operand{}, p.fail(t.column+len(end)+1, "no counter %q%s; the device's own: %s.counter.%s", name,
+			plain.Choices(name, figure.CounterNames()), end, name)
 	}
 	words := append(figure.Words(), "line", "quiet")
 	for _, test := range p.options.Tests {
@@ -360,7 +369,11 @@ func (p *parser) word(t lexeme) (operand, error) {
 	}
 	hint := plain.Suggest(t.text, words)
 	if dotted && hint == "" {
-		return operand{}, p.fail(t.column, "no earlier test %q%s", before, cmp.Or(plain.When(len(p.options.Tests) > 0, "%s", plain.Choices(before, p.options.Tests)), plain.When(p.options.Test != "", "; this is the first test of the plan"), "; a test of a plan can name the tests before it"))
+		return operand{}, p.fail(t.column, "no earlier test %q%s", before,
+			cmp.Or(plain.When(len(p.options.Tests) > 0, "%s", plain.Choices(before, p.options.Tests)),
+				plain.When(p.options.Test != "", "; this is the first test of the plan"),
+				"; a test of a plan can name the tests before it"))
 	}
-	return operand{}, p.fail(t.column, "no figure %q%s", t.text, cmp.Or(hint, plain.Choices("", figure.Words())+", and counter.NAME for any device counter: docs/expect.md"))
+	return operand{}, p.fail(t.column, "no figure %q%s", t.text,
+		cmp.Or(hint, plain.Choices("", figure.Words())+", and counter.NAME for any device counter: docs/expect.md"))
 }

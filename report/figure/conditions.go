@@ -70,7 +70,9 @@ type Disturbance struct {
 // Plus adds what happened in another part of the measurement.
 func (d Disturbance) Plus(e Disturbance) Disturbance {
 	return Disturbance{
-		Steal: d.Steal + e.Steal, Stops: d.Stops + e.Stops, Stopped: d.Stopped + e.Stopped, Throttles: d.Throttles + e.Throttles, Waited: d.Waited + e.Waited, ProcessCPU: d.ProcessCPU + e.ProcessCPU, Wall: d.Wall + e.Wall,
+		Steal: d.Steal + e.Steal, Stops: d.Stops + e.Stops, Stopped: d.Stopped + e.Stopped,
+		Throttles: d.Throttles + e.Throttles, Waited: d.Waited + e.Waited, ProcessCPU: d.ProcessCPU + e.ProcessCPU,
+		Wall: d.Wall + e.Wall,
 	}
 }
 
@@ -112,7 +114,8 @@ func (c Conditions) Warnings() []string {
 	others := max(c.Waited-c.Stopped, 0) // A thread that a quota stops waits, too, but for nobody else.
 	watched, waited, steal := c.Wall.Seconds(), others.Seconds(), c.Steal.Seconds()
 	disturbed := waited > waitedRelative*watched && others >= waitedLeast && watched > 0
-	needed, why := shortSeconds, fmt.Sprintf("%s ms; a test needs %s ms", plain.Number(c.Seconds*1e3), plain.Number(shortSeconds*1e3))
+	needed, why := shortSeconds, fmt.Sprintf("%s ms; a test needs %s ms", plain.Number(c.Seconds*1e3),
+		plain.Number(shortSeconds*1e3))
 	if c.InFlight > 0 && c.Messages > 0 {
 		if windows := c.Seconds / float64(c.Messages) * float64(shortInFlights*c.InFlight); windows > needed {
 			needed, why = windows, fmt.Sprintf("%s; a test needs %d (%d x messages in flight)",
@@ -124,7 +127,8 @@ func (c Conditions) Warnings() []string {
 		length = fmt.Sprintf("-n %d", c.Count*uint64(math.Ceil(2*needed/c.Seconds)))
 	}
 	add(c.Seconds > 0 && c.Seconds < needed, Short, "%s; try %s", why, length)
-	add(c.ReachedBits < reachedRelative*c.AskedBits, Behind, "%.3g %% of the --rate that was asked for was reached", 100*c.ReachedBits/c.AskedBits)
+	add(c.ReachedBits < reachedRelative*c.AskedBits, Behind, "%.3g %% of the --rate that was asked for was reached",
+		100*c.ReachedBits/c.AskedBits)
 	if len(c.RunValues) > 1 {
 		s := stats.Summarize(c.RunValues, stats.DefaultConfidence)
 		low, high, what := slices.Min(c.RunValues), slices.Max(c.RunValues), "range"
@@ -141,10 +145,12 @@ func (c Conditions) Warnings() []string {
 	if n := len(c.SeriesValues); n >= trendParts && !trend {
 		sorted := slices.Sorted(slices.Values(c.SeriesValues))
 		median, spread := sorted[n/2], sorted[n*3/4]-sorted[n/4]
-		add(median > 0 && spread > unsteadyRelative*median, Noisy, "the rate varied by up to %.0f %% within a run (interquartile range)%s",
+		add(median > 0 && spread > unsteadyRelative*median, Noisy,
+			"the rate varied by up to %.0f %% within a run (interquartile range)%s",
 			100*spread/median, plain.When(!disturbed, "; try -D 10 --runs 6"))
 	}
-	add(c.Stops > 0, Others, "the CPU quota of this process's control group ran out %d times, for %.0f ms%s; raise the quota",
+	add(c.Stops > 0, Others,
+		"the CPU quota of this process's control group ran out %d times, for %.0f ms%s; raise the quota",
 		c.Stops, c.Stopped.Seconds()*1e3, plain.When(watched > 0, " (%.0f %% of the time)", 100*c.Stopped.Seconds()/watched))
 	add(watched > 0 && steal > stealRelative*watched, Others,
 		"the hypervisor took %.1f %% of the measuring CPU's time, %.0f ms", 100*steal/watched, steal*1e3)

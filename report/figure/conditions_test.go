@@ -13,7 +13,11 @@ func TestConditions(t *testing.T) {
 		c    Conditions
 		want string // the words before the colons
 	}{
-		{"quiet", Conditions{Seconds: 1, Messages: 1e6, InFlight: 128, RunValues: []float64{10, 10.1, 9.9, 10, 10.2, 9.8}}, ""},
+		{
+			"quiet",
+			Conditions{Seconds: 1, Messages: 1e6, InFlight: 128, RunValues: []float64{10, 10.1, 9.9, 10, 10.2, 9.8}},
+			"",
+		},
 		{"short", Conditions{Seconds: 0.004}, "short"},
 		{"few windows", Conditions{Seconds: 1, Messages: 1000, InFlight: 128}, "short"},
 		{"behind", Conditions{Seconds: 1, AskedBits: 1e9, ReachedBits: 0.9e9}, "behind"},
@@ -27,31 +31,53 @@ func TestConditions(t *testing.T) {
 		{"goes up and down", Conditions{SeriesValues: []float64{100, 112, 101, 110, 99, 111, 102, 108, 112}}, ""},
 		{"steal", Conditions{Disturbance: Disturbance{Wall: time.Second, Steal: 50 * time.Millisecond}}, "disturbed"},
 		{"waiting", Conditions{Disturbance: Disturbance{Wall: time.Second, Waited: 50 * time.Millisecond}}, "disturbed"},
-		{"waiting, realtime", Conditions{Disturbance: Disturbance{Wall: time.Second, Waited: 40 * time.Millisecond}, Realtime: true}, "disturbed"},
-		{"waiting, long and unsteady", Conditions{Disturbance: Disturbance{Wall: 2 * time.Second, Waited: 200 * time.Millisecond}, Seconds: 2, SeriesValues: []float64{10, 2, 10, 2, 10, 2, 10, 2, 10}}, "noisy disturbed"},
+		{
+			"waiting, realtime",
+			Conditions{Disturbance: Disturbance{Wall: time.Second, Waited: 40 * time.Millisecond}, Realtime: true},
+			"disturbed",
+		},
+		{
+			"waiting, long and unsteady", Conditions{
+				Disturbance: Disturbance{Wall: 2 * time.Second, Waited: 200 * time.Millisecond}, Seconds: 2,
+				SeriesValues: []float64{10, 2, 10, 2, 10, 2, 10, 2, 10},
+			}, "noisy disturbed",
+		},
 		{"housekeeping", Conditions{Disturbance: Disturbance{Wall: time.Second, Waited: 5 * time.Millisecond}}, ""},
 		{"hot", Conditions{Disturbance: Disturbance{Throttles: 1}}, "disturbed"},
 		{"quota", Conditions{Disturbance: Disturbance{Stopped: 200 * time.Millisecond, Stops: 3}}, "disturbed"},
-		{"a quota is no other program", Conditions{Disturbance: Disturbance{Wall: time.Second, Waited: 500 * time.Millisecond, Stopped: 490 * time.Millisecond, Stops: 9}}, "disturbed"},
+		{
+			"a quota is no other program", Conditions{
+				Disturbance: Disturbance{
+					Wall: time.Second, Waited: 500 * time.Millisecond, Stopped: 490 * time.Millisecond, Stops: 9,
+				},
+			}, "disturbed",
+		},
 		{"clock", Conditions{ClockCostNs: 20, MedianNs: 100}, "short"},
 		{"counters", Conditions{Counters: map[string]int64{"retransmits": 4, "np_cnp_sent": 0, "sent_pkts": 9}}, "noisy"},
 		{"few slow windows", Conditions{Seconds: 1, Messages: 309, InFlight: 128}, "short"},
 		{"short, counted", Conditions{Seconds: 0.004, Messages: 2000, InFlight: 128, Count: 2000}, "short"},
-		{"long, counted, waiting", Conditions{Disturbance: Disturbance{Wall: 2 * time.Second, Waited: 200 * time.Millisecond}, Seconds: 2, Count: 2000}, "disturbed"},
+		{
+			"long, counted, waiting", Conditions{
+				Disturbance: Disturbance{Wall: 2 * time.Second, Waited: 200 * time.Millisecond}, Seconds: 2, Count: 2000,
+			}, "disturbed",
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var words []string
 			for _, w := range tt.c.Warnings() {
 				word, _, _ := strings.Cut(w, ":")
 				words = append(words, word)
-				if slow := tt.c.Messages == 309; slow && !strings.HasSuffix(w, "short: 309 messages; a test needs 1280 (10 x messages in flight); try -D 9") {
+				if slow := tt.c.Messages == 309; slow &&
+					!strings.HasSuffix(w, "short: 309 messages; a test needs 1280 (10 x messages in flight); try -D 9") {
 					t.Errorf("%q", w)
 				}
 				replaced := strings.Contains(w, "try -D 500ms --runs 21 without -n, and ")
 				if tt.c.Count > 0 && !strings.HasSuffix(w, "; try -n 10000") && !replaced {
 					t.Errorf("%q: -D cannot be added to -n", w)
 				}
-				if tt.c.Waited > 0 && (strings.Contains(w, "-D 10") || tt.c.Seconds > 1 && strings.Contains(w, "chrt") && !strings.Contains(w, "-D 500ms")) {
+				if tt.c.Waited > 0 &&
+					(strings.Contains(w, "-D 10") || tt.c.Seconds > 1 && strings.Contains(w, "chrt") &&
+						!strings.Contains(w, "-D 500ms")) {
 					t.Errorf("%q: with realtime priority a run of this length is disturbed", w)
 				}
 				if tt.c.Realtime && strings.Contains(w, "chrt") {
@@ -67,8 +93,15 @@ func TestConditions(t *testing.T) {
 
 // A thread that a quota stops waits for its CPU: the quota is to blame, and nobody else.
 func TestQuotaIsNotOtherPrograms(t *testing.T) {
-	c := Conditions{Disturbance: Disturbance{Wall: 2 * time.Second, Waited: 1490 * time.Millisecond, Stops: 25, Stopped: 1485 * time.Millisecond}}
-	want := []string{"disturbed: the CPU quota of this process's control group ran out 25 times, for 1485 ms (74 % of the time); raise the quota"}
+	c := Conditions{
+		Disturbance: Disturbance{
+			Wall: 2 * time.Second, Waited: 1490 * time.Millisecond, Stops: 25, Stopped: 1485 * time.Millisecond,
+		},
+	}
+	want := []string{
+		"disturbed: the CPU quota of this process's control group ran out 25 times, for 1485 ms (74 % of the time); " +
+			"raise the quota",
+	}
 	if got := c.Warnings(); !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}

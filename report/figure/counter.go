@@ -69,7 +69,8 @@ func CounterOf(end, name string) Figure {
 			case (here || there) && (end == Any || end == "" && r.Counters != nil && r.PeerCounters != nil):
 				return local + peer, ""
 			case end == "" && here != there:
-				return 0, "one end reported no counters: use local." + name + " or peer." + name + " alone, or counters of both ends"
+				return 0, "one end reported no counters: use local." + name + " or peer." + name +
+					" alone, or counters of both ends"
 			}
 			have := slices.Concat(slices.Collect(maps.Keys(r.Counters)), slices.Collect(maps.Keys(r.PeerCounters)))
 			if len(have) == 0 {
@@ -77,7 +78,8 @@ func CounterOf(end, name string) Figure {
 			}
 			slices.Sort(have)
 			have = slices.Compact(have)
-			return 0, "the device has no such counter" + plain.When(!slices.Contains(CounterNames(), name), "%s; it has %v", plain.Suggest(name, have), have)
+			return 0, "the device has no such counter" +
+				plain.When(!slices.Contains(CounterNames(), name), "%s; it has %v", plain.Suggest(name, have), have)
 		},
 	}
 }

@@ -54,12 +54,15 @@ func New(scale float64, read func(r *report.Record) (v float64, missing string))
 func All() []Figure {
 	const ofLatency = "a latency test has p50, p99, ...; gobw measures bandwidth"
 	ofBandwidth := func(name string, get func(*report.Record) (float64, string), aliases ...string) Figure {
-		return Figure{Name: name, aliases: aliases, Dimension: Bandwidth, Direction: stats.HigherIsBetter, Unit: "Gb/s", Scale: 1e-9, read: func(r *report.Record) (float64, string) {
-			if r.IsLatency() {
-				return 0, ofLatency
-			}
-			return get(r)
-		}}
+		return Figure{
+			Name: name, aliases: aliases, Dimension: Bandwidth, Direction: stats.HigherIsBetter, Unit: "Gb/s",
+			Scale: 1e-9, read: func(r *report.Record) (float64, string) {
+				if r.IsLatency() {
+					return 0, ofLatency
+				}
+				return get(r)
+			},
+		}
 	}
 	// A rate of 0 is a figure only if the share that arrived was counted; else it is missing.
 	counted := func(r *report.Record, v float64) (float64, string) {
@@ -72,28 +75,38 @@ func All() []Figure {
 		return 0, "nobody counted what arrived; try --verify=all or --imm"
 	}
 	out := []Figure{
-		ofBandwidth("bw", func(r *report.Record) (float64, string) { return counted(r, r.Bandwidth.AverageBitsPerS) }, "bandwidth"),
+		ofBandwidth("bw", func(r *report.Record) (float64, string) { return counted(r, r.Bandwidth.AverageBitsPerS) },
+			"bandwidth"),
 		ofBandwidth("peak", func(r *report.Record) (float64, string) {
 			if r.Bandwidth.PeakBitsPerS > 0 {
 				return r.Bandwidth.PeakBitsPerS, ""
 			}
 			return 0, "the peak was not measured (it is not with -N or -D)"
 		}),
-		{Name: "lowest", Dimension: Bandwidth, Direction: stats.HigherIsBetter, Unit: "Gb/s", Scale: 1e-9, read: lowestInterval},
-		{Name: "msgrate", aliases: []string{"rate"}, Dimension: Rate, Direction: stats.HigherIsBetter, Unit: "Mmsg/s", Scale: 1e-6, read: func(r *report.Record) (float64, string) {
-			return counted(r, r.MessagesPerS) // of a test of calls, too: how many a second
-		}},
+		{
+			Name: "lowest", Dimension: Bandwidth, Direction: stats.HigherIsBetter, Unit: "Gb/s", Scale: 1e-9,
+			read: lowestInterval,
+		},
+		{
+			Name: "msgrate", aliases: []string{"rate"}, Dimension: Rate, Direction: stats.HigherIsBetter, Unit: "Mmsg/s",
+			Scale: 1e-6, read: func(r *report.Record) (float64, string) {
+				return counted(r, r.MessagesPerS) // of a test of calls, too: how many a second
+			},
+		},
 	}
 	for _, f := range report.LatencyFigures() {
 		out = append(out, latency(f))
 	}
 	return append(out, []Figure{
-		{Name: "delivered", Direction: stats.HigherIsBetter, Unit: "%", Scale: 100, read: func(r *report.Record) (float64, string) {
-			if r.Delivered == nil {
-				return 0, r.Transport + " delivers every message or fails; the share is counted for UC and UD"
-			}
-			return *r.Delivered, ""
-		}},
+		{
+			Name: "delivered", Direction: stats.HigherIsBetter, Unit: "%", Scale: 100,
+			read: func(r *report.Record) (float64, string) {
+				if r.Delivered == nil {
+					return 0, r.Transport + " delivers every message or fails; the share is counted for UC and UD"
+				}
+				return *r.Delivered, ""
+			},
+		},
 		{Name: "messages", Scale: 1, read: func(r *report.Record) (float64, string) { return float64(r.Messages), "" }},
 		{Name: "samples", Scale: 1, read: func(r *report.Record) (float64, string) {
 			if r.Latency == nil {
@@ -101,13 +114,20 @@ func All() []Figure {
 			}
 			return float64(r.Latency.Samples), ""
 		}},
-		{Name: "seconds", Dimension: Time, Unit: "s", Scale: 1, read: func(r *report.Record) (float64, string) { return r.Seconds, "" }},
-		{Name: "size", Dimension: Size, Unit: "B", Scale: 1.0 / 8, read: func(r *report.Record) (float64, string) { return 8 * float64(r.SizeBytes), "" }},
+		{
+			Name: "seconds", Dimension: Time, Unit: "s", Scale: 1,
+			read: func(r *report.Record) (float64, string) { return r.Seconds, "" },
+		},
+		{
+			Name: "size", Dimension: Size, Unit: "B", Scale: 1.0 / 8,
+			read: func(r *report.Record) (float64, string) { return 8 * float64(r.SizeBytes), "" },
+		},
 		{Name: "ratio", Scale: 1, read: func(r *report.Record) (float64, string) {
 			return r.Ratio, plain.When(r.Ratio == 0, "only 'gobw noncontig' has it, with a list and a packing strategy")
 		}},
 		{Name: "crossover", Dimension: Size, Unit: "B", Scale: 1.0 / 8, read: func(r *report.Record) (float64, string) {
-			return 8 * r.Crossover, plain.When(r.Crossover == 0, "there is no block size from which lists are faster than packing")
+			return 8 * r.Crossover,
+				plain.When(r.Crossover == 0, "there is no block size from which lists are faster than packing")
 		}},
 		{Name: "qps", Scale: 1, read: func(r *report.Record) (float64, string) { return float64(r.QPs), "" }},
 		{Name: "cpu", Direction: stats.LowerIsBetter, Unit: "%", Scale: 100, read: func(r *report.Record) (float64, string) {
@@ -182,7 +202,9 @@ func Words() []string {
 
 // InUnit writes a value of the figure for people, with the unit that fits it.
 func (f Figure) InUnit(v float64) string {
-	if units := map[Dimension][]plain.Unit{Bandwidth: plain.BitsPerS, Time: plain.Seconds, Rate: plain.MessagesPerS}[f.Dimension]; units != nil {
+	if units := map[Dimension][]plain.Unit{
+		Bandwidth: plain.BitsPerS, Time: plain.Seconds, Rate: plain.MessagesPerS,
+	}[f.Dimension]; units != nil {
 		return plain.WithUnit(v, units)
 	}
 	s := plain.Number(v * f.Scale)

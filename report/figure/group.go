@@ -51,9 +51,10 @@ func Groups(records []report.Record) []Group {
 	for i := range records {
 		all = append(all, &records[i])
 	}
-	rows := plain.Each(plain.Grouped(all, func(r *report.Record) report.Plan { return r.Plan }), func(runs []*report.Record) Row {
-		return Row{Size: runs[0].SizeBytes, CQMod: runs[0].CQMod, Runs: runs}
-	})
+	rows := plain.Each(plain.Grouped(all, func(r *report.Record) report.Plan { return r.Plan }),
+		func(runs []*report.Record) Row {
+			return Row{Size: runs[0].SizeBytes, CQMod: runs[0].CQMod, Runs: runs}
+		})
 	setups := plain.Grouped(rows, func(r Row) report.Plan { return r.Runs[0].Setup() })
 	return plain.Each(setups, func(rows []Row) Group { return Group{rows[0].Runs[0].Setup(), rows} })
 }

@@ -12,7 +12,8 @@ import (
 func TestToldOverRuns(t *testing.T) {
 	var r Row
 	for _, ns := range [][]float64{{1, 5, 9}, {2, 5, 30}, {3, 4, 8}} {
-		r.Runs = append(r.Runs, &report.Record{Latency: &report.Latency{Samples: 3, MinNs: ns[0], P50Ns: ns[1], MaxNs: ns[2]}})
+		r.Runs = append(r.Runs,
+			&report.Record{Latency: &report.Latency{Samples: 3, MinNs: ns[0], P50Ns: ns[1], MaxNs: ns[2]}})
 	}
 	for name, want := range map[string]float64{"min": 2e-9, "p50": 5e-9, "max": 9e-9, "samples": 9} {
 		if got, has := r.Told(Of(name)); got != want || !has {

@@ -24,7 +24,8 @@ func contradiction(r *report.Record) string {
 	bits, messages := 8*float64(r.Bytes)/r.Seconds, float64(r.Messages)/r.Seconds
 	switch {
 	case differ(r.Bandwidth.AverageBitsPerS, bits):
-		return fmt.Sprintf("the bandwidth is %s, but %d bytes in %s are %s", plain.WithUnit(r.Bandwidth.AverageBitsPerS, plain.BitsPerS),
+		return fmt.Sprintf("the bandwidth is %s, but %d bytes in %s are %s",
+			plain.WithUnit(r.Bandwidth.AverageBitsPerS, plain.BitsPerS),
 			r.Bytes, plain.WithUnit(r.Seconds, plain.Seconds), plain.WithUnit(bits, plain.BitsPerS))
 	case differ(r.MessagesPerS, messages):
 		return fmt.Sprintf("the rate is %s, but %d messages in %s are %s", plain.WithUnit(r.MessagesPerS, plain.MessagesPerS),

@@ -12,14 +12,17 @@ func TestImpossible(t *testing.T) {
 	record := func(change func(r *report.Record)) *report.Record {
 		r := &report.Record{
 			Plan:     report.Plan{Kind: "bandwidth", Transport: "RC", SizeBytes: 1000},
-			Messages: 1000, Bytes: 1_000_000, Seconds: 0.001, MessagesPerS: 1e6, Bandwidth: report.Bandwidth{AverageBitsPerS: 8e9},
-			Counters: map[string]int64{"port_rcv_discards": 0, "port_xmit_discards": 3}, PeerCounters: map[string]int64{"resent_pkts": 0},
+			Messages: 1000, Bytes: 1_000_000, Seconds: 0.001, MessagesPerS: 1e6,
+			Bandwidth:    report.Bandwidth{AverageBitsPerS: 8e9},
+			Counters:     map[string]int64{"port_rcv_discards": 0, "port_xmit_discards": 3},
+			PeerCounters: map[string]int64{"resent_pkts": 0},
 		}
 		change(r)
 		return r
 	}
 	nothing := func(*report.Record) {}
-	both := func(r *report.Record) { r.Bandwidth.AverageBitsPerS, r.MessagesPerS = 16e9, 2e6 } // the sum of two ends that did not overlap
+	// the sum of two ends that did not overlap
+	both := func(r *report.Record) { r.Bandwidth.AverageBitsPerS, r.MessagesPerS = 16e9, 2e6 }
 	reset := func(r *report.Record) { r.Counters["port_xmit_discards"] = -4000 }
 	full := func(r *report.Record) { r.Counters["port_xmit_discards"] = report.CounterFull }
 	noted := func(r *report.Record) { r.Warnings = []string{Impossible + ": pack is faster than contiguous"} }
@@ -33,7 +36,10 @@ func TestImpossible(t *testing.T) {
 		{"bw", Of("bw"), nothing, ""},
 		{"rounded", Of("bw"), func(r *report.Record) { r.Seconds = 0.00102 }, ""},
 		{"bw", Of("bw"), both, "the bandwidth is 16.00 Gb/s, but 1000000 bytes in 1.00 ms are 8.00 Gb/s"},
-		{"msgrate", Of("msgrate"), func(r *report.Record) { r.MessagesPerS = 2e6 }, "the rate is 2.00 Mmsg/s, but 1000 messages in"},
+		{
+			"msgrate", Of("msgrate"), func(r *report.Record) { r.MessagesPerS = 2e6 },
+			"the rate is 2.00 Mmsg/s, but 1000 messages in",
+		},
 		{"messages", Of("messages"), both, ""},
 		{"bw of a grid", Of("bw"), noted, "pack is faster than contiguous"},
 		{"discards", discards, nothing, ""},

@@ -27,7 +27,9 @@ func TestLatencyFigures(t *testing.T) {
 			continue
 		}
 		has := func(n uint64) (bool, string) {
-			l := report.NewLatency(report.Samples{Counts: []int64{0, 0, int64(n)}, N: n, Min: 2, Max: 2, Sum: 2 * float64(n), Scale: 1})
+			l := report.NewLatency(report.Samples{
+				Counts: []int64{0, 0, int64(n)}, N: n, Min: 2, Max: 2, Sum: 2 * float64(n), Scale: 1,
+			})
 			r := report.Record{Latency: &l}
 			_, missing := f.Get(&r)
 			return missing == "", missing

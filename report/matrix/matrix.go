@@ -15,14 +15,15 @@ import (
 
 // Matrix is what a test of many hosts adds to a document: its hosts, rounds and cells, and what follows from them.
 type Matrix struct {
-	Latency  bool      `json:"latency,omitempty"` // cells are latencies: less is better
-	Pattern  string    `json:"pattern"`
-	Planned  int       `json:"planned_rounds"`
-	Rounds   []Round   `json:"rounds"`
-	Launcher string    `json:"launcher,omitempty"` // what started the ranks: "Slurm step 7.0"; empty: a list of hosts
-	Rails    []string  `json:"rails"`              // devices; rail k of a host meets rail k of the others
-	Leaves   []string  `json:"leaves,omitempty"`   // leaf switches; none: all hosts share one
-	Hosts    []Host    `json:"hosts"`              // those that took part first, leaf by leaf: cells and findings name them by their place
+	Latency  bool     `json:"latency,omitempty"` // cells are latencies: less is better
+	Pattern  string   `json:"pattern"`
+	Planned  int      `json:"planned_rounds"`
+	Rounds   []Round  `json:"rounds"`
+	Launcher string   `json:"launcher,omitempty"` // what started the ranks: "Slurm step 7.0"; empty: a list of hosts
+	Rails    []string `json:"rails"`              // devices; rail k of a host meets rail k of the others
+	Leaves   []string `json:"leaves,omitempty"`   // leaf switches; none: all hosts share one
+	// those that took part first, leaf by leaf: cells and findings name them by their place
+	Hosts    []Host    `json:"hosts"`
 	Cells    Cells     `json:"cells"`
 	Findings []Finding `json:"findings"`
 	Judged   Judged    `json:"judged"`
@@ -176,7 +177,8 @@ func (m *Matrix) Check() error {
 	}
 	within := func(i, n int) bool { return i >= 0 && i < n }
 	for i := range n {
-		ok := within(c.From[i], len(m.Hosts)) && within(c.To[i], len(m.Hosts)) && c.From[i] != c.To[i] && within(c.Round[i], len(m.Rounds)) &&
+		ok := within(c.From[i], len(m.Hosts)) && within(c.To[i], len(m.Hosts)) && c.From[i] != c.To[i] &&
+			within(c.Round[i], len(m.Rounds)) &&
 			within(c.Rail[i], len(m.Rails)) && within(c.State[i], int(Void)+1)
 		if !ok || math.IsNaN(c.Share[i]) || math.IsInf(c.Share[i], 0) || !(c.Value[i] >= 0) {
 			return fmt.Errorf("matrix: cell %d points at what is not there", i)

@@ -11,14 +11,20 @@ import (
 // sample is a run of three hosts of which one is slow and one never came.
 func sample() *Matrix {
 	m := &Matrix{
-		Pattern: "pairs", Planned: 1, Rounds: []Round{{Label: "pairs 1"}, {Label: "re-test", Retest: true}}, Rails: []string{"mlx5_0"}, Leaves: []string{"a", "b"},
+		Pattern: "pairs", Planned: 1, Rounds: []Round{{Label: "pairs 1"}, {Label: "re-test", Retest: true}},
+		Rails: []string{"mlx5_0"}, Leaves: []string{"a", "b"},
 		Hosts: []Host{
 			{Rank: 0, Name: "node1", Leaf: "a", Verdict: stats.Verdict{Word: stats.Pass}},
 			{Rank: 2, Name: "node2", Leaf: "b", Verdict: stats.Verdict{Word: stats.Pass}},
 			{Rank: 1, Name: "node3", Verdict: stats.Failure(Absent, "look there", "did not come within 1m0s")},
 		},
-		Findings: []Finding{{Subject: Sender, From: 1, To: 1, Busy: stats.Summary{N: 3, Median: 0.5}, Verdict: stats.Failure(Slow, "see it alone", "one direction")}},
-		Judged:   Judged{Sigma: 0.01, Slow: 0.05, HostPower: 0.05, LinkPower: 0.05, Tested: 2, Pairs: 2, Retests: 1},
+		Findings: []Finding{
+			{
+				Subject: Sender, From: 1, To: 1, Busy: stats.Summary{N: 3, Median: 0.5},
+				Verdict: stats.Failure(Slow, "see it alone", "one direction"),
+			},
+		},
+		Judged: Judged{Sigma: 0.01, Slow: 0.05, HostPower: 0.05, LinkPower: 0.05, Tested: 2, Pairs: 2, Retests: 1},
 	}
 	m.Cells.Add(0, 1, 0, 0, Measured, 1e11, 1)
 	m.Cells.Add(1, 0, 0, 0, Measured, 5e10, 0.5)
@@ -49,9 +55,12 @@ func TestCheckRefuses(t *testing.T) {
 		t.Error(err)
 	}
 	for name, change := range map[string]func(*Matrix){
-		"short": func(m *Matrix) { m.Cells.To = nil }, "host": func(m *Matrix) { m.Cells.To[0] = 9 }, "itself": func(m *Matrix) { m.Cells.To[0] = 0 },
-		"round": func(m *Matrix) { m.Cells.Round[0] = -1 }, "rail": func(m *Matrix) { m.Cells.Rail[0] = 4 }, "state": func(m *Matrix) { m.Cells.State[0] = 7 },
-		"finding": func(m *Matrix) { m.Findings[0].Rail = 3 }, "its host": func(m *Matrix) { m.Findings[0].From = -1 }, "value": func(m *Matrix) { m.Cells.Value[0] = -1 },
+		"short": func(m *Matrix) { m.Cells.To = nil }, "host": func(m *Matrix) { m.Cells.To[0] = 9 },
+		"itself": func(m *Matrix) { m.Cells.To[0] = 0 },
+		"round":  func(m *Matrix) { m.Cells.Round[0] = -1 }, "rail": func(m *Matrix) { m.Cells.Rail[0] = 4 },
+		"state":   func(m *Matrix) { m.Cells.State[0] = 7 },
+		"finding": func(m *Matrix) { m.Findings[0].Rail = 3 }, "its host": func(m *Matrix) { m.Findings[0].From = -1 },
+		"value": func(m *Matrix) { m.Cells.Value[0] = -1 },
 	} {
 		m := sample()
 		change(m)

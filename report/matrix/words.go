@@ -15,14 +15,17 @@ func (m *Matrix) Tested() string {
 	if len(m.Rounds) == 0 {
 		return "No round was run: nothing was tested."
 	}
-	s := fmt.Sprintf("Tested %d of %d ordered pairs (%s), pattern %s. Measurements of one path vary by %s.", j.Tested, j.Pairs,
+	s := fmt.Sprintf("Tested %d of %d ordered pairs (%s), pattern %s. Measurements of one path vary by %s.",
+		j.Tested, j.Pairs,
 		stats.Percent(float64(j.Tested)/float64(max(j.Pairs, 1))), m.Pattern, stats.Percent(j.Sigma))
 	if j.HostPower == 0 {
 		return s + " No host is known to be good."
 	}
-	s += fmt.Sprintf(" With a probability of 95 %% this run detects a host that is %s slower, or a tested link that is %s slower.", stats.Percent(j.HostPower), stats.Percent(j.LinkPower))
+	s += fmt.Sprintf(" With a probability of 95 %% this run detects a host that is %s slower, "+
+		"or a tested link that is %s slower.", stats.Percent(j.HostPower), stats.Percent(j.LinkPower))
 	s += plain.When(j.Tested < j.Pairs, " Links that were not tested are unknown.")
-	s += plain.When(j.Untried > 0, " Slow once, not tested again because there were too many: %s.", plain.Plural(j.Untried, "link"))
+	s += plain.When(j.Untried > 0, " Slow once, not tested again because there were too many: %s.",
+		plain.Plural(j.Untried, "link"))
 	return s
 }
 

@@ -14,8 +14,9 @@ type Crossover struct {
 	High       float64 `json:"high,omitempty"` // the smallest at which the device is
 }
 
-// crossover reads the verdicts of a series along its block sizes: the copy's cells below, the device's above, and between the
-// two, in log2 of the block size and the logarithm of the ratio, where the ratio passes 1 upwards. Nil: there is none.
+// crossover reads the verdicts of a series along its block sizes: the copy's cells below, the device's
+// above, and between the two, in log2 of the block size and the logarithm of the ratio, where the ratio
+// passes 1 upwards. Nil: there is none.
 func crossover(k Key, series []Cell) *Crossover {
 	worse, better := -1, -1 // the last block size at which the device's way is worse, the first at which it is better
 	for i, c := range series {
@@ -32,7 +33,9 @@ func crossover(k Key, series []Cell) *Crossover {
 	if worse < 0 || better <= worse || k.Stride == AsGiven {
 		return nil
 	}
-	return &Crossover{k, crossing(series[worse : better+1]), float64(series[worse].BlockBytes), float64(series[better].BlockBytes)}
+	return &Crossover{
+		k, crossing(series[worse : better+1]), float64(series[worse].BlockBytes), float64(series[better].BlockBytes),
+	}
 }
 
 // crossing is the block size at which the speed-up first passes 1, of a series that begins below it and ends above.

@@ -24,23 +24,26 @@ type Grid struct {
 
 // Setup is what all points of a grid share.
 type Setup struct {
-	Device         string  `json:"device"`
-	Transport      string  `json:"transport"`
-	Cache          string  `json:"cache"` // "hot" or "cold"
-	FootprintBytes int64   `json:"footprint_bytes"`
-	LLCBytes       int64   `json:"llc_bytes"` // last-level cache of the client
-	Window         int     `json:"window"`    // messages in flight
-	MaxSGE         int     `json:"max_sge"`
-	MaxSGERead     int     `json:"max_sge_read"`
-	ListBytes      string  `json:"list_bytes,omitempty"`    // where chains of lists are cut, if not at the device's entries
-	SegmentBytes   int64   `json:"segment_bytes,omitempty"` // what pack-pipelined packs at a time; documents without it: 16 KiB
-	Runs           int     `json:"runs"`
-	MinSeconds     float64 `json:"min_seconds"` // per point, strategy and run
-	Kernel         string  `json:"kernel"`      // what packs: "go/avx512"
-	Verify         string  `json:"verify"`
-	Priority       string  `json:"priority,omitempty"` // "realtime": this end ran before all others
-	Events         bool    `json:"events,omitempty"`   // both ends sleep on completion events; CPU is then that of the processes
-	QPs            int     `json:"qps,omitempty"`      // queue pairs; 0: one
+	Device         string `json:"device"`
+	Transport      string `json:"transport"`
+	Cache          string `json:"cache"` // "hot" or "cold"
+	FootprintBytes int64  `json:"footprint_bytes"`
+	LLCBytes       int64  `json:"llc_bytes"` // last-level cache of the client
+	Window         int    `json:"window"`    // messages in flight
+	MaxSGE         int    `json:"max_sge"`
+	MaxSGERead     int    `json:"max_sge_read"`
+	// where chains of lists are cut, if not at the device's entries
+	ListBytes string `json:"list_bytes,omitempty"`
+	// what pack-pipelined packs at a time; documents without it: 16 KiB
+	SegmentBytes int64   `json:"segment_bytes,omitempty"`
+	Runs         int     `json:"runs"`
+	MinSeconds   float64 `json:"min_seconds"` // per point, strategy and run
+	Kernel       string  `json:"kernel"`      // what packs: "go/avx512"
+	Verify       string  `json:"verify"`
+	Priority     string  `json:"priority,omitempty"` // "realtime": this end ran before all others
+	// both ends sleep on completion events; CPU is then that of the processes
+	Events bool `json:"events,omitempty"`
+	QPs    int  `json:"qps,omitempty"` // queue pairs; 0: one
 }
 
 // List is what is known of a list of descriptors.
@@ -102,9 +105,10 @@ type Run struct {
 	P99Ns            *float64 `json:"p99_ns,omitempty"`
 	CPUNsPerByte     float64  `json:"cpu_ns_per_byte"`
 	PeerCPUNsPerByte float64  `json:"peer_cpu_ns_per_byte,omitzero"` // 0: the peer has no part in it
-	ListNs           float64  `json:"list_ns,omitempty"`             // of a list: from its first post to its last completion
-	PostNs           float64  `json:"post_ns,omitempty"`             // that the CPU took to pack and post it
-	Warnings         []string `json:"warnings,omitempty"`
+	// of a list: from its first post to its last completion
+	ListNs   float64  `json:"list_ns,omitempty"`
+	PostNs   float64  `json:"post_ns,omitempty"` // that the CPU took to pack and post it
+	Warnings []string `json:"warnings,omitempty"`
 }
 
 // Key names a series of points that differ in block size alone.
@@ -189,7 +193,8 @@ func Sides(shape string) (device, cpu string) {
 	return s.device, s.cpu
 }
 
-// Sides are those of a cell. Where the device has no list for a list of descriptors, its own way is the next that it has.
+// Sides are those of a cell. Where the device has no list for a list of
+// descriptors, its own way is the next that it has.
 func (c *Cell) Sides() (device, cpu string) {
 	device, cpu = Sides(c.Shape)
 	if c.Listed() {
@@ -230,7 +235,8 @@ func (p *Point) figure() Figure {
 	}
 	goodputs := of(func(r *Run) float64 { return r.GoodputBitsPerS })
 	return Figure{
-		Strategy: p.Strategy, WRs: p.WRs, SGEs: p.SGEs, Goodputs: goodputs, Goodput: stats.Summarize(goodputs, stats.DefaultConfidence), point: p,
+		Strategy: p.Strategy, WRs: p.WRs, SGEs: p.SGEs, Goodputs: goodputs,
+		Goodput: stats.Summarize(goodputs, stats.DefaultConfidence), point: p,
 		P50Ns:            stats.Median(of(func(r *Run) float64 { return r.P50Ns })),
 		CPUNsPerByte:     stats.Median(of(func(r *Run) float64 { return r.CPUNsPerByte })),
 		PeerCPUNsPerByte: stats.Median(of(func(r *Run) float64 { return r.PeerCPUNsPerByte })),
@@ -279,8 +285,10 @@ func (n *Grid) cells() []Cell {
 	}
 	slices.SortStableFunc(out, func(a, b Cell) int {
 		return cmp.Or(
-			cmp.Compare(shapeRank(a.Shape), shapeRank(b.Shape)), cmp.Compare(a.scaled(), b.scaled()), cmp.Compare(a.SizeBytes, b.SizeBytes), cmp.Compare(a.Count, b.Count),
-			cmp.Compare(slices.Index(strides, a.Stride), slices.Index(strides, b.Stride)), cmp.Compare(a.BlockBytes, b.BlockBytes))
+			cmp.Compare(shapeRank(a.Shape), shapeRank(b.Shape)), cmp.Compare(a.scaled(), b.scaled()),
+			cmp.Compare(a.SizeBytes, b.SizeBytes), cmp.Compare(a.Count, b.Count),
+			cmp.Compare(slices.Index(strides, a.Stride), slices.Index(strides, b.Stride)),
+			cmp.Compare(a.BlockBytes, b.BlockBytes))
 	})
 	return out
 }
@@ -348,5 +356,6 @@ func (c *Cell) name() string {
 
 // judged are the cells of a series that were compared.
 func judged(series []Cell) []Cell {
-	return slices.DeleteFunc(slices.Clone(series), func(c Cell) bool { return c.Question == nil || c.Question.Speedup <= 0 })
+	return slices.DeleteFunc(slices.Clone(series),
+		func(c Cell) bool { return c.Question == nil || c.Question.Speedup <= 0 })
 }

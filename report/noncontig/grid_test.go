@@ -17,7 +17,9 @@ import (
 // block, so that they meet where 98 ns buy as many bytes: at 490 bytes.
 func knownCosts(noise float64, runs int) *noncontig.Grid {
 	r := rand.New(rand.NewPCG(1, 2))
-	n := &noncontig.Grid{Setup: noncontig.Setup{Device: "rxe0", Transport: "RC", Cache: "hot", Window: 16, MaxSGE: 32, Runs: runs}}
+	n := &noncontig.Grid{
+		Setup: noncontig.Setup{Device: "rxe0", Transport: "RC", Cache: "hot", Window: 16, MaxSGE: 32, Runs: runs},
+	}
 	for _, total := range []int64{16 << 10, 64 << 10} {
 		for _, block := range []int64{64, 128, 256, 512, 1024, 2048, 4096} {
 			blocks := total / block
@@ -33,12 +35,15 @@ func knownCosts(noise float64, runs int) *noncontig.Grid {
 				{"contiguous", 1, 1, 1050 + 0.1*float64(total)},
 			} {
 				p := noncontig.Point{
-					Shape: "gather", Strategy: s.name, Layout: "vector:" + plain.Bytes(float64(block)), BlockBytes: block, Blocks: blocks,
+					Shape: "gather", Strategy: s.name, Layout: "vector:" + plain.Bytes(float64(block)), BlockBytes: block,
+					Blocks:      blocks,
 					StrideBytes: 2 * block, Stride: "2x", SizeBytes: total, WRs: int(s.wrs), SGEs: int(s.sges),
 				}
 				for i := range runs {
 					ns := s.ns * math.Exp(noise*r.NormFloat64())
-					p.Runs = append(p.Runs, noncontig.Run{Round: i + 1, Messages: 1000, Seconds: 0.1, GoodputBitsPerS: float64(total) * 8e9 / ns, P50Ns: ns * 16})
+					p.Runs = append(p.Runs, noncontig.Run{
+						Round: i + 1, Messages: 1000, Seconds: 0.1, GoodputBitsPerS: float64(total) * 8e9 / ns, P50Ns: ns * 16,
+					})
 				}
 				n.Points = append(n.Points, p)
 			}
@@ -59,10 +64,12 @@ func TestNoncontigCrossover(t *testing.T) {
 			t.Errorf("size %d: got a crossover at %.0f bytes, want about 490", x.SizeBytes, x.BlockBytes)
 		}
 		if x.Low != 256 && x.Low != 512 || x.High != 512 && x.High != 1024 {
-			t.Errorf("size %d: got %.0f to %.0f around %.0f, want 256 or 512 to 512 or 1024", x.SizeBytes, x.Low, x.High, x.BlockBytes)
+			t.Errorf("size %d: got %.0f to %.0f around %.0f, want 256 or 512 to 512 or 1024", x.SizeBytes, x.Low, x.High,
+				x.BlockBytes)
 		}
 	}
-	if got, want := n.Summary[0], "gather (G-WR), 16 KiB messages, stride 2x: gather-write wins from about "; !strings.HasPrefix(got, want) {
+	if got, want := n.Summary[0],
+		"gather (G-WR), 16 KiB messages, stride 2x: gather-write wins from about "; !strings.HasPrefix(got, want) {
 		t.Errorf("got summary %q, want it to start with %q", got, want)
 	}
 	if got, want := n.Summary[0], "below, pack wins by up to "; !strings.Contains(got, want) {
@@ -70,8 +77,9 @@ func TestNoncontigCrossover(t *testing.T) {
 	}
 }
 
-// TestNoncontigCrossoverLiesBetweenVerdicts: whatever the noise and the shape of the curve, a crossover lies between a block size at
-// which the copy is better and a larger one at which the device is, and beyond them no verdict says otherwise.
+// TestNoncontigCrossoverLiesBetweenVerdicts: whatever the noise and the shape of the curve, a crossover
+// lies between a block size at which the copy is better and a larger one at which the device is, and
+// beyond them no verdict says otherwise.
 func TestNoncontigCrossoverLiesBetweenVerdicts(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 7))
 	found := 0
@@ -81,7 +89,10 @@ func TestNoncontigCrossoverLiesBetweenVerdicts(t *testing.T) {
 		for i, block := range []int64{64, 128, 256, 512, 1024, 2048, 4096} {
 			middle := 6 * r.Float64()
 			for _, s := range []string{"gather-write", "pack"} {
-				p := noncontig.Point{Shape: "gather", Strategy: s, Layout: plain.Bytes(float64(block)), BlockBytes: block, Stride: "2x", SizeBytes: 1 << 16}
+				p := noncontig.Point{
+					Shape: "gather", Strategy: s, Layout: plain.Bytes(float64(block)), BlockBytes: block, Stride: "2x",
+					SizeBytes: 1 << 16,
+				}
 				for run := range runs {
 					g := noise * r.NormFloat64()
 					if r.IntN(10) == 0 { // now and then the processor was away
@@ -106,7 +117,8 @@ func TestNoncontigCrossoverLiesBetweenVerdicts(t *testing.T) {
 		}
 		for _, c := range n.Cells {
 			at, word := float64(c.BlockBytes), c.Question.Word
-			if at == x.Low && word != stats.Worse || at == x.High && word != stats.Better || at < x.Low && word == stats.Better || at > x.High && word == stats.Worse {
+			if at == x.Low && word != stats.Worse || at == x.High && word != stats.Better ||
+				at < x.Low && word == stats.Better || at > x.High && word == stats.Worse {
 				t.Errorf("round %d: %q at %v, with a crossover between %v and %v", round, word, at, x.Low, x.High)
 			}
 		}
@@ -116,9 +128,9 @@ func TestNoncontigCrossoverLiesBetweenVerdicts(t *testing.T) {
 	}
 }
 
-// TestNoncontigUnderDrift: on a machine whose speed wanders by 30 % from round to round, with a run in ten disturbed, a strategy
-// that is 10 % slower is found in nine tenths of cells; two equal ones are hardly ever called faster or slower, and in nine tenths the
-// same. Without rounds hardly anything is found.
+// TestNoncontigUnderDrift: on a machine whose speed wanders by 30 % from round to round, with a run in ten disturbed, a
+// strategy that is 10 % slower is found in nine tenths of cells; two equal ones are hardly ever called faster or
+// slower, and in nine tenths the same. Without rounds hardly anything is found.
 func TestNoncontigUnderDrift(t *testing.T) {
 	count := func(slower float64) (words map[stats.Word]int, unpaired, all int) {
 		words = map[stats.Word]int{}
@@ -126,7 +138,9 @@ func TestNoncontigUnderDrift(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 3))
 			n := &noncontig.Grid{}
 			for _, block := range []int64{64, 128, 256, 512, 1024, 2048, 4096} {
-				place := noncontig.Point{Shape: "gather", Layout: plain.Bytes(float64(block)), BlockBytes: block, Stride: "2x", SizeBytes: 1 << 16}
+				place := noncontig.Point{
+					Shape: "gather", Layout: plain.Bytes(float64(block)), BlockBytes: block, Stride: "2x", SizeBytes: 1 << 16,
+				}
 				ours, theirs := place, place
 				ours.Strategy, theirs.Strategy = "gather-write", "pack"
 				speed := 1.0
@@ -146,7 +160,8 @@ func TestNoncontigUnderDrift(t *testing.T) {
 			n.Analyze()
 			for _, c := range n.Cells {
 				words[c.Question.Word]++
-				if stats.Unpaired(c.Find("pack").Goodputs, c.Find("gather-write").Goodputs, stats.DefaultConfidence, stats.HigherIsBetter).P < 0.05 {
+				if stats.Unpaired(c.Find("pack").Goodputs, c.Find("gather-write").Goodputs, stats.DefaultConfidence,
+					stats.HigherIsBetter).P < 0.05 {
 					unpaired++
 				}
 				all++
@@ -185,7 +200,10 @@ func TestNoncontigNoDifference(t *testing.T) {
 		n := &noncontig.Grid{}
 		for _, block := range []int64{64, 128} {
 			for _, s := range []string{"gather-write", "pack"} {
-				p := noncontig.Point{Shape: "gather", Strategy: s, Layout: plain.Bytes(float64(block)), BlockBytes: block, Stride: "2x", SizeBytes: 4096}
+				p := noncontig.Point{
+					Shape: "gather", Strategy: s, Layout: plain.Bytes(float64(block)), BlockBytes: block, Stride: "2x",
+					SizeBytes: 4096,
+				}
 				for i := range 7 {
 					p.Runs = append(p.Runs, noncontig.Run{GoodputBitsPerS: 1e9 * (1 + spread*float64((i*3+len(s))%7))})
 				}
@@ -196,7 +214,8 @@ func TestNoncontigNoDifference(t *testing.T) {
 		return n
 	}
 	for spread, want := range map[float64]string{
-		0.005: "gather (G-WR), 4 KiB messages, stride 2x: no crossover seen; gather-write and pack are the same at 64 B, 128 B", 0.3: "cannot tell: 2 of 2 rows; try --runs 26 (about half of these rows then have a verdict)",
+		0.005: "gather (G-WR), 4 KiB messages, stride 2x: no crossover seen; gather-write and pack are the same at " +
+			"64 B, 128 B", 0.3: "cannot tell: 2 of 2 rows; try --runs 26 (about half of these rows then have a verdict)",
 	} {
 		n := grid(spread)
 		for _, c := range n.Cells {
@@ -215,7 +234,8 @@ func TestNoncontigOneSide(t *testing.T) {
 	n := knownCosts(0.01, 6)
 	n.Points = slices.DeleteFunc(n.Points, func(p noncontig.Point) bool { return p.Strategy != "pack" })
 	n.Analyze()
-	if want := "no verdict: add both strategies to --only: gather-write and pack"; len(n.Summary) != 1 || n.Summary[0] != want {
+	if want := "no verdict: add both strategies to --only: gather-write and pack"; len(n.Summary) != 1 ||
+		n.Summary[0] != want {
 		t.Errorf("%q, want %q", n.Summary, want)
 	}
 }
@@ -231,7 +251,8 @@ func TestNoncontigWarnings(t *testing.T) {
 		runs += len(p.Runs)
 	}
 	for _, want := range []string{
-		fmt.Sprintf("disturbed: 1 of %d measurements", runs), fmt.Sprintf("short: 2 of %d measurements; try a longer -D", runs),
+		fmt.Sprintf("disturbed: 1 of %d measurements", runs),
+		fmt.Sprintf("short: 2 of %d measurements; try a longer -D", runs),
 	} {
 		if !slices.Contains(n.Summary, want) {
 			t.Errorf("%q lacks %q", n.Summary, want)
@@ -272,7 +293,8 @@ func TestNoncontigNoCrossoverInRange(t *testing.T) {
 	}
 }
 
-// TestGridsOfEarlierVersionsAreJudged: what was saved before there were verdicts and rounds gets them when it is read, from its runs.
+// TestGridsOfEarlierVersionsAreJudged: what was saved before there were verdicts and rounds
+// gets them when it is read, from its runs.
 func TestGridsOfEarlierVersionsAreJudged(t *testing.T) {
 	n := knownCosts(0.01, 8)
 	for i := range n.Points {
@@ -283,18 +305,21 @@ func TestGridsOfEarlierVersionsAreJudged(t *testing.T) {
 	n.Cells = []noncontig.Cell{{Strategies: []noncontig.Figure{{Strategy: "gather-write"}, {Strategy: "pack"}}}}
 	n.Analyze()
 	if len(n.Cells) != 14 || n.Cells[0].Winner != "pack" || !n.Cells[0].Question.Goodput.Pairs {
-		t.Errorf("%d cells, the first won by %q: %+v; want 14, pack, runs paired in their order", len(n.Cells), n.Cells[0].Winner, n.Cells[0].Question)
+		t.Errorf("%d cells, the first won by %q: %+v; want 14, pack, runs paired in their order", len(n.Cells),
+			n.Cells[0].Winner, n.Cells[0].Question)
 	}
 }
 
-// TestAboveContiguous: a copy that is faster than contiguous cannot be. Neither a winner nor a crossover follows from it.
+// TestAboveContiguous: a copy that is faster than contiguous cannot be. Neither a
+// winner nor a crossover follows from it.
 func TestAboveContiguous(t *testing.T) {
 	slowed := func(share float64) *noncontig.Grid {
 		n := knownCosts(0.01, 12)
 		for i := range n.Points {
 			p := &n.Points[i]
 			for k := range p.Runs {
-				if p.BlockBytes == 4096 && p.SizeBytes == 16<<10 && p.Strategy != "pack" { // the tool is in the way of all but the copy
+				// the tool is in the way of all but the copy
+				if p.BlockBytes == 4096 && p.SizeBytes == 16<<10 && p.Strategy != "pack" {
 					p.Runs[k].GoodputBitsPerS *= share
 				}
 			}

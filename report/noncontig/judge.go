@@ -10,8 +10,8 @@ import (
 	"github.com/gobw/gobw/report/stats"
 )
 
-// Judgement is one strategy against another on the same layout. The strategies of a round were measured back to back, so each round
-// gives a ratio of their goodputs.
+// Judgement is one strategy against another on the same layout. The strategies of a round were measured back to back,
+// so each round gives a ratio of their goodputs.
 type Judgement struct {
 	Strategy string       `json:"strategy"`
 	Against  string       `json:"against"`
@@ -38,7 +38,10 @@ func judge(a, b *Point) *Judgement {
 			ours, theirs = append(ours, a.Runs[k].GoodputBitsPerS), append(theirs, v)
 		}
 	}
-	return &Judgement{Strategy: a.Strategy, Against: b.Strategy, Goodput: stats.Paired(theirs, ours, stats.DefaultConfidence, stats.HigherIsBetter)}
+	return &Judgement{
+		Strategy: a.Strategy, Against: b.Strategy,
+		Goodput: stats.Paired(theirs, ours, stats.DefaultConfidence, stats.HigherIsBetter),
+	}
 }
 
 // round is the number of a run's round, of a document without rounds its place among the runs.
@@ -65,9 +68,9 @@ func (n *Grid) verdicts() {
 	}
 }
 
-// doubt finds the cells in which a strategy is faster than contiguous, by more than counts as the same and beyond noise. That
-// cannot be: each strategy moves the bytes of contiguous, and does more. Then something else than the device was measured, and
-// nothing in the cell can be told.
+// doubt finds the cells in which a strategy is faster than contiguous, by more than counts as the same and beyond
+// noise. That cannot be: each strategy moves the bytes of contiguous, and does more. Then something else than the
+// device was measured, and nothing in the cell can be told.
 func (n *Grid) doubt() {
 	var all []*Judgement
 	var of []*Cell
@@ -96,8 +99,8 @@ func (n *Grid) doubt() {
 	}
 }
 
-// weigh lists what there is to judge in a cell: each two of the strategies that compete, the device's own way against the copy
-// among them.
+// weigh lists what there is to judge in a cell: each two of the strategies that compete, the
+// device's own way against the copy among them.
 func (c *Cell) weigh() {
 	device, cpu := c.Sides()
 	rivals := c.rivals()

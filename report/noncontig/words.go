@@ -11,7 +11,8 @@ import (
 	"github.com/gobw/gobw/report/stats"
 )
 
-// summary says the outcome in plain words: a sentence for each series of block sizes that has a verdict, then what is open.
+// summary says the outcome in plain words: a sentence for each series of block sizes
+// that has a verdict, then what is open.
 func (n *Grid) summary() []string {
 	var out, settle []string
 	rows := 0
@@ -36,14 +37,17 @@ func (n *Grid) summary() []string {
 			continue
 		}
 		if len(by[stats.CannotTell]) < len(cells) {
-			out = append(out, ShapeName(k.Shape)+", "+k.What()+plain.When(k.Stride != AsGiven, ", stride %s", k.Stride)+": "+n.inWords(series, len(cells), by))
+			out = append(out, ShapeName(k.Shape)+", "+k.What()+plain.When(k.Stride != AsGiven, ", stride %s", k.Stride)+": "+
+				n.inWords(series, len(cells), by))
 		}
 	}
 	if len(settle) > 0 { // "--runs 420" behind "--runs 8"
 		slices.SortFunc(settle, func(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), strings.Compare(a, b)) })
 		middle := settle[len(settle)/2]
-		half := plain.When(len(settle) > 1 && strings.HasPrefix(middle, "--"), " (about half of these rows then have a verdict)")
-		out = append(out, fmt.Sprintf("cannot tell: %d of %s", len(settle), plain.Plural(rows, "row"))+plain.When(middle != "", "; try %s", middle)+half)
+		half := plain.When(len(settle) > 1 && strings.HasPrefix(middle, "--"),
+			" (about half of these rows then have a verdict)")
+		out = append(out, fmt.Sprintf("cannot tell: %d of %s", len(settle), plain.Plural(rows, "row"))+
+			plain.When(middle != "", "; try %s", middle)+half)
 	}
 	if rows == 0 && len(n.Cells) > 0 {
 		var needed []string
@@ -54,15 +58,18 @@ func (n *Grid) summary() []string {
 		out = append(out, "no verdict: add both strategies to --only: "+strings.Join(needed, ", or "))
 	}
 	if bad := slices.DeleteFunc(slices.Clone(n.Cells), func(c Cell) bool { return c.Impossible == "" }); len(bad) > 0 {
-		out = append(out, fmt.Sprintf("impossible: %d of %s: %s at %s, but it moves the same bytes and does more. Something slowed the test, "+
-			"not the device: try %s", len(bad), plain.Plural(len(n.Cells), "row"), bad[0].Impossible, bad[0].name(), plain.Realtime))
+		out = append(out,
+			fmt.Sprintf("impossible: %d of %s: %s at %s, but it moves the same bytes and does more. Something slowed the test, "+
+				"not the device: try %s", len(bad), plain.Plural(len(n.Cells), "row"), bad[0].Impossible, bad[0].name(),
+				plain.Realtime))
 	}
 	return append(out, n.warnings()...)
 }
 
 // warnings says of each warning how many measurements have it, and what to do.
 func (n *Grid) warnings() (out []string) {
-	for _, word := range []string{"disturbed", "short", "too short", "counters moved"} { // the last two are of earlier versions
+	// the last two are of earlier versions
+	for _, word := range []string{"disturbed", "short", "too short", "counters moved"} {
 		runs, with := 0, 0
 		for i := range n.Points {
 			for k := range n.Points[i].Runs {
@@ -88,7 +95,8 @@ func (n *Grid) inWords(series []Cell, cells int, by map[stats.Word][]Cell) strin
 	device, cpu := series[0].Sides()
 	ours, theirs := by[stats.Better], by[stats.Worse]
 	if x := n.CrossoverOf(k); x != nil {
-		return fmt.Sprintf("%s wins from about %s blocks (between %s and %s), %s; below, %s wins %s", device, plain.Bytes(x.BlockBytes),
+		return fmt.Sprintf("%s wins from about %s blocks (between %s and %s), %s; below, %s wins %s", device,
+			plain.Bytes(x.BlockBytes),
 			plain.Bytes(x.Low), plain.Bytes(x.High), mostInWords(ours), cpu, mostInWords(theirs))
 	}
 	var parts []string
@@ -135,7 +143,8 @@ func (n *Grid) listInWords(series []Cell, by map[stats.Word][]Cell) (out []strin
 	if k.Stride == Scaled {
 		pieces := fmt.Sprintf("%s of %d pieces on %s", k.Shape, k.Count, n.Setup.Device)
 		if x := n.CrossoverOf(k); x != nil {
-			return []string{fmt.Sprintf("threshold, %s: %s pays from %s a piece (%s to %s); below, %s is faster. As a setting: %.0f bytes",
+			return []string{fmt.Sprintf("threshold, %s: %s pays from %s a piece (%s to %s); below, %s is faster. "+
+				"As a setting: %.0f bytes",
 				pieces, device, plain.Bytes(x.BlockBytes), plain.Bytes(x.Low), plain.Bytes(x.High), cpu, x.BlockBytes)}
 		}
 		return []string{"threshold, " + pieces + ": " + n.inWords(series, len(series), by)}

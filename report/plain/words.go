@@ -39,7 +39,8 @@ func SplitWords(line string) ([]string, error) {
 		}
 		return escaped.ReplaceAllString(q, "$1")
 	}
-	return Each(commandWord.FindAllString(line, -1), func(w string) string { return quotation.ReplaceAllStringFunc(w, unquote) }), nil
+	return Each(commandWord.FindAllString(line, -1),
+		func(w string) string { return quotation.ReplaceAllStringFunc(w, unquote) }), nil
 }
 
 // JoinWords makes a command line of words, as a shell and [SplitWords] take it.

@@ -75,7 +75,8 @@ func (r ruler) rounded() ruler {
 			r.min = 0
 		}
 		step := niceStep((r.max - r.min) / 5 / r.unit.Of)
-		r.min, r.max = math.Floor(r.min/r.unit.Of/step+1e-9)*step*r.unit.Of, math.Ceil(r.max/r.unit.Of/step-1e-9)*step*r.unit.Of
+		r.min, r.max = math.Floor(r.min/r.unit.Of/step+1e-9)*step*r.unit.Of,
+			math.Ceil(r.max/r.unit.Of/step-1e-9)*step*r.unit.Of
 	case Log10:
 		r.min, r.max = floor125(r.min), 1/floor125(1/r.max)
 	case Log2:

@@ -60,7 +60,8 @@ type frame struct {
 }
 
 func (f frame) at(x, y float64) (point, bool) {
-	return point{f.left + f.x.place(x)*(f.right-f.left), f.bottom - f.y.place(y)*(f.bottom-f.top)}, shows(f.x.Scale, x) && shows(f.y.Scale, y)
+	return point{f.left + f.x.place(x)*(f.right-f.left), f.bottom - f.y.place(y)*(f.bottom-f.top)}, shows(f.x.Scale, x) &&
+		shows(f.y.Scale, y)
 }
 
 func (c *Chart) draw(cv *svg) (title string, width, height float64) {
@@ -83,14 +84,15 @@ func (c *Chart) draw(cv *svg) (title string, width, height float64) {
 	}
 	for i := range diagrams { // of as many curves each
 		chosen := c.Series[i*len(c.Series)/diagrams : (i+1)*len(c.Series)/diagrams]
-		bottom = legend(cv, plain.Each(chosen, func(s Series) string { return s.Name }), bottom, chartWidth, func(k int, at point) {
-			if chosen[k].Shape != Dots {
-				cv.line([]point{{at.x - 9, at.y}, {at.x + 9, at.y}}, stroke{chosen[k].color(k), 2, false})
-			}
-			if chosen[k].marked() {
-				cv.marker(at, k, chosen[k].color(k))
-			}
-		})
+		bottom = legend(cv, plain.Each(chosen, func(s Series) string { return s.Name }), bottom, chartWidth,
+			func(k int, at point) {
+				if chosen[k].Shape != Dots {
+					cv.line([]point{{at.x - 9, at.y}, {at.x + 9, at.y}}, stroke{chosen[k].color(k), 2, false})
+				}
+				if chosen[k].marked() {
+					cv.marker(at, k, chosen[k].color(k))
+				}
+			})
 		f.top, f.bottom = bottom+8, bottom+8+tall
 		c.axes(cv, &f)
 		for _, m := range c.Marks {
@@ -131,7 +133,9 @@ func (c *Chart) axes(cv *svg, f *frame) {
 		cv.text(point{f.left - 7, p.y + 4}, t.label, small)
 	}
 	small.anchor = "middle"
-	for _, t := range f.x.ticks(func(label string) float64 { return (textWidth(label, small) + 10) / (f.right - f.left) }) {
+	for _, t := range f.x.ticks(func(label string) float64 {
+		return (textWidth(label, small) + 10) / (f.right - f.left)
+	}) {
 		p, _ := f.at(t.value, f.y.max)
 		cv.line([]point{{p.x, f.top}, {p.x, f.bottom}}, thin)
 		cv.text(point{min(p.x, chartWidth-edge/2-textWidth(t.label, small)/2), f.bottom + 16}, t.label, small)

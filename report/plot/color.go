@@ -56,5 +56,6 @@ func Style() string {
 	return ":root{color-scheme:light;" + light.String() + "}\n" +
 		"@media (prefers-color-scheme:dark){:root:not([data-theme=light]){color-scheme:dark;" + dark.String() + "}}\n" +
 		":root[data-theme=dark]{color-scheme:dark;" + dark.String() + "}\n" +
-		"@media print{:root,:root[data-theme=dark],:root:not([data-theme=light]){color-scheme:light;" + light.String() + "}}\n"
+		"@media print{:root,:root[data-theme=dark],:root:not([data-theme=light]){color-scheme:light;" +
+		light.String() + "}}\n"
 }

@@ -29,13 +29,19 @@ func writeSVG(w io.Writer, paint func(color) string, figures []Figure) error {
 		s := newSVG(paint)
 		title, wide, tall := f.draw(s)
 		id := plain.When(len(figures) > 1, ` id="picture-%d"`, i+1)
-		fmt.Fprintf(parts, `<g role="img"%s transform="translate(0 %s)">`+"\n<title>%s</title>\n", id, short(height), html.EscapeString(title))
-		fmt.Fprintf(parts, `<path d="M0 0H%sV%sH0Z" fill="%s"/>`+"\n%s</g>\n", short(wide), short(tall), paint(color{paper, 1}), s.out)
+		fmt.Fprintf(parts, `<g role="img"%s transform="translate(0 %s)">`+"\n<title>%s</title>\n", id, short(height),
+			html.EscapeString(title))
+		fmt.Fprintf(parts, `<path d="M0 0H%sV%sH0Z" fill="%s"/>`+"\n%s</g>\n", short(wide), short(tall),
+			paint(color{paper, 1}), s.out)
 		width, height = max(width, wide), height+tall
 	}
-	least := plain.When(width > chartWidth, ` style="min-width:%spx"`, short(0.6*width)) // the page of a phone shows such a wide one in parts
-	_, err := io.WriteString(w, plain.XML(fmt.Sprintf(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %[1]s %[2]s" width="%[1]s" height="%[2]s"%[3]s font-family="'Helvetica Neue',Arial,sans-serif">`+"\n%[4]s</svg>\n",
-		short(width), short(height), least, parts)))
+	// the page of a phone shows such a wide one in parts
+	least := plain.When(width > chartWidth, ` style="min-width:%spx"`, short(0.6*width))
+	_, err := io.WriteString(w,
+		plain.XML(fmt.Sprintf(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %[1]s %[2]s" `+
+			`width="%[1]s" height="%[2]s"%[3]s `+
+			`font-family="'Helvetica Neue',Arial,sans-serif">`+"\n%[4]s</svg>\n",
+			short(width), short(height), least, parts)))
 	return err
 }
 

@@ -77,12 +77,14 @@ func (h *HeatMap) draw(cv *svg) (title string, width, height float64) {
 			}
 			cv.area(box(left+float64(j)*w+0.75, top+float64(i)*tall+0.75, w-1.5, tall-1.5), fill, c.Hint)
 			if c.Text != "" {
-				cv.text(point{left + (float64(j)+0.5)*w, top + (float64(i)+0.5)*tall + 4}, c.Text, font{size: textSize, color: color{ink, 1}, anchor: "middle"})
+				cv.text(point{left + (float64(j)+0.5)*w, top + (float64(i)+0.5)*tall + 4}, c.Text,
+					font{size: textSize, color: color{ink, 1}, anchor: "middle"})
 			}
 		}
 	}
 	if right := left + float64(len(h.Columns))*w; h.Square > 0 { // most cells may be empty
-		cv.line([]point{{left, top}, {right, top}, {right, bottom}, {left, bottom}, {left, top}}, stroke{color: color{ink, 0.6}, width: 1})
+		cv.line([]point{{left, top}, {right, top}, {right, bottom}, {left, bottom}, {left, top}},
+			stroke{color: color{ink, 0.6}, width: 1})
 	}
 	name := font{size: textSize, color: color{ink, 1}, anchor: "middle"}
 	cv.text(point{left + float64(len(h.Columns))*w/2, bottom + below - 12}, h.XLabel, name)

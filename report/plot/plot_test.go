@@ -26,7 +26,8 @@ func figures() map[string]Figure {
 	sizes := []float64{2, 8, 64, 512, 4096, 32768, 262144, 1 << 20}
 	line := &Chart{
 		Title: "Bandwidth over size", Subtitle: "write, RC, 1 QP — roce0 (software device, not a NIC)",
-		X: Axis{Label: "message size", Scale: Log2, Format: plain.Bytes}, Y: Axis{Label: "bandwidth", Units: plain.BitsPerS, Scale: Log10},
+		X:     Axis{Label: "message size", Scale: Log2, Format: plain.Bytes},
+		Y:     Axis{Label: "bandwidth", Units: plain.BitsPerS, Scale: Log10},
 		Marks: []Mark{{Label: "line rate 100 Gb/s", Y: 100e9}},
 	}
 	for i, name := range []string{"yesterday", "today, 16 SGEs"} {
@@ -39,10 +40,12 @@ func figures() map[string]Figure {
 	}
 	nines := &Chart{
 		Title: "Latency by percentile", Subtitle: "send, RC, 2 B",
-		X: Axis{Label: "share of messages", Scale: Log10, Format: shares}, Y: Axis{Label: "half round trip", Units: plain.Seconds},
+		X: Axis{Label: "share of messages", Scale: Log10, Format: shares},
+		Y: Axis{Label: "half round trip", Units: plain.Seconds},
 	}
 	steps := &Chart{
-		Title: "Latency histogram", X: Axis{Label: "half round trip", Units: plain.Seconds, Scale: Log10}, Y: Axis{Label: "messages"},
+		Title: "Latency histogram", X: Axis{Label: "half round trip", Units: plain.Seconds, Scale: Log10},
+		Y:     Axis{Label: "messages"},
 		Marks: []Mark{{Label: "p99", X: 9.1e-6}},
 	}
 	for i := range 3 {
@@ -60,7 +63,8 @@ func figures() map[string]Figure {
 		Title: "Gather: which strategy wins", Subtitle: "strided → contiguous, RC, roce0 (software device, not a NIC)",
 		XLabel: "block size (bytes)", YLabel: "message (bytes)",
 		Columns: []string{"64", "256", "1 Ki", "4 Ki", "16 Ki"}, Rows: []string{"64 Ki", "256 Ki", "1 Mi"},
-		Categories: []string{"gather-write", "pack", "multi-wr"}, Note: "The number is the winner's margin over the runner-up; grey: no difference beyond the noise.",
+		Categories: []string{"gather-write", "pack", "multi-wr"},
+		Note:       "The number is the winner's margin over the runner-up; grey: no difference beyond the noise.",
 	}
 	for i := range heat.Rows {
 		var row []Cell
@@ -142,7 +146,8 @@ func TestSeveralFigures(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, _, first := line.draw(newSVG(lightColor))
-	if n := strings.Count(b.String(), "<g role"); n != 2 || !strings.Contains(b.String(), `translate(0 `+short(first)+`)`) {
+	if n := strings.Count(b.String(), "<g role"); n != 2 ||
+		!strings.Contains(b.String(), `translate(0 `+short(first)+`)`) {
 		t.Errorf("%d figures: want two, the second %s below", n, short(first))
 	}
 }
@@ -166,10 +171,19 @@ func TestTicks(t *testing.T) {
 		{"one value", labels(Axis{}, 0), "0 0.2 0.4 0.6 0.8 1"},
 		{"decades", labels(Axis{Scale: Log10}, 0.002, 40), "0.002 0.005 0.01 0.02 0.05 0.1 0.2 0.5 1 2 5 10 20 50"},
 		{"hardly more than a decade", labels(Axis{Scale: Log10}, 5.2, 70), "5 10 20 50 100"},
-		{"sizes", labels(Axis{Scale: Log2, Format: plain.Bytes}, 512, 1<<20), "512 B 1 KiB 2 KiB 4 KiB 8 KiB 16 KiB 32 KiB 64 KiB 128 KiB 256 KiB 512 KiB 1 MiB"},
+		{
+			"sizes", labels(Axis{Scale: Log2, Format: plain.Bytes}, 512, 1<<20),
+			"512 B 1 KiB 2 KiB 4 KiB 8 KiB 16 KiB 32 KiB 64 KiB 128 KiB 256 KiB 512 KiB 1 MiB",
+		},
 		{"a linear axis has one unit, in its label", labels(Axis{Units: plain.Seconds}, 0, 0.002, 0.0101), "0 5 10 15"},
-		{"a logarithmic one has one at each tick", labels(Axis{Units: plain.Seconds, Scale: Log10}, 2e-6, 10), "10 us 100 us 1 ms 10 ms 100 ms 1 s 10 s"},
-		{"shares", labels(Axis{Scale: Log10, Format: shares}, 1, 2000), "0 % 50 % 80 % 90 % 95 % 98 % 99 % 99.5 % 99.8 % 99.9 % 99.95 %"},
+		{
+			"a logarithmic one has one at each tick", labels(Axis{Units: plain.Seconds, Scale: Log10}, 2e-6, 10),
+			"10 us 100 us 1 ms 10 ms 100 ms 1 s 10 s",
+		},
+		{
+			"shares", labels(Axis{Scale: Log10, Format: shares}, 1, 2000),
+			"0 % 50 % 80 % 90 % 95 % 98 % 99 % 99.5 % 99.8 % 99.9 % 99.95 %",
+		},
 		{"few shares", labels(Axis{Scale: Log10, Format: shares}, 1, 3), "0 % 50 % 66.67 % 75 % 80 %"},
 		{"no data", labels(Axis{Scale: Log10}), "0 2 4 6 8 10"},
 	} {

@@ -57,8 +57,10 @@ func (s *svg) opacity(attribute string, c color) string {
 }
 
 func (s *svg) line(points []point, st stroke) {
-	fmt.Fprintf(s.out, `<path fill="none" stroke-linejoin="round" stroke-linecap="round" d="%s" stroke="%s" stroke-width="%s"%s%s/>`+"\n",
-		path(points), s.paint(st.color), short(st.width), s.opacity("stroke-opacity", st.color), plain.When(st.dashed, ` stroke-dasharray="6 4"`))
+	fmt.Fprintf(s.out,
+		`<path fill="none" stroke-linejoin="round" stroke-linecap="round" d="%s" stroke="%s" stroke-width="%s"%s%s/>`+"\n",
+		path(points), s.paint(st.color), short(st.width), s.opacity("stroke-opacity", st.color),
+		plain.When(st.dashed, ` stroke-dasharray="6 4"`))
 }
 
 // area fills an outline. The hint is what a browser shows where the pointer rests.
@@ -74,7 +76,8 @@ func box(x, y, w, h float64) []point {
 // markers are outlines around a point, told apart without colours: circle, square, triangle, diamond, triangle upside
 // down.
 var markers = []string{
-	"m-3.6 0a3.6 3.6 0 1 0 7.2 0a3.6 3.6 0 1 0 -7.2 0", "m-3.2 -3.2h6.4v6.4h-6.4", "m0 -4.3l4.3 7.8h-8.6", "m0 -4.5l4.5 4.5l-4.5 4.5l-4.5 -4.5", "m0 4.3l4.3 -7.8h-8.6",
+	"m-3.6 0a3.6 3.6 0 1 0 7.2 0a3.6 3.6 0 1 0 -7.2 0", "m-3.2 -3.2h6.4v6.4h-6.4", "m0 -4.3l4.3 7.8h-8.6",
+	"m0 -4.5l4.5 4.5l-4.5 4.5l-4.5 -4.5", "m0 4.3l4.3 -7.8h-8.6",
 }
 
 func (s *svg) marker(at point, shape int, c color) {

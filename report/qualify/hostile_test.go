@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// TestPlansThatCost: brackets within one line, and ten thousand tests of one name, are refused for little memory, time and text.
+// TestPlansThatCost: brackets within one line, and ten thousand tests of one name, are
+// refused for little memory, time and text.
 func TestPlansThatCost(t *testing.T) {
 	for name, text := range map[string]string{
 		"brackets":    "tests: " + strings.Repeat("[", 40_000) + strings.Repeat("]", 40_000),

@@ -58,7 +58,8 @@ type Run interface {
 
 // Options tell how to read a plan.
 type Options struct {
-	// Parse reads a command line (words[0] is the tool), and files that it names by read. Nil: command lines are only split.
+	// Parse reads a command line (words[0] is the tool), and files that it names by
+	// read. Nil: command lines are only split.
 	Parse func(words []string, read ReadFile) (Run, error)
 	// Bytes reads a size. Nil: sizes are not read.
 	Bytes func(text string) (int64, error)
@@ -111,7 +112,8 @@ func LoadPlan(file string, o Options) (*Plan, error) {
 	if err != nil {
 		if unread, ok := errors.AsType[*report.FileError](err); ok { // it names the file
 			nearest := plain.Nearest(file, ShippedPlans())
-			unread.Remedy = plain.When(nearest != "", "did you mean %q? ", nearest) + "shipped plans are " + strings.Join(ShippedPlans(), ", ")
+			unread.Remedy = plain.When(nearest != "", "did you mean %q? ", nearest) + "shipped plans are " +
+				strings.Join(ShippedPlans(), ", ")
 		}
 		return nil, err
 	}
@@ -242,7 +244,8 @@ func parsePlan(file string, b []byte, o Options) (*Plan, error) {
 		if more > 0 {
 			p.mistakes = p.mistakes[:mostMistakes]
 		}
-		slices.SortStableFunc(p.mistakes, func(a, b mistake) int { return cmp.Or(cmp.Compare(a.line, b.line), cmp.Compare(a.column, b.column)) })
+		slices.SortStableFunc(p.mistakes,
+			func(a, b mistake) int { return cmp.Or(cmp.Compare(a.line, b.line), cmp.Compare(a.column, b.column)) })
 		all := plain.Each(p.mistakes, func(m mistake) error { return m })
 		if more > 0 {
 			all = append(all, fmt.Errorf("%s: and %d more mistakes", file, more))
@@ -265,7 +268,9 @@ func (p *planParser) unread(err error) {
 	place, is := errors.AsType[yaml.Error](err)
 	switch wrong := place.(type) {
 	case *yaml.UnknownFieldError:
-		known := []string{"name", "description", "defaults", "tests", "about", "run", "flags", "expect", "timeout", "server", "memory"}
+		known := []string{
+			"name", "description", "defaults", "tests", "about", "run", "flags", "expect", "timeout", "server", "memory",
+		}
 		p.mistake(wrong.Token, "no key %q%s", wrong.Token.Value, plain.Choices(wrong.Token.Value, known))
 	case *yaml.TypeError:
 		p.mistake(wrong.Token, "a list or a mapping, want text")
@@ -350,7 +355,8 @@ func (p *planParser) run(t *Test, line text, flags []string) {
 		return
 	}
 	if tools := []string{"gobw", "golat"}; !slices.Contains(tools, words[0]) {
-		p.mistake(line.at, "run starts with %q%s, want gobw or golat, or a program of yours: ./%s", words[0], plain.Suggest(words[0], tools), words[0])
+		p.mistake(line.at, "run starts with %q%s, want gobw or golat, or a program of yours: ./%s", words[0],
+			plain.Suggest(words[0], tools), words[0])
 		return
 	}
 	test := min(2, len(words)) // behind "gobw write", so that the test's own flags come later and win
@@ -392,7 +398,8 @@ func (p *planParser) expect(t *Test, line text) {
 	if misspelt, is := errors.AsType[*expect.Error](err); is {
 		err = errors.New(misspelt.Problem)
 		if missing, is := errors.AsType[*report.FileError](misspelt.Err); is && errors.Is(missing, fs.ErrNotExist) {
-			err = fmt.Errorf("%w; make it first, in the folder of the plan: the same command with --leave-out all --save %s", err, missing.File)
+			err = fmt.Errorf("%w; make it first, in the folder of the plan: the same command with --leave-out all --save %s",
+				err, missing.File)
 		}
 		at = shifted(at, misspelt.Column-1)
 	}

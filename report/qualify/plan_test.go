@@ -98,7 +98,9 @@ func (f fake) Strategies() []string { return nil }
 
 // What is expected of every test stands among the defaults.
 func TestPlanExpectsOfEveryTest(t *testing.T) {
-	p, err := parsePlan("p.yaml", []byte("defaults: {expect: msgrate >= 1}\ntests: [{name: a, run: gobw write, expect: bw >= 1 b/s}, {name: b, run: gobw read}]\n"), Options{})
+	p, err := parsePlan("p.yaml",
+		[]byte("defaults: {expect: msgrate >= 1}\ntests: [{name: a, run: gobw write, expect: bw >= 1 b/s}, {name: b, run: "+
+			"gobw read}]\n"), Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -181,7 +183,10 @@ func TestPlanNotYAML(t *testing.T) {
 	for _, tt := range []struct{ name, source, want string }{
 		{"empty", "", "plan.yaml:1:1: the plan is empty"},
 		{"indent", "name: x\n  tests:\n- y: [\n", "plan.yaml:"},
-		{"twice", "name: x\nname: y\ntests: [{name: a, run: gobw write}]\n", "plan.yaml:2:1: not a plan in YAML: mapping key \"name\" already defined"},
+		{
+			"twice", "name: x\nname: y\ntests: [{name: a, run: gobw write}]\n",
+			"plan.yaml:2:1: not a plan in YAML: mapping key \"name\" already defined",
+		},
 		{"list", "- a\n- b\n", "not a plan in YAML: sequence was used where mapping is expected"},
 		{"no tests", "name: x\n", "the plan has no tests"},
 		{"empty tests", "tests:\n", "the plan has no tests"},
@@ -255,7 +260,8 @@ func TestShippedPlans(t *testing.T) {
 	for _, name := range []string{"quik", filepath.Join(t.TempDir(), "none.yaml")} {
 		_, err := LoadPlan(name, Options{})
 		var fe *report.FileError
-		if !errors.As(err, &fe) || !errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), "shipped plans are course, nic, quick") || strings.Count(err.Error(), name+":") != 1 {
+		if !errors.As(err, &fe) || !errors.Is(err, os.ErrNotExist) ||
+			!strings.Contains(err.Error(), "shipped plans are course, nic, quick") || strings.Count(err.Error(), name+":") != 1 {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -273,8 +279,8 @@ func TestExamplePlans(t *testing.T) {
 	}
 }
 
-// TestBaselineOfPlan: a baseline of many tests is asked for the one of the same name, and for the same layout of a grid,
-// whichever strategy won there.
+// TestBaselineOfPlan: a baseline of many tests is asked for the one of the same name, and for the same layout of
+// a grid, whichever strategy won there.
 func TestBaselineOfPlan(t *testing.T) {
 	same, other := saved("repeated"), repeated(2)
 	same.Description, other.Description = "write", "steady"

@@ -105,11 +105,18 @@ func (q *Qualification) Summary() string {
 	for _, o := range []struct {
 		outcome Outcome
 		said    string
-	}{{stats.Pass, "passed"}, {stats.Fail, "failed"}, {stats.CannotTell, "cannot tell"}, {Broken, "did not complete"}, {Skipped, "skipped"}} {
+	}{
+		{stats.Pass, "passed"},
+		{stats.Fail, "failed"},
+		{stats.CannotTell, "cannot tell"},
+		{Broken, "did not complete"},
+		{Skipped, "skipped"},
+	} {
 		if n := counts[o.outcome]; n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", n, o.said))
 		}
 	}
 	text := fmt.Sprintf("%s: plan %s: %s", strings.ToUpper(string(q.Outcome)), q.Plan, strings.Join(parts, ", "))
-	return text + plain.When(busy > 0, " (%d disturbed)", busy) + plain.When(q.ExitCode != 0, "; exit status %d", q.ExitCode)
+	return text + plain.When(busy > 0, " (%d disturbed)", busy) +
+		plain.When(q.ExitCode != 0, "; exit status %d", q.ExitCode)
 }

@@ -35,9 +35,11 @@ func browse(t *testing.T, page string, args ...string) string {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	args = append([]string{
-		"--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--disable-background-networking", "--disable-component-update", "--disable-sync",
+		"--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--disable-background-networking",
+		"--disable-component-update", "--disable-sync",
 		"--disable-default-apps", "--disable-extensions", "--no-first-run", "--no-default-browser-check", "--no-proxy-server",
-		"--host-resolver-rules=MAP * ~NOTFOUND", "--user-data-dir=" + t.TempDir(), "--enable-logging=stderr", "--hide-scrollbars",
+		"--host-resolver-rules=MAP * ~NOTFOUND", "--user-data-dir=" + t.TempDir(), "--enable-logging=stderr",
+		"--hide-scrollbars",
 	}, args...)
 	cmd := exec.CommandContext(ctx, path, append(args, "file://"+page)...)
 	var out, talk bytes.Buffer
@@ -90,7 +92,9 @@ document.getElementById("theme").click(); document.body.dataset.themes=first===g
 })</script></body>`
 	write(bytes.Replace(b.Bytes(), []byte("</body>"), []byte(probe), 1))
 	dom := browse(t, page, "--dump-dom", "--window-size=1200,1000")
-	for _, want := range []string{`data-pictures="6"`, `data-outside=""`, `data-themes="differ"`, `software device, not a NIC`} {
+	for _, want := range []string{
+		`data-pictures="6"`, `data-outside=""`, `data-themes="differ"`, `software device, not a NIC`,
+	} {
 		if !strings.Contains(dom, want) {
 			at := strings.Index(dom, "data-pictures")
 			t.Errorf("the page in the browser lacks %s: %.300s", want, dom[max(at, 0):])
@@ -119,7 +123,8 @@ document.getElementById("theme").click(); document.body.dataset.themes=first===g
 		}
 	}
 	if brightness["light"] < 0.8 || brightness["dark"] > 0.35 {
-		t.Errorf("mean brightness %.2f light and %.2f dark, want over 0.8 and under 0.35", brightness["light"], brightness["dark"])
+		t.Errorf("mean brightness %.2f light and %.2f dark, want over 0.8 and under 0.35", brightness["light"],
+			brightness["dark"])
 	}
 }
 

@@ -19,7 +19,9 @@ func comparisonTables(c *compare.Comparison) []table {
 	title := func(p compare.Point) string { return fmt.Sprintf("%s: medians of %s in %s", p.Group, p.Figure, p.Unit) }
 	for _, points := range plain.Grouped(c.Points, title) {
 		t := table{Title: title(points[0]), keys: 1}
-		t.Header = []string{"point", "old", "new", "change", stats.Percent(c.Confidence) + " interval", "p", "runs", "verdict"}
+		t.Header = []string{
+			"point", "old", "new", "change", stats.Percent(c.Confidence) + " interval", "p", "runs", "verdict",
+		}
 		if points[0].Pairs { // their change is the middle of their ratios, which the medians do not give
 			t.Header[1], t.Header[2], t.Header[3] = "A", "B", "change in pairs"
 		}
@@ -28,12 +30,16 @@ func comparisonTables(c *compare.Comparison) []table {
 			if in := p.Interval; in != nil {
 				between = percent(in.Low) + "…" + percent(in.High)
 			}
-			row := []string{p.Row, middle(p.Old), middle(p.New), change(p), between, pValue(p.P), fmt.Sprintf("%d+%d", p.Old.N, p.New.N), p.String()}
+			row := []string{
+				p.Row, middle(p.Old), middle(p.New), change(p), between, pValue(p.P), fmt.Sprintf("%d+%d", p.Old.N, p.New.N),
+				p.String(),
+			}
 			if p.Pairs {
 				row[6] = "" // the label tells the pairs
 			}
 			if p.Row == compare.Control {
-				row[7] = cmp.Or(map[stats.Word]string{stats.Same: "same", stats.Better: "differs", stats.Worse: "differs"}[p.Word], "-")
+				row[7] = cmp.Or(map[stats.Word]string{stats.Same: "same", stats.Better: "differs", stats.Worse: "differs"}[p.Word],
+					"-")
 			}
 			t.Rows = append(t.Rows, row)
 		}
@@ -77,7 +83,8 @@ func pValue(p float64) string {
 }
 
 // sessions is the note on a difference between two results of one session each.
-const sessions = "one session on each side: the runs of a session are alike, and two sessions of the same test may differ by more. " +
+const sessions = "one session on each side: the runs of a session are alike, and two sessions of the same test may " +
+	"differ by more. " +
 	"To know, use 'gobw ab', or give several sessions of each side: a.json,b.json c.json,d.json"
 
 // mostAlone is how many points of one side alone are named.
@@ -87,9 +94,11 @@ const mostAlone = 3
 // points only one side has, and what else changed.
 func comparisonClosing(c *compare.Comparison) []string {
 	points := slices.DeleteFunc(slices.Clone(c.Points), func(p compare.Point) bool { return p.Row == compare.Control })
-	out := []string{fmt.Sprintf("same: within ±%s; better, worse: significant at %s", stats.Percent(c.Margin), stats.Percent(c.Confidence)) +
+	out := []string{fmt.Sprintf("same: within ±%s; better, worse: significant at %s", stats.Percent(c.Margin),
+		stats.Percent(c.Confidence)) +
 		plain.When(len(points) > 1, ", %d judged together (%s)", len(points), c.Procedure)}
-	if c.Sessions && slices.ContainsFunc(points, func(p compare.Point) bool { return p.Word == stats.Better || p.Word == stats.Worse }) {
+	if c.Sessions &&
+		slices.ContainsFunc(points, func(p compare.Point) bool { return p.Word == stats.Better || p.Word == stats.Worse }) {
 		out = append(out, sessions)
 	}
 	for _, cause := range stats.Causes() {
@@ -104,7 +113,8 @@ func comparisonClosing(c *compare.Comparison) []string {
 			line := fmt.Sprintf("%s: %s", cause, worst.Reason)
 			if len(points) > 1 {
 				alike := !slices.ContainsFunc(open, func(p compare.Point) bool { return p.Reason != worst.Reason })
-				line = fmt.Sprintf("%s: %d of %d points%s: %s", cause, len(open), len(points), plain.When(!alike, ". Worst point: '%s' (%s)", worst.Row, worst.Figure), worst.Reason)
+				line = fmt.Sprintf("%s: %d of %d points%s: %s", cause, len(open), len(points),
+					plain.When(!alike, ". Worst point: '%s' (%s)", worst.Row, worst.Figure), worst.Reason)
 			}
 			most := slices.MaxFunc(open, func(a, b compare.Point) int { // "--runs 420" before "--runs 8"
 				return cmp.Or(cmp.Compare(len(a.Settle), len(b.Settle)), strings.Compare(a.Settle, b.Settle))
@@ -120,14 +130,16 @@ func comparisonClosing(c *compare.Comparison) []string {
 		return point + plain.When(c.Otherwise[point] != "", " (%s)", c.Otherwise[point])
 	}), mostAlone), listed("only in new", c.OnlyNew, mostAlone),
 		listed("left out", c.LeftOut, math.MaxInt), listed("INCOMPLETE", c.Incomplete, math.MaxInt),
-		listed("NOT ALIKE", plain.Each(c.Unlike, compare.Difference.String), math.MaxInt), listed("changed", plain.Each(c.Changed, compare.Difference.String), math.MaxInt))
+		listed("NOT ALIKE", plain.Each(c.Unlike, compare.Difference.String), math.MaxInt),
+		listed("changed", plain.Each(c.Changed, compare.Difference.String), math.MaxInt))
 }
 
 // accepted says how many points have which verdict if disturbed runs are accepted: "17 are 'better', 7 are 'cannot
 // tell: unclear'".
 func accepted(points []compare.Point) string {
 	alike := plain.Grouped(points, func(p compare.Point) string { return p.Accepted.String() })
-	return strings.Join(plain.Each(alike, func(of []compare.Point) string { return fmt.Sprintf("%d are '%s'", len(of), of[0].Accepted.String()) }), ", ")
+	return strings.Join(plain.Each(alike,
+		func(of []compare.Point) string { return fmt.Sprintf("%d are '%s'", len(of), of[0].Accepted.String()) }), ", ")
 }
 
 // listed are lines with the same head. After 'most' lines the rest is counted.

@@ -47,7 +47,8 @@ func TestAcceptedVerdictsAreCounted(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := "; with --accept disturbed 1 are 'worse', 1 are 'same'"
-	if lines := strings.Join(comparisonClosing(c), "\n"); !strings.Contains(lines, want) && !strings.Contains(lines, "1 are 'same', 1 are 'worse'") {
+	if lines := strings.Join(comparisonClosing(c), "\n"); !strings.Contains(lines, want) &&
+		!strings.Contains(lines, "1 are 'same', 1 are 'worse'") {
 		t.Errorf("got %q, want %q in it", lines, want)
 	}
 }

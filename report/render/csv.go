@@ -21,7 +21,8 @@ import (
 func documentsCSV(w io.Writer, docs []*report.Document) error {
 	var header []string
 	put := func(name, _ string) { header = append(header, name) }
-	grids := len(docs) > 0 && !slices.ContainsFunc(docs, func(d *report.Document) bool { return d.Noncontig == nil || len(d.Records) > 0 })
+	grids := len(docs) > 0 &&
+		!slices.ContainsFunc(docs, func(d *report.Document) bool { return d.Noncontig == nil || len(d.Records) > 0 })
 	if grids {
 		fields(put, origin{}, noncontig.Setup{}, noncontig.Point{}, noncontig.Run{}, answer{})
 	} else {
@@ -64,7 +65,8 @@ type answer struct {
 
 func answerOf(g *noncontig.Grid, p *noncontig.Point) answer {
 	at := slices.IndexFunc(g.Cells, func(c noncontig.Cell) bool {
-		return c.Question != nil && c.Layout == p.Layout && c.Shape == p.Shape && c.Stride == p.Stride && (c.Count > 0) == (p.Held == "num")
+		return c.Question != nil && c.Layout == p.Layout && c.Shape == p.Shape && c.Stride == p.Stride &&
+			(c.Count > 0) == (p.Held == "num")
 	})
 	if at < 0 {
 		return answer{}
@@ -91,7 +93,10 @@ func originOf(d *report.Document) origin {
 	if d.Server != nil {
 		server = *d.Server
 	}
-	return origin{d.Started.UTC().Format(time.RFC3339), d.Tool, d.Version, d.Label, d.Complete, d.Client.Host, d.Client.Device, server.Host, server.Device}
+	return origin{
+		d.Started.UTC().Format(time.RFC3339), d.Tool, d.Version, d.Label, d.Complete, d.Client.Host, d.Client.Device,
+		server.Host, server.Device,
+	}
 }
 
 // fields are those of several structs, one after the other.

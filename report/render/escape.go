@@ -36,8 +36,8 @@ func (r result) Said() string {
 	return strings.Join(said, "; ")
 }
 
-// escapeMarkdown keeps text text: pipes, emphasis, code, links, bare addresses, names of people and HTML lose their meaning, line ends
-// become spaces.
+// escapeMarkdown keeps text text: pipes, emphasis, code, links, bare addresses, names of people and HTML lose
+// their meaning, line ends become spaces.
 func escapeMarkdown(s string) string {
 	return strings.NewReplacer(
 		`\`, `\\`, "|", `\|`, "*", `\*`, "_", `\_`, "`", "\\`", "<", "&lt;", ">", "&gt;", "&", "&amp;", "[", `\[`, "]", `\]`,
@@ -68,6 +68,7 @@ func escapeLaTeX(s string) string {
 		`\`, `\textbackslash{}`, "{", `\{`, "}", `\}`, "$", `\$`, "&", `\&`, "%", `\%`, "#", `\#`, "_", `\_`,
 		"~", `\textasciitilde{}`, "^", `\textasciicircum{}`, "<", `\textless{}`, ">", `\textgreater{}`, "|", `\textbar{}`,
 		"--", `-{}-`, // a flag's, which would become a dash
-		"…", `\ldots{}`, "\r", " ", "\v", " ", "\f", " ", "\u0085", " ", "±", `$\pm$`, "µ", `$\mu$`, "≈", `$\approx$`, "≥", `$\geq$`, "×", `$\times$`, "\n", " ",
+		"…", `\ldots{}`, "\r", " ", "\v", " ", "\f", " ", "\u0085", " ", "±", `$\pm$`, "µ", `$\mu$`, "≈", `$\approx$`, "≥",
+		`$\geq$`, "×", `$\times$`, "\n", " ",
 	).Replace(s)
 }

@@ -20,19 +20,27 @@ import (
 )
 
 // hostile is text as a stranger's file may hold it.
-const hostile = "=cmd|'/c x'!A0 \x1b]0;owned\x07\x1b[31m \u009b31m \u202ereversed\n\\input{/etc/passwd} </text><script>alert(1)</script> ]]> & % ^^M\rPASS"
+const hostile = "=cmd|'/c x'!A0 \x1b]0;owned\x07\x1b[31m \u009b31m \u202ereversed\n\\input{/etc/passwd} " +
+	"</text><script>alert(1)</script> ]]> & % ^^M\rPASS"
 
 // hostileDocument has it in every text of a record and its surroundings.
 func hostileDocument() *report.Document {
 	d := saved("repeated")
 	d.Tool, d.Version, d.Label, d.Description, d.Failure, d.Complete = hostile, hostile, hostile, hostile, hostile, false
 	d.Command, d.Warnings = []string{hostile}, []string{hostile}
-	d.Client.Host, d.Client.Device, d.Client.Provider, d.Client.Firmware, d.Client.GID = hostile, hostile, hostile, hostile, hostile
+	d.Client.Host, d.Client.Device, d.Client.Provider, d.Client.Firmware, d.Client.GID = hostile, hostile, hostile,
+		hostile, hostile
 	d.Server = &d.Client
-	d.Checks = []report.Check{{Expression: hostile, Point: hostile, Actual: hostile, Verdict: stats.Failure(stats.Cause(hostile), hostile, "%s", hostile)}}
+	d.Checks = []report.Check{
+		{
+			Expression: hostile, Point: hostile, Actual: hostile,
+			Verdict: stats.Failure(stats.Cause(hostile), hostile, "%s", hostile),
+		},
+	}
 	for i := range d.Records {
 		r := &d.Records[i]
-		r.Operation, r.Transport, r.Direction, r.Atomic, r.Verified, r.Warnings = "../../"+hostile, hostile, hostile, hostile, hostile, []string{hostile}
+		r.Operation, r.Transport, r.Direction, r.Atomic, r.Verified, r.Warnings = "../../"+
+			hostile, hostile, hostile, hostile, hostile, []string{hostile}
 		r.SizeBytes = uint64(i/3 + 1)
 	}
 	d.Noncontig = saved("grid").Noncontig
@@ -144,8 +152,10 @@ func TestFiguresAtTheEdgeOfNumbers(t *testing.T) {
 	for _, at := range []string{"1e27", "1e300", "1e-300", "5e-324"} {
 		next := strings.Replace(at, "e", ".0000000000000002e", 1)
 		text := `{"schema":"gobw.result/1","records":[` +
-			`{"kind":"latency","operation":"a","size_bytes":1,"latency":{"samples":9,"p50_ns":` + at + `,"p99_ns":` + next + `,"max_ns":` + next + `}},` +
-			`{"kind":"latency","operation":"a","size_bytes":2,"latency":{"samples":9,"p50_ns":` + next + `,"p99_ns":` + at + `}}]}`
+			`{"kind":"latency","operation":"a","size_bytes":1,"latency":{"samples":9,"p50_ns":` + at + `,"p99_ns":` + next +
+			`,"max_ns":` + next + `}},` +
+			`{"kind":"latency","operation":"a","size_bytes":2,"latency":{"samples":9,"p50_ns":` + next + `,"p99_ns":` +
+			at + `}}]}`
 		docs, err := report.Parse("edge.json", []byte(text))
 		if err != nil {
 			t.Fatal(err)
@@ -172,10 +182,14 @@ func TestQualificationMarkdownOpensWithTheVerdict(t *testing.T) {
 	if err := Qualification(&b, "markdown", q); err != nil {
 		t.Fatal(err)
 	}
-	if want := "## ERROR: plan mine: 1 passed, 1 failed, 1 did not complete, 1 skipped (1 disturbed)"; !strings.HasPrefix(b.String(), want) {
+	if want := "## ERROR: plan mine: 1 passed, 1 failed, 1 did not complete, 1 skipped (1 disturbed)"; !strings.HasPrefix(
+		b.String(), want) {
 		t.Errorf("it opens with %q, want %q", b.String()[:120], want)
 	}
-	for _, want := range []string{"36.26 Gb/s", "bw &gt;= 1 Gb/s", "+25.0%", "write-64k", "with --runs 21 and tests of at most 0.9 s: -D 900ms in a plan of your own (--print)"} {
+	for _, want := range []string{
+		"36.26 Gb/s", "bw &gt;= 1 Gb/s", "+25.0%", "write-64k",
+		"with --runs 21 and tests of at most 0.9 s: -D 900ms in a plan of your own (--print)",
+	} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("no %q in\n%s", want, b.String())
 		}

@@ -29,7 +29,8 @@ func (r result) page(w io.Writer) error {
 		Pictures []template.HTML
 		Sections []section
 	}{result: r, Style: template.CSS(plot.Style())} //nolint:gosec // our own style sheet
-	if p.Words = strings.Fields(r.Title); len(p.Words) > 0 && p.Words[0] != "gobw" && p.Words[0] != "golat" { // a command is typed as it is
+	// a command is typed as it is
+	if p.Words = strings.Fields(r.Title); len(p.Words) > 0 && p.Words[0] != "gobw" && p.Words[0] != "golat" {
 		p.Title = title(r.Title)
 		p.Words[0] = title(p.Words[0])
 	}
@@ -52,7 +53,8 @@ func (r result) page(w io.Writer) error {
 		if err := plot.WriteInlineSVG(b, f); err != nil {
 			return err
 		}
-		p.Pictures = append(p.Pictures, template.HTML(b.String())) //nolint:gosec // written by package plot, which escapes every text
+		//nolint:gosec // written by package plot, which escapes every text
+		p.Pictures = append(p.Pictures, template.HTML(b.String()))
 	}
 	b := &strings.Builder{}
 	t := template.Must(template.New("page.html").Funcs(template.FuncMap{"class": class}).ParseFS(sources, "page.html"))

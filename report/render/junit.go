@@ -78,7 +78,8 @@ func writeJUnit(w io.Writer, name string, all []suite) error {
 				*count[c.Reason.XMLName.Local]++
 			}
 		}
-		out.Tests, out.Failures, out.Errors, out.Skipped = out.Tests+s.Tests, out.Failures+s.Failures, out.Errors+s.Errors, out.Skipped+s.Skipped
+		out.Tests, out.Failures, out.Errors, out.Skipped = out.Tests+s.Tests, out.Failures+s.Failures, out.Errors+
+			s.Errors, out.Skipped+s.Skipped
 	}
 	b, err := xml.MarshalIndent(out, "", "  ")
 	if err != nil {
@@ -94,7 +95,9 @@ func suiteOf(d *report.Document) suite {
 	if !d.Started.IsZero() {
 		s.Timestamp = d.Started.UTC().Format("2006-01-02T15:04:05")
 	}
-	for _, p := range []property{{"command", plain.JoinWords(d.Command)}, {"version", d.Version}, {"device", d.Device()}, {"label", d.Label}} {
+	for _, p := range []property{
+		{"command", plain.JoinWords(d.Command)}, {"version", d.Version}, {"device", d.Device()}, {"label", d.Label},
+	} {
 		if p.Value != "" {
 			s.Properties = append(s.Properties, property{p.Name, p.Value})
 		}
@@ -102,7 +105,9 @@ func suiteOf(d *report.Document) suite {
 	class := d.Tool + plain.When(d.Description != "", ".%s", d.Description)
 	if len(d.Checks) == 0 {
 		for _, r := range d.Measured() {
-			c := testCase{Name: fmt.Sprintf("%s run %d", r.Plan, r.Run), Classname: class, Time: seconds(r.Seconds), SystemOut: inWords(&r)}
+			c := testCase{
+				Name: fmt.Sprintf("%s run %d", r.Plan, r.Run), Classname: class, Time: seconds(r.Seconds), SystemOut: inWords(&r),
+			}
 			s.Cases = append(s.Cases, c)
 		}
 	}
@@ -111,13 +116,15 @@ func suiteOf(d *report.Document) suite {
 		if check.Word == stats.Pass {
 			c.SystemOut = "actual: " + check.Actual
 		} else {
-			c.Reason = because("failure", "expectation", check.Expression+": actual "+check.Actual+plain.When(check.Reason != "", ": %s", check.Why()))
+			c.Reason = because("failure", "expectation",
+				check.Expression+": actual "+check.Actual+plain.When(check.Reason != "", ": %s", check.Why()))
 		}
 		s.Cases = append(s.Cases, c)
 	}
 	if !d.Complete {
 		why := strings.Join(heading(&report.Document{Failure: d.Failure}), "")
-		s.Cases = append(s.Cases, testCase{Name: "run", Classname: class, Time: s.Time, Reason: because("error", cmp.Or(d.Cause, "incomplete"), why)})
+		s.Cases = append(s.Cases,
+			testCase{Name: "run", Classname: class, Time: s.Time, Reason: because("error", cmp.Or(d.Cause, "incomplete"), why)})
 	}
 	s.SystemOut = strings.Join(d.Warnings, "\n")
 	return s
@@ -132,7 +139,8 @@ func inWords(r *report.Record) string {
 		}
 		return s + fmt.Sprintf(" (%d samples)", r.Latency.Samples)
 	}
-	return plain.WithUnit(r.Bandwidth.AverageBitsPerS, plain.BitsPerS) + ", " + plain.WithUnit(r.MessagesPerS, plain.MessagesPerS)
+	return plain.WithUnit(r.Bandwidth.AverageBitsPerS, plain.BitsPerS) + ", " +
+		plain.WithUnit(r.MessagesPerS, plain.MessagesPerS)
 }
 
 func seconds(s float64) string { return fmt.Sprintf("%.3f", max(0, s)) }

@@ -15,16 +15,22 @@ import (
 func large(records int) *report.Document {
 	latency := report.Latency{Samples: 5, MinNs: 1000, P50Ns: 1200, MaxNs: 2000, MeanNs: 1320}
 	h := saved("sample").Records[6].Histogram
-	d := &report.Document{Schema: report.SchemaVersion, Tool: "gobw", Complete: true, Records: make([]report.Record, records)}
+	d := &report.Document{
+		Schema: report.SchemaVersion, Tool: "gobw", Complete: true, Records: make([]report.Record, records),
+	}
 	for i := range d.Records {
 		r := &d.Records[i]
 		*r = report.Record{
-			Plan: report.Plan{Operation: "write", Kind: "bandwidth", Transport: "RC", SizeBytes: 1 << (i % 10), QPs: 1 + i/10%10},
-			Run:  1 + i/100, Latency: &latency, Histogram: h, Messages: 1000,
+			Plan: report.Plan{
+				Operation: "write", Kind: "bandwidth", Transport: "RC", SizeBytes: 1 << (i % 10), QPs: 1 + i/10%10,
+			},
+			Run: 1 + i/100, Latency: &latency, Histogram: h, Messages: 1000,
 		}
 		r.Bandwidth.AverageBitsPerS = 1e9 * float64(1+i%10) * (1 + 0.001*float64(i*7919%101))
 		r.MessagesPerS = r.Bandwidth.AverageBitsPerS / 8 / float64(r.SizeBytes)
-		r.Warnings = []string{"disturbed: the measuring thread waited 3 ms, 5 % of the time, for its CPU, on which other threads ran (4 times)"}
+		r.Warnings = []string{
+			"disturbed: the measuring thread waited 3 ms, 5 % of the time, for its CPU, on which other threads ran (4 times)",
+		}
 	}
 	return d
 }

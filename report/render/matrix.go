@@ -30,7 +30,8 @@ func (m hostMatrix) tables(d *report.Document) []table {
 		g := checkGrid(bad[:min(len(bad), mostBad)])
 		g.Title = "What is not good"
 		if slices.ContainsFunc(bad, func(c report.Check) bool { return strings.Contains(c.Actual, "%") }) {
-			g.Notes = append(g.Notes, "actual is the share of what was expected: busy, while other hosts measure; alone, while no other host measures. In brackets: how many re-tests")
+			g.Notes = append(g.Notes, "actual is the share of what was expected: busy, while other hosts measure; alone, "+
+				"while no other host measures. In brackets: how many re-tests")
 		}
 		g.Title += plain.When(len(bad) > mostBad, "; the saved result has all %d", len(bad))
 		out = append(out, g)
@@ -94,8 +95,10 @@ func (m hostMatrix) line(checks []report.Check) string {
 		parts = append(parts, fmt.Sprintf("after %d of %d rounds", scheduled, m.Planned))
 	}
 	word := stats.Gravest(plain.Each(checks, func(c report.Check) stats.Word { return c.Word })...)
-	return fmt.Sprintf("%s: %s. %d of %s, %s, %s and %s.", strings.ToUpper(string(word)), strings.Join(parts, ", "), m.Took(),
-		plain.Plural(len(m.Hosts), "host"), plain.Plural(len(m.Rails), "rail"), plain.Plural(scheduled, "round"), plain.Plural(m.Retests(), "re-test"))
+	return fmt.Sprintf("%s: %s. %d of %s, %s, %s and %s.", strings.ToUpper(string(word)),
+		strings.Join(parts, ", "), m.Took(),
+		plain.Plural(len(m.Hosts), "host"), plain.Plural(len(m.Rails), "rail"), plain.Plural(scheduled, "round"),
+		plain.Plural(m.Retests(), "re-test"))
 }
 
 // mostAdvice is how many pieces of advice there are, and how many hosts each names.
@@ -151,10 +154,15 @@ func (m hostMatrix) value(v float64) string {
 }
 
 func (m hostMatrix) incastGrid() table {
-	g := table{Title: "Incast (Gb/s)", Header: []string{"senders", "times", "receiver gets", "against one sender"}, keys: 1}
+	g := table{
+		Title: "Incast (Gb/s)", Header: []string{"senders", "times", "receiver gets", "against one sender"}, keys: 1,
+	}
 	all := m.Incast()
 	for _, i := range all {
-		g.Rows = append(g.Rows, []string{strconv.Itoa(i.FanIn), strconv.Itoa(i.Receivers), m.value(i.Receiver), stats.Percent(i.Receiver / max(all[0].Receiver, 1))})
+		g.Rows = append(g.Rows, []string{
+			strconv.Itoa(i.FanIn), strconv.Itoa(i.Receivers), m.value(i.Receiver),
+			stats.Percent(i.Receiver / max(all[0].Receiver, 1)),
+		})
 	}
 	if k := matrix.Knee(all); k > 0 {
 		g.Notes = append(g.Notes, fmt.Sprintf("With %d senders or more, a receiver gets less than 90 %% of the best.", k))
@@ -164,7 +172,10 @@ func (m hostMatrix) incastGrid() table {
 
 // spreads shows the scheduled cells in which a flow was measured alone, by rail and path.
 func (m hostMatrix) spreads() table {
-	g := table{Title: "Bandwidth of a flow (Gb/s)", Header: []string{"path", "rail", "measurements", "least", "1 %", "median", "99 %", "most"}, keys: 2}
+	g := table{
+		Title:  "Bandwidth of a flow (Gb/s)",
+		Header: []string{"path", "rail", "measurements", "least", "1 %", "median", "99 %", "most"}, keys: 2,
+	}
 	if m.Latency {
 		g.Title = "Median latency of a pair (us)"
 	}
@@ -174,7 +185,8 @@ func (m hostMatrix) spreads() table {
 	}
 	c := &m.Cells
 	of := func(i int) class { return class{c.Rail[i], m.Path(c.From[i], c.To[i])} }
-	alone := slices.DeleteFunc(plain.UpTo(0, c.Len()), func(i int) bool { return !m.Scheduled(i) || m.Rounds[c.Round[i]].FanIn > 1 })
+	alone := slices.DeleteFunc(plain.UpTo(0, c.Len()),
+		func(i int) bool { return !m.Scheduled(i) || m.Rounds[c.Round[i]].FanIn > 1 })
 	classes := plain.Grouped(alone, of)
 	slices.SortFunc(classes, func(a, b []int) int {
 		return cmp.Or(cmp.Compare(c.Rail[a[0]], c.Rail[b[0]]), strings.Compare(of(a[0]).path, of(b[0]).path))
@@ -207,7 +219,8 @@ func (m hostMatrix) pictures(d *report.Document) []plot.Figure {
 		}
 		out = append(out, &plot.Chart{
 			Title: "What a receiver gets, by number of senders", Subtitle: subtitle,
-			X: plot.Axis{Label: "senders", Scale: plot.Log2}, Y: plot.Axis{Label: "bandwidth", Units: plain.BitsPerS}, Series: []plot.Series{s},
+			X: plot.Axis{Label: "senders", Scale: plot.Log2}, Y: plot.Axis{Label: "bandwidth", Units: plain.BitsPerS},
+			Series: []plot.Series{s},
 		})
 	}
 	return out
@@ -226,9 +239,11 @@ const (
 func (m hostMatrix) heatMap(rail int) *plot.HeatMap {
 	order, place := m.rows()
 	h := &plot.HeatMap{
-		Title: "Share of what is expected (%), rail " + m.Rail(rail), XLabel: "receiver", YLabel: "sender", Rows: order, Columns: order,
+		Title: "Share of what is expected (%), rail " + m.Rail(rail), XLabel: "receiver", YLabel: "sender", Rows: order,
+		Columns:    order,
 		Categories: []string{"faster", "slower than expected", "failed"},
-		Note:       fmt.Sprintf("Expected is the median of such paths, not the best. Grey within %.0f %% of it, the full colour from %.0f %% away; white: not tested.", 100*asExpected, 100*darkest),
+		Note: fmt.Sprintf("Expected is the median of such paths, not the best. Grey within %.0f %% of it, "+
+			"the full colour from %.0f %% away; white: not tested.", 100*asExpected, 100*darkest),
 	}
 	if len(order) < len(m.Hosts) {
 		h.Note += " Neighbours share a row: the worst of their cells is shown."
@@ -262,8 +277,11 @@ func (m hostMatrix) heatMap(rail int) *plot.HeatMap {
 	return h
 }
 
-func shareCell(share float64, where string, numbered bool) plot.Cell { //nolint:revive // whether there is room for a number
-	c := plot.Cell{Hint: fmt.Sprintf("%s: %s of what is expected", where, stats.Percent(share)), Strength: math.Abs(share-1) / darkest}
+//nolint:revive // whether there is room for a number
+func shareCell(share float64, where string, numbered bool) plot.Cell {
+	c := plot.Cell{
+		Hint: fmt.Sprintf("%s: %s of what is expected", where, stats.Percent(share)), Strength: math.Abs(share-1) / darkest,
+	}
 	if numbered {
 		c.Text = fmt.Sprintf("%.0f", 100*share)
 	}

@@ -53,7 +53,8 @@ func (t noncontigTable) strategies() []string {
 // title says what was measured and under which circumstances.
 func (n experiment) title(k noncontig.Key) string {
 	s := fmt.Sprintf("%s of %s", noncontig.ShapeName(k.Shape), k.What())
-	s += plain.When(k.Stride != "" && k.Stride != noncontig.AsGiven && k.Stride != noncontig.Scaled, ", stride %s", k.Stride)
+	s += plain.When(k.Stride != "" && k.Stride != noncontig.AsGiven && k.Stride != noncontig.Scaled,
+		", stride %s", k.Stride)
 	return s
 }
 
@@ -93,19 +94,23 @@ func (n experiment) tables() []table {
 // roads is the table of a list of descriptors: a row for each road.
 func (n experiment) roads(c *noncontig.Cell) table {
 	g := table{
-		Title:  fmt.Sprintf("%s of %s", c.Shape, c.Layout),
-		Header: []string{"road", "Gb/s", "list us", "post us", "wait us", "requests", "entries", "B/request", "CPU s/GiB", "peer CPU s/GiB"},
-		keys:   1,
+		Title: fmt.Sprintf("%s of %s", c.Shape, c.Layout),
+		Header: []string{
+			"road", "Gb/s", "list us", "post us", "wait us", "requests", "entries", "B/request", "CPU s/GiB", "peer CPU s/GiB",
+		},
+		keys: 1,
 	}
 	if l := n.List; l != nil {
-		g.Title += fmt.Sprintf(": %s of %s on average, %s in all", plain.Plural(l.Pieces, "piece"), plain.Bytes(float64(c.BlockBytes)), plain.Bytes(float64(l.Bytes)))
+		g.Title += fmt.Sprintf(": %s of %s on average, %s in all", plain.Plural(l.Pieces, "piece"),
+			plain.Bytes(float64(c.BlockBytes)), plain.Bytes(float64(l.Bytes)))
 	}
 	g.Title += "; " + n.circumstances()
 	perGiB := func(nsPerByte float64) string { return known(nsPerByte, (1<<30)/1e9) }
 	for _, f := range c.Strategies {
 		g.Rows = append(g.Rows, []string{
 			f.Strategy, plain.Number(f.Goodput.Median/1e9) + plain.When(f.Strategy == c.Winner, " "+winnerMark),
-			known(f.ListNs, 1e-3), known(f.PostNs, 1e-3), known(max(f.ListNs-f.PostNs, 0), 1e-3), strconv.Itoa(f.WRs), strconv.Itoa(f.SGEs),
+			known(f.ListNs, 1e-3), known(f.PostNs, 1e-3), known(max(f.ListNs-f.PostNs, 0), 1e-3), strconv.Itoa(f.WRs),
+			strconv.Itoa(f.SGEs),
 			plain.Number(float64(c.Bytes) / float64(max(f.WRs, 1))), perGiB(f.CPUNsPerByte), perGiB(f.PeerCPUNsPerByte),
 		})
 	}
@@ -113,7 +118,8 @@ func (n experiment) roads(c *noncontig.Cell) table {
 	if c.Winner != "" {
 		g.Notes = append(g.Notes, winnerMark+": the fastest road, not counting contiguous")
 	}
-	g.Notes = append(g.Notes, "list us: from the first post of a list to its last completion. post us: of these, the CPU packs and posts; wait us: the rest")
+	g.Notes = append(g.Notes, "list us: from the first post of a list to its last completion. post us: of these, "+
+		"the CPU packs and posts; wait us: the rest")
 	if slices.ContainsFunc(n.Points, func(p noncontig.Point) bool { return p.PeerUnpacks }) {
 		g.Notes = append(g.Notes, "pack: the end that receives unpacks, too")
 	}
@@ -128,7 +134,9 @@ func (t noncontigTable) place(c *noncontig.Cell) (header, row []string) {
 	if t.cells[0].Stride == noncontig.Scaled {
 		return []string{"piece B", "list B"}, []string{strconv.FormatInt(c.BlockBytes, 10), strconv.FormatInt(c.Bytes, 10)}
 	}
-	header, row = []string{"block B", "blocks"}, []string{strconv.FormatInt(c.BlockBytes, 10), strconv.FormatInt(c.Blocks, 10)}
+	header, row = []string{"block B", "blocks"}, []string{
+		strconv.FormatInt(c.BlockBytes, 10), strconv.FormatInt(c.Blocks, 10),
+	}
 	if t.Count > 0 {
 		header[1], row[1] = "message B", strconv.FormatInt(c.Bytes, 10)
 	}
@@ -172,7 +180,8 @@ func (n experiment) goodputGrid(t noncontigTable) table {
 		g.Rows = append(g.Rows, row)
 	}
 	if g.dropEmpty(g.keys); slices.Contains(g.Header, ratioHeader) {
-		g.Notes = append(g.Notes, fmt.Sprintf("ratio: goodput of %s / goodput of %s (median of all rounds); above 1: %[1]s is faster", device, cpu))
+		g.Notes = append(g.Notes,
+			fmt.Sprintf("ratio: goodput of %s / goodput of %s (median of all rounds); above 1: %[1]s is faster", device, cpu))
 	}
 	for _, m := range []struct{ mark, words string }{
 		{winnerMark, "the fastest strategy of its row, not counting contiguous"},
@@ -233,7 +242,8 @@ func (n experiment) costGrid(t noncontigTable) table {
 		}
 		_, row := t.place(c)
 		row = append(row,
-			pair(func(f *noncontig.Figure) string { return known(f.P50Ns, 1e-3) }), // 0 of unreliable transports: the message has left, and no more is said
+			// 0 of unreliable transports: the message has left, and no more is said
+			pair(func(f *noncontig.Figure) string { return known(f.P50Ns, 1e-3) }),
 			pair(func(f *noncontig.Figure) string { return plain.Number(f.CPUNsPerByte * 1024) }),
 			pair(func(f *noncontig.Figure) string { return known(f.PeerCPUNsPerByte, 1024) }),
 			pair(func(f *noncontig.Figure) string { return strconv.Itoa(f.WRs) }),
@@ -258,7 +268,8 @@ func (n experiment) costGrid(t noncontigTable) table {
 }
 
 func (n experiment) subtitle(d *report.Document) string {
-	return subtitle([]*report.Document{d}, n.circumstances()+plain.When(n.Setup.Runs > 1, ", median of %d runs", n.Setup.Runs))
+	return subtitle([]*report.Document{d},
+		n.circumstances()+plain.When(n.Setup.Runs > 1, ", median of %d runs", n.Setup.Runs))
 }
 
 // pictures are a heat map per shape and message size, and a line chart per series.
@@ -297,7 +308,8 @@ func (n experiment) heatMap(d *report.Document, t noncontigTable) plot.Figure {
 		Title: fmt.Sprintf("Speed-up of %s over %s, %s", gather, copying, n.title(t.Key)), Subtitle: n.subtitle(d),
 		XLabel: "block size", YLabel: "stride",
 		Categories: []string{gather + " is faster (above 1)", copying + " is faster (below 1)"},
-		Columns:    plain.Each(blocks, func(b int64) string { return plain.Bytes(float64(b)) }), Rows: plain.Each(strides, strideName),
+		Columns:    plain.Each(blocks, func(b int64) string { return plain.Bytes(float64(b)) }),
+		Rows:       plain.Each(strides, strideName),
 	}
 	h.Fill()
 	drawn := map[string]bool{}
@@ -306,7 +318,8 @@ func (n experiment) heatMap(d *report.Document, t noncontigTable) plot.Figure {
 		drawn[verdictMark(c.Question)] = true
 	}
 	h.Note = fmt.Sprintf("Full colour from %d× (or 1/%[1]d).", fullStrength) +
-		plain.When(drawn[sameMark], " %s: the same within %.0f %%.", sameMark, 100*stats.DefaultMargin) + plain.When(drawn[openMark], " %s: cannot tell.", openMark)
+		plain.When(drawn[sameMark], " %s: the same within %.0f %%.", sameMark, 100*stats.DefaultMargin) +
+		plain.When(drawn[openMark], " %s: cannot tell.", openMark)
 	return h
 }
 
@@ -338,7 +351,8 @@ func (n experiment) chart(d *report.Document, cells []noncontig.Cell) plot.Figur
 	k := cells[0].Key
 	c := &plot.Chart{
 		Title: "Goodput by block size, " + n.title(k), Subtitle: n.subtitle(d),
-		X: sizeAxis(map[bool]string{true: "mean length of a piece", false: "block size"}[cells[0].Listed()]), Y: plot.Axis{Label: "goodput", Units: plain.BitsPerS, Scale: plot.Log10},
+		X: sizeAxis(map[bool]string{true: "mean length of a piece", false: "block size"}[cells[0].Listed()]),
+		Y: plot.Axis{Label: "goodput", Units: plain.BitsPerS, Scale: plot.Log10},
 	}
 	if len(cells) < 2 || k.Stride == noncontig.AsGiven {
 		return nil

@@ -31,16 +31,22 @@ func TestNoncontigPictures(t *testing.T) {
 		if err := plot.WriteSVG(&svg, p); err != nil {
 			t.Fatal(err)
 		}
-		for _, want := range []string{"software device, not a NIC · INCOMPLETE: interrupted · rxe0 (ibv) on alpha · RC, hot cache, window 16", "block size"} {
+		for _, want := range []string{
+			"software device, not a NIC · INCOMPLETE: interrupted · rxe0 (ibv) on alpha · RC, hot cache, window 16",
+			"block size",
+		} {
 			if !strings.Contains(lines.ReplaceAllString(svg.String(), " "), want) {
 				t.Errorf("%s does not say %q", titleOf(p), want)
 			}
 		}
 	}
 	want := []string{
-		"Speed-up of gather-write over pack, gather (G-WR) of 16 KiB messages", "Speed-up of gather-write over pack, gather (G-WR) of 64 KiB messages",
-		"Goodput by block size, gather (G-WR) of 16 KiB messages, stride 2x", "Goodput by block size, gather (G-WR) of 16 KiB messages, stride 16x",
-		"Goodput by block size, gather (G-WR) of 64 KiB messages, stride 2x", "Goodput by block size, gather (G-WR) of 64 KiB messages, stride 16x",
+		"Speed-up of gather-write over pack, gather (G-WR) of 16 KiB messages",
+		"Speed-up of gather-write over pack, gather (G-WR) of 64 KiB messages",
+		"Goodput by block size, gather (G-WR) of 16 KiB messages, stride 2x",
+		"Goodput by block size, gather (G-WR) of 16 KiB messages, stride 16x",
+		"Goodput by block size, gather (G-WR) of 64 KiB messages, stride 2x",
+		"Goodput by block size, gather (G-WR) of 64 KiB messages, stride 16x",
 	}
 	if !slices.Equal(names, want) {
 		t.Errorf("got pictures %v, want %v", names, want)
@@ -53,7 +59,8 @@ func TestNoncontigPictures(t *testing.T) {
 		t.Errorf("got marks %v, want the crossover", marks)
 	}
 	if c := h.Cells[0][0]; c.Category != 2 || h.Cells[0][6].Category != 1 {
-		t.Errorf("got category %d at the smallest block and %d at the largest, want 2 (pack) and 1 (gather)", c.Category, h.Cells[0][6].Category)
+		t.Errorf("got category %d at the smallest block and %d at the largest, want 2 (pack) and 1 (gather)", c.Category,
+			h.Cells[0][6].Category)
 	}
 	if c := h.Cells[0][6]; c.Strength <= 0 || c.Strength > 1 {
 		t.Errorf("got strength %v, want it within 0 and 1", c.Strength)
@@ -119,7 +126,8 @@ func TestNoncontigTables(t *testing.T) {
 		}
 	}
 	g := experiment{d.Noncontig}.tables()
-	if got, want := g[0].Title, "gather (G-WR) of 16 KiB messages; RC, hot cache, window 16: goodput in Gb/s"; got != want {
+	if got, want := g[0].Title,
+		"gather (G-WR) of 16 KiB messages; RC, hot cache, window 16: goodput in Gb/s"; got != want {
 		t.Errorf("got title %q, want %q", got, want)
 	}
 	d.Noncontig.Setup.ListBytes = "gather-write 4096, scatter-read 8192"
@@ -136,7 +144,8 @@ func TestNoncontigTables(t *testing.T) {
 			t.Errorf("one run, and the ratio is %q: want a mark that it is no verdict", ratio)
 		}
 	}
-	if notes := cut[2].Notes; !slices.Equal(notes, []string{"gather-write: rows with several WRs have at most 4096 bytes per WR"}) {
+	if notes := cut[2].Notes; !slices.Equal(notes,
+		[]string{"gather-write: rows with several WRs have at most 4096 bytes per WR"}) {
 		t.Errorf("notes below what gather costs: %q", notes)
 	}
 	for i := range d.Noncontig.Points {
@@ -175,7 +184,8 @@ func TestWideTablesComeInParts(t *testing.T) {
 	g := table{Header: []string{"key", "first figure", "second figure", "third figure"}, keys: 1}
 	g.Rows = [][]string{{"1", "10", "20", "30"}, {"2", "11", "21", "31"}}
 	for most, want := range map[int]string{
-		80: "key  first figure  second figure  third figure", 32: "key first figure second figure|key  third figure", 10: "key first figure|key second figure|key third figure",
+		80: "key  first figure  second figure  third figure", 32: "key first figure second figure|key  third figure",
+		10: "key first figure|key second figure|key third figure",
 	} {
 		var heads []string
 		for part := range strings.SplitSeq(g.fitted(most), "\n\n") {

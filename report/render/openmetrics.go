@@ -107,18 +107,22 @@ func metricsOf(docs []*report.Document, file string) metrics {
 }
 
 func (m metrics) add(d *report.Document, name, file string) {
-	ends := []string{"result", name, "file", file, "command", commandOf(d.Command), "device", d.Client.Device, "host", d.Client.Host}
+	ends := []string{
+		"result", name, "file", file, "command", commandOf(d.Command), "device", d.Client.Device, "host", d.Client.Host,
+	}
 	if d.Server != nil {
 		ends = append(ends, "peer", d.Server.Host)
 	}
 	m.sample("gobw_result_info", 1, append(slices.Clone(ends),
-		"tool", d.Tool, "version", d.Version, "provider", d.Client.Provider, "firmware", d.Client.Firmware, "note", d.Label, "failure", d.Failure)...)
+		"tool", d.Tool, "version", d.Version, "provider", d.Client.Provider, "firmware", d.Client.Firmware, "note", d.Label,
+		"failure", d.Failure)...)
 	m.sample("gobw_result_complete", truth(d.Complete), ends...)
 	if !d.Finished.IsZero() {
 		m.sample("gobw_result_finished_timestamp_seconds", float64(d.Finished.UnixMilli())/1000, ends...)
 	}
 	for _, c := range d.Checks {
-		m.sample("gobw_expectation_met", truth(c.Word == stats.Pass), append(slices.Clone(ends), "expectation", c.Expression, "point", c.Point)...)
+		m.sample("gobw_expectation_met", truth(c.Word == stats.Pass),
+			append(slices.Clone(ends), "expectation", c.Expression, "point", c.Point)...)
 	}
 	for _, g := range figure.Groups(d.Measured()) {
 		for _, row := range g.Rows {
@@ -204,6 +208,7 @@ func (m metrics) qualification(q *qualify.Qualification, file string) {
 	m.sample("gobw_qualification_passed", truth(q.Outcome == stats.Pass), whole...)
 	m.sample("gobw_qualification_exit_status", float64(q.ExitCode), whole...)
 	for _, t := range q.Tests {
-		m.sample("gobw_qualification_test_passed", truth(t.Outcome == stats.Pass), append(slices.Clone(whole), "test", t.Name, "outcome", string(t.Outcome))...)
+		m.sample("gobw_qualification_test_passed", truth(t.Outcome == stats.Pass),
+			append(slices.Clone(whole), "test", t.Name, "outcome", string(t.Outcome))...)
 	}
 }

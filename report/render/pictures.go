@@ -134,7 +134,10 @@ func overSize(curves []curve) []plot.Figure {
 	}
 	operation := title(curves[0].Setup.Operation)
 	chart := func(what string, y plot.Axis, figures ...string) *plot.Chart {
-		c := &plot.Chart{Title: operation + " " + what + " over message size", Subtitle: subtitleOf(curves), X: sizeAxis("message size"), Y: y}
+		c := &plot.Chart{
+			Title: operation + " " + what + " over message size", Subtitle: subtitleOf(curves),
+			X: sizeAxis("message size"), Y: y,
+		}
 		for _, cv := range curves {
 			for _, name := range figures {
 				s := medians(len(cv.Rows), func(i int) (x float64, values []float64) {
@@ -157,7 +160,8 @@ func overSize(curves []curve) []plot.Figure {
 	bandwidth := chart("bandwidth", plot.Axis{Label: "bandwidth", Units: plain.BitsPerS}, "bw")
 	for _, cv := range curves {
 		if line := cv.doc.Client.LinkBitsPerS; line > 0 && len(bandwidth.Marks) == 0 {
-			bandwidth.Marks = append(bandwidth.Marks, plot.Mark{Label: "line rate " + plain.WithUnit(line, plain.BitsPerS), Y: line})
+			bandwidth.Marks = append(bandwidth.Marks,
+				plot.Mark{Label: "line rate " + plain.WithUnit(line, plain.BitsPerS), Y: line})
 		}
 	}
 	rate := chart("message rate", plot.Axis{Label: "messages", Units: plain.MessagesPerS, Scale: plot.Log10}, "msgrate")
@@ -197,7 +201,8 @@ func medians(points int, at func(i int) (x float64, values []float64)) plot.Seri
 		case s.N > 0:
 			low, high = slices.Min(values), slices.Max(values)
 		}
-		out.X, out.Y, out.Low, out.High = append(out.X, x), append(out.Y, s.Median), append(out.Low, low), append(out.High, high)
+		out.X, out.Y, out.Low, out.High = append(out.X, x), append(out.Y, s.Median), append(out.Low,
+			low), append(out.High, high)
 	}
 	return out
 }
@@ -210,7 +215,8 @@ func bandsOf(series []plot.Series) string {
 			shaded = shaded || s.Low[i] < s.High[i]
 		}
 	}
-	return plain.When(shaded, "Bands: %s intervals of the medians; of fewer than six runs their range.", stats.Percent(stats.DefaultConfidence))
+	return plain.When(shaded, "Bands: %s intervals of the medians; of fewer than six runs their range.",
+		stats.Percent(stats.DefaultConfidence))
 }
 
 // mostCurves is how many distributions or runs one picture shows.

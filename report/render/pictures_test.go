@@ -12,12 +12,19 @@ import (
 
 // overlay is a sweep of two sizes, of which a test changes what it likes.
 func overlay(change func(*report.Document)) *report.Document {
-	d := &report.Document{Tool: "gobw", Version: "1", Complete: true, Started: time.Unix(1, 0), Client: report.Environment{Host: "alpha", Device: "mlx5_0", OS: "Linux"}}
+	d := &report.Document{
+		Tool: "gobw", Version: "1", Complete: true, Started: time.Unix(1, 0),
+		Client: report.Environment{Host: "alpha", Device: "mlx5_0", OS: "Linux"},
+	}
 	for _, size := range []uint64{64, 4096, 65536} {
 		for run := range 6 {
 			d.Records = append(d.Records, report.Record{
-				Plan: report.Plan{Operation: "write", Kind: "bandwidth", Transport: "RC", Direction: "out", SizeBytes: size, QPs: 1, TxDepth: 128, MTU: 4096},
-				Run:  run + 1, Messages: 100, Bandwidth: report.Bandwidth{AverageBitsPerS: float64(size)*1e6 + float64(run)}, MessagesPerS: 100,
+				Plan: report.Plan{
+					Operation: "write", Kind: "bandwidth", Transport: "RC", Direction: "out", SizeBytes: size, QPs: 1,
+					TxDepth: 128, MTU: 4096,
+				},
+				Run: run + 1, Messages: 100, Bandwidth: report.Bandwidth{AverageBitsPerS: float64(size)*1e6 + float64(run)},
+				MessagesPerS: 100,
 			})
 		}
 	}
@@ -40,16 +47,26 @@ func TestOverlaysAreNamedByWhatDiffers(t *testing.T) {
 		want [2]string
 	}{
 		{"nothing", func(*report.Document) {}, [2]string{"old.json", "new.json"}},
-		{"depths", set(func(r *report.Record) { r.TxDepth = 16 }), [2]string{"old.json, tx depth 128", "new.json, tx depth 16"}},
+		{
+			"depths", set(func(r *report.Record) { r.TxDepth = 16 }),
+			[2]string{"old.json, tx depth 128", "new.json, tx depth 16"},
+		},
 		{"threads", set(func(r *report.Record) { r.Threads = 4 }), [2]string{"old.json, 1 thread", "new.json, 4 threads"}},
-		{"verification", set(func(r *report.Record) { r.Verified = "all" }), [2]string{"old.json, not verified", "new.json, all verified"}},
-		{"a usual value", set(func(r *report.Record) { r.SL = 3 }), [2]string{"old.json, service level 0", "new.json, service level 3"}},
+		{
+			"verification", set(func(r *report.Record) { r.Verified = "all" }),
+			[2]string{"old.json, not verified", "new.json, all verified"},
+		},
+		{
+			"a usual value", set(func(r *report.Record) { r.SL = 3 }),
+			[2]string{"old.json, service level 0", "new.json, service level 3"},
+		},
 	} {
 		older, newer := overlay(func(*report.Document) {}), overlay(tt.b)
 		older.Description, newer.Description = "old.json", "new.json"
 		c := Pictures([]*report.Document{older, newer})[0].(*plot.Chart)
 		if len(c.Series) != 2 || c.Series[0].Name != tt.want[0] || c.Series[1].Name != tt.want[1] {
-			t.Errorf("%s: %d curves, %q and %q; want %q", tt.name, len(c.Series), c.Series[0].Name, c.Series[len(c.Series)-1].Name, tt.want)
+			t.Errorf("%s: %d curves, %q and %q; want %q", tt.name, len(c.Series), c.Series[0].Name,
+				c.Series[len(c.Series)-1].Name, tt.want)
 		}
 		older.Records = append(older.Records, newer.Records...)
 		older.Description = ""

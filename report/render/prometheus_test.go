@@ -27,7 +27,8 @@ const debianPython = "/usr/bin/python3"
 // needPrometheus skips where Prometheus's parser is not installed.
 func needPrometheus(t *testing.T) {
 	t.Helper()
-	if out, err := exec.Command(debianPython, "-c", "import prometheus_client.openmetrics.parser").CombinedOutput(); err != nil {
+	if out, err := exec.Command(debianPython, "-c",
+		"import prometheus_client.openmetrics.parser").CombinedOutput(); err != nil {
 		t.Logf("%v: %s", err, out)
 		testrun.Missing(t, "Prometheus's own parser (Debian's python3-prometheus-client)")
 	}
@@ -86,7 +87,9 @@ func pages(t *testing.T) map[string]func(w io.Writer) error {
 			d.Records[i].Pattern, d.Records[i].Threads = hostile, 2
 			d.Records[i].Counters = map[string]int64{hostile: 7, "out_of_sequence": math.MaxInt64}
 		}
-		d.Checks = []report.Check{{Expression: hostile, Point: "p", Verdict: stats.Verdict{Word: stats.Pass}}, {Expression: "bw > 1", Point: hostile}}
+		d.Checks = []report.Check{
+			{Expression: hostile, Point: "p", Verdict: stats.Verdict{Word: stats.Pass}}, {Expression: "bw > 1", Point: hostile},
+		}
 		return d
 	}
 	of := func(keep func(r *report.Record) bool) func(w io.Writer) error {
@@ -108,7 +111,9 @@ func pages(t *testing.T) map[string]func(w io.Writer) error {
 		endless.Records[i].Bandwidth.AverageBitsPerS, endless.Records[i].MessagesPerS = math.Inf(1), math.NaN()
 	}
 	q := &qualify.Qualification{Plan: hostile, Outcome: stats.Fail, ExitCode: 1, Tests: []qualify.Result{
-		{Name: "a", Outcome: stats.Pass, Document: named(saved("sample"))}, {Name: hostile, Outcome: stats.Fail}, {Name: "grid", Outcome: stats.Pass, Document: named(saved("grid"))},
+		{Name: "a", Outcome: stats.Pass, Document: named(saved("sample"))},
+		{Name: hostile, Outcome: stats.Fail},
+		{Name: "grid", Outcome: stats.Pass, Document: named(saved("grid"))},
 	}}
 	many := saved("sample") // hosts with the same names, which are no hosts' names
 	for i := range many.Records {
@@ -116,7 +121,8 @@ func pages(t *testing.T) map[string]func(w io.Writer) error {
 		r.Pattern, r.Rail, r.Node, r.Side = "pairs", hostile, hostile, "sending"
 	}
 	for range 2 {
-		many.Checks = append(many.Checks, report.Check{Expression: "the host is good", Point: hostile, Verdict: stats.Failure("slow", "", "")})
+		many.Checks = append(many.Checks,
+			report.Check{Expression: "the host is good", Point: hostile, Verdict: stats.Failure("slow", "", "")})
 	}
 	return map[string]func(w io.Writer) error{
 		"bandwidth":  of(func(r *report.Record) bool { return r.Kind == "bandwidth" }),
@@ -142,7 +148,8 @@ func TestPrometheusReads(t *testing.T) {
 	for name, write := range pages(t) {
 		t.Run(name, func(t *testing.T) {
 			if testing.Short() && name != "sweep" && name != "qualification" {
-				t.Skip("short: two pages; a Python starts for each, and TestResults and TestOtherResults hold all to our own parser")
+				t.Skip("short: two pages; a Python starts for each, and TestResults and TestOtherResults hold all to " +
+					"our own parser")
 			}
 			t.Parallel()
 			var b bytes.Buffer
@@ -157,7 +164,8 @@ func TestPrometheusReads(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(want, got, cmp.AllowUnexported(family{}), cmpopts.IgnoreFields(family{}, "help"), cmpopts.EquateNaNs()); diff != "" {
+			if diff := cmp.Diff(want, got, cmp.AllowUnexported(family{}), cmpopts.IgnoreFields(family{}, "help"),
+				cmpopts.EquateNaNs()); diff != "" {
 				t.Errorf("our reader of the specification (-) and Prometheus's (+) differ:\n%s", diff)
 			}
 			if name != "nothing" && len(got) == 0 {

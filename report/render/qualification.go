@@ -32,7 +32,8 @@ func outcomes(q *qualify.Qualification) table {
 		for j, c := range checks {
 			row := []string{t.Name, took, c.Shown(), c.Expression, c.Actual, "-"}
 			if c.Margin != nil && c.Word != stats.CannotTell {
-				row[5] = cmp.Or(plain.When(*c.Margin > 10, ">10×"), plain.When(*c.Margin < -10, "<-10×"), percent(*c.Margin)) // beyond, the share says nothing more
+				// beyond, the share says nothing more
+				row[5] = cmp.Or(plain.When(*c.Margin > 10, ">10×"), plain.When(*c.Margin < -10, "<-10×"), percent(*c.Margin))
 			}
 			if j > 0 {
 				row[0], row[1] = "", ""
@@ -54,7 +55,8 @@ func outcomes(q *qualify.Qualification) table {
 		if len(g.Notes) == len(q.Tests) {
 			names = "all tests"
 		}
-		shorter := plain.When(longest > figure.RealtimeSeconds, ", with --runs 21 and tests of at most %g s: -D 900ms in a plan of your own (--print)", figure.RealtimeSeconds)
+		shorter := plain.When(longest > figure.RealtimeSeconds,
+			", with --runs 21 and tests of at most %g s: -D 900ms in a plan of your own (--print)", figure.RealtimeSeconds)
 		g.Notes = []string{"disturbed: " + names + "; try " + remedy + shorter}
 	}
 	return g
@@ -196,7 +198,8 @@ func qualificationSuites(q *qualify.Qualification) []suite {
 			s.Cases = append(s.Cases, run)
 		}
 		for _, e := range t.LeftOut {
-			s.Cases = append(s.Cases, testCase{Name: e, Time: seconds(0), Reason: because("skipped", "", "left out on request (--leave-out)")})
+			s.Cases = append(s.Cases,
+				testCase{Name: e, Time: seconds(0), Reason: because("skipped", "", "left out on request (--leave-out)")})
 		}
 		for i := range s.Cases {
 			s.Cases[i].Classname = q.Plan + "." + t.Name

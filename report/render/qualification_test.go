@@ -14,16 +14,29 @@ import (
 func sampleQualification() *qualify.Qualification {
 	start := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
 	passed := saved("repeated")
-	passed.Checks = []report.Check{{Expression: "bw >= 1 Gb/s", Point: "write bandwidth RC 65536 B", Actual: "36.26 Gb/s", Verdict: stats.Verdict{Word: stats.Pass}}}
+	passed.Checks = []report.Check{
+		{
+			Expression: "bw >= 1 Gb/s", Point: "write bandwidth RC 65536 B", Actual: "36.26 Gb/s",
+			Verdict: stats.Verdict{Word: stats.Pass},
+		},
+	}
 	broken := saved("sample")
 	broken.Records, broken.Checks, broken.Complete, broken.Failure = nil, nil, false, "the peer was lost"
 	return &qualify.Qualification{
-		Schema: report.QualificationSchema, Plan: "mine", Version: "v0.1.0", Command: []string{"gobw", "qualify", "mine.yaml", "--peer", "beta"},
-		Started: start, Finished: start.Add(time.Minute), Label: "software device, not a NIC", Outcome: qualify.Broken, ExitCode: 4,
+		Schema: report.QualificationSchema, Plan: "mine", Version: "v0.1.0",
+		Command: []string{"gobw", "qualify", "mine.yaml", "--peer", "beta"},
+		Started: start, Finished: start.Add(time.Minute), Label: "software device, not a NIC", Outcome: qualify.Broken,
+		ExitCode: 4,
 		Tests: []qualify.Result{
-			{Name: "write-64k", Command: "gobw write -s 64K", Outcome: stats.Pass, Seconds: 3.1, Document: passed, LeftOut: []string{"bw >= 0.9*line"}},
+			{
+				Name: "write-64k", Command: "gobw write -s 64K", Outcome: stats.Pass, Seconds: 3.1, Document: passed,
+				LeftOut: []string{"bw >= 0.9*line"},
+			},
 			{Name: "sweep", Command: "gobw write -a", Outcome: stats.Fail, Seconds: 12, Document: saved("sample")},
-			{Name: "read-64k", Command: "gobw read -s 64K", Outcome: qualify.Broken, Seconds: 0.7, Reason: "the peer was lost <connection reset>", Document: broken},
+			{
+				Name: "read-64k", Command: "gobw read -s 64K", Outcome: qualify.Broken, Seconds: 0.7,
+				Reason: "the peer was lost <connection reset>", Document: broken,
+			},
 			{Name: "send-64k", Command: "gobw send -s 64K", Outcome: qualify.Skipped, Reason: "the peer was lost in read-64k"},
 		},
 	}
@@ -50,6 +63,7 @@ func TestQualificationFormats(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(got.Suites) != 4 || got.Tests != 6 || got.Failures != 1 || got.Errors != 1 || got.Skipped != 2 {
-		t.Errorf("%d suites, %d tests, %d failures, %d errors, %d skipped; want 4, 6, 1, 1, 2", len(got.Suites), got.Tests, got.Failures, got.Errors, got.Skipped)
+		t.Errorf("%d suites, %d tests, %d failures, %d errors, %d skipped; want 4, 6, 1, 1, 2", len(got.Suites), got.Tests,
+			got.Failures, got.Errors, got.Skipped)
 	}
 }

@@ -276,7 +276,8 @@ func noted(title string, g figure.Group, of figure.Figure, columns []column) tab
 		slices.SortStableFunc(same, func(a, b note) int { return cmp.Compare(severity(b.text), severity(a.text)) })
 		text := same[0].text
 		for _, n := range same {
-			if _, remedy, has := strings.Cut(n.text, "; try "); has && !strings.Contains(text, "; ") { // of a row that has no better one
+			// of a row that has no better one
+			if _, remedy, has := strings.Cut(n.text, "; try "); has && !strings.Contains(text, "; ") {
 				text += "; try " + remedy
 			}
 		}

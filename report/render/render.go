@@ -122,8 +122,10 @@ func checked(docs []*report.Document) (verdict string, good bool) {
 	if len(words) == 0 {
 		return "", true
 	}
-	met, word := len(slices.DeleteFunc(slices.Clone(words), func(w stats.Word) bool { return w != stats.Pass })), stats.Gravest(words...)
-	return fmt.Sprintf("%s: %d of %s met.", strings.ToUpper(string(word)), met, plain.Plural(len(words), "expectation")), word == stats.Pass
+	met, word := len(slices.DeleteFunc(slices.Clone(words), func(w stats.Word) bool { return w != stats.Pass })),
+		stats.Gravest(words...)
+	return fmt.Sprintf("%s: %d of %s met.", strings.ToUpper(string(word)), met, plain.Plural(len(words), "expectation")),
+		word == stats.Pass
 }
 
 // heading lines of a document for people: what must be said before any number.

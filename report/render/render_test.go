@@ -96,7 +96,8 @@ func TestEveryFormatSaysTheLabelAndTheFailure(t *testing.T) {
 	d.Complete, d.Failure = false, "the peer was lost"
 	d.Label = "software device: not a NIC"
 	for _, f := range Formats() {
-		if slices.Contains([]string{"csv", "svg"}, f.Name) { // label and completeness have columns; a picture says them where there is room
+		// label and completeness have columns; a picture says them where there is room
+		if slices.Contains([]string{"csv", "svg"}, f.Name) {
 			continue
 		}
 		var b bytes.Buffer
@@ -118,7 +119,8 @@ func TestTableFits(t *testing.T) {
 			t.Fatal(err)
 		}
 		for line := range strings.Lines(b.String()) {
-			if n := len([]rune(strings.TrimRight(line, "\n"))); n > 80 && !strings.Contains(line, "p99") && !strings.Contains(line, "──") {
+			if n := len([]rune(strings.TrimRight(line, "\n"))); n > 80 && !strings.Contains(line, "p99") &&
+				!strings.Contains(line, "──") {
 				t.Errorf("%d columns: %s", n, line)
 			}
 		}
@@ -162,13 +164,16 @@ func TestJUnitParses(t *testing.T) {
 
 func TestEscapes(t *testing.T) {
 	nasty := "a|b_c*d`e<f>&g[h]{i}$j%k#l~m^n\\o\np"
-	if got := escapeMarkdown(nasty); strings.Contains(strings.ReplaceAll(got, `\|`, ""), "|") || strings.Contains(got, "\n") {
+	if got := escapeMarkdown(nasty); strings.Contains(strings.ReplaceAll(got, `\|`, ""), "|") ||
+		strings.Contains(got, "\n") {
 		t.Errorf("Markdown: %s", got)
 	}
-	if got := escapeMarkdown("see https://x.example, www.x.example and @octocat"); regexp.MustCompile(`://|www\.|@\w`).MatchString(got) {
+	if got := escapeMarkdown("see https://x.example, www.x.example and @octocat"); regexp.MustCompile(
+		`://|www\.|@\w`).MatchString(got) {
 		t.Errorf("Markdown: %s: GitHub makes links of it and calls people", got)
 	}
-	want := `a\textbar{}b\_c*d` + "`" + `e\textless{}f\textgreater{}\&g[h]\{i\}\$j\%k\#l\textasciitilde{}m\textasciicircum{}n\textbackslash{}o p`
+	want := `a\textbar{}b\_c*d` + "`" +
+		`e\textless{}f\textgreater{}\&g[h]\{i\}\$j\%k\#l\textasciitilde{}m\textasciicircum{}n\textbackslash{}o p`
 	if got := escapeLaTeX(nasty); got != want {
 		t.Errorf("LaTeX: %s, want %s", got, want)
 	}
@@ -203,7 +208,9 @@ func TestFormatNamed(t *testing.T) {
 	if _, err := FormatNamed(all, "tabel"); err == nil || !strings.Contains(err.Error(), `did you mean "table"?`) {
 		t.Errorf("tabel: %v", err)
 	}
-	for path, want := range map[string]string{"-": "--format", "a.pdf": "rsvg-convert x.svg -f pdf -o a.pdf", "a.doc": ".html"} {
+	for path, want := range map[string]string{
+		"-": "--format", "a.pdf": "rsvg-convert x.svg -f pdf -o a.pdf", "a.doc": ".html",
+	} {
 		if _, err := FormatOfFile(all, path); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", path, err)
 		}
@@ -221,7 +228,8 @@ func TestPictures(t *testing.T) {
 	}{
 		{"sample", []*report.Document{saved("sample")}, []string{
 			"Write bandwidth over message size", "Write message rate over message size", "Write bandwidth over time",
-			"Send latency over message size", "Send half round trip latency: histogram", "Send half round trip latency by percentile",
+			"Send latency over message size", "Send half round trip latency: histogram",
+			"Send half round trip latency by percentile",
 		}},
 		{"one size", []*report.Document{saved("repeated")}, nil},
 		{"none", nil, nil},
@@ -276,8 +284,10 @@ func TestOneLineForEachKindOfNote(t *testing.T) {
 	for i := range d.Records {
 		d.Records[i].Warnings = []string{
 			fmt.Sprintf("peer: short: measured for 3 ms, but a test needs %[1]d ms; try -D %[1]d", 5+(i+2)%6),
-			fmt.Sprintf("disturbed: other programs took %d %% of the measuring CPU; try 'chrt -r 1' before the command (needs root, or 'ulimit -r 1')", 10+i),
-			fmt.Sprintf("peer: disturbed: other programs took %d %% of the measuring CPU; try 'chrt -r 1' before the command (needs root, or 'ulimit -r 1')", 20+i),
+			fmt.Sprintf("disturbed: other programs took %d %% of the measuring CPU; try 'chrt -r 1' before the command (needs "+
+				"root, or 'ulimit -r 1')", 10+i),
+			fmt.Sprintf("peer: disturbed: other programs took %d %% of the measuring CPU; try 'chrt -r 1' before the command "+
+				"(needs root, or 'ulimit -r 1')", 20+i),
 		}
 		if i < 2 {
 			d.Records[i].Warnings = append(d.Records[i].Warnings, "noisy: the rate moved")
@@ -294,14 +304,16 @@ func TestOneLineForEachKindOfNote(t *testing.T) {
 		t.Errorf("what failed is said not once, above:\n%s", text)
 	}
 	for _, want := range []string{
-		"disturbed (6 of 6 rows): other programs took 25 % of the measuring CPU", "noisy (2 of 6 rows): the rate moved", "short (6 of 6 rows): measured for 3 ms, but a test needs 10 ms; try -D 10\n", "short, disturbed, noisy\n",
+		"disturbed (6 of 6 rows): other programs took 25 % of the measuring CPU", "noisy (2 of 6 rows): the rate moved",
+		"short (6 of 6 rows): measured for 3 ms, but a test needs 10 ms; try -D 10\n", "short, disturbed, noisy\n",
 	} {
 		if strings.Count(text, want) < 1 {
 			t.Errorf("no %q in\n%s", want, text)
 		}
 	}
 	var quiet noteless
-	if err := Documents(&quiet, "table", []*report.Document{d}); err != nil || strings.Contains(quiet.String(), "disturbed (") || !strings.Contains(quiet.String(), "1048576") {
+	if err := Documents(&quiet, "table", []*report.Document{d}); err != nil ||
+		strings.Contains(quiet.String(), "disturbed (") || !strings.Contains(quiet.String(), "1048576") {
 		t.Errorf("--quiet: %v\n%s", err, &quiet)
 	}
 	_, below, _ := strings.Cut(text, "1048576")
@@ -320,8 +332,10 @@ func TestOneLineForEachCause(t *testing.T) {
 	for i := range d.Records {
 		d.Records[i].Warnings = []string{
 			"noisy: the rate varied by up to 283 % within a run (interquartile range); try -D 10 --runs 6",
-			"disturbed: other programs took 41 % of the measuring CPU; try 'chrt -r 1' before the command (needs root, or 'ulimit -r 1')",
-			fmt.Sprintf("disturbed: the CPU quota of this process's control group ran out %d times, for %d ms; raise the quota", 10+i, 800+i),
+			"disturbed: other programs took 41 % of the measuring CPU; try 'chrt -r 1' before the command (needs root, " +
+				"or 'ulimit -r 1')",
+			fmt.Sprintf("disturbed: the CPU quota of this process's control group ran out %d times, for %d ms; raise the quota",
+				10+i, 800+i),
 			fmt.Sprintf("noisy: resent_pkts by %d: packets were sent again", 3546+i),
 			"peer: noisy: packet_seq_err by 12: the other end missed packets",
 		}
@@ -355,7 +369,8 @@ func TestUnitsFit(t *testing.T) {
 	if err := Documents(&b, "table", []*report.Document{d}); err != nil {
 		t.Fatal(err)
 	}
-	if text := b.String(); !strings.Contains(text, "kb/s") || !strings.Contains(text, "kmsg/s") || !strings.Contains(text, "0.0282") || strings.Contains(text, "e-0") {
+	if text := b.String(); !strings.Contains(text, "kb/s") || !strings.Contains(text, "kmsg/s") ||
+		!strings.Contains(text, "0.0282") || strings.Contains(text, "e-0") {
 		t.Errorf("%s", text)
 	}
 	if got := percent(1192.8); got != "×1194" {
@@ -366,9 +381,12 @@ func TestUnitsFit(t *testing.T) {
 // A page opens with the verdict on its expectations; one that cannot be told is not missed.
 func TestPageVerdict(t *testing.T) {
 	d := saved("sample")
-	d.Checks = []report.Check{{Verdict: stats.Verdict{Word: stats.Pass}}, {Verdict: stats.Unknown(stats.Unclear, "", "noise")}}
+	d.Checks = []report.Check{
+		{Verdict: stats.Verdict{Word: stats.Pass}}, {Verdict: stats.Unknown(stats.Unclear, "", "noise")},
+	}
 	var b bytes.Buffer
-	if err := Documents(&b, "html", []*report.Document{d}); err != nil || !strings.Contains(b.String(), "CANNOT TELL: 1 of 2 expectations met.") {
+	if err := Documents(&b, "html", []*report.Document{d}); err != nil ||
+		!strings.Contains(b.String(), "CANNOT TELL: 1 of 2 expectations met.") {
 		t.Errorf("%v in %.200s", err, &b)
 	}
 }

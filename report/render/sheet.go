@@ -44,7 +44,8 @@ func documentSheet(d *report.Document) result {
 		r.Closing = append([]string{"in words"}, d.Noncontig.Summary...)
 	}
 	for i := range r.Tables { // the heading says why
-		r.Tables[i].Notes = slices.DeleteFunc(r.Tables[i].Notes, func(n string) bool { return d.Failure != "" && strings.HasPrefix(n, incomplete+d.Failure) })
+		r.Tables[i].Notes = slices.DeleteFunc(r.Tables[i].Notes,
+			func(n string) bool { return d.Failure != "" && strings.HasPrefix(n, incomplete+d.Failure) })
 	}
 	return r
 }

@@ -18,7 +18,8 @@ type table struct {
 	Header []string // with units
 	Rows   [][]string
 	Notes  []string // below the table
-	keys   int      // leading columns that tell rows apart: a narrow terminal gets the table in parts, each with these columns
+	// leading columns that tell rows apart: a narrow terminal gets the table in parts, each with these columns
+	keys int
 }
 
 // note puts a text below the table and returns its number, for a cell.

@@ -16,7 +16,10 @@ import (
 func shareGrids(g figure.Group) []table {
 	var out []table
 	add := func(title, part string, of func(*report.Record) []report.Share) {
-		t := table{Title: title + repetitions(g), Header: []string{"bytes", part, "device", "CPU", "QPs", "Gb/s", "MiB/s", "Mmsg/s"}, keys: 2}
+		t := table{
+			Title: title + repetitions(g), Header: []string{"bytes", part, "device", "CPU", "QPs", "Gb/s", "MiB/s", "Mmsg/s"},
+			keys: 2,
+		}
 		for _, row := range g.Rows {
 			for n, share := range of(row.Runs[0]) {
 				var bits, rates []float64
@@ -26,8 +29,10 @@ func shareGrids(g figure.Group) []table {
 					}
 				}
 				t.Rows = append(t.Rows, []string{
-					strconv.FormatUint(row.Size, 10), strconv.Itoa(n + 1), share.Device, cmp.Or(plain.When(share.CPU >= 0, "%d", share.CPU), "-"), strconv.Itoa(share.QPs),
-					plain.Number(stats.Median(bits) * 1e-9), plain.Number(stats.Median(bits) / 8 / (1 << 20)), plain.Number(stats.Median(rates) * 1e-6),
+					strconv.FormatUint(row.Size, 10), strconv.Itoa(n + 1), share.Device,
+					cmp.Or(plain.When(share.CPU >= 0, "%d", share.CPU), "-"), strconv.Itoa(share.QPs),
+					plain.Number(stats.Median(bits) * 1e-9), plain.Number(stats.Median(bits) / 8 / (1 << 20)),
+					plain.Number(stats.Median(rates) * 1e-6),
 				})
 			}
 		}
@@ -37,7 +42,8 @@ func shareGrids(g figure.Group) []table {
 	}
 	if rails := g.Setup.Rails; rails > 1 && g.Setup.Threads > rails {
 		add("by rail", "rail", func(r *report.Record) []report.Share { return ofRails(r.PerThread, rails) })
-		add("by rail of the other end", "rail", func(r *report.Record) []report.Share { return ofRails(r.PeerThreads, rails) })
+		add("by rail of the other end", "rail",
+			func(r *report.Record) []report.Share { return ofRails(r.PeerThreads, rails) })
 	}
 	add("by thread", "thread", func(r *report.Record) []report.Share { return r.PerThread })
 	add("by thread of the other end", "thread", func(r *report.Record) []report.Share { return r.PeerThreads })

@@ -16,14 +16,23 @@ func TestThreadTable(t *testing.T) {
 	}
 	two := one
 	two.Threads = 2
-	two.PerThread = []report.Share{{CPU: 7, QPs: 2, AverageBitsPerS: 2e9, MessagesPerS: 2e6}, {CPU: 6, QPs: 1, AverageBitsPerS: 1e9, MessagesPerS: 1e6}}
-	two.PeerThreads = []report.Share{{CPU: -1, QPs: 2, AverageBitsPerS: 2e9, MessagesPerS: 2e6}, {CPU: -1, QPs: 1, AverageBitsPerS: 1e9, MessagesPerS: 1e6}}
+	two.PerThread = []report.Share{
+		{CPU: 7, QPs: 2, AverageBitsPerS: 2e9, MessagesPerS: 2e6}, {CPU: 6, QPs: 1, AverageBitsPerS: 1e9, MessagesPerS: 1e6},
+	}
+	two.PeerThreads = []report.Share{
+		{CPU: -1, QPs: 2, AverageBitsPerS: 2e9, MessagesPerS: 2e6},
+		{CPU: -1, QPs: 1, AverageBitsPerS: 1e9, MessagesPerS: 1e6},
+	}
 	var b bytes.Buffer
-	if err := Documents(&b, "table", []*report.Document{{Records: []report.Record{one, two}, Complete: true}}); err != nil {
+	if err := Documents(&b, "table",
+		[]*report.Document{{Records: []report.Record{one, two}, Complete: true}}); err != nil {
 		t.Fatal(err)
 	}
 	text := b.String()
-	for _, want := range []string{"3 QPs, 2 threads", "   64       2    6    1  1.00  119.2    1.00\n", "by thread of the other end", "   64       2    1  1.00"} {
+	for _, want := range []string{
+		"3 QPs, 2 threads", "   64       2    6    1  1.00  119.2    1.00\n", "by thread of the other end",
+		"   64       2    1  1.00",
+	} {
 		if strings.Count(text, want) != 1 {
 			t.Errorf("want %q once in\n%s", want, text)
 		}
@@ -40,11 +49,14 @@ func TestThreadTable(t *testing.T) {
 // beside these only where there are more of them.
 func TestRailTable(t *testing.T) {
 	r := report.Record{
-		Plan: report.Plan{Operation: "write", Kind: "bandwidth", Transport: "RC", SizeBytes: 64, QPs: 4, Rails: 2, Threads: 2},
-		Run:  1, MessagesPerS: 3e6,
+		Plan: report.Plan{
+			Operation: "write", Kind: "bandwidth", Transport: "RC", SizeBytes: 64, QPs: 4, Rails: 2, Threads: 2,
+		},
+		Run: 1, MessagesPerS: 3e6,
 	}
 	r.PerThread = []report.Share{
-		{Device: "mlx5_0", CPU: 7, QPs: 2, AverageBitsPerS: 2e9, MessagesPerS: 2e6}, {Device: "mlx5_1", CPU: 6, QPs: 2, AverageBitsPerS: 1e9, MessagesPerS: 1e6},
+		{Device: "mlx5_0", CPU: 7, QPs: 2, AverageBitsPerS: 2e9, MessagesPerS: 2e6},
+		{Device: "mlx5_1", CPU: 6, QPs: 2, AverageBitsPerS: 1e9, MessagesPerS: 1e6},
 	}
 	table := func(r report.Record) string {
 		var b bytes.Buffer
@@ -54,7 +66,9 @@ func TestRailTable(t *testing.T) {
 		return b.String()
 	}
 	text := table(r)
-	for _, want := range []string{"4 QPs, 2 rails", "by thread\n", "   64       2  mlx5_1    6    2  1.00  119.2    1.00\n"} {
+	for _, want := range []string{
+		"4 QPs, 2 rails", "by thread\n", "   64       2  mlx5_1    6    2  1.00  119.2    1.00\n",
+	} {
 		if strings.Count(text, want) != 1 {
 			t.Errorf("want %q once in\n%s", want, text)
 		}
@@ -64,7 +78,10 @@ func TestRailTable(t *testing.T) {
 	}
 	r.Threads, r.PerThread = 4, append(r.PerThread, r.PerThread...)
 	text = table(r)
-	for _, want := range []string{"2 rails, 4 threads", "by rail\n", "   64     2  mlx5_1    4  2.00  238.4    2.00\n", "   64       4  mlx5_1    6    2  1.00  119.2    1.00\n"} {
+	for _, want := range []string{
+		"2 rails, 4 threads", "by rail\n", "   64     2  mlx5_1    4  2.00  238.4    2.00\n",
+		"   64       4  mlx5_1    6    2  1.00  119.2    1.00\n",
+	} {
 		if strings.Count(text, want) != 1 {
 			t.Errorf("want %q once in\n%s", want, text)
 		}

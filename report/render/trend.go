@@ -30,7 +30,8 @@ func Trend(w io.Writer, format string, t *trend.Trend, since *compare.Comparison
 	}
 	r := result{
 		trend: t,
-		Title: "trend of " + plain.Plural(t.Results, "result"), Labels: t.Labels, Tables: trendTables(t), Closing: trendClosing(t, since == nil),
+		Title: "trend of " + plain.Plural(t.Results, "result"), Labels: t.Labels, Tables: trendTables(t),
+		Closing: trendClosing(t, since == nil),
 		json: struct {
 			*trend.Trend
 			Since *compare.Comparison `json:"since,omitempty"`
@@ -56,8 +57,10 @@ func reference(t *trend.Trend) []string {
 		out[0] += ", of those that were accepted: " + t.Accepted.String()
 	}
 	if t.Acceptable != nil {
-		out = append(out, fmt.Sprintf("to accept the new state: --accept-since '%s REASON', or this date and a reason as a line in DIR/accepted",
-			day(*t.Acceptable)))
+		out = append(out,
+			fmt.Sprintf("to accept the new state: --accept-since '%s REASON', or this date and a reason as a line in "+
+				"DIR/accepted",
+				day(*t.Acceptable)))
 	}
 	return out
 }
@@ -83,7 +86,9 @@ func trendTables(t *trend.Trend) []table {
 				g.Rows = append(g.Rows, append(row, changed, plain.Number(stats.Median(trend.Values(s.Points))), "-", "-", "-"))
 			}
 			for _, c := range s.Changes {
-				g.Rows = append(g.Rows, append(slices.Clone(row), day(c.First), plain.Number(c.Old.Median), plain.Number(c.New.Median), percent(c.Change), c.String()))
+				g.Rows = append(g.Rows,
+					append(slices.Clone(row), day(c.First), plain.Number(c.Old.Median), plain.Number(c.New.Median), percent(c.Change),
+						c.String()))
 			}
 		}
 		out = append(out, g)
@@ -114,14 +119,18 @@ func trendClosing(t *trend.Trend, alone bool) []string {
 			out = append(out, fmt.Sprintf("and %d changes before these", len(all)-i))
 			break
 		}
-		line := []string{fmt.Sprintf("%s, first in %s: %s: %s (permutation test: p = %.2g)", x.c.First.Format("2006-01-02 15:04"), x.c.Name, x.s.Name(), x.c.InWords(), x.c.P)}
+		line := []string{
+			fmt.Sprintf("%s, first in %s: %s: %s (permutation test: p = %.2g)", x.c.First.Format("2006-01-02 15:04"), x.c.Name,
+				x.s.Name(), x.c.InWords(), x.c.P),
+		}
 		for _, d := range x.c.Changed {
 			line = append(line, d.String())
 		}
 		out = append(out, strings.Join(line, "; "))
 	}
 	out = append(out, fmt.Sprintf("%s from %s to %s; changes by E-divisive at %s, %d series judged together (%s)",
-		plain.Plural(t.Results, "result"), day(t.From), day(t.To), stats.Percent(t.Confidence), len(t.Series), t.Procedure)+plain.When(alone, "; same: within ±%s", stats.Percent(t.Margin)))
+		plain.Plural(t.Results, "result"), day(t.From), day(t.To), stats.Percent(t.Confidence), len(t.Series), t.Procedure)+
+		plain.When(alone, "; same: within ±%s", stats.Percent(t.Margin)))
 	return slices.Concat(out, listed("INCOMPLETE", t.Incomplete, math.MaxInt), listed("left out", t.LeftOut, mostTold))
 }
 
@@ -153,10 +162,16 @@ func trendChart(s *trend.Series) plot.Figure {
 		layout = "01-02 15:04"
 	}
 	c := &plot.Chart{
-		Title: title(s.Group), Subtitle: s.Row + " · " + s.Place, Y: plot.Axis{Label: s.Figure + plain.When(s.Unit != "", " (%s)", s.Unit)},
-		X: plot.Axis{Label: "measured (UTC)", Format: func(v float64) string { return time.UnixMilli(int64(v * day * 1000)).UTC().Format(layout) }},
+		Title: title(s.Group), Subtitle: s.Row + " · " + s.Place,
+		Y: plot.Axis{Label: s.Figure + plain.When(s.Unit != "", " (%s)", s.Unit)},
+		X: plot.Axis{
+			Label:  "measured (UTC)",
+			Format: func(v float64) string { return time.UnixMilli(int64(v * day * 1000)).UTC().Format(layout) },
+		},
 	}
-	quiet, disturbed := plot.Series{Name: "results", Shape: plot.Dots, Color: 1}, plot.Series{Name: "disturbed", Shape: plot.Dots, Color: 5}
+	quiet, disturbed := plot.Series{Name: "results", Shape: plot.Dots, Color: 1}, plot.Series{
+		Name: "disturbed", Shape: plot.Dots, Color: 5,
+	}
 	for _, p := range s.Points {
 		to := &quiet
 		if p.Disturbed || p.Incomplete {

@@ -47,7 +47,8 @@ func Unpaired(old, new []float64, confidence float64, better Direction) Effect {
 	} else {
 		scale := max(math.Abs(median(a)), math.Abs(median(b)))
 		if scale == 0 {
-			scale = max(math.Abs(a[0]), math.Abs(b[0]), math.Abs(a[len(a)-1]), math.Abs(b[len(b)-1]), math.SmallestNonzeroFloat64)
+			scale = max(math.Abs(a[0]), math.Abs(b[0]), math.Abs(a[len(a)-1]), math.Abs(b[len(b)-1]),
+				math.SmallestNonzeroFloat64)
 		}
 		back = func(d float64) float64 { return d / scale }
 		change = func(old, new float64) float64 { return back(new - old) }
@@ -58,7 +59,9 @@ func Unpaired(old, new []float64, confidence float64, better Direction) Effect {
 	more, _ := atMost(b, a, 0)
 	e.P = none.p(min(less, more)) // what is equal counts against either direction
 	if k, covered := none.order(confidence); k > 0 {
-		e.Interval = &Interval{Low: back(kthDifference(a, b, k)), High: back(kthDifference(a, b, len(a)*len(b)+1-k)), Confidence: covered}
+		e.Interval = &Interval{
+			Low: back(kthDifference(a, b, k)), High: back(kthDifference(a, b, len(a)*len(b)+1-k)), Confidence: covered,
+		}
 	}
 	return e
 }

@@ -40,7 +40,8 @@ func TestPairedByHand(t *testing.T) {
 		t.Errorf("least pairs %d and %d, want 6 and 8", LeastPairs(0.95), LeastPairs(0.99))
 	}
 	for name, pair := range map[string][2][]float64{
-		"zero": {{0, 1}, {1, 1}}, "infinite": {{1, 1}, {math.Inf(1), 1}}, "not a number": {{1, 1}, {math.NaN(), 1}}, "nothing": {nil, nil},
+		"zero": {{0, 1}, {1, 1}}, "infinite": {{1, 1}, {math.Inf(1), 1}}, "not a number": {{1, 1}, {math.NaN(), 1}},
+		"nothing": {nil, nil},
 	} {
 		if e := Paired(pair[0], pair[1], 0.95, HigherIsBetter); !math.IsNaN(e.Change) || e.Interval != nil {
 			t.Errorf("%s: %+v, want nothing", name, e)
@@ -77,7 +78,8 @@ func TestPairedUnderDrift(t *testing.T) {
 		}
 	}
 	if found < trials*95/100 || alarms > trials*5/100 || same < trials*9/10 {
-		t.Errorf("of %d: %d found, %d false alarms, %d called the same; want 95 %%, at most 5 %%, 90 %%", trials, found, alarms, same)
+		t.Errorf("of %d: %d found, %d false alarms, %d called the same; want 95 %%, at most 5 %%, 90 %%", trials, found,
+			alarms, same)
 	}
 }
 

@@ -6,7 +6,8 @@ import (
 
 // null is the distribution of a count where there is no difference. It is symmetric about its mean.
 type null struct {
-	shares      []float64 // of the orders that have each count; nil: too many to count, the distribution is taken as normal
+	// of the orders that have each count; nil: too many to count, the distribution is taken as normal
+	shares      []float64
 	mean, sigma float64
 }
 

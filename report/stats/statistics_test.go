@@ -26,7 +26,9 @@ func TestSummarize(t *testing.T) {
 		// 6 values: min…max covers 1 - 2/64 = 0.96875.
 		{"six", []float64{6, 5, 1, 4, 2, 3}, Summary{N: 6, Median: 3.5, Interval: &Interval{1, 6, 0.96875}}},
 		// 10 values: k=2 covers 1 - 2 (1+10)/1024 = 0.978515625; k=3 adds 45: 0.890625.
-		{"ten", []float64{10, 9, 8, 7, 6, 5, 4, 3, 2, 1}, Summary{N: 10, Median: 5.5, Interval: &Interval{2, 9, 0.978515625}}},
+		{
+			"ten", []float64{10, 9, 8, 7, 6, 5, 4, 3, 2, 1}, Summary{N: 10, Median: 5.5, Interval: &Interval{2, 9, 0.978515625}},
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			got := Summarize(tt.values, 0.95)

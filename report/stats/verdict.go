@@ -171,13 +171,15 @@ func (e Effect) conclude(same, confidence, p float64, together int) Verdict {
 			return Unknown(TooFew, fmt.Sprintf("--pairs %d", least), "pairs: %d, needed: %d", e.N, least)
 		}
 		least := LeastRuns(confidence)
-		return Unknown(TooFew, fmt.Sprintf("measuring each side with --runs %d", least), "runs on a side: %d, needed: %d", e.N, least)
+		return Unknown(TooFew, fmt.Sprintf("measuring each side with --runs %d", least), "runs on a side: %d, needed: %d",
+			e.N, least)
 	}
 	by, low, high := e.Worse()
 	said := inWords(e.Change) + ", " + e.Interval.changes()
 	switch {
 	case low > 0 && by <= 0 || high < 0 && by >= 0:
-		return Unknown(Unclear, e.settle(same, confidence, together), "%s: the medians disagree, so the runs fall into two groups", said)
+		return Unknown(Unclear, e.settle(same, confidence, together),
+			"%s: the medians disagree, so the runs fall into two groups", said)
 	case low >= -same && high <= same:
 		return Verdict{Word: Same, Reason: said}
 	case low > 0 && p <= Level(confidence, together):
@@ -186,7 +188,8 @@ func (e Effect) conclude(same, confidence, p float64, together int) Verdict {
 		return Verdict{Word: Better, Reason: said}
 	}
 	if together > 1 && (low > 0 || high < 0) {
-		return Unknown(Unclear, e.settle(same, confidence, together), "%s; with %d figures, some differ by chance (%s: p = %.2g)", said, together, Procedure, p)
+		return Unknown(Unclear, e.settle(same, confidence, together),
+			"%s; with %d figures, some differ by chance (%s: p = %.2g)", said, together, Procedure, p)
 	}
 	return Unknown(Unclear, e.settle(same, confidence, together), "%s", said)
 }

@@ -122,7 +122,14 @@ func TestConclude(t *testing.T) {
 		{"three runs", level(100, 3), level(50, 3), HigherIsBetter, margins{}, "cannot tell: too-few"},
 		{"three runs, less confidence", level(100, 3), level(50, 3), HigherIsBetter, margins{confidence: 0.8}, "worse"},
 		{"one run", level(100, 1), level(1, 1), HigherIsBetter, margins{}, "cannot tell: too-few"},
-		{"wide", []float64{100, 60, 140, 90, 80, 120}, []float64{310, 50, 150, 70, 60, 320}, HigherIsBetter, margins{}, "cannot tell: unclear"},
+		{
+			"wide",
+			[]float64{100, 60, 140, 90, 80, 120},
+			[]float64{310, 50, 150, 70, 60, 320},
+			HigherIsBetter,
+			margins{},
+			"cannot tell: unclear",
+		},
 		{"infinite", inf, inf, LowerIsBetter, margins{}, "cannot tell: not-finite"},
 		{"not a number", level(1, 5), []float64{1, 1, math.NaN(), 1, 1}, LowerIsBetter, margins{}, "cannot tell: not-finite"},
 		{"none", nil, level(1, 5), LowerIsBetter, margins{}, "cannot tell: not-finite"},
@@ -183,7 +190,8 @@ func TestManyEqualPoints(t *testing.T) {
 		*comparisons = min(*comparisons, 20)
 	}
 	r := rand.New(rand.NewPCG(3, 3))
-	t.Logf("%5s %6s %14s %18s %22s %20s", "runs", "noise", "false alarms", "all told the same", "10 % slower: found", "all 10 % slower")
+	t.Logf("%5s %6s %14s %18s %22s %20s", "runs", "noise", "false alarms", "all told the same", "10 % slower: found",
+		"all 10 % slower")
 	for _, runs := range []int{5, 10, 20} {
 		for _, noise := range []float64{0.01, 0.03, 0.1} {
 			alarms, same, found, foundAll := 0, 0, 0, 0
@@ -222,10 +230,12 @@ func TestManyEqualPoints(t *testing.T) {
 				}
 			}
 			share := func(n int) string { return fmt.Sprintf("%.1f %%", 100*float64(n)/float64(*comparisons)) }
-			t.Logf("%5d %4.0f %% %14s %18s %22s %20s", runs, 100*noise, share(alarms), share(same), share(found), share(foundAll))
+			t.Logf("%5d %4.0f %% %14s %18s %22s %20s", runs, 100*noise, share(alarms), share(same), share(found),
+				share(foundAll))
 			n := float64(*comparisons)
 			if limit := 0.05*n + 3*math.Sqrt(n*0.05*0.95); float64(alarms) > limit {
-				t.Errorf("%d runs with noise of %g: an alarm in %d of %d comparisons of equal points", runs, noise, alarms, *comparisons)
+				t.Errorf("%d runs with noise of %g: an alarm in %d of %d comparisons of equal points", runs, noise, alarms,
+					*comparisons)
 			}
 		}
 	}

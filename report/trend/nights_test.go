@@ -30,7 +30,9 @@ func nights(count, bad int, lost, noise float64, lot *rand.Rand) []*report.Docum
 			level *= 1 - lost
 		}
 		for run := range 4 {
-			r := report.Record{Run: run + 1, Plan: report.Plan{Operation: "write", Kind: "bandwidth", Transport: "RC", QPs: 1, SizeBytes: 65536}}
+			r := report.Record{
+				Run: run + 1, Plan: report.Plan{Operation: "write", Kind: "bandwidth", Transport: "RC", QPs: 1, SizeBytes: 65536},
+			}
 			r.Bandwidth.AverageBitsPerS = level * math.Exp(noise/4*lot.NormFloat64())
 			d.Records = append(d.Records, r)
 		}
@@ -42,7 +44,9 @@ func nights(count, bad int, lost, noise float64, lot *rand.Rand) []*report.Docum
 func dateOf(night int) time.Time { return time.Date(2026, 10, 1+night, 2, 0, 0, 0, time.UTC) }
 
 // judged is the verdict of a gate over some results.
-func judged(t *testing.T, docs []*report.Document, since time.Time, accepted trend.Acceptance, limit string) stats.Word {
+func judged(t *testing.T, docs []*report.Document, since time.Time, accepted trend.Acceptance,
+	limit string,
+) stats.Word {
 	t.Helper()
 	e, err := expect.Parse(limit, expect.Options{Comparison: true})
 	if err != nil {

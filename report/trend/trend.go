@@ -229,13 +229,15 @@ func (s *Series) settle(splits []split, o compare.Options) {
 	for i, state := range states {
 		last, first := s.Points[splits[i].at-1], s.Points[splits[i].at]
 		_, changed := compare.Differences([]*report.Document{last.doc}, []*report.Document{first.doc})
-		s.Changes = append(s.Changes, Change{At: splits[i].at, First: first.Time, Name: first.Name, Changed: changed, Point: state})
+		s.Changes = append(s.Changes,
+			Change{At: splits[i].at, First: first.Time, Name: first.Name, Changed: changed, Point: state})
 	}
 }
 
 // between compares some results of the series with later ones.
 func (s *Series) between(before, after []Point, confidence float64) compare.Point {
-	return compare.NewPoint(s.Group, s.Row, s.of, sideOf("earlier", before), sideOf("new", after), stats.Unpaired, confidence)
+	return compare.NewPoint(s.Group, s.Row, s.of, sideOf("earlier", before), sideOf("new", after), stats.Unpaired,
+		confidence)
 }
 
 // Segments are the bounds of the states: indices of points, from each to before the next; the last is their number.

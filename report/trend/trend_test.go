@@ -23,8 +23,9 @@ var start = time.Date(2026, 9, 1, 2, 0, 0, 0, time.UTC)
 // night is the result of one night: a bandwidth in Gb/s for each size.
 func night(n int, gbs ...float64) *report.Document {
 	d := &report.Document{
-		Schema: report.SchemaVersion, Complete: true, Started: start.Add(time.Duration(n) * 24 * time.Hour), Description: fmt.Sprintf("night-%02d", n),
-		Client: report.Environment{Device: "mlx5_0", Host: "alpha", Version: "v1"},
+		Schema: report.SchemaVersion, Complete: true, Started: start.Add(time.Duration(n) * 24 * time.Hour),
+		Description: fmt.Sprintf("night-%02d", n),
+		Client:      report.Environment{Device: "mlx5_0", Host: "alpha", Version: "v1"},
 	}
 	for i, v := range gbs {
 		r := report.Record{
@@ -192,7 +193,8 @@ func TestFalseAlarms(t *testing.T) {
 					}
 				}
 				t.Logf("%d alarms in %d trends", alarms, trials)
-				if alarms > trials*5/100+int(0.65*math.Sqrt(float64(trials))) { // three standard deviations of a rate of exactly 5 %
+				// three standard deviations of a rate of exactly 5 %
+				if alarms > trials*5/100+int(0.65*math.Sqrt(float64(trials))) {
 					t.Errorf("%d alarms in %d trends without a change", alarms, trials)
 				}
 			})
@@ -265,7 +267,8 @@ func TestSinceTrusts(t *testing.T) {
 	if p := sinceSpan(mustTrend(t, docs, compare.Options{}), 7*24*time.Hour).Points[0]; p.Cause != stats.Disturbed {
 		t.Errorf("disturbed nights: %v", p.Verdict)
 	}
-	if p := sinceSpan(mustTrend(t, docs, compare.Options{Accept: stats.Accepted{stats.Disturbed}}), 7*24*time.Hour).Points[0]; p.Word != stats.Same {
+	if p := sinceSpan(mustTrend(t, docs, compare.Options{Accept: stats.Accepted{stats.Disturbed}}),
+		7*24*time.Hour).Points[0]; p.Word != stats.Same {
 		t.Errorf("disturbed nights, accepted: %v", p.Verdict)
 	}
 	for _, d := range docs[20:] {

@@ -66,14 +66,16 @@ func (t *Trend) tell(p *compare.Point, two sides) {
 	if p.Cause == stats.TooFew || p.Cause == stats.NotFinite && p.Old.N == 0 {
 		least := stats.LeastRuns(t.Confidence)
 		p.Verdict = stats.Unknown(stats.TooFew, fmt.Sprintf("again with %d old results, and %[1]d new ones", least),
-			"old results%s: %d, new results: %d", plain.When(!t.Accepted.Since.IsZero(), " since the accepted %s", day(t.Accepted.Since)), p.Old.N, p.New.N)
+			"old results%s: %d, new results: %d",
+			plain.When(!t.Accepted.Since.IsZero(), " since the accepted %s", day(t.Accepted.Since)), p.Old.N, p.New.N)
 		return
 	}
 	if p.Word != stats.Worse && p.Word != stats.Better {
 		return
 	}
 	first := two.new[0].Time
-	p.Reason += fmt.Sprintf("; %s to %s against %s since %s", plain.Plural(len(two.old), "result"), day(two.old[len(two.old)-1].Time),
+	p.Reason += fmt.Sprintf("; %s to %s against %s since %s", plain.Plural(len(two.old), "result"),
+		day(two.old[len(two.old)-1].Time),
 		plain.Plural(len(two.new), "result"), day(first))
 	if t.Acceptable == nil || t.Acceptable.Before(first) {
 		t.Acceptable = &first
@@ -108,7 +110,8 @@ func (s *Series) sides(since, accepted time.Time, least int) sides {
 		}
 		return out
 	}
-	if middle := start + least; begin < middle && middle+least <= len(s.Points) { // There are enough results for both sides.
+	// There are enough results for both sides.
+	if middle := start + least; begin < middle && middle+least <= len(s.Points) {
 		begin = middle
 	}
 	begin = max(begin, start)

@@ -1,7 +1,7 @@
 //go:build linux
 
-// Command kills ends the commands of gobw in each way, at each phase, with standard output at a pipe, a terminal or a file, and prints
-// what the --save file then holds. In a namespace of its own it also fills the disk for a while:
+// Command kills ends the commands of gobw in each way, at each phase, with standard output at a pipe, a terminal or a
+// file, and prints what the --save file then holds. In a namespace of its own it also fills the disk for a while:
 //
 //	go build -o /tmp/kills ./scripts/kills && unshare -Urm /tmp/kills path/to/gobw [WORD]
 //
@@ -36,7 +36,8 @@ type ending struct {
 	does   string         // "close", "stop" for three seconds, "fill" the disk for two and a half
 }
 
-const plan = "name: p\ntests:\n  - {name: one, run: gobw write -D 1500ms, expect: bw >= 1 kb/s}\n  - {name: two, run: gobw write -D 1501ms, expect: bw >= 1 kb/s}\n" +
+const plan = "name: p\ntests:\n  - {name: one, run: gobw write -D 1500ms, expect: bw >= 1 kb/s}\n  - {name: two, " +
+	"run: gobw write -D 1501ms, expect: bw >= 1 kb/s}\n" +
 	"  - {name: three, run: gobw write -D 1502ms, expect: bw >= 1 kb/s}\n"
 
 func main() {
@@ -144,7 +145,8 @@ func one(gobw string, c command, e ending, output string) (string, error) {
 	}
 	if strings.HasPrefix(c.line, "fabric") {
 		cmd.Env = append(os.Environ(), "RANK=0", "WORLD_SIZE=2", "MASTER_ADDR=127.0.0.1")
-		other := exec.Command("unshare", "-u", "sh", "-c", "hostname other; exec "+gobw+" fabric -d roce0 --quiet") // two ranks of a host are refused
+		// two ranks of a host are refused
+		other := exec.Command("unshare", "-u", "sh", "-c", "hostname other; exec "+gobw+" fabric -d roce0 --quiet")
 		other.Env = append(os.Environ(), "RANK=1", "WORLD_SIZE=2", "MASTER_ADDR=127.0.0.1")
 		if err := other.Start(); err != nil {
 			return "", err

@@ -72,7 +72,8 @@ func openOurs(t *testing.T) *end {
 		t.Cleanup(func() { _ = f.Close() })
 		o.Pcap = f
 	}
-	return openEnd(t, endOptions{name: roce.DeviceName, provider: roce.New(o), address: o.Address, namespace: os.Getenv("LAB_NETNS")})
+	return openEnd(t,
+		endOptions{name: roce.DeviceName, provider: roce.New(o), address: o.Address, namespace: os.Getenv("LAB_NETNS")})
 }
 
 func address(t *testing.T, variable string) netip.Addr {
@@ -264,7 +265,8 @@ func newHalf(t *testing.T, e *end, o pairOptions) *half {
 			e.closing(t, "SRQ", h.srq)
 		}
 		h.qp, err = e.pd.CreateQP(verbs.QueuePairOptions{
-			Transport: o.transport, SendCQ: h.cq, SRQ: h.srq, SendDepth: o.depth, RecvDepth: o.depth, SendSGEs: o.sges, RecvSGEs: o.sges,
+			Transport: o.transport, SendCQ: h.cq, SRQ: h.srq, SendDepth: o.depth, RecvDepth: o.depth, SendSGEs: o.sges,
+			RecvSGEs:    o.sges,
 			InlineBytes: o.inline,
 		})
 		if err != nil {
@@ -391,7 +393,8 @@ func (p *pair) succeed(t *testing.T, h *half, id uint64, o verbs.CompletionOpcod
 		t.Fatalf("%s: request %d: %v (vendor error %#x)", h.name, c.ID, c.Status, c.VendorError)
 	}
 	if c.ID != id || c.Opcode != o || c.QPN != h.qp.QPN() {
-		t.Fatalf("%s: completion of request %d, %v, QPN %#x; want %d, %v, %#x", h.name, c.ID, c.Opcode, c.QPN, id, o, h.qp.QPN())
+		t.Fatalf("%s: completion of request %d, %v, QPN %#x; want %d, %v, %#x", h.name, c.ID, c.Opcode, c.QPN, id, o,
+			h.qp.QPN())
 	}
 	return c
 }

@@ -27,7 +27,8 @@ func TestLab(t *testing.T) {
 		t.Skip("set GOBW_LAB=1 to boot the kernel lab (scripts/lab test; needs what 'scripts/lab setup' installs)")
 	}
 	if deadline, ok := t.Deadline(); ok && time.Until(deadline) < 10*time.Minute {
-		t.Skipf("the lab takes minutes and the test deadline is in %v: use -timeout 30m", time.Until(deadline).Round(time.Second))
+		t.Skipf("the lab takes minutes and the test deadline is in %v: use -timeout 30m",
+			time.Until(deadline).Round(time.Second))
 	}
 	script, err := filepath.Abs("../lab")
 	if err != nil {

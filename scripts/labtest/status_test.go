@@ -133,7 +133,8 @@ func flush(t *testing.T, d direction) {
 	p := connect(t, d.from, d.to, pairOptions{})
 	bad := p.request(1, verbs.OpWrite, 0, 10, 0)
 	bad.RKey ^= 0x5a5a00
-	p.from.post(t, bad, p.request(2, verbs.OpWrite, 0, 10, 0), p.request(3, verbs.OpSend, 0, 10, 0), p.request(4, verbs.OpRead, 0, 10, 0))
+	p.from.post(t, bad, p.request(2, verbs.OpWrite, 0, 10, 0), p.request(3, verbs.OpSend, 0, 10, 0),
+		p.request(4, verbs.OpRead, 0, 10, 0))
 	want := []verbs.Status{verbs.RemoteAccessError, verbs.FlushError, verbs.FlushError, verbs.FlushError}
 	for i, c := range p.await(t, p.from, 4) {
 		if c.ID != uint64(i+1) || c.Status != want[i] {

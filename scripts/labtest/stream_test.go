@@ -22,7 +22,8 @@ const (
 
 // streamOps is the order of operations: neighbours of every kind meet.
 var streamOps = []verbs.Opcode{
-	verbs.OpWrite, verbs.OpSend, verbs.OpRead, verbs.OpFetchAdd, verbs.OpWriteWithImmediate, verbs.OpRead, verbs.OpRead, verbs.OpSend,
+	verbs.OpWrite, verbs.OpSend, verbs.OpRead, verbs.OpFetchAdd, verbs.OpWriteWithImmediate, verbs.OpRead, verbs.OpRead,
+	verbs.OpSend,
 	verbs.OpWrite, verbs.OpFetchAdd, verbs.OpFetchAdd, verbs.OpSendWithImmediate, verbs.OpWrite,
 }
 
@@ -79,7 +80,8 @@ func stream(t *testing.T, p *pair, count int) {
 			sent++
 		}
 		if !p.until(t, func() bool { return len(p.from.done) > 0 }) {
-			t.Fatalf("no completion for %v: %d posted, %d completed, %d received; states %v and %v", time.Since(last).Round(time.Second), sent,
+			t.Fatalf("no completion for %v: %d posted, %d completed, %d received; states %v and %v",
+				time.Since(last).Round(time.Second), sent,
 				completed, received, p.from.qp.State(), p.to.qp.State())
 		}
 		last = time.Now()

@@ -54,12 +54,24 @@ var wireCases = []struct {
 	{"RC/inline", pairOptions{inline: 64}, inline},
 	{"RC/mixed", pairOptions{}, func(t *testing.T, p *pair) { stream(t, p, 300) }},
 	{"UC/write", pairOptions{transport: verbs.UC}, func(t *testing.T, p *pair) { oneByOne(t, p, verbs.OpWrite) }},
-	{"UC/write-imm", pairOptions{transport: verbs.UC}, func(t *testing.T, p *pair) { oneByOne(t, p, verbs.OpWriteWithImmediate) }},
+	{
+		"UC/write-imm",
+		pairOptions{transport: verbs.UC},
+		func(t *testing.T, p *pair) { oneByOne(t, p, verbs.OpWriteWithImmediate) },
+	},
 	{"UC/send", pairOptions{transport: verbs.UC}, func(t *testing.T, p *pair) { oneByOne(t, p, verbs.OpSend) }},
-	{"UC/send-imm", pairOptions{transport: verbs.UC}, func(t *testing.T, p *pair) { oneByOne(t, p, verbs.OpSendWithImmediate) }},
+	{
+		"UC/send-imm",
+		pairOptions{transport: verbs.UC},
+		func(t *testing.T, p *pair) { oneByOne(t, p, verbs.OpSendWithImmediate) },
+	},
 	{"UC/srq", pairOptions{transport: verbs.UC, srq: true}, func(t *testing.T, p *pair) { oneByOne(t, p, verbs.OpSend) }},
 	{"UD/send", pairOptions{transport: verbs.UD}, func(t *testing.T, p *pair) { datagrams(t, p, verbs.OpSend) }},
-	{"UD/send-imm", pairOptions{transport: verbs.UD}, func(t *testing.T, p *pair) { datagrams(t, p, verbs.OpSendWithImmediate) }},
+	{
+		"UD/send-imm",
+		pairOptions{transport: verbs.UD},
+		func(t *testing.T, p *pair) { datagrams(t, p, verbs.OpSendWithImmediate) },
+	},
 	{"UD/srq", pairOptions{transport: verbs.UD, srq: true}, func(t *testing.T, p *pair) { datagrams(t, p, verbs.OpSend) }},
 }
 
@@ -113,7 +125,8 @@ func (p *pair) arrived(t *testing.T, op verbs.Opcode, id uint64, size int) {
 		t.Errorf("%s: received %d bytes, want %d", p.to.name, c.Bytes, size)
 	}
 	if op.HasImmediate() != (c.Flags&verbs.WithImmediate != 0) || op.HasImmediate() && c.Immediate != immediate {
-		t.Errorf("%s: flags %#x, immediate %#x; want it %v, %#x", p.to.name, c.Flags, c.Immediate, op.HasImmediate(), immediate)
+		t.Errorf("%s: flags %#x, immediate %#x; want it %v, %#x", p.to.name, c.Flags, c.Immediate,
+			op.HasImmediate(), immediate)
 	}
 }
 
@@ -236,7 +249,8 @@ func datagrams(t *testing.T, p *pair, op verbs.Opcode) {
 		p.from.post(t, p.request(id, op, 0, size, 0))
 		p.succeed(t, p.from, id, verbs.CompletedSend)
 		c := p.await(t, p.to, 1)[0]
-		if c.Status != verbs.Success || c.ID != id || int(c.Bytes) != grh+size || c.SourceQPN != p.from.qp.QPN() || c.Flags&verbs.WithGRH == 0 {
+		if c.Status != verbs.Success || c.ID != id || int(c.Bytes) != grh+size || c.SourceQPN != p.from.qp.QPN() ||
+			c.Flags&verbs.WithGRH == 0 {
 			t.Fatalf("%s: %+v; want success, %d bytes, source QPN %#x, GRH", p.to.name, c, grh+size, p.from.qp.QPN())
 		}
 		if op.HasImmediate() && (c.Flags&verbs.WithImmediate == 0 || c.Immediate != immediate) {
@@ -249,7 +263,8 @@ func datagrams(t *testing.T, p *pair, op verbs.Opcode) {
 		ip := p.to.bytes()[20:40]
 		source, destination := p.from.gid.GID.Addr().As4(), p.to.gid.GID.Addr().As4()
 		if ip[0]>>4 != 4 || !bytes.Equal(ip[12:16], source[:]) || !bytes.Equal(ip[16:20], destination[:]) {
-			t.Errorf("%s: GRH area %x: want an IPv4 header from %v to %v in its last 20 bytes", p.to.name, p.to.bytes()[:40], source, destination)
+			t.Errorf("%s: GRH area %x: want an IPv4 header from %v to %v in its last 20 bytes", p.to.name, p.to.bytes()[:40],
+				source, destination)
 		}
 	}
 }

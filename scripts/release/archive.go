@@ -31,7 +31,8 @@ func writeArchive(stem string, entries []entry, when time.Time) error {
 			return err
 		}
 		h := &tar.Header{
-			Name: path.Join(path.Base(stem), e.name), Mode: e.mode, ModTime: when, Format: tar.FormatPAX, Typeflag: tar.TypeReg, Size: int64(len(content)),
+			Name: path.Join(path.Base(stem), e.name), Mode: e.mode, ModTime: when, Format: tar.FormatPAX, Typeflag: tar.TypeReg,
+			Size: int64(len(content)),
 		}
 		if err := t.WriteHeader(h); err != nil {
 			return err

@@ -105,7 +105,8 @@ func buildLibrary(source, dir string, env []string, t target) error {
 
 func goBuild(source string, env []string, link, out, program string) error {
 	// netgo and osusergo leave the C library's resolver out; nothing else of the programs' behaviour depends on them.
-	c := exec.Command("go", "build", "-trimpath", "-buildvcs=true", "-tags", "netgo,osusergo", "-ldflags", link, "-o", out, "./cmd/"+program)
+	c := exec.Command("go", "build", "-trimpath", "-buildvcs=true", "-tags", "netgo,osusergo", "-ldflags", link, "-o",
+		out, "./cmd/"+program)
 	c.Dir, c.Env = source, env
 	return run(c)
 }

@@ -40,7 +40,9 @@ func makeStubs(dir, cc string, programs ...string) error {
 		return err
 	}
 	for _, lib := range []struct{ file, soname, source string }{
-		{"libc.so", "libc.so.6", "libc.s"}, {"libpthread.so", "libpthread.so.0", "empty.s"}, {"libdl.so", "libdl.so.2", "empty.s"},
+		{"libc.so", "libc.so.6", "libc.s"},
+		{"libpthread.so", "libpthread.so.0", "empty.s"},
+		{"libdl.so", "libdl.so.2", "empty.s"},
 	} {
 		c := exec.Command(cc, "-shared", "-nostdlib", "-Wl,-soname,"+lib.soname, "-o", lib.file, lib.source)
 		if lib.source == "libc.s" {
@@ -118,7 +120,8 @@ func stubSource(stubs []stub) (source, script string) {
 		if x.object {
 			section, kind, size = ".data", "object", max(x.size, 1)
 		}
-		fmt.Fprintf(&s, "%s\n.globl %s\n.type %s, %%%s\n.size %s, %d\n.balign 32\n%s: .zero %d\n", section, x.name, x.name, kind, x.name, size, x.name, size)
+		fmt.Fprintf(&s, "%s\n.globl %s\n.type %s, %%%s\n.size %s, %d\n.balign 32\n%s: .zero %d\n", section, x.name, x.name,
+			kind, x.name, size, x.name, size)
 		if x.version != version {
 			if version != "" {
 				fmt.Fprintf(&m, "}%s;\n", previous)

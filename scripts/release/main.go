@@ -27,7 +27,8 @@ func main() {
 	dir := flag.String("o", "dist", "directory to write to; must not exist")
 	source := flag.String("source", "../..", "the checkout to build, without changes that are not committed")
 	only := flag.String("only", "", "platforms to build, such as linux-amd64,darwin-arm64 (all)")
-	version := flag.String("version", "", "build this version, such as 0.1.0, from a clone of the commit that has its tag (the tags of the checkout)")
+	version := flag.String("version", "",
+		"build this version, such as 0.1.0, from a clone of the commit that has its tag (the tags of the checkout)")
 	sign := flag.String("sign", "", "sign SHA256SUMS: minisign:KEYFILE, or cosign:KEY")
 	flag.Parse()
 	if err := makeVersion(*source, *dir, *only, *version, *sign); err != nil {
@@ -136,7 +137,8 @@ func makeRelease(source, dir, only string) error {
 			return err
 		}
 		if r.version = info.Main.Version; r.version == "" || r.version == "(devel)" {
-			return fmt.Errorf("the Go tool recorded no version in %v's programs: build from a clone (git clone), with its tags", t)
+			return fmt.Errorf("the Go tool recorded no version in %v's programs: build from a clone (git clone), with its tags",
+				t)
 		}
 		if err := r.wrap(t); err != nil {
 			return fmt.Errorf("%v: %w", t, err)
@@ -163,14 +165,18 @@ func (r release) wrap(t target) error {
 	if err := writeManual(root, r.version, r.when); err != nil {
 		return err
 	}
-	entries := []entry{{name: "LICENSE", file: filepath.Join(r.source, "LICENSE"), mode: 0o644}, {name: "README.md", file: filepath.Join(r.source, "README.md"), mode: 0o644}}
+	entries := []entry{
+		{name: "LICENSE", file: filepath.Join(r.source, "LICENSE"), mode: 0o644},
+		{name: "README.md", file: filepath.Join(r.source, "README.md"), mode: 0o644},
+	}
 	for _, p := range programs {
 		program := filepath.Join(r.built(t), t.exe(p))
 		sbom := filepath.Join(r.dir, p+"-"+t.String()+".spdx.json")
 		if err := writeSBOM(r, program, sbom); err != nil {
 			return err
 		}
-		entries = append(entries, entry{name: t.exe(p), file: program, mode: 0o755}, entry{name: p + ".spdx.json", file: sbom, mode: 0o644})
+		entries = append(entries, entry{name: t.exe(p), file: program, mode: 0o755},
+			entry{name: p + ".spdx.json", file: sbom, mode: 0o644})
 	}
 	if t.CC != "" {
 		for _, name := range libraries {

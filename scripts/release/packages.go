@@ -37,7 +37,8 @@ func writePackages(r release, t target, root string) error {
 	links.Depends = []string{"gobw"}
 	links.Conflicts = []string{"perftest"}
 	for _, tool := range flags.Tools() {
-		links.Contents = append(links.Contents, &files.Content{Type: files.TypeSymlink, Source: "gobw", Destination: "/usr/bin/" + tool.Name})
+		links.Contents = append(links.Contents,
+			&files.Content{Type: files.TypeSymlink, Source: "gobw", Destination: "/usr/bin/" + tool.Name})
 	}
 	for _, info := range []*nfpm.Info{gobw, links} {
 		for _, format := range []string{"deb", "rpm"} {
@@ -109,7 +110,8 @@ func contents(root string) (files.Contents, error) {
 			mode = 0o755
 		}
 		list = append(list, &files.Content{
-			Source: name, Destination: path.Join("/", filepath.ToSlash(relative)), FileInfo: &files.ContentFileInfo{Mode: mode, Owner: "root", Group: "root"},
+			Source: name, Destination: path.Join("/", filepath.ToSlash(relative)),
+			FileInfo: &files.ContentFileInfo{Mode: mode, Owner: "root", Group: "root"},
 		})
 		return nil
 	})

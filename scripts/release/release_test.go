@@ -13,8 +13,8 @@ import (
 	"testing"
 )
 
-// oldSuite is the oldest Debian whose packages can still be fetched everywhere: C library 2.31, before the threads moved
-// into libc with 2.34. That nothing newer than 2.28 is needed is read from the programs themselves.
+// oldSuite is the oldest Debian whose packages can still be fetched everywhere: C library 2.31, before the threads
+// moved into libc with 2.34. That nothing newer than 2.28 is needed is read from the programs themselves.
 const oldSuite = "bullseye"
 
 // TestInstall builds the Linux packages from a clone, installs, runs and removes them in a fresh root of an old Debian,
@@ -86,8 +86,8 @@ func TestInstall(t *testing.T) {
 	}
 }
 
-// TestReproducible builds twice, from two clones in two places, each with a cache of its own, and compares every byte of
-// everything. It takes minutes: set GOBW_RELEASE.
+// TestReproducible builds twice, from two clones in two places, each with a cache of its own, and compares every byte
+// of everything. It takes minutes: set GOBW_RELEASE.
 func TestReproducible(t *testing.T) {
 	if os.Getenv("GOBW_RELEASE") == "" {
 		t.Skip("takes minutes: set GOBW_RELEASE=1")
@@ -115,11 +115,13 @@ func TestNeeds(t *testing.T) {
 	need(t, "x86_64-linux-gnu-gcc")
 	dir := t.TempDir()
 	source := filepath.Join(dir, "new.c")
-	if err := os.WriteFile(source, []byte("#include <dlfcn.h>\nint main(void) { return dlopen(\"\", 1) != 0; }\n"), 0o644); err != nil {
+	if err := os.WriteFile(source, []byte("#include <dlfcn.h>\nint main(void) { return dlopen(\"\", 1) != 0; }\n"),
+		0o644); err != nil {
 		t.Fatal(err)
 	}
 	command(t, "x86_64-linux-gnu-gcc", "-o", filepath.Join(dir, "new"), source)
-	if err := checkNeeds(filepath.Join(dir, "new"), "GLIBC_2.1"); err == nil || !strings.Contains(err.Error(), "which is newer than GLIBC_2.1") {
+	if err := checkNeeds(filepath.Join(dir, "new"), "GLIBC_2.1"); err == nil ||
+		!strings.Contains(err.Error(), "which is newer than GLIBC_2.1") {
 		t.Errorf("error %v: want one that names the symbol", err)
 	}
 }
@@ -143,7 +145,8 @@ func TestVersionOrder(t *testing.T) {
 
 func TestPackageVersion(t *testing.T) {
 	for version, want := range map[string]string{
-		"v1.2.3": "1.2.3", "v1.2.3-rc1": "1.2.3~rc1", "v0.0.0-20261122010203-abcdef012345": "0.0.0~20261122010203~abcdef012345",
+		"v1.2.3": "1.2.3", "v1.2.3-rc1": "1.2.3~rc1",
+		"v0.0.0-20261122010203-abcdef012345":       "0.0.0~20261122010203~abcdef012345",
 		"v0.0.0-20261122010203-abcdef012345+dirty": "0.0.0~20261122010203~abcdef012345.dirty",
 	} {
 		if got := (release{version: version}).packageVersion(); got != want {
@@ -247,8 +250,8 @@ func checkSums(t *testing.T, dist string) {
 	}
 }
 
-// checkSBOM reads the bill of materials as a stranger would: every element referred to exists, and the modules are those
-// of the program.
+// checkSBOM reads the bill of materials as a stranger would: every element referred to exists, and
+// the modules are those of the program.
 func checkSBOM(t *testing.T, dist string) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(dist, "gobw-linux-amd64.spdx.json"))
@@ -271,7 +274,9 @@ func checkSBOM(t *testing.T, dist string) {
 			t.Errorf("relationship %v: an end of it is not in the document", r)
 		}
 	}
-	for _, m := range []string{"github.com/spf13/cobra", "github.com/HdrHistogram/hdrhistogram-go", "github.com/olekukonko/tablewriter"} {
+	for _, m := range []string{
+		"github.com/spf13/cobra", "github.com/HdrHistogram/hdrhistogram-go", "github.com/olekukonko/tablewriter",
+	} {
 		if !named[m] {
 			t.Errorf("%s is in the program and not in its bill of materials", m)
 		}

@@ -97,5 +97,7 @@ func writeSBOM(r release, program, file string) error {
 
 func spdxOf(id, name, version string) spdxPackage {
 	const unknown = "NOASSERTION"
-	return spdxPackage{ID: id, Name: name, Version: version, Location: unknown, Concluded: unknown, Declared: unknown, Copyright: unknown}
+	return spdxPackage{
+		ID: id, Name: name, Version: version, Location: unknown, Concluded: unknown, Declared: unknown, Copyright: unknown,
+	}
 }

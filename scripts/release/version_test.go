@@ -12,7 +12,8 @@ import (
 func TestVersionNeedsItsNotes(t *testing.T) {
 	source := t.TempDir()
 	for _, line := range []string{
-		"git init -q", "git config user.email a@b", "git config user.name a", "printf '# Changelog\\n\\n## 0.1.0\\n' >CHANGELOG.md", "git add .", "git commit -qm x",
+		"git init -q", "git config user.email a@b", "git config user.name a",
+		"printf '# Changelog\\n\\n## 0.1.0\\n' >CHANGELOG.md", "git add .", "git commit -qm x",
 	} {
 		c := exec.Command("sh", "-c", line)
 		c.Dir = source
@@ -26,7 +27,8 @@ func TestVersionNeedsItsNotes(t *testing.T) {
 		{"0.1.0", "gpg:me", "want minisign:KEYFILE or cosign:KEY"},
 		{"0.1.0", "minisign:", "want minisign:KEYFILE or cosign:KEY"},
 	} {
-		if err := makeVersion(source, t.TempDir()+"/dist", "", wrong.version, wrong.sign); err == nil || !strings.Contains(err.Error(), wrong.want) {
+		if err := makeVersion(source, t.TempDir()+"/dist", "", wrong.version, wrong.sign); err == nil ||
+			!strings.Contains(err.Error(), wrong.want) {
 			t.Errorf("%+v: %v", wrong, err)
 		}
 	}

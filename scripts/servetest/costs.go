@@ -18,8 +18,8 @@ import (
 	"time"
 )
 
-// What a stranger's message may cost a running server, and how soon the next honest client is served. Times of a busy machine are
-// longer by what it is busy with.
+// What a stranger's message may cost a running server, and how soon the next honest client is served. Times of a busy
+// machine are longer by what it is busy with.
 const (
 	mostServerMiB   = 64
 	mostServerCPU   = 250 * time.Millisecond
@@ -31,8 +31,8 @@ const (
 // reportEvery is how often a line of figures is written.
 const reportEvery = time.Minute
 
-// What a server may have more at the end of an hour than after its first minute: what differs from look to look, not what grows with
-// the clients. Of its memory every row has the bound.
+// What a server may have more at the end of an hour than after its first minute: what differs from look to look, not
+// what grows with the clients. Of its memory every row has the bound.
 const (
 	moreDescriptors = 110 // of strangers who have just left
 	moreThreads     = 8
@@ -54,8 +54,8 @@ type table struct {
 	first, last status // the largest of all servers
 }
 
-// costs sends each of the rows, every n-th of them, to a running server of its kind, and measures what it takes of it. Within loop, if
-// that is not 0, it does so again and again, with pauses.
+// costs sends each of the rows, every n-th of them, to a running server of its kind, and measures what it takes of it.
+// Within loop, if that is not 0, it does so again and again, with pauses.
 func costs(ctx context.Context, gobw string, every int, only string, loop, pause time.Duration) (err error) {
 	t := &table{servers: map[string]*server{}, loop: loop > 0, begun: time.Now(), reported: time.Now()}
 	secret, err := os.CreateTemp("", "token")
@@ -75,11 +75,14 @@ func costs(ctx context.Context, gobw string, every int, only string, loop, pause
 			s.token = secret.Name()
 		}
 	}
-	fmt.Println("server: its own process, peak since the row began; process: the largest that it started; next: when the next honest client had its result")
+	fmt.Println("server: its own process, peak since the row began; process: the largest that it started; next: " +
+		"when the next honest client had its result")
 	if t.loop {
-		fmt.Printf("%6s %6s %6s %8s %8s %4s %7s %10s %8s %8s %8s %6s\n", "time", "rows", "wrong", "peak_MiB", "rss_MiB", "fds", "threads", "goroutines", "next_p50", "next_p99", "next_max", "late")
+		fmt.Printf("%6s %6s %6s %8s %8s %4s %7s %10s %8s %8s %8s %6s\n", "time", "rows", "wrong", "peak_MiB", "rss_MiB",
+			"fds", "threads", "goroutines", "next_p50", "next_p99", "next_max", "late")
 	} else {
-		fmt.Printf("%8s %8s %8s %8s %8s %8s  %s\n", "answer_s", "srv_MiB", "srv_ms", "proc_MiB", "proc_ms", "next_ms", "connections, what is sent")
+		fmt.Printf("%8s %8s %8s %8s %8s %8s  %s\n", "answer_s", "srv_MiB", "srv_ms", "proc_MiB", "proc_ms", "next_ms",
+			"connections, what is sent")
 	}
 	rows := slices.DeleteFunc(strangers(), func(r stranger) bool { return !strings.Contains(r.name, only) })
 	for i := 0; ctx.Err() == nil && (i < len(rows) || time.Since(t.begun) < loop); i += every {
@@ -87,9 +90,11 @@ func costs(ctx context.Context, gobw string, every int, only string, loop, pause
 		time.Sleep(pause) // the machine is others', too
 	}
 	t.report()
-	fmt.Printf("%d rows, the server's own process at most %.1f MiB; %d rows too dear; after %d the next honest client waited for more than %v\n",
+	fmt.Printf("%d rows, the server's own process at most %.1f MiB; %d rows too dear; after %d the next honest client "+
+		"waited for more than %v\n",
 		t.rows, t.peak, len(t.wrong), t.late, mostHonestDelay)
-	if a, b := t.first, t.last; b.descriptors > a.descriptors+moreDescriptors || b.threads > a.threads+moreThreads || a.goroutines >= 0 && b.goroutines > a.goroutines+moreGoroutines {
+	if a, b := t.first, t.last; b.descriptors > a.descriptors+moreDescriptors || b.threads > a.threads+moreThreads ||
+		a.goroutines >= 0 && b.goroutines > a.goroutines+moreGoroutines {
 		t.wrong = append(t.wrong, fmt.Errorf("the server grew from %+v to %+v", a, b))
 	}
 	for _, s := range t.servers {
@@ -107,7 +112,8 @@ func costs(ctx context.Context, gobw string, every int, only string, loop, pause
 func (t *table) measure(ctx context.Context, row stranger) {
 	s := t.servers[row.to]
 	c := s.cost(ctx, row)
-	for again := 0; again < 2 && row.tooDear(c); again++ { // time that a host takes from its virtual machine counts as this one's
+	// time that a host takes from its virtual machine counts as this one's
+	for again := 0; again < 2 && row.tooDear(c); again++ {
 		fmt.Printf("%s, to be measured again: %+v\n", row.name, c)
 		c = s.cost(ctx, row)
 	}
@@ -124,7 +130,8 @@ func (t *table) measure(ctx context.Context, row stranger) {
 		t.wrong = append(t.wrong, fmt.Errorf("%s: %+v", row.name, c))
 	}
 	if !t.loop {
-		fmt.Printf("%8.2f %8.1f %8.0f %8.1f %8.0f %8.0f  %d: %s\n", c.answered.Seconds(), c.serverMiB, c.serverCPU.Seconds()*1e3, c.processMiB, c.processCPU.Seconds()*1e3,
+		fmt.Printf("%8.2f %8.1f %8.0f %8.1f %8.0f %8.0f  %d: %s\n", c.answered.Seconds(), c.serverMiB,
+			c.serverCPU.Seconds()*1e3, c.processMiB, c.processCPU.Seconds()*1e3,
 			c.next.Seconds()*1e3, row.connections, strings.TrimSpace(row.to+" "+row.name))
 	} else if time.Since(t.reported) > reportEvery {
 		t.report()
@@ -147,7 +154,8 @@ func (t *table) report() {
 	}
 	slices.Sort(t.next)
 	at := func(share float64) float64 { return t.next[int(share*float64(len(t.next)-1))].Seconds() * 1e3 }
-	fmt.Printf("%6.0f %6d %6d %8.1f %8.1f %4d %7d %10d %8.0f %8.0f %8.0f %6d\n", time.Since(t.begun).Seconds(), t.rows, len(t.wrong), t.peak, float64(all.rssKB)/1024,
+	fmt.Printf("%6.0f %6d %6d %8.1f %8.1f %4d %7d %10d %8.0f %8.0f %8.0f %6d\n", time.Since(t.begun).Seconds(), t.rows,
+		len(t.wrong), t.peak, float64(all.rssKB)/1024,
 		all.descriptors, all.threads, all.goroutines, at(0.5), at(0.99), at(1), t.late)
 	t.next, t.reported = nil, time.Now()
 }
@@ -161,7 +169,8 @@ type cost struct {
 
 func (r stranger) tooDear(c cost) bool {
 	n := time.Duration(r.connections)
-	return c.err != nil || c.serverMiB > mostServerMiB || c.serverCPU > n*mostServerCPU || c.processMiB > mostProcessMiB || c.processCPU > n*mostProcessCPU
+	return c.err != nil || c.serverMiB > mostServerMiB || c.serverCPU > n*mostServerCPU || c.processMiB > mostProcessMiB ||
+		c.processCPU > n*mostProcessCPU
 }
 
 // cost measures a row: until it is answered, or for a second, and then until the next honest client has its result.
@@ -179,7 +188,8 @@ func (s *server) cost(ctx context.Context, row stranger) (c cost) {
 			select {
 			case <-stop:
 				return
-			case <-time.After(10 * time.Millisecond): // who looks more often makes the server's kernel spin where it reaps the process
+			// who looks more often makes the server's kernel spin where it reaps the process
+			case <-time.After(10 * time.Millisecond):
 			}
 		}
 	}()
@@ -203,7 +213,10 @@ func (s *server) cost(ctx context.Context, row stranger) (c cost) {
 
 // honest runs one short test.
 func (s *server) honest(ctx context.Context) error {
-	words := []string{"write", "127.0.0.1", "-p", s.port, "-d", "roce0", "--cpu", "none", "-s", "64", "-n", "16", "--warmup", "0", "--peer-timeout", "20s", "--wait", "30s", "--quiet"}
+	words := []string{
+		"write", "127.0.0.1", "-p", s.port, "-d", "roce0", "--cpu", "none", "-s", "64", "-n", "16", "--warmup", "0",
+		"--peer-timeout", "20s", "--wait", "30s", "--quiet",
+	}
 	if s.token != "" {
 		words = append(words, "--token-file", s.token)
 	}

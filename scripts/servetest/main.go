@@ -72,7 +72,11 @@ type server struct {
 }
 
 func startServer(gobw string, flags ...string) (*server, error) {
-	s := &server{gobw: gobw, cmd: exec.Command(gobw, append([]string{"serve", "-d", "roce0", "--cpu", "none", "--listen", "127.0.0.1:0"}, flags...)...)}
+	s := &server{
+		gobw: gobw,
+		cmd: exec.Command(gobw,
+			append([]string{"serve", "-d", "roce0", "--cpu", "none", "--listen", "127.0.0.1:0"}, flags...)...),
+	}
 	stderr, err := s.cmd.StderrPipe()
 	if err != nil {
 		return nil, err

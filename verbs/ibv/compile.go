@@ -51,7 +51,8 @@ func (r *runner) compile() (err error) {
 		r.window += max(j.Lanes[i].Window, 1)
 	}
 	r.indexQPNs()
-	if rec := j.Record; j.Trace != nil || rec != nil && (rec.Samples || rec.Peak) && j.Shape == job.Stream && c.sends != 0 {
+	if rec := j.Record; j.Trace != nil || rec != nil && (rec.Samples || rec.Peak) && j.Shape == job.Stream &&
+		c.sends != 0 {
 		events := logEvents
 		if r.stampsGroups() {
 			c.grouped, events = 1, groupEvents
@@ -92,8 +93,8 @@ func (r *runner) isQuick() bool {
 	return true
 }
 
-// cycle is the number of a lane's messages until a batch starts with message 0 again; or several times that, so that two signaled
-// messages that follow each other have different places in it.
+// cycle is the number of a lane's messages until a batch starts with message 0 again; or several times that, so that
+// two signaled messages that follow each other have different places in it.
 func cycle(l *job.Lane) int {
 	once := len(l.Ring) / job.GCD(len(l.Ring), l.Batch) * l.Batch
 	for n := once; requests(l, n) <= maxPrepared; n += once {
@@ -127,7 +128,8 @@ func (r *runner) uses(cq *completionQueue) bool {
 	return false
 }
 
-// newTag is the part of the IDs of sends that tells a job's from any other's. A lane, and a place among its messages, are the rest.
+// newTag is the part of the IDs of sends that tells a job's from any other's. A lane, and a
+// place among its messages, are the rest.
 func newTag() uint64 { return 1<<63 | job.Generation()<<C.CL_TAG_SHIFT }
 
 func (r *runner) compileLane(i int) error {
@@ -176,8 +178,8 @@ func (r *runner) indexQPNs() {
 	r.c.by_qpn_mask, r.c.by_qpn = C.uint32_t(size-1), &table[0]
 }
 
-// compileRing links whole batches ahead of time, once without and once with a completion of the last message, so that posting one is a
-// call and nothing else; and the messages that are left at the end.
+// compileRing links whole batches ahead of time, once without and once with a completion of the last message, so that
+// posting one is a call and nothing else; and the messages that are left at the end.
 func (r *runner) compileRing(i int, qp *queuePair) {
 	l, to := &r.job.Lanes[i], &r.lanes[i]
 	ring := len(l.Ring)
@@ -271,7 +273,8 @@ func accounts(j *job.Job) bool { return j.Record != nil && j.Record.CPU }
 // stamped tells whether a job wants the device's time stamps.
 func stamped(j *job.Job) bool { return j.Record != nil && !j.Record.Clock.IsZero() }
 
-// poller is the function that polls the job's queues: the device's, or where time is accounted for the meter's, which calls it.
+// poller is the function that polls the job's queues: the device's, or where time is
+// accounted for the meter's, which calls it.
 func (r *runner) poller(m *C.struct_mt_meter) *C.vb_poll_cq_fn {
 	m.poll_cq = r.d.context.ops.poll_cq
 	if stamped(r.job) {
@@ -286,9 +289,11 @@ func (r *runner) poller(m *C.struct_mt_meter) *C.vb_poll_cq_fn {
 	return (*C.vb_poll_cq_fn)(C.mt_poll_cq)
 }
 
-// poster is the function that posts a ring's lists, of which one is given; where time is accounted for, it is the meter's, which calls
-// the one for lists of any kind.
-func (q *queuePair) poster(list *C.struct_vb_send_wr, ring []job.Message, j *job.Job, m *C.struct_mt_meter) *C.vb_post_send_fn {
+// poster is the function that posts a ring's lists, of which one is given; where time is accounted for, it is the
+// meter's, which calls the one for lists of any kind.
+func (q *queuePair) poster(list *C.struct_vb_send_wr, ring []job.Message, j *job.Job,
+	m *C.struct_mt_meter,
+) *C.vb_post_send_fn {
 	switch {
 	case accounts(j):
 		m.post_send, q.qp.qp_context = q.post, unsafe.Pointer(m)

@@ -42,7 +42,8 @@ func (d *device) CreateCQ(o verbs.CompletionQueueOptions) (verbs.CompletionQueue
 	verb := fmt.Sprintf("create completion queue of %d entries", o.Depth)
 	q := &completionQueue{object: object{d: d}, stamps: o.Timestamps}
 	if o.Timestamps && d.info.Clock.IsZero() {
-		return nil, d.fail(verb, fmt.Errorf("completions with time stamps: %w by this device: it tells no clock of its own", verbs.ErrUnsupported))
+		return nil, d.fail(verb,
+			fmt.Errorf("completions with time stamps: %w by this device: it tells no clock of its own", verbs.ErrUnsupported))
 	}
 	var channel *C.struct_vb_comp_channel
 	needs := handle.Needs[*device]{Of: d, List: []*handle.Handle{&d.Handle}}
@@ -131,7 +132,8 @@ func goCompletion(w *C.struct_vb_wc) verbs.Completion {
 	if c.Status != verbs.Success { // the rest is undefined
 		return c
 	}
-	c.Opcode, c.Bytes, c.SourceQPN, c.Flags = verbs.CompletionOpcode(w.opcode), uint32(w.byte_len), uint32(w.src_qp), verbs.CompletionFlags(w.wc_flags)
+	c.Opcode, c.Bytes, c.SourceQPN, c.Flags = verbs.CompletionOpcode(w.opcode), uint32(w.byte_len), uint32(w.src_qp),
+		verbs.CompletionFlags(w.wc_flags)
 	if c.Flags&verbs.WithImmediate != 0 {
 		c.Immediate = bits.ReverseBytes32(uint32(w.imm_or_rkey))
 	}

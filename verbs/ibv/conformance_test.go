@@ -43,8 +43,8 @@ func bestGID(t testing.TB, d verbs.Device) verbs.GIDEntry {
 }
 
 // TestConformanceWithoutHardware holds this package against the suite on the libibverbs of testdata, by both posting
-// interfaces: a difference is ours, since that device has none. The first mode passes all of it. The others pass the groups in
-// which they may differ, and all of it in 'make test-all'.
+// interfaces: a difference is ours, since that device has none. The first mode passes all of it. The others pass the
+// groups in which they may differ, and all of it in 'make test-all'.
 func TestConformanceWithoutHardware(t *testing.T) {
 	for _, tt := range []struct {
 		name, link, part, clock string
@@ -53,9 +53,21 @@ func TestConformanceWithoutHardware(t *testing.T) {
 		groups                  []string // in which the mode may differ from the first; none: all
 	}{
 		{"InfiniBand, ibv_post_send", "ib", "0", "", verbs.PostSend, [2]int{1, 1}, nil},
-		{"InfiniBand, ibv_wr", "ib", "4129", "", verbs.PostWR, [2]int{1, 1}, []string{"data", "flags", "queue", "status", "atomics", "datagrams", "windows", "jobs"}},
-		{"InfiniBand, ibv_start_poll", "ib", "0", "156250", verbs.PostSend, [2]int{1, 1}, []string{"data", "status", "datagrams", "shared receives", "timestamps", "jobs"}},
-		{"two ports", "eth", "0", "", verbs.PostSend, [2]int{1, 2}, []string{"device", "data", "states", "datagrams", "events"}},
+		{
+			"InfiniBand, ibv_wr", "ib", "4129", "", verbs.PostWR,
+			[2]int{1, 1},
+			[]string{"data", "flags", "queue", "status", "atomics", "datagrams", "windows", "jobs"},
+		},
+		{
+			"InfiniBand, ibv_start_poll", "ib", "0", "156250", verbs.PostSend,
+			[2]int{1, 1},
+			[]string{"data", "status", "datagrams", "shared receives", "timestamps", "jobs"},
+		},
+		{
+			"two ports", "eth", "0", "", verbs.PostSend,
+			[2]int{1, 2},
+			[]string{"device", "data", "states", "datagrams", "events"},
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if testing.Short() && tt.groups != nil {
@@ -64,7 +76,8 @@ func TestConformanceWithoutHardware(t *testing.T) {
 			if testrun.Whole() {
 				tt.groups = nil
 			}
-			p := fakeVerbs(t, map[string]string{"LINK": tt.link, "PART": tt.part, "CLOCK": tt.clock, "WRAP": "100000", "PORTS": "2"})
+			p := fakeVerbs(t,
+				map[string]string{"LINK": tt.link, "PART": tt.part, "CLOCK": tt.clock, "WRAP": "100000", "PORTS": "2"})
 			verbstest.Run(t, func(t *testing.T) verbstest.Pair {
 				end := func(port int) verbstest.End {
 					d := openFake(t, p)
@@ -124,7 +137,8 @@ func managerAddress(t *testing.T, d verbs.Device) (a netip.Addr) {
 	const variable = "GOBW_RDMACM_ADDRESS"
 	a, err := netip.ParseAddr(os.Getenv(variable))
 	if err != nil {
-		t.Fatalf("%s: %v: %s is connected by RDMA CM alone, tell its network interface's address", variable, err, d.Info().Name)
+		t.Fatalf("%s: %v: %s is connected by RDMA CM alone, tell its network interface's address", variable, err,
+			d.Info().Name)
 	}
 	return a
 }

@@ -40,7 +40,8 @@ type connection struct {
 // newCMConnection opens a channel, and has identify make the identifier on it.
 func newCMConnection(d *device, verb string, request *C.struct_vb_cm_event, identify identifier) (*connection, error) {
 	c := &connection{
-		cmHandle: cmHandle{object: object{d: d}}, request: request, events: make(chan *C.struct_vb_cm_event, 16), gone: make(chan struct{}),
+		cmHandle: cmHandle{object: object{d: d}}, request: request, events: make(chan *C.struct_vb_cm_event, 16),
+		gone: make(chan struct{}),
 	}
 	if err := c.open(verb, "connection by RDMA CM", identify); err != nil {
 		return nil, err
@@ -79,7 +80,8 @@ func (c *connection) reach(ctx context.Context, o verbs.CMOptions) error {
 	if !o.Source.IsValid() {
 		from = nil
 	}
-	err := c.resolve(ctx, verb, C.VB_CM_ADDR_RESOLVED, func() C.int { return C.vb_cm_resolve_addr(cm, id, from, &dst, cmResolveMs) })
+	err := c.resolve(ctx, verb, C.VB_CM_ADDR_RESOLVED,
+		func() C.int { return C.vb_cm_resolve_addr(cm, id, from, &dst, cmResolveMs) })
 	if err != nil {
 		return err
 	}
@@ -121,8 +123,9 @@ func (c *connection) unreachable(verb string, err error) error {
 	if errors.Is(err, syscall.ENODEV) || errors.Is(err, syscall.EADDRNOTAVAIL) {
 		err = fmt.Errorf("%w: no RDMA device leads there", err)
 	}
-	return c.failure(verb, err, "RDMA CM goes by IP address: the peer's must be one of its RDMA device's network interface, "+
-		"and 'ip route get' must name this device's ('rdma link' tells both)")
+	return c.failure(verb, err,
+		"RDMA CM goes by IP address: the peer's must be one of its RDMA device's network interface, "+
+			"and 'ip route get' must name this device's ('rdma link' tells both)")
 }
 
 // take passes an event on to whoever waits; the peer's end is seen at once.
@@ -169,12 +172,14 @@ const (
 
 // nobodyListens tells that the peer's RDMA CM answered, and has no listener at that port.
 func (e *cmEventError) nobodyListens() bool {
-	return e.event == C.VB_CM_REJECTED && e.status == rejectedNoListener || e.event == C.VB_CM_UNREACHABLE && e.status == noSuchService
+	return e.event == C.VB_CM_REJECTED && e.status == rejectedNoListener || e.event == C.VB_CM_UNREACHABLE &&
+		e.status == noSuchService
 }
 
 func (e *cmEventError) Error() string {
 	names := []string{
-		"ADDR_RESOLVED", "ADDR_ERROR", "ROUTE_RESOLVED", "ROUTE_ERROR", "CONNECT_REQUEST", "CONNECT_RESPONSE", "CONNECT_ERROR",
+		"ADDR_RESOLVED", "ADDR_ERROR", "ROUTE_RESOLVED", "ROUTE_ERROR", "CONNECT_REQUEST", "CONNECT_RESPONSE",
+		"CONNECT_ERROR",
 		"UNREACHABLE", "REJECTED", "ESTABLISHED",
 	}
 	name := fmt.Sprintf("event %d", e.event)
@@ -237,7 +242,9 @@ func (c *connection) InitOptions() (o verbs.ConnectOptions, err error) {
 }
 
 // Join connects a queue pair in INIT and leaves it in RTS.
-func (c *connection) Join(ctx context.Context, qp verbs.QueuePair, o verbs.ConnectOptions) (verbs.ConnectOptions, error) {
+func (c *connection) Join(ctx context.Context, qp verbs.QueuePair,
+	o verbs.ConnectOptions,
+) (verbs.ConnectOptions, error) {
 	if err := c.Enter(); err != nil {
 		return o, c.fail(cmConnection, err)
 	}
@@ -255,7 +262,9 @@ func (c *connection) Join(ctx context.Context, qp verbs.QueuePair, o verbs.Conne
 }
 
 // connect is the dialling end.
-func (c *connection) connect(ctx context.Context, qp verbs.QueuePair, o verbs.ConnectOptions) (verbs.ConnectOptions, error) {
+func (c *connection) connect(ctx context.Context, qp verbs.QueuePair,
+	o verbs.ConnectOptions,
+) (verbs.ConnectOptions, error) {
 	verb := fmt.Sprintf("connect to %v by RDMA CM", c.remote)
 	p := parameters(qp, o)
 	if rc := C.vb_cm_connect(c.cm, c.id, &p); rc != 0 {
@@ -287,7 +296,9 @@ func (c *connection) refused(verb string, qp verbs.QueuePair, err error, fix str
 }
 
 // accept is the listening end: the queue pair must be ready before the peer hears of it.
-func (c *connection) accept(ctx context.Context, qp verbs.QueuePair, o verbs.ConnectOptions) (verbs.ConnectOptions, error) {
+func (c *connection) accept(ctx context.Context, qp verbs.QueuePair,
+	o verbs.ConnectOptions,
+) (verbs.ConnectOptions, error) {
 	verb := fmt.Sprintf("accept %v by RDMA CM", c.remote)
 	var err error
 	if qp.Transport() == verbs.UD {
@@ -317,7 +328,9 @@ func parameters(qp verbs.QueuePair, o verbs.ConnectOptions) C.struct_vb_cm_conn_
 }
 
 // prepare moves a connected queue pair to RTS with what RDMA CM found out and the peer agreed to in e.
-func (c *connection) prepare(qp verbs.QueuePair, o verbs.ConnectOptions, e *C.struct_vb_cm_event) (verbs.ConnectOptions, error) {
+func (c *connection) prepare(qp verbs.QueuePair, o verbs.ConnectOptions,
+	e *C.struct_vb_cm_event,
+) (verbs.ConnectOptions, error) {
 	peer := C.vb_cm_conn(e)
 	o.MaxRDAtomic = min(o.MaxRDAtomic, uint8(peer.initiator_depth))
 	o.MaxDestRDAtomic = min(o.MaxDestRDAtomic, uint8(peer.responder_resources))
@@ -338,8 +351,8 @@ func (c *connection) prepare(qp verbs.QueuePair, o verbs.ConnectOptions, e *C.st
 	return o, verbs.ConnectQP(qp, o)
 }
 
-// prepareIWARP leaves the way to RTS to the kernel: its iWARP CM goes it when the connection is made. The listening end says
-// that it is ready; there are no addresses, numbers or timers to set.
+// prepareIWARP leaves the way to RTS to the kernel: its iWARP CM goes it when the connection is made. The listening end
+// says that it is ready; there are no addresses, numbers or timers to set.
 func (c *connection) prepareIWARP(qp verbs.QueuePair, rtr verbs.QueuePairAttributes) error {
 	q, err := handle.Own[*queuePair](c.d, "queue pair", qp)
 	if err != nil {

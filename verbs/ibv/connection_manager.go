@@ -54,7 +54,8 @@ func (h *cmHandle) openChannel() (err error) {
 		const verb = "open RDMA CM's event channel"
 		if err == nil || errors.Is(err, syscall.ENOENT) || errors.Is(err, syscall.ENODEV) {
 			err = fmt.Errorf("%w: this kernel's RDMA CM is not there for programs", errors.Join(verbs.ErrUnsupported, err))
-			return h.failure(verb, err, "load its module (modprobe rdma_ucm), which makes /dev/infiniband/rdma_cm; in Docker add --device=/dev/infiniband")
+			return h.failure(verb, err,
+				"load its module (modprobe rdma_ucm), which makes /dev/infiniband/rdma_cm; in Docker add --device=/dev/infiniband")
 		}
 		return h.fail(verb, err)
 	}
@@ -104,7 +105,9 @@ func sockaddr(a netip.AddrPort) (s C.struct_sockaddr_storage) {
 	port := networkPort(a.Port())
 	switch ip := a.Addr().Unmap(); {
 	case ip.Is4():
-		*(*syscall.RawSockaddrInet4)(unsafe.Pointer(&s)) = syscall.RawSockaddrInet4{Family: syscall.AF_INET, Port: port, Addr: ip.As4()}
+		*(*syscall.RawSockaddrInet4)(unsafe.Pointer(&s)) = syscall.RawSockaddrInet4{
+			Family: syscall.AF_INET, Port: port, Addr: ip.As4(),
+		}
 	case ip.Is6():
 		*(*syscall.RawSockaddrInet6)(unsafe.Pointer(&s)) = syscall.RawSockaddrInet6{
 			Family: syscall.AF_INET6, Port: port, Addr: ip.As16(), Scope_id: scopeOf(ip.Zone()),
@@ -140,7 +143,8 @@ type cmListener struct {
 	addr netip.AddrPort
 }
 
-// cmBacklog is how many requests wait for Accept; the kernel refuses others, and those that wait when the listener is closed.
+// cmBacklog is how many requests wait for Accept; the kernel refuses others, and those
+// that wait when the listener is closed.
 const cmBacklog = 64
 
 // ListenCM takes requests for an address and port.
@@ -159,7 +163,8 @@ func (d *device) ListenCM(at netip.AddrPort, o verbs.CMOptions) (verbs.CMListene
 		f := d.failure(verb, errnoError(rc), "")
 		switch {
 		case errors.Is(f.Err, syscall.EADDRINUSE):
-			f.Fix = "another program listens there by RDMA CM ('rdma resource show cm_id' lists them): stop it, or choose another port"
+			f.Fix = "another program listens there by RDMA CM ('rdma resource show cm_id' lists them): stop it, " +
+				"or choose another port"
 		case errors.Is(f.Err, syscall.ENODEV), errors.Is(f.Err, syscall.EADDRNOTAVAIL):
 			f.Fix = "the address must belong to the network interface of an RDMA device: see 'rdma link' and 'ip address'"
 		}

@@ -24,7 +24,8 @@ func fakeCM(t *testing.T, flags ...string) *device {
 	cc := compiler(t, source)
 	library := filepath.Join(t.TempDir(), "librdmacm-fake.so")
 	args := append([]string{
-		"-std=gnu11", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-o", library, source, "-Wl,--version-script=testdata/fakecm.map",
+		"-std=gnu11", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-o", library, source,
+		"-Wl,--version-script=testdata/fakecm.map",
 	}, flags...)
 	if out, err := exec.Command(cc, args...).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
@@ -61,12 +62,14 @@ func peer(n int) netip.AddrPort { return netip.MustParseAddrPort(fmt.Sprintf("10
 func TestRDMACMMissing(t *testing.T) {
 	d := cmDevice("librdmacm-that-is-not-there.so.1")
 	_, err := d.DialCM(t.Context(), peer(1), verbs.CMOptions{})
-	if err == nil || !strings.Contains(err.Error(), d.cm.name) || !strings.Contains(verbs.RemedyOf(err), "apt install librdmacm1") {
+	if err == nil || !strings.Contains(err.Error(), d.cm.name) ||
+		!strings.Contains(verbs.RemedyOf(err), "apt install librdmacm1") {
 		t.Errorf("error %v, remedy %q: want the library's name and how to install it", err, verbs.RemedyOf(err))
 	}
 	old := fakeCM(t, "-DOLD")
 	_, err = old.ListenCM(peer(1), verbs.CMOptions{})
-	if err == nil || !strings.Contains(err.Error(), "lacks rdma_establish@RDMACM_1.2") || !strings.Contains(verbs.RemedyOf(err), "rdma-core 22") {
+	if err == nil || !strings.Contains(err.Error(), "lacks rdma_establish@RDMACM_1.2") ||
+		!strings.Contains(verbs.RemedyOf(err), "rdma-core 22") {
 		t.Errorf("error %v, remedy %q: want the symbol that is missing and who has it", err, verbs.RemedyOf(err))
 	}
 }
@@ -81,18 +84,22 @@ func TestDialCM(t *testing.T) {
 		}
 		qp := &recordedQP{transport: transport}
 		got, err := c.Join(t.Context(), qp, verbs.ConnectOptions{
-			MaxRDAtomic: 16, MaxDestRDAtomic: 8, MinRNRTimer: 12, RetryCount: 3, RNRRetry: 7, AddressVector: verbs.AddressVector{TrafficClass: 8},
+			MaxRDAtomic: 16, MaxDestRDAtomic: 8, MinRNRTimer: 12, RetryCount: 3, RNRRetry: 7,
+			AddressVector: verbs.AddressVector{TrafficClass: 8},
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
 		want := verbs.ConnectOptions{
-			Port: 1, QKey: 0x01234567, PathMTU: verbs.MTU1024, DestQPN: 0x77, SendPSN: 9, RecvPSN: 5, MaxRDAtomic: 1, MaxDestRDAtomic: 1, MinRNRTimer: 12,
-			Timeout: 18, RetryCount: 3, RNRRetry: 7, AddressVector: verbs.AddressVector{UseGID: true, SGIDIndex: 2, TrafficClass: 8, Port: 1},
+			Port: 1, QKey: 0x01234567, PathMTU: verbs.MTU1024, DestQPN: 0x77, SendPSN: 9, RecvPSN: 5, MaxRDAtomic: 1,
+			MaxDestRDAtomic: 1, MinRNRTimer: 12,
+			Timeout: 18, RetryCount: 3, RNRRetry: 7,
+			AddressVector: verbs.AddressVector{UseGID: true, SGIDIndex: 2, TrafficClass: 8, Port: 1},
 		}
 		if transport == verbs.UD {
 			want = verbs.ConnectOptions{
-				Port: 1, QKey: 0x01234567, DestQPN: 0x77, MaxRDAtomic: 16, MaxDestRDAtomic: 8, MinRNRTimer: 12, RetryCount: 3, RNRRetry: 7,
+				Port: 1, QKey: 0x01234567, DestQPN: 0x77, MaxRDAtomic: 16, MaxDestRDAtomic: 8, MinRNRTimer: 12, RetryCount: 3,
+				RNRRetry:      7,
 				AddressVector: verbs.AddressVector{DLID: 3, TrafficClass: 8, Port: 1},
 			}
 		}
@@ -111,7 +118,8 @@ func TestDialCM(t *testing.T) {
 			}
 		}
 	}
-	if _, err := d.DialCM(t.Context(), peer(1), verbs.CMOptions{Transport: verbs.UC}); !errors.Is(err, verbs.ErrUnsupported) {
+	if _, err := d.DialCM(t.Context(), peer(1), verbs.CMOptions{Transport: verbs.UC}); !errors.Is(err,
+		verbs.ErrUnsupported) {
 		t.Errorf("UC: %v", err)
 	}
 }

@@ -16,13 +16,13 @@ import (
 	"github.com/gobw/gobw/verbs/job"
 )
 
-// The loop in Go may cost so much more than the one in C, for a message and for each further request of it. What a device of 5 million
-// messages a second does is then told within a few percent, whatever the options.
+// The loop in Go may cost so much more than the one in C, for a message and for each further request of it. What a
+// device of 5 million messages a second does is then told within a few percent, whatever the options.
 const (
 	costOfMessage = 150 * time.Nanosecond
 	costOfRequest = 20 * time.Nanosecond
-	// quietMessage is what the loop in C takes here with the device's part, on a processor of 2026 that nobody else uses. One that takes
-	// longer is slower, or busy, and the bounds grow with it.
+	// quietMessage is what the loop in C takes here with the device's part, on a processor of 2026 that nobody else uses.
+	// One that takes longer is slower, or busy, and the bounds grow with it.
 	quietMessage = 150 * time.Nanosecond
 )
 
@@ -69,7 +69,8 @@ func (c loopCase) job(x, y *endpoint, messages uint64) *job.Job {
 		}
 	}
 	j := &job.Job{CQs: []verbs.CompletionQueue{x.cq}, Record: job.NewRecorder(0), Lanes: []job.Lane{{
-		QP: x.qps[0], Ring: ring, Count: messages, Window: cmp.Or(c.window, 4), Signal: max(c.signal, 1), Batch: max(c.batch, 1),
+		QP: x.qps[0], Ring: ring, Count: messages, Window: cmp.Or(c.window, 4), Signal: max(c.signal, 1),
+		Batch: max(c.batch, 1),
 	}}}
 	j.Record.Samples, j.Record.Peak = true, true
 	if c.edit != nil {
@@ -115,8 +116,8 @@ func TestLoopAllocatesNothing(t *testing.T) {
 	}
 }
 
-// TestCostOfTheLoop compares what the loop in Go costs with the one in C, on a device that takes no time, by both posting interfaces.
-// They run in turns, until the best of each are near enough: a busy machine only ever adds.
+// TestCostOfTheLoop compares what the loop in Go costs with the one in C, on a device that takes no time, by both
+// posting interfaces. They run in turns, until the best of each are near enough: a busy machine only ever adds.
 func TestCostOfTheLoop(t *testing.T) {
 	testrun.OnlyWhole(t, "it judges figures")
 	runtime.LockOSThread()

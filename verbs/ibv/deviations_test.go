@@ -122,7 +122,8 @@ func softRoCE() verbstest.Deviations {
 		},
 		{
 			Case: verbstest.MulticastDelivered, Ignored: true,
-			Reason: "not verified: rxe takes the group's MAC address alone, and has its packets from the IP layer only where the host joined the group",
+			Reason: "not verified: rxe takes the group's MAC address alone, and has its packets from the IP layer only where " +
+				"the host joined the group",
 			Source: driver + "/rxe_mcast.c (rxe_mcast_add)",
 		},
 		{

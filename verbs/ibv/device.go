@@ -57,7 +57,8 @@ func (p *Provider) open(d *C.struct_vb_device) (verbs.Device, error) {
 	dev.destroy = func() C.int { return C.vb_close_device(dev.v, c) }
 	dev.after = func() { close(dev.events) }
 	if c == nil {
-		err = whyClosed(p.sysfs, name, cmp.Or(err, errNoReason), func(file string) error { return syscall.Access(file, 6) }) // R_OK and W_OK
+		// R_OK and W_OK
+		err = whyClosed(p.sysfs, name, cmp.Or(err, errNoReason), func(file string) error { return syscall.Access(file, 6) })
 		return nil, dev.fail("open device", err)
 	}
 	if p.sysfs == "" {
@@ -109,17 +110,21 @@ func (d *device) describe() error {
 		NodeGUID: hostGUID(a.node_guid), SystemGUID: hostGUID(a.sys_image_guid),
 		VendorID: uint32(a.vendor_id), PartID: uint32(a.vendor_part_id), HardwareVer: uint32(a.hw_ver),
 		Ports: int(a.phys_port_cnt), NUMANode: -1,
-		TransportType:     cmp.Or(map[C.int32_t]string{0: "IB", 1: "IW", 2: "USNIC", 3: "USNIC"}[d.context.device.transport_type], "unspecified"),
+		TransportType: cmp.Or(map[C.int32_t]string{
+			0: "IB", 1: "IW", 2: "USNIC", 3: "USNIC",
+		}[d.context.device.transport_type], "unspecified"),
 		CompletionVectors: int(d.context.num_comp_vectors), ServesItself: true,
 		Limits: verbs.Limits{
-			MaxQP: limit(a.max_qp), MaxQPWR: limit(a.max_qp_wr), MaxSGE: limit(a.max_sge), MaxSGERead: limit(a.max_sge_rd), MaxInline: -1,
-			MaxCQ: limit(a.max_cq), MaxCQE: limit(a.max_cqe), MaxMR: limit(a.max_mr), MaxMRBytes: uint64(a.max_mr_size),
+			MaxQP: limit(a.max_qp), MaxQPWR: limit(a.max_qp_wr), MaxSGE: limit(a.max_sge), MaxSGERead: limit(a.max_sge_rd),
+			MaxInline: -1,
+			MaxCQ:     limit(a.max_cq), MaxCQE: limit(a.max_cqe), MaxMR: limit(a.max_mr), MaxMRBytes: uint64(a.max_mr_size),
 			MaxPD: limit(a.max_pd), MaxAH: int(a.max_ah), MaxMW: int(a.max_mw),
 			MaxSRQ: int(a.max_srq), MaxSRQWR: int(a.max_srq_wr), MaxSRQSGE: int(a.max_srq_sge),
 			MaxRDAtomic: limit(a.max_qp_rd_atom), MaxInitRDAtomic: limit(a.max_qp_init_rd_atom), MaxPKeys: int(a.max_pkeys),
 			Atomic: a.atomic_cap != 0, MemoryWindow2: a.device_cap_flags&(capMemoryWindow2A|capMemoryWindow2B) != 0,
 			SendInvalidate: a.device_cap_flags&capMemoryManagement != 0, LocalCAAckDelay: int(a.local_ca_ack_delay),
-			DeviceCapFlags: uint32(a.device_cap_flags), PageSizeCap: uint64(a.page_size_cap), MaxMulticastGroup: int(a.max_mcast_grp),
+			DeviceCapFlags: uint32(a.device_cap_flags), PageSizeCap: uint64(a.page_size_cap),
+			MaxMulticastGroup: int(a.max_mcast_grp),
 		},
 	}
 	if err != nil {
@@ -147,7 +152,8 @@ func (d *device) describeExtended() {
 	}
 	if caps := &x.odp_caps; caps.general_caps&odpSupport != 0 {
 		d.info.Limits.OnDemand = verbs.OnDemand{
-			Supported: true, RC: verbs.PagedOperation(caps.rc), UC: verbs.PagedOperation(caps.uc), UD: verbs.PagedOperation(caps.ud),
+			Supported: true, RC: verbs.PagedOperation(caps.rc), UC: verbs.PagedOperation(caps.uc),
+			UD: verbs.PagedOperation(caps.ud),
 		}
 	}
 }

@@ -22,8 +22,8 @@ const (
 	pacedPolls = 4
 )
 
-// driver is the device as the loop of package job drives it: requests were linked ahead of time, and posting waits for the next poll,
-// so that both are one call into C. Events and receives go by the device's verbs.
+// driver is the device as the loop of package job drives it: requests were linked ahead of time, and posting waits for
+// the next poll, so that both are one call into C. Events and receives go by the device's verbs.
 type driver struct {
 	job.Driver
 	memory *memory
@@ -36,8 +36,8 @@ type driver struct {
 	job    *job.Job
 }
 
-// driverLane is a lane's requests: groups that are posted together, one after the other and then anew. Some copies of the ring follow
-// each other, so that a list can wait while the next is made.
+// driverLane is a lane's requests: groups that are posted together, one after the other and then anew. Some copies of
+// the ring follow each other, so that a list can wait while the next is made.
 type driverLane struct {
 	qp         *queuePair
 	post       *C.vb_post_send_fn
@@ -52,7 +52,8 @@ type driverLane struct {
 func newDriver(r *runner) *driver {
 	d, j := r.d, r.job
 	t := &driver{
-		Driver: job.NewVerbsDriver(d, j), memory: &r.memory, lanes: make([]driverLane, len(j.Lanes)), polls: turnPolls, d: d, job: j,
+		Driver: job.NewVerbsDriver(d, j), memory: &r.memory, lanes: make([]driverLane, len(j.Lanes)), polls: turnPolls,
+		d: d, job: j,
 	}
 	switch {
 	case j.Channel != nil || awaitsByte(j): // there is something else to look at

@@ -18,12 +18,13 @@ var (
 	errLie      = errors.New("libibverbs or the device's driver cannot be right")
 )
 
-// explain adds to a refused call the errno's meaning here and what to try, behind what the caller knows to try. pinned is how many bytes
-// the call would have locked; 0: it locks none.
+// explain adds to a refused call the errno's meaning here and what to try, behind what the caller knows to try. pinned
+// is how many bytes the call would have locked; 0: it locks none.
 func explain(e *verbs.Error, pinned int) error {
 	e.Err = cmp.Or(e.Err, errNoReason)
 	if errors.Is(e.Err, errLie) {
-		e.Fix = "update rdma-core and the driver; look at 'ldconfig -p | grep libibverbs' and LD_LIBRARY_PATH for another libibverbs"
+		e.Fix = "update rdma-core and the driver; look at 'ldconfig -p | grep libibverbs' and LD_LIBRARY_PATH for " +
+			"another libibverbs"
 	}
 	if errno, ok := errors.AsType[syscall.Errno](e.Err); ok {
 		meaning, fix := errnoMeaning(errno, pinned)
@@ -39,16 +40,20 @@ func explain(e *verbs.Error, pinned int) error {
 func errnoMeaning(errno syscall.Errno, pinned int) (meaning, fix string) {
 	switch errno {
 	case syscall.EPERM, syscall.EACCES:
-		return "no permission", "look at 'ls -l /dev/infiniband/': /dev/infiniband/uverbs* and rdma_cm must be readable and writable by this user; " +
-			"chmod 666 them or install rdma-core's udev rules; in Docker add --device=/dev/infiniband --cap-add=IPC_LOCK --ulimit memlock=-1"
+		return "no permission", "look at 'ls -l /dev/infiniband/': /dev/infiniband/uverbs* and rdma_cm must be readable " +
+			"and writable by this user; " +
+			"chmod 666 them or install rdma-core's udev rules; in Docker add --device=/dev/infiniband --cap-add=IPC_LOCK " +
+			"--ulimit memlock=-1"
 	case syscall.ENOMEM:
 		if pinned > 0 {
 			return memlockMeaning(pinned)
 		}
-		return "out of memory or of the device's queue entries", "ask for fewer queue pairs, a smaller depth or fewer scatter/gather entries; " +
+		return "out of memory or of the device's queue entries", "ask for fewer queue pairs, " +
+			"a smaller depth or fewer scatter/gather entries; " +
 			"look at the locked-memory limit with 'ulimit -l' and at the device's limits"
 	case syscall.ENODEV, syscall.ENXIO:
-		return "the device is gone, or its kernel module is not loaded", "look at 'rdma link' and dmesg; load the module: modprobe ib_uverbs, " +
+		return "the device is gone, or its kernel module is not loaded", "look at 'rdma link' and dmesg; load the module: " +
+			"modprobe ib_uverbs, " +
 			"then the device's own (mlx5_ib, irdma, bnxt_re, efa, rdma_rxe)"
 	case syscall.EIO:
 		return "the device or its driver failed", "look at dmesg; the device may have been reset or unplugged"
@@ -57,7 +62,8 @@ func errnoMeaning(errno syscall.Errno, pinned int) (meaning, fix string) {
 	case syscall.EINVAL:
 		return "an argument the device does not accept", "compare what was asked with the device's limits"
 	case syscall.ETIMEDOUT:
-		return "no answer from the network", "no ARP or neighbour answer, or no route to the peer's GID: ping the peer from this port's address; " +
+		return "no answer from the network", "no ARP or neighbour answer, or no route to the peer's GID: " +
+			"ping the peer from this port's address; " +
 			"choose GIDs of the same RoCE version and family at both ends"
 	case syscall.ENETUNREACH, syscall.EHOSTUNREACH:
 		return "no route to the peer", "ip route get PEER must name the device's own interface; choose another GID"
@@ -85,7 +91,8 @@ func memlockMeaning(wanted int) (meaning, fix string) {
 			"use smaller buffers or fewer queue pairs; free memory ('free -m'); with huge pages look at 'sysctl vm.nr_hugepages'"
 	}
 	return fmt.Sprintf("cannot pin %d bytes; the locked-memory limit (RLIMIT_MEMLOCK) is %d bytes", wanted, lim.Cur),
-		"raise the limit: 'ulimit -l unlimited' in this shell; for logins '* - memlock unlimited' in /etc/security/limits.conf; " +
+		"raise the limit: 'ulimit -l unlimited' in this shell; for logins '* - memlock unlimited' in " +
+			"/etc/security/limits.conf; " +
 			"for a service 'LimitMEMLOCK=infinity'; for Docker '--ulimit memlock=-1 --cap-add=IPC_LOCK'"
 }
 

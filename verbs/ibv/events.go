@@ -67,7 +67,8 @@ func (w *watcher) stop() {
 	w.done.Wait()
 }
 
-// wait calls next whenever a descriptor has become readable, until it returns true, the handle is closed or the context ends.
+// wait calls next whenever a descriptor has become readable, until it returns true, the
+// handle is closed or the context ends.
 func (o *object) wait(ctx context.Context, verb string, w *watcher, next func() bool) error {
 	return o.inside(verb, func() error {
 		select {
@@ -106,7 +107,8 @@ func (o *object) wait(ctx context.Context, verb string, w *watcher, next func() 
 	})
 }
 
-// readEvents reads the device's asynchronous events and acknowledges them at once, so that destroying what they are about never waits.
+// readEvents reads the device's asynchronous events and acknowledges them at once, so that
+// destroying what they are about never waits.
 func (d *device) readEvents() {
 	d.each(func() bool {
 		var got C.struct_vb_async_event

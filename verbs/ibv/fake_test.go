@@ -76,8 +76,8 @@ func fakeLibrary(t testing.TB, absent []string) string {
 // sanitizer is what TestHandlesUnderAddressSanitizer compiles the library with.
 func sanitizer() []string { return strings.Fields(os.Getenv("FAKEVERBS_SANITIZE")) }
 
-// TestHandlesUnderAddressSanitizer runs the suite's tests of handles with this package, its C code and the library compiled for the
-// address sanitizer, which sees every use of memory that was freed.
+// TestHandlesUnderAddressSanitizer runs the suite's tests of handles with this package, its C code and the library
+// compiled for the address sanitizer, which sees every use of memory that was freed.
 func TestHandlesUnderAddressSanitizer(t *testing.T) {
 	const flag = "-fsanitize=address"
 	switch {
@@ -88,10 +88,12 @@ func TestHandlesUnderAddressSanitizer(t *testing.T) {
 	case os.Getenv("GOBW_IBV_DEVICE") != "":
 		t.Skip("a device is under test, in the kernel lab on an emulated CPU: compiling takes longer there than all else")
 	}
-	if out, err := exec.Command(compiler(t, filepath.Join("testdata", "abi.c")), flag, "-shared", "-x", "c", os.DevNull, "-o", filepath.Join(t.TempDir(), "probe.so")).CombinedOutput(); err != nil {
+	if out, err := exec.Command(compiler(t, filepath.Join("testdata", "abi.c")), flag, "-shared", "-x", "c", os.DevNull,
+		"-o", filepath.Join(t.TempDir(), "probe.so")).CombinedOutput(); err != nil {
 		t.Skipf("the C compiler has no address sanitizer: %v\n%s", err, out)
 	}
-	c := exec.Command("go", "test", "-asan", "-count=1", "-run", "^TestConformanceWithoutHardware$/.*/^(handles|events|windows)$", ".")
+	c := exec.Command("go", "test", "-asan", "-count=1", "-run",
+		"^TestConformanceWithoutHardware$/.*/^(handles|events|windows)$", ".")
 	c.Env = append(os.Environ(), "FAKEVERBS_SANITIZE="+flag, "ASAN_OPTIONS=detect_leaks=0")
 	if out, err := c.CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)

@@ -11,13 +11,15 @@ import (
 	"unsafe"
 )
 
-// Watch looks at the calls into libibverbs and librdmacm that are under way, at regular times. The zero value has not looked yet.
+// Watch looks at the calls into libibverbs and librdmacm that are under way, at regular
+// times. The zero value has not looked yet.
 type Watch struct {
 	serial [C.VB_CALLS]uint32
 	looks  [C.VB_CALLS]int
 }
 
-// Look returns the call that was under way at the most looks without a break, such as "ibv_open_device on mlx5_0", and how many these were.
+// Look returns the call that was under way at the most looks without a break, such as
+// "ibv_open_device on mlx5_0", and how many these were.
 func (w *Watch) Look() (call string, looks int) {
 	for i := range C.vb_calls {
 		c := &C.vb_calls[i]

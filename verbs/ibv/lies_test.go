@@ -72,7 +72,9 @@ func use(p *Provider) error {
 	if err != nil {
 		return err
 	}
-	if err := qp.PostSend([]verbs.SendRequest{{Opcode: verbs.OpSend, Flags: verbs.Signaled, AH: ah, RemoteQPN: 1}}); err != nil {
+	if err := qp.PostSend([]verbs.SendRequest{
+		{Opcode: verbs.OpSend, Flags: verbs.Signaled, AH: ah, RemoteQPN: 1},
+	}); err != nil {
 		return err
 	}
 	_, err = cq.Poll(make([]verbs.Completion, 16))
@@ -92,7 +94,8 @@ func toRTS(qp verbs.QueuePair) error {
 	return nil
 }
 
-// TestUnaskedCompletions has a completion come twice, and one come that nobody asked for: whoever runs the job, it fails, and says why.
+// TestUnaskedCompletions has a completion come twice, and one come that nobody asked for: whoever
+// runs the job, it fails, and says why.
 func TestUnaskedCompletions(t *testing.T) {
 	for _, planted := range []string{"TWICE", "INVENT"} {
 		for name, shape := range map[string]struct {
@@ -113,7 +116,8 @@ func TestUnaskedCompletions(t *testing.T) {
 				op := map[job.Shape]verbs.Opcode{job.Stream: verbs.OpWrite, job.PingPong: verbs.OpRead}[shape.Shape]
 				j := &job.Job{
 					Shape: shape.Shape, First: true, CQs: []verbs.CompletionQueue{x.cq}, Lanes: []job.Lane{{
-						QP: x.qps[0], Ring: x.ring(op, shape.ring, 33, y, 0), Count: 800, Window: shape.window, Signal: shape.signal, Batch: shape.batch,
+						QP: x.qps[0], Ring: x.ring(op, shape.ring, 33, y, 0), Count: 800, Window: shape.window, Signal: shape.signal,
+						Batch: shape.batch,
 					}},
 				}
 				if shape.goes {
@@ -141,7 +145,8 @@ func TestReceiveTwice(t *testing.T) {
 			run(t, x.device, &job.Job{CQs: []verbs.CompletionQueue{x.cq}, Lanes: []job.Lane{{
 				QP: x.qps[0], Ring: x.ring(verbs.OpSend, 1, 33, y, 0), Count: 8, Window: 8, Signal: 1, Batch: 1,
 			}}}, 30_000_000)
-			if err := fails(t, y.device, receiver); err == nil || !strings.Contains(err.Error(), "more receives completed than were posted, 8") {
+			if err := fails(t, y.device, receiver); err == nil ||
+				!strings.Contains(err.Error(), "more receives completed than were posted, 8") {
 				t.Errorf("%v", err)
 			}
 		})

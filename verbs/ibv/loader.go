@@ -37,7 +37,8 @@ type sharedLibrary struct {
 func libibverbs() sharedLibrary {
 	return sharedLibrary{
 		name: "libibverbs.so.1", table: &C.vb_verbs_table,
-		install: "install it: apt install libibverbs1 ibverbs-providers (Debian, Ubuntu), dnf install libibverbs (Fedora, RHEL), " +
+		install: "install it: apt install libibverbs1 ibverbs-providers (Debian, Ubuntu), " +
+			"dnf install libibverbs (Fedora, RHEL), " +
 			"zypper install libibverbs (SUSE); without RDMA hardware use the software device (roce0)",
 		replace: "this is not the libibverbs of rdma-core: look at LD_LIBRARY_PATH and 'ldconfig -p | grep libibverbs'",
 	}
@@ -46,9 +47,11 @@ func libibverbs() sharedLibrary {
 func librdmacm() sharedLibrary {
 	return sharedLibrary{
 		name: "librdmacm.so.1", purpose: " for connections by RDMA CM", table: &C.vb_cm_table,
-		install: "install it: apt install librdmacm1 (Debian, Ubuntu), dnf install librdmacm (Fedora, RHEL), zypper install librdmacm1 (SUSE); " +
+		install: "install it: apt install librdmacm1 (Debian, Ubuntu), dnf install librdmacm (Fedora, RHEL), " +
+			"zypper install librdmacm1 (SUSE); " +
 			"or connect without RDMA CM",
-		replace: "librdmacm of rdma-core 22 or newer has them: upgrade it, or look at LD_LIBRARY_PATH; or connect without RDMA CM",
+		replace: "librdmacm of rdma-core 22 or newer has them: upgrade it, or look at LD_LIBRARY_PATH; " +
+			"or connect without RDMA CM",
 	}
 }
 

@@ -22,9 +22,9 @@ type attachment struct {
 	lid   uint16
 }
 
-// AttachMulticast attaches the queue pair to a group. On Ethernet the host joins the group's IP address, too, as the kernel's
-// RDMA CM does (drivers/infiniband/core/cma.c, cma_igmp_send): switches that watch IGMP and MLD forward the group then, and
-// software RoCE is handed its packets by the IP layer.
+// AttachMulticast attaches the queue pair to a group. On Ethernet the host joins the group's IP address, too, as the
+// kernel's RDMA CM does (drivers/infiniband/core/cma.c, cma_igmp_send): switches that watch IGMP and MLD forward the
+// group then, and software RoCE is handed its packets by the IP layer.
 func (q *queuePair) AttachMulticast(group verbs.GID, lid uint16) error {
 	return q.inside(fmt.Sprintf("attach queue pair to multicast group %v", group), func() error {
 		switch {
@@ -46,7 +46,8 @@ func (q *queuePair) AttachMulticast(group verbs.GID, lid uint16) error {
 		}
 		if err := errnoError(C.vb_attach_mcast(q.d.v, q.qp, unsafe.Pointer(&group[0]), C.uint16_t(lid))); err != nil {
 			q.Release("multicast group")
-			return errors.Join(fmt.Errorf("%w: the device has %d multicast groups", err, q.d.info.Limits.MaxMulticastGroup), membership.Close())
+			return errors.Join(fmt.Errorf("%w: the device has %d multicast groups", err, q.d.info.Limits.MaxMulticastGroup),
+				membership.Close())
 		}
 		if q.groups == nil {
 			q.groups = make(map[attachment]io.Closer)
@@ -73,8 +74,8 @@ func (q *queuePair) DetachMulticast(group verbs.GID, lid uint16) error {
 	})
 }
 
-// joinGroup makes the host a member of an IP group on the interface of the queue pair's port, until closed. On InfiniBand, and
-// where no interface is known, nothing is joined.
+// joinGroup makes the host a member of an IP group on the interface of the queue pair's port, until closed. On
+// InfiniBand, and where no interface is known, nothing is joined.
 func (q *queuePair) joinGroup(group verbs.GID) (io.Closer, error) {
 	port := 1
 	if a, err := q.Query(); err == nil {
@@ -92,7 +93,8 @@ func (q *queuePair) joinGroup(group verbs.GID) (io.Closer, error) {
 	if group.Addr().Is4() {
 		network = "udp4"
 	}
-	member, err := net.ListenMulticastUDP(network, on, &net.UDPAddr{IP: group.Addr().AsSlice()}) // on any free port: nothing is received by it
+	// on any free port: nothing is received by it
+	member, err := net.ListenMulticastUDP(network, on, &net.UDPAddr{IP: group.Addr().AsSlice()})
 	if err != nil {
 		return nil, fmt.Errorf("join it on %s: %w", p.NetInterface, err)
 	}

@@ -14,8 +14,8 @@ import (
 	"github.com/gobw/gobw/verbs"
 )
 
-// TestMulticastCalls: the group and its LID reach libibverbs as they are, the port those of queue pairs and address handles, and a
-// device that refuses is named with its errno.
+// TestMulticastCalls: the group and its LID reach libibverbs as they are, the port those of queue pairs and address
+// handles, and a device that refuses is named with its errno.
 func TestMulticastCalls(t *testing.T) {
 	trace := filepath.Join(t.TempDir(), "trace")
 	d := openFake(t, fakeVerbs(t, map[string]string{"LINK": "ib", "PORTS": "2", "TRACE": trace}))
@@ -28,12 +28,14 @@ func TestMulticastCalls(t *testing.T) {
 		t.Fatal(err)
 	}
 	calls := traced(t, trace)
-	if want := "create_ah port 1\nmodify_qp port 2\nattach_mcast 0000::ffff:239.1.2.3 lid 49153\ndetach_mcast\n"; calls != want {
+	want := "create_ah port 1\nmodify_qp port 2\nattach_mcast 0000::ffff:239.1.2.3 lid 49153\ndetach_mcast\n"
+	if calls != want {
 		t.Errorf("libibverbs was asked for\n%swant\n%s", calls, want)
 	}
 	t.Setenv("FAKEVERBS_FAULTS", "attach_mcast=12")
 	err := e.qps[0].AttachMulticast(group, 0)
-	if !errors.Is(err, syscall.ENOMEM) || !strings.Contains(err.Error(), "attach queue pair to multicast group ::ffff:239.1.2.3: fake0") {
+	if !errors.Is(err, syscall.ENOMEM) ||
+		!strings.Contains(err.Error(), "attach queue pair to multicast group ::ffff:239.1.2.3: fake0") {
 		t.Errorf("a device without room for groups: %v", err)
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/gobw/gobw/verbs/job"
 )
 
-// nullDevice opens a device without hardware behind it: of the library in GOBW_NULLVERBS, which costs less per message, or
-// of testdata.
+// nullDevice opens a device without hardware behind it: of the library in GOBW_NULLVERBS, which
+// costs less per message, or of testdata.
 func nullDevice(tb testing.TB) verbs.Device {
 	tb.Helper()
 	dir := os.Getenv("GOBW_NULLVERBS")
@@ -67,7 +67,9 @@ func newEndpoint(tb testing.TB, d verbs.Device, qps int, o verbs.QueuePairOption
 }
 
 // newEndpointIn makes an endpoint in a domain; nil: its own. It posts by the first of by; none: as the device chooses.
-func newEndpointIn(tb testing.TB, d verbs.Device, pd verbs.ProtectionDomain, qps int, o verbs.QueuePairOptions, by ...verbs.Posting) *endpoint {
+func newEndpointIn(tb testing.TB, d verbs.Device, pd verbs.ProtectionDomain, qps int, o verbs.QueuePairOptions,
+	by ...verbs.Posting,
+) *endpoint {
 	tb.Helper()
 	must := func(err error) {
 		tb.Helper()
@@ -88,7 +90,8 @@ func newEndpointIn(tb testing.TB, d verbs.Device, pd verbs.ProtectionDomain, qps
 	e.buffer, err = verbs.Alloc(1<<20, verbs.MemoryOptions{Touch: true})
 	must(err)
 	closeLater(tb, e.buffer)
-	e.mr, err = e.pd.RegisterMemory(e.buffer, 0, e.buffer.Len(), verbs.AccessLocalWrite|verbs.AccessRemoteWrite|verbs.AccessRemoteRead|verbs.AccessRemoteAtomic)
+	e.mr, err = e.pd.RegisterMemory(e.buffer, 0, e.buffer.Len(),
+		verbs.AccessLocalWrite|verbs.AccessRemoteWrite|verbs.AccessRemoteRead|verbs.AccessRemoteAtomic)
 	must(err)
 	closeLater(tb, e.mr)
 	o.SendCQ = e.cq
@@ -112,9 +115,11 @@ func connect(tb testing.TB, a, b *endpoint) {
 	tb.Helper()
 	gid := bestGID(tb, a.device)
 	o := verbs.ConnectOptions{
-		Access: verbs.AccessLocalWrite | verbs.AccessRemoteWrite | verbs.AccessRemoteRead | verbs.AccessRemoteAtomic, PathMTU: verbs.MTU1024,
-		AddressVector: verbs.AddressVector{DGID: gid.GID, SGIDIndex: gid.Index, UseGID: true}, MaxRDAtomic: 16, MaxDestRDAtomic: 16,
-		MinRNRTimer: 12, Timeout: 14, RetryCount: 7, RNRRetry: 7, QKey: 0x11111111,
+		Access:        verbs.AccessLocalWrite | verbs.AccessRemoteWrite | verbs.AccessRemoteRead | verbs.AccessRemoteAtomic,
+		PathMTU:       verbs.MTU1024,
+		AddressVector: verbs.AddressVector{DGID: gid.GID, SGIDIndex: gid.Index, UseGID: true}, MaxRDAtomic: 16,
+		MaxDestRDAtomic: 16,
+		MinRNRTimer:     12, Timeout: 14, RetryCount: 7, RNRRetry: 7, QKey: 0x11111111,
 	}
 	for i := range a.qps {
 		for _, ends := range [][2]verbs.QueuePair{{a.qps[i], b.qps[i]}, {b.qps[i], a.qps[i]}} {
@@ -129,7 +134,8 @@ func connect(tb testing.TB, a, b *endpoint) {
 	}
 }
 
-// ring makes n messages of that size to the peer's queue pair, stepping over the buffers by cache lines as perftest does.
+// ring makes n messages of that size to the peer's queue pair, stepping over the
+// buffers by cache lines as perftest does.
 func (e *endpoint) ring(op verbs.Opcode, n, size int, peer *endpoint, qp int) []job.Message {
 	ring := make([]job.Message, n)
 	for k := range ring {
@@ -151,7 +157,9 @@ func (e *endpoint) receives(n, size int) []verbs.ReceiveRequest {
 	ring := make([]verbs.ReceiveRequest, n)
 	for k := range ring {
 		at := uint64(1<<19 + k*max(size, 64))
-		ring[k] = verbs.ReceiveRequest{ID: uint64(k), SGEs: []verbs.SGE{{Addr: e.mr.Addr() + at, Length: uint32(size), LKey: e.mr.LKey()}}}
+		ring[k] = verbs.ReceiveRequest{
+			ID: uint64(k), SGEs: []verbs.SGE{{Addr: e.mr.Addr() + at, Length: uint32(size), LKey: e.mr.LKey()}},
+		}
 	}
 	return ring
 }
@@ -162,7 +170,8 @@ func run(tb testing.TB, d verbs.Device, j *job.Job, slice job.Ticks) job.Progres
 	return runAnd(tb, d, j, slice, nil)
 }
 
-// prepare compiles a job: for the loop in Go where GOBW_IBV_LOOP is "go", so that what C saves can be counted (scripts/bench-count).
+// prepare compiles a job: for the loop in Go where GOBW_IBV_LOOP is "go", so that what C saves
+// can be counted (scripts/bench-count).
 func prepare(d verbs.Device, j *job.Job) (job.Runner, error) {
 	if os.Getenv("GOBW_IBV_LOOP") == "go" {
 		return job.NewVerbsRunner(d, j)

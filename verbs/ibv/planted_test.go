@@ -31,10 +31,12 @@ func plantedPairOf(t testing.TB, depth int, planted map[string]string) (x, y *en
 	return x, y
 }
 
-// TestPlantedTime holds the device to the cost that it was given: it is never faster, and in the best of some tries hardly slower.
+// TestPlantedTime holds the device to the cost that it was given: it is never faster, and in
+// the best of some tries hardly slower.
 func TestPlantedTime(t *testing.T) {
 	const messages, entries, size = 500, 4, 1000
-	x, y := plantedPair(t, map[string]string{"REQUEST_NS": "2000", "ENTRY_NS": "500", "BYTE_NS": "1", "LATENCY_NS": "20000"})
+	x, y := plantedPair(t,
+		map[string]string{"REQUEST_NS": "2000", "ENTRY_NS": "500", "BYTE_NS": "1", "LATENCY_NS": "20000"})
 	want := messages*(2000+entries*500+size)*time.Nanosecond + 20*time.Microsecond
 	ring := x.ring(verbs.OpWrite, 1, size, y, 0)
 	q := &ring[0].Steps[0].Requests[0]
@@ -114,7 +116,8 @@ func striped(from []byte) []byte {
 // TestPlantedCounters has the counters of the port begin anew while requests are carried out.
 func TestPlantedCounters(t *testing.T) {
 	sysfs := t.TempDir()
-	x, y := plantedPair(t, map[string]string{"SYSFS": sysfs, "COUNTERS": "counters/port_xmit_discards:65530:4", "COUNTED": "100"})
+	x, y := plantedPair(t,
+		map[string]string{"SYSFS": sysfs, "COUNTERS": "counters/port_xmit_discards:65530:4", "COUNTED": "100"})
 	value := func() string {
 		b, err := os.ReadFile(filepath.Join(sysfs, "class/infiniband/fake0/ports/1/counters/port_xmit_discards"))
 		if err != nil {
@@ -131,8 +134,8 @@ func TestPlantedCounters(t *testing.T) {
 	}
 }
 
-// TestPlantedPace: messages that are late are made up for, so that the average is what was asked, at a pace near what a message costs.
-// Once the CPU stands still for as long as the kernel lets a real-time thread wait.
+// TestPlantedPace: messages that are late are made up for, so that the average is what was asked, at a pace near what a
+// message costs. Once the CPU stands still for as long as the kernel lets a real-time thread wait.
 func TestPlantedPace(t *testing.T) {
 	const messages, pace, bound = 20000, 10 * time.Microsecond, 100 * time.Millisecond
 	planted := map[string]string{"REQUEST_NS": "2000", "LATENCY_NS": "2000", "HALT_MS": "50", "HALT_AT": "5000"}

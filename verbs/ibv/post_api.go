@@ -14,8 +14,9 @@ import (
 	"github.com/gobw/gobw/verbs"
 )
 
-// perftestPostsWR are the part numbers of the devices on which stock perftest posts with ibv_wr_*: it goes by these, not by what the
-// device offers (perftest 26.04, verify_params_with_device_context and ib_dev_name). On all others it calls ibv_post_send.
+// perftestPostsWR are the part numbers of the devices on which stock perftest posts with ibv_wr_*: it goes by
+// these, not by what the device offers (perftest 26.04, verify_params_with_device_context and ib_dev_name).
+// On all others it calls ibv_post_send.
 var perftestPostsWR = [...]uint32{ //nolint:gochecknoglobals // a table
 	// Connect-IB, ConnectX-4 to ConnectX-10, their virtual functions, BlueField to BlueField-4
 	4113, 4115, 4116, 4117, 4118, 4119, 4120, 4121, 4122, 4123, 4124, 4125, 4126, 4127, 4129, 4131, 4133, 4135,
@@ -38,8 +39,8 @@ func perftestPostAPI(vendor, part uint32) verbs.PostAPI {
 	return verbs.PostSend
 }
 
-// create makes the queue pair for the interface asked for. Where perftest's choice is not there, ibv_post_send takes its place
-// and [verbs.PostsBy] says so; one that was asked for by name is refused.
+// create makes the queue pair for the interface asked for. Where perftest's choice is not there, ibv_post_send takes
+// its place and [verbs.PostsBy] says so; one that was asked for by name is refused.
 func (q *queuePair) create(pd *C.struct_vb_pd, a *C.struct_vb_qp_init_attr, by verbs.Posting) (err error) {
 	d := q.d
 	want := by.API
@@ -59,10 +60,13 @@ func (q *queuePair) create(pd *C.struct_vb_pd, a *C.struct_vb_qp_init_attr, by v
 	return refusal(q.qp, err)
 }
 
-// createExtended makes a queue pair for ibv_wr_*. Nothing named: all the operations that the transport and the device have.
+// createExtended makes a queue pair for ibv_wr_*. Nothing named: all the operations
+// that the transport and the device have.
 func (q *queuePair) createExtended(pd *C.struct_vb_pd, a *C.struct_vb_qp_init_attr, sends verbs.Opcodes) (err error) {
-	if q.d.info.Software && a.cap.max_send_sge > 1 { // that of rxe sent the first entry as often as there are entries (rdma-core 406cd2ad0, 1e8ed0aff)
-		return fmt.Errorf("of lists of several entries: %w for software devices, whose drivers in rdma-core before 57.3, 63.1 and 64 send them wrong", verbs.ErrUnsupported)
+	// that of rxe sent the first entry as often as there are entries (rdma-core 406cd2ad0, 1e8ed0aff)
+	if q.d.info.Software && a.cap.max_send_sge > 1 {
+		return fmt.Errorf("of lists of several entries: %w for software devices, whose drivers in rdma-core before 57.3, "+
+			"63.1 and 64 send them wrong", verbs.ErrUnsupported)
 	}
 	tries := []verbs.Opcodes{sends}
 	if sends == 0 {

@@ -67,8 +67,18 @@ func TestPostAPIChosen(t *testing.T) {
 		{"a short context, auto", map[string]string{"PART": both, "CONTEXT": "48"}, nil, verbs.PostAuto, "post_send"},
 		{"a short context, by name", map[string]string{"PART": both, "CONTEXT": "48"}, nil, verbs.PostWR, none},
 		{"an old context, by name", map[string]string{"PART": both, "CONTEXT": "0"}, nil, verbs.PostWR, none},
-		{"the driver does not have it, auto", map[string]string{"PART": both, "FAULTS": "create_qp_ex=95"}, nil, verbs.PostAuto, "post_send"},
-		{"the driver does not have it, by name", map[string]string{"PART": both, "FAULTS": "create_qp_ex=95"}, nil, verbs.PostWR, none},
+		{
+			"the driver does not have it, auto",
+			map[string]string{"PART": both, "FAULTS": "create_qp_ex=95"},
+			nil,
+			verbs.PostAuto, "post_send",
+		},
+		{
+			"the driver does not have it, by name",
+			map[string]string{"PART": both, "FAULTS": "create_qp_ex=95"},
+			nil,
+			verbs.PostWR, none,
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			d := openFake(t, fakeVerbs(t, tt.settings, tt.absent...))
@@ -109,17 +119,19 @@ func domainAndQueue(t testing.TB, d verbs.Device) (verbs.ProtectionDomain, verbs
 // TestSendsBoundOperations posts what the queue pair was not made for: a driver has no function there to call.
 func TestSendsBoundOperations(t *testing.T) {
 	d := postDevice(t, "4129")
-	x, y := newEndpoint(t, d, 1, verbs.QueuePairOptions{}, verbs.Posting{Sends: verbs.OpcodesOf(verbs.OpWrite)}), newEndpoint(t, d, 1, verbs.QueuePairOptions{})
+	x, y := newEndpoint(t, d, 1, verbs.QueuePairOptions{}, verbs.Posting{Sends: verbs.OpcodesOf(verbs.OpWrite)}),
+		newEndpoint(t, d, 1, verbs.QueuePairOptions{})
 	connect(t, x, y)
-	write, read := x.ring(verbs.OpWrite, 1, 32, y, 0)[0].Steps[0].Requests[0], x.ring(verbs.OpRead, 1, 32, y, 0)[0].Steps[0].Requests[0]
+	write, read := x.ring(verbs.OpWrite, 1, 32, y, 0)[0].Steps[0].Requests[0], x.ring(verbs.OpRead, 1, 32,
+		y, 0)[0].Steps[0].Requests[0]
 	err := x.qps[0].PostSend([]verbs.SendRequest{write, read})
 	if p, ok := errors.AsType[*verbs.PostError](err); !ok || p.Index != 1 || !strings.Contains(err.Error(), "RDMA_READ") {
 		t.Errorf("%v, want a PostError at 1 that names READ", err)
 	}
 }
 
-// TestPostErrorCountsWhatWasPosted refuses the third of five requests for every reason: the two before it are posted and
-// complete, the rest are not.
+// TestPostErrorCountsWhatWasPosted refuses the third of five requests for every reason: the two before it are
+// posted and complete, the rest are not.
 func TestPostErrorCountsWhatWasPosted(t *testing.T) {
 	for _, part := range []string{"0", "4129"} {
 		d, other := postDevice(t, part), postDevice(t, part)
@@ -160,21 +172,24 @@ func TestPostErrorCountsWhatWasPosted(t *testing.T) {
 // TestForeignAddressHandle posts a datagram to an address handle of another device.
 func TestForeignAddressHandle(t *testing.T) {
 	d := postDevice(t, "0")
-	x, y := newEndpoint(t, d, 1, verbs.QueuePairOptions{Transport: verbs.UD}), newEndpoint(t, d, 1, verbs.QueuePairOptions{Transport: verbs.UD})
+	x, y := newEndpoint(t, d, 1, verbs.QueuePairOptions{Transport: verbs.UD}), newEndpoint(t, d,
+		1, verbs.QueuePairOptions{Transport: verbs.UD})
 	connect(t, x, y)
 	r := x.ring(verbs.OpSend, 1, 32, y, 0)[0].Steps[0].Requests[0]
 	r.AH = foreignHandle(t, postDevice(t, "0"))
 	err := x.qps[0].PostSend([]verbs.SendRequest{r})
-	if p, ok := errors.AsType[*verbs.PostError](err); !ok || p.Index != 0 || !strings.Contains(err.Error(), "another device") {
+	if p, ok := errors.AsType[*verbs.PostError](err); !ok || p.Index != 0 ||
+		!strings.Contains(err.Error(), "another device") {
 		t.Errorf("%v, want a PostError at 0 that tells of another device", err)
 	}
 }
 
-// TestListsOfSoftwareDevices: the driver of rxe sent lists wrong by ibv_wr_*, so the other interface takes its place where this one was
-// not asked for by name.
+// TestListsOfSoftwareDevices: the driver of rxe sent lists wrong by ibv_wr_*, so the other interface takes its place
+// where this one was not asked for by name.
 func TestListsOfSoftwareDevices(t *testing.T) {
 	p := fakeVerbs(t, map[string]string{"PART": "4129"})
-	if err := os.MkdirAll(filepath.Join(p.sysfs, "class", "infiniband", "fake0"), 0o700); err != nil { // without a parent: software
+	// without a parent: software
+	if err := os.MkdirAll(filepath.Join(p.sysfs, "class", "infiniband", "fake0"), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	pd, cq := domainAndQueue(t, openFake(t, p))
@@ -183,7 +198,8 @@ func TestListsOfSoftwareDevices(t *testing.T) {
 		sges int
 		want string
 	}{{verbs.PostAuto, 1, "wr"}, {verbs.PostAuto, 3, "post_send"}, {verbs.PostWR, 1, "wr"}, {verbs.PostWR, 3, "refused"}} {
-		qp, err := verbs.CreateQPPosting(pd, verbs.QueuePairOptions{SendCQ: cq, SendSGEs: tt.sges}, verbs.Posting{API: tt.ask})
+		qp, err := verbs.CreateQPPosting(pd, verbs.QueuePairOptions{SendCQ: cq, SendSGEs: tt.sges},
+			verbs.Posting{API: tt.ask})
 		if tt.want == "refused" {
 			if !errors.Is(err, verbs.ErrUnsupported) || !strings.Contains(err.Error(), "rdma-core") {
 				t.Errorf("%v, %d entries: %v", tt.ask, tt.sges, err)
@@ -243,7 +259,10 @@ func oldLibraries() map[string][]string {
 	v34 := []string{"ibv_reg_dmabuf_mr"}
 	v32 := append([]string{"_ibv_query_gid_table"}, v34...)
 	v28 := append([]string{"ibv_reg_mr_iova2"}, v32...)
-	return map[string][]string{"rdma-core 33": v34, "rdma-core 30": v32, "rdma-core 25": v28, "rdma-core 22": append([]string{"ibv_qp_to_qp_ex"}, v28...)}
+	return map[string][]string{
+		"rdma-core 33": v34, "rdma-core 30": v32, "rdma-core 25": v28,
+		"rdma-core 22": append([]string{"ibv_qp_to_qp_ex"}, v28...),
+	}
 }
 
 // TestOldLibraries starts on each, says what is missing and what that switches off, and measures.
@@ -252,7 +271,8 @@ func TestOldLibraries(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := fakeVerbs(t, map[string]string{"PART": "4129"}, absent...)
 			port := filepath.Join(p.sysfs, "class", "infiniband", "fake0", "ports", "1")
-			for file, text := range map[string]string{"gids/0": "::ffff:10.0.0.1", "gid_attrs/types/0": "RoCE v2"} { // where the library has no table
+			// where the library has no table
+			for file, text := range map[string]string{"gids/0": "::ffff:10.0.0.1", "gid_attrs/types/0": "RoCE v2"} {
 				path := filepath.Join(port, file)
 				if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text), 0o600)); err != nil {
 					t.Fatal(err)
@@ -271,8 +291,10 @@ func TestOldLibraries(t *testing.T) {
 			x, y := newEndpoint(t, d, 1, verbs.QueuePairOptions{}), newEndpoint(t, d, 1, verbs.QueuePairOptions{})
 			connect(t, x, y)
 			j := &job.Job{
-				CQs:   []verbs.CompletionQueue{x.cq},
-				Lanes: []job.Lane{{QP: x.qps[0], Ring: x.ring(verbs.OpWrite, 8, 32, y, 0), Count: 100, Window: 16, Signal: 4, Batch: 1}},
+				CQs: []verbs.CompletionQueue{x.cq},
+				Lanes: []job.Lane{
+					{QP: x.qps[0], Ring: x.ring(verbs.OpWrite, 8, 32, y, 0), Count: 100, Window: 16, Signal: 4, Batch: 1},
+				},
 			}
 			if got := run(t, d, j, 1<<40); got.Completed != 100 {
 				t.Errorf("%+v, want 100 messages completed", got)
@@ -281,7 +303,8 @@ func TestOldLibraries(t *testing.T) {
 	}
 }
 
-// TestRequiredSymbolsMissing takes required symbols away, one and all: a refusal that names them, and nothing is called.
+// TestRequiredSymbolsMissing takes required symbols away, one and all: a refusal
+// that names them, and nothing is called.
 func TestRequiredSymbolsMissing(t *testing.T) {
 	var all []string
 	lib := libibverbs()
@@ -308,9 +331,12 @@ func TestRequiredSymbolsMissing(t *testing.T) {
 func TestFaults(t *testing.T) {
 	for _, errno := range []syscall.Errno{syscall.ENOMEM, syscall.EINVAL, syscall.EPERM, syscall.EIO, syscall.EOPNOTSUPP} {
 		for verb, words := range map[string]string{
-			"get_device_list": "list RDMA devices", "open_device": "open device", "query_device": "query device", "alloc_pd": "allocate protection domain",
-			"create_cq": "create completion queue", "create_comp_channel": "create completion channel", "create_qp": "create RC queue pair",
-			"create_srq": "create shared receive queue", "reg_mr": "bytes of memory", "modify_qp": "modify queue pair to INIT", "create_ah": "create address handle",
+			"get_device_list": "list RDMA devices", "open_device": "open device", "query_device": "query device",
+			"alloc_pd":  "allocate protection domain",
+			"create_cq": "create completion queue", "create_comp_channel": "create completion channel",
+			"create_qp":  "create RC queue pair",
+			"create_srq": "create shared receive queue", "reg_mr": "bytes of memory", "modify_qp": "modify queue pair to INIT",
+			"create_ah": "create address handle",
 		} {
 			t.Run(fmt.Sprintf("%s %v", verb, errno), func(t *testing.T) {
 				err := useEverything(t, fakeVerbs(t, map[string]string{"FAULTS": fmt.Sprintf("%s=%d", verb, int(errno))}))
@@ -382,8 +408,10 @@ func TestVanished(t *testing.T) {
 		x, y := newEndpoint(t, d, 1, verbs.QueuePairOptions{}), newEndpoint(t, d, 1, verbs.QueuePairOptions{})
 		connect(t, x, y)
 		j := &job.Job{
-			CQs:   []verbs.CompletionQueue{x.cq},
-			Lanes: []job.Lane{{QP: x.qps[0], Ring: x.ring(verbs.OpWrite, 8, 32, y, 0), Count: 1 << 40, Window: 16, Signal: 4, Batch: 1}},
+			CQs: []verbs.CompletionQueue{x.cq},
+			Lanes: []job.Lane{
+				{QP: x.qps[0], Ring: x.ring(verbs.OpWrite, 8, 32, y, 0), Count: 1 << 40, Window: 16, Signal: 4, Batch: 1},
+			},
 		}
 		r, err := job.Prepare(d, j)
 		if err != nil {

@@ -35,7 +35,9 @@ type memoryRegion struct {
 const optionalAccess = verbs.Access(0x3ff00000)
 
 // RegisterMemory makes n bytes of b from offset on known to the device.
-func (p *protectionDomain) RegisterMemory(b *verbs.Buffer, offset, n int, access verbs.Access) (verbs.MemoryRegion, error) {
+func (p *protectionDomain) RegisterMemory(b *verbs.Buffer, offset, n int,
+	access verbs.Access,
+) (verbs.MemoryRegion, error) {
 	return p.RegisterMemoryAt(b, offset, n, b.Addr()+uint64(offset), access)
 }
 
@@ -57,7 +59,9 @@ func (p *protectionDomain) RegisterMemoryAt(
 }
 
 // RegisterDMABuf makes part of a dma-buf known to the device.
-func (p *protectionDomain) RegisterDMABuf(fd int, offset uint64, length int, iova uint64, access verbs.Access) (verbs.MemoryRegion, error) {
+func (p *protectionDomain) RegisterDMABuf(fd int, offset uint64, length int, iova uint64,
+	access verbs.Access,
+) (verbs.MemoryRegion, error) {
 	if fd < 0 {
 		return nil, p.fail("register dma-buf", fmt.Errorf("descriptor %d", fd))
 	}
@@ -66,12 +70,15 @@ func (p *protectionDomain) RegisterDMABuf(fd int, offset uint64, length int, iov
 }
 
 // register makes length bytes at addr, or at that place of a dma-buf, known to the device by addresses from iova on.
-func (p *protectionDomain) register(fd int, addr uint64, length int, iova uint64, access verbs.Access) (*memoryRegion, error) {
+func (p *protectionDomain) register(fd int, addr uint64, length int, iova uint64,
+	access verbs.Access,
+) (*memoryRegion, error) {
 	verb := fmt.Sprintf("register %d bytes of memory (%v)", length, access)
 	if length < 1 {
 		return nil, p.fail(verb, fmt.Errorf("want at least 1 byte"))
 	}
-	if remote := access & (verbs.AccessRemoteWrite | verbs.AccessRemoteAtomic); remote != 0 && access&verbs.AccessLocalWrite == 0 {
+	if remote := access & (verbs.AccessRemoteWrite | verbs.AccessRemoteAtomic); remote != 0 &&
+		access&verbs.AccessLocalWrite == 0 {
 		return nil, p.failure(verb, fmt.Errorf("%v without LOCAL_WRITE (IBTA 10.6.3.1)", remote), "add LOCAL_WRITE")
 	}
 	v := p.d.v

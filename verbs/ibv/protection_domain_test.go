@@ -13,7 +13,8 @@ import (
 	"github.com/gobw/gobw/verbs"
 )
 
-// TestImportedMemory registers memory under an address of its own, and part of a dma-buf: what the library is told, and what the region tells.
+// TestImportedMemory registers memory under an address of its own, and part of a dma-buf: what the
+// library is told, and what the region tells.
 func TestImportedMemory(t *testing.T) {
 	for _, absent := range [][]string{nil, {"ibv_reg_mr_iova2", "ibv_reg_dmabuf_mr"}} {
 		trace := filepath.Join(t.TempDir(), "trace")

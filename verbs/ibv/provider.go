@@ -53,8 +53,8 @@ func (p *Provider) Devices() ([]verbs.DeviceName, error) {
 	return names, err
 }
 
-// find calls f for the devices in the library's list until it returns one or an error. The list lives until find returns, its devices
-// for as long as one is open. A null pointer ends the list.
+// find calls f for the devices in the library's list until it returns one or an error. The list lives until find
+// returns, its devices for as long as one is open. A null pointer ends the list.
 func (p *Provider) find(f func(d *C.struct_vb_device) (verbs.Device, error)) (verbs.Device, error) {
 	if err := p.lib.load(); err != nil {
 		return nil, err
@@ -103,7 +103,8 @@ func (p *Provider) Open(name string) (verbs.Device, error) {
 	}
 	if len(known) == 0 {
 		e.Err = errors.New("no such device: libibverbs finds none on this machine")
-		e.Fix = "load the device's driver ('rdma link' lists what the kernel has), set up Soft-RoCE (scripts/setup-rxe), or use the software device (roce0)"
+		e.Fix = "load the device's driver ('rdma link' lists what the kernel has), set up Soft-RoCE (scripts/setup-rxe), " +
+			"or use the software device (roce0)"
 	}
 	return nil, e
 }

@@ -150,7 +150,8 @@ func TestSysfs(t *testing.T) {
 		t.Errorf("rate %q %g", text, bits)
 	}
 	gids := nic.gids(1, 8)
-	if len(gids) != 2 || gids[0].Type != verbs.GIDRoCEv1 || gids[1].Type != verbs.GIDRoCEv2 || gids[1].GID.Addr().String() != "10.0.0.1" {
+	if len(gids) != 2 || gids[0].Type != verbs.GIDRoCEv1 || gids[1].Type != verbs.GIDRoCEv2 ||
+		gids[1].GID.Addr().String() != "10.0.0.1" {
 		t.Errorf("GIDs %+v", gids)
 	}
 	if c := nic.counters(1); len(c) != 2 || c["port_rcv_data"] != 77 || c["out_of_sequence"] != 3 {

@@ -70,7 +70,8 @@ func (p *protectionDomain) newQP(o verbs.QueuePairOptions, by verbs.Posting) (*q
 		a.srq = q.srq.srq
 	}
 	a.cap = C.struct_vb_qp_cap{
-		max_send_wr: orDefault(o.SendDepth, defaultDepth), max_send_sge: orDefault(o.SendSGEs, 1), max_inline_data: C.uint32_t(o.InlineBytes),
+		max_send_wr: orDefault(o.SendDepth, defaultDepth), max_send_sge: orDefault(o.SendSGEs, 1),
+		max_inline_data: C.uint32_t(o.InlineBytes),
 	}
 	if q.srq == nil && !o.NoRecvQueue {
 		a.cap.max_recv_wr, a.cap.max_recv_sge = orDefault(o.RecvDepth, defaultDepth), orDefault(o.RecvSGEs, 1)
@@ -87,7 +88,9 @@ func (p *protectionDomain) newQP(o verbs.QueuePairOptions, by verbs.Posting) (*q
 	}
 	q.receives = receiver{sges: q.caps.RecvSGEs, by: unsafe.Pointer(p.d.context.ops.post_recv), from: unsafe.Pointer(q.qp)}
 	if q.caps.InlineBytes < o.InlineBytes {
-		return nil, errors.Join(fmt.Errorf("the device grants %d bytes inline, %d were asked", q.caps.InlineBytes, o.InlineBytes), q.Close())
+		return nil,
+			errors.Join(fmt.Errorf("the device grants %d bytes inline, %d were asked", q.caps.InlineBytes, o.InlineBytes),
+				q.Close())
 	}
 	return q, nil
 }
@@ -137,7 +140,8 @@ func (q *queuePair) State() verbs.QPState {
 
 func (q *queuePair) known() verbs.QPState {
 	known := q.qp.state
-	// Software iWARP answers, and leaves the state out: 0, which libibverbs keeps. No queue pair goes back to RESET by itself.
+	// Software iWARP answers, and leaves the state out: 0, which libibverbs keeps. No
+	// queue pair goes back to RESET by itself.
 	a, err := q.ask(verbs.AttrState)
 	if err != nil || a.State == verbs.StateReset {
 		q.qp.state = known
@@ -161,7 +165,8 @@ func (q *queuePair) Modify(a verbs.QueuePairAttributes) error {
 		a.State = from
 	}
 	verb := fmt.Sprintf("modify queue pair to %v", a.State)
-	if err := cmp.Or(verbs.CheckTransition(q.transport, from, a.State, a.Mask), verbs.CheckValues(&a, &q.d.info)); err != nil {
+	if err := cmp.Or(verbs.CheckTransition(q.transport, from, a.State, a.Mask),
+		verbs.CheckValues(&a, &q.d.info)); err != nil {
 		return q.fail(verb, err)
 	}
 	err := q.set(&a)
@@ -172,7 +177,8 @@ func (q *queuePair) Modify(a verbs.QueuePairAttributes) error {
 	switch {
 	case a.Mask&verbs.AttrAddressVector != 0 && errors.Is(err, syscall.ETIMEDOUT):
 		f.Fix = fmt.Sprintf("no neighbour answered for %v: ping it from this port's address", a.AddressVector.DGID)
-	case a.Mask&verbs.AttrAddressVector != 0 && !a.AddressVector.UseGID && q.linkLayer(a.AddressVector.Port) == verbs.LinkEthernet:
+	case a.Mask&verbs.AttrAddressVector != 0 && !a.AddressVector.UseGID &&
+		q.linkLayer(a.AddressVector.Port) == verbs.LinkEthernet:
 		f.Fix = "RoCE needs a GID in the address vector (UseGID)"
 	}
 	return explain(f, 0)
@@ -187,9 +193,12 @@ func (q *queuePair) linkLayer(port int) verbs.LinkLayer {
 }
 
 // queried are the attributes that Query asks for.
-const queried = verbs.AttrState | verbs.AttrCurrentState | verbs.AttrAccess | verbs.AttrPKeyIndex | verbs.AttrPort | verbs.AttrQKey |
-	verbs.AttrAddressVector | verbs.AttrPathMTU | verbs.AttrTimeout | verbs.AttrRetryCount | verbs.AttrRNRRetry | verbs.AttrRecvPSN |
-	verbs.AttrMaxRDAtomic | verbs.AttrMinRNRTimer | verbs.AttrSendPSN | verbs.AttrMaxDestRDAtomic | verbs.AttrCapabilities | verbs.AttrDestQPN
+const queried = verbs.AttrState | verbs.AttrCurrentState | verbs.AttrAccess | verbs.AttrPKeyIndex | verbs.AttrPort |
+	verbs.AttrQKey |
+	verbs.AttrAddressVector | verbs.AttrPathMTU | verbs.AttrTimeout | verbs.AttrRetryCount | verbs.AttrRNRRetry |
+	verbs.AttrRecvPSN |
+	verbs.AttrMaxRDAtomic | verbs.AttrMinRNRTimer | verbs.AttrSendPSN | verbs.AttrMaxDestRDAtomic |
+	verbs.AttrCapabilities | verbs.AttrDestQPN
 
 // Query returns the attributes in force.
 func (q *queuePair) Query() (a verbs.QueuePairAttributes, err error) {
@@ -221,7 +230,9 @@ func (q *queuePair) set(a *verbs.QueuePairAttributes) (err error) {
 }
 
 func goAttributes(c *C.struct_vb_qp_attr) verbs.QueuePairAttributes {
-	a := verbs.QueuePairAttributes{Mask: queried, AddressVector: goAddressVector(&c.ah_attr), SQDAsyncNotify: c.en_sqd_async_notify != 0}
+	a := verbs.QueuePairAttributes{
+		Mask: queried, AddressVector: goAddressVector(&c.ah_attr), SQDAsyncNotify: c.en_sqd_async_notify != 0,
+	}
 	attributeFields(false, c, &a)
 	return a
 }
@@ -247,15 +258,18 @@ func attributeFields(toC bool, c *C.struct_vb_qp_attr, a *verbs.QueuePairAttribu
 }
 
 // inlineOpcodes are those whose data can be copied while posting, as bits.
-const inlineOpcodes = 1<<verbs.OpWrite | 1<<verbs.OpWriteWithImmediate | 1<<verbs.OpSend | 1<<verbs.OpSendWithImmediate | 1<<verbs.OpSendWithInvalidate
+const inlineOpcodes = 1<<verbs.OpWrite | 1<<verbs.OpWriteWithImmediate | 1<<verbs.OpSend |
+	1<<verbs.OpSendWithImmediate | 1<<verbs.OpSendWithInvalidate
 
-// check refuses what libibverbs would answer with EINVAL or a failed completion, and says why. It adds the handles that the request names.
+// check refuses what libibverbs would answer with EINVAL or a failed completion, and says why. It
+// adds the handles that the request names.
 func (q *queuePair) check(r *verbs.SendRequest, to []*handle.Handle) ([]*handle.Handle, error) {
 	if !q.transport.Supports(r.Opcode) {
 		return nil, fmt.Errorf("%v over %v: %w (IBTA table 38)", r.Opcode, q.transport, verbs.ErrUnsupported)
 	}
 	if q.api == verbs.PostWR && !q.sendable.Has(r.Opcode) {
-		return nil, fmt.Errorf("%v: the queue pair was not made for it (Posting.Sends), or the device has it only by ibv_post_send", r.Opcode)
+		return nil, fmt.Errorf("%v: the queue pair was not made for it (Posting.Sends), "+
+			"or the device has it only by ibv_post_send", r.Opcode)
 	}
 	limit := q.caps.SendSGEs
 	if read := q.d.info.Limits.MaxSGERead; r.Opcode == verbs.OpRead && read > 0 {
@@ -360,7 +374,8 @@ func (q *queuePair) PostReceive(r []verbs.ReceiveRequest) error {
 	}
 	defer q.Leave()
 	if q.srq != nil {
-		return q.fail(verb, &verbs.PostError{Err: errors.New("the queue pair takes its receives from a shared receive queue")})
+		return q.fail(verb,
+			&verbs.PostError{Err: errors.New("the queue pair takes its receives from a shared receive queue")})
 	}
 	return q.fail(verb, q.postReceives(&q.receives, r))
 }
@@ -383,7 +398,9 @@ type sharedReceiveQueue struct {
 
 // CreateSRQ makes a shared receive queue.
 func (p *protectionDomain) CreateSRQ(o verbs.SharedReceiveQueueOptions) (verbs.SharedReceiveQueue, error) {
-	a := C.struct_vb_srq_init_attr{attr: C.struct_vb_srq_attr{max_wr: orDefault(o.Depth, defaultDepth), max_sge: orDefault(o.SGEs, 1)}}
+	a := C.struct_vb_srq_init_attr{
+		attr: C.struct_vb_srq_attr{max_wr: orDefault(o.Depth, defaultDepth), max_sge: orDefault(o.SGEs, 1)},
+	}
 	s := &sharedReceiveQueue{object: object{d: p.d}}
 	err := s.open("create shared receive queue", "shared receive queue", func() (err error) {
 		s.srq, err = C.vb_create_srq(p.d.v, p.pd, &a)
@@ -394,7 +411,9 @@ func (p *protectionDomain) CreateSRQ(o verbs.SharedReceiveQueueOptions) (verbs.S
 	}
 	s.announce(unsafe.Pointer(s.srq), s)
 	s.depth = int(a.attr.max_wr)
-	s.receives = receiver{sges: int(a.attr.max_sge), by: unsafe.Pointer(p.d.context.ops.post_srq_recv), from: unsafe.Pointer(s.srq)}
+	s.receives = receiver{
+		sges: int(a.attr.max_sge), by: unsafe.Pointer(p.d.context.ops.post_srq_recv), from: unsafe.Pointer(s.srq),
+	}
 	return s, nil
 }
 

@@ -20,20 +20,20 @@ const (
 	maxPrepared = 8192
 	// eachMessage is how many messages a job may have for each to be stamped: as many as perftest's with a peak.
 	eachMessage = 20000
-	// logEvents is how many events may be logged before some must be recorded; if need be all of a job: it is more than twice what
-	// perftest can have with a peak (20000 messages).
+	// logEvents is how many events may be logged before some must be recorded; if need be all of a job: it is more than
+	// twice what perftest can have with a peak (20000 messages).
 	logEvents = 1 << 16
 	// groupEvents is the same of groups, so few that the log stays in the cache.
 	groupEvents = 1024
-	// logBatch is how many events are recorded at once then at most: as many as messages fit the windows, so that the device does not
-	// run empty meanwhile.
+	// logBatch is how many events are recorded at once then at most: as many as messages fit the windows, so that
+	// the device does not run empty meanwhile.
 	logBatch = 512
 	// stepBatch is the same for the steps of a ping-pong, which are recorded while a message is on its way.
 	stepBatch = 16
 )
 
-// runner is a prepared job, which keeps its handles open: lists that were linked ahead of time, for the loops in C, or the loop of
-// package job over this device's verbs.
+// runner is a prepared job, which keeps its handles open: lists that were linked ahead of time, for the loops in C, or
+// the loop of package job over this device's verbs.
 type runner struct {
 	object
 	job  *job.Job
@@ -78,7 +78,8 @@ func (r *runner) needs() (_ []*handle.Handle, err error) {
 		case j.Channel != nil && cq.channel != j.Channel:
 			return nil, fmt.Errorf("completion queue %d announces nothing on the job's channel: create it with that channel", i)
 		case stamped(j) && !cq.stamps:
-			return nil, fmt.Errorf("completion queue %d stamps nothing: create it with Timestamps, or take samples by the host's clock", i)
+			return nil,
+				fmt.Errorf("completion queue %d stamps nothing: create it with Timestamps, or take samples by the host's clock", i)
 		}
 	}
 	if j.Channel != nil {
@@ -114,8 +115,8 @@ func (q *queuePair) checkRing(ring []job.Message, to []*handle.Handle) (_ []*han
 	return to, nil
 }
 
-// Run implements [job.Runner]: one call into C, where the loops there run the job, for as long as Go need not record what they have
-// stamped.
+// Run implements [job.Runner]: one call into C, where the loops there run the job, for as long as Go
+// need not record what they have stamped.
 func (r *runner) Run(until job.Ticks) (job.Progress, error) {
 	if err := r.Enter(); err != nil {
 		return job.Progress{}, r.fail("measure", err)
@@ -174,7 +175,8 @@ func (r *runner) whyEnded(end C.int, p job.Progress) error {
 			e.Err = fmt.Errorf("a completion of request %d, which no job posted", uint64(bad.wr_id))
 		}
 	case C.CL_UNASKED_COMPLETION:
-		e.Err = fmt.Errorf("%w: a completion of another message than the next: those before %d were posted, those before %d had completed",
+		e.Err = fmt.Errorf("%w: a completion of another message than the next: those before %d were posted, "+
+			"those before %d had completed",
 			errLie, uint64(l.posted), uint64(l.retired))
 		if goCompletion(bad).Opcode.IsReceive() {
 			e.Err = fmt.Errorf("%w: more receives completed than were posted, %d", errLie, uint64(l.receives_posted))
@@ -190,7 +192,9 @@ func (r *runner) whyEnded(end C.int, p job.Progress) error {
 }
 
 func (r *runner) progress(done bool) job.Progress {
-	p := job.Progress{Done: done, BytesIn: uint64(r.c.bytes_in), FirstPost: job.Ticks(r.c.first_post), LastDone: job.Ticks(r.c.last_done)}
+	p := job.Progress{
+		Done: done, BytesIn: uint64(r.c.bytes_in), FirstPost: job.Ticks(r.c.first_post), LastDone: job.Ticks(r.c.last_done),
+	}
 	for i := range r.lanes {
 		l, before := &r.lanes[i], r.before[i]
 		p.Posted += uint64(l.posted)

@@ -26,25 +26,27 @@ func BenchmarkStream(b *testing.B) {
 		{verbs.OpWrite, 1, 100, 1, 1},
 		{verbs.OpRead, 1, 1, 1, 0},
 	} {
-		b.Run(fmt.Sprintf("op=%v/qps=%d/signal=%d/batch=%d/record=%d", c.op, c.qps, c.signal, c.batch, c.record), func(b *testing.B) {
-			d := nullDevice(b)
-			x := newEndpoint(b, d, c.qps, verbs.QueuePairOptions{})
-			y := newEndpoint(b, d, c.qps, verbs.QueuePairOptions{})
-			connect(b, x, y)
-			j := &job.Job{Shape: job.Stream, CQs: []verbs.CompletionQueue{x.cq}}
-			for i := range c.qps {
-				j.Lanes = append(j.Lanes, job.Lane{
-					QP: x.qps[i], Ring: x.ring(c.op, 64, 2, y, i), Count: uint64(max(b.N/c.qps, 1)), Window: 128, Signal: c.signal, Batch: c.batch,
-				})
-			}
-			if c.record > 0 {
-				j.Record = job.NewRecorder(0)
-				j.Record.Samples, j.Record.Peak = true, true
-			}
-			b.ReportAllocs()
-			b.ResetTimer()
-			run(b, d, j, 30_000_000)
-		})
+		b.Run(fmt.Sprintf("op=%v/qps=%d/signal=%d/batch=%d/record=%d", c.op, c.qps, c.signal, c.batch, c.record),
+			func(b *testing.B) {
+				d := nullDevice(b)
+				x := newEndpoint(b, d, c.qps, verbs.QueuePairOptions{})
+				y := newEndpoint(b, d, c.qps, verbs.QueuePairOptions{})
+				connect(b, x, y)
+				j := &job.Job{Shape: job.Stream, CQs: []verbs.CompletionQueue{x.cq}}
+				for i := range c.qps {
+					j.Lanes = append(j.Lanes, job.Lane{
+						QP: x.qps[i], Ring: x.ring(c.op, 64, 2, y, i), Count: uint64(max(b.N/c.qps, 1)), Window: 128, Signal: c.signal,
+						Batch: c.batch,
+					})
+				}
+				if c.record > 0 {
+					j.Record = job.NewRecorder(0)
+					j.Record.Samples, j.Record.Peak = true, true
+				}
+				b.ReportAllocs()
+				b.ResetTimer()
+				run(b, d, j, 30_000_000)
+			})
 	}
 }
 
@@ -53,9 +55,12 @@ func BenchmarkReadLatency(b *testing.B) {
 	d := nullDevice(b)
 	x, y := newEndpoint(b, d, 1, verbs.QueuePairOptions{}), newEndpoint(b, d, 1, verbs.QueuePairOptions{})
 	connect(b, x, y)
-	j := &job.Job{Shape: job.PingPong, First: true, CQs: []verbs.CompletionQueue{x.cq}, Record: job.NewRecorder(0), Lanes: []job.Lane{{
-		QP: x.qps[0], Ring: x.ring(verbs.OpRead, 1, 2, y, 0), Count: uint64(b.N), Window: 1, Signal: 1, Batch: 1,
-	}}}
+	j := &job.Job{
+		Shape: job.PingPong, First: true, CQs: []verbs.CompletionQueue{x.cq}, Record: job.NewRecorder(0),
+		Lanes: []job.Lane{{
+			QP: x.qps[0], Ring: x.ring(verbs.OpRead, 1, 2, y, 0), Count: uint64(b.N), Window: 1, Signal: 1, Batch: 1,
+		}},
+	}
 	j.Record.Samples = true
 	b.ResetTimer()
 	run(b, d, j, 30_000_000)
@@ -73,7 +78,8 @@ func BenchmarkSend(b *testing.B) {
 				b.Fatal(err)
 			}
 			j := &job.Job{Shape: job.Stream, CQs: []verbs.CompletionQueue{x.cq, y.cq}, Lanes: []job.Lane{
-				{QP: x.qps[0], Ring: x.ring(verbs.OpSend, 64, 2, y, 0), Count: uint64(b.N), Window: 128, Signal: signal, Batch: 1}, receiver,
+				{QP: x.qps[0], Ring: x.ring(verbs.OpSend, 64, 2, y, 0), Count: uint64(b.N), Window: 128, Signal: signal, Batch: 1},
+				receiver,
 			}}
 			b.ResetTimer()
 			run(b, d, j, 30_000_000)
@@ -85,7 +91,8 @@ func BenchmarkSend(b *testing.B) {
 func BenchmarkReceive(b *testing.B) {
 	const depth = 2048
 	d := nullDevice(b)
-	x, y := newEndpoint(b, d, 1, verbs.QueuePairOptions{SendDepth: 512}), newEndpoint(b, d, 1, verbs.QueuePairOptions{RecvDepth: depth})
+	x, y := newEndpoint(b, d, 1, verbs.QueuePairOptions{SendDepth: 512}), newEndpoint(b, d, 1,
+		verbs.QueuePairOptions{RecvDepth: depth})
 	connect(b, x, y)
 	receives := y.receives(depth, 2)
 	first := job.Lane{QP: y.qps[0], Receives: receives}

@@ -139,8 +139,14 @@ func testQuickLoops(t *testing.T, api verbs.PostAPI) {
 func TestReceiveLists(t *testing.T) {
 	for _, s := range []shape{
 		{op: verbs.OpSend, transport: verbs.RC, qps: 1, count: 1003, window: 64, signal: 16, batch: 1, ring: 64, list: 16},
-		{op: verbs.OpSend, transport: verbs.RC, qps: 2, count: 400, window: 16, signal: 4, batch: 4, ring: 8, srq: true, list: 10},
-		{op: verbs.OpWriteWithImmediate, transport: verbs.RC, qps: 1, count: 515, window: 32, signal: 8, batch: 1, ring: 8, list: 33},
+		{
+			op: verbs.OpSend, transport: verbs.RC, qps: 2, count: 400, window: 16, signal: 4, batch: 4, ring: 8,
+			srq: true, list: 10,
+		},
+		{
+			op: verbs.OpWriteWithImmediate, transport: verbs.RC, qps: 1, count: 515, window: 32, signal: 8, batch: 1,
+			ring: 8, list: 33,
+		},
 	} {
 		for _, slice := range []job.Ticks{0, 100_000_000} { // by the reference, and by the device
 			t.Run(fmt.Sprintf("%v slice=%d", s, slice), func(t *testing.T) {
@@ -300,7 +306,8 @@ func TestQuickStop(t *testing.T) {
 		connect(t, x, y)
 		j := &job.Job{CQs: []verbs.CompletionQueue{x.cq}, Stop: new(atomic.Uint32)}
 		for i := range qps {
-			j.Lanes = append(j.Lanes, job.Lane{QP: x.qps[i], Ring: x.ring(verbs.OpWrite, 64, 32, y, i), Window: 64, Signal: 7, Batch: 1})
+			j.Lanes = append(j.Lanes,
+				job.Lane{QP: x.qps[i], Ring: x.ring(verbs.OpWrite, 64, 32, y, i), Window: 64, Signal: 7, Batch: 1})
 		}
 		start := time.Now()
 		p := runAnd(t, d, j, 30_000_000, func() { time.AfterFunc(30*time.Millisecond, func() { j.Stop.Store(1) }) })
@@ -313,8 +320,8 @@ func TestQuickStop(t *testing.T) {
 	}
 }
 
-// TestStampedLoopLooksAtTheClock: a stamped stream on a device that completes at once comes back when its slice is over, also where
-// its log is full before it looks at the clock for the first time.
+// TestStampedLoopLooksAtTheClock: a stamped stream on a device that completes at once comes back when its slice is
+// over, also where its log is full before it looks at the clock for the first time.
 func TestStampedLoopLooksAtTheClock(t *testing.T) {
 	d := anyDevice(t)
 	x, y := newEndpoint(t, d, 1, verbs.QueuePairOptions{}), newEndpoint(t, d, 1, verbs.QueuePairOptions{})
@@ -322,7 +329,9 @@ func TestStampedLoopLooksAtTheClock(t *testing.T) {
 	for _, signal := range []int{1, 16, 100} {
 		j := &job.Job{CQs: []verbs.CompletionQueue{x.cq}, Stop: new(atomic.Uint32), Record: job.NewRecorder(0)}
 		j.Record.Samples, j.Record.Peak = true, true
-		j.Lanes = []job.Lane{{QP: x.qps[0], Ring: x.ring(verbs.OpWrite, 128, 32, y, 0), Window: 128, Signal: signal, Batch: 1}}
+		j.Lanes = []job.Lane{
+			{QP: x.qps[0], Ring: x.ring(verbs.OpWrite, 128, 32, y, 0), Window: 128, Signal: signal, Batch: 1},
+		}
 		stop := time.AfterFunc(20*time.Second, func() { j.Stop.Store(1) }) // else one that does not come back would hang
 		r, err := job.Prepare(d, j)
 		if err != nil {
@@ -396,8 +405,8 @@ func TestStampedLoop(t *testing.T) {
 	}
 }
 
-// TestReadLatencySamples counts one sample per step, also across many seams, where the ring wraps and where the samples'
-// buffer is full.
+// TestReadLatencySamples counts one sample per step, also across many seams, where the ring wraps
+// and where the samples' buffer is full.
 func TestReadLatencySamples(t *testing.T) {
 	d := anyDevice(t)
 	for _, c := range []struct {
@@ -409,7 +418,9 @@ func TestReadLatencySamples(t *testing.T) {
 		const count = 2500
 		j := &job.Job{
 			Shape: job.PingPong, First: true, CQs: []verbs.CompletionQueue{x.cq}, Record: job.NewRecorder(count),
-			Lanes: []job.Lane{{QP: x.qps[0], Ring: x.ring(verbs.OpRead, c.ring, 32, y, 0), Count: count, Window: 1, Signal: 1, Batch: 1}},
+			Lanes: []job.Lane{
+				{QP: x.qps[0], Ring: x.ring(verbs.OpRead, c.ring, 32, y, 0), Count: count, Window: 1, Signal: 1, Batch: 1},
+			},
 		}
 		j.Record.Samples = true
 		p := run(t, d, j, c.slice)
@@ -421,7 +432,8 @@ func TestReadLatencySamples(t *testing.T) {
 		for _, s := range rec.Raw {
 			again.Add(s)
 		}
-		if again.Min != rec.Min || again.Max != rec.Max || again.Sum != rec.Sum || again.SumSq != rec.SumSq || again.Shift != rec.Shift {
+		if again.Min != rec.Min || again.Max != rec.Max || again.Sum != rec.Sum || again.SumSq != rec.SumSq ||
+			again.Shift != rec.Shift {
 			t.Errorf("C counted min %d max %d sum %g squares %g; Go min %d max %d sum %g squares %g",
 				rec.Min, rec.Max, rec.Sum, rec.SumSq, again.Min, again.Max, again.Sum, again.SumSq)
 		}
@@ -442,7 +454,8 @@ func TestReadLatencyStops(t *testing.T) {
 	x, y := newEndpoint(t, d, 1, verbs.QueuePairOptions{}), newEndpoint(t, d, 1, verbs.QueuePairOptions{})
 	connect(t, x, y)
 	j := &job.Job{
-		Shape: job.PingPong, First: true, CQs: []verbs.CompletionQueue{x.cq}, Record: job.NewRecorder(0), Stop: new(atomic.Uint32),
+		Shape: job.PingPong, First: true, CQs: []verbs.CompletionQueue{x.cq}, Record: job.NewRecorder(0),
+		Stop:  new(atomic.Uint32),
 		Lanes: []job.Lane{{QP: x.qps[0], Ring: x.ring(verbs.OpRead, 3, 32, y, 0), Window: 1, Signal: 1, Batch: 1}},
 	}
 	j.Record.Samples = true
@@ -492,7 +505,8 @@ func TestBusy(t *testing.T) {
 			t.Errorf("close %s: %v, want busy", what, err)
 		}
 	}
-	if err := x.pd.Close(); err == nil || err.Error() != "close protection domain: "+d.Info().Name+": busy: 1 memory region, 2 queue pairs open" {
+	if err := x.pd.Close(); err == nil || err.Error() != "close protection domain: "+d.Info().Name+
+		": busy: 1 memory region, 2 queue pairs open" {
 		t.Errorf("close domain: %v", err)
 	}
 }

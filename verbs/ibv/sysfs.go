@@ -138,7 +138,10 @@ func (s sysfsDevice) gids(port, n int) []verbs.GIDEntry {
 // counters reads hw_counters and counters; where both have a name, the driver's own (hw_counters) stands.
 func (s sysfsDevice) counters(port int) map[string]uint64 {
 	all := make(map[string]uint64)
-	for _, dir := range []string{filepath.Join(s.port(port), "counters"), filepath.Join(s.port(port), "hw_counters"), filepath.Join(s.dir(), "hw_counters")} {
+	for _, dir := range []string{
+		filepath.Join(s.port(port), "counters"), filepath.Join(s.port(port), "hw_counters"),
+		filepath.Join(s.dir(), "hw_counters"),
+	} {
 		files, _ := os.ReadDir(dir)
 		for _, f := range files {
 			if v, err := strconv.ParseUint(read(filepath.Join(dir, f.Name())), 10, 64); err == nil && f.Name() != "lifespan" {
@@ -174,7 +177,10 @@ func scopeOf(zone string) uint32 {
 
 // physicalState names a port's physical state (IBTA 14.2.5.6).
 func physicalState(s int) string {
-	names := [...]string{1: "SLEEP", 2: "POLLING", 3: "DISABLED", 4: "PORT_CONFIGURATION_TRAINING", 5: "LINK_UP", 6: "LINK_ERROR_RECOVERY", 7: "PHY_TEST"}
+	names := [...]string{
+		1: "SLEEP", 2: "POLLING", 3: "DISABLED", 4: "PORT_CONFIGURATION_TRAINING", 5: "LINK_UP", 6: "LINK_ERROR_RECOVERY",
+		7: "PHY_TEST",
+	}
 	if s < len(names) {
 		return names[s]
 	}

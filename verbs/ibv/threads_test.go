@@ -19,12 +19,15 @@ func threadedJob(tb testing.TB, d verbs.Device, n int, count uint64) *job.Thread
 	for range n {
 		x, y := newEndpoint(tb, d, 1, verbs.QueuePairOptions{}), newEndpoint(tb, d, 1, verbs.QueuePairOptions{})
 		connect(tb, x, y)
-		lane := job.Lane{QP: x.qps[0], Ring: x.ring(verbs.OpWrite, 64, 2, y, 0), Count: count, Window: 128, Signal: 100, Batch: 1}
+		lane := job.Lane{
+			QP: x.qps[0], Ring: x.ring(verbs.OpWrite, 64, 2, y, 0), Count: count, Window: 128, Signal: 100, Batch: 1,
+		}
 		whole.Lanes = append(whole.Lanes, lane)
 		whole.CQs = append(whole.CQs, x.cq)
 		queues = append(queues, job.ThreadQueues{CQs: []verbs.CompletionQueue{x.cq}})
 	}
-	t, err := job.PrepareThreads(whole, queues, job.ThreadOptions{Slice: 10_000_000}, func(_ int, j *job.Job) (job.Runner, error) { return job.Prepare(d, j) })
+	t, err := job.PrepareThreads(whole, queues, job.ThreadOptions{Slice: 10_000_000},
+		func(_ int, j *job.Job) (job.Runner, error) { return job.Prepare(d, j) })
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -74,17 +77,20 @@ func (g gated) Run(until job.Ticks) (job.Progress, error) {
 	return g.Runner.Run(until)
 }
 
-// TestThreadsThatAreDoneReceiveOn: in both directions, a thread that has sent all of its own goes on receiving until the others
-// have. The peer sends more than receives are posted, and would wait for ever.
+// TestThreadsThatAreDoneReceiveOn: in both directions, a thread that has sent all of its own goes on receiving until
+// the others have. The peer sends more than receives are posted, and would wait for ever.
 func TestThreadsThatAreDoneReceiveOn(t *testing.T) {
 	d := anyDevice(t)
 	whole := &job.Job{Shape: job.Stream, Stop: new(atomic.Uint32)}
 	var queues []job.ThreadQueues
 	var first, peer *endpoint
 	for n := range 2 {
-		x, y := newEndpoint(t, d, 1, verbs.QueuePairOptions{RecvDepth: 16}), newEndpoint(t, d, 1, verbs.QueuePairOptions{RecvDepth: 16})
+		x, y := newEndpoint(t, d, 1, verbs.QueuePairOptions{RecvDepth: 16}), newEndpoint(t, d, 1,
+			verbs.QueuePairOptions{RecvDepth: 16})
 		connect(t, x, y)
-		lane := job.Lane{QP: x.qps[0], Ring: x.ring(verbs.OpSend, 8, 32, y, 0), Window: 8, Signal: 1, Batch: 1, Receives: x.receives(16, 32)}
+		lane := job.Lane{
+			QP: x.qps[0], Ring: x.ring(verbs.OpSend, 8, 32, y, 0), Window: 8, Signal: 1, Batch: 1, Receives: x.receives(16, 32),
+		}
 		if err := lane.PostInitial(16); err != nil {
 			t.Fatal(err)
 		}
@@ -95,13 +101,14 @@ func TestThreadsThatAreDoneReceiveOn(t *testing.T) {
 		queues = append(queues, job.ThreadQueues{CQs: []verbs.CompletionQueue{x.cq}})
 	}
 	gate := make(chan struct{})
-	threads, err := job.PrepareThreads(whole, queues, job.ThreadOptions{Slice: 1_000_000}, func(n int, j *job.Job) (job.Runner, error) {
-		r, err := job.Prepare(d, j)
-		if n == 1 && err == nil {
-			return gated{r, gate}, nil
-		}
-		return r, err
-	})
+	threads, err := job.PrepareThreads(whole, queues, job.ThreadOptions{Slice: 1_000_000},
+		func(n int, j *job.Job) (job.Runner, error) {
+			r, err := job.Prepare(d, j)
+			if n == 1 && err == nil {
+				return gated{r, gate}, nil
+			}
+			return r, err
+		})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,7 +118,8 @@ func TestThreadsThatAreDoneReceiveOn(t *testing.T) {
 	const count = 200
 	ring := peer.ring(verbs.OpSend, 8, 32, first, 0)
 	sender, err := job.Prepare(d, &job.Job{
-		CQs: []verbs.CompletionQueue{peer.cq}, Lanes: []job.Lane{{QP: peer.qps[0], Ring: ring, Count: count, Window: 8, Signal: 1, Batch: 1}},
+		CQs:   []verbs.CompletionQueue{peer.cq},
+		Lanes: []job.Lane{{QP: peer.qps[0], Ring: ring, Count: count, Window: 8, Signal: 1, Batch: 1}},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -14,8 +14,8 @@ import (
 )
 
 // TestHowQueuesAreMade reads from the library's trace by which call completion queues are made: as perftest 6.29 does
-// (create_reg_cqs), by ibv_create_cq_ex without flags, and by ibv_create_cq where that is not supported. Time stamps are
-// refused where the device or an old library has none.
+// (create_reg_cqs), by ibv_create_cq_ex without flags, and by ibv_create_cq where that is not supported. Time stamps
+// are refused where the device or an old library has none.
 func TestHowQueuesAreMade(t *testing.T) {
 	const plain, stamped, old = "create_cq_ex 0", "create_cq_ex 0x8f", "create_cq"
 	for _, tt := range []struct {
@@ -32,10 +32,30 @@ func TestHowQueuesAreMade(t *testing.T) {
 		{"a context that ends before it", map[string]string{"CONTEXT": "112"}, false, old, nil},
 		{"stamps", map[string]string{"CLOCK": "156250"}, true, stamped, nil},
 		{"stamps, no clock", nil, true, "", verbs.ErrUnsupported},
-		{"stamps, a library of before 2013", map[string]string{"CLOCK": "156250", "CONTEXT": "0"}, true, "", verbs.ErrUnsupported},
-		{"stamps, a context that ends before it", map[string]string{"CLOCK": "156250", "CONTEXT": "112"}, true, "", syscall.EOPNOTSUPP},
-		{"stamps, the driver refuses the flag", map[string]string{"CLOCK": "156250", "FAULTS": "create_cq_ex=95"}, true, stamped, syscall.EOPNOTSUPP},
-		{"stamps, the driver overlooks the flag", map[string]string{"CLOCK": "156250", "STAMPLESS": "1"}, true, stamped, syscall.EOPNOTSUPP},
+		{
+			"stamps, a library of before 2013",
+			map[string]string{"CLOCK": "156250", "CONTEXT": "0"},
+			true,
+			"", verbs.ErrUnsupported,
+		},
+		{
+			"stamps, a context that ends before it",
+			map[string]string{"CLOCK": "156250", "CONTEXT": "112"},
+			true, "",
+			syscall.EOPNOTSUPP,
+		},
+		{
+			"stamps, the driver refuses the flag",
+			map[string]string{"CLOCK": "156250", "FAULTS": "create_cq_ex=95"},
+			true,
+			stamped, syscall.EOPNOTSUPP,
+		},
+		{
+			"stamps, the driver overlooks the flag",
+			map[string]string{"CLOCK": "156250", "STAMPLESS": "1"},
+			true, stamped,
+			syscall.EOPNOTSUPP,
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			trace := filepath.Join(t.TempDir(), "trace")

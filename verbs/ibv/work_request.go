@@ -39,7 +39,8 @@ func fillSend(w *C.struct_vb_send_wr, sge *[]C.struct_vb_sge, r *verbs.SendReque
 	case verbs.OpBindMW:
 		b := r.Bind
 		*(*bindMW)(unsafe.Pointer(&w.u[0])) = bindMW{
-			mw: b.Window.(*memoryWindow).mw, rkey: b.RKey, mr: b.Region.(*memoryRegion).mr, addr: b.Addr, length: b.Length, access: uint32(b.Access),
+			mw: b.Window.(*memoryWindow).mw, rkey: b.RKey, mr: b.Region.(*memoryRegion).mr, addr: b.Addr, length: b.Length,
+			access: uint32(b.Access),
 		}
 	case verbs.OpSend, verbs.OpSendWithImmediate:
 	}
@@ -75,7 +76,8 @@ func (q *queuePair) named(r *verbs.SendRequest, to []*handle.Handle) ([]*handle.
 	return needs.List, needs.Err
 }
 
-// target is the wr part of struct vb_send_wr, which cgo shows as bytes, in words of 64 bits: the lower half of one comes first.
+// target is the wr part of struct vb_send_wr, which cgo shows as bytes, in words of 64
+// bits: the lower half of one comes first.
 type target [4]uint64
 
 // bindMW is the bind_mw part.

@@ -106,7 +106,8 @@ func (l *lane) arrived(k uint64) bool {
 	}
 }
 
-// LoadByte reads a byte that a device may write, with acquire order, by the aligned word around it: Go has no atomic bytes.
+// LoadByte reads a byte that a device may write, with acquire order, by the aligned
+// word around it: Go has no atomic bytes.
 func LoadByte(p *byte) byte {
 	offset := uintptr(unsafe.Pointer(p)) & 3
 	word := atomic.LoadUint32((*uint32)(unsafe.Add(unsafe.Pointer(p), -int(offset))))

@@ -2,8 +2,8 @@ package job
 
 import "github.com/gobw/gobw/verbs"
 
-// Books account for what a runner of another kind has logged, in its order, as the loop does for what it does itself: samples,
-// the peak, the trace. The runner counts progress.
+// Books account for what a runner of another kind has logged, in its order, as the loop does for what it does itself:
+// samples, the peak, the trace. The runner counts progress.
 type Books struct {
 	loop              *loop
 	lanes             []laneBook
@@ -41,7 +41,8 @@ func NewBooks(j *Job) (*Books, error) {
 	for i := range j.Lanes {
 		from := &j.Lanes[i]
 		b.lanes[i] = laneBook{
-			before: from.Payload(), signal: uint64(max(from.Signal, 1)), count: from.Count, bursts: make([]burst, max(from.Window, 1)+1),
+			before: from.Payload(), signal: uint64(max(from.Signal, 1)), count: from.Count,
+			bursts: make([]burst, max(from.Window, 1)+1),
 		}
 	}
 	return b, nil
@@ -65,8 +66,8 @@ func PayloadBefore(before []uint64, n uint64) uint64 {
 	return n/ring*before[ring] + before[n%ring]
 }
 
-// Step accounts for a step of a ping-pong that ended at a time of the host's clock, and of the device's. It began with the end of the
-// step before, or at begun.
+// Step accounts for a step of a ping-pong that ended at a time of the host's clock, and of the device's. It began with
+// the end of the step before, or at begun.
 func (b *Books) Step(begun, at Ticks, device uint64) {
 	r := b.loop
 	sendsFirst := r.job.First || r.lanes[0].Await == AwaitCompletion
@@ -80,8 +81,8 @@ func (b *Books) Step(begun, at Ticks, device uint64) {
 	r.steps++
 }
 
-// Take accounts for n messages of a lane that were posted at one time, found complete by one poll, or received, or for n receives that
-// were posted again.
+// Take accounts for n messages of a lane that were posted at one time, found complete by one poll, or received, or
+// for n receives that were posted again.
 func (b *Books) Take(k TraceKind, lane int, n uint64, at Ticks) {
 	r := b.loop
 	switch l := &r.lanes[lane]; k {

@@ -17,11 +17,12 @@ type Driver interface {
 	Enter() error
 	Leave()
 
-	// Append puts requests on the lane's list, and Flush posts the list. AtOnce says that it shall be on its way when Flush
-	// returns; else it is when the device makes progress.
+	// Append puts requests on the lane's list, and Flush posts the list. AtOnce says that it shall be on its way when
+	// Flush returns; else it is when the device makes progress.
 	Append(b Batch) error
 	Flush(lane int, atOnce bool) error
-	// Lists tells whether a list is more to the device than its requests: then a stream posts each batch as a list of its own.
+	// Lists tells whether a list is more to the device than its requests: then a stream
+	// posts each batch as a list of its own.
 	Lists() bool
 	// PostReceives posts n receives of the lane's ring, from place at on, beginning anew at its end.
 	PostReceives(lane, at, n int) error
@@ -36,8 +37,8 @@ type Driver interface {
 	Close() error
 }
 
-// Meter is a driver that accounts for its own posts and polls, where the job's recorder asks for CPU. Spent is how long they took since
-// it was last called; of polls, those count that found something.
+// Meter is a driver that accounts for its own posts and polls, where the job's recorder asks for CPU. Spent is how long
+// they took since it was last called; of polls, those count that found something.
 type Meter interface {
 	Spent() (posting, polling Ticks)
 }
@@ -143,8 +144,9 @@ func (d *verbsDriver) Poll(out []verbs.Completion) (n int, err error) {
 	return n, nil
 }
 
-// Idle arms the queues first, so that they are polled once more before it waits. Where it spins, it yields the processor to the other
-// end's thread, which may need it, but rarely, and never to Go's scheduler: on a locked thread that takes longer than most answers.
+// Idle arms the queues first, so that they are polled once more before it waits. Where it spins, it yields the
+// processor to the other end's thread, which may need it, but rarely, and never to Go's scheduler: on a locked
+// thread that takes longer than most answers.
 func (d *verbsDriver) Idle(limit Ticks) error {
 	if d.sleeps {
 		time.Sleep(serveWait)

@@ -9,9 +9,9 @@ import (
 	"github.com/gobw/gobw/verbs"
 )
 
-// Job is a measurement as data, compiled before the clock starts: what to post on which queue pairs, how much to keep in
-// flight, what to wait for and when to stop. A device prepares it once and runs it alone: between Prepare and the end
-// nobody else posts on its queue pairs or polls its completion queues.
+// Job is a measurement as data, compiled before the clock starts: what to post on which queue pairs, how much to keep
+// in flight, what to wait for and when to stop. A device prepares it once and runs it alone: between Prepare and the
+// end nobody else posts on its queue pairs or polls its completion queues.
 //
 // The meaning of a job is what the loop over a [Driver] does; a runner of another kind is compared with it.
 type Job struct {
@@ -21,24 +21,24 @@ type Job struct {
 	Lanes []Lane
 	// CQs are all completion queues of the lanes, polled round robin. All lanes' queue pairs complete into them.
 	CQs []verbs.CompletionQueue
-	// Stop ends the job when it becomes non-zero. Posting goes on to the lane's next signaled message, so that none stays behind
-	// whose completion nobody asked for; what is in flight is awaited, unless Abandon. Receives are not awaited.
+	// Stop ends the job when it becomes non-zero. Posting goes on to the lane's next signaled message, so that none stays
+	// behind whose completion nobody asked for; what is in flight is awaited, unless Abandon. Receives are not awaited.
 	Stop    *atomic.Uint32
 	Abandon bool
 	// Channel, where set, is waited on instead of spinning when nothing completes (event mode, -e). All CQs belong to it.
 	Channel verbs.CompletionChannel
 	Record  *Recorder
-	// Pace is the time between the starts of two messages of a lane; 0: as fast as it goes. A ping-pong's samples then begin when a
-	// message is posted, and have no pause in them; one end alone should have a pace.
+	// Pace is the time between the starts of two messages of a lane; 0: as fast as it goes. A ping-pong's samples then
+	// begin when a message is posted, and have no pause in them; one end alone should have a pace.
 	Pace Ticks
-	// MakeUp bounds the lateness that is made up for: messages that could not be posted when they were due follow each other sooner,
-	// until the rate is as if none had been late. 0: Pace is the least time between two messages.
+	// MakeUp bounds the lateness that is made up for: messages that could not be posted when they were due follow each
+	// other sooner, until the rate is as if none had been late. 0: Pace is the least time between two messages.
 	MakeUp Ticks
 	// Burst is how many messages of a lane may follow each other at once before it waits for its pace: all of a burst take
 	// the time of as many messages. 0: 1.
 	Burst int
-	// InGo has the job run by the loop of this package, as jobs with work for the CPU are, also where a device has a quicker one:
-	// their figures can be compared then.
+	// InGo has the job run by the loop of this package, as jobs with work for the CPU are, also where a device has a
+	// quicker one: their figures can be compared then.
 	InGo bool
 	// Trace, where set, is told every event in order: for the conformance suite, not for measuring.
 	Trace func(TraceEvent)
@@ -91,32 +91,33 @@ type Lane struct {
 	// message of another waits until all of an earlier one are known complete. Batch must be 1 then.
 	Group, Groups int
 
-	// Receives is the ring of receives that this end keeps posted: receive k is Receives[k % len]. Prepare does not post
-	// them: call [Lane.PostInitial] before the peer may send. Each receive completion reposts one while any remain due, see
-	// Posted.
+	// Receives is the ring of receives that this end keeps posted: receive k is Receives[k % len]. Prepare
+	// does not post them: call [Lane.PostInitial] before the peer may send. Each receive completion reposts
+	// one while any remain due, see Posted.
 	Receives []verbs.ReceiveRequest
 	// SRQ takes the receives instead of the QP.
 	SRQ verbs.SharedReceiveQueue
-	// Posted is how many receives of the ring are posted when the job starts: [Lane.PostInitial] sets it. Receive completion n (from 0) reposts receive Posted+n while that is below
-	// Expect, or always where Expect is 0.
+	// Posted is how many receives of the ring are posted when the job starts: [Lane.PostInitial] sets it. Receive
+	// completion n (from 0) reposts receive Posted+n while that is below Expect, or always where Expect is 0.
 	Posted uint64
 	// Expect is how many messages to receive; 0 with Receives: until Stop.
 	Expect uint64
-	// ReceiveList is how many receives are posted again as one list, which waits until so many have completed; the last may
-	// be shorter. 0: what a poll has brought. As many must be posted as a list is long, or none ever becomes due.
+	// ReceiveList is how many receives are posted again as one list, which waits until so many have completed; the last
+	// may be shorter. 0: what a poll has brought. As many must be posted as a list is long, or none ever becomes due.
 	ReceiveList int
 	// Unpack is done when receive k completes: Unpack[k % len]; empty: nothing.
 	Unpack []Work
 
 	// PingPong: what ends a step.
 	Await Await
-	// AwaitLastByte: before message k (from 1) the byte at FlagOut, the last of what is sent, becomes byte(k); the step
-	// ends when the byte at FlagIn equals the count expected. Both lie outside the Go heap, in a [verbs.Buffer]: C keeps them.
+	// AwaitLastByte: before message k (from 1) the byte at FlagOut, the last of what is sent, becomes
+	// byte(k); the step ends when the byte at FlagIn equals the count expected. Both lie outside the Go
+	// heap, in a [verbs.Buffer]: C keeps them.
 	FlagOut, FlagIn *byte
 }
 
-// Message is one message of a lane: its steps are done in order. All but non-contiguous pipelines have one step.
-// Only the last request of the last step may be signaled by the runner, which owns the Signaled flag and the ID of every
+// Message is one message of a lane: its steps are done in order. All but non-contiguous pipelines have one step. Only
+// the last request of the last step may be signaled by the runner, which owns the Signaled flag and the ID of every
 // request; a message counts as complete when that request does.
 type Message struct {
 	Steps []Step
@@ -131,8 +132,8 @@ type Step struct {
 	Requests []verbs.SendRequest
 }
 
-// Work is a copy done by the CPU inside a job: a kernel and its argument, which lives outside the Go heap. The zero Work does
-// nothing.
+// Work is a copy done by the CPU inside a job: a kernel and its argument, which lives outside
+// the Go heap. The zero Work does nothing.
 type Work struct {
 	Go  func(arg unsafe.Pointer)
 	Arg unsafe.Pointer
@@ -144,8 +145,8 @@ func (w Work) IsZero() bool { return w.Go == nil }
 // Runner is a prepared job. It belongs to one goroutine, locked to its thread.
 type Runner interface {
 	// Run works until the job is done, has failed, or the clock passes until (about 10 ms ahead), and resumes where it
-	// left. It allocates nothing. After Done it may be called on: it takes what still comes and keeps receives posted, for the
-	// peer's sake, and counts it in the progress, but measures none of it. After an error it must not be called again.
+	// left. It allocates nothing. After Done it may be called on: it takes what still comes and keeps receives posted, for
+	// the peer's sake, and counts it in the progress, but measures none of it. After an error it must not be called again.
 	Run(until Ticks) (Progress, error)
 	// Received is how many messages a lane has received so far.
 	Received(lane int) uint64
@@ -159,8 +160,8 @@ type Preparer interface {
 	Prepare(j *Job) (Runner, error)
 }
 
-// Prepare compiles a job for the device of its queue pairs: by the device itself where it runs jobs, else as a loop over
-// its verbs.
+// Prepare compiles a job for the device of its queue pairs: by the device itself where it
+// runs jobs, else as a loop over its verbs.
 func Prepare(d verbs.Device, j *Job) (Runner, error) {
 	if p, ok := d.(Preparer); ok {
 		return p.Prepare(j)
@@ -168,14 +169,17 @@ func Prepare(d verbs.Device, j *Job) (Runner, error) {
 	return NewVerbsRunner(d, j)
 }
 
-// NeedsGo tells whether only the loop of this package runs the job: InGo asks for that, or there is work for the CPU, or a pace.
+// NeedsGo tells whether only the loop of this package runs the job: InGo asks for that, or
+// there is work for the CPU, or a pace.
 func (j *Job) NeedsGo() bool {
 	if j.InGo || j.Pace > 0 {
 		return true
 	}
 	for i := range j.Lanes {
 		l := &j.Lanes[i]
-		if len(l.Unpack) > 0 || slices.ContainsFunc(l.Ring, func(m Message) bool { return len(m.Steps) != 1 || !m.Steps[0].Pack.IsZero() || !m.Done.IsZero() }) {
+		if len(l.Unpack) > 0 ||
+			slices.ContainsFunc(l.Ring,
+				func(m Message) bool { return len(m.Steps) != 1 || !m.Steps[0].Pack.IsZero() || !m.Done.IsZero() }) {
 			return true
 		}
 	}
@@ -263,10 +267,11 @@ func (l *Lane) postList(list []verbs.ReceiveRequest) error {
 	return l.QP.PostReceive(list)
 }
 
-// KeepsReceives tells whether a job posts receives again for as long as it is run, also when it is done: those of a stream without an
-// end of its own.
+// KeepsReceives tells whether a job posts receives again for as long as it is run, also when it is done: those
+// of a stream without an end of its own.
 func (j *Job) KeepsReceives() bool {
-	return j.Shape == Stream && slices.ContainsFunc(j.Lanes, func(l Lane) bool { return len(l.Receives) > 0 && l.Expect == 0 })
+	return j.Shape == Stream &&
+		slices.ContainsFunc(j.Lanes, func(l Lane) bool { return len(l.Receives) > 0 && l.Expect == 0 })
 }
 
 // Rotate makes a ring begin at its element n, counted round and round.

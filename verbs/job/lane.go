@@ -19,13 +19,14 @@ type lane struct {
 	receiveAt, unpackAt                       int
 	untilSignal                               uint64 // messages up to the next signaled one
 	posted, retired, received, receivesPosted uint64
-	list                                      int     // ReceiveList, until the job is done
-	owed                                      int     // receives that have completed and are not posted again
-	owing                                     bool    // some of them are due: see loop.owing
-	nextPost                                  Ticks   // when the next burst may begin; of one that has begun, when it might
-	inBurst                                   uint64  // messages of a burst that has begun
-	postedAt                                  []Ticks // of the messages in flight; nil: not needed
-	stampAt, stampedAt                        int     // places in postedAt: next to be posted, next to be retired
+	list                                      int  // ReceiveList, until the job is done
+	owed                                      int  // receives that have completed and are not posted again
+	owing                                     bool // some of them are due: see loop.owing
+	// when the next burst may begin; of one that has begun, when it might
+	nextPost           Ticks
+	inBurst            uint64  // messages of a burst that has begun
+	postedAt           []Ticks // of the messages in flight; nil: not needed
+	stampAt, stampedAt int     // places in postedAt: next to be posted, next to be retired
 }
 
 // message is a Message without its requests.
@@ -92,7 +93,8 @@ func (l *lane) due(ended bool) uint64 {
 	return n
 }
 
-// joined is how many messages are posted at once where the device sees no lists: whole batches, as many as the window admits.
+// joined is how many messages are posted at once where the device sees no lists: whole
+// batches, as many as the window admits.
 func (l *lane) joined(batch uint64) uint64 {
 	room := uint64(l.Window) - (l.posted - l.retired)
 	n := room - room%batch
@@ -127,8 +129,8 @@ func wrap(at, n, ring int) int {
 	return at % ring
 }
 
-// pace lets the messages of a burst follow each other at once. Then the lane waits until the time of all of them has passed since the
-// burst was due. One that began late, by up to the job's MakeUp, is thus made up for.
+// pace lets the messages of a burst follow each other at once. Then the lane waits until the time of all of them has
+// passed since the burst was due. One that began late, by up to the job's MakeUp, is thus made up for.
 func (l *lane) pace(start Ticks, n uint64, j *Job) {
 	if l.inBurst == 0 {
 		l.nextPost = max(l.nextPost, start-j.MakeUp)

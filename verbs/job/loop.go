@@ -58,7 +58,8 @@ type loop struct {
 	awaited, stepAwaited uint64
 }
 
-// NewRunner prepares a job to be run by the loop over a driver of its device. It closes the driver when it refuses the job.
+// NewRunner prepares a job to be run by the loop over a driver of its device. It
+// closes the driver when it refuses the job.
 func NewRunner(j *Job, d Driver) (Runner, error) {
 	r, err := newLoop(j, d)
 	if err != nil {
@@ -367,7 +368,9 @@ func (r *loop) account(c *verbs.Completion, now Ticks) error {
 		if own {
 			failed.ID &= numberMask
 		}
-		return &verbs.CompletionError{Device: r.device, Completion: failed, Sent: r.progress.Posted, Done: r.progress.Completed}
+		return &verbs.CompletionError{
+			Device: r.device, Completion: failed, Sent: r.progress.Posted, Done: r.progress.Completed,
+		}
 	}
 	receive := c.Opcode.IsReceive()
 	switch {
@@ -389,7 +392,8 @@ func (r *loop) account(c *verbs.Completion, now Ticks) error {
 	}
 	to := c.ID&numberMask + 1
 	if to <= l.retired || to > l.posted {
-		return r.fail(c.QPN, fmt.Errorf("message %d completed; in flight are those from %d to before %d", to-1, l.retired, l.posted))
+		return r.fail(c.QPN,
+			fmt.Errorf("message %d completed; in flight are those from %d to before %d", to-1, l.retired, l.posted))
 	}
 	r.progress.LastDone = now
 	if l.Await == AwaitCompletion {

@@ -14,7 +14,12 @@ func TestPaceMakesUp(t *testing.T) {
 		{"a little late", Job{Pace: 100, MakeUp: 400}, []Ticks{1000, 1150, 1210}, []Ticks{1100, 1200, 1300}},
 		{"later than is made up for", Job{Pace: 100, MakeUp: 400}, []Ticks{1000, 2000, 2001}, []Ticks{1100, 1700, 1800}},
 		{"late and nothing is made up for", Job{Pace: 100}, []Ticks{1000, 1150, 1260}, []Ticks{1100, 1250, 1360}},
-		{"bursts of two", Job{Pace: 100, MakeUp: 400, Burst: 2}, []Ticks{1000, 1001, 1250, 1251}, []Ticks{1000, 1200, 1200, 1400}},
+		{
+			"bursts of two",
+			Job{Pace: 100, MakeUp: 400, Burst: 2},
+			[]Ticks{1000, 1001, 1250, 1251},
+			[]Ticks{1000, 1200, 1200, 1400},
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			l := lane{}

@@ -6,8 +6,8 @@ import "math"
 // oldest of them as possible starts.
 const hullPoints = 256
 
-// PeakSearch finds the best rate from the post of any batch to any later completion, which perftest prints as "BW peak".
-// perftest compares every pair after the run; this looks at each post and completion once, in constant memory.
+// PeakSearch finds the best rate from the post of any batch to any later completion, which perftest prints as "BW
+// peak". perftest compares every pair after the run; this looks at each post and completion once, in constant memory.
 //
 // A span is a line from a post (bytes posted before it, its time) to a completion (bytes completed, its time), and its
 // slope is time per byte. A span flatter than the best so far can start only where a line of the best slope touches the
@@ -28,7 +28,9 @@ type peakPoint struct{ bytes, at float64 }
 
 // NewPeakSearch makes a search that keeps its best in the recorder; posts is how many can be in flight at once.
 func NewPeakSearch(r *Recorder, posts int) *PeakSearch {
-	s := &PeakSearch{record: r, slope: math.Inf(1), flying: make([]peakPoint, max(posts, 1)), hull: make([]peakPoint, 0, hullPoints)}
+	s := &PeakSearch{
+		record: r, slope: math.Inf(1), flying: make([]peakPoint, max(posts, 1)), hull: make([]peakPoint, 0, hullPoints),
+	}
 	if r.PeakBytes > 0 {
 		s.slope = float64(r.PeakTicks) / float64(r.PeakBytes)
 	}

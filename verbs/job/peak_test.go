@@ -49,7 +49,8 @@ func TestPeakSearch(t *testing.T) {
 		}
 		got, want := float64(rec.PeakBytes)/float64(rec.PeakTicks), float64(bytes)/float64(ticks)
 		if got < want*(1-1e-12) || got > want*(1+1e-12) {
-			t.Errorf("seed %d: %d bytes in %d ticks, every pair gives %d in %d", seed, rec.PeakBytes, rec.PeakTicks, bytes, ticks)
+			t.Errorf("seed %d: %d bytes in %d ticks, every pair gives %d in %d", seed, rec.PeakBytes, rec.PeakTicks,
+				bytes, ticks)
 		}
 	}
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/gobw/gobw/verbs"
 )
 
-// Histogram layout: HdrHistogram with unit magnitude 0 and 2048 sub-buckets (3 significant digits): values below 2048 are
-// exact, above they share a bucket with neighbours within 1/1024.
+// Histogram layout: HdrHistogram with unit magnitude 0 and 2048 sub-buckets (3 significant digits): values below 2048
+// are exact, above they share a bucket with neighbours within 1/1024.
 const (
 	histogramSubBits  = 11
 	histogramHalfBits = histogramSubBits - 1
@@ -30,8 +30,8 @@ type Recorder struct {
 	Samples bool // a sample per step (ping-pong) or per signaled completion (stream: post to completion, per batch)
 	Peak    bool // of a stream: search for the best rate from a post to a completion
 	CPU     bool // account ticks spent packing, unpacking, posting and in polls that found something
-	// Clock, where set, is the device's, and the samples of a ping-pong are from the completion that ended one step to that
-	// of the next, in its ticks. The first step has none. All queues of the job must stamp their completions.
+	// Clock, where set, is the device's, and the samples of a ping-pong are from the completion that ended one step to
+	// that of the next, in its ticks. The first step has none. All queues of the job must stamp their completions.
 	Clock verbs.CompletionClock
 	// HoldFirst keeps the first sample back, up to a Reset: that of a ping-pong holds the time until the peer was ready.
 	HoldFirst bool
@@ -68,7 +68,8 @@ func (r *Recorder) Reset() {
 	*r = Recorder{Samples: r.Samples, Peak: r.Peak, CPU: r.CPU, Clock: r.Clock, Counts: r.Counts, Raw: r.Raw}
 }
 
-// Clone is what the recorder holds now; what it takes from then on leaves the copy alone. Both share the samples that they kept.
+// Clone is what the recorder holds now; what it takes from then on leaves the copy alone.
+// Both share the samples that they kept.
 func (r *Recorder) Clone() *Recorder {
 	c := *r
 	c.Counts = slices.Clone(r.Counts)

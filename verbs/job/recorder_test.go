@@ -65,7 +65,8 @@ func TestRecorderMerge(t *testing.T) {
 		parts[0].Merge(parts[1])
 		got := parts[0]
 		if got.N != whole.N || got.Min != whole.Min || got.Max != whole.Max || got.Sum != whole.Sum {
-			t.Errorf("%v: n %d min %d max %d sum %v, want %d %d %d %v", sizes, got.N, got.Min, got.Max, got.Sum, whole.N, whole.Min, whole.Max, whole.Sum)
+			t.Errorf("%v: n %d min %d max %d sum %v, want %d %d %d %v", sizes, got.N, got.Min, got.Max, got.Sum, whole.N,
+				whole.Min, whole.Max, whole.Sum)
 		}
 		// About the same shift the squares agree but for rounding.
 		if d := got.SumSq - whole.SumSq; got.Shift == whole.Shift && math.Abs(d) > 1e-9*whole.SumSq {
@@ -85,7 +86,14 @@ func TestMedian(t *testing.T) {
 	for _, c := range []struct {
 		samples []Ticks
 		want    Ticks
-	}{{nil, 0}, {[]Ticks{7}, 7}, {[]Ticks{5, 1, 3}, 3}, {[]Ticks{4, 1, 3, 2}, 2}, {[]Ticks{2047, 2048, 4096}, 2048}, {[]Ticks{1 << 20, 1<<20 + 5, 1 << 30}, 1 << 20}} {
+	}{
+		{nil, 0},
+		{[]Ticks{7}, 7},
+		{[]Ticks{5, 1, 3}, 3},
+		{[]Ticks{4, 1, 3, 2}, 2},
+		{[]Ticks{2047, 2048, 4096}, 2048},
+		{[]Ticks{1 << 20, 1<<20 + 5, 1 << 30}, 1 << 20},
+	} {
 		r := NewRecorder(0)
 		for _, s := range c.samples {
 			r.Add(s)
@@ -105,7 +113,8 @@ func TestHoldFirst(t *testing.T) {
 			r.Add(s)
 		}
 		r.Release()
-		if want := samples[min(1, len(samples)-1):]; r.N != uint64(len(want)) || r.Raw[0] != want[0] || r.Shift != want[0] || r.Max != slices.Max(want) {
+		if want := samples[min(1, len(samples)-1):]; r.N != uint64(len(want)) || r.Raw[0] != want[0] || r.Shift != want[0] ||
+			r.Max != slices.Max(want) {
 			t.Errorf("%v: %d samples from %d on, at most %d; want %v", samples, r.N, r.Raw[0], r.Max, want)
 		}
 		r.Reset()

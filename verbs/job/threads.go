@@ -18,15 +18,15 @@ type ThreadOptions struct {
 	// Slice is how long a thread works before it tells how far it has come; First is the same until it has posted or
 	// received its first message.
 	Slice, First Ticks
-	// Pin makes the calling goroutine's thread, the n-th from 1 on, fit to measure, and returns how to undo it; nil: nothing
-	// is done.
+	// Pin makes the calling goroutine's thread, the n-th from 1 on, fit to measure, and returns
+	// how to undo it; nil: nothing is done.
 	Pin func(n int) (undo func(), err error)
 }
 
 // Threads runs the parts of one job at the same time: each has its own lanes, completion queues and recorder. The first
 // runs on the goroutine that calls Run, the others on threads of their own, which do not wait for each other: they are
-// ready when PrepareThreads returns, and begin with the first Run. It is a [Runner]: its progress is the sum, and when it
-// is closed it has added the recorders to that of the whole job.
+// ready when PrepareThreads returns, and begin with the first Run. It is a [Runner]: its progress is the sum, and when
+// it is closed it has added the recorders to that of the whole job.
 type Threads struct {
 	whole   *Job
 	parts   []*part
@@ -51,15 +51,18 @@ type part struct {
 	err      error
 }
 
-// ThreadQueues are the completion queues of one thread's lanes, and the channel that they announce events on; nil: none.
+// ThreadQueues are the completion queues of one thread's lanes, and the channel
+// that they announce events on; nil: none.
 type ThreadQueues struct {
 	CQs     []verbs.CompletionQueue
 	Channel verbs.CompletionChannel
 }
 
-// PrepareThreads compiles the parts of a job, one for each thread, on the device of each. The lanes are dealt out in turn. The parts
-// share the stop word, without which the job could not end when one of them fails.
-func PrepareThreads(whole *Job, queues []ThreadQueues, o ThreadOptions, prepare func(thread int, j *Job) (Runner, error)) (*Threads, error) {
+// PrepareThreads compiles the parts of a job, one for each thread, on the device of each. The lanes are dealt out in
+// turn. The parts share the stop word, without which the job could not end when one of them fails.
+func PrepareThreads(whole *Job, queues []ThreadQueues, o ThreadOptions,
+	prepare func(thread int, j *Job) (Runner, error),
+) (*Threads, error) {
 	n := len(queues)
 	if whole.Shape == PingPong || whole.Stop == nil || n < 1 {
 		return nil, fmt.Errorf("%v job in %d parts: threads share what can be dealt out, and has a stop word", whole.Shape, n)
@@ -102,7 +105,8 @@ func (t *Threads) Run(until Ticks) (Progress, error) {
 	if !t.parts[0].over.Load() {
 		t.slice(0, until)
 	}
-	for t.parts[0].over.Load() && Now() < until && slices.ContainsFunc(t.parts, func(p *part) bool { return !p.over.Load() }) {
+	for t.parts[0].over.Load() && Now() < until &&
+		slices.ContainsFunc(t.parts, func(p *part) bool { return !p.over.Load() }) {
 		time.Sleep(50 * time.Microsecond) // the other threads are at work
 	}
 	return t.sum()
@@ -134,8 +138,8 @@ func (t *Threads) work(n int, ready chan<- error, begun <-chan struct{}) {
 	}
 }
 
-// slice lets a part work once. One that is done, and keeps receives posted, goes on with them: the peer may still send on its queue
-// pairs, and would wait for ever where none is posted.
+// slice lets a part work once. One that is done, and keeps receives posted, goes on with them: the peer may still send
+// on its queue pairs, and would wait for ever where none is posted.
 func (t *Threads) slice(n int, until Ticks) Progress {
 	p := t.parts[n]
 	began := Now()
@@ -199,8 +203,8 @@ func (p *Progress) Since(before Progress, began Ticks) {
 // Parts is how far each thread had come when Run returned: their sum is what it returned.
 func (t *Threads) Parts() []Progress { return slices.Clone(t.summed) }
 
-// Looked tells whether every thread that is still at work has looked for completions since this was last true. A thread that
-// gets no CPU has seen nothing of what has arrived, however often it had looked before.
+// Looked tells whether every thread that is still at work has looked for completions since this was last true. A thread
+// that gets no CPU has seen nothing of what has arrived, however often it had looked before.
 func (t *Threads) Looked() bool {
 	starved := slices.ContainsFunc(t.parts, func(p *part) bool { return !p.over.Load() && p.slices.Load() == p.seen })
 	for _, p := range t.parts {

@@ -53,7 +53,8 @@ type idle struct{ late }
 
 func (idle) Run(Ticks) (Progress, error) { return Progress{}, nil }
 
-// TestTheFirstReceiveIsTheThreads: a thread tells what it has received after others have begun to look again; its first receive came before.
+// TestTheFirstReceiveIsTheThreads: a thread tells what it has received after others have begun to look
+// again; its first receive came before.
 func TestTheFirstReceiveIsTheThreads(t *testing.T) {
 	whole := Job{Stop: new(atomic.Uint32), Lanes: make([]Lane, 2)}
 	held := make(chan struct{})

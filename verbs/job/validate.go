@@ -44,7 +44,8 @@ func (j *Job) Validate() error {
 		}
 		if l.QP != nil {
 			first, twice := lanes[l.QP.QPN()]
-			f.add(twice, "lanes %d and %d share qp %#x: a lane is one queue pair's part, in both directions", first, i, l.QP.QPN())
+			f.add(twice, "lanes %d and %d share qp %#x: a lane is one queue pair's part, in both directions", first, i,
+				l.QP.QPN())
 			lanes[l.QP.QPN()] = i
 		}
 	}
@@ -65,7 +66,8 @@ func (l *Lane) validate(j *Job, f *faults) {
 	f.add(!receives && l.Expect > 0, "%d messages expected without receives", l.Expect)
 	f.add(receives && l.Expect == 0 && j.Stop == nil && j.Shape != PingPong, "receives for ever: set Expect or Stop")
 	f.add(!receives && len(l.Unpack) > 0, "unpacks without receives")
-	f.add(l.ReceiveList < 0 || l.ReceiveList > 0 && !receives, "receives posted in lists of %d: want 0 or more, and receives", l.ReceiveList)
+	f.add(l.ReceiveList < 0 || l.ReceiveList > 0 && !receives,
+		"receives posted in lists of %d: want 0 or more, and receives", l.ReceiveList)
 	if posted := l.Posted; l.ReceiveList > 0 && receives {
 		due := uint64(l.ReceiveList)
 		if l.Expect > 0 {
@@ -73,7 +75,8 @@ func (l *Lane) validate(j *Job, f *faults) {
 		}
 		f.add(due > posted, "%d receives are posted: a list of %d never becomes due", posted, due)
 	}
-	f.add(l.Group < 0 || l.Group > 0 && (l.Groups < 1 || l.Batch != 1), "groups of %d messages, %d in flight, batch %d: want 1 or more in flight, and batch 1", l.Group, l.Groups, l.Batch)
+	f.add(l.Group < 0 || l.Group > 0 && (l.Groups < 1 || l.Batch != 1),
+		"groups of %d messages, %d in flight, batch %d: want 1 or more in flight, and batch 1", l.Group, l.Groups, l.Batch)
 	if sends && j.Shape != Serve {
 		l.validateWindow(f)
 		for k := range l.Ring {
@@ -100,7 +103,8 @@ func (l *Lane) validateWindow(f *faults) {
 		f.add(true, "batch %d: want 1 to the window of %d", l.Batch, l.Window)
 	default:
 		need := l.Signal + l.Batch - GCD(l.Signal, l.Batch)
-		f.add(l.Window < need, "window %d with batches of %d, signaled every %d: gets stuck; want a window of at least %d", l.Window, l.Batch, l.Signal, need)
+		f.add(l.Window < need, "window %d with batches of %d, signaled every %d: gets stuck; want a window of at least %d",
+			l.Window, l.Batch, l.Signal, need)
 	}
 }
 
@@ -115,7 +119,8 @@ func GCD(a, b int) int {
 func (l *Lane) validateMessage(k int, f *faults) {
 	m := &l.Ring[k]
 	f.add(len(m.Steps) == 0 || len(m.Steps[len(m.Steps)-1].Requests) == 0, "message %d: its last step posts nothing", k)
-	f.add(!m.Done.IsZero() && l.Signal != 1, "message %d: work after completion needs every message signaled, not every %d", k, l.Signal)
+	f.add(!m.Done.IsZero() && l.Signal != 1,
+		"message %d: work after completion needs every message signaled, not every %d", k, l.Signal)
 	for _, step := range m.Steps {
 		for i := range step.Requests {
 			if op := step.Requests[i].Opcode; l.QP != nil && !l.QP.Transport().Supports(op) {

@@ -48,19 +48,44 @@ func TestJobValidate(t *testing.T) {
 		{"endless", Job{Lanes: with(func(l *Lane) { l.Count = 0 }), CQs: cqs}, []string{"sends for ever"}},
 		{"ends by stop", Job{Lanes: with(func(l *Lane) { l.Count = 0 }), CQs: cqs, Stop: new(atomic.Uint32)}, nil},
 		{"stuck", Job{Lanes: with(func(l *Lane) { l.Signal, l.Batch = 3, 2 }), CQs: cqs, Stop: nil}, nil},
-		{"stuck window", Job{Lanes: with(func(l *Lane) { l.Signal, l.Batch = 3, 4 }), CQs: cqs}, []string{"gets stuck; want a window of at least 6"}},
+		{
+			"stuck window",
+			Job{Lanes: with(func(l *Lane) { l.Signal, l.Batch = 3, 4 }), CQs: cqs},
+			[]string{"gets stuck; want a window of at least 6"},
+		},
 		{"twice", Job{Lanes: []Lane{good, good}, CQs: cqs}, []string{"lanes 0 and 1 share qp 0x11"}},
-		{"UC READ", Job{Lanes: with(func(l *Lane) { l.QP, l.Ring = fakeQP{qpn: 1, transport: verbs.UC}, oneMessage(verbs.OpRead) }), CQs: cqs}, []string{"UC has no RDMA_READ"}},
-		{"empty message", Job{Lanes: with(func(l *Lane) { l.Ring = []Message{{}} }), CQs: cqs}, []string{"message 0: its last step posts nothing"}},
-		{"expects without receives", Job{Lanes: with(func(l *Lane) { l.Expect = 3 }), CQs: cqs}, []string{"3 messages expected without receives"}},
-		{"lists without receives", Job{Lanes: with(func(l *Lane) { l.ReceiveList = 3 }), CQs: cqs}, []string{"receives posted in lists of 3"}},
+		{
+			"UC READ", Job{
+				Lanes: with(func(l *Lane) { l.QP, l.Ring = fakeQP{qpn: 1, transport: verbs.UC}, oneMessage(verbs.OpRead) }),
+				CQs:   cqs,
+			}, []string{"UC has no RDMA_READ"},
+		},
+		{
+			"empty message",
+			Job{Lanes: with(func(l *Lane) { l.Ring = []Message{{}} }), CQs: cqs},
+			[]string{"message 0: its last step posts nothing"},
+		},
+		{
+			"expects without receives",
+			Job{Lanes: with(func(l *Lane) { l.Expect = 3 }), CQs: cqs},
+			[]string{"3 messages expected without receives"},
+		},
+		{
+			"lists without receives",
+			Job{Lanes: with(func(l *Lane) { l.ReceiveList = 3 }), CQs: cqs},
+			[]string{"receives posted in lists of 3"},
+		},
 		{"lists that never fill", Job{Lanes: with(func(l *Lane) {
 			l.Receives, l.Posted, l.Expect, l.ReceiveList = make([]verbs.ReceiveRequest, 4), 4, 20, 5
 		}), CQs: cqs}, []string{"4 receives are posted: a list of 5 never becomes due"}},
 		{"a short last list", Job{Lanes: with(func(l *Lane) {
 			l.Receives, l.Posted, l.Expect, l.ReceiveList = make([]verbs.ReceiveRequest, 4), 4, 8, 5
 		}), CQs: cqs}, nil},
-		{"ping-pong without a byte", Job{Shape: PingPong, Lanes: with(func(l *Lane) { l.Batch, l.Await = 1, AwaitLastByte }), CQs: cqs}, []string{"set FlagIn and FlagOut"}},
+		{
+			"ping-pong without a byte", Job{
+				Shape: PingPong, Lanes: with(func(l *Lane) { l.Batch, l.Await = 1, AwaitLastByte }), CQs: cqs,
+			}, []string{"set FlagIn and FlagOut"},
+		},
 		{"ping-pong on two lanes", Job{Shape: PingPong, Lanes: []Lane{good, good}, CQs: cqs}, []string{"2 lanes"}},
 		{"serve for ever", Job{Shape: Serve}, []string{"never ends"}},
 	} {

@@ -9,8 +9,8 @@ import (
 	"github.com/gobw/gobw/verbs"
 )
 
-// TestSteadyStateAllocatesNothing posts, receives and polls as a program does, by the calls that C makes: once all is warm, nothing is
-// allocated.
+// TestSteadyStateAllocatesNothing posts, receives and polls as a program does, by the calls that C makes:
+// once all is warm, nothing is allocated.
 func TestSteadyStateAllocatesNothing(t *testing.T) {
 	const events, messages = -1, 64
 	check := func(what string, rc _Ctype_int) {
@@ -26,7 +26,9 @@ func TestSteadyStateAllocatesNothing(t *testing.T) {
 	defer func() { check("close", gobwClose(events)) }()
 	check("allocate domain", gobwAllocPD(events, &pd))
 	const access = int(verbs.AccessLocalWrite | verbs.AccessRemoteWrite)
-	check("register", gobwRegister(pd, unsafe.Pointer(&memory[0]), 1<<16, _Ctype_ulong(uintptr(unsafe.Pointer(&memory[0]))), _Ctype_int(access), &mr, &key))
+	check("register",
+		gobwRegister(pd, unsafe.Pointer(&memory[0]), 1<<16, _Ctype_ulong(uintptr(unsafe.Pointer(&memory[0]))),
+			_Ctype_int(access), &mr, &key))
 	check("create queue", gobwCreateCQ(0, events, nil, 1024, 0, &cq, &depth))
 	var qps [2]verbs.QueuePair
 	var handles, numbers [2]_Ctype_uint
@@ -42,7 +44,9 @@ func TestSteadyStateAllocatesNothing(t *testing.T) {
 	var sends [messages]_Ctype_struct_vb_send_wr
 	var receives [messages]_Ctype_struct_vb_recv_wr
 	for i := range messages {
-		sends[i] = _Ctype_struct_vb_send_wr{sg_list: &sge, num_sge: 1, opcode: _Ctype_uint(verbs.OpSend), send_flags: _Ctype_uint(verbs.Signaled)}
+		sends[i] = _Ctype_struct_vb_send_wr{
+			sg_list: &sge, num_sge: 1, opcode: _Ctype_uint(verbs.OpSend), send_flags: _Ctype_uint(verbs.Signaled),
+		}
 		receives[i] = _Ctype_struct_vb_recv_wr{sg_list: &sge, num_sge: 1}
 		if i > 0 {
 			sends[i-1].next, receives[i-1].next = &sends[i], &receives[i]

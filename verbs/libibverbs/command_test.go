@@ -16,7 +16,8 @@ import (
 	"github.com/gobw/gobw/internal/testrun"
 )
 
-// TestEmulatedNetwork: the command of docs/run.md, stock perftest with datagrams over a network that loses some, and its packets.
+// TestEmulatedNetwork: the command of docs/run.md, stock perftest with datagrams over a
+// network that loses some, and its packets.
 func TestEmulatedNetwork(t *testing.T) {
 	testrun.Need(t, "ib_send_bw")
 	dir := t.TempDir()
@@ -31,7 +32,8 @@ func TestEmulatedNetwork(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	port, packets := freePort(t), filepath.Join(dir, "t.pcap")
-	words := strings.Fields(gobw + " run --emulate loss=30%,delay=50us --pcap " + packets + " -- ib_send_bw -c UD -D 1 -p " + port)
+	words := strings.Fields(gobw + " run --emulate loss=30%,delay=50us --pcap " + packets +
+		" -- ib_send_bw -c UD -D 1 -p " + port)
 	server := start(t, words...)
 	awaitListener(t, port)
 	words[5] = filepath.Join(dir, "client.pcap")

@@ -26,14 +26,15 @@ func course(t *testing.T) string {
 	if err := os.CopyFS(dir, os.DirFS("../../examples/c")); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := exec.Command("make", "-C", dir, "clean", "all", "starter", "CFLAGS=-O2 -Wall -Wextra -Werror -std=gnu11").CombinedOutput(); err != nil {
+	if out, err := exec.Command("make", "-C", dir, "clean", "all", "starter",
+		"CFLAGS=-O2 -Wall -Wextra -Werror -std=gnu11").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	return dir
 }
 
-// TestCourse: the programs of the course run, and say what docs/course.md says. Each broken program fails with the sentence
-// that a student must find.
+// TestCourse: the programs of the course run, and say what docs/course.md says. Each broken program fails with
+// the sentence that a student must find.
 func TestCourse(t *testing.T) {
 	dir := course(t)
 	both := func(t *testing.T, words ...string) (server, client string) {
@@ -48,7 +49,8 @@ func TestCourse(t *testing.T) {
 	}
 	t.Run("hello_verbs", func(t *testing.T) {
 		server, client := both(t, "hello_verbs")
-		if !strings.Contains(server, "my memory says: hello verbs") || !strings.Contains(client, "success: WRITE of 12 bytes") {
+		if !strings.Contains(server, "my memory says: hello verbs") ||
+			!strings.Contains(client, "success: WRITE of 12 bytes") {
 			t.Errorf("%s\n%s", server, client)
 		}
 	})
@@ -91,7 +93,8 @@ func TestCourse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if gaps := len(regexp.MustCompile(`GAP \d:`).FindAll(starter, -1)); gaps != 3 || strings.Contains(string(starter), "complete(") {
+	if gaps := len(regexp.MustCompile(`GAP \d:`).FindAll(starter, -1)); gaps != 3 ||
+		strings.Contains(string(starter), "complete(") {
 		t.Errorf("the starter has %d gaps, want 3, with nothing between GAP and END", gaps)
 	}
 }

@@ -163,7 +163,8 @@ func writeEvent(fd int, element uint64, t verbs.EventType) {
 	_, _ = syscall.Write(fd, b[:])
 }
 
-// capabilities are flags of ibv_device_attr: CURR_QP_STATE_MOD, PORT_ACTIVE_EVENT, SYS_IMAGE_GUID, RC_RNR_NAK_GEN and N_NOTIFY_CQ.
+// capabilities are flags of ibv_device_attr: CURR_QP_STATE_MOD, PORT_ACTIVE_EVENT,
+// SYS_IMAGE_GUID, RC_RNR_NAK_GEN and N_NOTIFY_CQ.
 const capabilities = 1<<7 | 1<<10 | 1<<11 | 1<<12 | 1<<14
 
 //export gobwDevice
@@ -173,15 +174,19 @@ func gobwDevice(a *C.struct_vb_device_attr_ex) C.int {
 	copy(unsafe.Slice((*byte)(unsafe.Pointer(&o.fw_ver)), len(o.fw_ver)-1), "software device (gobw)")
 	o.node_guid, o.sys_image_guid = bigEndian(uint64(info.NodeGUID)), bigEndian(uint64(info.SystemGUID))
 	o.max_mr_size, o.page_size_cap = C.uint64_t(l.MaxMRBytes), C.uint64_t(l.PageSizeCap)
-	o.vendor_id, o.vendor_part_id, o.hw_ver = C.uint32_t(info.VendorID), C.uint32_t(info.PartID), C.uint32_t(info.HardwareVer)
-	o.max_qp, o.max_qp_wr, o.max_sge, o.max_sge_rd = C.int32_t(l.MaxQP), C.int32_t(l.MaxQPWR), C.int32_t(l.MaxSGE), C.int32_t(l.MaxSGERead)
-	o.max_cq, o.max_cqe, o.max_mr, o.max_pd = C.int32_t(l.MaxCQ), C.int32_t(l.MaxCQE), C.int32_t(l.MaxMR), C.int32_t(l.MaxPD)
+	o.vendor_id, o.vendor_part_id, o.hw_ver = C.uint32_t(info.VendorID), C.uint32_t(info.PartID),
+		C.uint32_t(info.HardwareVer)
+	o.max_qp, o.max_qp_wr, o.max_sge, o.max_sge_rd = C.int32_t(l.MaxQP), C.int32_t(l.MaxQPWR), C.int32_t(l.MaxSGE),
+		C.int32_t(l.MaxSGERead)
+	o.max_cq, o.max_cqe, o.max_mr, o.max_pd = C.int32_t(l.MaxCQ), C.int32_t(l.MaxCQE), C.int32_t(l.MaxMR),
+		C.int32_t(l.MaxPD)
 	o.max_qp_rd_atom, o.max_qp_init_rd_atom = C.int32_t(l.MaxRDAtomic), C.int32_t(l.MaxInitRDAtomic)
 	o.max_res_rd_atom = C.int32_t(l.MaxRDAtomic * l.MaxQP)
 	o.max_mw, o.max_ah, o.max_mcast_grp = C.int32_t(l.MaxMW), C.int32_t(l.MaxAH), C.int32_t(l.MaxMulticastGroup)
 	o.max_mcast_qp_attach, o.max_total_mcast_qp_attach = C.int32_t(l.MaxQP), C.int32_t(l.MaxQP)
 	o.max_srq, o.max_srq_wr, o.max_srq_sge = C.int32_t(l.MaxSRQ), C.int32_t(l.MaxSRQWR), C.int32_t(l.MaxSRQSGE)
-	o.max_pkeys, o.local_ca_ack_delay, o.phys_port_cnt = C.uint16_t(l.MaxPKeys), C.uint8_t(l.LocalCAAckDelay), C.uint8_t(info.Ports)
+	o.max_pkeys, o.local_ca_ack_delay, o.phys_port_cnt = C.uint16_t(l.MaxPKeys), C.uint8_t(l.LocalCAAckDelay),
+		C.uint8_t(info.Ports)
 	if l.Atomic {
 		o.atomic_cap = 2 // IBV_ATOMIC_GLOB: of this machine's processors, too
 	}
@@ -194,7 +199,8 @@ func gobwDevice(a *C.struct_vb_device_attr_ex) C.int {
 	}
 	if l.OnDemand.Supported {
 		a.odp_caps.general_caps = 1
-		a.odp_caps.rc, a.odp_caps.uc, a.odp_caps.ud = C.uint32_t(l.OnDemand.RC), C.uint32_t(l.OnDemand.UC), C.uint32_t(l.OnDemand.UD)
+		a.odp_caps.rc, a.odp_caps.uc, a.odp_caps.ud = C.uint32_t(l.OnDemand.RC), C.uint32_t(l.OnDemand.UC),
+			C.uint32_t(l.OnDemand.UD)
 	}
 	a.completion_timestamp_mask, a.hca_core_clock = C.uint64_t(info.Clock.Mask), C.uint64_t(info.Clock.Hz/1e3)
 	return 0
@@ -217,16 +223,17 @@ func gobwPort(n C.uint8_t, a *C.struct_vb_port_attr) C.int {
 		return errno("ibv_query_port", err)
 	}
 	a.state, a.max_mtu, a.active_mtu = C.int32_t(p.State), C.int32_t(p.MaxMTU), C.int32_t(p.ActiveMTU)
-	a.gid_tbl_len, a.pkey_tbl_len, a.max_msg_sz = C.int32_t(len(gids)), C.uint16_t(p.PKeyTableLen), C.uint32_t(p.MaxMessage)
+	a.gid_tbl_len, a.pkey_tbl_len, a.max_msg_sz = C.int32_t(len(gids)), C.uint16_t(p.PKeyTableLen),
+		C.uint32_t(p.MaxMessage)
 	a.port_cap_flags = 1<<16 | 1<<26 // CM, IP based GIDs
 	a.max_vl_num, a.phys_state, a.link_layer = 1, 5, C.uint8_t(p.LinkLayer)
 	a.active_width, a.active_speed = 1, 1 // 1X at 2.5 Gbit/s, the least that can be said: there is no link
 	return 0
 }
 
-// readGIDs reads the GID table that programs see: the lines of the interface of the default GID, which is the first and, since
-// so many programs and their guides name index 1, also the second. On loopback it is the only one, as the other addresses there
-// may be another process's.
+// readGIDs reads the GID table that programs see: the lines of the interface of the default GID, which is the first
+// and, since so many programs and their guides name index 1, also the second. On loopback it is the only one, as the
+// other addresses there may be another process's.
 func readGIDs() ([]verbs.GIDEntry, error) {
 	d := device()
 	first, err := d.DefaultGID()
@@ -282,12 +289,14 @@ func gobwGID(index C.uint32_t, e *C.struct_vb_gid_entry) C.int {
 func vector(a *C.struct_vb_ah_attr) (verbs.AddressVector, error) {
 	v := verbs.AddressVector{
 		DGID: *(*verbs.GID)(unsafe.Pointer(&a.grh.dgid)), UseGID: a.is_global != 0, DLID: uint16(a.dlid), SL: uint8(a.sl),
-		TrafficClass: uint8(a.grh.traffic_class), HopLimit: uint8(a.grh.hop_limit), FlowLabel: uint32(a.grh.flow_label) & verbs.MaxFlowLabel,
-		Port: int(a.port_num),
+		TrafficClass: uint8(a.grh.traffic_class), HopLimit: uint8(a.grh.hop_limit),
+		FlowLabel: uint32(a.grh.flow_label) & verbs.MaxFlowLabel,
+		Port:      int(a.port_num),
 	}
 	if !v.UseGID {
-		return v, fmt.Errorf("%s is an Ethernet device, which is addressed by GID and not by LID: set is_global and the peer's GID "+
-			"(ibv_rc_pingpong: -g 0; perftest: -x 0)", roce.DeviceName)
+		return v,
+			fmt.Errorf("%s is an Ethernet device, which is addressed by GID and not by LID: set is_global and the peer's GID "+
+				"(ibv_rc_pingpong: -g 0; perftest: -x 0)", roce.DeviceName)
 	}
 	gids, err := gidTable()
 	if err != nil {

@@ -154,7 +154,9 @@ func TestPingpongs(t *testing.T) {
 
 // TestStockPerftest runs both ends of stock perftest.
 func TestStockPerftest(t *testing.T) {
-	for _, line := range []string{"ib_write_bw -s 4096 -n 2000", "ib_send_lat -n 500", "ib_read_bw -q 2 -n 500", "ib_send_lat -c UD -s 64 -n 500"} {
+	for _, line := range []string{
+		"ib_write_bw -s 4096 -n 2000", "ib_send_lat -n 500", "ib_read_bw -q 2 -n 500", "ib_send_lat -c UD -s 64 -n 500",
+	} {
 		t.Run(line, func(t *testing.T) {
 			if out := pair(t, line); !strings.Contains(out, "#bytes") {
 				t.Errorf("no result:\n%s", out)
@@ -167,7 +169,10 @@ func TestStockPerftest(t *testing.T) {
 func TestDeviceInfo(t *testing.T) {
 	testrun.Need(t, "ibv_devinfo", "ibv_devices")
 	out := start(t, "ibv_devinfo", "-v").pass(t)
-	for _, want := range []string{"roce0", "software device", "PORT_ACTIVE", "link_layer:\t\tEthernet", "GID[  0]:\t\t::ffff:127.0.0.", "RoCE v2", "MEM_MGT_EXTENSIONS", "MEM_WINDOW_TYPE_2B"} {
+	for _, want := range []string{
+		"roce0", "software device", "PORT_ACTIVE", "link_layer:\t\tEthernet", "GID[  0]:\t\t::ffff:127.0.0.", "RoCE v2",
+		"MEM_MGT_EXTENSIONS", "MEM_WINDOW_TYPE_2B",
+	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("ibv_devinfo does not say %q:\n%s", want, out)
 		}

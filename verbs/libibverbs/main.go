@@ -1,7 +1,7 @@
 //go:build linux && cgo
 
-// Command libibverbs is the device behind a libibverbs.so.1 of ours, built with -buildmode=c-shared. The library that programs
-// see is in shim, in C; it loads this one when a program opens the device.
+// Command libibverbs is the device behind a libibverbs.so.1 of ours, built with -buildmode=c-shared. The library that
+// programs see is in shim, in C; it loads this one when a program opens the device.
 package main
 
 // #cgo CFLAGS: -I${SRCDIR}/../ibv
@@ -21,8 +21,8 @@ import (
 
 func main() {}
 
-// gobwReady returns once the runtime has started. A program's threads come and go by themselves: there are processors of the
-// runtime's for more of them than the machine has.
+// gobwReady returns once the runtime has started. A program's threads come and go by themselves: there are processors
+// of the runtime's for more of them than the machine has.
 //
 //export gobwReady
 func gobwReady() C.int {

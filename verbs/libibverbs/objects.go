@@ -120,7 +120,8 @@ func (o *object) release() error {
 	return nil
 }
 
-// freeObjectsOf releases what a context that is closed has left, as the kernel does: those on which nothing depends first.
+// freeObjectsOf releases what a context that is closed has left, as the kernel does:
+// those on which nothing depends first.
 func freeObjectsOf(events int) {
 	for left := true; left; {
 		handles.mu.Lock()
@@ -171,19 +172,23 @@ func eventsOf(pd C.uint32_t) int {
 }
 
 //export gobwRegister
-func gobwRegister(pd C.uint32_t, addr unsafe.Pointer, length C.size_t, iova C.uint64_t, access C.int, handle, key *C.uint32_t) C.int {
+func gobwRegister(pd C.uint32_t, addr unsafe.Pointer, length C.size_t, iova C.uint64_t, access C.int,
+	handle, key *C.uint32_t,
+) C.int {
 	const call = "ibv_reg_mr"
 	domain, err := as[verbs.ProtectionDomain](pd)
 	if err != nil {
 		return errno(call, err)
 	}
-	known := verbs.AccessLocalWrite | verbs.AccessRemoteWrite | verbs.AccessRemoteRead | verbs.AccessRemoteAtomic | verbs.AccessMWBind | verbs.AccessOnDemand
+	known := verbs.AccessLocalWrite | verbs.AccessRemoteWrite | verbs.AccessRemoteRead | verbs.AccessRemoteAtomic |
+		verbs.AccessMWBind | verbs.AccessOnDemand
 	const hugeTLB, optional = 1 << 7, 0x3ff00000
 	rights := verbs.Access(access) &^ (hugeTLB | optional)
 	if rights&^known != 0 {
 		return errno(call, fmt.Errorf("access %v: %w", rights&^known, verbs.ErrUnsupported))
 	}
-	mr, err := domain.RegisterMemoryAt(verbs.Borrow(unsafe.Slice((*byte)(addr), int(length))), 0, int(length), uint64(iova), rights)
+	mr, err := domain.RegisterMemoryAt(verbs.Borrow(unsafe.Slice((*byte)(addr), int(length))), 0, int(length),
+		uint64(iova), rights)
 	if err == nil {
 		*key = C.uint32_t(mr.LKey())
 	}
@@ -239,7 +244,8 @@ func gobwCreateChannel(events, fd C.int, handle *C.uint32_t) C.int {
 	return made("ibv_create_comp_channel", c, nil, &object{events: int(events)}, handle)
 }
 
-// serve waits for events while a queue may be armed, and so drives the device, blocked in the kernel, while the program sleeps.
+// serve waits for events while a queue may be armed, and so drives the device, blocked in
+// the kernel, while the program sleeps.
 func (c *channel) serve(ctx context.Context, fd int) {
 	for {
 		select {
@@ -274,7 +280,9 @@ func (c *channel) Close() error {
 }
 
 //export gobwCreateCQ
-func gobwCreateCQ(ch C.uint32_t, events C.int, cq unsafe.Pointer, depth, stamps C.int, handle *C.uint32_t, granted *C.int) C.int {
+func gobwCreateCQ(ch C.uint32_t, events C.int, cq unsafe.Pointer, depth, stamps C.int, handle *C.uint32_t,
+	granted *C.int,
+) C.int {
 	const call = "ibv_create_cq"
 	o := verbs.CompletionQueueOptions{Depth: int(depth), Timestamps: stamps != 0}
 	of := &object{element: uintptr(cq), events: int(events), polled: make([]verbs.Completion, 64)}
@@ -329,7 +337,8 @@ func gobwCreateSRQ(pd C.uint32_t, events C.int, srq unsafe.Pointer, a *C.struct_
 	if err == nil {
 		a.max_sge = max(a.max_sge, 1)
 	}
-	return made(call, s, err, &object{element: uintptr(srq), events: int(events), receives: make([]verbs.ReceiveRequest, batch)}, handle)
+	return made(call, s, err,
+		&object{element: uintptr(srq), events: int(events), receives: make([]verbs.ReceiveRequest, batch)}, handle)
 }
 
 //export gobwLimitSRQ

@@ -19,7 +19,9 @@ import (
 const batch = 64
 
 //export gobwCreateQP
-func gobwCreateQP(pd C.uint32_t, events C.int, a *C.struct_vb_qp_init_attr, srq C.uint32_t, qp unsafe.Pointer, handle, qpn *C.uint32_t) C.int {
+func gobwCreateQP(pd C.uint32_t, events C.int, a *C.struct_vb_qp_init_attr, srq C.uint32_t, qp unsafe.Pointer,
+	handle, qpn *C.uint32_t,
+) C.int {
 	const call = "ibv_create_qp"
 	q, err := createQP(pd, a, srq)
 	if err != nil {
@@ -50,7 +52,8 @@ func createQP(pd C.uint32_t, a *C.struct_vb_qp_init_attr, srq C.uint32_t) (verbs
 		return nil, errors.New("a queue pair needs completion queues for both directions")
 	}
 	o := verbs.QueuePairOptions{
-		Transport: t, SendDepth: max(int(a.cap.max_send_wr), 1), RecvDepth: int(a.cap.max_recv_wr), SendSGEs: max(int(a.cap.max_send_sge), 1),
+		Transport: t, SendDepth: max(int(a.cap.max_send_wr), 1), RecvDepth: int(a.cap.max_recv_wr),
+		SendSGEs: max(int(a.cap.max_send_sge), 1),
 		RecvSGEs: max(int(a.cap.max_recv_sge), 1), InlineBytes: int(a.cap.max_inline_data), SignalAll: a.sq_sig_all != 0,
 		NoRecvQueue: a.cap.max_recv_wr == 0,
 	}
@@ -77,10 +80,13 @@ func gobwModifyQP(qp C.uint32_t, a *C.struct_vb_qp_attr, mask C.int) C.int {
 	}
 	v := verbs.QueuePairAttributes{
 		Mask: verbs.AttributeMask(mask), State: verbs.QPState(a.qp_state), CurrentState: verbs.QPState(a.cur_qp_state),
-		Access: verbs.Access(a.qp_access_flags), PKeyIndex: int(a.pkey_index), Port: int(a.port_num), QKey: uint32(a.qkey), PathMTU: verbs.MTU(a.path_mtu),
-		Timeout: uint8(a.timeout), RetryCount: uint8(a.retry_cnt), RNRRetry: uint8(a.rnr_retry), RecvPSN: uint32(a.rq_psn) & 0xffffff,
-		SendPSN: uint32(a.sq_psn) & 0xffffff, MaxRDAtomic: uint8(a.max_rd_atomic), MaxDestRDAtomic: uint8(a.max_dest_rd_atomic),
-		MinRNRTimer: uint8(a.min_rnr_timer), DestQPN: uint32(a.dest_qp_num), SQDAsyncNotify: a.en_sqd_async_notify != 0,
+		Access: verbs.Access(a.qp_access_flags), PKeyIndex: int(a.pkey_index), Port: int(a.port_num), QKey: uint32(a.qkey),
+		PathMTU: verbs.MTU(a.path_mtu),
+		Timeout: uint8(a.timeout), RetryCount: uint8(a.retry_cnt), RNRRetry: uint8(a.rnr_retry),
+		RecvPSN: uint32(a.rq_psn) & 0xffffff,
+		SendPSN: uint32(a.sq_psn) & 0xffffff, MaxRDAtomic: uint8(a.max_rd_atomic),
+		MaxDestRDAtomic: uint8(a.max_dest_rd_atomic),
+		MinRNRTimer:     uint8(a.min_rnr_timer), DestQPN: uint32(a.dest_qp_num), SQDAsyncNotify: a.en_sqd_async_notify != 0,
 	}
 	if v.Mask&verbs.AttrAddressVector != 0 {
 		if v.AddressVector, err = vector(&a.ah_attr); err != nil {
@@ -101,7 +107,8 @@ func gobwQueryQP(qp C.uint32_t, a *C.struct_vb_qp_attr) C.int {
 		return errno("ibv_query_qp", err)
 	}
 	a.qp_state, a.cur_qp_state, a.path_mtu = C.int32_t(v.State), C.int32_t(v.CurrentState), C.int32_t(v.PathMTU)
-	a.qkey, a.rq_psn, a.sq_psn, a.dest_qp_num = C.uint32_t(v.QKey), C.uint32_t(v.RecvPSN), C.uint32_t(v.SendPSN), C.uint32_t(v.DestQPN)
+	a.qkey, a.rq_psn, a.sq_psn, a.dest_qp_num = C.uint32_t(v.QKey), C.uint32_t(v.RecvPSN), C.uint32_t(v.SendPSN),
+		C.uint32_t(v.DestQPN)
 	a.qp_access_flags, a.pkey_index, a.port_num = C.uint32_t(v.Access), C.uint16_t(v.PKeyIndex), C.uint8_t(v.Port)
 	a.max_rd_atomic, a.max_dest_rd_atomic = C.uint8_t(v.MaxRDAtomic), C.uint8_t(v.MaxDestRDAtomic)
 	a.min_rnr_timer, a.timeout = C.uint8_t(v.MinRNRTimer), C.uint8_t(v.Timeout)
@@ -172,7 +179,8 @@ func postErrno(call string, err error) C.int {
 // fillSend reads a request.
 func fillSend(r *verbs.SendRequest, b *verbs.MemoryWindowBind, wr *C.struct_vb_send_wr, datagram bool) {
 	*r = verbs.SendRequest{
-		ID: uint64(wr.wr_id), Opcode: verbs.Opcode(wr.opcode), Flags: verbs.SendFlags(wr.send_flags), SGEs: sges(wr.sg_list, wr.num_sge),
+		ID: uint64(wr.wr_id), Opcode: verbs.Opcode(wr.opcode), Flags: verbs.SendFlags(wr.send_flags),
+		SGEs: sges(wr.sg_list, wr.num_sge),
 	}
 	switch r.Opcode {
 	case verbs.OpSendWithImmediate, verbs.OpWriteWithImmediate:
@@ -209,7 +217,8 @@ func fillSend(r *verbs.SendRequest, b *verbs.MemoryWindowBind, wr *C.struct_vb_s
 			info C.struct_vb_mw_bind_info
 		})(unsafe.Pointer(&wr.u))
 		*b = verbs.MemoryWindowBind{
-			RKey: uint32(w.rkey), Addr: uint64(w.info.addr), Length: uint64(w.info.length), Access: verbs.Access(w.info.mw_access_flags),
+			RKey: uint32(w.rkey), Addr: uint64(w.info.addr), Length: uint64(w.info.length),
+			Access: verbs.Access(w.info.mw_access_flags),
 		}
 		if w.mw != nil {
 			b.Window, _ = as[verbs.MemoryWindow](w.mw.handle)
@@ -310,8 +319,9 @@ const packetType = 10
 
 func tellCompletion(w *C.struct_vb_wc, c *verbs.Completion) {
 	*w = C.struct_vb_wc{
-		wr_id: C.uint64_t(c.ID), status: C.uint32_t(c.Status), opcode: C.uint32_t(c.Opcode), vendor_err: C.uint32_t(c.VendorError),
-		byte_len: C.uint32_t(c.Bytes), qp_num: C.uint32_t(c.QPN), src_qp: C.uint32_t(c.SourceQPN),
+		wr_id: C.uint64_t(c.ID), status: C.uint32_t(c.Status), opcode: C.uint32_t(c.Opcode),
+		vendor_err: C.uint32_t(c.VendorError),
+		byte_len:   C.uint32_t(c.Bytes), qp_num: C.uint32_t(c.QPN), src_qp: C.uint32_t(c.SourceQPN),
 	}
 	if c.Flags&verbs.WithGRH != 0 {
 		w.wc_flags |= 1

@@ -44,8 +44,8 @@ func (e *engine) wakeSleepers() {
 	}
 }
 
-// await blocks a goroutine until something arrives, a deadline or limit comes, or somebody wakes it. The lock is released
-// meanwhile.
+// await blocks a goroutine until something arrives, a deadline or limit comes, or somebody
+// wakes it. The lock is released meanwhile.
 func (e *engine) await(limit tick.Time) {
 	var s *link.Sleeper
 	if n := len(e.spare); n > 0 {
@@ -70,8 +70,8 @@ func (e *engine) await(limit tick.Time) {
 	}
 }
 
-// blockBackground blocks the background goroutine likewise; who drives the device meanwhile wakes it. It returns false if a deadline was
-// already due: then it did not sleep and did not release the lock.
+// blockBackground blocks the background goroutine likewise; who drives the device meanwhile wakes it. It returns false
+// if a deadline was already due: then it did not sleep and did not release the lock.
 func (e *engine) blockBackground(sockets []*socket) bool {
 	e.asleep = true
 	slept := e.sleep(tick.Never, e.sentry, sockets)

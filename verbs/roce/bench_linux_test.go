@@ -45,8 +45,8 @@ type rawPair struct {
 	buffer    []byte
 }
 
-// newRawPair connects the sockets, or not: the packets of connected ones have IP IDs that their sender does not know, and RoCE's
-// ICRC covers them over IPv4.
+// newRawPair connects the sockets, or not: the packets of connected ones have IP IDs that their sender does not know,
+// and RoCE's ICRC covers them over IPv4.
 func newRawPair(b *testing.B, connected bool) *rawPair {
 	open := func(last byte) int {
 		fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_DGRAM|syscall.SOCK_NONBLOCK, 0)
@@ -73,7 +73,8 @@ func newRawPair(b *testing.B, connected bool) *rawPair {
 }
 
 func rawSend(fd int, b []byte) bool {
-	_, _, errno := syscall.RawSyscall6(syscall.SYS_SENDTO, uintptr(fd), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)), 0, 0, 0)
+	_, _, errno := syscall.RawSyscall6(syscall.SYS_SENDTO, uintptr(fd), uintptr(unsafe.Pointer(&b[0])),
+		uintptr(len(b)), 0, 0, 0)
 	return errno == 0
 }
 
@@ -84,7 +85,10 @@ type sockaddr struct {
 }
 
 // looseB is 127.2.9.4 port 4999, the second of the sockets that are not connected.
-var looseB = sockaddr{[syscall.SizeofSockaddrInet4]byte{syscall.AF_INET, 0, 4999 >> 8, 4999 & 0xff, 127, 2, 9, 4}, syscall.SizeofSockaddrInet4}
+var looseB = sockaddr{
+	[syscall.SizeofSockaddrInet4]byte{syscall.AF_INET, 0, 4999 >> 8, 4999 & 0xff, 127, 2, 9, 4},
+	syscall.SizeofSockaddrInet4,
+}
 
 // multiMessage is struct mmsghdr.
 type multiMessage struct {
@@ -107,7 +111,8 @@ func (p *rawPair) receive(fd int, b []byte, from *sockaddr) int {
 		return rawReceive(fd, b)
 	}
 	from.n = uint32(len(from.b))
-	n, _, errno := syscall.RawSyscall6(syscall.SYS_RECVFROM, uintptr(fd), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)), 0,
+	n, _, errno := syscall.RawSyscall6(syscall.SYS_RECVFROM, uintptr(fd), uintptr(unsafe.Pointer(&b[0])),
+		uintptr(len(b)), 0,
 		uintptr(unsafe.Pointer(&from.b[0])), uintptr(unsafe.Pointer(&from.n)))
 	if errno != 0 {
 		return 0
@@ -116,7 +121,8 @@ func (p *rawPair) receive(fd int, b []byte, from *sockaddr) int {
 }
 
 func rawReceive(fd int, b []byte) int {
-	n, _, errno := syscall.RawSyscall6(syscall.SYS_RECVFROM, uintptr(fd), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)), 0, 0, 0)
+	n, _, errno := syscall.RawSyscall6(syscall.SYS_RECVFROM, uintptr(fd), uintptr(unsafe.Pointer(&b[0])),
+		uintptr(len(b)), 0, 0, 0)
 	if errno != 0 {
 		return 0
 	}
@@ -173,7 +179,8 @@ func (p *rawPair) stream(segment, batch, batches int) float64 {
 					rawSend(p.a, buffer)
 					continue
 				}
-				_, _, _ = syscall.RawSyscall6(unix.SYS_SENDMMSG, uintptr(p.a), uintptr(unsafe.Pointer(&messages[0])), uintptr(batches), 0, 0, 0)
+				_, _, _ = syscall.RawSyscall6(unix.SYS_SENDMMSG, uintptr(p.a), uintptr(unsafe.Pointer(&messages[0])),
+					uintptr(batches), 0, 0, 0)
 			}
 		}
 	})
@@ -364,10 +371,13 @@ func BenchmarkRatioLatency(b *testing.B) {
 				yard, got, ratio = append(yard, at(r, 0.5)), append(got, at(v, 0.5)), append(ratio, at(v, 0.5)/at(r, 0.5))
 				rawMin, gotMin = append(rawMin, r[len(r)/10]), append(gotMin, v[len(v)/10])
 				ratio999 = append(ratio999, at(v, 0.999)/at(r, 0.999))
-				yard99, got99, ratio99 = append(yard99, at(r, 0.99)), append(got99, at(v, 0.99)), append(ratio99, at(v, 0.99)/at(r, 0.99))
+				yard99, got99, ratio99 = append(yard99, at(r, 0.99)), append(got99, at(v, 0.99)), append(ratio99,
+					at(v, 0.99)/at(r, 0.99))
 			}
-			report(b, "raw-p10-µs", slices.Min(rawMin)/1e3, "p10-µs", slices.Min(gotMin)/1e3, "raw-µs", median(yard)/1e3, "µs", median(got)/1e3, "ratio", median(ratio),
-				"unconnected-ratio", median(unconnected), "raw-p99-µs", median(yard99)/1e3, "p99-µs", median(got99)/1e3, "p99-ratio", median(ratio99), "p99.9-ratio", median(ratio999))
+			report(b, "raw-p10-µs", slices.Min(rawMin)/1e3, "p10-µs", slices.Min(gotMin)/1e3, "raw-µs", median(yard)/1e3, "µs",
+				median(got)/1e3, "ratio", median(ratio),
+				"unconnected-ratio", median(unconnected), "raw-p99-µs", median(yard99)/1e3, "p99-µs", median(got99)/1e3,
+				"p99-ratio", median(ratio99), "p99.9-ratio", median(ratio999))
 		})
 	}
 }
@@ -389,7 +399,9 @@ func devicePingPong(b *testing.B, x, y *end, op verbs.Opcode, await job.Await, s
 			l.FlagOut, l.FlagIn = &e.buffer.Bytes()[size-1], &e.buffer.Bytes()[1024+size-1]
 			*l.FlagOut, *l.FlagIn = 0, 0
 		}
-		return &job.Job{Shape: job.PingPong, First: first, CQs: []verbs.CompletionQueue{e.cq}, Lanes: []job.Lane{l}, Record: rec}
+		return &job.Job{
+			Shape: job.PingPong, First: first, CQs: []verbs.CompletionQueue{e.cq}, Lanes: []job.Lane{l}, Record: rec,
+		}
 	}
 	rec := job.NewRecorder(1 << 16)
 	rec.Samples = true
@@ -416,9 +428,9 @@ func devicePingPong(b *testing.B, x, y *end, op verbs.Opcode, await job.Await, s
 // serialRounds is how many times BenchmarkSerial measures each.
 const serialRounds = 3000
 
-// BenchmarkSerial has one thread do the work of both ends, and tells what a message costs at best (the tenth percentile of short
-// rounds): beside other work, too, it repeats within a few per cent. The yardsticks send the same packets by plain sockets,
-// in batches as RoCE admits them: connected, each batch by a call of its own, and several by one call.
+// BenchmarkSerial has one thread do the work of both ends, and tells what a message costs at best (the tenth percentile
+// of short rounds): beside other work, too, it repeats within a few per cent. The yardsticks send the same packets by
+// plain sockets, in batches as RoCE admits them: connected, each batch by a call of its own, and several by one call.
 func BenchmarkSerial(b *testing.B) {
 	b.Run("op=send/size=2", func(b *testing.B) {
 		raw, loose := newRawPair(b, true), newRawPair(b, false)
@@ -435,7 +447,8 @@ func BenchmarkSerial(b *testing.B) {
 			}
 		}
 		for b.Loop() {
-			r, l, v := bestOf(x, 16, bounce(raw)), bestOf(x, 16, bounce(loose)), bestOf(x, 16, func() { pingPongSerially(b, x, y, 8) })
+			r, l, v := bestOf(x, 16, bounce(raw)), bestOf(x, 16, bounce(loose)), bestOf(x, 16,
+				func() { pingPongSerially(b, x, y, 8) })
 			report(b, "raw-ns", r, "unconnected-ns", l, "ns", v, "ratio", v/r, "unconnected-ratio", v/l)
 		}
 	})
@@ -444,7 +457,11 @@ func BenchmarkSerial(b *testing.B) {
 		batches        []int // packets: [FIRST, MIDDLE or LAST], [MIDDLE … LAST]
 		repeats        int   // of batches
 	}{
-		{4096, 15, []int{15}, 1}, {8192, 8, []int{2}, 8}, {16384, 4, []int{2, 2}, 4}, {32768, 2, []int{2, 6}, 2}, {65536, 2, []int{2, 14}, 2},
+		{4096, 15, []int{15}, 1},
+		{8192, 8, []int{2}, 8},
+		{16384, 4, []int{2, 2}, 4},
+		{32768, 2, []int{2, 6}, 2},
+		{65536, 2, []int{2, 14}, 2},
 	} {
 		b.Run(fmt.Sprintf("op=write/size=%d", tt.size), func(b *testing.B) {
 			raw := newRawPair(b, true)
@@ -508,7 +525,9 @@ func writeSerially(b *testing.B, x, y *end, size, messages int) {
 	defer ex.unlock()
 	defer ey.unlock()
 	q, cq := x.qp.(*queuePair), x.cq.(*completionQueue)
-	r := verbs.SendRequest{Opcode: verbs.OpWrite, SGEs: []verbs.SGE{x.sge(0, size)}, RemoteAddr: y.mr.Addr(), RKey: y.mr.RKey()}
+	r := verbs.SendRequest{
+		Opcode: verbs.OpWrite, SGEs: []verbs.SGE{x.sge(0, size)}, RemoteAddr: y.mr.Addr(), RKey: y.mr.RKey(),
+	}
 	for i := range messages {
 		if i == messages-1 {
 			r.Flags = verbs.Signaled
@@ -525,17 +544,20 @@ func writeSerially(b *testing.B, x, y *end, size, messages int) {
 	cq.take()
 }
 
-// TestSerialPingPong has packets come late at once, as beside other work: both ends must be driven then, or the one that sends waits for
-// an answer to its probes that never comes.
+// TestSerialPingPong has packets come late at once, as beside other work: both ends must be driven then, or the one
+// that sends waits for an answer to its probes that never comes.
 func TestSerialPingPong(t *testing.T) {
-	x, y := newPair(t, pairOptions{bytes: 4096, depth: 32, timeout: 12}) // 67 ms, eight times: none where the processor is away
+	// 67 ms, eight times: none where the processor is away
+	x, y := newPair(t, pairOptions{bytes: 4096, depth: 32, timeout: 12})
 	pingPongSerially(t, x, y, 100)
 	for _, s := range []*end{x, y} {
 		e := s.device.e
 		e.lock()
-		e.network = netem.New(netem.Options{Delay: 2 * time.Millisecond}, float64(e.clock)*1e9, func(p netem.Packet[arrival]) {
-			e.onPacket(p.From.socket, p.From.socket.From(p.From.from.Addr(), p.From.from.Port()), p.Bytes, p.From.place, tick.Now())
-		})
+		e.network = netem.New(netem.Options{Delay: 2 * time.Millisecond}, float64(e.clock)*1e9,
+			func(p netem.Packet[arrival]) {
+				e.onPacket(p.From.socket, p.From.socket.From(p.From.from.Addr(), p.From.from.Port()), p.Bytes, p.From.place,
+					tick.Now())
+			})
 		e.unlock()
 	}
 	pingPongSerially(t, x, y, 64)
@@ -641,7 +663,8 @@ func BenchmarkRatioLoss(b *testing.B) {
 	var clean, lossy, ratio []float64
 	for b.Loop() {
 		run := func(p [2]*end) float64 {
-			v, _ := deviceStream(b, p[0], p[1], []job.Lane{sendLane(p[0], p[1], verbs.OpWrite, []verbs.SGE{p[0].sge(0, size)}, 32, 4, 4)}, nil)
+			v, _ := deviceStream(b, p[0], p[1],
+				[]job.Lane{sendLane(p[0], p[1], verbs.OpWrite, []verbs.SGE{p[0].sge(0, size)}, 32, 4, 4)}, nil)
 			return v
 		}
 		c, l := run(good), run(bad)
@@ -653,6 +676,8 @@ func BenchmarkRatioLoss(b *testing.B) {
 
 func newPairAt(b *testing.B, last byte, f netem.Options) [2]*end {
 	a := func(n byte) netip.Addr { return netip.AddrFrom4([4]byte{127, 2, 3, n}) }
-	x, y := newPair(b, pairOptions{bytes: 1 << 20, depth: 128, a: Options{Address: a(last), Network: f}, b: Options{Address: a(last + 1), Network: f}})
+	x, y := newPair(b, pairOptions{
+		bytes: 1 << 20, depth: 128, a: Options{Address: a(last), Network: f}, b: Options{Address: a(last + 1), Network: f},
+	})
 	return [2]*end{x, y}
 }

@@ -22,7 +22,9 @@ func TestCapture(t *testing.T) {
 			t.Run(address.String()+"/"+name, func(t *testing.T) {
 				var file bytes.Buffer
 				limits.Address, limits.Pcap = address, &file
-				o := pairOptions{transport: verbs.RC, mtu: verbs.MTU4096, depth: 64, sges: 2, timeout: 14, rdAtomic: 4, bytes: 1 << 18}
+				o := pairOptions{
+					transport: verbs.RC, mtu: verbs.MTU4096, depth: 64, sges: 2, timeout: 14, rdAtomic: 4, bytes: 1 << 18,
+				}
 				sent := uint64(0)
 				omitted := uint64(0)
 				t.Run("send", func(t *testing.T) {
@@ -33,7 +35,8 @@ func TestCapture(t *testing.T) {
 					connect(t, x.device, x.qp, x.device, qp, o)
 					connect(t, x.device, qp, x.device, x.qp, o)
 					check(t, x.qp.PostSend([]verbs.SendRequest{{
-						Opcode: verbs.OpWrite, Flags: verbs.Signaled, SGEs: []verbs.SGE{x.sge(0, 100_001)}, RemoteAddr: x.mr.Addr() + 1<<17, RKey: x.mr.RKey(),
+						Opcode: verbs.OpWrite, Flags: verbs.Signaled, SGEs: []verbs.SGE{x.sge(0, 100_001)},
+						RemoteAddr: x.mr.Addr() + 1<<17, RKey: x.mr.RKey(),
 					}}))
 					if c := x.await(nil); c.Status != verbs.Success {
 						t.Fatal(c.Status)

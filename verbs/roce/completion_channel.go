@@ -50,8 +50,8 @@ func (ch *completionChannel) forget(c *completionQueue) {
 	ch.events = slices.DeleteFunc(ch.events, func(x *completionQueue) bool { return x == c })
 }
 
-// Wait blocks until an event comes or the context ends. The waiting goroutine drives the device meanwhile, blocked in the
-// kernel.
+// Wait blocks until an event comes or the context ends. The waiting goroutine drives the
+// device meanwhile, blocked in the kernel.
 func (ch *completionChannel) Wait(ctx context.Context) (verbs.CompletionQueue, error) {
 	e := ch.e
 	const verb = "wait for completion event"

@@ -18,8 +18,8 @@ type entry struct {
 	release uint32     // send slots before this one are free
 }
 
-// completionClock is the host's, read while the packet that completes a request is handled: what the program did between
-// that and its poll is not in it, but all that the kernel did before is.
+// completionClock is the host's, read while the packet that completes a request is handled: what the program did
+// between that and its poll is not in it, but all that the kernel did before is.
 func completionClock() verbs.CompletionClock { return verbs.CompletionClock{Hz: 1e9, Mask: 1<<63 - 1} }
 
 var clockEpoch = time.Now() //nolint:gochecknoglobals // Go tells monotonic time by differences alone
@@ -52,7 +52,9 @@ func (d *device) CreateCQ(o verbs.CompletionQueueOptions) (verbs.CompletionQueue
 		return nil, d.fail(verb, fmt.Errorf("completion vector %d: this device has one, 0", o.Vector))
 	}
 	n := rc.RingSize(o.Depth)
-	c := &completionQueue{object: object{e: d.e}, ring: make([]entry, n), mask: n - 1, depth: uint32(o.Depth), stamps: o.Timestamps}
+	c := &completionQueue{
+		object: object{e: d.e}, ring: make([]entry, n), mask: n - 1, depth: uint32(o.Depth), stamps: o.Timestamps,
+	}
 	needs := handle.Needs[*engine]{Of: d.e}
 	if o.Channel != nil {
 		if c.channel = handle.Need[*completionChannel](&needs, kindChannel, o.Channel); needs.Err != nil {
@@ -113,8 +115,8 @@ func (c *completionQueue) Poll(out []verbs.Completion) (int, error) {
 	return n, nil
 }
 
-// Idle is for a program that polls in a loop of its own, after a Poll that brought nothing: from time to time it lets others have the
-// processor, as a job does while it waits.
+// Idle is for a program that polls in a loop of its own, after a Poll that brought nothing: from time to time it lets
+// others have the processor, as a job does while it waits.
 func (c *completionQueue) Idle() {
 	e := c.e
 	e.lock()

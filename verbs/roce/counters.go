@@ -12,7 +12,8 @@ type counts struct {
 	rc.Counts
 }
 
-// Counters counts errors and traffic since the device was opened; names follow the kernel's hw_counters where they have an equal.
+// Counters counts errors and traffic since the device was opened; names follow the kernel's
+// hw_counters where they have an equal.
 func (d *device) Counters(port int) (all map[string]uint64, err error) {
 	const verb = "read counters"
 	if err := d.checkPort(verb, port); err != nil {
@@ -36,7 +37,8 @@ func (e *engine) counters() map[string]uint64 {
 	}
 	return map[string]uint64{
 		"sent_pkts": sent.Packets, "sent_bytes": sent.Bytes, "rcvd_pkts": c.receivedPackets, "rcvd_bytes": c.receivedBytes,
-		"send_calls": sent.Calls, "sent_datagrams": sent.Datagrams, "receive_calls": c.receives, "empty_receive_calls": c.emptyReceives, "sent_acks": c.acks,
+		"send_calls": sent.Calls, "sent_datagrams": sent.Datagrams, "receive_calls": c.receives,
+		"empty_receive_calls": c.emptyReceives, "sent_acks": c.acks,
 		"send_err":              sent.Errors,
 		"unsegmented_sends":     sent.Uncut,
 		"malformed":             c.malformed,

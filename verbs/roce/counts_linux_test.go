@@ -46,7 +46,8 @@ func shapeName(i int) string {
 	return fmt.Sprintf("%v/ping-pong/%d/window=%d", s.op, s.size, s.window)
 }
 
-// countShape runs a test with both ends on one thread, in turns, so that what it costs does not depend on how long each runs.
+// countShape runs a test with both ends on one thread, in turns, so that what it costs
+// does not depend on how long each runs.
 func countShape(t testing.TB, i int) counted {
 	t.Helper()
 	const messages = 4000
@@ -146,7 +147,8 @@ func TestCounts(t *testing.T) {
 		t.Run(shapeName(i), func(t *testing.T) {
 			got, most := countShape(t, i), shapes[i].most
 			t.Logf("%+v", got)
-			if got.sends > most.sends || got.receives > most.receives || got.datagrams > most.datagrams || got.packets > most.packets || got.acks > most.acks {
+			if got.sends > most.sends || got.receives > most.receives || got.datagrams > most.datagrams ||
+				got.packets > most.packets || got.acks > most.acks {
 				t.Errorf("a message costs %+v, want at most %+v", got, most)
 			}
 		})

@@ -6,7 +6,8 @@ import (
 	"github.com/gobw/gobw/verbs/roce/wire"
 )
 
-// onDatagram handles a packet for a UD queue pair (IBTA 9.8.3, annex A17.4.5.1): the receive starts with the 40 bytes of GRH.
+// onDatagram handles a packet for a UD queue pair (IBTA 9.8.3, annex A17.4.5.1): the
+// receive starts with the 40 bytes of GRH.
 func (q *queuePair) onDatagram(p *wire.Packet, from *link.Source, id uint16) {
 	h := p.DETH()
 	if h.QKey != q.attr.QKey {

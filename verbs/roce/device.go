@@ -21,7 +21,8 @@ type device struct {
 	object
 	info verbs.DeviceInfo
 
-	addresses sync.Mutex // held while this machine's interfaces are listed; taken before the engine's lock, which packets need
+	// held while this machine's interfaces are listed; taken before the engine's lock, which packets need
+	addresses sync.Mutex
 	home      netip.Addr // the default GID; invalid: not chosen yet. It is written with both locks held
 	gids      gidTable   // since home was chosen
 }
@@ -55,8 +56,10 @@ func openDevice(o Options) (*device, error) {
 	return d, nil
 }
 
-// everyPage is every operation: this device copies as the process it is in, whose pages the kernel brings when they are touched.
-const everyPage = verbs.PagedSend | verbs.PagedReceive | verbs.PagedWrite | verbs.PagedRead | verbs.PagedAtomic | verbs.PagedSharedReceive
+// everyPage is every operation: this device copies as the process it is in, whose pages
+// the kernel brings when they are touched.
+const everyPage = verbs.PagedSend | verbs.PagedReceive | verbs.PagedWrite | verbs.PagedRead | verbs.PagedAtomic |
+	verbs.PagedSharedReceive
 
 func deviceInfo(o Options) verbs.DeviceInfo {
 	return verbs.DeviceInfo{
@@ -64,22 +67,27 @@ func deviceInfo(o Options) verbs.DeviceInfo {
 		NodeGUID: 0x0200_00ff_fe00_12b7, SystemGUID: 0x0200_00ff_fe00_12b7, VendorID: 0xffffff, Ports: 1, NUMANode: -1,
 		Driver: "roce", TransportType: "IB",
 		Clock: completionClock(), CompletionVectors: 1, Rebinds: true,
-		// A WRITE of one packet joins a batch of others. A longer one ends a batch: its FIRST is 16 bytes longer than what follows, so
-		// that a batch carries two packets of an 8 KiB message where it carries fifteen of 4 KiB. In an answer to a READ the FIRST and the
-		// LAST are equally long, as both have an AETH, and longer than a MIDDLE: an answer of two packets joins a batch of others.
+		// A WRITE of one packet joins a batch of others. A longer one ends a batch: its FIRST is 16 bytes longer than
+		// what follows, so that a batch carries two packets of an 8 KiB message where it carries fifteen of 4 KiB. In an
+		// answer to a READ the FIRST and the LAST are equally long, as both have an AETH, and longer than a MIDDLE: an
+		// answer of two packets joins a batch of others.
 		Batched: struct{ Write, Read int }{Write: 1, Read: 2},
 		Limits: verbs.Limits{
-			MaxQP: maxQP - 32, MaxQPWR: maxQPWR, MaxSGE: maxSGE, MaxSGERead: maxSGE, MaxInline: maxInline, MaxCQ: maxCQ, MaxCQE: maxCQE,
-			MaxMR: maxMR, MaxMRBytes: 1 << 62, MaxPD: maxPD, MaxAH: maxAH, MaxMW: maxMW, MaxSRQ: maxSRQ, MaxSRQWR: maxSRQWR, MaxSRQSGE: maxSGE,
+			MaxQP: maxQP - 32, MaxQPWR: maxQPWR, MaxSGE: maxSGE, MaxSGERead: maxSGE, MaxInline: maxInline, MaxCQ: maxCQ,
+			MaxCQE: maxCQE,
+			MaxMR:  maxMR, MaxMRBytes: 1 << 62, MaxPD: maxPD, MaxAH: maxAH, MaxMW: maxMW, MaxSRQ: maxSRQ, MaxSRQWR: maxSRQWR,
+			MaxSRQSGE:   maxSGE,
 			MaxRDAtomic: maxRDAtomic, MaxInitRDAtomic: maxRDAtomic, MaxMessageBytes: maxMessage, MaxPKeys: 1, Atomic: true,
-			MemoryWindow2: true, SendInvalidate: true, LocalCAAckDelay: 15, PageSizeCap: 0xfffff000, MaxMulticastGroup: maxGroups,
-			OnDemand: verbs.OnDemand{Supported: true, RC: everyPage, UC: everyPage, UD: everyPage},
-			Threads:  1,
+			MemoryWindow2: true, SendInvalidate: true, LocalCAAckDelay: 15, PageSizeCap: 0xfffff000,
+			MaxMulticastGroup: maxGroups,
+			OnDemand:          verbs.OnDemand{Supported: true, RC: everyPage, UC: everyPage, UD: everyPage},
+			Threads:           1,
 		},
 	}
 }
 
-// Info describes the device. What a peer may have in flight to it follows from the receive buffer that the kernel granted.
+// Info describes the device. What a peer may have in flight to it follows from the
+// receive buffer that the kernel granted.
 func (d *device) Info() verbs.DeviceInfo {
 	e := d.e
 	e.lock()
@@ -251,7 +259,9 @@ func (d *device) bind(addr netip.Addr, open bool) error { //nolint:revive // as 
 	}
 	return &verbs.Error{
 		Verb: "bind", Device: DeviceName, Err: fmt.Errorf("%v is not an address of this machine", addr),
-		Fix: map[bool]string{true: "the loopback interface is down: ip link set lo up", false: "choose one of 'ip address'"}[addr.IsLoopback()],
+		Fix: map[bool]string{
+			true: "the loopback interface is down: ip link set lo up", false: "choose one of 'ip address'",
+		}[addr.IsLoopback()],
 	}
 }
 
@@ -280,7 +290,8 @@ func bindError(a netip.Addr, err error) error {
 		v.Fix = "another process has the port, or the kernel's rdma_rxe holds it on every address: use a network namespace " +
 			"of its own (ip netns add, with a veth pair), another address, or 'modprobe -r rdma_rxe'"
 		if a.Is6() && a.IsLoopback() {
-			v.Fix = "IPv6 has one loopback address, so that both ends cannot be there: let them meet at 127.0.0.1, which has others beside it"
+			v.Fix = "IPv6 has one loopback address, so that both ends cannot be there: let them meet at 127.0.0.1, " +
+				"which has others beside it"
 		}
 	}
 	return v
@@ -289,7 +300,8 @@ func bindError(a netip.Addr, err error) error {
 // socketOf finds or opens the socket of a GID.
 func (e *engine) socketOf(g *gid) (*socket, error) {
 	for _, s := range e.sockets {
-		if s.Local == g.addr && (s.Zone == g.zone || !g.addr.IsLinkLocalUnicast()) { // interfaces may share a link-local address
+		// interfaces may share a link-local address
+		if s.Local == g.addr && (s.Zone == g.zone || !g.addr.IsLinkLocalUnicast()) {
 			return s, nil
 		}
 	}
@@ -323,8 +335,8 @@ type pathKey struct {
 	port uint16 // from which packets leave
 }
 
-// sourcePort is the UDP port that packets of a flow label, or else of two queue pairs, come from. Switches spread equal-cost paths by it. It
-// is computed as by Linux's drivers (rdma_get_udp_sport).
+// sourcePort is the UDP port that packets of a flow label, or else of two queue pairs, come from. Switches spread
+// equal-cost paths by it. It is computed as by Linux's drivers (rdma_get_udp_sport).
 func sourcePort(label, qpn, peer uint32) uint16 {
 	if label == 0 {
 		v := uint64(qpn) * uint64(peer)
@@ -338,9 +350,9 @@ func sourcePort(label, qpn, peer uint32) uint16 {
 // mostSenders is how many ports the packets from an address leave by: enough for all paths that a switch has.
 const mostSenders = 64
 
-// senderAt is the socket whose packets leave by a port, or by another where that is taken or there are many already. Where the kernel cuts
-// batches, packets of all queue pairs leave by the port they arrive at: a batch has one port, and interfaces without hardware, which
-// alone are trusted with that, have no equal-cost paths behind them.
+// senderAt is the socket whose packets leave by a port, or by another where that is taken or there are many already.
+// Where the kernel cuts batches, packets of all queue pairs leave by the port they arrive at: a batch has one port, and
+// interfaces without hardware, which alone are trusted with that, have no equal-cost paths behind them.
 func (e *engine) senderAt(s *socket, port uint16) *link.Socket {
 	if s.Segments() || !link.SendsFromPorts {
 		return s.Socket
@@ -406,11 +418,13 @@ func (d *device) source(a verbs.AddressVector) (*gid, error) {
 	return g, nil
 }
 
-// pathTo finds or makes the path that an address vector describes, from its source. Packets leave by a UDP port, if they can.
+// pathTo finds or makes the path that an address vector describes, from its source.
+// Packets leave by a UDP port, if they can.
 func (e *engine) pathTo(g *gid, a verbs.AddressVector, port uint16) (*path, error) {
 	remote := a.DGID.Addr()
 	if remote.Is4() != g.addr.Is4() {
-		return nil, fmt.Errorf("GID index %d is %v: cannot reach %v, an address of the other family", a.SGIDIndex, g.addr, remote)
+		return nil, fmt.Errorf("GID index %d is %v: cannot reach %v, an address of the other family", a.SGIDIndex,
+			g.addr, remote)
 	}
 	s, err := e.socketOf(g)
 	if err != nil {
@@ -431,7 +445,8 @@ func (e *engine) pathTo(g *gid, a verbs.AddressVector, port uint16) (*path, erro
 	if port != Port && !remote.IsMulticast() {
 		from = e.senderAt(s, port)
 	}
-	return e.pathFor(s, from, remote, link.Service{Class: a.TrafficClass, Level: a.SL, Hops: a.HopLimit, FlowLabel: a.FlowLabel})
+	return e.pathFor(s, from, remote,
+		link.Service{Class: a.TrafficClass, Level: a.SL, Hops: a.HopLimit, FlowLabel: a.FlowLabel})
 }
 
 func (e *engine) pathFor(s *socket, from *link.Socket, remote netip.Addr, v link.Service) (*path, error) {

@@ -90,7 +90,10 @@ func TestResponderSequence(t *testing.T) {
 	}{
 		{"valid", plain(0x100), false, "ACK 100"},
 		{"one bit of the ICRC wrong", damaged(plain(0x101), func(c []byte) { c[0] ^= 1 }), true, ""},
-		{"ICRC in the wrong order", damaged(plain(0x101), func(c []byte) { c[0], c[1], c[2], c[3] = c[3], c[2], c[1], c[0] }), true, ""},
+		{
+			"ICRC in the wrong order", damaged(plain(0x101), func(c []byte) { c[0], c[1], c[2], c[3] = c[3], c[2], c[1], c[0] }),
+			true, "",
+		},
 		{"empty ICRC", plain(0x101), true, ""},
 		{"too short", make([]byte, wire.MinPacketBytes-1), true, ""},
 		{"nothing", []byte{}, true, ""},
@@ -116,12 +119,24 @@ func TestResponderSequence(t *testing.T) {
 		{"far behind", plain((0x107 - 0x700000) & wire.Mask24), false, "ACK 107"},
 		{"READ", r.request(wire.ReadRequest, 0x108, r.reth(0, 3000), 0, nil), false, "DATA 108, DATA 109, DATA 10a"},
 		{"READ's tail again", r.request(wire.ReadRequest, 0x109, r.reth(1024, 1976), 0, nil), false, "DATA 109, DATA 10a"},
-		{"READ again, whole", r.request(wire.ReadRequest, 0x108, r.reth(0, 3000), 0, nil), false, "DATA 108, DATA 109, DATA 10a"},
+		{
+			"READ again, whole", r.request(wire.ReadRequest, 0x108, r.reth(0, 3000), 0, nil), false,
+			"DATA 108, DATA 109, DATA 10a",
+		},
 		{"FETCH_ADD", r.request(wire.FetchAdd, 0x10b, r.atomic(4096, 5), 0, nil), false, "ATOMIC 10b was 40"},
-		{"FETCH_ADD again: not executed", r.request(wire.FetchAdd, 0x10b, r.atomic(4096, 5), 0, nil), false, "ATOMIC 10b was 40"},
+		{
+			"FETCH_ADD again: not executed", r.request(wire.FetchAdd, 0x10b, r.atomic(4096, 5), 0, nil), false,
+			"ATOMIC 10b was 40",
+		},
 		{"next FETCH_ADD", r.request(wire.FetchAdd, 0x10c, r.atomic(4096, 1), 0, nil), false, "ATOMIC 10c was 45"},
-		{"READ of nothing", r.request(wire.ReadRequest, 0x10d, header(wire.RETHBytes, wire.RETH{}), 0, nil), false, "DATA 10d"},
-		{"READ without AckReq", r.request(wire.ReadRequest, 0x10e, r.reth(0, 8), 0, func(bth []byte) { bth[8] = 0 }), false, "DATA 10e"},
+		{
+			"READ of nothing", r.request(wire.ReadRequest, 0x10d, header(wire.RETHBytes, wire.RETH{}), 0, nil), false,
+			"DATA 10d",
+		},
+		{
+			"READ without AckReq", r.request(wire.ReadRequest, 0x10e, r.reth(0, 8), 0, func(bth []byte) { bth[8] = 0 }), false,
+			"DATA 10e",
+		},
 		{"misaligned FETCH_ADD", r.request(wire.FetchAdd, 0x10f, r.atomic(4100, 1), 0, nil), false, "NAK 61 10f"},
 		{"after the error", plain(0x110), false, ""},
 	} {
@@ -145,8 +160,8 @@ func TestResponderSequence(t *testing.T) {
 	}
 }
 
-// TestResponderRefuses gives a fresh queue pair one malformed message each (capture edge_resp_d). rxe lets a short FIRST,
-// an empty LAST and an ONLY above the MTU of a SEND pass; the specification does not (IBTA 9.7.4.1.3).
+// TestResponderRefuses gives a fresh queue pair one malformed message each (capture edge_resp_d). rxe lets a short
+// FIRST, an empty LAST and an ONLY above the MTU of a SEND pass; the specification does not (IBTA 9.7.4.1.3).
 func TestResponderRefuses(t *testing.T) {
 	type packet struct {
 		op      wire.Operation
@@ -174,7 +189,11 @@ func TestResponderRefuses(t *testing.T) {
 		{"WRITE ONLY longer than announced", []packet{{wire.WriteOnly, 64, reth(0, 10)}}, "NAK 61 100"},
 		{"WRITE LAST too short", []packet{{wire.WriteFirst, 1024, reth(0, 2000)}, {wire.WriteLast, 100, nil}}, "NAK 61 101"},
 		{"WRITE LAST too long", []packet{{wire.WriteFirst, 1024, reth(0, 1100)}, {wire.WriteLast, 100, nil}}, "NAK 61 101"},
-		{"WRITE beyond the region, first packet inside", []packet{{wire.WriteFirst, 1024, reth(captureRegion-1024, 2000)}}, "NAK 62 100"},
+		{
+			"WRITE beyond the region, first packet inside",
+			[]packet{{wire.WriteFirst, 1024, reth(captureRegion-1024, 2000)}},
+			"NAK 62 100",
+		},
 		{"READ beyond the region", []packet{{wire.ReadRequest, 0, reth(captureRegion-8, 9)}}, "NAK 62 100"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -11,11 +11,12 @@ import (
 	"github.com/gobw/gobw/verbs/roce/netem"
 )
 
-// TestBadNetworks sends every operation through lossy, duplicating and reordering networks and looks at every byte. In 'make
-// quick' each network has one of the two MTUs in turn.
+// TestBadNetworks sends every operation through lossy, duplicating and reordering networks and looks at every byte. In
+// 'make quick' each network has one of the two MTUs in turn.
 func TestBadNetworks(t *testing.T) {
 	for i, text := range []string{
-		"loss=1%,seed=3", "loss=10%,seed=4", "dup=5%,seed=5", "reorder=5%,seed=6", "loss=2%,dup=1%,reorder=2%,seed=7", "delay=200us",
+		"loss=1%,seed=3", "loss=10%,seed=4", "dup=5%,seed=5", "reorder=5%,seed=6", "loss=2%,dup=1%,reorder=2%,seed=7",
+		"delay=200us",
 		"loss=1%,burst=5,seed=8", "rate=1G,delay=1ms", "rate=2G,queue=64K",
 	} {
 		network, err := netem.Parse(text)
@@ -25,7 +26,8 @@ func TestBadNetworks(t *testing.T) {
 				continue
 			}
 			t.Run(fmt.Sprintf("%s/mtu=%v", text, mtu), func(t *testing.T) {
-				a, b := newPair(t, pairOptions{bytes: 1 << 20, mtu: mtu, a: Options{Network: network}, b: Options{Network: network}, timeout: 12})
+				a, b := newPair(t,
+					pairOptions{bytes: 1 << 20, mtu: mtu, a: Options{Network: network}, b: Options{Network: network}, timeout: 12})
 				mix(t, a, b)
 			})
 		}
@@ -49,7 +51,8 @@ func mix(t *testing.T, a, b *end) {
 	const slotAt, split = 600000, 7000 // each receive in two pieces, 1000 bytes apart
 	postReceive := func() {
 		at := slotAt + receives%8*(size+1000)
-		check(t, b.qp.PostReceive([]verbs.ReceiveRequest{{SGEs: []verbs.SGE{b.sge(at, split), b.sge(at+split+1000, size-split)}}}))
+		check(t,
+			b.qp.PostReceive([]verbs.ReceiveRequest{{SGEs: []verbs.SGE{b.sge(at, split), b.sge(at+split+1000, size-split)}}}))
 		receives++
 	}
 	for range 8 {
@@ -64,7 +67,10 @@ func mix(t *testing.T, a, b *end) {
 		for posted < 400 && posted-completed < slots {
 			i := posted % slots
 			n := []int{1, 255, 256, 4096, 4097, size}[posted%6]
-			r := verbs.SendRequest{ID: uint64(posted), Flags: verbs.Signaled, SGEs: []verbs.SGE{a.sge(i*size, n)}, RemoteAddr: b.mr.Addr() + uint64(i*size), RKey: b.mr.RKey()}
+			r := verbs.SendRequest{
+				ID: uint64(posted), Flags: verbs.Signaled, SGEs: []verbs.SGE{a.sge(i*size, n)},
+				RemoteAddr: b.mr.Addr() + uint64(i*size), RKey: b.mr.RKey(),
+			}
 			switch posted % 5 {
 			case 0, 3:
 				r.Opcode = verbs.OpWrite

@@ -128,7 +128,8 @@ func (e *engine) letIn() {
 	e.unlock()
 	for i := 0; e.waiting.Load() != 0 && i < 200; i++ {
 		if i >= 100 {
-			runtime.Gosched() //nolint:forbidigo // costs a locked thread two switches; another goroutine has the engine, and must run
+			//nolint:forbidigo // costs a locked thread two switches; another goroutine has the engine, and must run
+			runtime.Gosched()
 		} else {
 			tick.Now()
 		}
@@ -161,8 +162,8 @@ const (
 	// Small packets count leastUnacked each: a hundred of them are much of a queue.
 	ackEvery     = 64 << 10
 	leastUnacked = 512
-	// A round that brings burstPackets or more answers them at its end. A peer with a short queue waits for these ACKs, while the program
-	// here looks at what has arrived.
+	// A round that brings burstPackets or more answers them at its end. A peer with a short queue waits for these ACKs,
+	// while the program here looks at what has arrived.
 	burstPackets = 32
 	// sendQuantum is how many packets a queue pair sends in its turn, sendBudget how many leave in one round of progress.
 	sendQuantum = 128
@@ -171,15 +172,15 @@ const (
 	sendBytes = 128 << 10
 )
 
-// After lateRound without the processor a device takes what has arrived, up to lateReceives datagrams, before it looks at its
-// timers: answers that wait in the socket are no silence.
+// After lateRound without the processor a device takes what has arrived, up to lateReceives datagrams, before it looks
+// at its timers: answers that wait in the socket are no silence.
 const (
 	lateRound    = time.Millisecond
 	lateReceives = 1024
 )
 
-// progress drives the device one round: receive, at most so many times from each socket, answer, send. It reports whether anything was
-// received or sent.
+// progress drives the device one round: receive, at most so many times from each socket, answer, send. It reports
+// whether anything was received or sent.
 func (e *engine) progress(now tick.Time, receives int) bool {
 	e.wakeSentry()
 	switch took := now - e.lastRound; {
@@ -256,7 +257,8 @@ func (e *engine) transmit(now tick.Time) bool {
 	return budget < sendBudget
 }
 
-// serve sends up to budget packets of the queue pairs whose turn it is on a path, and tells whether others may send now.
+// serve sends up to budget packets of the queue pairs whose turn it is on a path,
+// and tells whether others may send now.
 func (p *path) serve(now tick.Time, budget int) (sent int, goesOn bool) {
 	if q := p.responses.pop(); q != nil {
 		sent += q.sendResponses(min(budget, sendQuantum/2))
@@ -306,8 +308,8 @@ func (e *engine) onReceived(s *socket, r *link.Received, now tick.Time) {
 // verified as onPacket's place says that the ICRC is known to be right, for the IP ID 0.
 const verified = -1
 
-// onPacket handles one packet, in its place among those that the kernel joined. Whatever is wrong with it before its queue
-// pair is known to be meant, it is dropped without a word (rxe's order: IBTA 9.6.1).
+// onPacket handles one packet, in its place among those that the kernel joined. Whatever is wrong with it before its
+// queue pair is known to be meant, it is dropped without a word (rxe's order: IBTA 9.6.1).
 func (e *engine) onPacket(s *socket, from *link.Source, b []byte, place int, now tick.Time) {
 	p, err := wire.ParsePacket(b)
 	if err != nil {
@@ -378,7 +380,8 @@ func (e *engine) onPacket(s *socket, from *link.Source, b []byte, place int, now
 	}
 }
 
-// addQP numbers a queue pair at random, so that stale packets, and those of strangers who guess, find nobody. The low bits are its slot.
+// addQP numbers a queue pair at random, so that stale packets, and those of strangers who guess,
+// find nobody. The low bits are its slot.
 func (e *engine) addQP(q *queuePair) error {
 	if e.openQPs >= maxQP-32 {
 		return errTooManyQPs

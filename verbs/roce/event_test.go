@@ -42,7 +42,8 @@ func TestEventMode(t *testing.T) {
 					break
 				}
 				if time.Since(start) > time.Minute {
-					t.Fatalf("%d of %d after %v; ours %v theirs %v", p.Completed, count, time.Since(start), counters(t, a), counters(t, b))
+					t.Fatalf("%d of %d after %v; ours %v theirs %v", p.Completed, count, time.Since(start), counters(t, a),
+						counters(t, b))
 				}
 			}
 			t.Logf("%v each; ours %v", time.Since(start)/count, counters(t, a))
@@ -55,8 +56,8 @@ func TestEventMode(t *testing.T) {
 	}
 }
 
-// TestLastReceiveTaken: a queue pair in ERR takes no more of a shared receive queue, and says so once. One with receives of its own does
-// not: it flushes them.
+// TestLastReceiveTaken: a queue pair in ERR takes no more of a shared receive queue, and says so once. One with
+// receives of its own does not: it flushes them.
 func TestLastReceiveTaken(t *testing.T) {
 	for _, shared := range []bool{true, false} {
 		a, b := newPair(t, pairOptions{})
@@ -77,7 +78,8 @@ func TestLastReceiveTaken(t *testing.T) {
 		for len(a.device.e.events) > 0 {
 			events = append(events, <-a.device.e.events)
 		}
-		if shared && (len(events) != 1 || events[0].Type != verbs.EventQPLastWQEReached || events[0].QP != qp) || !shared && len(events) > 0 {
+		if shared && (len(events) != 1 || events[0].Type != verbs.EventQPLastWQEReached || events[0].QP != qp) ||
+			!shared && len(events) > 0 {
 			t.Errorf("shared receives %v: events %v, want one that it was the last, of shared receives alone", shared, events)
 		}
 		check(t, qp.Close())

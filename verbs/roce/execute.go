@@ -61,8 +61,8 @@ func (q *queuePair) onRequest(p *wire.Packet) {
 	q.oweAnswers()
 }
 
-// executeHeld executes what was kept and is next. What does not fit is dropped, and is no error: a stranger may have sent it. The
-// peer is asked for its own.
+// executeHeld executes what was kept and is next. What does not fit is dropped, and is no error: a stranger may have
+// sent it. The peer is asked for its own.
 func (q *queuePair) executeHeld() {
 	r := &q.respond
 	filled := false
@@ -89,8 +89,8 @@ func (q *queuePair) executeHeld() {
 	}
 }
 
-// execute does what a request asks for. Where it cannot, it returns how the receive that the request has taken completes, or, where
-// no receive is posted, RNRRetryExceeded: the peer is to wait.
+// execute does what a request asks for. Where it cannot, it returns how the receive that the request has taken
+// completes, or, where no receive is posted, RNRRetryExceeded: the peer is to wait.
 func (q *queuePair) execute(p *wire.Packet) verbs.Status {
 	switch p.Opcode.Class() {
 	case wire.ClassSend, wire.ClassWrite:
@@ -207,7 +207,8 @@ func (q *queuePair) writeMemory(c *incoming, b []byte, ends bool) bool {
 	return true
 }
 
-// takeReceive takes a receive from the queue pair's own queue or the shared one, or starts that of a message that was cut off anew.
+// takeReceive takes a receive from the queue pair's own queue or the shared one, or starts
+// that of a message that was cut off anew.
 func (q *queuePair) takeReceive() bool {
 	c := &q.current
 	if !c.hasWork {
@@ -273,8 +274,8 @@ func (q *queuePair) failReceive(status verbs.Status) {
 	}}, false)
 }
 
-// refuse answers with a fatal NAK and ends the queue pair. A key that could not be invalidated is this end's fault, and ends it without
-// a word (IBTA 9.9.6.3, class J): the peer runs out of retries.
+// refuse answers with a fatal NAK and ends the queue pair. A key that could not be invalidated is this end's fault, and
+// ends it without a word (IBTA 9.9.6.3, class J): the peer runs out of retries.
 func (q *queuePair) refuse(status verbs.Status, psn uint32) {
 	if status == verbs.MWBindError {
 		q.failReceive(verbs.RemoteInvalidRequestError)

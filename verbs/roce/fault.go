@@ -7,10 +7,10 @@ import (
 	"github.com/gobw/gobw/verbs/roce/wire"
 )
 
-// A program may unmap memory that it has registered, where it is borrowed: see [verbs.Borrow]. A NIC has the pages pinned. This device
-// copies as the process it is in, and would end it. So from the first such region on whoever holds the engine's lock has faults of memory
-// become panics, and each copy catches its own: the request that names such memory ends with an error. To catch them costs each message
-// a tenth of its time.
+// A program may unmap memory that it has registered, where it is borrowed: see [verbs.Borrow]. A NIC has the pages
+// pinned. This device copies as the process it is in, and would end it. So from the first such region on whoever holds
+// the engine's lock has faults of memory become panics, and each copy catches its own: the request that names such
+// memory ends with an error. To catch them costs each message a tenth of its time.
 
 // catchFaults has faults of this goroutine panic, or what was before.
 func (e *engine) catchFaults(yes bool) {

@@ -8,8 +8,8 @@ import (
 	"github.com/gobw/gobw/verbs"
 )
 
-// TestUnmappedMemory unmaps memory that is registered, at either end: the request that touches it ends with an error, and the process goes
-// on. What other queue pairs do is not disturbed.
+// TestUnmappedMemory unmaps memory that is registered, at either end: the request that touches it ends with an error,
+// and the process goes on. What other queue pairs do is not disturbed.
 func TestUnmappedMemory(t *testing.T) {
 	const size = 1 << 16
 	for _, tt := range []struct {
@@ -45,7 +45,10 @@ func TestUnmappedMemory(t *testing.T) {
 			gone, err := end.pd.RegisterMemory(verbs.Borrow(there), 0, size, everything)
 			check(t, err)
 			defer func() { check(t, gone.Close()) }()
-			r := verbs.SendRequest{ID: 5, Opcode: tt.op, Flags: verbs.Signaled, SGEs: []verbs.SGE{a.mr.SGE(0, tt.length)}, RemoteAddr: b.mr.Addr(), RKey: b.mr.RKey()}
+			r := verbs.SendRequest{
+				ID: 5, Opcode: tt.op, Flags: verbs.Signaled, SGEs: []verbs.SGE{a.mr.SGE(0, tt.length)}, RemoteAddr: b.mr.Addr(),
+				RKey: b.mr.RKey(),
+			}
 			if tt.atA {
 				r.SGEs[0] = gone.SGE(0, tt.length)
 			} else {
@@ -68,7 +71,8 @@ func TestUnmappedMemory(t *testing.T) {
 	}
 }
 
-// TestUnmappedBesideOthers has a request fail whose memory is gone while a batch of others is being made: these arrive whole.
+// TestUnmappedBesideOthers has a request fail whose memory is gone while a batch of
+// others is being made: these arrive whole.
 func TestUnmappedBesideOthers(t *testing.T) {
 	a, b := newPair(t, pairOptions{bytes: 1 << 16})
 	a.fill(3)
@@ -101,7 +105,8 @@ func TestUnmappedBesideOthers(t *testing.T) {
 	}
 }
 
-// TestOnlyBorrowedFaults: memory of this process cannot go while it is registered, and nobody pays for catching its faults.
+// TestOnlyBorrowedFaults: memory of this process cannot go while it is registered,
+// and nobody pays for catching its faults.
 func TestOnlyBorrowedFaults(t *testing.T) {
 	a, _ := newPair(t, pairOptions{bytes: 1 << 16})
 	e := a.device.e

@@ -19,12 +19,15 @@ func (s *stage) postBind() {
 	check(s.t, err)
 	check(s.t, s.q.post(&verbs.SendRequest{
 		ID: uint64(s.q.request.Tail), Opcode: verbs.OpBindMW, Flags: verbs.Signaled,
-		Bind: &verbs.MemoryWindowBind{Window: w, Region: mr, RKey: w.RKey(), Addr: mr.Addr(), Length: 64, Access: verbs.AccessRemoteRead},
+		Bind: &verbs.MemoryWindowBind{
+			Window: w, Region: mr, RKey: w.RKey(), Addr: mr.Addr(), Length: 64, Access: verbs.AccessRemoteRead,
+		},
 	}))
 	s.q.kick()
 }
 
-// TestLocalRequestIsNotSent goes back over a local request that was executed: nothing of it leaves, and it completes once.
+// TestLocalRequestIsNotSent goes back over a local request that was executed:
+// nothing of it leaves, and it completes once.
 func TestLocalRequestIsNotSent(t *testing.T) {
 	s := newStage(t, everything)
 	s.post(verbs.OpWrite, 10) // PSN 0
@@ -60,7 +63,8 @@ func TestReadLearnsRoundTrip(t *testing.T) {
 	}
 }
 
-// TestReplayedReads has somebody repeat an old READ request all the time: the READ that is new is answered nevertheless.
+// TestReplayedReads has somebody repeat an old READ request all the time: the READ
+// that is new is answered nevertheless.
 func TestReplayedReads(t *testing.T) {
 	s := newStage(t, everything)
 	old := request{op: wire.ReadRequest, length: 250 * stageMTU}
@@ -92,7 +96,8 @@ func TestClosedQueuePairIsSilent(t *testing.T) {
 	s.wantSent(0)
 }
 
-// TestMemoryGoes deregisters a region while the message that it holds is being sent, behind one that is not acknowledged.
+// TestMemoryGoes deregisters a region while the message that it holds is being
+// sent, behind one that is not acknowledged.
 func TestMemoryGoes(t *testing.T) {
 	for _, first := range []verbs.Opcode{verbs.OpWrite, verbs.OpRead} {
 		t.Run(first.String(), func(t *testing.T) {
@@ -138,8 +143,8 @@ func TestMemoryGoesBeforeProbe(t *testing.T) {
 	}
 }
 
-// TestLeavingSQE brings a UC queue pair back from SQE while its completion queue is full: what is flushed is what was posted
-// before, and what is posted after is sent from its first packet on.
+// TestLeavingSQE brings a UC queue pair back from SQE while its completion queue is full: what is flushed is what was
+// posted before, and what is posted after is sent from its first packet on.
 func TestLeavingSQE(t *testing.T) {
 	s := newStage(t, everything)
 	cq, err := s.e.device.CreateCQ(verbs.CompletionQueueOptions{Depth: 3})

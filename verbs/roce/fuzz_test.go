@@ -28,7 +28,8 @@ const (
 	manyAtOnce  = 1024
 )
 
-// target is a device that takes arbitrary packets: an RC, a UC and a UD queue pair with receives posted and requests out.
+// target is a device that takes arbitrary packets: an RC, a UC and a UD queue pair
+// with receives posted and requests out.
 type target struct {
 	t      testing.TB
 	device *device
@@ -100,13 +101,17 @@ func (x *target) connect(q *queuePair) {
 	x.t.Helper()
 	check(x.t, q.Modify(verbs.QueuePairAttributes{Mask: verbs.AttrState, State: verbs.StateReset}))
 	c := verbs.ConnectOptions{
-		Access: everything, QKey: 0x1234, PathMTU: fuzzMTU, DestQPN: 0x77, SendPSN: 0xfffffe, RecvPSN: 0xfffffd, AddressVector: x.peer,
-		MaxRDAtomic: 4, MaxDestRDAtomic: 4, MinRNRTimer: 1, RetryCount: 7, RNRRetry: 7,
+		Access: everything, QKey: 0x1234, PathMTU: fuzzMTU, DestQPN: 0x77, SendPSN: 0xfffffe, RecvPSN: 0xfffffd,
+		AddressVector: x.peer,
+		MaxRDAtomic:   4, MaxDestRDAtomic: 4, MinRNRTimer: 1, RetryCount: 7, RNRRetry: 7,
 	}
 	check(x.t, verbs.InitQP(q, c))
 	check(x.t, verbs.ConnectQP(q, c))
 	for i := range uint64(16) {
-		check(x.t, q.PostReceive([]verbs.ReceiveRequest{{ID: i, SGEs: []verbs.SGE{{Addr: x.open.Addr() + 512*i, Length: 3000, LKey: x.open.LKey()}}}}))
+		check(x.t,
+			q.PostReceive([]verbs.ReceiveRequest{
+				{ID: i, SGEs: []verbs.SGE{{Addr: x.open.Addr() + 512*i, Length: 3000, LKey: x.open.LKey()}}},
+			}))
 	}
 	sge := []verbs.SGE{{Addr: x.open.Addr() + 9000, Length: 2500, LKey: x.open.LKey()}}
 	switch q.transport {
@@ -114,14 +119,20 @@ func (x *target) connect(q *queuePair) {
 		check(x.t, q.PostSend([]verbs.SendRequest{
 			{Opcode: verbs.OpSend, SGEs: sge},
 			{Opcode: verbs.OpRead, SGEs: sge, RemoteAddr: 4096, RKey: 9},
-			{Opcode: verbs.OpFetchAdd, SGEs: []verbs.SGE{{Addr: x.open.Addr() + 8, Length: 8, LKey: x.open.LKey()}}, RemoteAddr: 4096, RKey: 9},
+			{
+				Opcode: verbs.OpFetchAdd, SGEs: []verbs.SGE{{Addr: x.open.Addr() + 8, Length: 8, LKey: x.open.LKey()}},
+				RemoteAddr: 4096, RKey: 9,
+			},
 			{Opcode: verbs.OpWrite, SGEs: sge, RemoteAddr: 4096, RKey: 9, Flags: verbs.Signaled},
 		}))
 	case verbs.UC:
 		check(x.t, q.PostSend([]verbs.SendRequest{{Opcode: verbs.OpSend, SGEs: sge, Flags: verbs.Signaled}}))
 	case verbs.UD:
 		sge[0].Length = 500
-		check(x.t, q.PostSend([]verbs.SendRequest{{Opcode: verbs.OpSend, SGEs: sge, AH: x.ah, RemoteQPN: 0x77, RemoteQKey: 1, Flags: verbs.Signaled}}))
+		check(x.t,
+			q.PostSend([]verbs.SendRequest{
+				{Opcode: verbs.OpSend, SGEs: sge, AH: x.ah, RemoteQPN: 0x77, RemoteQKey: 1, Flags: verbs.Signaled},
+			}))
 	}
 	if q.transport != verbs.UD {
 		x.path = q.path
@@ -206,7 +217,8 @@ func (x *target) packet(p *program) ([]byte, *queuePair) {
 		}
 		b = append(b, header(wire.RETHBytes, wire.RETH{Addr: addr, RKey: key, Length: length})...)
 	case op.Has(wire.HasAtomicETH):
-		b = append(b, header(wire.AtomicETHBytes, wire.AtomicETH{Addr: addr, RKey: key, SwapAdd: p.number(8), Compare: p.number(1)})...)
+		b = append(b,
+			header(wire.AtomicETHBytes, wire.AtomicETH{Addr: addr, RKey: key, SwapAdd: p.number(8), Compare: p.number(1)})...)
 	case op.Has(wire.HasDETH):
 		b = append(b, header(wire.DETHBytes, wire.DETH{QKey: 0x1234, SourceQPN: uint32(p.byte())})...)
 	}
@@ -229,16 +241,20 @@ func (x *target) packet(p *program) ([]byte, *queuePair) {
 	return b, q
 }
 
-// FuzzEngine feeds a device packets that nobody should send, in any order: it does not panic, it writes nowhere but where
-// it was told it may, it reads nothing it may not, and (TestArbitraryPackets) what it
-// remembers is bounded.
+// FuzzEngine feeds a device packets that nobody should send, in any order: it does not panic, it writes nowhere but
+// where it was told it may, it reads nothing it may not, and (TestArbitraryPackets) what it remembers is bounded.
 func FuzzEngine(f *testing.F) {
-	for _, op := range []wire.Operation{wire.SendOnly, wire.WriteOnly, wire.ReadRequest, wire.FetchAdd, wire.Acknowledge, wire.ReadResponseFirst} {
+	for _, op := range []wire.Operation{
+		wire.SendOnly, wire.WriteOnly, wire.ReadRequest, wire.FetchAdd, wire.Acknowledge, wire.ReadResponseFirst,
+	} {
 		f.Add([]byte{4, byte(op), 0, 64, 3, 0, 200, 0})
 		f.Add([]byte{4, byte(op) | 0x20, 0, 0, 3, 16, 0, 2, 1, 0, 0, 0, 5, 5, 5, 5})
 		f.Add([]byte{5, byte(op), 0, 64, 0, 0, 200, 1, 8, 8, 6, byte(op), 0, 64, 3, 0, 200, 0})
 	}
-	f.Add([]byte{4, 0x06 | 0x20, 0, 0, 3, 0, 100, 1, 12, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4, 0x07 | 0x20, 0, 0, 3, 0, 100, 0, 0, 0, 0, 0, 0, 0, 0, 4, 0x08, 4, 0})
+	f.Add([]byte{
+		4, 0x06 | 0x20, 0, 0, 3, 0, 100, 1, 12, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4, 0x07 | 0x20, 0, 0, 3, 0, 100, 0, 0, 0, 0, 0,
+		0, 0, 0, 4, 0x08, 4, 0,
+	})
 	x := newTarget(f)
 	testrun.Fuzz(f, func(t *testing.T, input []byte) {
 		x.t = t
@@ -246,7 +262,8 @@ func FuzzEngine(f *testing.F) {
 	})
 }
 
-// feed makes up to most packets of the input, gives them to the device one by one, and checks the memory around the open region.
+// feed makes up to most packets of the input, gives them to the device one by one, and
+// checks the memory around the open region.
 func (x *target) feed(input []byte, most int) {
 	x.t.Helper()
 	for _, q := range x.qps {
@@ -346,7 +363,8 @@ func TestManyPackets(t *testing.T) {
 		sent = codec + c.receivedPackets + c.malformed + c.unknownQP + c.wrongPath + c.badPKeys + c.badICRCs
 		if sent >= next {
 			heap := liveHeap()
-			t.Logf("%d packets in %v: codec: %d right; machines: %d for a queue pair, %d malformed, %d for nobody, %d with a wrong ICRC; heap %d bytes",
+			t.Logf("%d packets in %v: codec: %d right; machines: %d for a queue pair, %d malformed, %d for nobody, "+
+				"%d with a wrong ICRC; heap %d bytes",
 				sent, time.Since(start).Round(time.Second), parsed, c.receivedPackets, c.malformed, c.unknownQP, c.badICRCs, heap)
 			if settled == 0 && next > 0 {
 				settled = heap

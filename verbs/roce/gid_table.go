@@ -22,8 +22,9 @@ type gid struct {
 	gone     bool // the address was on this machine, and is not now
 }
 
-// gidTable keeps the index of each address for as long as the device is bound, as a NIC does: addresses come and go (the
-// link-local one of an interface appears a second after it is up), and an index already told must not change its meaning.
+// gidTable keeps the index of each address for as long as the device is bound, as a NIC does: addresses
+// come and go (the link-local one of an interface appears a second after it is up), and an index
+// already told must not change its meaning.
 type gidTable []gid
 
 // update takes over what the machine has now: new addresses go to the end, and those that vanished keep their line.
@@ -71,7 +72,9 @@ func interfaceGIDs(f *net.Interface, first netip.Addr) (list []gid, holds bool) 
 	}
 	loopback := f.Flags&net.FlagLoopback != 0
 	line := func(a netip.Addr) gid {
-		return gid{addr: a, zone: uint32(f.Index), name: f.Name, mtu: f.MTU, loopback: loopback, virtual: loopback || isVirtual(f.Name)}
+		return gid{
+			addr: a, zone: uint32(f.Index), name: f.Name, mtu: f.MTU, loopback: loopback, virtual: loopback || isVirtual(f.Name),
+		}
 	}
 	var local, rest []gid
 	for _, x := range addrs {
@@ -110,7 +113,8 @@ func isVirtual(name string) bool {
 	return os.IsNotExist(err)
 }
 
-// mostHeaders is what the largest packet has besides its payload: IPv6, UDP, BTH, RETH, immediate data and ICRC. rxe counts 80.
+// mostHeaders is what the largest packet has besides its payload: IPv6, UDP, BTH, RETH,
+// immediate data and ICRC. rxe counts 80.
 const mostHeaders = 40 + wire.UDPBytes + wire.BTHBytes + wire.RETHBytes + wire.ImmediateBytes + wire.ICRCBytes
 
 // activeMTU is the largest path MTU an interface carries.

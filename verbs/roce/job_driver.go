@@ -11,8 +11,8 @@ import (
 	"github.com/gobw/gobw/verbs/tick"
 )
 
-// jobDriver is the device as a job's loop drives it: the queues' rings in place of verbs, under one hold of the lock for
-// a whole slice.
+// jobDriver is the device as a job's loop drives it: the queues' rings in place of verbs, under
+// one hold of the lock for a whole slice.
 type jobDriver struct {
 	object
 	lanes    []laneQueue
@@ -75,7 +75,8 @@ func newJobDriver(e *engine, j *job.Job) (*jobDriver, error) {
 			return nil, fmt.Errorf("completion queue %d announces nothing on the job's channel: create it with that channel", i)
 		}
 		if j.Record != nil && !j.Record.Clock.IsZero() && !own.stamps {
-			return nil, fmt.Errorf("completion queue %d stamps nothing: create it with Timestamps, or take samples by the host's clock", i)
+			return nil,
+				fmt.Errorf("completion queue %d stamps nothing: create it with Timestamps, or take samples by the host's clock", i)
 		}
 		d.cqs = append(d.cqs, own)
 	}
@@ -239,7 +240,8 @@ func (d *jobDriver) Poll(out []verbs.Completion) (n int, err error) {
 	return n, nil
 }
 
-// Idle polls on or, with a channel, waits for a completion event: armed first, and looked once more, before blocking in the kernel.
+// Idle polls on or, with a channel, waits for a completion event: armed first, and looked
+// once more, before blocking in the kernel.
 func (d *jobDriver) Idle(limit tick.Time) error {
 	if d.channel == nil || limit == 0 {
 		d.spin.idle(d.e, limit)

@@ -70,8 +70,9 @@ func newStage(t *testing.T, access verbs.Access) *stage {
 	check(t, err)
 	s.q.path.Segments = link.MaxSegments
 	s.q.attr = verbs.QueuePairAttributes{
-		Access: access, PathMTU: verbs.MTU256, SendPSN: firstPSN, RecvPSN: firstPSN, DestQPN: peerQPN, MaxRDAtomic: 2, MaxDestRDAtomic: 2,
-		Timeout: 14, RetryCount: 2, RNRRetry: 1, MinRNRTimer: 5,
+		Access: access, PathMTU: verbs.MTU256, SendPSN: firstPSN, RecvPSN: firstPSN, DestQPN: peerQPN, MaxRDAtomic: 2,
+		MaxDestRDAtomic: 2,
+		Timeout:         14, RetryCount: 2, RNRRetry: 1, MinRNRTimer: 5,
 	}
 	s.q.mtu = stageMTU
 	s.q.state = verbs.StateRTR
@@ -235,7 +236,8 @@ func TestResponder(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			s := newStage(t, tt.access)
 			for range tt.receives {
-				check(t, s.q.PostReceive([]verbs.ReceiveRequest{{SGEs: []verbs.SGE{{Addr: s.mr.Addr(), Length: 300, LKey: s.mr.LKey()}}}}))
+				check(t,
+					s.q.PostReceive([]verbs.ReceiveRequest{{SGEs: []verbs.SGE{{Addr: s.mr.Addr(), Length: 300, LKey: s.mr.LKey()}}}}))
 			}
 			for i, x := range tt.steps {
 				s.q.onRequest(s.packet(x.request))
@@ -277,8 +279,8 @@ func TestNAKOutlivesACK(t *testing.T) {
 	}
 }
 
-// TestReplyTakesACK answers a WRITE by one of its own, or by several: what leaves as a batch takes the ACK along, and what is one
-// packet where that is quicker.
+// TestReplyTakesACK answers a WRITE by one of its own, or by several: what leaves as a batch takes the ACK along, and
+// what is one packet where that is quicker.
 func TestReplyTakesACK(t *testing.T) {
 	for _, tt := range []struct {
 		replies int
@@ -302,8 +304,8 @@ func TestReplyTakesACK(t *testing.T) {
 	}
 }
 
-// TestACKWaitsForAnswer owes an ACK of a WRITE that came before a READ. By the time it leaves, a WRITE behind the READ has been
-// executed: an ACK that tells of it would tell that the READ's answer was lost (IBTA 9.7.5.2.7).
+// TestACKWaitsForAnswer owes an ACK of a WRITE that came before a READ. By the time it leaves, a WRITE behind the READ
+// has been executed: an ACK that tells of it would tell that the READ's answer was lost (IBTA 9.7.5.2.7).
 func TestACKWaitsForAnswer(t *testing.T) {
 	s := newStage(t, everything)
 	s.q.onRequest(s.packet(request{op: wire.WriteOnly, bytes: 4, length: 4, ack: true}))
@@ -341,7 +343,8 @@ func TestBurst(t *testing.T) {
 	s := newStage(t, everything)
 	for _, n := range []uint32{600, 600, 200, 200} {
 		check(t, s.q.post(&verbs.SendRequest{
-			Opcode: verbs.OpWrite, SGEs: []verbs.SGE{{Addr: s.mr.Addr(), Length: n, LKey: s.mr.LKey()}}, RemoteAddr: s.mr.Addr(), RKey: s.mr.RKey(),
+			Opcode: verbs.OpWrite, SGEs: []verbs.SGE{{Addr: s.mr.Addr(), Length: n, LKey: s.mr.LKey()}}, RemoteAddr: s.mr.Addr(),
+			RKey: s.mr.RKey(),
 		}))
 	}
 	s.q.kick()
@@ -423,8 +426,8 @@ func TestRequesterGoesBack(t *testing.T) {
 	}
 }
 
-// TestNAKBehindLostAnswer has a WRITE refused while the answer to the READ before it is missing: the READ is asked for again,
-// and the WRITE, not the READ, ends with what was wrong.
+// TestNAKBehindLostAnswer has a WRITE refused while the answer to the READ before it is missing: the READ is asked for
+// again, and the WRITE, not the READ, ends with what was wrong.
 func TestNAKBehindLostAnswer(t *testing.T) {
 	s := newStage(t, everything)
 	s.post(verbs.OpRead, 100) // PSN 0
@@ -446,7 +449,8 @@ func TestNAKBehindLostAnswer(t *testing.T) {
 	for s.cq.head != s.cq.tail {
 		statuses = append(statuses, s.cq.take().Status)
 	}
-	if !slices.Equal(statuses, []verbs.Status{verbs.Success, verbs.RemoteAccessError}) { // the NAK is remembered: a peer in ERR sends no other
+	// the NAK is remembered: a peer in ERR sends no other
+	if !slices.Equal(statuses, []verbs.Status{verbs.Success, verbs.RemoteAccessError}) {
 		t.Errorf("completions %v, want the READ's and the WRITE's, REM_ACCESS_ERR", statuses)
 	}
 }
@@ -498,7 +502,8 @@ func TestRequesterKeepsPSNsApart(t *testing.T) {
 	s.mr.(*memoryRegion).size = maxMessage // nobody touches it
 	read := func(n uint32) error {
 		return s.q.post(&verbs.SendRequest{
-			Opcode: verbs.OpRead, RemoteAddr: 0x1000, RKey: 1, SGEs: []verbs.SGE{{Addr: s.mr.Addr(), Length: n, LKey: s.mr.LKey()}},
+			Opcode: verbs.OpRead, RemoteAddr: 0x1000, RKey: 1,
+			SGEs: []verbs.SGE{{Addr: s.mr.Addr(), Length: n, LKey: s.mr.LKey()}},
 		})
 	}
 	if err := read(maxMessage); err == nil {
@@ -538,7 +543,8 @@ func TestRequesterProbesAndGivesUp(t *testing.T) {
 	s.wantSent(probe+10, 1, 2)
 	timer := probe + 10 + tick.Time(rc.TimerStretch*verbs.AckTimeout(14))
 	resends := 0
-	for now := timer; s.q.state == verbs.StateRTS && resends < 10; now += tick.Time(rc.TimerStretch * verbs.AckTimeout(14)) {
+	for now := timer; s.q.state == verbs.StateRTS &&
+		resends < 10; now += tick.Time(rc.TimerStretch * verbs.AckTimeout(14)) {
 		s.e.runTimers(now)
 		s.e.transmit(now)
 		if _, _, psns := s.answered(); len(psns) > 1 {
@@ -555,8 +561,8 @@ func TestRequesterProbesAndGivesUp(t *testing.T) {
 	}
 }
 
-// TestTimeoutsBetweenRNRNAKs loses something in every other exchange with a peer that has no receive for long: what counts is
-// the silence in a row.
+// TestTimeoutsBetweenRNRNAKs loses something in every other exchange with a peer that has no receive for
+// long: what counts is the silence in a row.
 func TestTimeoutsBetweenRNRNAKs(t *testing.T) {
 	s := newStage(t, everything)
 	s.q.attr.RNRRetry = 7
@@ -626,8 +632,8 @@ func TestPatientRequests(t *testing.T) {
 	want(probe, psn+1, psn+2) // what is sent again asks
 }
 
-// TestAwaitedRequestsAsk: of a queue that is far from filling the window, requests that somebody waits for ask for an ACK now
-// and then, so that more can be posted before the last is acknowledged.
+// TestAwaitedRequestsAsk: of a queue that is far from filling the window, requests that somebody waits for ask for an
+// ACK now and then, so that more can be posted before the last is acknowledged.
 func TestAwaitedRequestsAsk(t *testing.T) {
 	const messages, packets = 9, 8
 	for _, tt := range []struct {
@@ -662,8 +668,8 @@ func TestRequesterLimitsReads(t *testing.T) {
 	}
 }
 
-// TestStrangersPackets gives packets that a stranger has made up to a responder which keeps what comes behind a gap: they replace none
-// of the peer's own, and those that do not fit end nothing.
+// TestStrangersPackets gives packets that a stranger has made up to a responder which keeps what comes behind a gap:
+// they replace none of the peer's own, and those that do not fit end nothing.
 func TestStrangersPackets(t *testing.T) {
 	write := func(s *stage, psn int, b byte) *wire.Packet {
 		p := s.packet(request{op: wire.WriteOnly, psn: psn, bytes: 4, length: 4, ack: true})
@@ -676,11 +682,17 @@ func TestStrangersPackets(t *testing.T) {
 		early bool                        // the peer's own comes before PSN 0, too
 	}{
 		{"other data", func(s *stage) *wire.Packet { return write(s, 1, 66) }, true},
-		{"MIDDLE of a wrong length", func(s *stage) *wire.Packet { return s.packet(request{op: wire.WriteMiddle, psn: 1, bytes: 8}) }, false},
+		{
+			"MIDDLE of a wrong length",
+			func(s *stage) *wire.Packet { return s.packet(request{op: wire.WriteMiddle, psn: 1, bytes: 8}) }, false,
+		},
 		{"no access", func(s *stage) *wire.Packet {
 			return s.packet(request{op: wire.WriteOnly, psn: 1, bytes: 4, length: 4, key: 0xdead})
 		}, false},
-		{"longer than it says", func(s *stage) *wire.Packet { return s.packet(request{op: wire.WriteOnly, psn: 1, bytes: 8, length: 4}) }, false},
+		{
+			"longer than it says",
+			func(s *stage) *wire.Packet { return s.packet(request{op: wire.WriteOnly, psn: 1, bytes: 8, length: 4}) }, false,
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := newStage(t, everything)
@@ -700,7 +712,8 @@ func TestStrangersPackets(t *testing.T) {
 				s.q.onRequest(write(s, 1, 2))
 			}
 			if s.q.state != verbs.StateRTS || s.q.respond.Expected != (firstPSN+2)&wire.Mask24 || s.b.Bytes()[0] != 2 {
-				t.Errorf("%v, PSN %#x is expected, byte %d: want RTS, two packets executed, the second's byte", s.q.state, s.q.respond.Expected, s.b.Bytes()[0])
+				t.Errorf("%v, PSN %#x is expected, byte %d: want RTS, two packets executed, the second's byte", s.q.state,
+					s.q.respond.Expected, s.b.Bytes()[0])
 			}
 		})
 	}
@@ -728,12 +741,16 @@ func TestDrainedAttributes(t *testing.T) {
 		}
 		return n
 	}
-	check(t, s.q.Modify(verbs.QueuePairAttributes{Mask: verbs.AttrState | verbs.AttrSQDAsyncNotify, State: verbs.StateSQD, SQDAsyncNotify: true}))
+	check(t,
+		s.q.Modify(verbs.QueuePairAttributes{
+			Mask: verbs.AttrState | verbs.AttrSQDAsyncNotify, State: verbs.StateSQD, SQDAsyncNotify: true,
+		}))
 	if n := events(); n != 1 {
 		t.Errorf("%d events, want one", n)
 	}
 	check(t, s.q.Modify(verbs.QueuePairAttributes{
-		Mask: verbs.AttrState | verbs.AttrTimeout | verbs.AttrRetryCount | verbs.AttrMaxRDAtomic, State: verbs.StateSQD, Timeout: 10, RetryCount: 5, MaxRDAtomic: 7,
+		Mask: verbs.AttrState | verbs.AttrTimeout | verbs.AttrRetryCount | verbs.AttrMaxRDAtomic, State: verbs.StateSQD,
+		Timeout: 10, RetryCount: 5, MaxRDAtomic: 7,
 	}))
 	if n := events(); n != 0 {
 		t.Errorf("%d events more in SQD", n)
@@ -751,7 +768,8 @@ func TestNAKEnds(t *testing.T) {
 	s.wantSent(0, 0, 1)
 	s.ack(1, wire.NAKRemoteOperational, 100)
 	s.ack(1, wire.SyndromeRNR|5, 101) // overtaken
-	if ids, status := s.completions(); len(ids) != 2 || status != verbs.RemoteOperationError || s.q.state != verbs.StateError {
+	if ids, status := s.completions(); len(ids) != 2 || status != verbs.RemoteOperationError ||
+		s.q.state != verbs.StateError {
 		t.Errorf("completions %v, %v in %v", ids, status, s.q.state)
 	}
 }

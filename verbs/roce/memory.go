@@ -34,8 +34,8 @@ type region struct {
 	qp     *queuePair // a bound window belongs to one queue pair
 }
 
-// keyTable maps keys to regions. The upper 24 bits of a key are the index XOR mask, the low 8 bits are the consumer's part. Mask and
-// the first consumer's part are random, so that nobody can guess a key (32 bits).
+// keyTable maps keys to regions. The upper 24 bits of a key are the index XOR mask, the low 8 bits are the consumer's
+// part. Mask and the first consumer's part are random, so that nobody can guess a key (32 bits).
 type keyTable struct {
 	regions []*region
 	free    []uint32
@@ -112,7 +112,9 @@ type memoryRegion struct {
 const remoteAccess = verbs.AccessRemoteRead | verbs.AccessRemoteWrite | verbs.AccessRemoteAtomic
 
 // RegisterMemory makes memory known under its own addresses.
-func (pd *protectionDomain) RegisterMemory(b *verbs.Buffer, offset, n int, access verbs.Access) (verbs.MemoryRegion, error) {
+func (pd *protectionDomain) RegisterMemory(b *verbs.Buffer, offset, n int,
+	access verbs.Access,
+) (verbs.MemoryRegion, error) {
 	return pd.RegisterMemoryAt(b, offset, n, b.Addr()+uint64(offset), access)
 }
 
@@ -126,7 +128,8 @@ func (pd *protectionDomain) RegisterMemoryAt(
 	b *verbs.Buffer, offset, n int, iova uint64, access verbs.Access,
 ) (verbs.MemoryRegion, error) {
 	const verb = "register memory"
-	known := remoteAccess | verbs.AccessLocalWrite | verbs.AccessMWBind | verbs.AccessZeroBased | verbs.AccessOnDemand | verbs.AccessRelaxedOrdering
+	known := remoteAccess | verbs.AccessLocalWrite | verbs.AccessMWBind | verbs.AccessZeroBased | verbs.AccessOnDemand |
+		verbs.AccessRelaxedOrdering
 	switch {
 	case access&^known != 0:
 		return nil, pd.fail(verb, fmt.Errorf("access %v: %w", access&^known, verbs.ErrUnsupported))
@@ -187,7 +190,8 @@ type memoryWindow struct {
 
 func (pd *protectionDomain) AllocMW() (verbs.MemoryWindow, error) {
 	w := &memoryWindow{object: object{e: pd.e}, region: region{pd: pd, window: true}}
-	return made[verbs.MemoryWindow](pd.e.device, w, "allocate memory window", pd.openRegion(&w.Handle, &w.region, kindMW, maxMW))
+	return made[verbs.MemoryWindow](pd.e.device, w, "allocate memory window",
+		pd.openRegion(&w.Handle, &w.region, kindMW, maxMW))
 }
 
 func (w *memoryWindow) RKey() uint32 {

@@ -2,8 +2,8 @@ package roce
 
 import "testing"
 
-// TestKeysAreRandom: neither the index of a first key nor its consumer's part can be guessed, a stale key does not name its successor,
-// and a key of no region names none.
+// TestKeysAreRandom: neither the index of a first key nor its consumer's part can be guessed, a stale key does not name
+// its successor, and a key of no region names none.
 func TestKeysAreRandom(t *testing.T) {
 	high, low := map[uint32]bool{}, map[uint32]bool{}
 	const tables = 200

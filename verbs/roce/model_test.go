@@ -17,9 +17,10 @@ import (
 	"github.com/gobw/gobw/verbs/tick"
 )
 
-// The protocol machine against a reference. Two engines without sockets exchange packets over a network that loses, doubles,
-// reorders and corrupts them, while queue pairs fail, are reset and reconnected. The clock is an argument and everything
-// follows from the seed. The reference executes each request when it is posted, on a copy of the peer's memory.
+// The protocol machine against a reference. Two engines without sockets exchange packets over a network that
+// loses, doubles, reorders and corrupts them, while queue pairs fail, are reset and reconnected. The clock
+// is an argument and everything follows from the seed. The reference executes each request when it is
+// posted, on a copy of the peer's memory.
 
 const (
 	modelTarget = 4096 // bytes that a queue pair's peer may write; the last 64 are eight words for atomics
@@ -120,8 +121,8 @@ var (
 	seeds     = flag.Uint64("seeds", 200, "how many seeds the model tests run; 'make quick' takes a quarter of them")
 )
 
-// addSeeds gives a target its seeds. A fault that one seed in fifty shows is missed by the 50 of 'make quick' with 36 % (by the
-// 200 of 'make test' with 1.8 %).
+// addSeeds gives a target its seeds. A fault that one seed in fifty shows is missed by the 50 of 'make quick' with 36 %
+// (by the 200 of 'make test' with 1.8 %).
 func addSeeds(f *testing.F) {
 	n := *seeds
 	if testing.Short() {
@@ -163,7 +164,8 @@ func newModelNetwork(t testing.TB, seed uint64) *model {
 		m.jitter = []tick.Time{0, 0, 1000, 30000}[r.IntN(4)]
 	}
 	m.delay = []tick.Time{2e3, 2e3, 2e3, 50e3, 1e6, 20e6, 100e6}[r.IntN(7)]
-	if m.delay > 1e6 { // a retry may be the only question in its time: with 15 % each way, eight in a row fail once in 26,000
+	// a retry may be the only question in its time: with 15 % each way, eight in a row fail once in 26,000
+	if m.delay > 1e6 {
 		m.loss = min(m.loss, 0.03)
 	}
 	m.hostile = []float64{0, 0, 0.05, 0.5}[r.IntN(4)]
@@ -329,8 +331,9 @@ func (m *model) connect(a *modelFlow) {
 		q := f.q
 		q.path = f.from.path
 		q.attr = verbs.QueuePairAttributes{
-			Access: everything, PathMTU: m.mtu, SendPSN: psn[i], RecvPSN: psn[1-i], DestQPN: f.back.q.qpn, MaxRDAtomic: depth, MaxDestRDAtomic: depth,
-			Timeout: m.timeout(), RetryCount: 7, RNRRetry: 7, MinRNRTimer: uint8(1 + m.r.IntN(8)),
+			Access: everything, PathMTU: m.mtu, SendPSN: psn[i], RecvPSN: psn[1-i], DestQPN: f.back.q.qpn, MaxRDAtomic: depth,
+			MaxDestRDAtomic: depth,
+			Timeout:         m.timeout(), RetryCount: 7, RNRRetry: 7, MinRNRTimer: uint8(1 + m.r.IntN(8)),
 		}
 		q.peerWindow = window
 		q.mtu = uint32(m.mtu.Bytes())
@@ -478,10 +481,13 @@ func (f *modelFlow) post() {
 	r := m.r
 	k := len(f.requests)
 	slot := f.slotsAt + k%modelDepth*modelSlot
-	x := modelRequest{length: []int{0, 1, 8, 60, m.mtu.Bytes(), m.mtu.Bytes() + 1, r.IntN(modelMost), modelMost}[r.IntN(8)]}
+	x := modelRequest{
+		length: []int{0, 1, 8, 60, m.mtu.Bytes(), m.mtu.Bytes() + 1, r.IntN(modelMost), modelMost}[r.IntN(8)],
+	}
 	x.ID = uint64(k)
 	x.Opcode = []verbs.Opcode{
-		verbs.OpWrite, verbs.OpWrite, verbs.OpWriteWithImmediate, verbs.OpSend, verbs.OpSendWithImmediate, verbs.OpRead, verbs.OpRead,
+		verbs.OpWrite, verbs.OpWrite, verbs.OpWriteWithImmediate, verbs.OpSend, verbs.OpSendWithImmediate, verbs.OpRead,
+		verbs.OpRead,
 		verbs.OpCompareSwap, verbs.OpFetchAdd, verbs.OpBindMW,
 	}[r.IntN(10)]
 	if x.Opcode == verbs.OpBindMW {
@@ -563,7 +569,8 @@ func (f *modelFlow) toggle(x *modelRequest) {
 	} else {
 		f.key = f.window.key&^0xff | (f.key+1)&0xff
 		x.Bind = &verbs.MemoryWindowBind{
-			Window: f.window, Region: f.from.mr, RKey: f.key, Addr: f.from.mr.Addr(), Length: modelSlot, Access: verbs.AccessRemoteRead,
+			Window: f.window, Region: f.from.mr, RKey: f.key, Addr: f.from.mr.Addr(), Length: modelSlot,
+			Access: verbs.AccessRemoteRead,
 		}
 	}
 	f.bound = !f.bound
@@ -635,11 +642,12 @@ func (f *modelFlow) onError(k int, s verbs.Status) {
 	switch {
 	case s == verbs.FlushError && (!first || f.bad < 0):
 	case s == verbs.RetryExceeded && first && (f.bad < 0 || m.loss+m.corrupt > 0 || m.jitter > 0 && f.q.peerWindow == 0):
-		// The peer is in ERR and silent. Its NAK was lost, or is behind a READ of which a stranger's requester dropped what had been
-		// overtaken, and asks again.
+		// The peer is in ERR and silent. Its NAK was lost, or is behind a READ of which a stranger's requester dropped
+		// what had been overtaken, and asks again.
 	case s == verbs.RemoteAccessError && first && k == f.bad:
 	default:
-		m.t.Fatalf("qp %#x: request %d (the bad one is %d) ends with %v, first error %v\n%s", f.q.qpn, k, f.bad, s, first, m.dump())
+		m.t.Fatalf("qp %#x: request %d (the bad one is %d) ends with %v, first error %v\n%s", f.q.qpn, k, f.bad, s,
+			first, m.dump())
 	}
 }
 
@@ -658,7 +666,8 @@ func (f *modelFlow) executed(k int) {
 		}
 	case verbs.OpRead, verbs.OpCompareSwap, verbs.OpFetchAdd:
 		if got := f.from.memory(f.slotsAt+k%modelDepth*modelSlot, modelSlot); !bytes.Equal(got, x.data) {
-			t.Fatalf("qp %#x: %v %d of %d bytes at %d brought other data\n%s", f.q.qpn, x.Opcode, k, x.length, x.at, f.from.m.dump())
+			t.Fatalf("qp %#x: %v %d of %d bytes at %d brought other data\n%s", f.q.qpn, x.Opcode, k, x.length, x.at,
+				f.from.m.dump())
 		}
 	default:
 	}
@@ -711,7 +720,8 @@ func (f *modelFlow) accident() {
 	case 0: // a request for memory that is not there
 		f.bad = len(f.requests)
 		x := modelRequest{length: 8}
-		x.ID, x.Flags, x.RKey, x.SGEs = uint64(f.bad), verbs.Signaled, 0xdead, m.pieces(f.from, f.slotsAt+f.bad%modelDepth*modelSlot, 8, 1)
+		x.ID, x.Flags, x.RKey, x.SGEs = uint64(f.bad), verbs.Signaled, 0xdead, m.pieces(f.from,
+			f.slotsAt+f.bad%modelDepth*modelSlot, 8, 1)
 		x.Opcode = []verbs.Opcode{verbs.OpWrite, verbs.OpRead, verbs.OpFetchAdd}[m.r.IntN(3)]
 		check(m.t, f.q.post(&x.SendRequest))
 		f.q.kick()
@@ -765,7 +775,8 @@ func (f *modelFlow) mend() {
 	m.connect(first)
 }
 
-// endOfQueue takes the last requests of a broken connection's queue, once it is empty, as complete: they were not signaled, and none after them tells.
+// endOfQueue takes the last requests of a broken connection's queue, once it is empty, as complete: they were
+// not signaled, and none after them tells.
 func (f *modelFlow) endOfQueue() {
 	if s := &f.q.request; s.Done != s.Tail || f.from.cq.head != f.from.cq.tail {
 		return
@@ -786,7 +797,8 @@ func (m *model) settled() {
 			for got[at] == f.image[at] {
 				at++
 			}
-			m.t.Errorf("qp %#x: the peer's memory differs from byte %d on, written last by request %d", f.q.qpn, at, f.writer[at])
+			m.t.Errorf("qp %#x: the peer's memory differs from byte %d on, written last by request %d", f.q.qpn,
+				at, f.writer[at])
 		}
 		r, high := &f.q.request, inside(&f.q.request, "high")
 		for _, name := range []string{"una", "nxt", "postPSN"} {
@@ -818,11 +830,15 @@ func (m *model) settled() {
 
 func (m *model) dump() string {
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "at %v: loss %v twice %v corrupt %v jitter %v, %d packets under way\n", time.Duration(m.now), m.loss, m.twice, m.corrupt, m.jitter, len(m.packet))
+	fmt.Fprintf(&b, "at %v: loss %v twice %v corrupt %v jitter %v, %d packets under way\n", time.Duration(m.now), m.loss,
+		m.twice, m.corrupt, m.jitter, len(m.packet))
 	for _, f := range m.flows {
 		r := &f.q.request
-		fmt.Fprintf(&b, "site %d qp %#x %v: %d posted, %d complete, %d to come; una %#x nxt %#x high %#x outstanding %v left %v rnr %v; peer expects %#x; broken %v bad %d\n",
-			f.from.index, f.q.qpn, f.q.state, len(f.requests), f.retired, f.left, inside(r, "una"), inside(r, "nxt"), inside(r, "high"), inside(r, "outstanding"), inside(r, "left"), inside(r, "rnrAt"), f.back.q.respond.Expected, f.broken, f.bad)
+		fmt.Fprintf(&b, "site %d qp %#x %v: %d posted, %d complete, %d to come; una %#x nxt %#x high %#x outstanding %v "+
+			"left %v rnr %v; peer expects %#x; broken %v bad %d\n",
+			f.from.index, f.q.qpn, f.q.state, len(f.requests), f.retired, f.left, inside(r, "una"), inside(r, "nxt"),
+			inside(r, "high"), inside(r, "outstanding"), inside(r, "left"), inside(r, "rnrAt"), f.back.q.respond.Expected,
+			f.broken, f.bad)
 	}
 	for _, s := range m.sites {
 		fmt.Fprintf(&b, "site %d: %+v\n", s.index, s.e.count)

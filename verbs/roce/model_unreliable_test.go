@@ -10,8 +10,9 @@ import (
 	"github.com/gobw/gobw/verbs/roce/wire"
 )
 
-// UC and UD over the model's network. Nothing is promised but this: a request completes when it has left, what arrives is
-// whole, from a request that was posted, in a receive that was posted, and memory that no WRITE names is not touched.
+// UC and UD over the model's network. Nothing is promised but this: a request completes when it has
+// left, what arrives is whole, from a request that was posted, in a receive that was posted, and
+// memory that no WRITE names is not touched.
 
 // unreliableFlow sends from one site to the other.
 type unreliableFlow struct {
@@ -64,7 +65,8 @@ func newUnreliableFlow(m *model, transport verbs.Transport, site int) *unreliabl
 	f.targetAt = f.to.take(modelTarget)
 	f.slotsAt = s.take(modelDepth * modelSlot)
 	qp, err := s.pd.CreateQP(verbs.QueuePairOptions{
-		Transport: transport, SendCQ: s.cq, SendDepth: modelDepth, RecvDepth: modelDepth, SendSGEs: 3, RecvSGEs: 2, InlineBytes: 64, SRQ: s.srq,
+		Transport: transport, SendCQ: s.cq, SendDepth: modelDepth, RecvDepth: modelDepth, SendSGEs: 3, RecvSGEs: 2,
+		InlineBytes: 64, SRQ: s.srq,
 	})
 	check(m.t, err)
 	f.q = qp.(*queuePair)
@@ -80,7 +82,8 @@ func (f *unreliableFlow) connect(to *unreliableFlow) {
 	}
 	psn := func(index int) uint32 { return (uint32(index+1)<<22 - 20) & wire.Mask24 }
 	q.attr = verbs.QueuePairAttributes{
-		Access: everything, PathMTU: m.mtu, SendPSN: psn(f.from.index), RecvPSN: psn(f.to.index), DestQPN: to.q.qpn, QKey: 0x1111 * uint32(1+f.from.index),
+		Access: everything, PathMTU: m.mtu, SendPSN: psn(f.from.index), RecvPSN: psn(f.to.index), DestQPN: to.q.qpn,
+		QKey: 0x1111 * uint32(1+f.from.index),
 	}
 	q.mtu = uint32(m.mtu.Bytes())
 	q.state = verbs.StateRTR
@@ -158,9 +161,13 @@ func (f *unreliableFlow) post() {
 	r := m.r
 	k := len(f.requests)
 	slot := f.slotsAt + k%modelDepth*modelSlot
-	x := modelRequest{length: []int{8, 60, m.mtu.Bytes(), m.mtu.Bytes() + 1, 8 + r.IntN(modelMost-8), modelMost}[r.IntN(6)]}
+	x := modelRequest{
+		length: []int{8, 60, m.mtu.Bytes(), m.mtu.Bytes() + 1, 8 + r.IntN(modelMost-8), modelMost}[r.IntN(6)],
+	}
 	x.ID, x.Immediate, x.Flags = uint64(k), uint32(k), verbs.Signaled
-	x.Opcode = []verbs.Opcode{verbs.OpSend, verbs.OpSendWithImmediate, verbs.OpWrite, verbs.OpWriteWithImmediate}[r.IntN(4)]
+	x.Opcode = []verbs.Opcode{
+		verbs.OpSend, verbs.OpSendWithImmediate, verbs.OpWrite, verbs.OpWriteWithImmediate,
+	}[r.IntN(4)]
 	if f.handle != nil {
 		x.length = min(x.length, m.mtu.Bytes())
 		x.Opcode = []verbs.Opcode{verbs.OpSend, verbs.OpSendWithImmediate}[r.IntN(2)]
@@ -227,8 +234,10 @@ func (f *unreliableFlow) onReceived(c *verbs.Completion) {
 		t.Fatalf("qp %#x: received %d of %d messages sent", c.QPN, k, len(f.requests))
 	}
 	x := &f.requests[k]
-	intact := x.Opcode == verbs.OpWriteWithImmediate || bytes.Equal(got[:x.length], x.data) // a WRITE's receive may have begun a SEND
-	if int(c.Bytes) != x.length || x.Opcode == verbs.OpWrite || x.Opcode.HasImmediate() != (c.Flags&verbs.WithImmediate != 0) || !intact {
+	// a WRITE's receive may have begun a SEND
+	intact := x.Opcode == verbs.OpWriteWithImmediate || bytes.Equal(got[:x.length], x.data)
+	if int(c.Bytes) != x.length || x.Opcode == verbs.OpWrite ||
+		x.Opcode.HasImmediate() != (c.Flags&verbs.WithImmediate != 0) || !intact {
 		t.Fatalf("qp %#x: %v %d of %d bytes arrived as something else: %+v", c.QPN, x.Opcode, k, x.length, *c)
 	}
 	if k <= f.latest && m.twice == 0 && m.jitter == 0 && m.hostile == 0 {
@@ -249,10 +258,13 @@ func (f *unreliableFlow) settled() {
 	if f.q.state != verbs.StateRTS || f.q.request.Done != f.q.request.Tail {
 		m.t.Errorf("qp %#x: %v, %d requests left", f.q.qpn, f.q.state, f.q.request.Tail-f.q.request.Done)
 	}
-	if perfect := m.loss+m.twice+m.corrupt == 0 && m.jitter == 0 && m.slowReceiver == 1; perfect && f.delivered == 0 && f.qkey == f.peer.attr.QKey {
+	if perfect := m.loss+m.twice+m.corrupt == 0 && m.jitter == 0 && m.slowReceiver == 1; perfect && f.delivered == 0 &&
+		f.qkey == f.peer.attr.QKey {
 		m.t.Errorf("qp %#x: nothing arrived over a good network", f.q.qpn)
 	}
-	if e := f.from.e; len(e.timed) != 0 || len(e.busy) != 0 || len(e.acks) != 0 || inside(f.from.path.Flow, "window", "inFlight").Int() != 0 {
-		m.t.Errorf("left over: %d clocks, %d paths, %d acknowledgements, %d bytes in flight", len(e.timed), len(e.busy), len(e.acks), inside(f.from.path.Flow, "window", "inFlight").Int())
+	if e := f.from.e; len(e.timed) != 0 || len(e.busy) != 0 || len(e.acks) != 0 ||
+		inside(f.from.path.Flow, "window", "inFlight").Int() != 0 {
+		m.t.Errorf("left over: %d clocks, %d paths, %d acknowledgements, %d bytes in flight", len(e.timed), len(e.busy),
+			len(e.acks), inside(f.from.path.Flow, "window", "inFlight").Int())
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/gobw/gobw/verbs"
 )
 
-// AttachMulticast attaches a UD queue pair to a group (IBTA 10.5.2): the device joins the IP group on the interface of its
-// default GID. A socket that is bound to an address of ours hears no group, so each group has its own.
+// AttachMulticast attaches a UD queue pair to a group (IBTA 10.5.2): the device joins the IP group on the interface of
+// its default GID. A socket that is bound to an address of ours hears no group, so each group has its own.
 func (q *queuePair) AttachMulticast(group verbs.GID, _ uint16) error {
 	e := q.e
 	list, _, noTable := e.device.table("join multicast group")

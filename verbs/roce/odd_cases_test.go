@@ -27,8 +27,8 @@ func (s *stage) statuses() (list []verbs.Completion) {
 	return list
 }
 
-// TestHeldPacketFails has a packet that waited behind a gap hit a receive that does not take it. It is asked for again, and fails as
-// it would have without the gap: nothing of it is counted twice.
+// TestHeldPacketFails has a packet that waited behind a gap hit a receive that does not take it. It is asked for again,
+// and fails as it would have without the gap: nothing of it is counted twice.
 func TestHeldPacketFails(t *testing.T) {
 	good := request{op: wire.SendFirst, bytes: stageMTU}
 	for _, tt := range []struct {
@@ -38,7 +38,12 @@ func TestHeldPacketFails(t *testing.T) {
 		want verbs.Status
 	}{
 		{"bad entry", request{op: wire.SendMiddle, psn: 1, bytes: stageMTU}, 1, verbs.LocalProtectionError},
-		{"unknown key to invalidate", request{op: wire.SendLastInvalidate, psn: 1, bytes: 8}, -1, verbs.RemoteInvalidRequestError},
+		{
+			"unknown key to invalidate",
+			request{op: wire.SendLastInvalidate, psn: 1, bytes: 8},
+			-1,
+			verbs.RemoteInvalidRequestError,
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := newStage(t, everything)
@@ -90,7 +95,10 @@ func TestPathsShare(t *testing.T) {
 	for range 100 {
 		for _, q := range pairs {
 			for !q.request.Full() {
-				check(t, q.post(&verbs.SendRequest{Opcode: verbs.OpSend, SGEs: []verbs.SGE{{Addr: s.mr.Addr(), Length: 4, LKey: s.mr.LKey()}}}))
+				check(t,
+					q.post(&verbs.SendRequest{
+						Opcode: verbs.OpSend, SGEs: []verbs.SGE{{Addr: s.mr.Addr(), Length: 4, LKey: s.mr.LKey()}},
+					}))
 			}
 			q.kick()
 		}
@@ -117,8 +125,8 @@ func TestPostInErrorFlushes(t *testing.T) {
 	}
 }
 
-// TestServesMoreReads raises the READs served at once while some are remembered: as many are served from then on, and what was asked
-// before is answered again where it comes again.
+// TestServesMoreReads raises the READs served at once while some are remembered: as many are served from then on, and
+// what was asked before is answered again where it comes again.
 func TestServesMoreReads(t *testing.T) {
 	s := newStage(t, everything)
 	ask := func(psn int) { s.q.onRequest(s.packet(request{op: wire.ReadRequest, psn: psn, length: 8})) }
@@ -140,7 +148,8 @@ func TestServesMoreReads(t *testing.T) {
 	}
 }
 
-// TestSharedReceiveDomain receives into memory of the shared receive queue's domain, which is not the queue pair's (IBTA 10.2.9).
+// TestSharedReceiveDomain receives into memory of the shared receive queue's domain, which
+// is not the queue pair's (IBTA 10.2.9).
 func TestSharedReceiveDomain(t *testing.T) {
 	s := newStage(t, everything)
 	pd, err := s.e.device.AllocPD()
@@ -173,7 +182,8 @@ func TestDepthBesideSharedQueue(t *testing.T) {
 	}
 }
 
-// TestCounterGoesBack has the cycle counter begin anew, as after a suspend to memory: what was lost before is sent again soon.
+// TestCounterGoesBack has the cycle counter begin anew, as after a suspend to memory:
+// what was lost before is sent again soon.
 func TestCounterGoesBack(t *testing.T) {
 	s := newStage(t, everything)
 	const before = tick.Time(time.Hour)
@@ -195,7 +205,8 @@ func TestServesAfterCounterGoesBack(t *testing.T) {
 		b.device.e.lastRound, b.device.e.nextTimer = tick.Now()+tick.Time(1<<60), tick.Now()+tick.Time(1<<60)
 	})
 	check(t, a.qp.PostSend([]verbs.SendRequest{{
-		Opcode: verbs.OpWrite, Flags: verbs.Signaled, SGEs: []verbs.SGE{a.sge(0, 8)}, RemoteAddr: b.mr.Addr(), RKey: b.mr.RKey(),
+		Opcode: verbs.OpWrite, Flags: verbs.Signaled, SGEs: []verbs.SGE{a.sge(0, 8)}, RemoteAddr: b.mr.Addr(),
+		RKey: b.mr.RKey(),
 	}}))
 	for late := time.Now().Add(20 * time.Second); ; {
 		var c [1]verbs.Completion
@@ -212,7 +223,8 @@ func TestServesAfterCounterGoesBack(t *testing.T) {
 	}
 }
 
-// TestSharedLinkLocal gives two interfaces one link-local address, as VLANs of a NIC have it: each sends by its own socket.
+// TestSharedLinkLocal gives two interfaces one link-local address, as VLANs of a NIC
+// have it: each sends by its own socket.
 func TestSharedLinkLocal(t *testing.T) {
 	e := newEngine(Options{}, 1)
 	a := netip.MustParseAddr("fe80::77")
@@ -230,7 +242,9 @@ func TestSharedLinkLocal(t *testing.T) {
 
 // TestActiveMTU: the longest packet of a path MTU fits the interface.
 func TestActiveMTU(t *testing.T) {
-	for mtu, want := range map[int]verbs.MTU{65536: verbs.MTU4096, 4180: verbs.MTU4096, 4179: verbs.MTU2048, 1500: verbs.MTU1024, 68: verbs.MTU256} {
+	for mtu, want := range map[int]verbs.MTU{
+		65536: verbs.MTU4096, 4180: verbs.MTU4096, 4179: verbs.MTU2048, 1500: verbs.MTU1024, 68: verbs.MTU256,
+	} {
 		if got := activeMTU(mtu); got != want {
 			t.Errorf("an interface of MTU %d carries %v, want %v", mtu, got, want)
 		}
@@ -248,11 +262,14 @@ func TestPathMTUAboveInterface(t *testing.T) {
 	check(t, err)
 	home, err := d.DefaultGID()
 	check(t, err)
-	o := verbs.ConnectOptions{PathMTU: verbs.MTU4096, AddressVector: verbs.AddressVector{DGID: home.GID, SGIDIndex: home.Index, UseGID: true}}
+	o := verbs.ConnectOptions{
+		PathMTU: verbs.MTU4096, AddressVector: verbs.AddressVector{DGID: home.GID, SGIDIndex: home.Index, UseGID: true},
+	}
 	check(t, verbs.InitQP(qp, o))
 	narrow := d.gids[home.Index]
 	narrow.mtu = 1500
-	if err := qp.(*queuePair).mayUse(&narrow, &verbs.QueuePairAttributes{Mask: verbs.AttrPathMTU, PathMTU: verbs.MTU4096}); err == nil {
+	if err := qp.(*queuePair).mayUse(&narrow,
+		&verbs.QueuePairAttributes{Mask: verbs.AttrPathMTU, PathMTU: verbs.MTU4096}); err == nil {
 		t.Error("a path MTU of 4096 on an interface of 1500")
 	}
 	check(t, qp.(*queuePair).mayUse(&narrow, &verbs.QueuePairAttributes{Mask: verbs.AttrPathMTU, PathMTU: verbs.MTU1024}))
@@ -272,14 +289,21 @@ func TestResetForgetsPeer(t *testing.T) {
 	}
 }
 
-// TestPartOfREAD asks for the tail of a READ again: a NIC, and this device, wants it from FIRST to LAST, rxe the packets that it misses.
+// TestPartOfREAD asks for the tail of a READ again: a NIC, and this device, wants it from FIRST to
+// LAST, rxe the packets that it misses.
 func TestPartOfREAD(t *testing.T) {
 	for _, tt := range []struct {
 		migrated bool
 		want     []wire.Operation
 	}{
-		{true, []wire.Operation{wire.ReadResponseFirst, wire.ReadResponseMiddle, wire.ReadResponseLast, wire.ReadResponseOnly}},
-		{false, []wire.Operation{wire.ReadResponseMiddle, wire.ReadResponseMiddle, wire.ReadResponseLast, wire.ReadResponseLast}},
+		{
+			true,
+			[]wire.Operation{wire.ReadResponseFirst, wire.ReadResponseMiddle, wire.ReadResponseLast, wire.ReadResponseOnly},
+		},
+		{
+			false,
+			[]wire.Operation{wire.ReadResponseMiddle, wire.ReadResponseMiddle, wire.ReadResponseLast, wire.ReadResponseLast},
+		},
 	} {
 		s := newStage(t, everything)
 		s.q.onRequest(s.packet(request{op: wire.ReadRequest, length: 5 * stageMTU}))
@@ -319,7 +343,8 @@ func TestMigrated(t *testing.T) {
 	}
 }
 
-// TestReadWithoutResources posts a READ on a queue pair that may have none in flight: it fails, in place of waiting for ever.
+// TestReadWithoutResources posts a READ on a queue pair that may have none in flight:
+// it fails, in place of waiting for ever.
 func TestReadWithoutResources(t *testing.T) {
 	s := newStage(t, everything)
 	s.q.attr.MaxRDAtomic = 0
@@ -331,8 +356,8 @@ func TestReadWithoutResources(t *testing.T) {
 	}
 }
 
-// TestSourcePorts: where the kernel cuts no batches, queue pairs send by ports of their own, so that switches can spread them, and share
-// what is known of the way to the peer. A flow label chooses the port.
+// TestSourcePorts: where the kernel cuts no batches, queue pairs send by ports of their own, so that switches can
+// spread them, and share what is known of the way to the peer. A flow label chooses the port.
 func TestSourcePorts(t *testing.T) {
 	a, b := newPair(t, pairOptions{a: WithoutOffload(Options{}), b: WithoutOffload(Options{})})
 	q := a.qp.(*queuePair)
@@ -344,7 +369,8 @@ func TestSourcePorts(t *testing.T) {
 		t.Errorf("packets leave by port %d, want one of 49152 and more", q.path.Socket.Port)
 	}
 	check(t, a.qp.PostSend([]verbs.SendRequest{{
-		Opcode: verbs.OpWrite, Flags: verbs.Signaled, SGEs: []verbs.SGE{a.sge(0, 8)}, RemoteAddr: b.mr.Addr(), RKey: b.mr.RKey(),
+		Opcode: verbs.OpWrite, Flags: verbs.Signaled, SGEs: []verbs.SGE{a.sge(0, 8)}, RemoteAddr: b.mr.Addr(),
+		RKey: b.mr.RKey(),
 	}}))
 	if c := a.await(b); c.Status != verbs.Success {
 		t.Fatal(c)

@@ -71,11 +71,13 @@ func newPair(t testing.TB, o pairOptions) (a, b *end) {
 	return a, b
 }
 
-// OpenFree opens the device at an address as soon as nobody has it: there is one ::1, and other processes' tests use it.
+// OpenFree opens the device at an address as soon as nobody has it: there is one
+// ::1, and other processes' tests use it.
 func OpenFree(t testing.TB, o Options) verbs.Device {
 	t.Helper()
 	d, err := New(o).Open(DeviceName)
-	for late := time.Now().Add(time.Minute); errors.Is(err, syscall.EADDRINUSE) && time.Now().Before(late); d, err = New(o).Open(DeviceName) {
+	for late := time.Now().Add(time.Minute); errors.Is(err, syscall.EADDRINUSE) &&
+		time.Now().Before(late); d, err = New(o).Open(DeviceName) {
 		<-time.After(10 * time.Millisecond)
 	}
 	check(t, err)
@@ -92,7 +94,8 @@ func newEnd(t testing.TB, options Options, o pairOptions) *end {
 	e.cq, err = d.CreateCQ(verbs.CompletionQueueOptions{Depth: 4 * o.depth})
 	check(t, err)
 	e.qp, err = e.pd.CreateQP(verbs.QueuePairOptions{
-		Transport: o.transport, SendCQ: e.cq, SendDepth: o.depth, RecvDepth: o.depth, SendSGEs: o.sges, RecvSGEs: o.sges, InlineBytes: 64,
+		Transport: o.transport, SendCQ: e.cq, SendDepth: o.depth, RecvDepth: o.depth, SendSGEs: o.sges, RecvSGEs: o.sges,
+		InlineBytes: 64,
 	})
 	check(t, err)
 	e.buffer, err = verbs.Alloc(max(o.bytes, 4096), verbs.MemoryOptions{Touch: true})
@@ -117,9 +120,11 @@ func connect(t testing.TB, d *device, q verbs.QueuePair, peer *device, to verbs.
 	other, err := peer.DefaultGID()
 	check(t, err)
 	c := verbs.ConnectOptions{
-		Access: everything, QKey: 0x1234, PathMTU: o.mtu, DestQPN: to.QPN(), SendPSN: q.QPN() * 1000 & 0xffffff, RecvPSN: to.QPN() * 1000 & 0xffffff,
+		Access: everything, QKey: 0x1234, PathMTU: o.mtu, DestQPN: to.QPN(), SendPSN: q.QPN() * 1000 & 0xffffff,
+		RecvPSN:       to.QPN() * 1000 & 0xffffff,
 		AddressVector: verbs.AddressVector{DGID: other.GID, SGIDIndex: own.Index, UseGID: true},
-		MaxRDAtomic:   o.rdAtomic, MaxDestRDAtomic: o.rdAtomic, MinRNRTimer: 1, Timeout: o.timeout, RetryCount: 7, RNRRetry: 7,
+		MaxRDAtomic:   o.rdAtomic, MaxDestRDAtomic: o.rdAtomic, MinRNRTimer: 1, Timeout: o.timeout, RetryCount: 7,
+		RNRRetry: 7,
 	}
 	if !o.stranger {
 		c.PeerWindow = peer.Info().Limits.ReceiveWindow
@@ -170,7 +175,8 @@ func TestWrite(t *testing.T) {
 		a, b := newPair(t, pairOptions{bytes: 1 << 20})
 		a.fill(1)
 		check(t, a.qp.PostSend([]verbs.SendRequest{{
-			ID: 7, Opcode: verbs.OpWrite, Flags: verbs.Signaled, SGEs: []verbs.SGE{a.sge(0, n)}, RemoteAddr: b.mr.Addr(), RKey: b.mr.RKey(),
+			ID: 7, Opcode: verbs.OpWrite, Flags: verbs.Signaled, SGEs: []verbs.SGE{a.sge(0, n)}, RemoteAddr: b.mr.Addr(),
+			RKey: b.mr.RKey(),
 		}}))
 		c := a.await(b)
 		if c.ID != 7 || c.Status != verbs.Success {

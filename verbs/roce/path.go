@@ -17,7 +17,8 @@ type path struct {
 	busy      bool  // in engine.busy
 }
 
-// queue is a first-in, first-out list of queue pairs, threaded through them. One that has nothing to send any more stays until its turn.
+// queue is a first-in, first-out list of queue pairs, threaded through them. One that has nothing
+// to send any more stays until its turn.
 type queue struct {
 	kind       int
 	head, tail *queuePair

@@ -148,7 +148,8 @@ func (q *queuePair) compile(r *verbs.SendRequest, w *rc.Work, slot *sendSlot) er
 		return errLong
 	}
 	*w = rc.Work{
-		ID: r.ID, Remote: r.RemoteAddr, Length: uint32(length), RKey: r.RKey, Immediate: r.Immediate, Opcode: r.Opcode, Flags: r.Flags,
+		ID: r.ID, Remote: r.RemoteAddr, Length: uint32(length), RKey: r.RKey, Immediate: r.Immediate, Opcode: r.Opcode,
+		Flags:      r.Flags,
 		CompareAdd: r.CompareAdd, Swap: r.Swap,
 	}
 	*slot = sendSlot{sges: uint8(len(r.SGEs))}
@@ -161,9 +162,11 @@ func (q *queuePair) compile(r *verbs.SendRequest, w *rc.Work, slot *sendSlot) er
 		}
 	case verbs.OpRead:
 		if n := rc.PacketsOf(w.Length, q.mtu); n >= 1<<23 {
-			return fmt.Errorf("READ of %d packets of %d bytes: packet numbers admit fewer than 2^23; split it or raise the path MTU", n, q.mtu)
+			return fmt.Errorf("READ of %d packets of %d bytes: packet numbers admit fewer than 2^23; "+
+				"split it or raise the path MTU", n, q.mtu)
 		}
-	case verbs.OpWrite, verbs.OpWriteWithImmediate, verbs.OpSend, verbs.OpSendWithImmediate, verbs.OpCompareSwap, verbs.OpFetchAdd:
+	case verbs.OpWrite, verbs.OpWriteWithImmediate, verbs.OpSend, verbs.OpSendWithImmediate, verbs.OpCompareSwap,
+		verbs.OpFetchAdd:
 	}
 	if w.IsLocal() {
 		slot.sges = 0

@@ -22,7 +22,9 @@ func (p *provider) Devices() ([]verbs.DeviceName, error) {
 // Open opens a device of its own at each call: two in one process need two addresses.
 func (p *provider) Open(name string) (verbs.Device, error) {
 	if name != DeviceName {
-		return nil, &verbs.Error{Verb: "open device", Device: name, Err: errors.New("no such device"), Fix: "the software device is " + DeviceName}
+		return nil, &verbs.Error{
+			Verb: "open device", Device: name, Err: errors.New("no such device"), Fix: "the software device is " + DeviceName,
+		}
 	}
 	if err := p.options.validate(); err != nil {
 		return nil, &verbs.Error{Verb: "open device", Device: name, Err: fmt.Errorf("options: %w", err)}

@@ -63,13 +63,15 @@ func (pd *protectionDomain) CreateQP(o verbs.QueuePairOptions) (verbs.QueuePair,
 	q := &queuePair{object: object{e: e}, pd: pd, transport: o.Transport, signalAll: o.SignalAll}
 	if err := errors.Join(
 		within("send depth", o.SendDepth, 1, maxQPWR), within("receive depth", o.RecvDepth, 0, maxQPWR),
-		within("send scatter/gather entries", o.SendSGEs, 1, maxSGE), within("receive scatter/gather entries", o.RecvSGEs, 1, maxSGE),
+		within("send scatter/gather entries", o.SendSGEs, 1, maxSGE),
+		within("receive scatter/gather entries", o.RecvSGEs, 1, maxSGE),
 		within("inline bytes", o.InlineBytes, 0, maxInline), q.choose(&o, &needs),
 	); err != nil {
 		return nil, pd.fail(verb, err)
 	}
 	q.caps = verbs.QueuePairCapabilities{
-		SendDepth: o.SendDepth, RecvDepth: o.RecvDepth, SendSGEs: o.SendSGEs, RecvSGEs: o.RecvSGEs, InlineBytes: o.InlineBytes,
+		SendDepth: o.SendDepth, RecvDepth: o.RecvDepth, SendSGEs: o.SendSGEs, RecvSGEs: o.RecvSGEs,
+		InlineBytes: o.InlineBytes,
 	}
 	q.request = rc.NewRequester(o.SendDepth)
 	n := int(rc.RingSize(o.SendDepth))
@@ -103,7 +105,9 @@ func within(name string, v, lowest, highest int) error {
 func (q *queuePair) choose(o *verbs.QueuePairOptions, needs *handle.Needs[*engine]) error {
 	var errs []error
 	var known bool
-	if q.wire, known = map[verbs.Transport]wire.Transport{verbs.RC: wire.RC, verbs.UC: wire.UC, verbs.UD: wire.UD}[o.Transport]; !known {
+	if q.wire, known = map[verbs.Transport]wire.Transport{
+		verbs.RC: wire.RC, verbs.UC: wire.UC, verbs.UD: wire.UD,
+	}[o.Transport]; !known {
 		errs = append(errs, fmt.Errorf("transport %v: %w", o.Transport, verbs.ErrUnsupported))
 	}
 	q.sendCQ = handle.Need[*completionQueue](needs, "send completion queue", o.SendCQ)

@@ -110,7 +110,8 @@ func (pd *protectionDomain) CreateSRQ(o verbs.SharedReceiveQueueOptions) (verbs.
 	const verb = "create shared receive queue"
 	setDefault(&o.Depth, 128)
 	setDefault(&o.SGEs, 1)
-	if err := errors.Join(within("depth", o.Depth, 1, maxSRQWR), within("scatter/gather entries", o.SGEs, 1, maxSGE)); err != nil {
+	if err := errors.Join(within("depth", o.Depth, 1, maxSRQWR),
+		within("scatter/gather entries", o.SGEs, 1, maxSGE)); err != nil {
 		return nil, pd.fail(verb, err)
 	}
 	d := pd.e.device

@@ -106,7 +106,8 @@ func readSides(t *testing.T, capture string) (a, b captureSide) {
 		t.Fatalf("README has no section for %s", capture)
 	}
 	section, _, _ = strings.Cut(section, "\n### ")
-	line := regexp.MustCompile(`- ([ab]): QPN (0x[0-9a-f]+), first PSN (0x[0-9a-f]+), rkey (0x[0-9a-f]+), region va (0x[0-9a-f]+)`)
+	line := regexp.MustCompile(
+		`- ([ab]): QPN (0x[0-9a-f]+), first PSN (0x[0-9a-f]+), rkey (0x[0-9a-f]+), region va (0x[0-9a-f]+)`)
 	number := func(s string) uint64 {
 		v, err := strconv.ParseUint(s, 0, 64)
 		check(t, err)
@@ -160,7 +161,8 @@ type answer struct {
 }
 
 func (a answer) String() string {
-	return fmt.Sprintf("%v psn %#x %v msn %d original %d, %d bytes sum %#x", a.opcode, a.psn, a.syndrome, a.msn, a.original, a.bytes, a.sum)
+	return fmt.Sprintf("%v psn %#x %v msn %d original %d, %d bytes sum %#x", a.opcode, a.psn, a.syndrome, a.msn,
+		a.original, a.bytes, a.sum)
 }
 
 func answerOf(p *wire.Packet) answer {
@@ -207,8 +209,14 @@ func TestReplayResponder(t *testing.T) {
 		{capture: "rc_err_write_qpaccess", access: everything &^ verbs.AccessRemoteWrite},
 		{capture: "rc_err_read_nores", noReads: true},
 		// A receive that is too short is an invalid request (IBTA 9.7.4.1.6); rxe calls it an operational error.
-		{capture: "rc_err_send_len", receive: 32, instead: map[wire.Syndrome]wire.Syndrome{wire.NAKRemoteOperational: wire.NAKInvalidRequest}},
-		{capture: "rc_err_send_len_multi", receive: 1500, instead: map[wire.Syndrome]wire.Syndrome{wire.NAKRemoteOperational: wire.NAKInvalidRequest}},
+		{
+			capture: "rc_err_send_len", receive: 32,
+			instead: map[wire.Syndrome]wire.Syndrome{wire.NAKRemoteOperational: wire.NAKInvalidRequest},
+		},
+		{
+			capture: "rc_err_send_len_multi", receive: 1500,
+			instead: map[wire.Syndrome]wire.Syndrome{wire.NAKRemoteOperational: wire.NAKInvalidRequest},
+		},
 		{capture: "rc_retrans_timeout", part: true},
 		{capture: "rc_retrans_lostack", part: true, lateMSN: true},
 		{capture: "rc_retrans_loss", part: true, lateMSN: true},
@@ -253,7 +261,10 @@ func TestReplayResponder(t *testing.T) {
 				size = 8192
 			}
 			for i := range uint64(40) {
-				check(t, e.qp.PostReceive([]verbs.ReceiveRequest{{ID: i, SGEs: []verbs.SGE{{Addr: e.buffer.Addr() + captureReceive, Length: size, LKey: e.mr.LKey()}}}}))
+				check(t,
+					e.qp.PostReceive([]verbs.ReceiveRequest{
+						{ID: i, SGEs: []verbs.SGE{{Addr: e.buffer.Addr() + captureReceive, Length: size, LKey: e.mr.LKey()}}},
+					}))
 			}
 			check(t, verbs.ConnectQP(e.qp, c))
 
@@ -333,7 +344,8 @@ func (e *end) answers(h *handPeer) []wire.Packet {
 	return all
 }
 
-// onTheWay tells whether a packet has left one end and is not at the other: a busy kernel delivers loopback packets later.
+// onTheWay tells whether a packet has left one end and is not at the other: a busy
+// kernel delivers loopback packets later.
 func (e *end) onTheWay(h *handPeer) bool {
 	c, err := e.device.Counters(1)
 	check(e.t, err)
@@ -395,7 +407,10 @@ func TestReplayUnreliable(t *testing.T) {
 			c := captureConnection(t, e, h, a, b)
 			check(t, verbs.InitQP(e.qp, c))
 			for i := range uint64(40) {
-				check(t, e.qp.PostReceive([]verbs.ReceiveRequest{{ID: i, SGEs: []verbs.SGE{{Addr: e.buffer.Addr() + captureReceive, Length: 8192, LKey: e.mr.LKey()}}}}))
+				check(t,
+					e.qp.PostReceive([]verbs.ReceiveRequest{
+						{ID: i, SGEs: []verbs.SGE{{Addr: e.buffer.Addr() + captureReceive, Length: 8192, LKey: e.mr.LKey()}}},
+					}))
 			}
 			check(t, verbs.ConnectQP(e.qp, c))
 			for _, p := range readCapture(t, tt.capture) {
@@ -446,13 +461,35 @@ func TestRequesterAnswers(t *testing.T) {
 		{"ACK", ops(verbs.OpSend), [][]byte{ack(first, 0x1f)}, wants{statuses: ok(1), state: verbs.StateRTS}},
 		{"ACK with no credit", ops(verbs.OpSend), [][]byte{ack(first, 0x00)}, wants{statuses: ok(1), state: verbs.StateRTS}},
 		{"ACK with 6 credits", ops(verbs.OpSend), [][]byte{ack(first, 0x05)}, wants{statuses: ok(1), state: verbs.StateRTS}},
-		{"sequence NAK", ops(verbs.OpSend), [][]byte{ack(first, 0x60)}, wants{resent: []uint32{first}, state: verbs.StateRTS}},
-		{"invalid request", ops(verbs.OpSend), [][]byte{ack(first, 0x61)}, wants{[]verbs.Status{verbs.RemoteInvalidRequestError}, nil, verbs.StateError}},
-		{"access error", ops(verbs.OpWrite), [][]byte{ack(first, 0x62)}, wants{[]verbs.Status{verbs.RemoteAccessError}, nil, verbs.StateError}},
-		{"operational error", ops(verbs.OpSend), [][]byte{ack(first, 0x63)}, wants{[]verbs.Status{verbs.RemoteOperationError}, nil, verbs.StateError}},
+		{
+			"sequence NAK", ops(verbs.OpSend), [][]byte{ack(first, 0x60)}, wants{resent: []uint32{first}, state: verbs.StateRTS},
+		},
+		{
+			"invalid request", ops(verbs.OpSend),
+			[][]byte{ack(first, 0x61)},
+			wants{[]verbs.Status{verbs.RemoteInvalidRequestError}, nil, verbs.StateError},
+		},
+		{
+			"access error", ops(verbs.OpWrite),
+			[][]byte{ack(first, 0x62)},
+			wants{[]verbs.Status{verbs.RemoteAccessError}, nil, verbs.StateError},
+		},
+		{
+			"operational error", ops(verbs.OpSend),
+			[][]byte{ack(first, 0x63)},
+			wants{[]verbs.Status{verbs.RemoteOperationError}, nil, verbs.StateError},
+		},
 		{"reserved syndrome", ops(verbs.OpSend), [][]byte{ack(first, 0x40)}, wants{state: verbs.StateRTS}},
-		{"one ACK for three", ops(verbs.OpSend, verbs.OpSend, verbs.OpSend), [][]byte{ack(first+2, 0x1f)}, wants{statuses: ok(3), state: verbs.StateRTS}},
-		{"ACK of the middle", ops(verbs.OpSend, verbs.OpSend, verbs.OpSend), [][]byte{ack(first+1, 0x1f)}, wants{statuses: ok(2), state: verbs.StateRTS}},
+		{
+			"one ACK for three", ops(verbs.OpSend, verbs.OpSend, verbs.OpSend),
+			[][]byte{ack(first+2, 0x1f)},
+			wants{statuses: ok(3), state: verbs.StateRTS},
+		},
+		{
+			"ACK of the middle", ops(verbs.OpSend, verbs.OpSend, verbs.OpSend),
+			[][]byte{ack(first+1, 0x1f)},
+			wants{statuses: ok(2), state: verbs.StateRTS},
+		},
 		{"ACK never asked for", ops(verbs.OpSend), [][]byte{ack(first+5, 0x1f)}, wants{state: verbs.StateRTS}},
 		{"stale ACK", ops(verbs.OpSend), [][]byte{ack(first-1, 0x1f)}, wants{state: verbs.StateRTS}},
 		{

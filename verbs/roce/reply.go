@@ -6,9 +6,9 @@ import (
 	"github.com/gobw/gobw/verbs/tick"
 )
 
-// replies chooses how a reply of one packet and the ACK that is due with it leave: in one datagram, which is one system call at
-// each end, but the kernel's GSO/GRO path; or one after the other. Which is quicker depends on the machine. So it tries both
-// in turns, keeps what took less from one such reply to the next, and tries again later.
+// replies chooses how a reply of one packet and the ACK that is due with it leave: in one datagram, which is one system
+// call at each end, but the kernel's GSO/GRO path; or one after the other. Which is quicker depends on the machine. So
+// it tries both in turns, keeps what took less from one such reply to the next, and tries again later.
 type replies struct {
 	apart   bool
 	last    tick.Time
@@ -19,7 +19,8 @@ type replies struct {
 }
 
 const (
-	replyTurn  = 64   // replies of a turn; only the second half is measured, as the peer first goes on receiving as in the turn before
+	// replies of a turn; only the second half is measured, as the peer first goes on receiving as in the turn before
+	replyTurn  = 64
 	trialTurns = 4    // joined, apart, joined, apart
 	replyKeeps = 8192 // replies until the next trial
 )

@@ -6,8 +6,8 @@ import (
 	"github.com/gobw/gobw/verbs/tick"
 )
 
-// TestReplies plays on machines on which one way is quicker than the other, and on one that changes. Every tenth exchange is
-// disturbed.
+// TestReplies plays on machines on which one way is quicker than the other, and on one that
+// changes. Every tenth exchange is disturbed.
 func TestReplies(t *testing.T) {
 	var r replies
 	now := tick.Time(0)

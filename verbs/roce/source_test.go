@@ -19,8 +19,8 @@ func sealed(t testing.TB, s *link.Socket, from netip.AddrPort, qpn uint32) []byt
 	return b
 }
 
-// TestStrangers sends packets from many addresses and ports, wrong ones and right ones that nobody asked for: memory does
-// not grow, no path is made, and a peer that was there is still known, as is a new one.
+// TestStrangers sends packets from many addresses and ports, wrong ones and right ones that nobody asked for: memory
+// does not grow, no path is made, and a peer that was there is still known, as is a new one.
 func TestStrangers(t *testing.T) {
 	x := newStage(t, everything)
 	s := x.q.path.socket

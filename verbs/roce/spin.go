@@ -7,9 +7,10 @@ import (
 	"github.com/gobw/gobw/verbs/tick"
 )
 
-// spin is how the thread of a job waits for packets. It polls, because being woken takes longer than most answers. At every
-// 16th empty round it yields its processor, which the peer may need. A yield that returns late shows that others compute on this
-// processor. Then the thread blocks in the kernel for a while: a thread that wakes runs before one that computes.
+// spin is how the thread of a job waits for packets. It polls, because being woken takes longer than most
+// answers. At every 16th empty round it yields its processor, which the peer may need. A yield that returns
+// late shows that others compute on this processor. Then the thread blocks in the kernel for a while: a thread
+// that wakes runs before one that computes.
 type spin struct {
 	quiet int       // rounds in a row in which nothing happened
 	since tick.Time // when they began
@@ -19,11 +20,12 @@ type spin struct {
 const (
 	// yieldEvery rounds take some 5 us.
 	yieldEvery = 16
-	// lateAfter is longer than a peer keeps the processor that it was yielded. A later yield is followed by blocksFor times as
-	// long in which the thread blocks.
+	// lateAfter is longer than a peer keeps the processor that it was yielded. A later yield is followed by blocksFor
+	// times as long in which the thread blocks.
 	lateAfter = 300 * time.Microsecond
 	blocksFor = 16
-	// longestWait is how long it yields for one answer. Beside a longer path the time to be woken is little, and it blocks.
+	// longestWait is how long it yields for one answer. Beside a longer path the time
+	// to be woken is little, and it blocks.
 	longestWait = 2 * time.Millisecond
 	// blockAtMost bounds a block, since another may have taken the packet that was waited for.
 	blockAtMost = time.Millisecond

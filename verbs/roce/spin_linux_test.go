@@ -42,7 +42,9 @@ func TestSharedProcessor(t *testing.T) {
 		l.Receives = []verbs.ReceiveRequest{{SGEs: []verbs.SGE{e.sge(1024, 2)}}}
 		check(t, l.PostInitial(64))
 		return onThread(0, func() {
-			if _, err := runJob(t, e.device, &job.Job{Shape: job.PingPong, First: first, CQs: []verbs.CompletionQueue{e.cq}, Lanes: []job.Lane{l}}, 0); err != nil {
+			if _, err := runJob(t, e.device, &job.Job{
+				Shape: job.PingPong, First: first, CQs: []verbs.CompletionQueue{e.cq}, Lanes: []job.Lane{l},
+			}, 0); err != nil {
 				t.Error(err)
 			}
 		})

@@ -22,17 +22,23 @@ func TestLateReceiver(t *testing.T) {
 		var stop atomic.Uint32
 		late := make(chan error, 1)
 		timer := time.AfterFunc(time.Duration(5*(round+1))*time.Millisecond, func() {
-			_, err := runJob(t, b.device, &job.Job{Shape: job.Stream, CQs: []verbs.CompletionQueue{b.cq}, Lanes: []job.Lane{receive}, Stop: &stop}, 1)
+			_, err := runJob(t, b.device,
+				&job.Job{Shape: job.Stream, CQs: []verbs.CompletionQueue{b.cq}, Lanes: []job.Lane{receive}, Stop: &stop}, 1)
 			late <- err
 		})
 		defer timer.Stop()
-		send := job.Lane{QP: a.qp, Count: count, Window: 32, Signal: 4, Batch: 4, Ring: []job.Message{{Bytes: size, Steps: []job.Step{{
-			Requests: []verbs.SendRequest{{Opcode: verbs.OpSend, SGEs: []verbs.SGE{a.sge(0, size)}}},
-		}}}}}
-		p, err := runJob(t, a.device, &job.Job{Shape: job.Stream, CQs: []verbs.CompletionQueue{a.cq}, Lanes: []job.Lane{send}}, 0)
+		send := job.Lane{
+			QP: a.qp, Count: count, Window: 32, Signal: 4, Batch: 4,
+			Ring: []job.Message{{Bytes: size, Steps: []job.Step{{
+				Requests: []verbs.SendRequest{{Opcode: verbs.OpSend, SGEs: []verbs.SGE{a.sge(0, size)}}},
+			}}}},
+		}
+		p, err := runJob(t, a.device,
+			&job.Job{Shape: job.Stream, CQs: []verbs.CompletionQueue{a.cq}, Lanes: []job.Lane{send}}, 0)
 		if err != nil {
 			q, r := a.qp.(*queuePair), b.qp.(*queuePair)
-			t.Fatalf("round %d: %v (%+v)\nours %v\ntheirs %v\n%+v\n%+v\n%+v", round, err, p, counters(t, a), counters(t, b), q.request, r.respond, q.path.Flow)
+			t.Fatalf("round %d: %v (%+v)\nours %v\ntheirs %v\n%+v\n%+v\n%+v", round, err, p, counters(t, a), counters(t, b),
+				q.request, r.respond, q.path.Flow)
 		}
 		check(t, <-late)
 		if sent, _ := inFlight(a.qp.(*queuePair).path); sent != 0 {
@@ -41,7 +47,8 @@ func TestLateReceiver(t *testing.T) {
 	}
 }
 
-// TestSleeperLeaves has somebody sleep in the kernel for the device, and then drive it no more: the background goroutine takes over.
+// TestSleeperLeaves has somebody sleep in the kernel for the device, and then drive it no
+// more: the background goroutine takes over.
 func TestSleeperLeaves(t *testing.T) {
 	a, b := newPair(t, pairOptions{})
 	e := b.device.e
@@ -49,7 +56,8 @@ func TestSleeperLeaves(t *testing.T) {
 		e.await(tick.Now() + e.clock.Ticks(50*time.Millisecond))
 	})
 	check(t, a.qp.PostSend([]verbs.SendRequest{{
-		Opcode: verbs.OpWrite, Flags: verbs.Signaled, SGEs: []verbs.SGE{a.sge(0, 8)}, RemoteAddr: b.mr.Addr(), RKey: b.mr.RKey(),
+		Opcode: verbs.OpWrite, Flags: verbs.Signaled, SGEs: []verbs.SGE{a.sge(0, 8)}, RemoteAddr: b.mr.Addr(),
+		RKey: b.mr.RKey(),
 	}}))
 	if c := a.await(nil); c.Status != verbs.Success {
 		t.Error(c.Status)

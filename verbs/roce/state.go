@@ -55,7 +55,8 @@ func (q *queuePair) mayChange(to verbs.QPState, a *verbs.QueuePairAttributes) er
 	case a.Mask&verbs.AttrCurrentState != 0 && a.CurrentState != q.state:
 		return fmt.Errorf("its state is %v, not %v", q.state, a.CurrentState)
 	}
-	if err := cmp.Or(verbs.CheckTransition(q.transport, q.state, to, a.Mask), verbs.CheckValues(a, &q.e.device.info)); err != nil {
+	if err := cmp.Or(verbs.CheckTransition(q.transport, q.state, to, a.Mask),
+		verbs.CheckValues(a, &q.e.device.info)); err != nil {
 		return err
 	}
 	switch known := remoteAccess | verbs.AccessLocalWrite | verbs.AccessMWBind | verbs.AccessRelaxedOrdering; {
@@ -70,7 +71,8 @@ func (q *queuePair) mayChange(to verbs.QPState, a *verbs.QueuePairAttributes) er
 // mayUse tells why a path from a GID cannot have these attributes, if it cannot.
 func (q *queuePair) mayUse(g *gid, a *verbs.QueuePairAttributes) error {
 	if most := activeMTU(g.mtu); a.Mask&verbs.AttrPathMTU != 0 && a.PathMTU > most {
-		return fmt.Errorf("path MTU %v: interface %s carries %v at most; take that, or raise its MTU (ip link set)", a.PathMTU, g.name, most)
+		return fmt.Errorf("path MTU %v: interface %s carries %v at most; take that, or raise its MTU (ip link set)",
+			a.PathMTU, g.name, most)
 	}
 	return nil
 }
@@ -167,7 +169,8 @@ func (q *queuePair) beginSending() {
 
 func (q *queuePair) requesterSetup() rc.Setup {
 	s := rc.Setup{
-		Reliable: q.transport == verbs.RC, Retries: q.attr.RetryCount, RNRRetries: q.attr.RNRRetry, Reads: int(q.attr.MaxRDAtomic),
+		Reliable: q.transport == verbs.RC, Retries: q.attr.RetryCount, RNRRetries: q.attr.RNRRetry,
+		Reads:   int(q.attr.MaxRDAtomic),
 		Timeout: q.e.ackTimeout[q.attr.Timeout&31], Keeps: q.peerWindow > 0, Count: &q.e.count.Counts,
 	}
 	if q.transport != verbs.UD { // a UD message is one packet, whatever its length
@@ -208,8 +211,10 @@ func (q *queuePair) attributes() verbs.QueuePairAttributes {
 	if q.state == verbs.StateRTR {
 		a.SendPSN = q.attr.SendPSN
 	}
-	a.Mask = verbs.AttrState | verbs.AttrCurrentState | verbs.AttrAccess | verbs.AttrPKeyIndex | verbs.AttrPort | verbs.AttrQKey |
-		verbs.AttrAddressVector | verbs.AttrPathMTU | verbs.AttrTimeout | verbs.AttrRetryCount | verbs.AttrRNRRetry | verbs.AttrRecvPSN |
+	a.Mask = verbs.AttrState | verbs.AttrCurrentState | verbs.AttrAccess | verbs.AttrPKeyIndex | verbs.AttrPort |
+		verbs.AttrQKey |
+		verbs.AttrAddressVector | verbs.AttrPathMTU | verbs.AttrTimeout | verbs.AttrRetryCount | verbs.AttrRNRRetry |
+		verbs.AttrRecvPSN |
 		verbs.AttrMaxRDAtomic | verbs.AttrMinRNRTimer | verbs.AttrSendPSN | verbs.AttrMaxDestRDAtomic | verbs.AttrDestQPN
 	return a
 }

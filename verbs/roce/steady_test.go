@@ -44,11 +44,14 @@ func TestRunDoesNotAllocate(t *testing.T) {
 			}()
 			rec := job.NewRecorder(16)
 			rec.Samples, rec.Peak, rec.CPU = true, true, true
-			r, err := job.Prepare(a.device, &job.Job{Shape: job.Stream, Stop: &stop, CQs: []verbs.CompletionQueue{a.cq}, Record: rec, Lanes: []job.Lane{{
-				QP: a.qp, Window: 32, Signal: 4, Batch: 4, Ring: []job.Message{{Bytes: uint64(tt.size), Steps: []job.Step{{
-					Requests: []verbs.SendRequest{{Opcode: tt.op, SGEs: []verbs.SGE{a.sge(0, tt.size)}, RemoteAddr: b.mr.Addr(), RKey: b.mr.RKey()}},
-				}}}},
-			}}})
+			r, err := job.Prepare(a.device,
+				&job.Job{Shape: job.Stream, Stop: &stop, CQs: []verbs.CompletionQueue{a.cq}, Record: rec, Lanes: []job.Lane{{
+					QP: a.qp, Window: 32, Signal: 4, Batch: 4, Ring: []job.Message{{Bytes: uint64(tt.size), Steps: []job.Step{{
+						Requests: []verbs.SendRequest{
+							{Opcode: tt.op, SGEs: []verbs.SGE{a.sge(0, tt.size)}, RemoteAddr: b.mr.Addr(), RKey: b.mr.RKey()},
+						},
+					}}}},
+				}}})
 			check(t, err)
 			n, messages := sliceAllocations(t, a, r)
 			stop.Store(1)
@@ -93,7 +96,10 @@ func TestPingPongDoesNotAllocate(t *testing.T) {
 					l.FlagOut, l.FlagIn = &e.buffer.Bytes()[tt.size-1], &e.buffer.Bytes()[landing+tt.size-1]
 				default:
 				}
-				return &job.Job{Shape: job.PingPong, First: first, CQs: []verbs.CompletionQueue{e.cq}, Lanes: []job.Lane{l}, Record: rec, Stop: &stop}
+				return &job.Job{
+					Shape: job.PingPong, First: first, CQs: []verbs.CompletionQueue{e.cq}, Lanes: []job.Lane{l}, Record: rec,
+					Stop: &stop,
+				}
 			}
 			passive := serveJob(&stop)
 			if tt.await != job.AwaitCompletion {
@@ -177,7 +183,9 @@ func TestIdleDeviceUsesNoProcessor(t *testing.T) {
 func TestOneDevice(t *testing.T) {
 	for _, address := range []netip.Addr{verbstest.Address(), netip.IPv6Loopback()} {
 		t.Run(address.String(), func(t *testing.T) {
-			o := pairOptions{transport: verbs.RC, mtu: verbs.MTU4096, depth: 64, sges: 2, timeout: 14, rdAtomic: 4, bytes: 1 << 18}
+			o := pairOptions{
+				transport: verbs.RC, mtu: verbs.MTU4096, depth: 64, sges: 2, timeout: 14, rdAtomic: 4, bytes: 1 << 18,
+			}
 			x := newEnd(t, Options{Address: address}, o)
 			qp, err := x.pd.CreateQP(verbs.QueuePairOptions{SendCQ: x.cq})
 			check(t, err)
@@ -188,7 +196,8 @@ func TestOneDevice(t *testing.T) {
 			for _, op := range []verbs.Opcode{verbs.OpWrite, verbs.OpRead} {
 				const n = 70001
 				check(t, x.qp.PostSend([]verbs.SendRequest{{
-					Opcode: op, Flags: verbs.Signaled, SGEs: []verbs.SGE{x.sge(0, n)}, RemoteAddr: x.mr.Addr() + 1<<17, RKey: x.mr.RKey(),
+					Opcode: op, Flags: verbs.Signaled, SGEs: []verbs.SGE{x.sge(0, n)}, RemoteAddr: x.mr.Addr() + 1<<17,
+					RKey: x.mr.RKey(),
 				}}))
 				if c := x.await(nil); c.Status != verbs.Success {
 					t.Fatalf("%v: %v", op, c.Status)

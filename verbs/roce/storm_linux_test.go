@@ -22,7 +22,8 @@ type storm struct {
 	done chan struct{}
 }
 
-// datagram is a UDP datagram in IPv4, or a fragment of one, for a raw socket; the kernel fills in the header's checksum.
+// datagram is a UDP datagram in IPv4, or a fragment of one, for a raw socket; the
+// kernel fills in the header's checksum.
 func datagram(from, to netip.AddrPort, id, fragment uint16, payload []byte) []byte {
 	b := make([]byte, 28, 28+len(payload))
 	b[0], b[8], b[9] = 0x45, 64, 17
@@ -36,8 +37,8 @@ func datagram(from, to netip.AddrPort, id, fragment uint16, payload []byte) []by
 	return append(b, payload...)
 }
 
-// forgeries are datagrams that say that they come from the peer, or from the target itself: damaged ones with the right queue
-// pair, and fragments of which the rest never comes.
+// forgeries are datagrams that say that they come from the peer, or from the target itself: damaged ones with the right
+// queue pair, and fragments of which the rest never comes.
 func forgeries(t testing.TB, target netip.AddrPort, qpn uint32, peer netip.Addr) [][]byte {
 	const moreFragments, dontFragment = 0x2000, 0x4000
 	var list [][]byte
@@ -46,7 +47,8 @@ func forgeries(t testing.TB, target netip.AddrPort, qpn uint32, peer netip.Addr)
 		check(t, err)
 		for k := range uint16(8) {
 			b := make([]byte, 400)
-			wire.PutBTH(b, []wire.Opcode{wire.MakeOpcode(wire.RC, wire.SendOnly), wire.RCAcknowledge}[k%2], wire.FlagAckReq, qpn, uint32(k)<<20)
+			wire.PutBTH(b, []wire.Opcode{wire.MakeOpcode(wire.RC, wire.SendOnly), wire.RCAcknowledge}[k%2], wire.FlagAckReq,
+				qpn, uint32(k)<<20)
 			flow.Seal(b, 0)
 			b[len(b)-1-int(k)] ^= 1
 			list = append(list, datagram(netip.AddrPortFrom(from, Port), target, 0, dontFragment, b),
@@ -56,9 +58,9 @@ func forgeries(t testing.TB, target netip.AddrPort, qpn uint32, peer netip.Addr)
 	return list
 }
 
-// startStorm sends about perSecond packets to target, in turn of every kind that strangers send: random bytes, cut short,
-// right but from others than the peer, replayed, longer than any packet, 64 KB of what looks like headers, and, with the
-// privilege of a raw socket, forgeries.
+// startStorm sends about perSecond packets to target, in turn of every kind that strangers send: random bytes, cut
+// short, right but from others than the peer, replayed, longer than any packet, 64 KB of what looks like headers, and,
+// with the privilege of a raw socket, forgeries.
 func startStorm(t testing.TB, target netip.AddrPort, qpn uint32, peer netip.Addr, perSecond int) *storm {
 	t.Helper()
 	const sources = 64
@@ -151,7 +153,8 @@ func TestStorm(t *testing.T) {
 	rounds := 0
 	stormy := func() bool {
 		c := counters(t, b)
-		return first.sent.Load()+second.sent.Load() >= 10_000 && c["wrong_path"] > 0 && c["icrc_err"]+c["malformed"]+c["unknown_qp"] > 0
+		return first.sent.Load()+second.sent.Load() >= 10_000 && c["wrong_path"] > 0 && c["icrc_err"]+c["malformed"]+
+			c["unknown_qp"] > 0
 	}
 	least := time.Second
 	if testing.Short() {
@@ -170,7 +173,10 @@ func TestStorm(t *testing.T) {
 			if op == verbs.OpWrite {
 				back = a.sge(0, size)
 			}
-			check(t, a.qp.PostSend([]verbs.SendRequest{{Opcode: op, Flags: verbs.Signaled, SGEs: []verbs.SGE{back}, RemoteAddr: b.mr.Addr(), RKey: b.mr.RKey()}}))
+			check(t,
+				a.qp.PostSend([]verbs.SendRequest{
+					{Opcode: op, Flags: verbs.Signaled, SGEs: []verbs.SGE{back}, RemoteAddr: b.mr.Addr(), RKey: b.mr.RKey()},
+				}))
 			if c := a.await(b); c.Status != verbs.Success {
 				t.Fatalf("%v: %v\nours %v\ntheirs %v", op, c.Status, counters(t, a), counters(t, b))
 			}

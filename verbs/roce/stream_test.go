@@ -134,7 +134,8 @@ func TestStream(t *testing.T) {
 				}
 				start := time.Now()
 				p := runStream(t, a, b, o)
-				t.Logf("%v: %.0f MB/s, %.0f msg/s; %v %v", time.Since(start), float64(p.BytesOut)/time.Since(start).Seconds()/1e6, float64(p.Completed)/time.Since(start).Seconds(), counters(t, a), counters(t, b))
+				t.Logf("%v: %.0f MB/s, %.0f msg/s; %v %v", time.Since(start), float64(p.BytesOut)/time.Since(start).Seconds()/1e6,
+					float64(p.Completed)/time.Since(start).Seconds(), counters(t, a), counters(t, b))
 				if p.Completed != o.count {
 					t.Errorf("completed %d, want %d", p.Completed, o.count)
 				}
@@ -146,7 +147,8 @@ func TestStream(t *testing.T) {
 	}
 }
 
-// TestSmallMessagesAcknowledged: of many small messages that wait in the socket, the first are acknowledged before all are taken.
+// TestSmallMessagesAcknowledged: of many small messages that wait in the socket, the first
+// are acknowledged before all are taken.
 func TestSmallMessagesAcknowledged(t *testing.T) {
 	const messages = 200 // less than the window of a new path
 	x, y := newPair(t, pairOptions{bytes: 1 << 16, depth: 256})

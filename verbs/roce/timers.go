@@ -26,8 +26,8 @@ func (e *engine) timer(at tick.Time) {
 	}
 }
 
-// restartClocks starts all clocks anew. The cycle counter of many machines begins at 0 again when they wake from suspend to memory: by
-// the old deadlines nothing would be due for as long as they had been up.
+// restartClocks starts all clocks anew. The cycle counter of many machines begins at 0 again when they wake from
+// suspend to memory: by the old deadlines nothing would be due for as long as they had been up.
 func (e *engine) restartClocks(now tick.Time) {
 	for _, q := range e.timed {
 		q.request.RestartClocks(now)

@@ -7,8 +7,8 @@ import (
 	"github.com/gobw/gobw/verbs"
 )
 
-// TestChangingMemory writes and reads memory that its owner changes all the time: what arrives is torn, as from a NIC, but
-// every ICRC is right.
+// TestChangingMemory writes and reads memory that its owner changes all the time: what arrives is torn,
+// as from a NIC, but every ICRC is right.
 func TestChangingMemory(t *testing.T) {
 	for _, op := range []verbs.Opcode{verbs.OpWrite, verbs.OpRead, verbs.OpSend} {
 		t.Run(op.String(), func(t *testing.T) {
@@ -37,7 +37,9 @@ func TestChangingMemory(t *testing.T) {
 				if op == verbs.OpSend {
 					check(t, b.qp.PostReceive([]verbs.ReceiveRequest{{SGEs: []verbs.SGE{b.sge(1<<16, size)}}}))
 				}
-				request := verbs.SendRequest{Opcode: op, Flags: verbs.Signaled, SGEs: []verbs.SGE{a.sge(0, size)}, RemoteAddr: b.mr.Addr(), RKey: b.mr.RKey()}
+				request := verbs.SendRequest{
+					Opcode: op, Flags: verbs.Signaled, SGEs: []verbs.SGE{a.sge(0, size)}, RemoteAddr: b.mr.Addr(), RKey: b.mr.RKey(),
+				}
 				check(t, a.qp.PostSend([]verbs.SendRequest{request}))
 				if c := a.await(b); c.Status != verbs.Success {
 					t.Fatalf("%v\nours %v\ntheirs %v", c.Status, counters(t, a), counters(t, b))

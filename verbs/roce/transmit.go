@@ -40,8 +40,8 @@ func (q *queuePair) sendSome(now tick.Time, quantum int) (int, rc.Outcome) {
 	}
 }
 
-// check executes a request that is local, and tells whether a READ or an atomic may be asked for. Where its answer goes is looked at when
-// that comes, as NICs do: an atomic by a wrong local key has changed the peer's memory.
+// check executes a request that is local, and tells whether a READ or an atomic may be asked for. Where its answer goes
+// is looked at when that comes, as NICs do: an atomic by a wrong local key has changed the peer's memory.
 func (q *queuePair) check(index uint32, w *rc.Work) verbs.Status {
 	switch {
 	case w.Opcode == verbs.OpBindMW:
@@ -121,8 +121,8 @@ func (q *queuePair) send(p *rc.Packet) verbs.Status {
 	return verbs.Success
 }
 
-// gather finds n bytes of a scatter/gather list of a domain from offset on, and leaves them in e.gathered; -1 where memory is
-// gone, or may not be used so.
+// gather finds n bytes of a scatter/gather list of a domain from offset on, and leaves them in e.gathered; -1 where
+// memory is gone, or may not be used so.
 func (q *queuePair) gather(pd *protectionDomain, list []verbs.SGE, offset, n uint32, need verbs.Access) (count int) {
 	for i := range list {
 		g := &list[i]

@@ -60,8 +60,8 @@ func testOperation(t *test, transport verbs.Transport, op verbs.Opcode) {
 	}
 }
 
-// testLargest READs a message of the largest size that a device names, up to 2^31 bytes, into a list whose entries all name
-// the same memory: the far end's is only address space, which reads as zero but for its first and last page.
+// testLargest READs a message of the largest size that a device names, up to 2^31 bytes, into a list whose entries all
+// name the same memory: the far end's is only address space, which reads as zero but for its first and last page.
 func testLargest(t *test) {
 	limits := t.A.Device.Info().Limits
 	size := min(limits.MaxMessageBytes, largestTried)

@@ -6,7 +6,9 @@ import (
 
 func testDatagrams(t *test) {
 	t.Run("GRH", testGRH)
-	short := trial{name: "short receive", rig: rigOptions{transport: verbs.UD}, op: verbs.OpSend, receive: 100, spared: true}
+	short := trial{
+		name: "short receive", rig: rigOptions{transport: verbs.UD}, op: verbs.OpSend, receive: 100, spared: true,
+	}
 	if d, deviates := t.find(ShortReceiveUD); deviates {
 		short.meets, short.received = true, d.Status
 	} else {
@@ -23,7 +25,8 @@ func testDatagrams(t *test) {
 	}, {
 		name: "no receive", rig: rigOptions{transport: verbs.UD}, op: verbs.OpSend, dropped: true,
 	}, {
-		name: "too long", rig: rigOptions{transport: verbs.UD}, op: verbs.OpSend, length: port.ActiveMTU.Bytes() + 1, receive: 32 << 10, refused: true,
+		name: "too long", rig: rigOptions{transport: verbs.UD}, op: verbs.OpSend, length: port.ActiveMTU.Bytes() + 1,
+		receive: 32 << 10, refused: true,
 		sent: t.status(TooLongUD, verbs.LocalLengthError), quiet: true,
 	}, {
 		name: "nobody there", rig: rigOptions{transport: verbs.UD}, op: verbs.OpSend, quiet: true,
@@ -51,8 +54,8 @@ func testDatagrams(t *test) {
 	})
 }
 
-// testGRH looks at the 40 bytes in front of a datagram: on RoCE v2 the IPv6 header, or 20 bytes and the IPv4 header. It is as the packet was
-// sent: with the traffic class and hop limit of the address handle.
+// testGRH looks at the 40 bytes in front of a datagram: on RoCE v2 the IPv6 header, or 20 bytes and the IPv4 header. It
+// is as the packet was sent: with the traffic class and hop limit of the address handle.
 func testGRH(t *test) {
 	const class, hops = 0x68, 33
 	r := newRig(t, rigOptions{transport: verbs.UD})

@@ -11,47 +11,55 @@ type Case string
 
 // Expectations, each with the outcome that the suite takes for granted.
 const (
-	ShortReceiveAtReceiver Case = "short receive, at the receiver"                          // LOC_LEN_ERR
-	ShortReceiveAtSender   Case = "short receive, at the sender"                            // REM_INV_REQ_ERR
-	ShortReceiveUC         Case = "short receive on UC"                                     // LOC_LEN_ERR
-	ShortReceiveUD         Case = "short receive on UD"                                     // dropped, the receive is left
-	BadLKeySend            Case = "bad lkey in a send"                                      // LOC_PROT_ERR
-	BadReceiveAtReceiver   Case = "bad lkey in a receive, at the receiver"                  // LOC_PROT_ERR
-	NoReadResources        Case = "READ from a peer that serves none"                       // REM_INV_REQ_ERR
-	TooLongUD              Case = "UD message above the MTU"                                // refused by PostSend, or LOC_LEN_ERR
-	RetrySevenEnds         Case = "retry count 7 is seven"                                  // RETRY_EXC_ERR
-	InvalidatePlainRegion  Case = "SEND_WITH_INV of an ordinary region"                     // RETRY_EXC_ERR, or REM_ACCESS_ERR, at the sender
-	InvalidateRefused      Case = "LOCAL_INV of what is no window of the queue pair"        // MW_BIND_ERR
-	RefusedImmediate       Case = "receive of a WRITE with immediate that is refused"       // LOC_ACCESS_ERR
-	AtomicLength           Case = "atomic by a list of 9 bytes"                             // refused by PostSend, or LOC_LEN_ERR
-	CommEstablished        Case = "COMM_EST event"                                          // in RTR, by the first message
-	SharedReceiveDomain    Case = "memory of a shared receive"                              // of the shared queue's domain
-	UnsignaledHoldSlots    Case = "unsignaled requests hold their slots"                    // ErrQueueFull
-	PostAfterErrorFlushes  Case = "requests posted in ERR flush at once"                    // WR_FLUSH_ERR
-	DrainedQueueResumes    Case = "a drained send queue resumes"                            // works
-	DrainedEvent           Case = "SQ_DRAINED event"                                        // delivered
-	LocalWriteRequired     Case = "REMOTE_WRITE needs LOCAL_WRITE"                          // registration refused
-	WindowRange            Case = "access outside a window, inside its region"              // REM_ACCESS_ERR
-	InvalidatedKeyTold     Case = "the receive tells the invalidated key"                   // flag and key
-	GRHChecksum            Case = "checksum of the IPv4 header before a UD message"         // right
-	MulticastDelivered     Case = "messages to a multicast group"                           // a copy to each queue pair attached
-	ReadsServedKept        Case = "READs served at once, read back"                         // as set
-	WrongRangeSend         Case = "send of memory outside its region"                       // LOC_PROT_ERR
-	RefusedByPeer          Case = "WRITE or SEND that the peer refuses"                     // REM_ACCESS_ERR, REM_INV_REQ_ERR, REM_OP_ERR
-	RefusedReadByPeer      Case = "READ that the peer refuses"                              // REM_ACCESS_ERR, REM_INV_REQ_ERR
-	ReadRights             Case = "READ of memory, or by a queue pair, without REMOTE_READ" // REM_ACCESS_ERR, REM_INV_REQ_ERR
-	OrderBehindRead        Case = "completions of READs and of what follows them"           // in the order of posting
-	DeadPeer               Case = "WRITE to a queue pair in ERR"                            // RETRY_EXC_ERR
-	ReceiverNotReady       Case = "SEND that finds no receive"                              // waits, and RNR_RETRY_EXC_ERR at the end
-	ErrorStateTold         Case = "the state of a queue pair that has failed"               // ERR
-	SolicitedDelivered     Case = "armed for solicited, a solicited message"                // an event
-	OverfullListTold       Case = "list of sends longer than the queue"                     // ErrQueueFull
-	ManyQueuePairs         Case = "many queue pairs at once"                                // work
-	HopLimitKept           Case = "hop limit of a UD message"                               // that of its address handle
-	InvalidateForeign      Case = "LOCAL_INV of another queue pair's window"                // MW_BIND_ERR, LOC_QP_OP_ERR
+	ShortReceiveAtReceiver Case = "short receive, at the receiver"         // LOC_LEN_ERR
+	ShortReceiveAtSender   Case = "short receive, at the sender"           // REM_INV_REQ_ERR
+	ShortReceiveUC         Case = "short receive on UC"                    // LOC_LEN_ERR
+	ShortReceiveUD         Case = "short receive on UD"                    // dropped, the receive is left
+	BadLKeySend            Case = "bad lkey in a send"                     // LOC_PROT_ERR
+	BadReceiveAtReceiver   Case = "bad lkey in a receive, at the receiver" // LOC_PROT_ERR
+	NoReadResources        Case = "READ from a peer that serves none"      // REM_INV_REQ_ERR
+	// refused by PostSend, or LOC_LEN_ERR
+	TooLongUD      Case = "UD message above the MTU"
+	RetrySevenEnds Case = "retry count 7 is seven" // RETRY_EXC_ERR
+	// RETRY_EXC_ERR, or REM_ACCESS_ERR, at the sender
+	InvalidatePlainRegion Case = "SEND_WITH_INV of an ordinary region"
+	InvalidateRefused     Case = "LOCAL_INV of what is no window of the queue pair"  // MW_BIND_ERR
+	RefusedImmediate      Case = "receive of a WRITE with immediate that is refused" // LOC_ACCESS_ERR
+	// refused by PostSend, or LOC_LEN_ERR
+	AtomicLength          Case = "atomic by a list of 9 bytes"
+	CommEstablished       Case = "COMM_EST event"                                  // in RTR, by the first message
+	SharedReceiveDomain   Case = "memory of a shared receive"                      // of the shared queue's domain
+	UnsignaledHoldSlots   Case = "unsignaled requests hold their slots"            // ErrQueueFull
+	PostAfterErrorFlushes Case = "requests posted in ERR flush at once"            // WR_FLUSH_ERR
+	DrainedQueueResumes   Case = "a drained send queue resumes"                    // works
+	DrainedEvent          Case = "SQ_DRAINED event"                                // delivered
+	LocalWriteRequired    Case = "REMOTE_WRITE needs LOCAL_WRITE"                  // registration refused
+	WindowRange           Case = "access outside a window, inside its region"      // REM_ACCESS_ERR
+	InvalidatedKeyTold    Case = "the receive tells the invalidated key"           // flag and key
+	GRHChecksum           Case = "checksum of the IPv4 header before a UD message" // right
+	// a copy to each queue pair attached
+	MulticastDelivered Case = "messages to a multicast group"
+	ReadsServedKept    Case = "READs served at once, read back"   // as set
+	WrongRangeSend     Case = "send of memory outside its region" // LOC_PROT_ERR
+	// REM_ACCESS_ERR, REM_INV_REQ_ERR, REM_OP_ERR
+	RefusedByPeer Case = "WRITE or SEND that the peer refuses"
+	// REM_ACCESS_ERR, REM_INV_REQ_ERR
+	RefusedReadByPeer Case = "READ that the peer refuses"
+	// REM_ACCESS_ERR, REM_INV_REQ_ERR
+	ReadRights      Case = "READ of memory, or by a queue pair, without REMOTE_READ"
+	OrderBehindRead Case = "completions of READs and of what follows them" // in the order of posting
+	DeadPeer        Case = "WRITE to a queue pair in ERR"                  // RETRY_EXC_ERR
+	// waits, and RNR_RETRY_EXC_ERR at the end
+	ReceiverNotReady   Case = "SEND that finds no receive"
+	ErrorStateTold     Case = "the state of a queue pair that has failed" // ERR
+	SolicitedDelivered Case = "armed for solicited, a solicited message"  // an event
+	OverfullListTold   Case = "list of sends longer than the queue"       // ErrQueueFull
+	ManyQueuePairs     Case = "many queue pairs at once"                  // work
+	HopLimitKept       Case = "hop limit of a UD message"                 // that of its address handle
+	InvalidateForeign  Case = "LOCAL_INV of another queue pair's window"  // MW_BIND_ERR, LOC_QP_OP_ERR
 
-	// What a device may lack: with a row that says Refused, the suite leaves it out where it would be used, and checks once
-	// that it is refused.
+	// What a device may lack: with a row that says Refused, the suite leaves it out where it would be
+	// used, and checks once that it is refused.
 	HasUnconnected Case = "UC and UD queue pairs"
 	HasImmediate   Case = "immediate data"
 	HasAtomics     Case = "atomics"

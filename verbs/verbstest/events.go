@@ -148,8 +148,8 @@ func testEvents(t *test) {
 	t.Run("CQ_ERR", testOverflow)
 }
 
-// testCancelledBeside has two events wait, and the wait for the first cancelled at about the time that it ends: what is left of the
-// cancelling must not end the next.
+// testCancelledBeside has two events wait, and the wait for the first cancelled at about the time that it ends: what is
+// left of the cancelling must not end the next.
 func testCancelledBeside(t *test) {
 	r := newEventRig(t)
 	for range 500 {

@@ -72,7 +72,8 @@ func testSignalAll(t *test) {
 // testInline sends data that is overwritten the moment the post returns, under a key that means nothing.
 func testInline(t *test) {
 	for _, transport := range t.transports(verbs.RC, verbs.UC, verbs.UD) {
-		r := newRig(t, rigOptions{transport: transport, qp: verbs.QueuePairOptions{InlineBytes: 64, SendSGEs: 2, RecvSGEs: 2}})
+		r := newRig(t,
+			rigOptions{transport: transport, qp: verbs.QueuePairOptions{InlineBytes: 64, SendSGEs: 2, RecvSGEs: 2}})
 		limit := r.a.qp.Capabilities().InlineBytes
 		if limit < 64 {
 			t.Fatalf("%v: %d inline bytes granted, want at least 64", transport, limit)
@@ -196,8 +197,8 @@ func testQueues(t *test) {
 	})
 }
 
-// wantFull checks the error of a list that did not fit, and returns how many requests got through. Of sends by ibv_wr_* none
-// does: such a list is posted whole or not at all.
+// wantFull checks the error of a list that did not fit, and returns how many requests got through. Of sends by ibv_wr_*
+// none does: such a list is posted whole or not at all.
 func wantFull(t testing.TB, sends verbs.QueuePair, err error, depth int) int {
 	t.Helper()
 	var p *verbs.PostError

@@ -31,7 +31,8 @@ type method struct {
 	call func() error
 }
 
-// kind is a kind of handles with one of it, which may be nil, what keeps that open, and all of its methods that return an error.
+// kind is a kind of handles with one of it, which may be nil, what keeps that open, and
+// all of its methods that return an error.
 type kind struct {
 	name string
 	io.Closer
@@ -112,13 +113,16 @@ func newHandles(t *test) *handles {
 	if !t.lacks(HasUnconnected) {
 		h.address = got(pd.CreateAH(h.vector(h.peer()))).closing(t, "AH")
 	}
-	serves := &job.Job{Shape: job.Serve, Stop: new(atomic.Uint32), CQs: []verbs.CompletionQueue{h.sendCQ, h.recvCQ}, Lanes: []job.Lane{{QP: h.qp}}}
+	serves := &job.Job{
+		Shape: job.Serve, Stop: new(atomic.Uint32), CQs: []verbs.CompletionQueue{h.sendCQ, h.recvCQ},
+		Lanes: []job.Lane{{QP: h.qp}},
+	}
 	h.job = got(job.Prepare(h.device, serves)).closing(t, "job")
 	return h
 }
 
-// testHandles closes a handle of each kind with its dependents open, beside a goroutine that calls its methods, and twice, and calls
-// all of its methods afterwards.
+// testHandles closes a handle of each kind with its dependents open, beside a goroutine that calls its methods, and
+// twice, and calls all of its methods afterwards.
 func testHandles(t *test) {
 	none := handles{side: new(side)}
 	for i, k := range none.kinds() {

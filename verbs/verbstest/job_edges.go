@@ -33,7 +33,8 @@ func testAbandonedJob(t *test, e engine) {
 	g := newStage(t, 3, rigOptions{bytes: 256 << 10, cqDepth: 1024, qp: verbs.QueuePairOptions{SendDepth: 256}})
 	g.slice = time.Millisecond
 	for round := range 4 { // what is in flight at the stop is a matter of luck
-		long, whole, b := g.stream("A", verbs.OpWrite, size, 0, 64, 1, 1), g.stream("A", verbs.OpWrite, size, count, 16, 4, 2), serve()
+		long, whole, b := g.stream("A", verbs.OpWrite, size, 0, 64, 1, 1), g.stream("A", verbs.OpWrite, size, count, 16, 4,
+			2), serve()
 		long.Abandon = true
 		stopSoon(long)
 		left, _ := g.run(long, b, e, byDevice, func() {})
@@ -51,7 +52,8 @@ func testAbandonedJob(t *test, e engine) {
 	}
 }
 
-// testForeignCompletion leaves a completion that no job asked for in a job's queue: it is not one of the job's messages.
+// testForeignCompletion leaves a completion that no job asked for in a job's
+// queue: it is not one of the job's messages.
 func testForeignCompletion(t *test, e engine) {
 	g := newStage(t, 1, rigOptions{})
 	r := g.rigs[0]
@@ -94,7 +96,10 @@ func testAfterDone(t *test, e engine) {
 	r := newRig(t, rigOptions{connect: patient})
 	var stop atomic.Uint32
 	stop.Store(1)
-	j := job.Job{CQs: []verbs.CompletionQueue{r.b.sendCQ, r.b.recvCQ}, Stop: &stop, Lanes: []job.Lane{{QP: r.b.qp, Receives: r.b.receiveRing(8), ReceiveList: 5}}}
+	j := job.Job{
+		CQs: []verbs.CompletionQueue{r.b.sendCQ, r.b.recvCQ}, Stop: &stop,
+		Lanes: []job.Lane{{QP: r.b.qp, Receives: r.b.receiveRing(8), ReceiveList: 5}},
+	}
 	if err := j.Lanes[0].PostInitial(ringReceives); err != nil {
 		t.Fatal(err)
 	}

@@ -40,9 +40,9 @@ type stage struct {
 	stop  *atomic.Uint32
 }
 
-// jobCase is a job for both ends, and what must hold afterwards. It is a stream of messages of one kind from A to B, or a ping-pong,
-// which edit may change. What a stream of a count has sent is compared with what has arrived, and what a
-// ping-pong has sent with its samples.
+// jobCase is a job for both ends, and what must hold afterwards. It is a stream of messages of one kind from A to B,
+// or a ping-pong, which edit may change. What a stream of a count has sent is compared with what has arrived, and what
+// a ping-pong has sent with its samples.
 type jobCase struct {
 	name  string
 	rig   rigOptions
@@ -72,10 +72,12 @@ type outcome struct {
 	took     time.Duration
 }
 
-// testJobs runs every shape of job by the reference and by the device, in all combinations, and holds each to the same numbers. In
-// 'make quick' both ends are of one kind: each loop runs each case all the same.
+// testJobs runs every shape of job by the reference and by the device, in all combinations, and holds each to the same
+// numbers. In 'make quick' both ends are of one kind: each loop runs each case all the same.
 func testJobs(t *test) {
-	engines := [][2]engine{{byReference, byReference}, {byDevice, byDevice}, {byDevice, byReference}, {byReference, byDevice}}
+	engines := [][2]engine{
+		{byReference, byReference}, {byDevice, byDevice}, {byDevice, byReference}, {byReference, byDevice},
+	}
 	if testing.Short() {
 		engines = engines[:2]
 	}
@@ -334,7 +336,8 @@ func (g *stage) stream(end string, op verbs.Opcode, size int, count uint64, wind
 			x = r.b
 		}
 		fill(x.buf.Bytes()[:8*size], 6)
-		p.Lanes = append(p.Lanes, job.Lane{QP: x.qp, Ring: x.ring(op, size, 8), Count: count, Window: window, Signal: signal, Batch: batch})
+		p.Lanes = append(p.Lanes,
+			job.Lane{QP: x.qp, Ring: x.ring(op, size, 8), Count: count, Window: window, Signal: signal, Batch: batch})
 	}
 	return p
 }
@@ -395,49 +398,83 @@ func (c jobCase) checkStream(g *stage) {
 }
 
 func jobCases(t *test) []jobCase {
-	const write, read, add, send, immediate = verbs.OpWrite, verbs.OpRead, verbs.OpFetchAdd, verbs.OpSend, verbs.OpWriteWithImmediate
+	const write, read, add, send, immediate = verbs.OpWrite, verbs.OpRead, verbs.OpFetchAdd, verbs.OpSend,
+		verbs.OpWriteWithImmediate
 	long, large := 3*t.MTU.Bytes()+9, rigOptions{bytes: 256 << 10}
 	cases := []jobCase{
-		{name: "write of several packets", op: write, size: long, count: 40, window: 8, signal: 2, batch: 2, rig: large, slice: 200 * time.Microsecond},
+		{
+			name: "write of several packets", op: write, size: long, count: 40, window: 8, signal: 2, batch: 2, rig: large,
+			slice: 200 * time.Microsecond,
+		},
 		{name: "read", op: read, size: long, count: 24, window: 4, signal: 1, batch: 1, rig: large},
 		{name: "atomic", op: add, size: 8, count: 30, window: 4, signal: 2, batch: 1},
 		{name: "send", op: send, size: 700, count: 80, window: 16, signal: 4, batch: 4, rig: large},
 		{name: "send on three queue pairs", op: send, size: 100, count: 40, window: 8, signal: 4, batch: 2, lanes: 3},
-		{name: "receives posted in lists", op: send, size: 100, count: 163, window: 8, signal: 4, batch: 2, lanes: 2, list: 7},
+		{
+			name: "receives posted in lists", op: send, size: 100, count: 163, window: 8, signal: 4, batch: 2, lanes: 2, list: 7,
+		},
 		{name: "write on four queue pairs", op: write, size: 64, count: 60, window: 16, signal: 8, batch: 4, lanes: 4},
 		{name: "write with immediate", op: immediate, size: 64, count: 40, window: 8, signal: 2, batch: 1},
 		{
-			name: "receives of a write posted in a list as long as the queue", op: immediate, size: 64, count: 100, window: 8, signal: 2, batch: 1, list: ringReceives,
+			name: "receives of a write posted in a list as long as the queue", op: immediate, size: 64, count: 100, window: 8,
+			signal: 2, batch: 1, list: ringReceives,
 			edit: func(_ *stage, _, b *job.Job) {
 				b.Lanes[0].Receives, b.Lanes[0].Posted = []verbs.ReceiveRequest{{}}, ringReceives
 			},
 		},
-		{name: "chains of requests", op: write, size: 90, count: 30, window: 8, signal: 4, batch: 2, edit: requests(func(q verbs.SendRequest) []verbs.SendRequest {
-			return []verbs.SendRequest{piece(q, 0, 30), piece(q, 30, 30), piece(q, 60, 30)}
-		})},
-		{name: "WRITEs that READs flush", op: write, size: 90, count: 30, window: 8, signal: 4, batch: 2, edit: requests(func(q verbs.SendRequest) []verbs.SendRequest {
-			read := piece(q, 89, 1)
-			read.Opcode = verbs.OpRead
-			return []verbs.SendRequest{q, read}
-		})},
-		{name: "lists of one entry and of two", rig: rigOptions{qp: verbs.QueuePairOptions{SendSGEs: 2}}, op: send, size: 90, count: 41, window: 8, signal: 4, batch: 2, edit: requests(func(q verbs.SendRequest) []verbs.SendRequest {
-			if q.SGEs[0].Addr/90%2 == 0 {
-				q.SGEs = append(piece(q, 0, 30).SGEs, piece(q, 30, 60).SGEs...)
-			}
-			return []verbs.SendRequest{q}
-		})},
+		{
+			name: "chains of requests", op: write, size: 90, count: 30, window: 8, signal: 4, batch: 2,
+			edit: requests(func(q verbs.SendRequest) []verbs.SendRequest {
+				return []verbs.SendRequest{piece(q, 0, 30), piece(q, 30, 30), piece(q, 60, 30)}
+			}),
+		},
+		{
+			name: "WRITEs that READs flush", op: write, size: 90, count: 30, window: 8, signal: 4, batch: 2,
+			edit: requests(func(q verbs.SendRequest) []verbs.SendRequest {
+				read := piece(q, 89, 1)
+				read.Opcode = verbs.OpRead
+				return []verbs.SendRequest{q, read}
+			}),
+		},
+		{
+			name: "lists of one entry and of two", rig: rigOptions{qp: verbs.QueuePairOptions{SendSGEs: 2}}, op: send, size: 90,
+			count: 41, window: 8, signal: 4, batch: 2, edit: requests(func(q verbs.SendRequest) []verbs.SendRequest {
+				if q.SGEs[0].Addr/90%2 == 0 {
+					q.SGEs = append(piece(q, 0, 30).SGEs, piece(q, 30, 60).SGEs...)
+				}
+				return []verbs.SendRequest{q}
+			}),
+		},
 		{name: "events", op: send, size: 100, count: 40, window: 4, signal: 1, batch: 1, channel: true},
-		{name: "kernels", op: write, size: 100, count: 20, window: 1, signal: 1, batch: 1, edit: packing, check: checkKernels},
-		{name: "kernels on arrival", op: send, size: 100, count: 40, window: 4, signal: 1, batch: 1, edit: unpacking, check: checkUnpack},
-		{name: "both directions", op: send, size: 300, count: 50, window: 8, signal: 2, batch: 2, lanes: 2, rig: rigOptions{bytes: 128 << 10}, edit: bothWays},
+		{
+			name: "kernels", op: write, size: 100, count: 20, window: 1, signal: 1, batch: 1, edit: packing, check: checkKernels,
+		},
+		{
+			name: "kernels on arrival", op: send, size: 100, count: 40, window: 4, signal: 1, batch: 1, edit: unpacking,
+			check: checkUnpack,
+		},
+		{
+			name: "both directions", op: send, size: 300, count: 50, window: 8, signal: 2, batch: 2, lanes: 2,
+			rig: rigOptions{bytes: 128 << 10}, edit: bothWays,
+		},
 	}
 	// Windows, signals and batches that divide each other and that do not.
 	for _, n := range []struct {
 		count                 uint64
 		window, signal, batch int
-	}{{1, 1, 1, 1}, {20, 1, 1, 1}, {50, 16, 4, 1}, {51, 16, 4, 2}, {50, 16, 1, 5}, {37, 16, 5, 3}, {64, 16, 16, 16}, {7, 64, 64, 4}} {
+	}{
+		{1, 1, 1, 1},
+		{20, 1, 1, 1},
+		{50, 16, 4, 1},
+		{51, 16, 4, 2},
+		{50, 16, 1, 5},
+		{37, 16, 5, 3},
+		{64, 16, 16, 16},
+		{7, 64, 64, 4},
+	} {
 		name := fmt.Sprintf("write count %d window %d signal %d batch %d", n.count, n.window, n.signal, n.batch)
-		cases = append(cases, jobCase{name: name, op: write, size: 200, count: n.count, window: n.window, signal: n.signal, batch: n.batch})
+		cases = append(cases,
+			jobCase{name: name, op: write, size: 200, count: n.count, window: n.window, signal: n.signal, batch: n.batch})
 	}
 	return append(append(cases, pingPongCases(t)...), endingCases()...)
 }
@@ -547,7 +584,9 @@ func wantCalls(t testing.TB, list []job.Work, want int) {
 
 func pingPongCases(t *test) []jobCase {
 	clock := !t.A.Device.Info().Clock.IsZero()
-	latency := jobCase{name: "read latency", pingPong: true, op: verbs.OpRead, size: 64, count: 30, signal: 1, await: job.AwaitCompletion}
+	latency := jobCase{
+		name: "read latency", pingPong: true, op: verbs.OpRead, size: 64, count: 30, signal: 1, await: job.AwaitCompletion,
+	}
 	cases := []jobCase{latency}
 	if clock {
 		latency.name += " by the device's clock"
@@ -555,7 +594,10 @@ func pingPongCases(t *test) []jobCase {
 		cases = append(cases, latency)
 	}
 	for _, transport := range []verbs.Transport{verbs.RC, verbs.UC, verbs.UD} {
-		send := jobCase{pingPong: true, rig: rigOptions{transport: transport}, op: verbs.OpSend, size: 64, count: 40, await: job.AwaitReceive}
+		send := jobCase{
+			pingPong: true, rig: rigOptions{transport: transport}, op: verbs.OpSend, size: 64, count: 40,
+			await: job.AwaitReceive,
+		}
 		for _, send.signal = range []int{1, 8} {
 			send.name = fmt.Sprintf("%v send ping-pong signal %d", transport, send.signal)
 			cases = append(cases, send)
@@ -568,7 +610,10 @@ func pingPongCases(t *test) []jobCase {
 		if transport == verbs.UD {
 			continue
 		}
-		write := jobCase{pingPong: true, rig: rigOptions{transport: transport}, op: verbs.OpWrite, count: 40, signal: 4, await: job.AwaitLastByte}
+		write := jobCase{
+			pingPong: true, rig: rigOptions{transport: transport}, op: verbs.OpWrite, count: 40, signal: 4,
+			await: job.AwaitLastByte,
+		}
 		for _, write.size = range []int{2*t.MTU.Bytes() + 3, 1} {
 			write.name = fmt.Sprintf("%v write ping-pong of %d bytes", transport, write.size)
 			if transport == verbs.RC && write.size == 1 {
@@ -590,7 +635,9 @@ func stamp(j *job.Job, samples uint64, e End) {
 
 // alternating is one end of a ping-pong; A moves first.
 func (c jobCase) alternating(x *side) *job.Job {
-	l := job.Lane{QP: x.qp, Ring: x.ring(c.op, c.size, 1), Count: c.count, Window: 16, Signal: c.signal, Batch: 1, Await: c.await}
+	l := job.Lane{
+		QP: x.qp, Ring: x.ring(c.op, c.size, 1), Count: c.count, Window: 16, Signal: c.signal, Batch: 1, Await: c.await,
+	}
 	switch c.await {
 	case job.AwaitReceive:
 		l.Receives, l.Expect = x.receiveRing(c.size), c.count
@@ -622,12 +669,13 @@ func (c jobCase) checkPingPong(g *stage, a, b outcome) {
 	}
 }
 
-// checkStamped holds samples by the device's clock against how long the jobs took: the first message may have arrived before this
-// end's job began.
+// checkStamped holds samples by the device's clock against how long the jobs took: the first message may
+// have arrived before this end's job began.
 func (c jobCase) checkStamped(g *stage, o outcome, most time.Duration) {
 	g.Helper()
 	if o.record.N != c.count-1 || o.record.RawLen != c.count-1 {
-		g.Errorf("%d samples of %d messages, %d of them kept, want one less than messages", o.record.N, c.count, o.record.RawLen)
+		g.Errorf("%d samples of %d messages, %d of them kept, want one less than messages", o.record.N, c.count,
+			o.record.RawLen)
 	}
 	if sum := time.Duration(o.record.Sum / o.record.Clock.Hz * 1e9); sum <= 0 || sum > most+most/100 {
 		g.Errorf("samples of %v in all, of jobs that took %v", sum, most)
@@ -667,12 +715,14 @@ func endingCases() []jobCase {
 			edit: func(_ *stage, a, _ *job.Job) { stopSoon(a) },
 		},
 		{ // 2 ms apart: from the first to the last 18 ms
-			name: "paced", op: write, size: 64, count: 10, window: 4, signal: 1, batch: 1, check: within(17500*time.Microsecond, time.Minute),
-			edit: func(g *stage, a, _ *job.Job) { a.Pace = g.ticks(2 * time.Millisecond) },
+			name: "paced", op: write, size: 64, count: 10, window: 4, signal: 1, batch: 1,
+			check: within(17500*time.Microsecond, time.Minute),
+			edit:  func(g *stage, a, _ *job.Job) { a.Pace = g.ticks(2 * time.Millisecond) },
 		},
 		{ // 3 bursts, 20 ms apart
-			name: "paced in bursts", op: write, size: 64, count: 30, window: 4, signal: 1, batch: 1, check: within(39500*time.Microsecond, time.Minute),
-			edit: func(g *stage, a, _ *job.Job) { a.Pace, a.Burst = g.ticks(2*time.Millisecond), 10 },
+			name: "paced in bursts", op: write, size: 64, count: 30, window: 4, signal: 1, batch: 1,
+			check: within(39500*time.Microsecond, time.Minute),
+			edit:  func(g *stage, a, _ *job.Job) { a.Pace, a.Burst = g.ticks(2*time.Millisecond), 10 },
 		},
 		{ // one by one they take 29 s
 			name: "one burst", op: write, size: 64, count: 30, window: 4, signal: 1, batch: 1, check: within(0, 15*time.Second),

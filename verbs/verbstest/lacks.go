@@ -48,7 +48,8 @@ func testLacks(t *test) {
 // needOpcode skips a test of what the device lacks.
 func (t *test) needOpcode(op verbs.Opcode) {
 	t.Helper()
-	if op.HasImmediate() && t.lacks(HasImmediate) || (op == verbs.OpFetchAdd || op == verbs.OpCompareSwap) && t.lacks(HasAtomics) {
+	if op.HasImmediate() && t.lacks(HasImmediate) || (op == verbs.OpFetchAdd || op == verbs.OpCompareSwap) &&
+		t.lacks(HasAtomics) {
 		t.Skipf("the device has no %v", op)
 	}
 }

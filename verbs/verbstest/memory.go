@@ -114,7 +114,8 @@ func testDomains(t *test) {
 		verbs.OpFetchAdd: verbs.AccessRemoteAtomic, verbs.OpCompareSwap: verbs.AccessRemoteAtomic,
 	} {
 		list = append(list, trial{
-			name: fmt.Sprintf("%v without the region's right", op), op: op, length: 8, sent: t.notAllowed(op, verbs.RemoteAccessError), broken: "AB",
+			name: fmt.Sprintf("%v without the region's right", op), op: op, length: 8,
+			sent: t.notAllowed(op, verbs.RemoteAccessError), broken: "AB",
 			edit: func(p *posting) {
 				p.RKey = p.b.region(allRemote &^ less).RKey()
 			},

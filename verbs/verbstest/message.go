@@ -15,8 +15,8 @@ func (r *rig) refill(n int) {
 	fill(r.b.buf.Bytes()[:n], r.seed+1)
 }
 
-// move posts requests of A as one list, and compares their completions, and what was refilled of both ends' memory, with what comes of
-// doing one after the other. What B receives goes to where A's request names its memory.
+// move posts requests of A as one list, and compares their completions, and what was refilled of both ends' memory,
+// with what comes of doing one after the other. What B receives goes to where A's request names its memory.
 func (r *rig) move(list ...verbs.SendRequest) {
 	t := r
 	t.Helper()
@@ -114,7 +114,8 @@ func do(q *verbs.SendRequest, local, remote []byte) {
 	}
 }
 
-// receiveOf posts what a request needs, in as many entries as it has. A WRITE with immediate leaves the receive's memory alone.
+// receiveOf posts what a request needs, in as many entries as it has. A WRITE with
+// immediate leaves the receive's memory alone.
 func (r *rig) receiveOf(q *verbs.SendRequest) {
 	r.Helper()
 	switch at, grh := int(q.RemoteAddr-r.b.buf.Addr()), r.grh(); {

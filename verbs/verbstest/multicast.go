@@ -12,9 +12,11 @@ import (
 func newGroup(t *test) verbs.GID {
 	id, n := os.Getpid(), addresses.Add(1)
 	if t.A.GID.Addr().Is4() {
-		return verbs.GIDFromAddr(netip.AddrFrom4([4]byte{239, 192 | byte(id>>8&63), byte(id), byte(1 + n%254)})) // RFC 2365: of an organisation
+		// RFC 2365: of an organisation
+		return verbs.GIDFromAddr(netip.AddrFrom4([4]byte{239, 192 | byte(id>>8&63), byte(id), byte(1 + n%254)}))
 	}
-	return verbs.GID{0: 0xff, 1: 0x12, 12: byte(id >> 16), 13: byte(id >> 8), 14: byte(id), 15: byte(1 + n%254)} // RFC 4291: of a link
+	// RFC 4291: of a link
+	return verbs.GID{0: 0xff, 1: 0x12, 12: byte(id >> 16), 13: byte(id >> 8), 14: byte(id), 15: byte(1 + n%254)}
 }
 
 // attach attaches a side's queue pair to a group for the rest of the test.
@@ -94,7 +96,8 @@ func (x *side) wantCopy(from *side, group verbs.GID) {
 		t.Errorf("%d bytes from qp %#x, want %d from %#x", c.Bytes, c.SourceQPN, 100+verbs.GRHBytes, from.qp.QPN())
 	}
 	same(t, "copy", b[verbs.GRHBytes:], from.buf.Bytes()[:100])
-	if to := verbs.GID(b[24:40]); group.Addr().Is4() && [4]byte(b[36:]) != group.Addr().As4() || !group.Addr().Is4() && to != group {
+	if to := verbs.GID(b[24:40]); group.Addr().Is4() && [4]byte(b[36:]) != group.Addr().As4() ||
+		!group.Addr().Is4() && to != group {
 		t.Errorf("GRH %x: want the group %v as destination", b[:verbs.GRHBytes], group)
 	}
 }

@@ -216,7 +216,9 @@ func (r *rig) connectOptions(x *side, o rigOptions) verbs.ConnectOptions {
 }
 
 func (x *side) vector(peer *side) verbs.AddressVector {
-	return verbs.AddressVector{DGID: peer.end.GID, SGIDIndex: x.end.GIDIndex, UseGID: true, HopLimit: 64, Port: max(x.end.Port, 1)}
+	return verbs.AddressVector{
+		DGID: peer.end.GID, SGIDIndex: x.end.GIDIndex, UseGID: true, HopLimit: 64, Port: max(x.end.Port, 1),
+	}
 }
 
 func (r *rig) connect(o rigOptions) {
@@ -252,14 +254,16 @@ func (r *rig) climb(o rigOptions) {
 func (r *rig) meet(o rigOptions) {
 	t := r
 	t.Helper()
-	l := got(r.b.end.Device.(verbs.ConnectionManager).ListenCM(netip.AddrPortFrom(r.b.end.Address, 0), verbs.CMOptions{})).closing(t, "listener")
+	l := got(r.b.end.Device.(verbs.ConnectionManager).ListenCM(netip.AddrPortFrom(r.b.end.Address, 0),
+		verbs.CMOptions{})).closing(t, "listener")
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	joined := make(chan error, 1)
 	var dialled, accepted verbs.CMConnection
 	go func() {
 		var err error
-		if dialled, err = r.a.end.Device.(verbs.ConnectionManager).DialCM(ctx, l.Addr(), verbs.CMOptions{Source: r.a.end.Address}); err == nil {
+		if dialled, err = r.a.end.Device.(verbs.ConnectionManager).DialCM(ctx, l.Addr(),
+			verbs.CMOptions{Source: r.a.end.Address}); err == nil {
 			err = r.join(ctx, r.a, dialled, o)
 		}
 		if err != nil {

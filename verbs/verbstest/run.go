@@ -31,8 +31,8 @@ type Pair struct {
 	Timestamps bool
 }
 
-// Run drives the provider behind newPair through the whole suite, or through the groups that are named. newPair opens fresh
-// devices and closes them by t.Cleanup; it is called once per group of tests.
+// Run drives the provider behind newPair through the whole suite, or through the groups that are named. newPair opens
+// fresh devices and closes them by t.Cleanup; it is called once per group of tests.
 func Run(t *testing.T, newPair func(t *testing.T) Pair, d Deviations, only ...string) {
 	t.Helper()
 	d.check(t)

@@ -81,7 +81,8 @@ func testSharedReceives(t *test) {
 		}
 	})
 	t.Run("domain", testSharedDomain)
-	run("depth", func(t *test, x sharedRig) { // a queue pair that shares receives has none of its own, whatever is asked for
+	// a queue pair that shares receives has none of its own, whatever is asked for
+	run("depth", func(t *test, x sharedRig) {
 		o := verbs.QueuePairOptions{SendCQ: x.one.b.sendCQ, SRQ: x.srq, RecvDepth: 1 << 30}
 		got(x.one.b.pd.CreateQP(o)).closing(t, "queue pair")
 	})
@@ -106,7 +107,8 @@ func testSharedReceives(t *test) {
 	})
 }
 
-// testSharedDomain: memory of shared receives is of the shared queue's domain, whatever the queue pair's is (IBTA 10.2.9).
+// testSharedDomain: memory of shared receives is of the shared queue's domain,
+// whatever the queue pair's is (IBTA 10.2.9).
 func testSharedDomain(t *test) {
 	if t.ignored(SharedReceiveDomain) {
 		return
@@ -114,7 +116,9 @@ func testSharedDomain(t *test) {
 	pd := got(t.B.Device.AllocPD()).closing(t, "domain")
 	srq := got(pd.CreateSRQ(verbs.SharedReceiveQueueOptions{})).closing(t, "SRQ")
 	r := newRig(t, rigOptions{srq: srq})
-	for id, mr := range []verbs.MemoryRegion{got(pd.RegisterMemory(r.b.buf, 0, 64, allRemote)).closing(t, "region"), r.b.mr} {
+	for id, mr := range []verbs.MemoryRegion{
+		got(pd.RegisterMemory(r.b.buf, 0, 64, allRemote)).closing(t, "region"), r.b.mr,
+	} {
 		if err := srq.PostReceive([]verbs.ReceiveRequest{{ID: uint64(id), SGEs: []verbs.SGE{mr.SGE(0, 64)}}}); err != nil {
 			t.Fatal(err)
 		}

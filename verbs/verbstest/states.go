@@ -78,7 +78,8 @@ func testLadder(t *test, transport verbs.Transport) {
 			return
 		}
 		if e.Missing != missing || e.NotAllowed&extra != extra || e.NoSuchChange != noSuch {
-			t.Errorf("%v: missing %v, not allowed %v, no edge %v; want %v, %v, %v", err, e.Missing, e.NotAllowed, e.NoSuchChange, missing, extra, noSuch)
+			t.Errorf("%v: missing %v, not allowed %v, no edge %v; want %v, %v, %v", err, e.Missing, e.NotAllowed, e.NoSuchChange,
+				missing, extra, noSuch)
 		}
 		if qp.State() != before {
 			t.Errorf("a refused move went from %v to %v", before, qp.State())
@@ -121,7 +122,10 @@ func testPostingByState(t *test, transport verbs.Transport) {
 		state      verbs.QPState
 		recv, send bool
 	}{
-		{verbs.StateReset, false, false}, {verbs.StateInit, true, false}, {verbs.StateRTR, true, false}, {verbs.StateRTS, true, true},
+		{verbs.StateReset, false, false},
+		{verbs.StateInit, true, false},
+		{verbs.StateRTR, true, false},
+		{verbs.StateRTS, true, true},
 	} {
 		t.Run(tt.state.String(), func(t *test) {
 			r := newRig(t, rigOptions{transport: transport, short: verbs.StateRTS - tt.state})
@@ -137,7 +141,8 @@ func testPostingByState(t *test, transport verbs.Transport) {
 			if err != nil && (!errors.As(err, &p) || p.Index != 0) {
 				t.Errorf("post send: %v, want a PostError at 0", err)
 			}
-			if e, is := err.(*verbs.Error); err != nil && (!is || e.Err != error(p)) { //nolint:errorlint // the order is the contract
+			//nolint:errorlint // the order is the contract
+			if e, is := err.(*verbs.Error); err != nil && (!is || e.Err != error(p)) {
 				t.Errorf("post send: %#v, want a verbs.Error around the PostError", err)
 			}
 		})
@@ -204,7 +209,9 @@ func testDrained(t *test) {
 	r := newRig(t, rigOptions{})
 	r.b.receives(1, 2, 64)
 	r.exchange(1, 1, 8)
-	err := r.a.qp.Modify(verbs.QueuePairAttributes{Mask: verbs.AttrState | verbs.AttrSQDAsyncNotify, State: verbs.StateSQD, SQDAsyncNotify: true})
+	err := r.a.qp.Modify(verbs.QueuePairAttributes{
+		Mask: verbs.AttrState | verbs.AttrSQDAsyncNotify, State: verbs.StateSQD, SQDAsyncNotify: true,
+	})
 	if err != nil {
 		t.Fatalf("to SQD: %v", err)
 	}

@@ -22,7 +22,8 @@ func statusTrials(t *test) []trial {
 	protection := t.status(WrongRangeSend, verbs.LocalProtectionError)
 	list := []trial{
 		{
-			name: "UC drops a bad rkey", rig: rigOptions{transport: verbs.UC}, op: write, receive: 64, dropped: true, spared: true,
+			name: "UC drops a bad rkey", rig: rigOptions{transport: verbs.UC}, op: write, receive: 64, dropped: true,
+			spared: true,
 			edit: func(p *posting) {
 				p.RKey, p.RemoteAddr = p.RKey^0x12345600, p.RemoteAddr+4096
 			},
@@ -51,7 +52,8 @@ func statusTrials(t *test) []trial {
 			}},
 		},
 		{
-			name: "REM_ACCESS before LOC_PROT: READ by two wrong keys", op: read, sent: t.refused(read, verbs.RemoteAccessError), spared: true,
+			name: "REM_ACCESS before LOC_PROT: READ by two wrong keys", op: read, sent: t.refused(read, verbs.RemoteAccessError),
+			spared: true,
 			edit: func(p *posting) {
 				p.RKey, p.SGEs[0].LKey = p.RKey^0x12345600, p.SGEs[0].LKey^0x5a00
 			},
@@ -66,18 +68,23 @@ func statusTrials(t *test) []trial {
 		},
 	}
 	if d, deviates := t.find(AtomicLength); !deviates || !d.Ignored {
-		list = append(list, trial{name: "LOC_LEN: atomic of 9 bytes", op: add, length: 9, refused: true, sent: verbs.LocalLengthError, spared: true})
+		list = append(list, trial{
+			name: "LOC_LEN: atomic of 9 bytes", op: add, length: 9, refused: true, sent: verbs.LocalLengthError, spared: true,
+		})
 	}
 	list = append(list, trial{
-		name: "REM_ACCESS: WRITE with immediate by an unknown rkey", op: verbs.OpWriteWithImmediate, receive: 64, spared: true, broken: "AB",
-		sent: t.refused(write, verbs.RemoteAccessError), meets: true, received: t.status(RefusedImmediate, verbs.LocalAccessError),
-		edit: wrongRKey,
+		name: "REM_ACCESS: WRITE with immediate by an unknown rkey", op: verbs.OpWriteWithImmediate, receive: 64,
+		spared: true, broken: "AB",
+		sent: t.refused(write, verbs.RemoteAccessError), meets: true,
+		received: t.status(RefusedImmediate, verbs.LocalAccessError),
+		edit:     wrongRKey,
 	})
 	for _, size := range []int{65, 3*t.MTU.Bytes() + 1} {
 		list = append(list, trial{
-			name: fmt.Sprintf("LOC_LEN and REM_INV_REQ: a receive too short for %d bytes", size), op: send, length: size, receive: size - 1,
-			sent:  t.status(ShortReceiveAtSender, t.refused(send, verbs.RemoteInvalidRequestError)),
-			meets: true, received: t.status(ShortReceiveAtReceiver, verbs.LocalLengthError), broken: "AB", spared: true,
+			name: fmt.Sprintf("LOC_LEN and REM_INV_REQ: a receive too short for %d bytes", size), op: send, length: size,
+			receive: size - 1,
+			sent:    t.status(ShortReceiveAtSender, t.refused(send, verbs.RemoteInvalidRequestError)),
+			meets:   true, received: t.status(ShortReceiveAtReceiver, verbs.LocalLengthError), broken: "AB", spared: true,
 		})
 	}
 	for _, op := range []verbs.Opcode{send, write} {
@@ -86,11 +93,14 @@ func statusTrials(t *test) []trial {
 			{name: "start", edit: func(p *posting) { p.SGEs[0].Addr -= 1 << 30 }, sent: protection},
 			{name: "length", edit: func(p *posting) { p.SGEs[0].Addr += 64<<10 - 63 }, sent: protection},
 		} {
-			wrong.name, wrong.op, wrong.receive, wrong.broken = fmt.Sprintf("LOC_PROT: %v by a wrong %s", op, wrong.name), op, 64, "A"
+			wrong.name, wrong.op, wrong.receive, wrong.broken = fmt.Sprintf("LOC_PROT: %v by a wrong %s", op,
+				wrong.name), op, 64, "A"
 			list = append(list, wrong)
 		}
 	}
-	for op, less := range map[verbs.Opcode]verbs.Access{write: verbs.AccessRemoteWrite, read: verbs.AccessRemoteRead, add: verbs.AccessRemoteAtomic} {
+	for op, less := range map[verbs.Opcode]verbs.Access{
+		write: verbs.AccessRemoteWrite, read: verbs.AccessRemoteRead, add: verbs.AccessRemoteAtomic,
+	} {
 		list = append(list, trial{
 			name: fmt.Sprintf("REM_INV_REQ: %v not let in", op), rig: without(less), op: op, length: 8,
 			sent: t.notAllowed(op, verbs.RemoteInvalidRequestError), broken: "AB",
@@ -98,23 +108,26 @@ func statusTrials(t *test) []trial {
 	}
 	for _, op := range []verbs.Opcode{write, read, add, swap} {
 		list = append(list, trial{
-			name: fmt.Sprintf("REM_ACCESS: %v by an unknown rkey", op), op: op, length: 8, sent: t.refused(op, verbs.RemoteAccessError), broken: "AB",
+			name: fmt.Sprintf("REM_ACCESS: %v by an unknown rkey", op), op: op, length: 8,
+			sent: t.refused(op, verbs.RemoteAccessError), broken: "AB",
 			edit: wrongRKey,
 		})
 	}
 	for _, op := range []verbs.Opcode{send, verbs.OpWriteWithImmediate} {
 		list = append(list, trial{
-			name: fmt.Sprintf("RNR_RETRY_EXC: no receive for a %v", op), op: op, sent: t.status(ReceiverNotReady, verbs.RNRRetryExceeded), broken: "A",
+			name: fmt.Sprintf("RNR_RETRY_EXC: no receive for a %v", op), op: op,
+			sent: t.status(ReceiverNotReady, verbs.RNRRetryExceeded), broken: "A",
 			rig: rigOptions{connect: func(_ string, o *verbs.ConnectOptions) { o.RNRRetry = 1 }}, ready: "B",
 		})
 	}
 	return list
 }
 
-// testRetriesEnd posts requests to a queue pair that answers no more: the first runs out of retries, the others flush. A row says where
-// retries go on for ever.
+// testRetriesEnd posts requests to a queue pair that answers no more: the first runs out of retries, the others flush.
+// A row says where retries go on for ever.
 func testRetriesEnd(t *test, row Case, timeout, retries uint8) {
-	r := newRig(t, rigOptions{connect: func(_ string, o *verbs.ConnectOptions) { o.Timeout, o.RetryCount = timeout, retries }})
+	r := newRig(t,
+		rigOptions{connect: func(_ string, o *verbs.ConnectOptions) { o.Timeout, o.RetryCount = timeout, retries }})
 	r.b.to(verbs.StateError)
 	r.a.post(r.a.request(1, verbs.OpWrite, 64), r.a.request(2, verbs.OpWrite, 64))
 	if t.ignored(row) {

@@ -10,8 +10,8 @@ import (
 	"github.com/gobw/gobw/verbs/job"
 )
 
-// testVisibility watches the last byte of WRITEs, as latency tests do: when it has changed, all the rest has. Where nobody polls, the
-// device must take over by itself.
+// testVisibility watches the last byte of WRITEs, as latency tests do: when it has changed, all the rest has. Where
+// nobody polls, the device must take over by itself.
 func testVisibility(t *test) {
 	mtu := t.MTU.Bytes()
 	for _, transport := range t.transports(verbs.RC, verbs.UC) {
@@ -20,7 +20,8 @@ func testVisibility(t *test) {
 			r.watch(size, 100, r.poll)
 		}
 	}
-	t.Run("nobody polls", func(t *test) { newRig(t, rigOptions{}).watch(3*mtu+1, 3, runtime.Gosched) }) //nolint:forbidigo // a test that measures nothing
+	//nolint:forbidigo // a test that measures nothing
+	t.Run("nobody polls", func(t *test) { newRig(t, rigOptions{}).watch(3*mtu+1, 3, runtime.Gosched) })
 }
 
 func (r *rig) watch(size int, rounds byte, pass func()) {

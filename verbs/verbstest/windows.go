@@ -42,8 +42,9 @@ func testWindows(t *test) {
 	if t.B.Device.Info().Limits.SendInvalidate && !t.ignored(InvalidatePlainRegion) {
 		runTrials(t, []trial{{ // only windows may be invalidated that way
 			name: "invalidate an ordinary region", op: verbs.OpSendWithInvalidate, receive: 64,
-			rig:  rigOptions{connect: func(_ string, o *verbs.ConnectOptions) { o.Timeout, o.RetryCount = 10, 2 }},
-			sent: t.status(InvalidatePlainRegion, verbs.RetryExceeded), or: verbs.RemoteAccessError, // class J, IBTA 9.9.6.3: no NAK
+			rig: rigOptions{connect: func(_ string, o *verbs.ConnectOptions) { o.Timeout, o.RetryCount = 10, 2 }},
+			// class J, IBTA 9.9.6.3: no NAK
+			sent: t.status(InvalidatePlainRegion, verbs.RetryExceeded), or: verbs.RemoteAccessError,
 			edit: func(p *posting) { p.InvalidateRKey = p.b.mr.RKey() },
 		}})
 	}

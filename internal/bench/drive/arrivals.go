@@ -17,10 +17,11 @@ const (
 	// lullStock is that of datagrams from a stock perftest, which does not say that it is done, and may begin late: it
 	// measures its clock before each size.
 	lullStock = 3 * time.Second
-	// lullLooks is how often it looks meanwhile at least: after a stall of this process, elapsed time alone proves nothing.
+	// lullLooks is how often it looks meanwhile at least: after a stall of this
+	// process, elapsed time alone proves nothing.
 	lullLooks = 3
-	// lullMost bounds the wait, lullMostStock that for a stock perftest: packets are counted for the device, which may have
-	// other traffic.
+	// lullMost bounds the wait, lullMostStock that for a stock perftest: packets are counted for the
+	// device, which may have other traffic.
 	lullMost      = time.Second
 	lullMostStock = time.Minute
 )
@@ -34,9 +35,9 @@ type stillness struct {
 	naks    uint64 // at since
 }
 
-// lasts tells whether nothing has moved for the limit. lastChange is when the last message moved. packets counts the device's
-// packets. naks counts retransmissions that were answered by receiver-not-ready NAKs: they are no progress. looked: every
-// thread of this end has looked again.
+// lasts tells whether nothing has moved for the limit. lastChange is when the last message moved. packets counts the
+// device's packets. naks counts retransmissions that were answered by receiver-not-ready NAKs: they are no progress.
+// looked: every thread of this end has looked again.
 func (s *stillness) lasts(now, lastChange, limit, most job.Ticks, packets, naks uint64, looked bool) bool {
 	if s.begun == 0 {
 		s.begun = now
@@ -54,11 +55,12 @@ func (s *stillness) lasts(now, lastChange, limit, most job.Ticks, packets, naks 
 	return s.looks >= lullLooks && now-s.since > limit
 }
 
-// mostExtensions bounds, in limits, for how long packets alone keep a test alive: counters tell of other traffic of the device, too.
+// mostExtensions bounds, in limits, for how long packets alone keep a test alive: counters
+// tell of other traffic of the device, too.
 const mostExtensions = 10
 
-// stalled tells whether no message has moved for the limit, and no packet in its second half: a signaled window of large messages
-// can take longer on a slow path, and then packets move.
+// stalled tells whether no message has moved for the limit, and no packet in its second half: a signaled window of
+// large messages can take longer on a slow path, and then packets move.
 func (d *Driver) stalled(now, limit job.Ticks) bool {
 	if now-d.Trace.lastChange <= limit/2 {
 		d.stall = stillness{}
@@ -71,13 +73,15 @@ func (d *Driver) stalled(now, limit job.Ticks) bool {
 
 // stalledSince is a test in which nothing moves although both ends live.
 func (d *Driver) stalledSince(last, now job.Ticks) error {
-	fix := "the two ends may run different tests (size, operation, iterations, who sends): give both the same flags; or UDP port 4791 is blocked: run 'gobw doctor HOST'"
+	fix := "the two ends may run different tests (size, operation, iterations, who sends): give both the same flags; " +
+		"or UDP port 4791 is blocked: run 'gobw doctor HOST'"
 	if d.Spec.Transport != verbs.RC {
 		fix = "a lost datagram ends a ping-pong, and receivers that are too slow lose many: use -c RC, or more receives (-r)"
 	}
 	waited := d.PerNs.Duration(now - last).Round(time.Second / 10)
 	return &verbs.Error{
-		Verb: "measure", Err: fmt.Errorf("nothing moved for %v: %d messages posted, %d complete, %d received", waited, d.p.Posted, d.p.Completed, d.p.Received),
+		Verb: "measure", Err: fmt.Errorf("nothing moved for %v: %d messages posted, %d complete, %d received", waited,
+			d.p.Posted, d.p.Completed, d.p.Received),
 		Fix: fix,
 	}
 }
@@ -85,13 +89,15 @@ func (d *Driver) stalledSince(last, now job.Ticks) error {
 // expected is how many messages will arrive in all; 0: nobody knows.
 func (d *Driver) expected() uint64 { return d.Limits.Count * d.Plan.ReceivesPerMessage() }
 
-// allArrived tells whether all that the peer has sent is here, the peer being done. What is acknowledged has arrived when
-// its sender is done; of the rest nobody knows, and it is over when nothing has come for a while.
+// allArrived tells whether all that the peer has sent is here, the peer being done. What is acknowledged has arrived
+// when its sender is done; of the rest nobody knows, and it is over when nothing has come for a while.
 func (d *Driver) allArrived(now job.Ticks) bool {
 	reliable, serves := d.Spec.Transport == verbs.RC, d.Job.Shape == job.Serve || d.ended && !d.Job.KeepsReceives()
-	counted := reliable || !d.Ours // a stock perftest sends as many as it was told to, and begins the next size when told so
+	// a stock perftest sends as many as it was told to, and begins the next size when told so
+	counted := reliable || !d.Ours
 	switch {
-	case serves && (reliable || d.ended && !d.Spec.Bidirectional), counted && d.expected() > 0 && d.p.Received >= d.expected():
+	case serves && (reliable || d.ended && !d.Spec.Bidirectional),
+		counted && d.expected() > 0 && d.p.Received >= d.expected():
 		return true
 	}
 	packets, most, quiet := uint64(0), lullMost, lullReliable
@@ -108,5 +114,6 @@ func (d *Driver) allArrived(now job.Ticks) bool {
 		quiet, most = lullMost, 10*lullMost
 	}
 	t, several := d.Runner.(*job.Threads)
-	return d.lull.lasts(now, d.Trace.lastChange, d.PerNs.Ticks(quiet), d.PerNs.Ticks(most), packets, 0, !several || d.asleep() || t.Looked())
+	return d.lull.lasts(now, d.Trace.lastChange, d.PerNs.Ticks(quiet), d.PerNs.Ticks(most), packets,
+		0, !several || d.asleep() || t.Looked())
 }

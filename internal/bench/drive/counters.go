@@ -6,25 +6,27 @@ import (
 	"github.com/gobw/gobw/report"
 )
 
-// narrow are the widths in bits of the counters of a port that stop at their highest value (InfiniBand specification 16.1.3.5,
-// PortCounters). All other counters wrap, at 32 or 64 bits.
+// narrow are the widths in bits of the counters of a port that stop at their highest value (InfiniBand specification
+// 16.1.3.5, PortCounters). All other counters wrap, at 32 or 64 bits.
 func narrow(counter string) (bits int, is bool) {
 	bits, is = map[string]int{
 		"symbol_error": 16, "port_rcv_errors": 16, "port_rcv_remote_physical_errors": 16, "port_rcv_switch_relay_errors": 16,
-		"port_xmit_discards": 16, "VL15_dropped": 16, "link_error_recovery": 8, "link_downed": 8, "port_xmit_constraint_errors": 8,
-		"port_rcv_constraint_errors": 8, "local_link_integrity_errors": 4, "excessive_buffer_overrun_errors": 4,
+		"port_xmit_discards": 16, "VL15_dropped": 16, "link_error_recovery": 8, "link_downed": 8,
+		"port_xmit_constraint_errors": 8,
+		"port_rcv_constraint_errors":  8, "local_link_integrity_errors": 4, "excessive_buffer_overrun_errors": 4,
 	}[counter]
 	return bits, is
 }
 
-// Changes are those of the counters of some devices, added up; nil: there are none. A change below 0 is that of a counter that
-// nobody can tell: [report.CounterFull], or something reset it.
+// Changes are those of the counters of some devices, added up; nil: there are none. A change below 0 is that of a
+// counter that nobody can tell: [report.CounterFull], or something reset it.
 func Changes(before, after []map[string]uint64) map[string]int64 {
 	var out map[string]int64
 	for i := range min(len(before), len(after)) {
 		changes := map[string]int64{}
 		for name, v := range after[i] {
-			changes[name] = change(name, before[i][name], v) // 0 is kept: "retransmits == 0" is met by it, and not by a device without the counter
+			// 0 is kept: "retransmits == 0" is met by it, and not by a device without the counter
+			changes[name] = change(name, before[i][name], v)
 		}
 		out = addChanges(out, changes)
 	}

@@ -23,7 +23,10 @@ type failing struct {
 func (f failing) Failure(counts func(verbs.AsyncEvent) bool) error {
 	for _, e := range f.events {
 		if counts(e) && e.Type.EndsTest() {
-			return &verbs.Error{Verb: "measure", Device: "rxe0", Err: fmt.Errorf("the device reports %v: %s", e, e.Type.Meaning()), Fix: e.Type.Remedy()}
+			return &verbs.Error{
+				Verb: "measure", Device: "rxe0", Err: fmt.Errorf("the device reports %v: %s", e, e.Type.Meaning()),
+				Fix: e.Type.Remedy(),
+			}
 		}
 	}
 	return nil
@@ -54,7 +57,8 @@ func TestPortDownAfterTheJob(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	err := New(Task{
-		Plan: settled(t, plan.Spec{Operation: plan.Write, Kind: plan.Bandwidth}, true, plan.Peer{}), Job: &job.Job{Shape: job.Stream}, Runner: done{},
+		Plan: settled(t, plan.Spec{Operation: plan.Write, Kind: plan.Bandwidth}, true, plan.Peer{}),
+		Job:  &job.Job{Shape: job.Stream}, Runner: done{},
 		Session: silent{}, Devices: failing{events: []verbs.AsyncEvent{linkLost}}, PerNs: 1,
 	}).Run(ctx)
 	if err == nil || !strings.Contains(err.Error(), "PORT_ERR on port 1: the link went down") {
@@ -81,7 +85,9 @@ var (
 // TestPortDownGoesBeforeItsConsequences holds that a failed completion and a peer's complaint that follow from a dead
 // port name the port, and that the exit code stays that of a failed test.
 func TestPortDownGoesBeforeItsConsequences(t *testing.T) {
-	flushed := &verbs.CompletionError{Device: "rxe0", Completion: verbs.Completion{Status: verbs.LocalQPOperationError, QPN: 0x12}}
+	flushed := &verbs.CompletionError{
+		Device: "rxe0", Completion: verbs.Completion{Status: verbs.LocalQPOperationError, QPN: 0x12},
+	}
 	ctx := t.Context()
 	lost, lose := context.WithCancelCause(ctx)
 	lose(&control.PeerError{Message: "measure: rxe0: the device reports PORT_ERR on port 1"})
@@ -90,12 +96,30 @@ func TestPortDownGoesBeforeItsConsequences(t *testing.T) {
 		err   error
 		wants string
 	}{
-		{"completion", driverOf(harmless, linkLost).explain(ctx, ctx, flushed), "measure: rxe0: the device reports PORT_ERR on port 1: the link went down (and then: rxe0 qp 0x12"},
-		{"peer", driverOf(harmless, linkLost).explain(ctx, lost, context.Cause(lost)), "measure: rxe0: the device reports PORT_ERR on port 1: the link went down (and the peer said: "},
-		{"peer alone", driverOf(harmless).explain(ctx, lost, context.Cause(lost)), "peer said: \"measure: rxe0: the device reports PORT_ERR"},
-		{"alone", driverOf(linkLost).lookAround(ctx, job.Now()), "measure: rxe0: the device reports PORT_ERR on port 1: the link went down"},
-		{"queue pair", driverOf(accessFailed).explain(ctx, ctx, flushed), "rxe0 qp 0x12: work request 0 completed with LOC_QP_OP_ERR"},
-		{"peer gone", driverOf().explain(ctx, lost, flushed), "peer said: \"measure: rxe0: the device reports PORT_ERR on port 1\" (and then: rxe0 qp 0x12"},
+		{
+			"completion", driverOf(harmless, linkLost).explain(ctx, ctx, flushed),
+			"measure: rxe0: the device reports PORT_ERR on port 1: the link went down (and then: rxe0 qp 0x12",
+		},
+		{
+			"peer", driverOf(harmless, linkLost).explain(ctx, lost, context.Cause(lost)),
+			"measure: rxe0: the device reports PORT_ERR on port 1: the link went down (and the peer said: ",
+		},
+		{
+			"peer alone", driverOf(harmless).explain(ctx, lost, context.Cause(lost)),
+			"peer said: \"measure: rxe0: the device reports PORT_ERR",
+		},
+		{
+			"alone", driverOf(linkLost).lookAround(ctx, job.Now()),
+			"measure: rxe0: the device reports PORT_ERR on port 1: the link went down",
+		},
+		{
+			"queue pair", driverOf(accessFailed).explain(ctx, ctx, flushed),
+			"rxe0 qp 0x12: work request 0 completed with LOC_QP_OP_ERR",
+		},
+		{
+			"peer gone", driverOf().explain(ctx, lost, flushed),
+			"peer said: \"measure: rxe0: the device reports PORT_ERR on port 1\" (and then: rxe0 qp 0x12",
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if c.err == nil || !strings.HasPrefix(c.err.Error(), c.wants) {

@@ -17,8 +17,8 @@ const (
 	// Slice is how long a runner works before this end looks around: below the 10 ms after which Go's scheduler wants to
 	// preempt a goroutine that has not yielded.
 	Slice = 5 * time.Millisecond
-	// undisturbed is the slice of a READ or atomic latency test on a device that needs no Go: where kernel and ping-pong share
-	// a CPU, each look around changes the rhythm of the messages after it.
+	// undisturbed is the slice of a READ or atomic latency test on a device that needs no Go: where kernel and ping-pong
+	// share a CPU, each look around changes the rhythm of the messages after it.
 	undisturbed = 25 * time.Millisecond
 	// FirstSlice is the slice of an end that waits for the first message: it bounds the error of the first stamp.
 	FirstSlice = 20 * time.Microsecond
@@ -33,8 +33,8 @@ type Task struct {
 	Round  plan.Round
 	Job    *job.Job
 	Runner job.Runner
-	// Session is nil where nothing comes after the job: whoever runs it knows when it ends, and a queue pair's own error says why it
-	// failed.
+	// Session is nil where nothing comes after the job: whoever runs it knows when it ends, and a
+	// queue pair's own error says why it failed.
 	Session  control.Session
 	Devices  Devices
 	Limits   Limits
@@ -96,8 +96,8 @@ func New(t Task) *Driver {
 	return d
 }
 
-// Run runs the job to its end and meets the peer at Done. An end whose own part is over goes on for the peer until that is done,
-// and all that it has sent has arrived.
+// Run runs the job to its end and meets the peer at Done. An end whose own part is over goes on for the peer until that
+// is done, and all that it has sent has arrived.
 func (d *Driver) Run(ctx context.Context) (err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -239,8 +239,8 @@ func (d *Driver) sinceStart(t job.Ticks) job.Ticks {
 }
 
 // start is when the clock of a test by duration starts: with the first message. A perftest end in whose test both ends
-// move waits for the first exchange, because its peer may come late and tells nobody. A stream posts as soon as it runs,
-// even where the processor was away for longer than the whole test. 0: not yet.
+// move waits for the first exchange, because its peer may come late and tells nobody. A stream posts as soon as it
+// runs, even where the processor was away for longer than the whole test. 0: not yet.
 func (d *Driver) start() job.Ticks {
 	switch {
 	case d.Ours && d.p.FirstPost == 0 && d.Job.Shape == job.Stream && d.Plan.Sends():
@@ -291,7 +291,8 @@ func (d *Driver) account(began job.Ticks, p job.Progress) {
 		m := &mark{at: now, p: p, threads: d.threads()}
 		opens, closes := start+d.Limits.Lead, start+d.Limits.Duration-d.Limits.Tail
 		switch {
-		case d.Trace.From == nil && now >= opens && now < (opens+closes)/2: // later, a burst of completions would be the test: all of it counts
+		// later, a burst of completions would be the test: all of it counts
+		case d.Trace.From == nil && now >= opens && now < (opens+closes)/2:
 			d.Trace.From = m
 			d.Trace.Recorder.Reset()
 		case d.Trace.From != nil && d.Trace.To == nil && now >= closes:
@@ -325,7 +326,8 @@ func (d *Driver) lookAround(watch context.Context, now job.Ticks) error {
 	if watch.Err() != nil {
 		return context.Cause(watch)
 	}
-	if end := d.deadline(); !d.stopping && (end > 0 && now >= end && d.heard(now-end) || d.Round.Kind == plan.Steady && d.gauge.steady()) && !d.Limits.Passive {
+	if end := d.deadline(); !d.stopping &&
+		(end > 0 && now >= end && d.heard(now-end) || d.Round.Kind == plan.Steady && d.gauge.steady()) && !d.Limits.Passive {
 		d.stopping = true
 		d.Job.Stop.Store(1)
 	}
@@ -376,8 +378,8 @@ func (d *Driver) ownPartDone() bool {
 	return !d.Limits.Passive && d.Limits.Count > 0 && d.p.Completed >= d.Limits.Count && d.Job.Shape == job.Stream
 }
 
-// Moved returns what queue pair q sent and received. A ping-pong's message in flight counts as received. An end that only
-// receives returns as sent what its peer must have sent.
+// Moved returns what queue pair q sent and received. A ping-pong's message in flight counts as received. An end that
+// only receives returns as sent what its peer must have sent.
 func (d *Driver) Moved(q int) (sent, received uint64) {
 	qps := uint64(len(d.Job.Lanes))
 	received = d.p.Received

@@ -29,7 +29,8 @@ func TestStreamStartsWithItsFirstMessage(t *testing.T) {
 	}
 }
 
-// TestWindowThatIsMissed holds that an end which looks up only as its sampling window closes does not take the last moment for the test.
+// TestWindowThatIsMissed holds that an end which looks up only as its sampling window closes does
+// not take the last moment for the test.
 func TestWindowThatIsMissed(t *testing.T) {
 	const ms = job.Ticks(time.Millisecond)
 	for _, c := range []struct {
@@ -40,7 +41,8 @@ func TestWindowThatIsMissed(t *testing.T) {
 			Ours:  true,
 			Trace: &Trace{Series: newSeries(ms), Recorder: &job.Recorder{}},
 			Task: Task{
-				Plan: settled(t, plan.Spec{Operation: plan.Write, Kind: plan.Bandwidth}, true, plan.Peer{}), PerNs: 1, Job: &job.Job{Shape: job.Stream},
+				Plan: settled(t, plan.Spec{Operation: plan.Write, Kind: plan.Bandwidth}, true, plan.Peer{}), PerNs: 1,
+				Job:    &job.Job{Shape: job.Stream},
 				Limits: Limits{Duration: 1000 * ms, Lead: 200 * ms, Tail: 200 * ms},
 			},
 		}
@@ -54,8 +56,8 @@ func TestWindowThatIsMissed(t *testing.T) {
 	}
 }
 
-// TestProgressHasTheMedian holds that a latency test tells its median so far, of a ping-pong half a round trip, in the time of the clock
-// that stamped the samples.
+// TestProgressHasTheMedian holds that a latency test tells its median so far, of a ping-pong half a round trip, in the
+// time of the clock that stamped the samples.
 func TestProgressHasTheMedian(t *testing.T) {
 	for _, c := range []struct {
 		op    plan.Operation

@@ -10,8 +10,8 @@ import (
 // leftoverSlice is how long the runner looks for them at a time.
 const leftoverSlice = 50 * time.Microsecond
 
-// takeLeftovers takes what a stopped ping-pong left on its way: the completion of its last message, and at the end that moves
-// first the answer to it. Else the next round would take them for its own.
+// takeLeftovers takes what a stopped ping-pong left on its way: the completion of its last message, and at the end that
+// moves first the answer to it. Else the next round would take them for its own.
 func (d *Driver) takeLeftovers() error {
 	if d.Job.Shape != job.PingPong {
 		return nil

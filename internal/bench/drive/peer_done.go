@@ -8,7 +8,8 @@ import (
 	"github.com/gobw/gobw/verbs/job"
 )
 
-// asleep tells whether nobody is needed here: what is left is the peer's, and the device serves it, or it asks for nothing.
+// asleep tells whether nobody is needed here: what is left is the peer's, and the
+// device serves it, or it asks for nothing.
 func (d *Driver) asleep() bool {
 	if d.ended {
 		return !d.Job.KeepsReceives() && (d.Devices.ServeThemselves() || !d.Spec.Bidirectional)
@@ -58,7 +59,8 @@ func (d *Driver) awaitSync(cancel context.CancelFunc) {
 	}
 }
 
-// stopMost bounds the wait for a thread that is told to stop: on a busy machine it may get no CPU for a second and more.
+// stopMost bounds the wait for a thread that is told to stop: on a busy machine it
+// may get no CPU for a second and more.
 const stopMost = 10 * time.Second
 
 // finishStopped ends a job that has no end of its own, on all of its threads.

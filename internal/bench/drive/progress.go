@@ -27,7 +27,8 @@ type Progress struct {
 func (d *Driver) tell(now job.Ticks) {
 	d.told = now
 	p := Progress{
-		Size: d.Spec.Sizes[d.Round.Size], SizeIndex: d.Round.Size, Sizes: len(d.Spec.Sizes), Run: d.Round.Run, Runs: d.Spec.Runs,
+		Size: d.Spec.Sizes[d.Round.Size], SizeIndex: d.Round.Size, Sizes: len(d.Spec.Sizes), Run: d.Round.Run,
+		Runs:   d.Spec.Runs,
 		Warmup: d.Round.Kind != plan.Measured, Messages: max(d.p.Completed, d.p.Received),
 	}
 	done := float64(d.Round.Size*p.Runs + max(p.Run-1, 0))

@@ -24,17 +24,32 @@ func TestStalled(t *testing.T) {
 		want          job.Ticks                     // when it is given up
 	}{
 		{name: "nothing moves", want: limit + 2},
-		{name: "messages move until 250", change: func(now job.Ticks) job.Ticks { return min(now, 250) }, want: 250 + limit + 2},
-		{name: "packets move until 320", packets: func(now job.Ticks) uint64 { return uint64(min(now, 320)) }, want: 320 + limit/2 + 1},
+		{
+			name: "messages move until 250", change: func(now job.Ticks) job.Ticks { return min(now, 250) },
+			want: 250 + limit + 2,
+		},
+		{
+			name: "packets move until 320", packets: func(now job.Ticks) uint64 { return uint64(min(now, 320)) },
+			want: 320 + limit/2 + 1,
+		},
 		{name: "this end sleeps beyond the limit", asleep: [2]job.Ticks{20, 700}, want: 700 + limit/2 + 1},
-		{name: "this end sleeps, and the messages come", asleep: [2]job.Ticks{20, 700}, change: func(now job.Ticks) job.Ticks {
-			if now > 700 {
-				return 701
-			}
-			return 0
-		}, want: 701 + limit + 2},
-		{name: "packets ask for receives", packets: func(now job.Ticks) uint64 { return uint64(now) }, naks: func(now job.Ticks) uint64 { return uint64(now) }, want: limit + 2},
-		{name: "somebody else's packets", packets: func(now job.Ticks) uint64 { return uint64(now) }, want: limit/2 + 1 + mostExtensions*limit + 1},
+		{
+			name: "this end sleeps, and the messages come", asleep: [2]job.Ticks{20, 700},
+			change: func(now job.Ticks) job.Ticks {
+				if now > 700 {
+					return 701
+				}
+				return 0
+			}, want: 701 + limit + 2,
+		},
+		{
+			name: "packets ask for receives", packets: func(now job.Ticks) uint64 { return uint64(now) },
+			naks: func(now job.Ticks) uint64 { return uint64(now) }, want: limit + 2,
+		},
+		{
+			name: "somebody else's packets", packets: func(now job.Ticks) uint64 { return uint64(now) },
+			want: limit/2 + 1 + mostExtensions*limit + 1,
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			c := &counting{counters: map[string]uint64{}}

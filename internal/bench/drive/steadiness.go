@@ -18,8 +18,8 @@ const (
 	SteadyMost = 3 * time.Second
 )
 
-// steadiness tells when the rate of a warm-up has settled: it does not rise any more, and three windows in a row are within a
-// tenth of each other.
+// steadiness tells when the rate of a warm-up has settled: it does not rise any more, and three windows in a
+// row are within a tenth of each other.
 type steadiness struct {
 	window job.Ticks
 	start  job.Ticks
@@ -56,8 +56,8 @@ func (s *steadiness) steady() bool {
 	return low > 0 && high-low <= steadyShare*high || s.n >= unsteadyMost
 }
 
-// rises tells whether the later windows have a higher median rate than the earlier ones: a window in which the process had no
-// CPU hides no rise. Where noise alone says so, the warm-up takes a few windows more.
+// rises tells whether the later windows have a higher median rate than the earlier ones: a window in which the process
+// had no CPU hides no rise. Where noise alone says so, the warm-up takes a few windows more.
 func (s *steadiness) rises() bool {
 	const half = steadyWindows / 2
 	var earlier, later []float64

@@ -32,8 +32,8 @@ func TestSteadiness(t *testing.T) {
 	}
 }
 
-// TestSteadinessWaitsForASlowStart: a device that begins three times slower is waited for until it is at its speed, however
-// noisy; a steady one is not waited for, and one whose rate goes up and down is given up.
+// TestSteadinessWaitsForASlowStart: a device that begins three times slower is waited for until it is at its speed,
+// however noisy; a steady one is not waited for, and one whose rate goes up and down is given up.
 func TestSteadinessWaitsForASlowStart(t *testing.T) {
 	const window = 0.02 // s
 	r := rand.New(rand.NewPCG(1, 1))
@@ -60,7 +60,8 @@ func TestSteadinessWaitsForASlowStart(t *testing.T) {
 				s.add(now, 1000*rate()*math.Exp(tt.noise*r.NormFloat64()))
 			}
 			if at < tt.least || at > tt.most || rate() < tt.share {
-				t.Errorf("%s: steady after %.2f s at %.2f of the full rate, want %v to %v s", tt.name, at, rate(), tt.least, tt.most)
+				t.Errorf("%s: steady after %.2f s at %.2f of the full rate, want %v to %v s", tt.name, at, rate(),
+					tt.least, tt.most)
 				break
 			}
 		}

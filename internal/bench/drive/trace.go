@@ -17,7 +17,8 @@ type Trace struct {
 	lastChange job.Ticks
 	Series     Series
 	Counters   map[string]int64
-	// Recorder holds the samples and ticks of the measured interval: the job's own, and from the end of a sampling window on a copy.
+	// Recorder holds the samples and ticks of the measured interval: the job's own, and from
+	// the end of a sampling window on a copy.
 	Recorder *job.Recorder
 }
 
@@ -54,7 +55,9 @@ func (t *Trace) Measured(perNs tick.Rate, sending bool) Amount {
 	}
 	if t.From != nil && t.To != nil {
 		from, to := moved(t.From.p), moved(t.To.p)
-		return Amount{Messages: to.Messages - from.Messages, Bytes: to.Bytes - from.Bytes, Seconds: perNs.Seconds(t.To.at - t.From.at)}
+		return Amount{
+			Messages: to.Messages - from.Messages, Bytes: to.Bytes - from.Bytes, Seconds: perNs.Seconds(t.To.at - t.From.at),
+		}
 	}
 	m := moved(t.Last)
 	begin := t.Last.FirstPost
@@ -70,8 +73,8 @@ func (t *Trace) Measured(perNs tick.Rate, sending bool) Amount {
 	return m
 }
 
-// PerSecond is how fast an amount grew in the sampling window, from completion to completion; where the window saw nothing, over
-// the whole job since it began.
+// PerSecond is how fast an amount grew in the sampling window, from completion to completion; where the window saw
+// nothing, over the whole job since it began.
 func (t *Trace) PerSecond(perNs tick.Rate, began job.Ticks, amount func(job.Progress) uint64) float64 {
 	from, to := job.Progress{LastDone: began}, t.Last
 	if t.From != nil && t.To != nil && t.From.p.LastDone > 0 && amount(t.To.p) > amount(t.From.p) {
@@ -83,7 +86,8 @@ func (t *Trace) PerSecond(perNs tick.Rate, began job.Ticks, amount func(job.Prog
 	return float64(amount(to)-amount(from)) / perNs.Seconds(to.LastDone-from.LastDone)
 }
 
-// Exchanges is the amount of a ping-pong between ends of ours: its samples lie end to end, unless a gap is kept between them.
+// Exchanges is the amount of a ping-pong between ends of ours: its samples lie end to
+// end, unless a gap is kept between them.
 func (t *Trace) Exchanges(m Amount, rec *job.Recorder, perNs tick.Rate, size uint64, gap bool) Amount {
 	if rec.N == 0 {
 		return m
@@ -112,8 +116,8 @@ func (t *Trace) Join(p *Trace, first bool) {
 	t.Counters = addChanges(t.Counters, p.Counters)
 }
 
-// follow adds what a part did to what those before it did. Parts follow each other with unmeasured work between: the times
-// are added, not the stamps.
+// follow adds what a part did to what those before it did. Parts follow each other with unmeasured work
+// between: the times are added, not the stamps.
 func follow(all, p job.Progress) job.Progress {
 	begin, took := cmp.Or(p.FirstPost, p.FirstIn), all.LastDone
 	all.Add(p)

@@ -14,7 +14,8 @@ type workload interface {
 	// lane makes a queue pair's part of the job for one size: rings and addresses. Window, counts and receives due are
 	// set by Compile.
 	lane(e *Endpoint, size int, qp *pair) (job.Lane, error)
-	// source is how messages lie where they start, destination how a queue pair's lie where they arrive, after the round that was.
+	// source is how messages lie where they start, destination how a queue pair's lie where
+	// they arrive, after the round that was.
 	source(e *Endpoint, size int) image
 	destination(e *Endpoint, size int, qp *pair) destination
 }

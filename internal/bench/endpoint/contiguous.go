@@ -105,8 +105,8 @@ func (contiguous) source(e *Endpoint, size int) image {
 	return image{steps.At, one(size), uint64(steps.Places)}
 }
 
-// destination is the receives of a SEND, else the slot that the peer writes, or that a READ fetches into. In a write latency test the
-// last byte of a message is its counter, and one of a single byte nothing else.
+// destination is the receives of a SEND, else the slot that the peer writes, or that a READ fetches into. In a write
+// latency test the last byte of a message is its counter, and one of a single byte nothing else.
 func (c contiguous) destination(e *Endpoint, size int, qp *pair) destination {
 	to, moved := destination{image: c.source(e, size)}, qp.moved
 	if e.plan.Row.Addressed() {

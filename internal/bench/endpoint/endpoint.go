@@ -65,8 +65,9 @@ type slot struct {
 
 // Options is what an endpoint needs beside its plan and its rails.
 type Options struct {
-	Step   func(name string, took time.Duration) // told each step of a queue pair's life; nil: nobody wants to know
-	Sparse bool                                  // nobody tells how much was sent: what no message has reached is as it was before
+	Step func(name string, took time.Duration) // told each step of a queue pair's life; nil: nobody wants to know
+	// nobody tells how much was sent: what no message has reached is as it was before
+	Sparse bool
 }
 
 // New makes every object of the plan, up to queue pairs in INIT.
@@ -108,7 +109,9 @@ func New(rails Rails, p *plan.Settled, o Options) (_ *Endpoint, err error) {
 		return nil, err
 	}
 	if e.spec.SRQ && p.Receives() {
-		if e.srq, err = pds[0].CreateSRQ(verbs.SharedReceiveQueueOptions{Depth: d.RecvWRs * e.spec.QPs, SGEs: d.RecvSGEs}); err != nil {
+		if e.srq, err = pds[0].CreateSRQ(verbs.SharedReceiveQueueOptions{
+			Depth: d.RecvWRs * e.spec.QPs, SGEs: d.RecvSGEs,
+		}); err != nil {
 			return nil, err
 		}
 		e.onClose(e.srq.Close)
@@ -157,7 +160,9 @@ func (e *Endpoint) createCQs(d plan.Queues) (err error) {
 		requests = append(requests, d.RecvWRs)
 	}
 	for _, n := range requests {
-		cq, err := dev.CreateCQ(verbs.CompletionQueueOptions{Depth: max(n*share, 1), Channel: t.Channel, Vector: vector, Timestamps: e.plan.StampedByDevice()})
+		cq, err := dev.CreateCQ(verbs.CompletionQueueOptions{
+			Depth: max(n*share, 1), Channel: t.Channel, Vector: vector, Timestamps: e.plan.StampedByDevice(),
+		})
 		if err != nil {
 			return err
 		}
@@ -168,8 +173,8 @@ func (e *Endpoint) createCQs(d plan.Queues) (err error) {
 	return nil
 }
 
-// allocate makes and registers the memory: exactly the regions that are settled, where there are several rails one for each
-// queue pair.
+// allocate makes and registers the memory: exactly the regions that are settled, where there are
+// several rails one for each queue pair.
 func (e *Endpoint) allocate() error {
 	access := verbs.AccessLocalWrite
 	if e.plan.Row.Addressed() { // of a SEND the peer writes nothing by itself
@@ -218,7 +223,8 @@ func (e *Endpoint) allocate() error {
 func (e *Endpoint) createQP(qp *pair, d plan.Queues) error {
 	o := verbs.QueuePairOptions{
 		Transport: e.spec.Transport, SendCQ: qp.cqs[0], RecvCQ: qp.cqs[len(qp.cqs)-1], SRQ: e.srq,
-		SendDepth: max(d.SendWRs, 1), RecvDepth: max(d.RecvWRs, 1), SendSGEs: max(d.SendSGEs, 1), RecvSGEs: max(d.RecvSGEs, 1),
+		SendDepth: max(d.SendWRs, 1), RecvDepth: max(d.RecvWRs, 1), SendSGEs: max(d.SendSGEs, 1),
+		RecvSGEs: max(d.RecvSGEs, 1),
 	}
 	if e.srq != nil {
 		o.RecvDepth = 0
@@ -255,7 +261,8 @@ func (e *Endpoint) createQP(qp *pair, d plan.Queues) error {
 	}
 	return e.timed("init", time.Now(), func() error {
 		return verbs.InitQP(qp.QueuePair, verbs.ConnectOptions{
-			Port: qp.rail.Port.Number, PKeyIndex: e.spec.PKeyIndex, Access: verbs.AccessLocalWrite | e.plan.Row.Access, QKey: e.qkey,
+			Port: qp.rail.Port.Number, PKeyIndex: e.spec.PKeyIndex, Access: verbs.AccessLocalWrite | e.plan.Row.Access,
+			QKey: e.qkey,
 		})
 	})
 }
@@ -276,7 +283,8 @@ func (e *Endpoint) Addresses() []control.Address {
 		r := qp.rail
 		out[q] = control.Address{
 			LID: r.Port.LID, QPN: qp.QPN(), PSN: qp.psn, RKey: qp.region.RKey(), Addr: qp.recv.addr,
-			Bytes: uint64(len(qp.recv.bytes)), GID: r.GID.GID, HasGID: r.UseGID, Outstanding: e.plan.Outstanding, Window: r.Device.Info().Limits.ReceiveWindow,
+			Bytes: uint64(len(qp.recv.bytes)), GID: r.GID.GID, HasGID: r.UseGID, Outstanding: e.plan.Outstanding,
+			Window: r.Device.Info().Limits.ReceiveWindow,
 		}
 		if e.group != nil {
 			out[q].QPN, out[q].GID, out[q].HasGID = verbs.MulticastQPN, *e.group, true
@@ -328,7 +336,8 @@ func (e *Endpoint) checkPeer(peer []control.Address, policy plan.DataPolicy) err
 			}
 		}
 		if e.group != nil && a.GID == *e.group {
-			return fmt.Errorf("both ends listen to the group %v, where each hears itself: leave --MGID (-M) out at one of them", a.GID)
+			return fmt.Errorf("both ends listen to the group %v, where each hears itself: leave --MGID (-M) out at one of them",
+				a.GID)
 		}
 		if a.Bytes != 0 && a.Bytes < need && e.plan.Row.Addressed() {
 			return fmt.Errorf("the peer's queue pair %d offers %d bytes, the test needs %d", q, a.Bytes, need)
@@ -344,7 +353,8 @@ func (e *Endpoint) connectQP(qp *pair, av verbs.AddressVector) error {
 	o := verbs.ConnectOptions{
 		Port: av.Port, PKeyIndex: e.spec.PKeyIndex, QKey: e.qkey, PathMTU: e.MTU, AddressVector: av,
 		DestQPN: qp.peer.QPN, SendPSN: qp.psn, RecvPSN: qp.peer.PSN,
-		MaxRDAtomic:     uint8(min(qp.peer.Outstanding, max(qp.rail.Device.Info().Limits.MaxInitRDAtomic, 1), 255)), // it may tell anything
+		// it may tell anything
+		MaxRDAtomic:     uint8(min(qp.peer.Outstanding, max(qp.rail.Device.Info().Limits.MaxInitRDAtomic, 1), 255)),
 		MaxDestRDAtomic: uint8(e.plan.Outstanding),
 		MinRNRTimer:     plan.RNRTimer, Timeout: e.spec.Timeout, RetryCount: e.spec.Retries, RNRRetry: plan.RNRRetries,
 		PeerWindow: qp.peer.Window, StayRTR: !e.plan.Sends(),

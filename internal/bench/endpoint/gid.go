@@ -16,10 +16,10 @@ type Ends struct {
 	Dialled       bool       // this end is the client
 }
 
-// ChooseGIDs picks the pair of addresses that can reach each other: of the same type and family; RoCE v2 before v1, IPv4
-// before IPv6, global before link-local, then the addresses of the control connection, then the longest common prefix.
-// Both ends call it with the same tables and come to the same pair: of equal ones the first of the client's. An end that wants one
-// line passes only that one.
+// ChooseGIDs picks the pair of addresses that can reach each other: of the same type and family; RoCE v2 before v1,
+// IPv4 before IPv6, global before link-local, then the addresses of the control connection, then the longest common
+// prefix. Both ends call it with the same tables and come to the same pair: of equal ones the first of the client's. An
+// end that wants one line passes only that one.
 func ChooseGIDs(mine, theirs []verbs.GIDEntry, ends Ends) (own, other verbs.GIDEntry, err error) {
 	local, remote := bare(ends.Local), bare(ends.Remote)
 	var best []int
@@ -48,7 +48,8 @@ func ChooseGIDs(mine, theirs []verbs.GIDEntry, ends Ends) (own, other verbs.GIDE
 	}
 	if best == nil {
 		return own, other, &verbs.Error{
-			Verb: "choose GIDs", Err: fmt.Errorf("no GID of one end reaches a GID of the other: this end has %s; the peer has %s",
+			Verb: "choose GIDs",
+			Err: fmt.Errorf("no GID of one end reaches a GID of the other: this end has %s; the peer has %s",
 				tableText(mine), tableText(theirs)),
 			Fix: "give both interfaces addresses of one family (IPv4 on both, or IPv6 on both), or choose with -x on each end",
 		}

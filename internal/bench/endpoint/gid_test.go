@@ -23,8 +23,16 @@ func TestChooseGIDs(t *testing.T) {
 		client, choice int // indices
 		fails          string
 	}{
-		{"v2 over IPv4", []verbs.GIDEntry{gid(0, "fe80::2", verbs.GIDRoCEv1), gid(5, "192.0.2.2", verbs.GIDRoCEv2), gid(6, "2001:db8::2", verbs.GIDRoCEv2)}, 3, 5, ""},
-		{"IPv6 where the peer has no IPv4", []verbs.GIDEntry{gid(1, "fe80::2", verbs.GIDRoCEv2), gid(2, "2001:db8::2", verbs.GIDRoCEv2)}, 4, 2, ""},
+		{
+			"v2 over IPv4", []verbs.GIDEntry{
+				gid(0, "fe80::2", verbs.GIDRoCEv1), gid(5, "192.0.2.2", verbs.GIDRoCEv2), gid(6, "2001:db8::2", verbs.GIDRoCEv2),
+			}, 3, 5, "",
+		},
+		{
+			"IPv6 where the peer has no IPv4",
+			[]verbs.GIDEntry{gid(1, "fe80::2", verbs.GIDRoCEv2), gid(2, "2001:db8::2", verbs.GIDRoCEv2)},
+			4, 2, "",
+		},
 		{"link-local only", []verbs.GIDEntry{gid(1, "fe80::2", verbs.GIDRoCEv2)}, 1, 1, ""},
 		{"v1 only", []verbs.GIDEntry{gid(2, "192.0.2.2", verbs.GIDRoCEv1)}, 2, 2, ""},
 		{"nothing in common", []verbs.GIDEntry{gid(0, "127.0.0.1", verbs.GIDRoCEv2)}, 0, 0, "no GID of one end reaches"},
@@ -52,7 +60,8 @@ func TestChooseGIDsPrefersTheControlConnection(t *testing.T) {
 	two := func(host string) []verbs.GIDEntry {
 		return []verbs.GIDEntry{gid(0, "192.0.2."+host, verbs.GIDRoCEv2), gid(1, "198.51.100."+host, verbs.GIDRoCEv2)}
 	}
-	own, other, err := ChooseGIDs(two("2"), two("1"), Ends{Local: netip.MustParseAddr("198.51.100.2"), Remote: netip.MustParseAddr("198.51.100.1")})
+	own, other, err := ChooseGIDs(two("2"), two("1"),
+		Ends{Local: netip.MustParseAddr("198.51.100.2"), Remote: netip.MustParseAddr("198.51.100.1")})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,11 +20,12 @@ const (
 	tellLimit = 5 * time.Second        // for the datagram that tells a queue pair's number
 )
 
-// Join connects the queue pairs in order by RDMA CM and takes over what it chose: MTU, GID, Q_Key, first packet numbers. known is
-// the peer's address, zero where it is not known.
+// Join connects the queue pairs in order by RDMA CM and takes over what it chose: MTU, GID, Q_Key, first packet
+// numbers. known is the peer's address, zero where it is not known.
 func (e *Endpoint) Join(ctx context.Context, s control.Session, known verbs.GID) error {
-	// The server's RDMA CM listens at the port of the control connection, and at its RDMA device's address. An iWARP device has
-	// no address of its own (its GID is made of the MAC), and its ports are those of TCP, where the session listens already.
+	// The server's RDMA CM listens at the port of the control connection, and at its RDMA device's address.
+	// An iWARP device has no address of its own (its GID is made of the MAC), and its ports are those of
+	// TCP, where the session listens already.
 	first := &e.Rails[0]
 	info := first.Device.Info()
 	iWARP := info.IWARP()
@@ -102,7 +103,8 @@ func (e *Endpoint) joinAt(ctx context.Context, s control.Session, server netip.A
 			return fmt.Errorf("queue pair %d of %d: %w", q+1, e.spec.QPs, err)
 		}
 		qp.psn = qp.joined.SendPSN
-		if s.Dialled() && !e.plan.Ours() && e.spec.Transport == verbs.UD && (e.spec.Bidirectional || e.spec.Kind == plan.Latency) {
+		if s.Dialled() && !e.plan.Ours() && e.spec.Transport == verbs.UD &&
+			(e.spec.Bidirectional || e.spec.Kind == plan.Latency) {
 			if err := e.tellQPN(qp); err != nil {
 				return err
 			}
@@ -113,7 +115,9 @@ func (e *Endpoint) joinAt(ctx context.Context, s control.Session, server netip.A
 
 // joinOne connects a queue pair over the next connection. A stock server listens only after the barrier: while it
 // refuses, this end tries again.
-func (e *Endpoint) joinOne(ctx context.Context, qp verbs.QueuePair, next func() (verbs.CMConnection, error), o verbs.ConnectOptions) (joined verbs.ConnectOptions, err error) {
+func (e *Endpoint) joinOne(ctx context.Context, qp verbs.QueuePair, next func() (verbs.CMConnection, error),
+	o verbs.ConnectOptions,
+) (joined verbs.ConnectOptions, err error) {
 	for {
 		began := time.Now()
 		c, err := next()
@@ -158,8 +162,9 @@ func (e *Endpoint) initBy(c verbs.CMConnection, qp verbs.QueuePair) error {
 	return verbs.InitQP(qp, init)
 }
 
-// tellQPN sends perftest's server, where it must send too, the number of this end's queue pair: as the immediate of a
-// datagram of four bytes. (Our server takes the number from the keys, and lets a stock client's datagram find no receive.)
+// tellQPN sends perftest's server, where it must send too, the number of this end's queue pair: as
+// the immediate of a datagram of four bytes. (Our server takes the number from the keys, and lets a
+// stock client's datagram find no receive.)
 func (e *Endpoint) tellQPN(qp *pair) error {
 	ah, err := qp.pd.CreateAH(qp.joined.AddressVector)
 	if err != nil {
@@ -167,8 +172,9 @@ func (e *Endpoint) tellQPN(qp *pair) error {
 	}
 	defer func() { _ = ah.Close() }()
 	err = qp.PostSend([]verbs.SendRequest{{
-		Opcode: verbs.OpSendWithImmediate, Flags: verbs.Signaled, Immediate: qp.QPN(), AH: ah, RemoteQPN: qp.joined.DestQPN, RemoteQKey: qp.joined.QKey,
-		SGEs: []verbs.SGE{{Addr: qp.send.addr, Length: 4, LKey: qp.region.LKey()}},
+		Opcode: verbs.OpSendWithImmediate, Flags: verbs.Signaled, Immediate: qp.QPN(), AH: ah, RemoteQPN: qp.joined.DestQPN,
+		RemoteQKey: qp.joined.QKey,
+		SGEs:       []verbs.SGE{{Addr: qp.send.addr, Length: 4, LKey: qp.region.LKey()}},
 	}})
 	if err != nil {
 		return err
@@ -185,12 +191,16 @@ func (e *Endpoint) tellQPN(qp *pair) error {
 		}
 		time.Sleep(100 * time.Microsecond)
 	}
-	return &verbs.Error{Verb: "tell the server a queue pair's number", Device: e.Rails[0].Device.Info().Name, QP: qp.QPN(), Err: fmt.Errorf("no completion within %v", tellLimit)}
+	return &verbs.Error{
+		Verb: "tell the server a queue pair's number", Device: e.Rails[0].Device.Info().Name, QP: qp.QPN(),
+		Err: fmt.Errorf("no completion within %v", tellLimit),
+	}
 }
 
 // pair puts the peer's addresses in the order of this end's queue pairs: RDMA CM has told each one its partner.
 func (e *Endpoint) pair(peer []control.Address) ([]control.Address, error) {
-	if info := e.Rails[0].Device.Info(); e.spec.Transport == verbs.UD || info.IWARP() { // iWARP has no such numbers: both ends go in order
+	// iWARP has no such numbers: both ends go in order
+	if info := e.Rails[0].Device.Info(); e.spec.Transport == verbs.UD || info.IWARP() {
 		return peer, nil
 	}
 	byQPN := map[uint32]control.Address{}
@@ -201,7 +211,8 @@ func (e *Endpoint) pair(peer []control.Address) ([]control.Address, error) {
 	for q, qp := range e.qps {
 		a, is := byQPN[qp.joined.DestQPN]
 		if !is {
-			return nil, fmt.Errorf("queue pair %d is connected to QP %#x by RDMA CM, which is none of those that the peer names: is a third program connecting there?", q, qp.joined.DestQPN)
+			return nil, fmt.Errorf("queue pair %d is connected to QP %#x by RDMA CM, which is none of those that the peer "+
+				"names: is a third program connecting there?", q, qp.joined.DestQPN)
 		}
 		out[q] = a
 	}

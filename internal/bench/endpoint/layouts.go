@@ -92,7 +92,8 @@ func (w *layouts) slots(n, differ int, at plan.Steps, qp *pair) func(k int) int 
 }
 
 // direct makes messages whose requests name the data itself, at both ends.
-func (w *layouts) direct(e *Endpoint, qp *pair, share *pattern.Transfer) func(k int, near ground, far uint64) (job.Message, error) {
+func (w *layouts) direct(e *Endpoint, qp *pair, share *pattern.Transfer) func(k int, near ground,
+	far uint64) (job.Message, error) {
 	var requests [][]pattern.Piece
 	for entries := range share.Requests(w.Load.Cut) {
 		requests = append(requests, slices.Clone(entries))
@@ -103,7 +104,10 @@ func (w *layouts) direct(e *Endpoint, qp *pair, share *pattern.Transfer) func(k 
 		for i, entries := range part {
 			list := make([]verbs.SGE, len(entries))
 			for n, piece := range entries {
-				list[n] = verbs.SGE{Addr: qp.send.addr + uint64(near.place) + uint64(piece.Local), Length: uint32(piece.Length), LKey: qp.region.LKey()}
+				list[n] = verbs.SGE{
+					Addr: qp.send.addr + uint64(near.place) + uint64(piece.Local), Length: uint32(piece.Length),
+					LKey: qp.region.LKey(),
+				}
 				m.Bytes += uint64(piece.Length)
 			}
 			step.Requests[i] = e.request(qp, list, far+uint64(entries[0].Remote))
@@ -114,7 +118,8 @@ func (w *layouts) direct(e *Endpoint, qp *pair, share *pattern.Transfer) func(k 
 }
 
 // staged makes messages that are packed before they leave, or fetched and then unpacked.
-func (w *layouts) staged(e *Endpoint, qp *pair, share *pattern.Transfer) func(k int, near ground, far uint64) (job.Message, error) {
+func (w *layouts) staged(e *Endpoint, qp *pair, share *pattern.Transfer) func(k int, near ground,
+	far uint64) (job.Message, error) {
 	messages := w.portions(share)
 	return func(k int, near ground, far uint64) (m job.Message, err error) {
 		mem := qp.send.bytes
@@ -201,7 +206,9 @@ func (w *layouts) receives(e *Endpoint, qp *pair, lane *job.Lane) error {
 }
 
 // scattered are the receives of one message into the blocks of a place. A datagram's header goes before its slot.
-func (w *layouts) scattered(e *Endpoint, qp *pair, share *pattern.Transfer, place, slot int) (out []verbs.ReceiveRequest) {
+func (w *layouts) scattered(e *Endpoint, qp *pair, share *pattern.Transfer,
+	place, slot int,
+) (out []verbs.ReceiveRequest) {
 	var header []verbs.SGE
 	if e.spec.Transport == verbs.UD {
 		header = e.receive(qp, slot, 0).SGEs
@@ -209,7 +216,9 @@ func (w *layouts) scattered(e *Endpoint, qp *pair, share *pattern.Transfer, plac
 	for entries := range share.Requests(w.Load.Cut) {
 		list := slices.Clone(header)
 		for _, piece := range entries {
-			list = append(list, verbs.SGE{Addr: qp.recv.addr + uint64(place) + uint64(piece.Local), Length: uint32(piece.Length), LKey: qp.region.LKey()})
+			list = append(list, verbs.SGE{
+				Addr: qp.recv.addr + uint64(place) + uint64(piece.Local), Length: uint32(piece.Length), LKey: qp.region.LKey(),
+			})
 		}
 		out = append(out, verbs.ReceiveRequest{SGEs: list})
 	}
@@ -235,11 +244,14 @@ func (w *layouts) source(e *Endpoint, _ int) image {
 	return image{at.At, *l, uint64(at.Places)}
 }
 
-// destination is every byte of where the data arrives: each place holds the blocks of some message, whole, or is untouched.
+// destination is every byte of where the data arrives: each place holds the blocks of
+// some message, whole, or is untouched.
 func (w *layouts) destination(e *Endpoint, size int, qp *pair) destination {
 	from := w.source(e, size)
 	l, at := w.data(e.plan.Row.Fetches())
-	to := destination{image: image{at.At, *l, from.contents}, mixed: true, holes: e.sparse, high: uint64(at.Places), from: &from.layout}
+	to := destination{
+		image: image{at.At, *l, from.contents}, mixed: true, holes: e.sparse, high: uint64(at.Places), from: &from.layout,
+	}
 	if to.pitch = at.Stride; at.Start > 0 { // a slot: the lead of the next takes the UD header
 		to.pitch -= plan.SlotLead
 	}

@@ -14,11 +14,14 @@ import (
 func checkedMemory(t *testing.T) (*layouts, *Endpoint) {
 	t.Helper()
 	spec := plan.Spec{
-		Transport: verbs.RC, Duration: 1e9, Noncontig: &plan.Noncontig{Shape: "both", Strategy: "gather-send", Layout: "vector:block=16,num=5,stride=48", Window: 2},
+		Transport: verbs.RC, Duration: 1e9, Noncontig: &plan.Noncontig{
+			Shape: "both", Strategy: "gather-send", Layout: "vector:block=16,num=5,stride=48", Window: 2,
+		},
 	}
 	lim := verbs.Limits{MaxSGE: 32, MaxQPWR: 1024}
 	end := func(dialled bool) *plan.Settled {
-		p, err := plan.Settle(spec, plan.Limits{Device: verbs.DeviceInfo{Name: "roce0", Limits: lim}, Dialled: dialled}, plan.Peer{}, plan.Policy{})
+		p, err := plan.Settle(spec, plan.Limits{Device: verbs.DeviceInfo{Name: "roce0", Limits: lim}, Dialled: dialled},
+			plan.Peer{}, plan.Policy{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -66,7 +69,8 @@ func TestCheckFindsDamage(t *testing.T) {
 	}
 	recv[50]--
 	recv[20]++
-	if _, err := check(); !errors.Is(err, control.ErrCorrupt) || !strings.Contains(err.Error(), "at offset 20 of place 0, outside the blocks") {
+	if _, err := check(); !errors.Is(err, control.ErrCorrupt) ||
+		!strings.Contains(err.Error(), "at offset 20 of place 0, outside the blocks") {
 		t.Errorf("written gap: got %v, want offset 20", err)
 	}
 }

@@ -14,7 +14,9 @@ import (
 func ChoosePort(dev verbs.Device, n int) (verbs.PortInfo, error) {
 	info := dev.Info()
 	if n > info.Ports {
-		return verbs.PortInfo{}, &verbs.Error{Verb: "choose port", Device: info.Name, Err: &PortError{Number: n, Ports: info.Ports}}
+		return verbs.PortInfo{}, &verbs.Error{
+			Verb: "choose port", Device: info.Name, Err: &PortError{Number: n, Ports: info.Ports},
+		}
 	}
 	from, to := 1, max(info.Ports, 1)
 	if n > 0 {
@@ -31,7 +33,10 @@ func ChoosePort(dev verbs.Device, n int) (verbs.PortInfo, error) {
 			if p.State == verbs.PortInit {
 				fix = "no subnet manager answers: start opensm on one host of the fabric"
 			}
-			err = &verbs.Error{Verb: fmt.Sprintf("use port %d", p.Number), Device: info.Name, Err: &PortError{Number: p.Number, Ports: info.Ports, State: p.State}, Fix: fix}
+			err = &verbs.Error{
+				Verb: fmt.Sprintf("use port %d", p.Number), Device: info.Name,
+				Err: &PortError{Number: p.Number, Ports: info.Ports, State: p.State}, Fix: fix,
+			}
 		}
 		if first == nil {
 			first = err
@@ -55,8 +60,12 @@ func (e *PortError) Error() string {
 }
 
 // Limits is what this end is: what its devices have in common, and the machine.
-func Limits(info verbs.DeviceInfo, port verbs.PortInfo, dialled bool) plan.Limits { //nolint:revive // this end is the client
-	l := plan.Limits{Device: info, Port: port, PageBytes: os.Getpagesize(), LineBytes: machine.CacheLine(), Dialled: dialled}
+//
+//nolint:revive // this end is the client
+func Limits(info verbs.DeviceInfo, port verbs.PortInfo, dialled bool) plan.Limits {
+	l := plan.Limits{
+		Device: info, Port: port, PageBytes: os.Getpagesize(), LineBytes: machine.CacheLine(), Dialled: dialled,
+	}
 	if cpus, err := machine.AllowedCPUs(); err == nil {
 		l.CPUs = len(cpus)
 	}

@@ -22,7 +22,8 @@ type Rail struct {
 	NUMANode int  // where its threads and its buffers are to be; -1: wherever the kernel wants
 }
 
-// OpenRails chooses the port of each device, 0: the first that is ACTIVE. node is where all are to be; nil: each at its device.
+// OpenRails chooses the port of each device, 0: the first that is ACTIVE. node is where
+// all are to be; nil: each at its device.
 func OpenRails(devices []verbs.Device, port int, node *int) (Rails, error) {
 	var rails Rails
 	for _, d := range devices {
@@ -48,7 +49,8 @@ func (r Rails) Common() (verbs.DeviceInfo, verbs.PortInfo) {
 		info.Name += "," + i.Name
 		info.Software = info.Software || i.Software
 		l.MaxQP, l.MaxQPWR, l.MaxCQE = min(l.MaxQP, o.MaxQP), min(l.MaxQPWR, o.MaxQPWR), min(l.MaxCQE, o.MaxCQE)
-		l.MaxSGE, l.MaxSGERead, l.MaxInline = min(l.MaxSGE, o.MaxSGE), min(l.MaxSGERead, o.MaxSGERead), min(l.MaxInline, o.MaxInline)
+		l.MaxSGE, l.MaxSGERead, l.MaxInline = min(l.MaxSGE, o.MaxSGE), min(l.MaxSGERead, o.MaxSGERead), min(l.MaxInline,
+			o.MaxInline)
 		l.MaxRDAtomic, l.MaxInitRDAtomic = min(l.MaxRDAtomic, o.MaxRDAtomic), min(l.MaxInitRDAtomic, o.MaxInitRDAtomic)
 		l.Atomic, l.MaxMessageBytes = l.Atomic && o.Atomic, min(l.MaxMessageBytes, o.MaxMessageBytes)
 		if n := o.Threads; n > 0 && (l.Threads == 0 || n < l.Threads) {
@@ -59,8 +61,8 @@ func (r Rails) Common() (verbs.DeviceInfo, verbs.PortInfo) {
 	return info, port
 }
 
-// Tables reads the GID tables from which each rail's address is chosen: only the line that is asked for, or that the device was
-// bound to, where there is one.
+// Tables reads the GID tables from which each rail's address is chosen: only the line that is asked for, or that the
+// device was bound to, where there is one.
 func (r Rails) Tables(index *int) ([][]verbs.GIDEntry, error) {
 	var out [][]verbs.GIDEntry
 	for _, on := range r {
@@ -88,8 +90,9 @@ func (r Rails) Tables(index *int) ([][]verbs.GIDEntry, error) {
 	return out, nil
 }
 
-// ChooseGIDs chooses each rail's address by its table and that of the peer's rail, if it has told one. given is a line that was asked
-// for; InfiniBand needs none otherwise. It returns the peer's address on the first rail, zero where it is not known.
+// ChooseGIDs chooses each rail's address by its table and that of the peer's rail, if it has told one.
+// given is a line that was asked for; InfiniBand needs none otherwise. It returns the peer's address on the
+// first rail, zero where it is not known.
 func (r Rails) ChooseGIDs(mine, theirs [][]verbs.GIDEntry, given *int, ends Ends) (peer verbs.GID, err error) {
 	for i := range r {
 		on := &r[i]
@@ -114,8 +117,8 @@ func (r Rails) ChooseGIDs(mine, theirs [][]verbs.GIDEntry, given *int, ends Ends
 	return peer, nil
 }
 
-// Find looks for the address in use where it is now: an interface that comes or goes moves the lines of the table, and an index
-// from before would name another.
+// Find looks for the address in use where it is now: an interface that comes or goes moves the lines of the table, and
+// an index from before would name another.
 func (r *Rail) Find() error {
 	if !r.UseGID {
 		return nil
@@ -131,7 +134,8 @@ func (r *Rail) Find() error {
 	}
 	return &verbs.Error{
 		Verb: "find the address in use", Device: r.Device.Info().Name,
-		Err: fmt.Errorf("%v is gone: its interface %s has vanished, is down, or has lost it", r.GID.GID.Addr(), r.GID.NetInterface), Fix: "look at 'ip address' and the kernel's log (dmesg)",
+		Err: fmt.Errorf("%v is gone: its interface %s has vanished, is down, or has lost it", r.GID.GID.Addr(),
+			r.GID.NetInterface), Fix: "look at 'ip address' and the kernel's log (dmesg)",
 	}
 }
 
@@ -159,13 +163,15 @@ func (r Rails) Names() []string {
 	return out
 }
 
-// Describe adds what a result says of the devices, their ports and their addresses: in full of the first, and in brief of each of several.
+// Describe adds what a result says of the devices, their ports and their addresses: in full of the
+// first, and in brief of each of several.
 func (r Rails) Describe(e *report.Environment) {
 	first := &r[0]
 	i, port := first.Device.Info(), first.Port
 	e.Device, e.Provider, e.Software, e.Driver, e.Firmware = i.Name, i.Provider, i.Software, i.Driver, i.Firmware
 	e.Fabric = i.EmulatedNetwork
-	e.Port, e.LinkLayer, e.LinkBitsPerS, e.LinkState = port.Number, port.LinkLayer.String(), port.RateBitsPerS, port.State.String()
+	e.Port, e.LinkLayer, e.LinkBitsPerS, e.LinkState = port.Number, port.LinkLayer.String(), port.RateBitsPerS,
+		port.State.String()
 	e.MTU = port.ActiveMTU.Bytes()
 	e.PCILinkSpeed, e.PCILinkWidth, e.NUMANode = i.PCILinkSpeed, i.PCILinkWidth, i.NUMANode
 	if i.Software {
@@ -183,7 +189,8 @@ func (r Rails) Describe(e *report.Environment) {
 		var one report.Environment
 		r[i : i+1].Describe(&one)
 		e.Rails = append(e.Rails, report.Rail{
-			Device: list[i], Firmware: one.Firmware, Port: one.Port, LinkBitsPerS: one.LinkBitsPerS, MTU: one.MTU, NUMANode: one.NUMANode, GID: one.GID,
+			Device: list[i], Firmware: one.Firmware, Port: one.Port, LinkBitsPerS: one.LinkBitsPerS, MTU: one.MTU,
+			NUMANode: one.NUMANode, GID: one.GID,
 		})
 	}
 }
@@ -220,7 +227,8 @@ func (r Rails) Failure(counts func(verbs.AsyncEvent) bool) error {
 			case e, open := <-on.Device.Events():
 				if waiting = open; open && counts(e) && e.Type.EndsTest() {
 					errs = append(errs, &verbs.Error{
-						Verb: "measure", Device: on.Device.Info().Name, Err: fmt.Errorf("the device reports %v: %s", e, e.Type.Meaning()), Fix: e.Type.Remedy(),
+						Verb: "measure", Device: on.Device.Info().Name, Err: fmt.Errorf("the device reports %v: %s", e, e.Type.Meaning()),
+						Fix: e.Type.Remedy(),
 					})
 				}
 			default:

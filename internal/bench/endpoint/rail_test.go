@@ -19,20 +19,27 @@ func (k known) Info() verbs.DeviceInfo          { return k.info }
 
 // TestCommonOfRails: a test is settled with what every device has.
 func TestCommonOfRails(t *testing.T) {
-	limits := verbs.Limits{MaxSGE: 30, MaxSGERead: 30, MaxMessageBytes: 1 << 31, MaxInline: 1024, MaxQPWR: 1 << 15, Atomic: true}
-	a, b := known{info: verbs.DeviceInfo{Name: "mlx5_0", Limits: limits}}, known{info: verbs.DeviceInfo{Name: "mlx5_1", Limits: limits}}
+	limits := verbs.Limits{
+		MaxSGE: 30, MaxSGERead: 30, MaxMessageBytes: 1 << 31, MaxInline: 1024, MaxQPWR: 1 << 15, Atomic: true,
+	}
+	a, b := known{info: verbs.DeviceInfo{Name: "mlx5_0", Limits: limits}}, known{
+		info: verbs.DeviceInfo{Name: "mlx5_1", Limits: limits},
+	}
 	b.info.Limits.MaxSGERead, b.info.Limits.MaxMessageBytes = 1, 1<<30
 	a.info.Limits.MaxInline, b.info.Limits.MaxQPWR, b.info.Limits.Atomic = 64, 256, false
 	info, port := Rails{
-		{Device: a, Port: verbs.PortInfo{ActiveMTU: verbs.MTU4096}}, {Device: b, Port: verbs.PortInfo{ActiveMTU: verbs.MTU1024}},
+		{Device: a, Port: verbs.PortInfo{ActiveMTU: verbs.MTU4096}},
+		{Device: b, Port: verbs.PortInfo{ActiveMTU: verbs.MTU1024}},
 	}.Common()
 	l := info.Limits
-	if info.Name != "mlx5_0,mlx5_1" || l.MaxInline != 64 || l.MaxQPWR != 256 || l.Atomic || port.ActiveMTU != verbs.MTU1024 || l.MaxSGE != 30 || l.MaxSGERead != 1 || l.MaxMessageBytes != 1<<30 {
+	if info.Name != "mlx5_0,mlx5_1" || l.MaxInline != 64 || l.MaxQPWR != 256 || l.Atomic ||
+		port.ActiveMTU != verbs.MTU1024 || l.MaxSGE != 30 || l.MaxSGERead != 1 || l.MaxMessageBytes != 1<<30 {
 		t.Errorf("got %+v, MTU %v", info, port.ActiveMTU)
 	}
 }
 
-// TestFailureIsAnEventThatEndsATest: harmless events and those that do not count are passed over, and none is waited for.
+// TestFailureIsAnEventThatEndsATest: harmless events and those that do not count
+// are passed over, and none is waited for.
 func TestFailureIsAnEventThatEndsATest(t *testing.T) {
 	d := known{info: verbs.DeviceInfo{Name: "rxe0"}, events: make(chan verbs.AsyncEvent, 4)}
 	on := Rails{{Device: d}}
@@ -47,7 +54,8 @@ func TestFailureIsAnEventThatEndsATest(t *testing.T) {
 	}
 	d.events <- verbs.AsyncEvent{Type: verbs.EventPortError, Port: 1}
 	err := on.Failure(all)
-	if want := "measure: rxe0: the device reports PORT_ERR on port 1: the link went down"; err == nil || err.Error() != want {
+	if want := "measure: rxe0: the device reports PORT_ERR on port 1: the link went down"; err == nil ||
+		err.Error() != want {
 		t.Errorf("got %v, want %q", err, want)
 	}
 	if fix := verbs.RemedyOf(err); !strings.Contains(fix, "rdma link") {

@@ -80,8 +80,9 @@ func (e *Endpoint) data(qp *pair) (from, to []byte) {
 	return qp.send.bytes, qp.recv.bytes
 }
 
-// Arm makes the memory ready for a part of a round whose data is compared: it writes what is sent, and wipes the places where
-// messages arrive, so that [Endpoint.Check] can tell what did. The seed differs from part to part and is the same at both ends.
+// Arm makes the memory ready for a part of a round whose data is compared: it writes what is sent, and wipes
+// the places where messages arrive, so that [Endpoint.Check] can tell what did. The seed differs from part
+// to part and is the same at both ends.
 func (e *Endpoint) Arm(size int, seed uint64) {
 	starts, _ := e.moves()
 	for _, qp := range e.ofData() {
@@ -115,8 +116,8 @@ func (e *Endpoint) arriving(seed uint64, q int) uint64 {
 	return payload.Seed(seed, q, e.plan.Role == plan.Target)
 }
 
-// wipe makes memory, which begins at an offset of where data arrives, what it is where nothing has arrived: zeros or, where a write
-// beside a message is to be seen whatever it writes, a pattern.
+// wipe makes memory, which begins at an offset of where data arrives, what it is where nothing has arrived: zeros or,
+// where a write beside a message is to be seen whatever it writes, a pattern.
 func wipe(memory []byte, patterned bool, seed uint64, offset int) {
 	if patterned {
 		payload.Fill(memory, seed^0x5a5a5a5a5a5a5a5a, 0, offset)
@@ -125,8 +126,9 @@ func wipe(memory []byte, patterned bool, seed uint64, offset int) {
 	}
 }
 
-// Check compares what arrived since [Endpoint.Arm], by what [Endpoint.End] was told. It returns how many messages it found whole; 0
-// where this end has nothing to compare. Before is how many messages of the round each queue pair had before.
+// Check compares what arrived since [Endpoint.Arm], by what [Endpoint.End] was told. It returns how
+// many messages it found whole; 0 where this end has nothing to compare. Before is how many messages of
+// the round each queue pair had before.
 func (e *Endpoint) Check(size int, seed, before uint64) (whole uint64, err error) {
 	starts, arrives := e.moves()
 	for _, qp := range e.ofData() {

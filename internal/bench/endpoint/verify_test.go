@@ -11,7 +11,8 @@ import (
 	"github.com/gobw/gobw/internal/control"
 )
 
-// TestCompare looks at two messages of 100 bytes: where each must lie at its own place, where any may lie at either, and where parts may be lost.
+// TestCompare looks at two messages of 100 bytes: where each must lie at its own place, where any may lie
+// at either, and where parts may be lost.
 func TestCompare(t *testing.T) {
 	const size, bad = 100, -1
 	for _, c := range []struct {
@@ -31,7 +32,10 @@ func TestCompare(t *testing.T) {
 		}
 		c.change(memory[:size], memory[size:])
 		for i, want := range []int{c.exact, c.mixed, c.holes} {
-			d := destination{image: image{func(m uint64) int { return int(m) * size }, one(size), 2}, high: 2, must: 2, mixed: i == 1, holes: i == 2}
+			d := destination{
+				image: image{func(m uint64) int { return int(m) * size }, one(size), 2}, high: 2, must: 2, mixed: i == 1,
+				holes: i == 2,
+			}
 			if d.holes {
 				d.must = 0
 			}
@@ -65,8 +69,12 @@ func TestWrongMessageNumber(t *testing.T) {
 			payload.Fill(memory[m*size:][:size], 7, m, 0)
 		}
 		memory[tt.place*size+5] ^= 0x40
-		d := destination{image: image{func(m uint64) int { return int(m) * size }, one(size), places}, high: places, sent: tt.sent, must: places}
-		if _, err := (&Endpoint{}).compare(d, memory, 7, 0, tt.before); err == nil || !strings.Contains(err.Error(), tt.want) {
+		d := destination{
+			image: image{func(m uint64) int { return int(m) * size }, one(size), places}, high: places, sent: tt.sent,
+			must: places,
+		}
+		if _, err := (&Endpoint{}).compare(d, memory, 7, 0, tt.before); err == nil ||
+			!strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: got %v, want %s", tt.name, err, tt.want)
 		}
 	}

@@ -22,8 +22,8 @@ type CPUChoice struct {
 // crowdedLook is for how long a CPU is tried out: long enough for whoever else wants it to get a turn.
 const crowdedLook = 8 * time.Millisecond
 
-// crowded tells whether the calling thread, just pinned, has to share its CPU: it spins for a while and looks how long it had
-// to wait. A pinned thread cannot move to another CPU, and a thread that gets no CPU for seconds loses its peer.
+// crowded tells whether the calling thread, just pinned, has to share its CPU: it spins for a while and looks how long
+// it had to wait. A pinned thread cannot move to another CPU, and a thread that gets no CPU for seconds loses its peer.
 func crowded(waited func() time.Duration) bool {
 	began, before := time.Now(), waited()
 	for time.Since(began) < crowdedLook {
@@ -40,8 +40,8 @@ func (c CPUChoice) Check() error {
 	return err
 }
 
-// pick chooses a CPU for each thread, given the node of its device, -1: unknown. It takes those asked for, or the last of those
-// allowed, on the thread's node where all are known. Nil: none is pinned.
+// pick chooses a CPU for each thread, given the node of its device, -1: unknown. It takes those asked for, or the last
+// of those allowed, on the thread's node where all are known. Nil: none is pinned.
 func (c CPUChoice) pick(nodes []int) ([]int, error) {
 	allowed, err := AllowedCPUs()
 	if err != nil {

@@ -23,22 +23,25 @@ type cpuLosses struct {
 // stealTick is the unit of /proc/stat: USER_HZ is 100 wherever Go runs on Linux.
 const stealTick = 10 * time.Millisecond
 
-// since is what was taken since an earlier reading. The kernel rounds steal down to ticks: what is certain is a tick less
-// than the difference.
+// since is what was taken since an earlier reading. The kernel rounds steal down to ticks: what is
+// certain is a tick less than the difference.
 func (t cpuLosses) since(before cpuLosses) figure.Disturbance {
-	d := figure.Disturbance{Stops: t.stops - before.stops, Stopped: t.stopped - before.stopped, Throttles: t.throttles - before.throttles}
+	d := figure.Disturbance{
+		Stops: t.stops - before.stops, Stopped: t.stopped - before.stopped, Throttles: t.throttles - before.throttles,
+	}
 	for i := range t.steal {
 		d.Steal += max(t.steal[i]-before.steal[i]-stealTick, 0) / time.Duration(len(t.steal))
 	}
 	return d
 }
 
-// readCPULosses reads the counters of some CPUs and of this process's control groups below root, which is "/" but in tests.
-// The files are the kernel's: Documentation/filesystems/proc.rst, admin-guide/cgroup-v1 and cgroup-v2.rst.
+// readCPULosses reads the counters of some CPUs and of this process's control groups below root, which is "/" but in
+// tests. The files are the kernel's: Documentation/filesystems/proc.rst, admin-guide/cgroup-v1 and cgroup-v2.rst.
 func readCPULosses(root string, cpus []int) cpuLosses {
 	t := cpuLosses{steal: stealOf(path.Join(root, "proc/stat"), cpus)}
 	for _, cpu := range cpus {
-		t.throttles += number(path.Join(root, fmt.Sprintf("sys/devices/system/cpu/cpu%d/thermal_throttle/core_throttle_count", cpu)))
+		t.throttles += number(
+			path.Join(root, fmt.Sprintf("sys/devices/system/cpu/cpu%d/thermal_throttle/core_throttle_count", cpu)))
 	}
 	for _, dir := range groupsOf(root, "cpu") {
 		stats := fieldsOf(path.Join(dir, "cpu.stat"))
@@ -79,8 +82,8 @@ func cpuQuota(root string) float64 {
 	return least
 }
 
-// groupsOf are the control groups whose limits may bind this process: its own and all above it, of version 2 or of version
-// 1's controller. Those that this process does not see have no files.
+// groupsOf are the control groups whose limits may bind this process: its own and all above it, of version 2 or of
+// version 1's controller. Those that this process does not see have no files.
 func groupsOf(root, controller string) []string {
 	var out []string
 	for line := range strings.Lines(textOf(path.Join(root, "proc/self/cgroup"))) { // "4:cpu,cpuacct:/path" or "0::/path"

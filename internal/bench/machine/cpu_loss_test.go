@@ -37,10 +37,14 @@ func TestCPULosses(t *testing.T) {
 		{
 			// One tick of the five may have been nearly over when it was first read.
 			name: "steal of the pinned CPU", cpus: []int{1},
-			before: map[string]string{"proc/stat": "cpu  1 2 3 4 5 6 7 900 0 0\ncpu0 1 2 3 4 5 6 7 800 0 0\ncpu1 1 2 3 4 5 6 7 100 0 0\nintr 1\n"},
-			after:  map[string]string{"proc/stat": "cpu  1 2 3 4 5 6 7 999 0 0\ncpu0 1 2 3 4 5 6 7 894 0 0\ncpu1 1 2 3 4 5 6 7 105 0 0\nintr 1\n"},
-			want:   figure.Disturbance{Steal: 40 * time.Millisecond},
-			words:  "disturbed: the hypervisor took 4.0 % of the measuring CPU's time, 40 ms",
+			before: map[string]string{
+				"proc/stat": "cpu  1 2 3 4 5 6 7 900 0 0\ncpu0 1 2 3 4 5 6 7 800 0 0\ncpu1 1 2 3 4 5 6 7 100 0 0\nintr 1\n",
+			},
+			after: map[string]string{
+				"proc/stat": "cpu  1 2 3 4 5 6 7 999 0 0\ncpu0 1 2 3 4 5 6 7 894 0 0\ncpu1 1 2 3 4 5 6 7 105 0 0\nintr 1\n",
+			},
+			want:  figure.Disturbance{Steal: 40 * time.Millisecond},
+			words: "disturbed: the hypervisor took 4.0 % of the measuring CPU's time, 40 ms",
 		},
 		{
 			name: "a tick is not certain", cpus: []int{0},
@@ -67,8 +71,9 @@ func TestCPULosses(t *testing.T) {
 				"sys/fs/cgroup/pod/cpu.stat":         "usage_usec 7\nnr_periods 12\nnr_throttled 5\nthrottled_usec 91000\n",
 				"sys/fs/cgroup/elsewhere/x/cpu.stat": "nr_throttled 100\n",
 			},
-			want:  figure.Disturbance{Stops: 2, Stopped: 90 * time.Millisecond},
-			words: "disturbed: the CPU quota of this process's control group ran out 2 times, for 90 ms (9 % of the time); raise the quota",
+			want: figure.Disturbance{Stops: 2, Stopped: 90 * time.Millisecond},
+			words: "disturbed: the CPU quota of this process's control group ran out 2 times, for 90 ms (9 % of the time); " +
+				"raise the quota",
 		},
 		{
 			name: "quota, version 1 beside an empty version 2", cpus: []int{0},
@@ -80,8 +85,9 @@ func TestCPULosses(t *testing.T) {
 			after: map[string]string{
 				"sys/fs/cgroup/cpu,cpuacct/box/cpu.stat": "nr_periods 9\nnr_throttled 1\nthrottled_time 30000000\n",
 			},
-			want:  figure.Disturbance{Stops: 1, Stopped: 30 * time.Millisecond},
-			words: "disturbed: the CPU quota of this process's control group ran out 1 times, for 30 ms (3 % of the time); raise the quota",
+			want: figure.Disturbance{Stops: 1, Stopped: 30 * time.Millisecond},
+			words: "disturbed: the CPU quota of this process's control group ran out 1 times, for 30 ms (3 % of the time); " +
+				"raise the quota",
 		},
 		{
 			name: "heat", cpus: []int{2},
@@ -136,16 +142,23 @@ func TestQuota(t *testing.T) {
 		cpus   float64
 		memory int64
 	}{
-		{"none", map[string]string{"proc/self/cgroup": "0::/\n", "sys/fs/cgroup/cpu.max": "max 100000\n", "sys/fs/cgroup/memory.max": "max\n"}, 0, 4 << 20},
+		{
+			"none", map[string]string{
+				"proc/self/cgroup": "0::/\n", "sys/fs/cgroup/cpu.max": "max 100000\n", "sys/fs/cgroup/memory.max": "max\n",
+			}, 0, 4 << 20,
+		},
 		{"version 2, a group above", map[string]string{
-			"proc/self/cgroup": "0::/pod/box\n", "sys/fs/cgroup/pod/box/cpu.max": "150000 100000\n", "sys/fs/cgroup/pod/cpu.max": "50000 100000\n",
+			"proc/self/cgroup": "0::/pod/box\n", "sys/fs/cgroup/pod/box/cpu.max": "150000 100000\n",
+			"sys/fs/cgroup/pod/cpu.max":    "50000 100000\n",
 			"sys/fs/cgroup/pod/memory.max": "1048576\n", "sys/fs/cgroup/pod/memory.current": "524288\n",
 			"sys/fs/cgroup/pod/memory.stat": "anon 1\ninactive_file 1024\n",
 		}, 0.5, 1<<19 + 1024},
 		{"version 1", map[string]string{
-			"proc/self/cgroup": "4:cpu,cpuacct:/box\n3:memory:/box\n", "sys/fs/cgroup/cpu,cpuacct/box/cpu.cfs_quota_us": "4000\n",
-			"sys/fs/cgroup/cpu,cpuacct/box/cpu.cfs_period_us": "100000\n", "sys/fs/cgroup/memory/box/memory.limit_in_bytes": "2097152\n",
-			"sys/fs/cgroup/memory/box/memory.usage_in_bytes": "1048576\n",
+			"proc/self/cgroup": "4:cpu,cpuacct:/box\n3:memory:/box\n",
+			"sys/fs/cgroup/cpu,cpuacct/box/cpu.cfs_quota_us":  "4000\n",
+			"sys/fs/cgroup/cpu,cpuacct/box/cpu.cfs_period_us": "100000\n",
+			"sys/fs/cgroup/memory/box/memory.limit_in_bytes":  "2097152\n",
+			"sys/fs/cgroup/memory/box/memory.usage_in_bytes":  "1048576\n",
 		}, 0.04, 1 << 20},
 	} {
 		root := t.TempDir()

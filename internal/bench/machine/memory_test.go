@@ -12,10 +12,15 @@ func TestAvailableMemory(t *testing.T) {
 		want  int64
 	}{
 		{"no group", nil, 16 * gib},
-		{"a group without a limit", map[string]string{"proc/self/cgroup": "0::/a\n", "sys/fs/cgroup/a/memory.max": "max\n"}, 16 * gib},
+		{
+			"a group without a limit",
+			map[string]string{"proc/self/cgroup": "0::/a\n", "sys/fs/cgroup/a/memory.max": "max\n"},
+			16 * gib,
+		},
 		{"a limit above this group, and a cache", map[string]string{
-			"proc/self/cgroup": "0::/pod/box\n", "sys/fs/cgroup/pod/memory.max": "4294967296\n", "sys/fs/cgroup/pod/memory.current": "3221225472\n",
-			"sys/fs/cgroup/pod/memory.stat": "anon 1\ninactive_file 1073741824\n",
+			"proc/self/cgroup": "0::/pod/box\n", "sys/fs/cgroup/pod/memory.max": "4294967296\n",
+			"sys/fs/cgroup/pod/memory.current": "3221225472\n",
+			"sys/fs/cgroup/pod/memory.stat":    "anon 1\ninactive_file 1073741824\n",
 		}, 2 * gib},
 		{"version 1", map[string]string{
 			"proc/self/cgroup": "5:cpu:/x\n4:memory:/box\n", "sys/fs/cgroup/memory/box/memory.limit_in_bytes": "3221225472\n",

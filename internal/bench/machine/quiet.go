@@ -71,12 +71,12 @@ func (q *Quiet) Describe(e *report.Environment) {
 	}
 }
 
-// garbageMost is how much garbage a job may make before it is collected while it runs. An eighth of it is collected between two jobs, so
-// that each may make nearly all of it.
+// garbageMost is how much garbage a job may make before it is collected while it runs. An eighth of it is collected
+// between two jobs, so that each may make nearly all of it.
 const garbageMost = 64 << 20
 
-// Collect takes away the garbage of the jobs so far, if there is much; nothing is measured now. A test of any length holds no more
-// than one of its jobs does.
+// Collect takes away the garbage of the jobs so far, if there is much; nothing is measured now. A test of any length
+// holds no more than one of its jobs does.
 func (q *Quiet) Collect() {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
@@ -104,8 +104,8 @@ func (q *Quiet) Watch() {
 	q.started = time.Now()
 }
 
-// calm pins the calling thread, the n-th of those that measure, keeps Go's preemption signals from it, where that can be done (else
-// slices keep most of them out), and follows how long it waits for a CPU.
+// calm pins the calling thread, the n-th of those that measure, keeps Go's preemption signals from it, where that can
+// be done (else slices keep most of them out), and follows how long it waits for a CPU.
 func (q *Quiet) calm(n int) (undo func() error, err error) {
 	restoreCPU, restoreSignals := func() error { return nil }, func() error { return nil }
 	if q.Pins != nil {
@@ -122,8 +122,8 @@ func (q *Quiet) calm(n int) (undo func() error, err error) {
 	return func() error { return errors.Join(restoreSignals(), restoreCPU()) }, nil
 }
 
-// waits is how long the threads that measure have been ready since they were made, and had no CPU: the second figure of each one's
-// account (Documentation/scheduler/sched-stats.rst). Where the kernel keeps none nothing is ever waited for.
+// waits is how long the threads that measure have been ready since they were made, and had no CPU: the second figure of
+// each one's account (Documentation/scheduler/sched-stats.rst). Where the kernel keeps none nothing is ever waited for.
 func (q *Quiet) waits() (sum time.Duration) {
 	for _, tid := range q.tids {
 		if fields := strings.Fields(textOf(fmt.Sprintf("/proc/self/task/%d/schedstat", tid))); len(fields) > 1 {

@@ -27,7 +27,8 @@ func TestQuietIsRestored(t *testing.T) {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	if held := int64(m.Sys - m.HeapReleased); debug.SetMemoryLimit(-1) > held+most {
-		t.Errorf("memory limit %d while measuring, want at most %d above the %d bytes held", debug.SetMemoryLimit(-1), most, held)
+		t.Errorf("memory limit %d while measuring, want at most %d above the %d bytes held", debug.SetMemoryLimit(-1),
+			most, held)
 	}
 	if err := q.Restore(); err != nil {
 		t.Fatal(err)
@@ -74,7 +75,8 @@ func TestPinnedThreads(t *testing.T) {
 	}()
 	s := <-found
 	if s.err != nil || len(s.during) != 1 || s.during[0] == q.Pins[0] || !slices.Equal(s.after, allowed) {
-		t.Errorf("the second thread ran on %v beside %v, and then on %v of %v (%v)", s.during, q.Pins, s.after, allowed, s.err)
+		t.Errorf("the second thread ran on %v beside %v, and then on %v of %v (%v)", s.during, q.Pins, s.after,
+			allowed, s.err)
 	}
 	if c := q.Counted().Waited; c < 0 || q.tids[0] == q.tids[1] || slices.Contains(q.tids, 0) {
 		t.Errorf("%v waited in the threads %v, want two", c, q.tids)

@@ -38,9 +38,9 @@ func pinThread(cpu int) (func() error, error) {
 	return func() error { return unix.SchedSetaffinity(0, &old) }, nil
 }
 
-// blockPreemption keeps SIGURG, by which Go's scheduler interrupts a goroutine that runs for 10 ms, from the calling thread
-// until the returned function is called. What preemption is for is not needed meanwhile: nothing waits for this thread
-// longer than a slice.
+// blockPreemption keeps SIGURG, by which Go's scheduler interrupts a goroutine that runs for 10 ms, from the
+// calling thread until the returned function is called. What preemption is for is not needed meanwhile: nothing
+// waits for this thread longer than a slice.
 func blockPreemption() (func() error, error) {
 	var old, urgent unix.Sigset_t
 	bits := 8 * int(unsafe.Sizeof(urgent.Val[0]))

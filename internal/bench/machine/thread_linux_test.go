@@ -31,7 +31,8 @@ func urgentPending(t *testing.T) bool {
 	return set&(1<<(unix.SIGURG-1)) != 0
 }
 
-// TestQuietBlocksSignals sends the measuring thread what Go's scheduler would: it hears it only once it is no longer quiet.
+// TestQuietBlocksSignals sends the measuring thread what Go's scheduler would: it
+// hears it only once it is no longer quiet.
 func TestQuietBlocksSignals(t *testing.T) {
 	q, err := BeQuiet(CPUChoice{}, []int{-1})
 	if err != nil {
@@ -73,7 +74,8 @@ func TestCPUBeyondTheMask(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	if got, err := (CPUChoice{CPUs: []int{99999, allowed[0], allowed[1]}, AnyMask: true}).pick([]int{-1}); err != nil || !slices.Equal(got, allowed[:1]) {
+	if got, err := (CPUChoice{CPUs: []int{99999, allowed[0], allowed[1]}, AnyMask: true}).pick([]int{-1}); err != nil ||
+		!slices.Equal(got, allowed[:1]) {
 		t.Errorf("CPUs %v, %v, want %v", got, err, allowed[:1])
 	}
 	if got, err := AllowedCPUs(); err != nil || !slices.Equal(got, allowed[1:2]) {

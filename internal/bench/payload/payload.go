@@ -1,4 +1,5 @@
-// Package payload is the data of a verified test: the pattern that each message carries, and what says that it did not arrive.
+// Package payload is the data of a verified test: the pattern that each message carries,
+// and what says that it did not arrive.
 package payload
 
 import (
@@ -27,7 +28,8 @@ func (e *Error) Is(target error) bool { return target == control.ErrCorrupt && !
 func Corrupt(format string, args ...any) error {
 	return &Error{
 		Text: "data corrupt: " + fmt.Sprintf(format, args...),
-		Fix:  "repeat with --verify=all and --pcap to see whether the packets are already wrong; then test the memory of both hosts",
+		Fix: "repeat with --verify=all and --pcap to see whether the packets are already wrong; " +
+			"then test the memory of both hosts",
 	}
 }
 

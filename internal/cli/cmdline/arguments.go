@@ -27,7 +27,8 @@ func FlagError(c *cobra.Command, err error) error {
 	text := err.Error()
 	unknown := func(flag string) string {
 		if strings.Contains(c.Use, " '") && testWith(c, strings.TrimLeft(flag, "-"), plan.Operations()...) != nil {
-			test := append([]string{"write" + plain.When(flag != "--loopback", " HOST")}, c.Flags().Args()...) // those before the flag
+			// those before the flag
+			test := append([]string{"write" + plain.When(flag != "--loopback", " HOST")}, c.Flags().Args()...)
 			if len(test) > 1 && !strings.Contains(test[len(test)-1], " ") {
 				test = []string{strings.Join(test[1:], " ")}
 			}
@@ -63,7 +64,8 @@ func FlagError(c *cobra.Command, err error) error {
 		}
 	case *pflag.InvalidValueError:
 		f := e.GetFlag()
-		text = fmt.Sprintf("%s--%s %q: %s", plain.When(f.Shorthand != "", "-%s, ", f.Shorthand), f.Name, e.GetValue(), badNumber(e.Unwrap().Error()))
+		text = fmt.Sprintf("%s--%s %q: %s", plain.When(f.Shorthand != "", "-%s, ", f.Shorthand), f.Name, e.GetValue(),
+			badNumber(e.Unwrap().Error()))
 	case *pflag.ValueRequiredError:
 		_, usage := pflag.UnquoteUsage(e.GetFlag())
 		text = fmt.Sprintf("--%s needs a value: %s", e.GetFlag().Name, usage)
@@ -129,7 +131,8 @@ func SingleDash(fs *pflag.FlagSet, words []string) error {
 // NoArguments refuses words that are no flags.
 func NoArguments(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return exit.With(exit.Usage, fmt.Errorf("%q: '%s' takes flags only; '%s --help' lists them", args[0], cmd.CommandPath(), cmd.CommandPath()))
+		return exit.With(exit.Usage,
+			fmt.Errorf("%q: '%s' takes flags only; '%s --help' lists them", args[0], cmd.CommandPath(), cmd.CommandPath()))
 	}
 	return nil
 }
@@ -177,7 +180,8 @@ func RefuseUnknownWords(root *cobra.Command) {
 			c.Use, c.Short = "completion SHELL", "Print a script that completes commands and flags"
 			c.Example = fmt.Sprintf("  source <(%s completion bash)   # or fish, powershell, zsh", root.Name())
 			c.RunE = func(c *cobra.Command, args []string) error {
-				return exit.With(exit.Usage, fmt.Errorf("no completion for %q: there are bash, fish, powershell and zsh", strings.Join(args, " ")))
+				return exit.With(exit.Usage,
+					fmt.Errorf("no completion for %q: there are bash, fish, powershell and zsh", strings.Join(args, " ")))
 			}
 		}
 	}

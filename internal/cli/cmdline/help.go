@@ -107,7 +107,8 @@ func briefHelp(c *cobra.Command) string {
 		groups := plain.Each(append(c.Groups(), &cobra.Group{Title: "Commands:"}), func(g *cobra.Group) string {
 			return plain.When(len(namesIn(c, g.ID)) > 0, "%-9s %s\n", g.Title, strings.Join(namesIn(c, g.ID), " "))
 		})
-		return text + strings.Join(groups, "") + fmt.Sprintf("\n'%s COMMAND -h' shows the flags of a command, --help all flags.\n", c.CommandPath())
+		return text + strings.Join(groups, "") +
+			fmt.Sprintf("\n'%s COMMAND -h' shows the flags of a command, --help all flags.\n", c.CommandPath())
 	}
 	wanted := strings.Fields(c.Annotations[briefKey])
 	var flags []*pflag.Flag
@@ -117,7 +118,8 @@ func briefHelp(c *cobra.Command) string {
 		}
 	})
 	for all := len(flags); ; flags = flags[:len(flags)-1] { // as many as there is room for
-		last := fmt.Sprintf("\n'%s --help' %s.\n", c.CommandPath(), map[bool]string{true: "says more", false: "shows all flags"}[len(flags) == all && len(wanted) == 0])
+		last := fmt.Sprintf("\n'%s --help' %s.\n", c.CommandPath(),
+			map[bool]string{true: "says more", false: "shows all flags"}[len(flags) == all && len(wanted) == 0])
 		fs := pflag.NewFlagSet("", pflag.ContinueOnError)
 		fs.SortFlags = false
 		for _, f := range flags {

@@ -111,7 +111,8 @@ func unknownCommand(root *cobra.Command, word string) error {
 	}
 	if tool, is := flags.ToolNamed("ib_" + strings.TrimPrefix(word, "ib_")); is {
 		right := map[plan.Kind]string{plan.Bandwidth: "gobw", plan.Latency: "golat"}[tool.Kind]
-		return fmt.Errorf("%w: type '%s %s'; 'gobw version --install-links DIR' makes %s", err, right, tool.Operation, tool.Name)
+		return fmt.Errorf("%w: type '%s %s'; 'gobw version --install-links DIR' makes %s", err, right,
+			tool.Operation, tool.Name)
 	}
 	line := hint(strings.ToLower(word), func(answer string) string {
 		first, _, _ := strings.Cut(answer, " ")

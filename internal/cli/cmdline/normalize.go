@@ -8,8 +8,10 @@ import (
 
 // perftestNames are perftest's long options where ours are called differently, after underscores became dashes.
 var perftestNames = map[string]string{ //nolint:gochecknoglobals // a constant table
-	"ib-dev": "device", "inline-size": "inline", "use-srq": "srq", "write-with-imm": "imm", "write-imm": "imm", "send-imm": "imm", "sizes": "size",
-	"send-with-imm": "imm", "latency-gap": "gap", "CPU-freq": "cpu-freq", "pkey-index": "pkey", "use-hugepages": "huge-pages",
+	"ib-dev": "device", "inline-size": "inline", "use-srq": "srq", "write-with-imm": "imm", "write-imm": "imm",
+	"send-imm": "imm", "sizes": "size",
+	"send-with-imm": "imm", "latency-gap": "gap", "CPU-freq": "cpu-freq", "pkey-index": "pkey",
+	"use-hugepages": "huge-pages",
 	"out-json-file": "save", "bind-source-ip": "source", "transport": "connection", "source-ip": "source",
 }
 

@@ -44,7 +44,9 @@ func (p *parsed) Set(text string) error {
 
 // Parsed binds a flag to a field: parse turns its text into the value. The letter and usual, the text of the default,
 // may be empty. An error of parse becomes a fault, because pflag itself stops at the first error.
-func Parsed[T any](fs *pflag.FlagSet, wrong *Faults, field *T, name, letter, usual, usage string, parse func(text string) (T, error)) {
+func Parsed[T any](fs *pflag.FlagSet, wrong *Faults, field *T, name, letter, usual, usage string,
+	parse func(text string) (T, error),
+) {
 	of := reflect.TypeFor[T]()
 	p := &parsed{text: usual, joins: of.Kind() == reflect.Slice && of.Elem().Kind() != reflect.Uint8}
 	f := fs.VarPF(p, name, letter, usage)

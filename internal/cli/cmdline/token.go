@@ -26,7 +26,8 @@ func ReadToken(path, remedy string) ([]byte, error) {
 		return nil, fmt.Errorf("%w; %s", err, remedy)
 	}
 	defer func() { _ = f.Close() }()
-	if info, err := f.Stat(); err == nil && info.Mode().IsRegular() && info.Mode()&othersRead != 0 && runtime.GOOS != "windows" {
+	if info, err := f.Stat(); err == nil && info.Mode().IsRegular() && info.Mode()&othersRead != 0 &&
+		runtime.GOOS != "windows" {
 		return nil, fmt.Errorf("%s: every user of this host can read the secret (%v): chmod 600 %s", path, info.Mode(), path)
 	}
 	b, err := io.ReadAll(io.LimitReader(f, maxTokenBytes+1))
@@ -35,7 +36,8 @@ func ReadToken(path, remedy string) ([]byte, error) {
 	}
 	b = bytes.TrimSpace(b)
 	if len(b) < minTokenBytes || len(b) > maxTokenBytes {
-		return nil, fmt.Errorf("%s holds %d bytes: want %d to %d, such as 'openssl rand -hex 32' makes", path, len(b), minTokenBytes, maxTokenBytes)
+		return nil, fmt.Errorf("%s holds %d bytes: want %d to %d, such as 'openssl rand -hex 32' makes", path, len(b),
+			minTokenBytes, maxTokenBytes)
 	}
 	return b, nil
 }

@@ -17,7 +17,8 @@ func TestTokenThatAllRead(t *testing.T) {
 		if err := os.Chmod(path, mode); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := ReadToken(path, ""); (err != nil) != refused || refused && !strings.Contains(err.Error(), "chmod 600 "+path) {
+		if _, err := ReadToken(path, ""); (err != nil) != refused ||
+			refused && !strings.Contains(err.Error(), "chmod 600 "+path) {
 			t.Errorf("%v: %v", mode, err)
 		}
 	}

@@ -171,10 +171,16 @@ func flagsFor(err error) string {
 		causes []error
 	}{
 		{"see --size (-s)", []error{verbs.LocalLengthError, verbs.RemoteInvalidRequestError, verbs.RemoteAccessError}},
-		{"see --qp-timeout (-u), --gid-index (-x), --mtu (-m); 'gobw doctor HOST' looks at the path", []error{verbs.RetryExceeded}},
+		{
+			"see --qp-timeout (-u), --gid-index (-x), --mtu (-m); 'gobw doctor HOST' looks at the path",
+			[]error{verbs.RetryExceeded},
+		},
 		{"see --rx-depth (-r), --iters (-n)", []error{verbs.RNRRetryExceeded}},
 		{"see --gid-index (-x)", []error{syscall.ETIMEDOUT, syscall.ENETUNREACH, syscall.EHOSTUNREACH}},
-		{"'gobw devices DEVICE' shows the limits", []error{syscall.EINVAL, syscall.ENOMEM, syscall.EOPNOTSUPP, syscall.ENOSYS}},
+		{
+			"'gobw devices DEVICE' shows the limits",
+			[]error{syscall.EINVAL, syscall.ENOMEM, syscall.EOPNOTSUPP, syscall.ENOSYS},
+		},
 	} {
 		for _, cause := range row.causes {
 			if errors.Is(err, cause) {

@@ -32,7 +32,8 @@ type Config struct {
 
 // Accept binds --accept, which may be repeated.
 func Accept(fs *pflag.FlagSet, wrong *cmdline.Faults, accept *stats.Accepted) {
-	text := "also judge results of this `KIND`: disturbed, or unclear (the interval is too wide); for both: disturbed,unclear"
+	text := "also judge results of this `KIND`: disturbed, or unclear (the interval is too wide); for both: " +
+		"disturbed,unclear"
 	cmdline.Parsed(fs, wrong, accept, "accept", "", "", text, func(kinds string) (stats.Accepted, error) {
 		more, err := stats.ParseAccepted(kinds)
 		return append(*accept, more...), err
@@ -81,7 +82,9 @@ func Verdict(checks []report.Check) error {
 		open := slices.DeleteFunc(slices.Clone(checks), func(c report.Check) bool { return c.Word != word })
 		for _, c := range open[:min(len(open), mostTold)] {
 			why := strings.TrimPrefix(c.Why(), string(word)+": ")
-			errs = append(errs, told(c.Expression+plain.When(c.Point != "all", " at %s", c.Point)+": "+c.Actual+plain.When(why != "", " (%s)", why)))
+			errs = append(errs,
+				told(c.Expression+plain.When(c.Point != "all", " at %s", c.Point)+": "+c.Actual+
+					plain.When(why != "", " (%s)", why)))
 		}
 		if more := len(open) - mostTold; more > 0 {
 			errs = append(errs, told(fmt.Sprintf("%d more", more)))

@@ -21,7 +21,8 @@ func TestAcceptAddsUp(t *testing.T) {
 		if err := fs.Parse(args); err != nil {
 			t.Fatal(err)
 		}
-		if c := f.Config(&wrong, expect.Options{}, nil); len(wrong) > 0 || !c.Accept.Has(stats.Disturbed) || !c.Accept.Has(stats.Unclear) {
+		if c := f.Config(&wrong, expect.Options{}, nil); len(wrong) > 0 || !c.Accept.Has(stats.Disturbed) ||
+			!c.Accept.Has(stats.Unclear) {
 			t.Errorf("%v: %v, %v", args, c.Accept, wrong)
 		}
 	}

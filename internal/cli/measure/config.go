@@ -55,8 +55,8 @@ func (f *Flags) Config(wrong *cmdline.Faults, tool string, args []string) Config
 	return c
 }
 
-// Judge adds the expectations of a test of this kind and transport; others are the tests beside it, whose figures they may name.
-// With an expectation the software device is used only if -d names it.
+// Judge adds the expectations of a test of this kind and transport; others are the tests beside it, whose figures they
+// may name. With an expectation the software device is used only if -d names it.
 func (f *Flags) Judge(wrong *cmdline.Faults, c *Config, kind plan.Kind, transport string, others ...string) {
 	c.Device.Strict = f.Gate.Given()
 	check := func(e *expect.Expectation) error { return e.CheckTest(string(kind), transport) }
@@ -72,7 +72,8 @@ func (c Config) Deliver(out output.Streams, test func() (*report.Document, error
 	if doc == nil || exit.Has(err, exit.Usage) {
 		return err
 	}
-	if len(doc.Records) == 0 && (doc.Noncontig == nil || len(doc.Noncontig.Cells) == 0) { // nothing to print; a file is still written
+	// nothing to print; a file is still written
+	if len(doc.Records) == 0 && (doc.Noncontig == nil || len(doc.Noncontig.Cells) == 0) {
 		c.Output.Format = ""
 	}
 	var missed error

@@ -26,7 +26,9 @@ const childStart = time.Minute
 
 // startChild starts the other end and waits until it listens.
 func startChild(ctx context.Context, out output.Streams, c Config) (*otherEnd, error) {
-	args := []string{"serve", "--once", "--listen", "127.0.0.1:0", "--child", "--quiet", "--peer-timeout", c.Peer.Timeout.String()}
+	args := []string{
+		"serve", "--once", "--listen", "127.0.0.1:0", "--child", "--quiet", "--peer-timeout", c.Peer.Timeout.String(),
+	}
 	give := func(flag string, value any, given bool) {
 		if given {
 			args = append(args, flag, fmt.Sprint(value))
@@ -40,7 +42,8 @@ func startChild(ctx context.Context, out output.Streams, c Config) (*otherEnd, e
 		give("--gid-index", *d.GID, true)
 	}
 	give("--emulate", d.Emulate, d.Emulate != "")
-	give("--cpu", "none", d.CPU.Last == 0) // where this end's CPU was chosen by hand, the other end's is left to the kernel
+	// where this end's CPU was chosen by hand, the other end's is left to the kernel
+	give("--cpu", "none", d.CPU.Last == 0)
 	p, err := child.Start(nil, args...)
 	if err != nil {
 		return nil, fmt.Errorf("--loopback: start the other end: %w", err)

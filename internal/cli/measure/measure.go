@@ -37,7 +37,9 @@ func Run(ctx context.Context, out output.Streams, c Config) (*report.Document, e
 }
 
 // With opens a session, lets fill measure into a document, and closes both. It returns a document as [Run] does.
-func With(ctx context.Context, out output.Streams, c Config, fill func(*Measurer, Document) error) (*report.Document, error) {
+func With(ctx context.Context, out output.Streams, c Config,
+	fill func(*Measurer, Document) error,
+) (*report.Document, error) {
 	doc := NewDocument(c.Tool, c.Command)
 	m, err := Open(ctx, out, c)
 	if err != nil {
@@ -188,8 +190,10 @@ func (c Config) checkLoopback(d *opendevice.Device) error {
 	if !c.Peer.Loopback || !d.Info().Software || c.Device.GID == nil || *c.Device.GID == 0 {
 		return nil
 	}
-	return exit.With(exit.Usage, fmt.Errorf("--gid-index (-x) %d with --loopback: both ends would use one address, but only one can have UDP port 4791 there; "+
-		"leave -x out: each end then takes a loopback address of its own", *c.Device.GID))
+	return exit.With(exit.Usage,
+		fmt.Errorf("--gid-index (-x) %d with --loopback: both ends would use one address, but only one can have UDP port "+
+			"4791 there; "+
+			"leave -x out: each end then takes a loopback address of its own", *c.Device.GID))
 }
 
 // Run measures one plan. The result is what was measured, also after an error.

@@ -31,11 +31,14 @@ func (f *PeerFlags) Bind(fs *pflag.FlagSet) {
 	fs.BoolVar(&f.Loopback, "loopback", false, "run both ends on this machine")
 	fs.IntVarP(&f.Port, "port", "p", control.DefaultPort, "TCP port of the server")
 	cmdline.Parsed(fs, &f.wrong, &f.Source, "source", "", "", "connect from local IP `ADDRESS`", netip.ParseAddr)
-	cmdline.Parsed(fs, &f.wrong, &f.Timeout, "peer-timeout", "", "3s", "give up if the peer is silent for this `TIME`", plan.ParseTime)
-	cmdline.Parsed(fs, &f.wrong, &f.Wait, "wait", "", "0s", "wait up to this `TIME` for a server that is absent or busy", plan.ParseSeconds)
-	cmdline.Parsed(fs, &f.wrong, &f.Token, "token-file", "", "", "`FILE` with the secret of the server", func(path string) ([]byte, error) {
-		return cmdline.ReadToken(path, "copy the file of the server")
-	})
+	cmdline.Parsed(fs, &f.wrong, &f.Timeout, "peer-timeout", "", "3s", "give up if the peer is silent for this `TIME`",
+		plan.ParseTime)
+	cmdline.Parsed(fs, &f.wrong, &f.Wait, "wait", "", "0s", "wait up to this `TIME` for a server that is absent or busy",
+		plan.ParseSeconds)
+	cmdline.Parsed(fs, &f.wrong, &f.Token, "token-file", "", "", "`FILE` with the secret of the server",
+		func(path string) ([]byte, error) {
+			return cmdline.ReadToken(path, "copy the file of the server")
+		})
 	cmdline.Group(fs, "Other end")
 }
 
@@ -85,7 +88,8 @@ func PortTaken(err error) error {
 	if strings.Contains(err.Error(), "address already in use") {
 		return fmt.Errorf("%w: another server runs here; stop it, or choose a port with -p", err)
 	}
-	if op, is := errors.AsType[*net.OpError](err); is && errors.Is(err, syscall.EADDRNOTAVAIL) && control.AddrOf(op.Addr).Addr().IsLoopback() {
+	if op, is := errors.AsType[*net.OpError](err); is && errors.Is(err, syscall.EADDRNOTAVAIL) &&
+		control.AddrOf(op.Addr).Addr().IsLoopback() {
 		return fmt.Errorf("%w; %s", err, connect.LoopbackDown)
 	}
 	if errors.Is(err, syscall.EADDRNOTAVAIL) {

@@ -33,7 +33,8 @@ func (f *Flags) Bind(fs *pflag.FlagSet) {
 	f.BindName(fs)
 	fs.IntVarP(&c.Port, "ib-port", "i", 0, "port of the device (default: the first ACTIVE one)")
 	fs.IntVarP(&f.gid, "gid-index", "x", -1, "GID index (default: one that reaches the peer)")
-	fs.StringVar(&f.cpu, "cpu", "auto", "measure on `CPU`: 2 or 4-7, auto (a CPU near the device; not pinned if it is busy), none (not pinned)")
+	fs.StringVar(&f.cpu, "cpu", "auto",
+		"measure on `CPU`: 2 or 4-7, auto (a CPU near the device; not pinned if it is busy), none (not pinned)")
 	fs.StringVar(&c.Emulate, "emulate", "", "emulate this `NETWORK` (roce0): loss=1%,delay=5us,seed=7")
 	fs.StringVar(&c.Pcap, "pcap", "", "write roce0's packets to `FILE`, up to 1 GiB")
 	all.AddFlagSet(fs)
@@ -81,7 +82,8 @@ func parseCPU(s string) (machine.CPUChoice, error) {
 	}
 	cpus, err := plan.ParseCPUs(s)
 	if err != nil {
-		return machine.CPUChoice{}, fmt.Errorf("--cpu %q: want a number, one for each thread such as 2,3 or 4-7, auto or none", s)
+		return machine.CPUChoice{},
+			fmt.Errorf("--cpu %q: want a number, one for each thread such as 2,3 or 4-7, auto or none", s)
 	}
 	return machine.CPUChoice{CPUs: cpus}, nil
 }

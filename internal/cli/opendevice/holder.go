@@ -71,7 +71,8 @@ func (h Holder) Remedy() string {
 	case h.Command != "":
 		return "stop that process, or test from another network namespace"
 	case h.Kernel:
-		return "use -d rxe0, or another network namespace (ip netns add), or remove Soft-RoCE if nobody needs it: rmmod rdma_rxe"
+		return "use -d rxe0, or another network namespace (ip netns add), or remove Soft-RoCE if nobody needs it: " +
+			"rmmod rdma_rxe"
 	}
 	return "as root: ss -lunp 'sport = :4791'"
 }

@@ -25,11 +25,29 @@ func TestPortHolder(t *testing.T) {
 		what   string
 		remedy string
 	}{
-		{"ours", process("/usr/bin/gobw\x00write\x00beta"), "another test runs on this host (process 77: /usr/bin/gobw write beta)", "wait for it: --wait 5m"},
-		{"ours under perftest's name", process("ib_write_bw\x00"), "another test runs on this host (process 77: ib_write_bw)", "wait for it: --wait 5m"},
-		{"another", process("python3\x00x.py"), "process 77 has it: python3 x.py", "stop that process, or test from another network namespace"},
-		{"the kernel", fstest.MapFS{"proc/net/udp": {Data: []byte(udp)}, "sys/module/rdma_rxe/x": {}}, "the kernel's Soft-RoCE (rdma_rxe) has it on every address", ""},
-		{"another user", fstest.MapFS{"proc/net/udp6": {Data: []byte(udp)}}, "a process of another user or container has it", "as root: ss -lunp 'sport = :4791'"},
+		{
+			"ours", process("/usr/bin/gobw\x00write\x00beta"),
+			"another test runs on this host (process 77: /usr/bin/gobw write beta)", "wait for it: --wait 5m",
+		},
+		{
+			"ours under perftest's name", process("ib_write_bw\x00"), "another test runs on this host (process 77: ib_write_bw)",
+			"wait for it: --wait 5m",
+		},
+		{
+			"another", process("python3\x00x.py"), "process 77 has it: python3 x.py",
+			"stop that process, or test from another network namespace",
+		},
+		{
+			"the kernel",
+			fstest.MapFS{"proc/net/udp": {Data: []byte(udp)}, "sys/module/rdma_rxe/x": {}},
+			"the kernel's Soft-RoCE (rdma_rxe) has it on every address", "",
+		},
+		{
+			"another user",
+			fstest.MapFS{"proc/net/udp6": {Data: []byte(udp)}},
+			"a process of another user or container has it",
+			"as root: ss -lunp 'sport = :4791'",
+		},
 	} {
 		h := PortHolder(tt.files)
 		if h.What() != tt.what || tt.remedy != "" && h.Remedy() != tt.remedy {

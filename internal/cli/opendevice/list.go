@@ -63,7 +63,9 @@ func list(p verbs.Provider, n verbs.DeviceName) Listed {
 			out.Error = errors.Join(errors.New(out.Error), err).Error()
 			continue
 		}
-		lp := ListedPort{PortInfo: port, ActiveMTUBytes: port.ActiveMTU.Bytes(), MaxMTUBytes: port.MaxMTU.Bytes(), GIDs: []verbs.GIDEntry{}}
+		lp := ListedPort{
+			PortInfo: port, ActiveMTUBytes: port.ActiveMTU.Bytes(), MaxMTUBytes: port.MaxMTU.Bytes(), GIDs: []verbs.GIDEntry{},
+		}
 		if gids, err := d.GIDs(i); err == nil {
 			lp.GIDs = gids
 		}

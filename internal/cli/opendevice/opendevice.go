@@ -163,9 +163,12 @@ func openOne(c Config) (*Device, error) {
 	d := &Device{Device: chosen, Note: note, pcap: pcap, place: at, look: c.Look}
 	switch {
 	case !d.Info().Software && (c.Emulate != "" || c.Pcap != ""):
-		err = exit.With(exit.Usage, fmt.Errorf("--emulate and --pcap need the software device: -d roce0, not %s", d.Info().Name))
+		err = exit.With(exit.Usage,
+			fmt.Errorf("--emulate and --pcap need the software device: -d roce0, not %s", d.Info().Name))
 	case at.text != "" && !d.Info().Rebinds:
-		err = exit.With(exit.Usage, fmt.Errorf("--device (-d) %s: only roce0 takes an address or interface; for other devices choose a GID with -x", named))
+		err = exit.With(exit.Usage,
+			fmt.Errorf("--device (-d) %s: only roce0 takes an address or interface; for other devices choose a GID with -x",
+				named))
 	case at.text != "":
 		_, err = d.bind(netip.Addr{})
 	}
@@ -247,7 +250,8 @@ func noSuchDevice(name string, names []verbs.DeviceName, reasons []string) error
 	have := plain.Each(names, func(n verbs.DeviceName) string { return n.Name })
 	err := fmt.Errorf("no device %q; there are: %s", name, strings.Join(have, ", "))
 	if _, is := net.InterfaceByName(name); is == nil {
-		err = fmt.Errorf("%w; %s is a network interface: -d %s@%s runs the software device on it", err, name, roce.DeviceName, name)
+		err = fmt.Errorf("%w; %s is a network interface: -d %s@%s runs the software device on it", err, name,
+			roce.DeviceName, name)
 	}
 	if len(reasons) > 0 {
 		err = fmt.Errorf("%w (%s)", err, strings.Join(reasons, "; "))

@@ -41,7 +41,8 @@ func cutPlace(named string) (string, place, error) {
 	}
 	i, err := net.InterfaceByName(text)
 	if err != nil {
-		return name, place{}, fmt.Errorf("--device (-d) %s: %q is neither an address nor an interface of this machine (see 'ip address')", named, text)
+		return name, place{}, fmt.Errorf("--device (-d) %s: %q is neither an address nor an interface of this machine (see "+
+			"'ip address')", named, text)
 	}
 	all, err := i.Addrs()
 	if err != nil {
@@ -92,7 +93,9 @@ func (p place) towards(local netip.Addr) (netip.Addr, error) {
 			return a, nil
 		}
 	}
-	return netip.Addr{}, exit.With(exit.Setup, fmt.Errorf("roce0@%s has the address %s, but the ends are connected by %s: both must be IPv4, or both IPv6", p.text, p.among[0], local))
+	return netip.Addr{}, exit.With(exit.Setup,
+		fmt.Errorf("roce0@%s has the address %s, but the ends are connected by %s: both must be IPv4, or both IPv6", p.text,
+			p.among[0], local))
 }
 
 // Bind makes an address the software devices' default GID: the one that was named with each (roce0@ADDRESS,

@@ -23,7 +23,8 @@ func (taken) Name(netip.Addr) error { return nil }
 func TestAddressTaken(t *testing.T) {
 	d := &Device{Device: taken{}}
 	_, err := d.Bind(netip.MustParseAddr("192.0.2.1"))
-	if err == nil || !strings.Contains(err.Error(), "UDP 192.0.2.1 port 4791: ") || verbs.RemedyOf(err) == "" || exit.Code(err) != exit.Setup {
+	if err == nil || !strings.Contains(err.Error(), "UDP 192.0.2.1 port 4791: ") || verbs.RemedyOf(err) == "" ||
+		exit.Code(err) != exit.Setup {
 		t.Errorf("%v, exit code %d", err, exit.Code(err))
 	}
 	d.look = true
@@ -48,7 +49,12 @@ func TestPlaces(t *testing.T) {
 		{"an interface, IPv4", place{"eth1", false, both}, "192.0.2.9", "192.0.2.1"},
 		{"an interface, IPv4 in IPv6", place{"eth1", false, both}, "::ffff:192.0.2.9", "192.0.2.1"},
 		{"an interface, IPv6", place{"eth1", false, both}, "2001:db8::9", "2001:db8::1"},
-		{"an interface of the other family", place{"eth1", false, both[:1]}, "2001:db8::9", "roce0@eth1 has the address 192.0.2.1, but the ends are connected by 2001:db8::9"},
+		{
+			"an interface of the other family",
+			place{"eth1", false, both[:1]},
+			"2001:db8::9",
+			"roce0@eth1 has the address 192.0.2.1, but the ends are connected by 2001:db8::9",
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			local, _ := netip.ParseAddr(tt.local)

@@ -30,7 +30,8 @@ type Flags struct {
 func (f *Flags) Bind(fs *pflag.FlagSet, formats []string) {
 	f.formats = formats
 	fs.StringVar(&f.format, "format", formats[0], "print as `FORMAT`: "+strings.Join(formats, ", "))
-	fs.StringArrayVar(&f.save, "save", nil, "write the result to `FILE`; its ending chooses the format (none: JSON): "+strings.Join(render.Endings(formats), " ")+"; may be repeated")
+	fs.StringArrayVar(&f.save, "save", nil, "write the result to `FILE`; its ending chooses the format (none: JSON): "+
+		strings.Join(render.Endings(formats), " ")+"; may be repeated")
 	fs.BoolVar(&f.quiet, "quiet", false, "print only tables and failures")
 }
 
@@ -69,11 +70,13 @@ func (f *Flags) Config(wrong *cmdline.Faults) Config {
 		if s.draft = path; s.Format == "json" && regular(path) {
 			s.draft = strings.TrimSuffix(path, ".json") + ".partial.json"
 			for _, file := range []string{s.draft, path} {
-				wrong.If(f.kept && !c.Resume && interrupted(file), "--save %s: %s has an unfinished result: go on with --resume, or remove that file", path, file)
+				wrong.If(f.kept && !c.Resume && interrupted(file),
+					"--save %s: %s has an unfinished result: go on with --resume, or remove that file", path, file)
 			}
 		}
 		for _, other := range f.save[:i] {
-			wrong.If(filepath.Clean(other) == filepath.Clean(path) && !strings.HasPrefix(path, "/dev/"), "--save %s is given twice", path)
+			wrong.If(filepath.Clean(other) == filepath.Clean(path) && !strings.HasPrefix(path, "/dev/"),
+				"--save %s is given twice", path)
 		}
 		c.Saves = append(c.Saves, s)
 	}

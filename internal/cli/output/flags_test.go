@@ -38,14 +38,16 @@ func TestDeliver(t *testing.T) {
 		t.Fatal(err)
 	}
 	var printed strings.Builder
-	if err := c.Deliver(Streams{Out: &printed}, func(w io.Writer, format string) error { _, err := io.WriteString(w, format); return err }); err != nil {
+	if err := c.Deliver(Streams{Out: &printed},
+		func(w io.Writer, format string) error { _, err := io.WriteString(w, format); return err }); err != nil {
 		t.Fatal(err)
 	}
 	md, _ := os.ReadFile(path("a.md"))
 	if printed.String() != "latex" || string(md) != "markdown" || c.Document() != path("a.json") {
 		t.Errorf("printed %q, in a.md %q, the document is %s", &printed, md, c.Document())
 	}
-	if _, err := configOf(t, "--save", "a.doc", "--save", "b.md", "--save", "./b.md", "--format", "tabel"); err == nil || strings.Count(err.Error(), "\n") != 2 {
+	if _, err := configOf(t, "--save", "a.doc", "--save", "b.md", "--save", "./b.md", "--format", "tabel"); err == nil ||
+		strings.Count(err.Error(), "\n") != 2 {
 		t.Errorf("three mistakes: %v", err)
 	}
 }
@@ -75,10 +77,13 @@ func TestUnfinishedReplacesNothing(t *testing.T) {
 	var said strings.Builder
 	unfinished := config()
 	unfinished.Format, unfinished.kept = "", true
-	if err := unfinished.DeliverPart(Streams{Err: &said}, false, []string{"gobw", "write", "--save", path}, write("4 records")); err != nil {
+	if err := unfinished.DeliverPart(Streams{Err: &said}, false, []string{"gobw", "write", "--save", path},
+		write("4 records")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := configOf(t, "--save", path); err == nil || !strings.Contains(err.Error(), "new.partial.json has an unfinished result: go on with --resume, or remove that file") {
+	if _, err := configOf(t, "--save", path); err == nil ||
+		!strings.Contains(err.Error(),
+			"new.partial.json has an unfinished result: go on with --resume, or remove that file") {
 		t.Errorf("a new run may replace the unfinished one: %v", err)
 	}
 	whole, _ := os.ReadFile(path)
@@ -92,16 +97,20 @@ func TestUnfinishedReplacesNothing(t *testing.T) {
 		}
 	}
 	said.Reset()
-	if err := (Config{kept: true, Format: "table"}).DeliverPart(Streams{Out: io.Discard, Err: &said}, false, []string{"gobw", "write"}, write("")); err != nil || !strings.Contains(said.String(), "nothing is saved; start with --save FILE.json") {
+	if err := (Config{kept: true, Format: "table"}).DeliverPart(Streams{Out: io.Discard, Err: &said}, false,
+		[]string{"gobw", "write"}, write("")); err != nil ||
+		!strings.Contains(said.String(), "nothing is saved; start with --save FILE.json") {
 		t.Errorf("without --save: %v, %q", err, said.String())
 	}
 	said.Reset()
-	if err := (Config{kept: true}).DeliverPart(Streams{Err: &said}, false, []string{"gobw", "write"}, write("")); err != nil || said.String() != "" {
+	if err := (Config{kept: true}).DeliverPart(Streams{Err: &said}, false, []string{"gobw", "write"},
+		write("")); err != nil || said.String() != "" {
 		t.Errorf("nothing was measured: %v, %q", err, said.String())
 	}
 	deliver(config(), "116 records")
 	whole, _ = os.ReadFile(path)
-	if files, _ := os.ReadDir(filepath.Dir(path)); string(whole) != "116 records" || len(files) != 1 || config().ToResume() != path {
+	if files, _ := os.ReadDir(filepath.Dir(path)); string(whole) != "116 records" || len(files) != 1 ||
+		config().ToResume() != path {
 		t.Errorf("%q, %v", whole, slices.Collect(func(yield func(string) bool) {
 			for _, f := range files {
 				yield(f.Name())
@@ -170,12 +179,14 @@ func TestRepeatedCommand(t *testing.T) {
 			t.Fatal(err)
 		}
 		var said strings.Builder
-		if err := c.DeliverPart(Streams{Out: io.Discard, Err: &said}, true, nil, func(w io.Writer, _ string) error { _, err := io.WriteString(w, "new"); return err }); err != nil {
+		if err := c.DeliverPart(Streams{Out: io.Discard, Err: &said}, true, nil,
+			func(w io.Writer, _ string) error { _, err := io.WriteString(w, "new"); return err }); err != nil {
 			t.Fatal(err)
 		}
 		is, _ := os.ReadFile(path)
 		beside, _ := os.ReadFile(path + "~")
-		if string(is) != "new" || (string(beside) == tt.old) != tt.stays || !strings.Contains(said.String(), "replaces an earlier result") {
+		if string(is) != "new" || (string(beside) == tt.old) != tt.stays ||
+			!strings.Contains(said.String(), "replaces an earlier result") {
 			t.Errorf("%s: now %q, beside it %q; it said %q", tt.old, is, beside, &said)
 		}
 	}
@@ -201,7 +212,8 @@ func TestTablesAreSetAside(t *testing.T) {
 		}
 		old, _ := os.ReadFile(path + "~")
 		now, _ := os.ReadFile(path)
-		if string(old) != "of an hour" || string(now) != "new" || !strings.Contains(said.String(), "which stays as "+path+"~") {
+		if string(old) != "of an hour" || string(now) != "new" ||
+			!strings.Contains(said.String(), "which stays as "+path+"~") {
 			t.Errorf("complete: %v: %q, %q, %s", complete, old, now, &said)
 		}
 	}

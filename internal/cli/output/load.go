@@ -105,7 +105,9 @@ func inDirectory(path string) ([]string, error) {
 		}
 	}
 	if len(files) == 0 {
-		return nil, &report.FileError{File: path, Err: errors.New("the directory has no .json file"), Remedy: "name a file of results"}
+		return nil, &report.FileError{
+			File: path, Err: errors.New("the directory has no .json file"), Remedy: "name a file of results",
+		}
 	}
 	slices.Sort(files)
 	return files, nil
@@ -114,7 +116,8 @@ func inDirectory(path string) ([]string, error) {
 // load reads one file.
 func load(file string) ([]*report.Document, error) {
 	docs, err := report.LoadAll(file)
-	if fe, ok := errors.AsType[*report.FileError](err); ok && filepath.Ext(file) == ".json" && errors.Is(err, fs.ErrNotExist) {
+	if fe, ok := errors.AsType[*report.FileError](err); ok && filepath.Ext(file) == ".json" &&
+		errors.Is(err, fs.ErrNotExist) {
 		fe.Remedy = "'gobw write HOST --save " + file + "' makes one"
 	}
 	return docs, err

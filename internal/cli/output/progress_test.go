@@ -18,7 +18,8 @@ func TestProgressSaysWhatIsMeasured(t *testing.T) {
 		bar.Show(p)
 		return strings.TrimSpace(out.String())
 	}
-	if got, want := show(drive.Progress{Size: 2, Sizes: 1, Runs: 1, Of: 0.5, MedianNs: 6700}), "2 B  p50 6.70 us  50 %"; got != want {
+	if got, want := show(drive.Progress{Size: 2, Sizes: 1, Runs: 1, Of: 0.5, MedianNs: 6700}),
+		"2 B  p50 6.70 us  50 %"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	narrow := NewProgress(Streams{Err: sized{&out, 20}, ErrTerminal: true}, false)

@@ -53,7 +53,8 @@ func Previous[T any](c Config, load func(path string) (*T, error)) (*T, error) {
 	case err != nil:
 		return nil, exit.With(exit.Usage, fmt.Errorf("--resume: %w", err))
 	case before == nil:
-		return nil, exit.With(exit.Usage, fmt.Errorf("--resume: %s holds another kind of result: name another file with --save", path))
+		return nil,
+			exit.With(exit.Usage, fmt.Errorf("--resume: %s holds another kind of result: name another file with --save", path))
 	}
 	return before, nil
 }
@@ -75,9 +76,13 @@ func (c Config) CheckSame(command []string, fresh, typed *pflag.FlagSet) error {
 		}
 		return "not given"
 	}
-	others := []string{"save", "resume", "format", "quiet", "expect", "accept", "leave-out", "line", "wait", "peer-timeout", "pcap", "label", "help"}
+	others := []string{
+		"save", "resume", "format", "quiet", "expect", "accept", "leave-out", "line", "wait", "peer-timeout", "pcap",
+		"label", "help",
+	}
 	fresh.VisitAll(func(f *pflag.Flag) {
-		if is := typed.Lookup(f.Name); is != nil && !slices.Contains(others, f.Name) && is.Value.String() != f.Value.String() {
+		if is := typed.Lookup(f.Name); is != nil && !slices.Contains(others, f.Name) &&
+			is.Value.String() != f.Value.String() {
 			differ = append(differ, fmt.Sprintf("--%s was %s, is %s", f.Name, given(f), given(is)))
 		}
 	})
@@ -106,9 +111,11 @@ func interrupted(path string) bool {
 	if json.Unmarshal(b, &saved) != nil {
 		return draft
 	}
-	measured := slices.ContainsFunc(saved.Tests, func(t struct{ Document json.RawMessage }) bool { return t.Document != nil })
+	measured := slices.ContainsFunc(saved.Tests,
+		func(t struct{ Document json.RawMessage }) bool { return t.Document != nil })
 	incomplete := saved.Complete != nil && !*saved.Complete
-	return measured && (draft || saved.ExitCode > 128) || incomplete && len(saved.Records)+len(saved.Noncontig)+len(saved.Steps) > 0
+	return measured && (draft || saved.ExitCode > 128) || incomplete && len(saved.Records)+len(saved.Noncontig)+
+		len(saved.Steps) > 0
 }
 
 // Keeper saves what was measured so far, for every command that measures for long. Saving takes less than a twentieth
@@ -144,7 +151,11 @@ func (k *Keeper) Keep(write func(w io.Writer) error) {
 // DeliverPart delivers a result that may be unfinished. It says where an unfinished result is kept, and how to go on if
 // the command has --resume. command nil: there is no --resume. Format empty: there is nothing to print. It names
 // earlier results that it replaces.
-func (c Config) DeliverPart(out Streams, complete bool, command []string, write func(w io.Writer, format string) error) error { //nolint:revive // a fact of the result
+//
+//nolint:revive // a fact of the result
+func (c Config) DeliverPart(out Streams, complete bool, command []string,
+	write func(w io.Writer, format string) error,
+) error {
 	c.setAside(out, complete)
 	if complete {
 		return c.Deliver(out, write)
@@ -154,7 +165,8 @@ func (c Config) DeliverPart(out Streams, complete bool, command []string, write 
 	goesOn, path := c.kept && command != nil, to.Document()
 	again := plain.JoinWords(slices.DeleteFunc(slices.Clone(command), func(a string) bool { return a == "--resume" }))
 	kept := "kept in " + path
-	if slices.ContainsFunc(exit.EachOf(err), func(e error) bool { f, is := errors.AsType[*report.FileError](e); return is && f.File == path }) {
+	if slices.ContainsFunc(exit.EachOf(err),
+		func(e error) bool { f, is := errors.AsType[*report.FileError](e); return is && f.File == path }) {
 		kept = path + " has what was saved before"
 	}
 	switch there := regular(path); {

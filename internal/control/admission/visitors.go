@@ -44,9 +44,9 @@ type Visitors struct {
 	less int                  // than Most, as the process has not the descriptors
 }
 
-// Add admits a connection. If there are too many, it closes one, which may be the new one, and returns it. It looks for the
-// largest network with the most visitors, within it for the next smaller network with the most, and so on. Among those
-// visitors it closes the least advanced, oldest first; if all wait, the one that wants to wait the longest.
+// Add admits a connection. If there are too many, it closes one, which may be the new one, and returns it. It looks for
+// the largest network with the most visitors, within it for the next smaller network with the most, and so on. Among
+// those visitors it closes the least advanced, oldest first; if all wait, the one that wants to wait the longest.
 func (v *Visitors) Add(conn net.Conn, from netip.AddrPort) (entered, closed *Visitor) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -143,8 +143,8 @@ func (v *Visitors) Each(f func(net.Conn)) {
 	}
 }
 
-// SourcesOf are where a connection comes from, the largest network first: of IPv6 the /48, /56 and /64, any of which one site or one host
-// may have for itself, and the address. An IPv4 address stands for itself.
+// SourcesOf are where a connection comes from, the largest network first: of IPv6 the /48, /56 and /64, any of which
+// one site or one host may have for itself, and the address. An IPv4 address stands for itself.
 func SourcesOf(from netip.AddrPort) (sources [4]netip.Prefix) {
 	a := from.Addr().Unmap().WithZone("")
 	for i, bits := range []int{48, 56, 64, 128} {
@@ -153,8 +153,8 @@ func SourcesOf(from netip.AddrPort) (sources [4]netip.Prefix) {
 	return sources
 }
 
-// Accept takes connections until the context ends or the listener is closed or fails for good. Where the process is out of descriptors, visitors
-// give way.
+// Accept takes connections until the context ends or the listener is closed or fails for good. Where the process is
+// out of descriptors, visitors give way.
 func (v *Visitors) Accept(ctx context.Context, l net.Listener, take func(net.Conn), failed func(error)) error {
 	for {
 		conn, err := l.Accept()
@@ -182,5 +182,6 @@ func (v *Visitors) Accept(ctx context.Context, l net.Listener, take func(net.Con
 func broken(err error) bool {
 	_, passes := errors.AsType[net.Error](err) // out of descriptors, a client that went before it was accepted
 	own := func(e syscall.Errno) bool { return errors.Is(err, e) }
-	return !passes || slices.ContainsFunc([]syscall.Errno{syscall.EBADF, syscall.EINVAL, syscall.ENOTSOCK, syscall.EOPNOTSUPP}, own)
+	return !passes ||
+		slices.ContainsFunc([]syscall.Errno{syscall.EBADF, syscall.EINVAL, syscall.ENOTSOCK, syscall.EOPNOTSUPP}, own)
 }

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// TestManyGiveWayToOne: connections fill the house from a few places; one from another place still gets in, whatever they wait for, and
-// keeps its place, and one of their own place is refused while all of them wait.
+// TestManyGiveWayToOne: connections fill the house from a few places; one from another place still gets in, whatever
+// they wait for, and keeps its place, and one of their own place is refused while all of them wait.
 func TestManyGiveWayToOne(t *testing.T) {
 	for name, stranger := range map[string]func(i int) string{
 		"one address":                   func(int) string { return "192.0.2.1" },
@@ -60,7 +60,8 @@ func TestManyGiveWayToOne(t *testing.T) {
 	}
 }
 
-// TestFewDescriptors: out of descriptors, a quarter of the visitors gives way and no more are admitted than the rest, until all have gone.
+// TestFewDescriptors: out of descriptors, a quarter of the visitors gives way and no more are
+// admitted than the rest, until all have gone.
 func TestFewDescriptors(t *testing.T) {
 	var v Visitors
 	enter := func() *Visitor {
@@ -93,8 +94,8 @@ func TestFewDescriptors(t *testing.T) {
 	}
 }
 
-// TestLongestHoldGivesWay: connections of as many addresses as there are places want to wait for a day; one that wants to wait for a
-// moment gets in, also from one of their addresses, and stays.
+// TestLongestHoldGivesWay: connections of as many addresses as there are places want to wait for a day; one that wants
+// to wait for a moment gets in, also from one of their addresses, and stays.
 func TestLongestHoldGivesWay(t *testing.T) {
 	var v Visitors
 	now := time.Now()
@@ -128,7 +129,9 @@ func TestLongestHoldGivesWay(t *testing.T) {
 
 // TestBrokenListener: a listener that is broken ends Accept; one that has no descriptors goes on.
 func TestBrokenListener(t *testing.T) {
-	for errno, ends := range map[syscall.Errno]bool{syscall.EBADF: true, syscall.EINVAL: true, syscall.EMFILE: false, syscall.ECONNABORTED: false} {
+	for errno, ends := range map[syscall.Errno]bool{
+		syscall.EBADF: true, syscall.EINVAL: true, syscall.EMFILE: false, syscall.ECONNABORTED: false,
+	} {
 		ctx, cancel := context.WithCancel(t.Context())
 		l := &failing{err: &net.OpError{Op: "accept", Err: errno}}
 		told := 0

@@ -13,7 +13,8 @@ import (
 	"github.com/gobw/gobw/internal/perftest/wire"
 )
 
-// Client is one that has greeted. It holds a slot; where clients are served apart, it holds a seat, and takes a slot later.
+// Client is one that has greeted. It holds a slot; where clients are served apart, it
+// holds a seat, and takes a slot later.
 type Client struct {
 	From    netip.AddrPort
 	Conn    net.Conn
@@ -46,8 +47,8 @@ func (c *Client) Session() control.Session {
 	return Resume(c.Conn, c.said, c.options())
 }
 
-// Handover gives the client to another process, which goes on with [Resume]. The connection stays open here, too, and the client keeps
-// what it holds.
+// Handover gives the client to another process, which goes on with [Resume]. The connection stays open here,
+// too, and the client keeps what it holds.
 func (c *Client) Handover() (h Handover, err error) {
 	h = c.said
 	if c.ours != nil {
@@ -79,8 +80,8 @@ func (c *Client) options() control.Options {
 	return o
 }
 
-// TakeSlot waits for a slot, as long as the client does; without one it says who holds them. It is called once the client has agreed on
-// a test: until then the client can lose its seat.
+// TakeSlot waits for a slot, as long as the client does; without one it says who holds them. It is called once the
+// client has agreed on a test: until then the client can lose its seat.
 func (c *Client) TakeSlot(ctx context.Context) (busy string) {
 	c.seat.keep()
 	ctx, cancel := context.WithDeadline(ctx, c.until)
@@ -94,7 +95,8 @@ func (c *Client) TakeSlot(ctx context.Context) (busy string) {
 	return busy
 }
 
-// MustStand tells whether others need the seat of a client that has had it for longer than so, and has not agreed on a test.
+// MustStand tells whether others need the seat of a client that has had it for longer
+// than so, and has not agreed on a test.
 func (c *Client) MustStand(after time.Duration) bool { return c.seat.overdue(after) }
 
 // OthersWait tells whether others wait for a seat or a slot.

@@ -154,13 +154,15 @@ func greet(ctx context.Context, conn net.Conn, advertised wire.Version, o contro
 	if _, err := io.ReadFull(conn, b[:]); err != nil {
 		e := control.Lost(ctx, "waiting for the server's first message", err)
 		if l, is := errors.AsType[*control.LostError](e); is {
-			l.Hint = "does its --allow admit this host? does another program have this port (-p)? what the server prints says more"
+			l.Hint = "does its --allow admit this host? does another program have this port (-p)? what the server " +
+				"prints says more"
 		}
 		return nil, e
 	}
 	theirs, err := wire.ParseHello(b[:])
 	if err != nil {
-		return nil, fmt.Errorf("%s answers %q: it is another program, not gobw or perftest; check the port (-p)", conn.RemoteAddr(), b)
+		return nil, fmt.Errorf("%s answers %q: it is another program, not gobw or perftest; check the port (-p)",
+			conn.RemoteAddr(), b)
 	}
 	if !stop() {
 		return nil, context.Cause(ctx)

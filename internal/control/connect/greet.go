@@ -13,8 +13,8 @@ import (
 	"github.com/gobw/gobw/internal/perftest/wire"
 )
 
-// greet lets a connection wait for a slot, or a seat, once it has said who it is, or tells the client why not. A client with a seat stays a
-// visitor.
+// greet lets a connection wait for a slot, or a seat, once it has said who it is, or tells the client why not.
+// A client with a seat stays a visitor.
 func (l *Listener) greet(v *admission.Visitor) (stays bool) {
 	c := &Client{From: v.From, Conn: v.Conn, Out: v.Out, Release: func() {}, o: &l.o, listener: l, visitor: v}
 	apart := l.o.Seats > 0

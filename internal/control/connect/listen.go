@@ -16,9 +16,10 @@ import (
 	"github.com/gobw/gobw/internal/perftest/wire"
 )
 
-// Listener admits clients, as many at once as it has slots: others wait or hear "busy since ...". Whoever sends garbage,
-// sends slowly or sends nothing is logged and dropped within a time limit, and the listener goes on. Where clients are served apart, there
-// are seats before the slots: a client has one from the time that it begins to say its test until both ends have agreed on it.
+// Listener admits clients, as many at once as it has slots: others wait or hear "busy since ...". Whoever sends
+// garbage, sends slowly or sends nothing is logged and dropped within a time limit, and the listener goes on. Where
+// clients are served apart, there are seats before the slots: a client has one from the time that it begins to say its
+// test until both ends have agreed on it.
 type Listener struct {
 	o        control.Options
 	listener net.Listener

@@ -242,8 +242,8 @@ func TestOursConversation(t *testing.T) {
 	})
 }
 
-// TestOursHeartbeat keeps both ends silent for longer than the peer timeout; where they bear silence for different times,
-// the shorter one decides.
+// TestOursHeartbeat keeps both ends silent for longer than the peer timeout; where they bear silence for
+// different times, the shorter one decides.
 func TestOursHeartbeat(t *testing.T) {
 	impatient, patient := control.Timeouts{Peer: time.Second}, control.Timeouts{Peer: 30 * time.Second}
 	for _, bears := range [][2]control.Timeouts{{impatient, impatient}, {impatient, patient}, {patient, impatient}} {
@@ -277,7 +277,8 @@ func TestOursPeerError(t *testing.T) {
 	if err := context.Cause(watched); !errors.As(err, &peer) {
 		t.Fatalf("watch ended with %v, want a PeerError", err)
 	}
-	if err := client.Sync(ctx, control.PhaseReady, 0, false); err == nil || err.Error() != `peer said: "create queue pair: rxe0: out of memory"` {
+	if err := client.Sync(ctx, control.PhaseReady, 0, false); err == nil ||
+		err.Error() != `peer said: "create queue pair: rxe0: out of memory"` {
 		t.Errorf("sync: %v", err)
 	}
 }
@@ -296,7 +297,8 @@ func TestOursPeerGone(t *testing.T) {
 	if took := time.Since(start); took > late/2 {
 		t.Errorf("took %v: it was not the end of the connection that showed", took)
 	}
-	if _, err := client.Report(ctx, control.Figures{}); !errors.Is(err, control.ErrPeerLost) || !strings.Contains(err.Error(), "closed by the peer") {
+	if _, err := client.Report(ctx, control.Figures{}); !errors.Is(err, control.ErrPeerLost) ||
+		!strings.Contains(err.Error(), "closed by the peer") {
 		t.Errorf("report: %v", err)
 	}
 }
@@ -313,7 +315,8 @@ func TestOursPeerGoneWhileMeasuring(t *testing.T) {
 	defer cancel()
 	_ = server.(*native.Session).Conn.Close()
 	<-watched.Done()
-	if err := context.Cause(watched); !errors.Is(err, control.ErrPeerLost) || !strings.Contains(err.Error(), "lost while measuring") {
+	if err := context.Cause(watched); !errors.Is(err, control.ErrPeerLost) ||
+		!strings.Contains(err.Error(), "lost while measuring") {
 		t.Errorf("watch ended with %v, want a peer lost while measuring", err)
 	}
 }
@@ -333,7 +336,8 @@ func TestOursPeerSilent(t *testing.T) {
 			_ = peer.Close()
 		}()
 		bears := control.Timeouts{Peer: 3 * time.Second}.WithDefaults()
-		client, err := greet(t.Context(), own, 627, control.Options{Timeouts: bears, Perftest: control.PerftestOptions{Version: "6.27"}})
+		client, err := greet(t.Context(), own, 627,
+			control.Options{Timeouts: bears, Perftest: control.PerftestOptions{Version: "6.27"}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -398,7 +402,8 @@ func TestOursCancel(t *testing.T) {
 	client, _ := pair(t, control.Options{}, control.Options{})
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(errors.New("interrupted"))
-	if err := client.Sync(ctx, control.PhaseConnected, 0, false); err == nil || !strings.Contains(err.Error(), "interrupted") {
+	if err := client.Sync(ctx, control.PhaseConnected, 0, false); err == nil ||
+		!strings.Contains(err.Error(), "interrupted") {
 		t.Errorf("sync: %v", err)
 	}
 }
@@ -419,7 +424,8 @@ func TestOursRefusals(t *testing.T) {
 			if err := server.(*native.Session).Send(native.KindAddresses, []control.Address{tt.bad}); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := client.Exchange(ctx, []control.Address{{}}); err == nil || !strings.Contains(err.Error(), "address 0 is impossible") {
+			if _, err := client.Exchange(ctx, []control.Address{{}}); err == nil ||
+				!strings.Contains(err.Error(), "address 0 is impossible") {
 				t.Errorf("exchange: %v", err)
 			}
 		})
@@ -467,7 +473,8 @@ func TestListenerBusyAndAgain(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err = second.Propose(ctx, testPlan()); !errors.Is(err, control.ErrBusy) || !strings.Contains(err.Error(), "busy since") {
+		if _, err = second.Propose(ctx, testPlan()); !errors.Is(err, control.ErrBusy) ||
+			!strings.Contains(err.Error(), "busy since") {
 			t.Errorf("second client: %v, want busy", err)
 		}
 		_ = second.Close()
@@ -545,7 +552,8 @@ func TestListenerAllow(t *testing.T) {
 		Log:   slog.New(slog.NewTextHandler(&log, nil)),
 	})
 	ctx := testContext(t)
-	if _, err := Dial(ctx, l.Addr().String(), control.Options{Timeouts: calm(), Source: netip.MustParseAddr("127.5.0.9")}); err == nil {
+	if _, err := Dial(ctx, l.Addr().String(),
+		control.Options{Timeouts: calm(), Source: netip.MustParseAddr("127.5.0.9")}); err == nil {
 		t.Error("a client outside --allow was served")
 	} else if !strings.Contains(err.Error(), "--allow") {
 		t.Errorf("the refused client has no word of --allow: %v", err)
@@ -640,7 +648,8 @@ func TestVersionMismatch(t *testing.T) {
 			t.Errorf("server said %q, %v", said, err)
 		}
 	})
-	if err := native.CheckVersion(2, 1); err == nil || !strings.Contains(err.Error(), "the server speaks gobw/2, the client gobw/1") {
+	if err := native.CheckVersion(2, 1); err == nil ||
+		!strings.Contains(err.Error(), "the server speaks gobw/2, the client gobw/1") {
 		t.Errorf("newer server: %v", err)
 	}
 }

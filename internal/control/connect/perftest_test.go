@@ -181,7 +181,8 @@ func TestNegotiation312(t *testing.T) {
 
 // TestLearnedPlanIsBounded refuses a client whose test needs more memory than the server grants.
 func TestLearnedPlanIsBounded(t *testing.T) {
-	l := listen(t, control.Options{Admit: atMostMiB, LocalFacts: func() (control.Facts, error) { return testFacts(), nil }})
+	l := listen(t,
+		control.Options{Admit: atMostMiB, LocalFacts: func() (control.Facts, error) { return testFacts(), nil }})
 	conn := dialRaw(t, l)
 	plan := bw(plan.Write, 1<<30, qps(16384))
 	go func() {
@@ -273,7 +274,8 @@ func FuzzHostileClient(f *testing.F) {
 		f.Add(bytes.Join(side(readCapture(f, name), true), nil))
 	}
 	f.Add(wire.Hello{Version: 627, Ours: 1}.Encode())
-	b, _ := frame.Append(wire.Hello{Version: 627, Ours: 1}.Encode(), frame.Message{Kind: frame.KindHello, Body: []byte(`{"text":{}}`)})
+	b, _ := frame.Append(wire.Hello{Version: 627, Ours: 1}.Encode(),
+		frame.Message{Kind: frame.KindHello, Body: []byte(`{"text":{}}`)})
 	m, _ := frame.Of(native.KindPropose, testPlan())
 	b, _ = frame.Append(b, m)
 	f.Add(b)
@@ -295,7 +297,10 @@ func FuzzHostileServer(f *testing.F) {
 
 func hostile(t *testing.T, b []byte, peerIsClient bool) {
 	t.Helper()
-	timeouts := control.Timeouts{Peer: 100 * time.Millisecond, Hello: 100 * time.Millisecond, Phase: 100 * time.Millisecond, Test: 100 * time.Millisecond}
+	timeouts := control.Timeouts{
+		Peer: 100 * time.Millisecond, Hello: 100 * time.Millisecond, Phase: 100 * time.Millisecond,
+		Test: 100 * time.Millisecond,
+	}
 	ours, theirs := net.Pipe()
 	go func() {
 		_ = theirs.SetDeadline(time.Now().Add(late))
@@ -329,7 +334,10 @@ func hostile(t *testing.T, b []byte, peerIsClient bool) {
 	var session control.Session
 	var err error
 	if peerIsClient {
-		l := &Listener{o: control.Options{Timeouts: timeouts, LocalFacts: func() (control.Facts, error) { return testFacts(), nil }}, ctx: ctx}
+		l := &Listener{
+			o:   control.Options{Timeouts: timeouts, LocalFacts: func() (control.Facts, error) { return testFacts(), nil }},
+			ctx: ctx,
+		}
 		c := &Client{Conn: ours, o: &l.o, Release: func() {}}
 		if err := l.meet(&admission.Visitor{Conn: ours}, c); err != nil {
 			return
@@ -338,7 +346,9 @@ func hostile(t *testing.T, b []byte, peerIsClient bool) {
 		if c.said.Hello.Version >= wire.VersionNegotiates {
 			s.plan = nil
 		}
-	} else if session, err = greet(ctx, ours, 627, control.Options{Timeouts: timeouts, Perftest: control.PerftestOptions{Version: "6.27"}}); err != nil {
+	} else if session,
+		err = greet(ctx, ours, 627,
+		control.Options{Timeouts: timeouts, Perftest: control.PerftestOptions{Version: "6.27"}}); err != nil {
 		return
 	}
 	if _, err := s.drive(ctx, session); err != nil {

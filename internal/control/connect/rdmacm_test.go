@@ -35,7 +35,8 @@ func managedPair(t *testing.T) (server, client verbs.Device) {
 func TestRDMABothEnds(t *testing.T) {
 	at, from := managedPair(t)
 	for name, spec := range conversations() {
-		if strings.HasPrefix(name, "mm_") || strings.HasPrefix(name, "cross_") || spec.Transport == verbs.UC && spec.Kind == plan.Latency {
+		if strings.HasPrefix(name, "mm_") || strings.HasPrefix(name, "cross_") || spec.Transport == verbs.UC &&
+			spec.Kind == plan.Latency {
 			continue // nothing new by RDMA
 		}
 		for _, version := range []string{"6.27", "6.29"} {
@@ -51,7 +52,8 @@ func TestRDMABothEnds(t *testing.T) {
 					}
 					served <- err
 				}()
-				session, err := Dial(ctx, l.Addr().String(), control.Options{Timeouts: calm(), RDMA: from, Perftest: control.PerftestOptions{Version: version}})
+				session, err := Dial(ctx, l.Addr().String(),
+					control.Options{Timeouts: calm(), RDMA: from, Perftest: control.PerftestOptions{Version: version}})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -70,14 +72,15 @@ func TestRDMABothEnds(t *testing.T) {
 func converse(ctx context.Context, session control.Session, plan plan.Spec) error {
 	s := script{plan: &plan, facts: testFacts(), addresses: testAddresses(max(plan.QPs, 1), 0x20)}
 	for _, size := range plan.Sizes {
-		s.figures = append(s.figures, control.Figures{Size: uint64(size), Iterations: 5, PeakBits: 8e9, AverageBits: 8e9, MessagesPerS: 1e6})
+		s.figures = append(s.figures,
+			control.Figures{Size: uint64(size), Iterations: 5, PeakBits: 8e9, AverageBits: 8e9, MessagesPerS: 1e6})
 	}
 	_, err := s.drive(ctx, session)
 	return err
 }
 
-// TestRDMAMessages plays a stock client of 4.5 by hand: one SEND a message, keys of 56 bytes, barriers before and behind
-// the connections of -R.
+// TestRDMAMessages plays a stock client of 4.5 by hand: one SEND a message, keys of 56 bytes, barriers
+// before and behind the connections of -R.
 func TestRDMAMessages(t *testing.T) {
 	at, from := managedPair(t)
 	l := listen(t, control.Options{RDMA: at})

@@ -238,22 +238,32 @@ func iters(n int) func(*plan.Spec) { return func(p *plan.Spec) { p.Iterations = 
 // conversations are the captures that ran to their end, and the test that each one was.
 func conversations() map[string]plan.Spec {
 	return map[string]plan.Spec{
-		"write_bw_rc": bw(plan.Write, 65536), "write_bw_uc": bw(plan.Write, 4096, uc), "write_bw_q4": bw(plan.Write, 4096, qps(4), iters(100)),
-		"write_bw_a": bw(plan.Write, 2, all, iters(5)), "write_bw_b": bw(plan.Write, 4096, bidi), "write_bw_b_a": bw(plan.Write, 2, all, bidi, iters(5)),
-		"write_bw_D2": bw(plan.Write, 4096, seconds), "write_bw_both": bw(plan.Write, 4096, bidi, iters(100)),
+		"write_bw_rc": bw(plan.Write, 65536), "write_bw_uc": bw(plan.Write, 4096, uc),
+		"write_bw_q4": bw(plan.Write, 4096, qps(4), iters(100)),
+		"write_bw_a":  bw(plan.Write, 2, all, iters(5)), "write_bw_b": bw(plan.Write, 4096, bidi),
+		"write_bw_b_a": bw(plan.Write, 2, all, bidi, iters(5)),
+		"write_bw_D2":  bw(plan.Write, 4096, seconds), "write_bw_both": bw(plan.Write, 4096, bidi, iters(100)),
 		"write_bw_reversed": bw(plan.Write, 4096, reversed, iters(100)),
-		"read_bw_rc":        bw(plan.Read, 65536), "read_bw_b": bw(plan.Read, 4096, bidi, iters(100)), "read_bw_D2": bw(plan.Read, 4096, seconds),
+		"read_bw_rc":        bw(plan.Read, 65536), "read_bw_b": bw(plan.Read, 4096, bidi, iters(100)),
+		"read_bw_D2":   bw(plan.Read, 4096, seconds),
 		"atomic_bw_rc": bw(plan.Atomic, 8), "atomic_bw_b": bw(plan.Atomic, 8, bidi, iters(100)),
-		"send_bw_rc": bw(plan.Send, 65536), "send_bw_uc": bw(plan.Send, 4096, uc, iters(100)), "send_bw_ud": bw(plan.Send, 1024, ud),
-		"send_bw_a": bw(plan.Send, 2, all, iters(5)), "send_bw_b": bw(plan.Send, 4096, bidi), "send_bw_b_a": bw(plan.Send, 2, all, bidi, iters(5)),
-		"send_bw_D2": bw(plan.Send, 4096, seconds), "send_bw_q2": bw(plan.Send, 4096, qps(2), iters(100)),
-		"send_lat_rc": lat(plan.Send, 2), "send_lat_ud": lat(plan.Send, 2, ud), "send_lat_a": lat(plan.Send, 2, all, iters(10)), "send_lat_D2": lat(plan.Send, 2, seconds),
-		"write_lat_rc": lat(plan.Write, 2), "write_lat_uc": lat(plan.Write, 2, uc, iters(100)), "write_lat_a": lat(plan.Write, 2, all, iters(10)),
+		"send_bw_rc": bw(plan.Send, 65536), "send_bw_uc": bw(plan.Send, 4096, uc, iters(100)),
+		"send_bw_ud": bw(plan.Send, 1024, ud),
+		"send_bw_a":  bw(plan.Send, 2, all, iters(5)), "send_bw_b": bw(plan.Send, 4096, bidi),
+		"send_bw_b_a": bw(plan.Send, 2, all, bidi, iters(5)),
+		"send_bw_D2":  bw(plan.Send, 4096, seconds), "send_bw_q2": bw(plan.Send, 4096, qps(2), iters(100)),
+		"send_lat_rc": lat(plan.Send, 2), "send_lat_ud": lat(plan.Send, 2, ud),
+		"send_lat_a": lat(plan.Send, 2, all, iters(10)), "send_lat_D2": lat(plan.Send, 2, seconds),
+		"write_lat_rc": lat(plan.Write, 2), "write_lat_uc": lat(plan.Write, 2, uc, iters(100)),
+		"write_lat_a":  lat(plan.Write, 2, all, iters(10)),
 		"write_lat_D2": lat(plan.Write, 2, seconds), "read_lat_rc": lat(plan.Read, 2), "atomic_lat_rc": lat(plan.Atomic, 8),
-		"master_write_bw": bw(plan.Write, 4096), "master_send_bw": bw(plan.Send, 4096), "master_write_lat": lat(plan.Write, 2),
+		"master_write_bw": bw(plan.Write, 4096), "master_send_bw": bw(plan.Send, 4096),
+		"master_write_lat":    lat(plan.Write, 2),
 		"master_write_bw_imm": bw(plan.Write, 4096, imm), "master_write_lat_imm": lat(plan.Write, 2, imm),
-		"cross_write_bw_s45_cmaster": bw(plan.Write, 4096), "cross_write_bw_smaster_c45": bw(plan.Write, 4096), "cross_send_lat_s45_cmaster": lat(plan.Send, 2),
-		"mm_mtu": bw(plan.Write, 4096, iters(100)), "master_mm_mtu": bw(plan.Write, 4096), "mm_gbits": bw(plan.Write, 4096, iters(100)),
+		"cross_write_bw_s45_cmaster": bw(plan.Write, 4096), "cross_write_bw_smaster_c45": bw(plan.Write, 4096),
+		"cross_send_lat_s45_cmaster": lat(plan.Send, 2),
+		"mm_mtu":                     bw(plan.Write, 4096, iters(100)), "master_mm_mtu": bw(plan.Write, 4096),
+		"mm_gbits": bw(plan.Write, 4096, iters(100)),
 		"mm_iters": bw(plan.Write, 4096, iters(100)), "mm_size_small": bw(plan.Write, 4096, iters(100)),
 	}
 }
@@ -363,7 +373,8 @@ func TestReplayAsServer(t *testing.T) {
 	}
 }
 
-// checkRemote compares the figures that Report returned with those the peer sent; a peer that measured nothing has none.
+// checkRemote compares the figures that Report returned with those the peer sent;
+// a peer that measured nothing has none.
 func checkRemote(t *testing.T, remote, sent []control.Figures, measured bool) {
 	t.Helper()
 	var got []control.Figures
@@ -379,7 +390,8 @@ func checkRemote(t *testing.T, remote, sent []control.Figures, measured bool) {
 		t.Fatalf("%d reports from the peer, want %d", len(got), len(sent))
 	}
 	for i := range got {
-		if got[i].Size != sent[i].Size || got[i].Iterations != sent[i].Iterations || got[i].AverageBits != sent[i].AverageBits {
+		if got[i].Size != sent[i].Size || got[i].Iterations != sent[i].Iterations ||
+			got[i].AverageBits != sent[i].AverageBits {
 			t.Errorf("report %d: got %+v, want %+v", i, got[i], sent[i])
 		}
 	}
@@ -388,8 +400,10 @@ func checkRemote(t *testing.T, remote, sent []control.Figures, measured bool) {
 // TestEveryCaptureIsUsed keeps the list of conversations complete.
 func TestEveryCaptureIsUsed(t *testing.T) {
 	elsewhere := map[string]string{
-		"mm_q": "TestReplayMismatch", "mm_gid": "TestReplayMismatch", "master_mm_size": "TestReplayMismatch", "mm_tool_b": "TestReplayMismatch",
-		"write_bw_nogid": "TestReplayPeerDies", "mm_size": "TestReplayPeerDies", "mm_tool": "TestReplayPeerDies", "die_client": "TestReplayPeerDies", "mm_send_size": "TestReplayPeerDies",
+		"mm_q": "TestReplayMismatch", "mm_gid": "TestReplayMismatch", "master_mm_size": "TestReplayMismatch",
+		"mm_tool_b":      "TestReplayMismatch",
+		"write_bw_nogid": "TestReplayPeerDies", "mm_size": "TestReplayPeerDies", "mm_tool": "TestReplayPeerDies",
+		"die_client": "TestReplayPeerDies", "mm_send_size": "TestReplayPeerDies",
 		"mm_conn": "TestReplayPeerDies", "mm_send_iters": "TestReplayPeerDies", "mm_send_lat_iters": "TestReplayServerStuck",
 		"cross628_s45_c628": "TestVersion628", "cross628_s628_c45": "TestVersion628", "cross628_s628_c629": "TestVersion628",
 		"write_bw_noxchg": "no bytes were sent: --dont_xchg_versions cannot work",
@@ -463,7 +477,8 @@ func TestReplayMismatch(t *testing.T) {
 	t.Run("mm_tool_b", func(t *testing.T) { // works by accident: the same number of messages
 		messages := readCapture(t, "mm_tool_b")
 		s := scriptOf(t, bw(plan.Write, 4096, iters(100)), side(messages, false))
-		if err := replayServer(t, messages, control.Options{Perftest: control.PerftestOptions{Version: s.version}}, s); err != nil {
+		if err := replayServer(t, messages, control.Options{Perftest: control.PerftestOptions{Version: s.version}},
+			s); err != nil {
 			t.Error(err)
 		}
 	})
@@ -481,7 +496,8 @@ func TestReplayPeerDies(t *testing.T) {
 		{"mm_send_size", bw(plan.Send, 4096, iters(100))},
 		{"mm_conn", bw(plan.Write, 4096, uc, iters(100))},
 		{"mm_send_iters", bw(plan.Send, 4096, iters(100))},
-		{"write_bw_nogid", bw(plan.Write, 4096, iters(100))}, // keys of 59 bytes; Soft-RoCE then refuses to connect without a GID
+		// keys of 59 bytes; Soft-RoCE then refuses to connect without a GID
+		{"write_bw_nogid", bw(plan.Write, 4096, iters(100))},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			messages := readCapture(t, tt.name)
@@ -504,12 +520,14 @@ func TestReplayServerStuck(t *testing.T) {
 	ctx := testContext(t)
 	timeouts := calm()
 	timeouts.Test = 200 * time.Millisecond
-	session, err := Dial(ctx, address, control.Options{Timeouts: timeouts, Perftest: control.PerftestOptions{Version: s.version, NoMarker: true}})
+	session, err := Dial(ctx, address,
+		control.Options{Timeouts: timeouts, Perftest: control.PerftestOptions{Version: s.version, NoMarker: true}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, err = s.drive(ctx, session)
-	if !errors.Is(err, control.ErrPeerLost) || !strings.Contains(err.Error(), "waiting for the peer to be finished") || !strings.Contains(err.Error(), "-n") {
+	if !errors.Is(err, control.ErrPeerLost) || !strings.Contains(err.Error(), "waiting for the peer to be finished") ||
+		!strings.Contains(err.Error(), "-n") {
 		t.Errorf("got %v", err)
 	}
 	session.Fail(err)
@@ -525,7 +543,8 @@ func TestVersion628(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := (wire.Versions{Peer: peer, Mine: 627}).Check(); err == nil || !strings.Contains(err.Error(), "--perftest-version 6.29") {
+		if err := (wire.Versions{Peer: peer, Mine: 627}).Check(); err == nil ||
+			!strings.Contains(err.Error(), "--perftest-version 6.29") {
 			t.Errorf("got %v, want the flag to use", err)
 		}
 		if err := (wire.Versions{Peer: peer, Mine: 629}).Check(); err != nil {
@@ -576,7 +595,8 @@ func TestVersion628(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if spec.Operation != plan.Write || spec.Kind != plan.Bandwidth || spec.Sizes[0] != 4096 || spec.Iterations != 100 || spec.QPs != 1 {
+		if spec.Operation != plan.Write || spec.Kind != plan.Bandwidth || spec.Sizes[0] != 4096 || spec.Iterations != 100 ||
+			spec.QPs != 1 {
 			t.Errorf("learned %+v", spec)
 		}
 		got := <-answers

@@ -13,17 +13,18 @@ import (
 	"github.com/gobw/gobw/internal/control/admission"
 )
 
-// slots are what may run at once. The client that came first is served first, but networks and addresses take turns: if one
-// was served since a client of it came, this client stands behind all who had come by then. So neither a client with many
-// connections nor one with ever new addresses delays an earlier client for more than a turn.
+// slots are what may run at once. The client that came first is served first, but networks and addresses take turns: if
+// one was served since a client of it came, this client stands behind all who had come by then. So neither a client
+// with many connections nor one with ever new addresses delays an earlier client for more than a turn.
 type slots struct {
 	most    int
 	keepers int // nobody else gets one while so many keep theirs; 0: no matter how many
 
 	mu          sync.Mutex
 	held, queue []*slot
-	count       uint64                  // of arrivals and turns
-	served      map[netip.Prefix]uint64 // addresses and networks: when they had their last turn, while somebody waits who came before
+	count       uint64 // of arrivals and turns
+	// addresses and networks: when they had their last turn, while somebody waits who came before
+	served map[netip.Prefix]uint64
 }
 
 // slot is a client that waits for one, or has it.
@@ -74,8 +75,8 @@ func (x *slot) keep() {
 	x.keeps = true
 }
 
-// overdue tells whether others wait for it: all are held, of those that may be left to others this one has been held the longest, and for
-// longer than so.
+// overdue tells whether others wait for it: all are held, of those that may be left to others this one has been
+// held the longest, and for longer than so.
 func (x *slot) overdue(after time.Duration) bool {
 	s := x.of
 	s.mu.Lock()
@@ -121,8 +122,8 @@ func (s *slots) dealOut() {
 	}
 }
 
-// note notes that a source has its turn. Turns before all who wait came decide nothing any more, and those that are long ago little. The
-// lock is held.
+// note notes that a source has its turn. Turns before all who wait came decide nothing any more, and those that
+// are long ago little. The lock is held.
 func (s *slots) note(by netip.AddrPort) {
 	first := s.count
 	for _, x := range s.queue {

@@ -58,8 +58,8 @@ func TestTurns(t *testing.T) {
 	})
 }
 
-// TestNewSources: clients of ever new addresses and networks, two of which always wait, do not overtake one that came before them and
-// was served just now; and little is remembered of them.
+// TestNewSources: clients of ever new addresses and networks, two of which always wait, do not overtake one that came
+// before them and was served just now; and little is remembered of them.
 func TestNewSources(t *testing.T) {
 	const honest = "192.0.2.1:1"
 	for name, stranger := range map[string]func(i int) string{

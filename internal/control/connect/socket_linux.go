@@ -5,8 +5,8 @@ import (
 	"syscall"
 )
 
-// bothFamilies lets a socket of IPv6 take connections of IPv4, too. Package net decides that by what the loopback interface
-// has, and takes IPv4 alone where that lacks 127.0.0.1.
+// bothFamilies lets a socket of IPv6 take connections of IPv4, too. Package net decides that by what the loopback
+// interface has, and takes IPv4 alone where that lacks 127.0.0.1.
 func bothFamilies(_, _ string, c syscall.RawConn) error {
 	return setOption(c, syscall.IPPROTO_IPV6, syscall.IPV6_V6ONLY, 0)
 }

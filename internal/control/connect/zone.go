@@ -21,8 +21,9 @@ func withZone(address string, interfaces func() []string) (string, error) {
 	names := interfaces()
 	if len(names) != 1 {
 		example := append(names, "eth0")[0]
-		return "", fmt.Errorf("%s is a link-local address: name the interface of this host that leads there: %[1]s%%%s (there are: %s)",
-			host, example, strings.Join(names, ", "))
+		return "",
+			fmt.Errorf("%s is a link-local address: name the interface of this host that leads there: %[1]s%%%s (there are: %s)",
+				host, example, strings.Join(names, ", "))
 	}
 	return net.JoinHostPort(host+"%"+names[0], port), nil
 }

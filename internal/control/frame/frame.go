@@ -27,8 +27,8 @@ const (
 	KindBye       = "bye"
 )
 
-// Message is one frame: a 4-byte big-endian length, then this as JSON. A frame of no bytes is a heartbeat. Unknown fields are
-// ignored, so that a later version may add some.
+// Message is one frame: a 4-byte big-endian length, then this as JSON. A frame of no bytes is a heartbeat. Unknown
+// fields are ignored, so that a later version may add some.
 type Message struct {
 	Kind  string          `json:"kind"`
 	Error string          `json:"error,omitempty"` // error, busy, bye: the sender's words
@@ -157,7 +157,8 @@ func tooLong(n, most int) error {
 // escape is an escaped character of a JSON string.
 var escape = regexp.MustCompile(`\\(u[0-9a-fA-F]{4}|.)`)
 
-// printable replaces, in a JSON text, what would steer the terminal that the peer's words are printed on ([plain.Steers]), escaped or not.
+// printable replaces, in a JSON text, what would steer the terminal that the peer's words are
+// printed on ([plain.Steers]), escaped or not.
 func printable(text []byte) []byte {
 	text = bytes.Map(func(c rune) rune {
 		if plain.Steers(c) && c != '\r' { // between values a carriage return is white space, inside a string it is no JSON

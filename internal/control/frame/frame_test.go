@@ -32,19 +32,23 @@ func TestReadBounds(t *testing.T) {
 	if _, err := read(bytes.NewReader(framed(longest)[:Short]), Short); !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Errorf("cut short: %v, want an unexpected end", err)
 	}
-	for name, b := range map[string][]byte{"one more": framed(longest + " "), "4 GiB": []byte("\xff\xff\xff\xff{}"), "HTTP": []byte("GET / HTTP/1.0\r\n")} {
+	for name, b := range map[string][]byte{
+		"one more": framed(longest + " "), "4 GiB": []byte("\xff\xff\xff\xff{}"), "HTTP": []byte("GET / HTTP/1.0\r\n"),
+	} {
 		_, err := read(bytes.NewReader(b), Short)
 		var format *control.FormatError
 		if !errors.As(err, &format) || !strings.Contains(err.Error(), "the limit is 4096") {
 			t.Errorf("%s: %v, want a refusal for its length", name, err)
 		}
 	}
-	if m, err := read(bytes.NewReader(append(make([]byte, 400), framed(`{"kind":"late"}`)...)), Short); err != nil || m.Kind != "late" {
+	if m, err := read(bytes.NewReader(append(make([]byte, 400), framed(`{"kind":"late"}`)...)), Short); err != nil ||
+		m.Kind != "late" {
 		t.Errorf("after a hundred heartbeats: %q, %v", m.Kind, err)
 	}
 }
 
-// TestLongMessagesWait: what is longer than anybody waits for is not read, and what is longer than is due ends the session.
+// TestLongMessagesWait: what is longer than anybody waits for is not read, and what
+// is longer than is due ends the session.
 func TestLongMessagesWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		own, peer := net.Pipe()
@@ -62,7 +66,8 @@ func TestLongMessagesWait(t *testing.T) {
 			t.Fatalf("%d bytes were taken before anybody waited for them", n)
 		default:
 		}
-		if _, err := s.Receive(t.Context(), 64<<10, time.Second); err == nil || !strings.Contains(err.Error(), "the limit is 65536") {
+		if _, err := s.Receive(t.Context(), 64<<10, time.Second); err == nil ||
+			!strings.Contains(err.Error(), "the limit is 65536") {
 			t.Errorf("8 MiB where 64 KiB are due: %v", err)
 		}
 		_ = own.Close()
@@ -176,7 +181,8 @@ func TestProof(t *testing.T) {
 						t.Errorf("%s: %v, want %q", e.who, e.got, e.want)
 					}
 				}
-				if err == nil && (h.Program != "ser<\ufffdver" || other.h.Program != "client" || string(other.h.More) != `{"rank":3}`) {
+				if err == nil &&
+					(h.Program != "ser<\ufffdver" || other.h.Program != "client" || string(other.h.More) != `{"rank":3}`) {
 					t.Errorf("they met as %+v and %+v", h, other.h)
 				}
 			})
@@ -196,7 +202,8 @@ func TestFalseServer(t *testing.T) {
 		}()
 		s := New(own, Options{Dialled: true, Bears: time.Second, Token: []byte("right")})
 		defer s.Abandon()
-		if _, err := s.Meet(t.Context(), Hello{}, time.Second); err == nil || !strings.Contains(err.Error(), "does not have it") {
+		if _, err := s.Meet(t.Context(), Hello{}, time.Second); err == nil ||
+			!strings.Contains(err.Error(), "does not have it") {
 			t.Errorf("a false server: %v", err)
 		}
 		_ = peer.Close()
@@ -249,8 +256,8 @@ func FuzzMeet(f *testing.F) {
 	})
 }
 
-// TestEnd: a last word costs no second where the peer closes at once, also where the reader had paused in front of a long message. A
-// fault costs it each time; a busy machine does not, so the best of some tries counts.
+// TestEnd: a last word costs no second where the peer closes at once, also where the reader had paused in front of a
+// long message. A fault costs it each time; a busy machine does not, so the best of some tries counts.
 func TestEnd(t *testing.T) {
 	took := time.Hour
 	for range 10 {

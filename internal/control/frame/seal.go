@@ -10,8 +10,8 @@ import (
 	"github.com/gobw/gobw/internal/control"
 )
 
-// seal authenticates the frames of one direction behind the hello, where there is a token: each ends with a tag over its number and its
-// text. So nobody who passed on the proof of another can say anything more.
+// seal authenticates the frames of one direction behind the hello, where there is a token: each ends with a tag over
+// its number and its text. So nobody who passed on the proof of another can say anything more.
 type seal struct {
 	Key   []byte `json:"key"`
 	Count uint64 `json:"count"` // of the next frame
@@ -23,7 +23,8 @@ const tagBytes = 16
 // lastFrame is the number of a word that another process says where the one that counted has died.
 const lastFrame = math.MaxUint64
 
-// sealOf is the seal of what an end ("client" or "server") says after both have proven the token with their nonces; nil without a token.
+// sealOf is the seal of what an end ("client" or "server") says after both have proven the token
+// with their nonces; nil without a token.
 func (s *Session) sealOf(who string, server, client []byte) *seal {
 	if key := s.mac("frames "+who, server, client); key != nil {
 		return &seal{Key: key}
@@ -48,7 +49,8 @@ func (s *seal) close(text []byte) []byte {
 }
 
 // errForged is a frame that is not the peer's, or not the next one.
-var errForged = control.Malformed("a frame without the right tag: %w", errors.New("somebody is between the ends, or the other end is of another version"))
+var errForged = control.Malformed("a frame without the right tag: %w",
+	errors.New("somebody is between the ends, or the other end is of another version"))
 
 // open takes the tag off a text, and checks it.
 func (s *seal) open(b []byte) ([]byte, error) {

@@ -13,8 +13,8 @@ import (
 	"github.com/gobw/gobw/internal/control"
 )
 
-// relayed are two ends that have met with a token, and what stands between them: what each says comes out of the relay, which passes the
-// hellos on and then stops.
+// relayed are two ends that have met with a token, and what stands between them: what each says comes out of the relay,
+// which passes the hellos on and then stops.
 type relayed struct {
 	client, server *Session
 	up, down       net.Conn // of the relay: towards the server, and towards the client
@@ -83,8 +83,8 @@ func relay(t *testing.T) relayed {
 	return r
 }
 
-// TestRelayedProof: who passes on another's proof of the token can say nothing itself: no message of its own, none that the client has
-// said before or that was changed, and nothing in place of the server.
+// TestRelayedProof: who passes on another's proof of the token can say nothing itself: no message of its own, none that
+// the client has said before or that was changed, and nothing in place of the server.
 func TestRelayedProof(t *testing.T) {
 	said := func(t *testing.T, r relayed) []byte { // the client's message as it is on the wire
 		t.Helper()
@@ -109,7 +109,10 @@ func TestRelayedProof(t *testing.T) {
 	}
 	for name, says := range map[string]func(t *testing.T, r relayed) (to *Session, b []byte){
 		"its own message": func(_ *testing.T, r relayed) (*Session, []byte) { _, _ = r.up.Write(own); return r.server, nil },
-		"to the client":   func(_ *testing.T, r relayed) (*Session, []byte) { _, _ = r.down.Write(own); return r.client, nil },
+		"to the client": func(_ *testing.T, r relayed) (*Session, []byte) {
+			_, _ = r.down.Write(own)
+			return r.client, nil
+		},
 		"a changed one": func(t *testing.T, r relayed) (*Session, []byte) {
 			b := said(t, r)
 			b[len(b)-tagBytes-2] ^= 1
@@ -134,7 +137,8 @@ func TestRelayedProof(t *testing.T) {
 				}
 			}
 			m, err := to.Receive(t.Context(), Short, time.Minute)
-			if _, is := errors.AsType[*control.FormatError](err); !is || !strings.Contains(err.Error(), "without the right tag") {
+			if _, is := errors.AsType[*control.FormatError](err); !is ||
+				!strings.Contains(err.Error(), "without the right tag") {
 				t.Errorf("%q %s, %v", m.Kind, m.Body, err)
 			}
 		})
@@ -183,7 +187,8 @@ func TestSealsGoOn(t *testing.T) {
 		t.Fatal(err)
 	}
 	go h.Farewell(r.server.Conn, Message{Kind: KindError, Error: "it died"}, time.Second)
-	if _, err := r.client.Receive(t.Context(), Short, time.Minute); err == nil || !strings.Contains(err.Error(), "it died") {
+	if _, err := r.client.Receive(t.Context(), Short, time.Minute); err == nil ||
+		!strings.Contains(err.Error(), "it died") {
 		t.Errorf("%v", err)
 	}
 }

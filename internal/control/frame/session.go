@@ -34,8 +34,8 @@ type Handover struct {
 	Out      *seal     `json:"out,omitempty"`
 }
 
-// Session is one conversation. A reader goroutine owns the connection's receiving half; a heartbeat goroutine shows the peer that
-// this end lives and judges the peer's silence. Messages are received by one goroutine; any may send.
+// Session is one conversation. A reader goroutine owns the connection's receiving half; a heartbeat goroutine shows the
+// peer that this end lives and judges the peer's silence. Messages are received by one goroutine; any may send.
 type Session struct {
 	control.Ends
 	o       Options
@@ -66,8 +66,8 @@ type Session struct {
 	theirs  Hello                  // once they have met
 }
 
-// inboxMessages is how many messages may have come before they are due. The ends take turns, so more than an answer and a goodbye come
-// from nobody who keeps to that.
+// inboxMessages is how many messages may have come before they are due. The ends take turns, so more than an answer and
+// a goodbye come from nobody who keeps to that.
 const inboxMessages = 4
 
 // New starts a session on a connection, which it owns.
@@ -75,7 +75,8 @@ func New(conn net.Conn, o Options) *Session {
 	s := &Session{
 		Ends: control.Ends{Conn: conn, Client: o.Dialled}, o: o, start: time.Now(), theirs: o.From.Hello,
 		r:     bufio.NewReader(io.MultiReader(bytes.NewReader(o.From.Unread), conn)),
-		inbox: make(chan Message, inboxMessages), due: make(chan int), came: make(chan struct{}, 1), pace: make(chan time.Duration, 1), stop: make(chan struct{}),
+		inbox: make(chan Message, inboxMessages), due: make(chan int), came: make(chan struct{}, 1),
+		pace: make(chan time.Duration, 1), stop: make(chan struct{}),
 	}
 	s.sealed, s.in, s.out = make(chan struct{}), o.From.In, o.From.Out
 	if o.Token == nil || o.From.In != nil {
@@ -123,7 +124,9 @@ func (s *Session) read() {
 		s.silence.listen(time.Since(s.start))
 		switch m.Kind {
 		case KindError, KindBusy:
-			s.die(&control.PeerError{Message: control.Bounded(m.Error), Busy: m.Kind == KindBusy, Cause: m.Cause, Fix: control.Bounded(m.Fix)})
+			s.die(&control.PeerError{
+				Message: control.Bounded(m.Error), Busy: m.Kind == KindBusy, Cause: m.Cause, Fix: control.Bounded(m.Fix),
+			})
 			return
 		case KindBye:
 			s.leaving.Store(true)
@@ -233,20 +236,23 @@ func (s *Session) awaitReceiver(n int) error {
 	}
 }
 
-// Receive waits for the next message, of at most so many bytes and no longer than the limit (0: for ever). Messages that came
-// before the end of the connection are delivered first.
+// Receive waits for the next message, of at most so many bytes and no longer than the limit (0: for ever). Messages
+// that came before the end of the connection are delivered first.
 func (s *Session) Receive(ctx context.Context, most int, limit time.Duration) (Message, error) {
 	return s.wait(ctx, limit, s.inbox, s.due, most)
 }
 
-// Await waits until a message, or the beginning of a long one, has come, which Receive then reads; no longer than the limit.
+// Await waits until a message, or the beginning of a long one, has come, which Receive
+// then reads; no longer than the limit.
 func (s *Session) Await(ctx context.Context, limit time.Duration) error {
 	_, err := s.wait(ctx, limit, nil, nil, 0)
 	return err
 }
 
 // wait waits for a message from the inbox; without an inbox for there being one.
-func (s *Session) wait(ctx context.Context, limit time.Duration, inbox <-chan Message, due chan<- int, most int) (Message, error) {
+func (s *Session) wait(ctx context.Context, limit time.Duration, inbox <-chan Message, due chan<- int,
+	most int,
+) (Message, error) {
 	var over <-chan time.Time
 	if limit > 0 {
 		over = time.After(limit)

@@ -28,7 +28,8 @@ func (s *silence) listen(now time.Duration) {
 	s.spoke.Store(true)
 }
 
-// noteGap notes how far apart two words of the peer's were, or two ticks of this end's: what is slow here may be so there.
+// noteGap notes how far apart two words of the peer's were, or two ticks of this
+// end's: what is slow here may be so there.
 func (s *silence) noteGap(gap time.Duration) {
 	faded := s.gap.Load()
 	s.gap.Store(max(int64(gap), faded-faded/16))
@@ -39,8 +40,8 @@ func (s *silence) excuse(now time.Duration) {
 	s.heard.Store(max(s.heard.Load(), int64(now-s.bears/2)))
 }
 
-// verdict is nil while the peer may live. One that kept its beat is lost after the peer timeout. One that did not, or has
-// said nothing yet, has longer, as long as its host answers: it, or this end, has too little CPU.
+// verdict is nil while the peer may live. One that kept its beat is lost after the peer timeout. One that did not, or
+// has said nothing yet, has longer, as long as its host answers: it, or this end, has too little CPU.
 func (s *silence) verdict(now time.Duration, h hostLife) error {
 	silent := now - time.Duration(s.heard.Load())
 	limit := s.bears
@@ -69,7 +70,8 @@ const (
 func (h hostLife) String() string {
 	return [...]string{
 		hostUnknown: "",
-		hostAnswers: ", but its host answers: the process was stopped or got no CPU time, or its large packets do not arrive here",
+		hostAnswers: ", but its host answers: the process was stopped or got no CPU time, " +
+			"or its large packets do not arrive here",
 		hostSilent: ", and its host acknowledges nothing: the host or the network is down, " +
 			"or large packets do not pass (ping -M do -s 1472 HOST)",
 	}[h]

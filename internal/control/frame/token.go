@@ -39,8 +39,8 @@ var (
 	ErrWrongToken = errors.New("wrong token: give both ends the same --token-file")
 )
 
-// Meet exchanges the hellos, once. The end that was dialled speaks first: with a token it challenges, and each proves to the other that it
-// knows it. What follows is sealed then.
+// Meet exchanges the hellos, once. The end that was dialled speaks first: with a token it challenges, and each proves
+// to the other that it knows it. What follows is sealed then.
 func (s *Session) Meet(ctx context.Context, mine Hello, limit time.Duration) (h Hello, err error) {
 	mine.BearsMs = s.o.Bears.Milliseconds()
 	text, err := json.Marshal(mine)
@@ -102,7 +102,8 @@ func (s *Session) meetAsClient(ctx context.Context, text []byte, limit time.Dura
 	if s.o.Token != nil { // without one the server says whether it asks for it
 		s.Doing("proving the token")
 		if len(challenge.Nonce) != nonceBytes {
-			return theirs, errors.New("the server does not ask for the token: start it with the same --token-file, or leave it out here")
+			return theirs,
+				errors.New("the server does not ask for the token: start it with the same --token-file, or leave it out here")
 		}
 		mine.Nonce = nonce()
 		mine.Proof = s.mac("client", challenge.Nonce, mine.Nonce, text)
@@ -127,8 +128,8 @@ func nonce() []byte {
 	return b
 }
 
-// mac binds the token to a label and to what goes with it; nil without a token. A proof is that of who proves it, of both ends' nonces, so
-// that none can be used again, and of what it says.
+// mac binds the token to a label and to what goes with it; nil without a token. A proof is that of who proves it, of
+// both ends' nonces, so that none can be used again, and of what it says.
 func (s *Session) mac(label string, parts ...[]byte) []byte {
 	if s.o.Token == nil {
 		return nil

@@ -122,7 +122,9 @@ func (s *Session) Propose(ctx context.Context, p *plan.Spec) (*plan.Spec, error)
 }
 
 // swap sends a message and waits at a phase for the peer's of the same kind, of at most so many bytes.
-func swap[T any](ctx context.Context, s *Session, kind string, local T, most int, phase control.Phase) (remote T, err error) {
+func swap[T any](ctx context.Context, s *Session, kind string, local T, most int, phase control.Phase) (remote T,
+	err error,
+) {
 	if err := s.Send(kind, local); err != nil {
 		return remote, err
 	}
@@ -158,7 +160,8 @@ func (s *Session) Exchange(ctx context.Context, local []control.Address) ([]cont
 	}
 	for i, a := range remote {
 		if a.QPN > 0xff_ffff || a.PSN > 0xff_ffff || a.Outstanding < 0 || a.Addr+a.Bytes < a.Addr {
-			return nil, s.Protest("address %d is impossible: QPN %#x, PSN %#x, %d bytes at %#x", i, a.QPN, a.PSN, a.Bytes, a.Addr)
+			return nil, s.Protest("address %d is impossible: QPN %#x, PSN %#x, %d bytes at %#x", i, a.QPN, a.PSN,
+				a.Bytes, a.Addr)
 		}
 	}
 	return remote, nil
@@ -196,7 +199,9 @@ func (s *Session) Report(ctx context.Context, local control.Figures) (control.Fi
 
 // Fail tells the peer why this end gives up, and closes.
 func (s *Session) Fail(err error) {
-	s.finish(frame.Message{Kind: frame.KindError, Error: err.Error(), Cause: control.CauseOf(err), Fix: verbs.RemedyOf(err)})
+	s.finish(frame.Message{
+		Kind: frame.KindError, Error: err.Error(), Cause: control.CauseOf(err), Fix: verbs.RemedyOf(err),
+	})
 }
 
 // Turnaway answers a client that cannot be served now.

@@ -16,9 +16,9 @@ import (
 	"github.com/gobw/gobw/verbs/roce"
 )
 
-// FuzzConn: whatever a peer sends over the queue pair of a control connection, and however it ends, what is read is what
-// was sent, in order, and then comes the end or an error. RDMA CM's private data is not looked at: the shim copies events
-// without it. The first byte of each message to send is its length in units of 4 bytes; 255 ends the connection.
+// FuzzConn: whatever a peer sends over the queue pair of a control connection, and however it ends, what is read is
+// what was sent, in order, and then comes the end or an error. RDMA CM's private data is not looked at: the shim copies
+// events without it. The first byte of each message to send is its length in units of 4 bytes; 255 ends the connection.
 func FuzzConn(f *testing.F) {
 	m := &meeting.Manager{}
 	open := func(at netip.Addr) (verbs.Device, error) {

@@ -41,8 +41,8 @@ func Listen(d verbs.Device, address string, timeouts control.Timeouts) (net.List
 	return l, nil
 }
 
-// Accept waits for the next client, and connects a queue pair to it. A [net.OpError] is of a client that did not get as far as a
-// connection: the listener goes on.
+// Accept waits for the next client, and connects a queue pair to it. A [net.OpError] is of a client that did not get as
+// far as a connection: the listener goes on.
 func (l *listener) Accept() (net.Conn, error) {
 	cm, err := l.CMListener.Accept(l.ctx)
 	switch {

@@ -36,9 +36,9 @@ func ConnectionManagerOf(d verbs.Device) (verbs.ConnectionManager, error) {
 }
 
 // conn carries a conversation over a reliable queue pair that RDMA CM connected (perftest's -z and -R): each Write is
-// one SEND. It is one end of a pipe; at the other a goroutine passes on what the peer sends, and one sends what is written.
-// Nothing but messages shows: a peer that ends is the end of the stream. While nothing is said, an empty RDMA WRITE now and
-// then asks the peer's device, not its program, whether the peer is still there.
+// one SEND. It is one end of a pipe; at the other a goroutine passes on what the peer sends, and one sends what is
+// written. Nothing but messages shows: a peer that ends is the end of the stream. While nothing is said, an empty RDMA
+// WRITE now and then asks the peer's device, not its program, whether the peer is still there.
 type conn struct {
 	net.Conn
 	far            net.Conn // the other end of the pipe
@@ -60,7 +60,9 @@ type conn struct {
 }
 
 // Dial connects to a listener. Errors that match ECONNREFUSED say that nobody listens.
-func Dial(ctx context.Context, d verbs.Device, to netip.AddrPort, source netip.Addr, peer time.Duration) (net.Conn, error) {
+func Dial(ctx context.Context, d verbs.Device, to netip.AddrPort, source netip.Addr,
+	peer time.Duration,
+) (net.Conn, error) {
 	m, err := ConnectionManagerOf(d)
 	if err != nil {
 		return nil, err
@@ -98,7 +100,8 @@ func newConn(ctx context.Context, d verbs.Device, cm verbs.CMConnection, peer ti
 			return nil, err
 		}
 	}
-	if _, err := cm.Join(ctx, c.qp, verbs.ConnectOptions{MinRNRTimer: 12, Timeout: rdmaTimeout, RetryCount: 7, RNRRetry: 7}); err != nil {
+	if _, err := cm.Join(ctx, c.qp,
+		verbs.ConnectOptions{MinRNRTimer: 12, Timeout: rdmaTimeout, RetryCount: 7, RNRRetry: 7}); err != nil {
 		return nil, err
 	}
 	c.others.Go(func() {
@@ -125,7 +128,9 @@ func (c *conn) open(d verbs.Device) error {
 			return err
 		}
 		c.closers = append(c.closers, q.channel)
-		if q.CompletionQueue, err = d.CreateCQ(verbs.CompletionQueueOptions{Depth: 2 * receives, Channel: q.channel}); err != nil {
+		if q.CompletionQueue, err = d.CreateCQ(verbs.CompletionQueueOptions{
+			Depth: 2 * receives, Channel: q.channel,
+		}); err != nil {
 			return err
 		}
 		c.closers = append(c.closers, q)
@@ -138,7 +143,9 @@ func (c *conn) open(d verbs.Device) error {
 		return err
 	}
 	c.closers = append(c.closers, c.region)
-	c.qp, err = pd.CreateQP(verbs.QueuePairOptions{SendCQ: c.sent.CompletionQueue, RecvCQ: c.received.CompletionQueue, SendDepth: 1, RecvDepth: receives})
+	c.qp, err = pd.CreateQP(verbs.QueuePairOptions{
+		SendCQ: c.sent.CompletionQueue, RecvCQ: c.received.CompletionQueue, SendDepth: 1, RecvDepth: receives,
+	})
 	if err != nil {
 		return err
 	}
@@ -174,7 +181,8 @@ func (q *completions) next(ctx context.Context) (verbs.Completion, error) {
 	}
 }
 
-// outcome is nil of a request that succeeded. What was flushed had no chance: the end of the connection has another cause.
+// outcome is nil of a request that succeeded. What was flushed had no chance: the
+// end of the connection has another cause.
 func (c *conn) outcome(w verbs.Completion) error {
 	switch w.Status {
 	case verbs.Success:
@@ -270,7 +278,8 @@ func (c *conn) sendOne(r verbs.SendRequest) error {
 	return c.outcome(w)
 }
 
-// Write sends a message. One that is under way when the peer leaves is written: reading tells whether that was too early.
+// Write sends a message. One that is under way when the peer leaves is written:
+// reading tells whether that was too early.
 func (c *conn) Write(b []byte) (int, error) {
 	switch {
 	case len(b) > messageBytes:
@@ -294,7 +303,8 @@ func (c *conn) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// CloseWrite tells the peer, once it has what was written, that nothing more will come: a message of no bytes asks for that.
+// CloseWrite tells the peer, once it has what was written, that nothing more will
+// come: a message of no bytes asks for that.
 func (c *conn) CloseWrite() error {
 	_ = c.SetWriteDeadline(time.Now().Add(c.peer))
 	_, err := c.Write(nil)

@@ -68,10 +68,11 @@ type agent struct {
 	workers map[int]Worker // by rail
 }
 
-// find dials the addresses in turn until one answers that belongs to this run. What is said there before the proof is anybody's word:
-// another run may have its rank 0 at that address, and refuse this agent.
+// find dials the addresses in turn until one answers that belongs to this run. What is said there before the proof is
+// anybody's word: another run may have its rank 0 at that address, and refuse this agent.
 func find(ctx context.Context, cfg Config) (*frame.Session, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, cfg.Wait, fmt.Errorf("rank 0 did not accept this rank within %v", cfg.Wait))
+	ctx, cancel := context.WithTimeoutCause(ctx, cfg.Wait,
+		fmt.Errorf("rank 0 did not accept this rank within %v", cfg.Wait))
 	defer cancel()
 	var last error
 	told := time.Now().Add(fabric.TellAfter - tellEvery)
@@ -124,11 +125,12 @@ func meetRankZero(ctx context.Context, cfg Config, address string) (*frame.Sessi
 	return s, nil
 }
 
-// explain says of a failed attempt what is likely wrong with the address. Many systems give their own name a loopback address:
-// where that is the name of rank 0's host, each host looks for rank 0 on itself.
+// explain says of a failed attempt what is likely wrong with the address. Many systems give their own name a loopback
+// address: where that is the name of rank 0's host, each host looks for rank 0 on itself.
 func explain(address string, err error) error {
 	if unknown, is := errors.AsType[*net.DNSError](err); is {
-		return fmt.Errorf("%s: %w: correct DNS or /etc/hosts, or give the address of rank 0 by --coordinator", address, unknown)
+		return fmt.Errorf("%s: %w: correct DNS or /etc/hosts, or give the address of rank 0 by --coordinator",
+			address, unknown)
 	}
 	dialled, is := errors.AsType[*net.OpError](err)
 	host, _, _ := net.SplitHostPort(address)
@@ -136,7 +138,8 @@ func explain(address string, err error) error {
 		at, e := netip.ParseAddrPort(dialled.Addr.String())
 		switch {
 		case e == nil && at.Addr().IsLoopback():
-			return fmt.Errorf("%s: %w: here this name is this host itself; give the address of rank 0 by --coordinator", address, err)
+			return fmt.Errorf("%s: %w: here this name is this host itself; give the address of rank 0 by --coordinator",
+				address, err)
 		case errors.Is(err, syscall.ECONNREFUSED):
 			return fmt.Errorf("%s: %w: rank 0 is not running there, or its name resolves to another host", address, err)
 		}
@@ -145,16 +148,18 @@ func explain(address string, err error) error {
 		return fmt.Errorf("%s refuses this rank: %s", address, control.Bounded(said.Message))
 	}
 	if _, answered := errors.AsType[*strangerError](err); answered {
-		return fmt.Errorf("%s: %w: another run may be there, its secret may differ, or its name may resolve to another host", address, err)
+		return fmt.Errorf("%s: %w: another run may be there, its secret may differ, or its name may resolve to another host",
+			address, err)
 	}
 	return fmt.Errorf("%s: %w", address, err)
 }
 
-// partingTime is how long a rank that was told to stop waits for rank 0 to say so: a job that is cancelled signals all at
-// once, and rank 0 is to save a run that was stopped, not one whose hosts have gone.
+// partingTime is how long a rank that was told to stop waits for rank 0 to say so: a job that is cancelled signals all
+// at once, and rank 0 is to save a run that was stopped, not one whose hosts have gone.
 const partingTime = 2 * time.Second
 
-// run does what rank 0 asks, one thing after another, until it says that the run is over; its end also ends what is under way.
+// run does what rank 0 asks, one thing after another, until it says that the run is
+// over; its end also ends what is under way.
 func (a *agent) run(stopped context.Context) (string, error) {
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(stopped))
 	defer context.AfterFunc(stopped, func() {

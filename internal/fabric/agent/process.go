@@ -12,7 +12,8 @@ import (
 	"github.com/gobw/gobw/report/plain"
 )
 
-// Process is a worker in a process of its own: what crashes there costs a round, and its spinning takes no heartbeat away.
+// Process is a worker in a process of its own: what crashes there costs a round, and
+// its spinning takes no heartbeat away.
 type Process struct {
 	// Command are the words with which this program runs [Measure] on its standard streams.
 	Command []string
@@ -21,7 +22,8 @@ type Process struct {
 	ended string // why the process is no more
 }
 
-// Do implements [Worker]. The process is started by its first order, and not again. One that gives no answer in time is ended.
+// Do implements [Worker]. The process is started by its first order, and not again. One
+// that gives no answer in time is ended.
 func (p *Process) Do(ctx context.Context, o fabric.Order) (r fabric.Rail) {
 	if p.Process == nil {
 		process, err := child.Start(nil, p.Command...)
@@ -49,7 +51,8 @@ func (p *Process) Do(ctx context.Context, o fabric.Order) (r fabric.Rail) {
 	p.kill()
 	p.wait()
 	said, _, _ := strings.Cut(p.Said.String(), "\n")
-	p.ended = fmt.Sprintf("the measuring process ended (%v%s): %v", p.ProcessState, plain.When(said != "", ": %s", said), err)
+	p.ended = fmt.Sprintf("the measuring process ended (%v%s): %v", p.ProcessState,
+		plain.When(said != "", ": %s", said), err)
 	return fabric.Rail{Error: p.ended}
 }
 

@@ -12,7 +12,8 @@ type Cell struct {
 	State     matrix.State
 }
 
-// tested counts the ordered pairs of hosts, on all rails, whose speed was judged: that sent with no other to the same host.
+// tested counts the ordered pairs of hosts, on all rails, whose speed was judged:
+// that sent with no other to the same host.
 func (j *Judge) tested() int {
 	seen := map[subject]bool{}
 	for _, x := range j.Cells {

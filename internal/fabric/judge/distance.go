@@ -2,8 +2,8 @@ package judge
 
 import "math"
 
-// curve is what the judge sees of a cell, or expects of cells of its class: logarithms of which less is worse. A bandwidth
-// has one, in the middle; a latency has its percentiles.
+// curve is what the judge sees of a cell, or expects of cells of its class: logarithms of which less is worse. A
+// bandwidth has one, in the middle; a latency has its percentiles.
 type curve [percentiles]float64
 
 const (
@@ -27,11 +27,12 @@ func latencyCurve(ns [percentiles]float32) (out curve) {
 
 // distance is by how much a cell is better (above 0) or worse than what is expected of it, as the logarithm of a share.
 //
-// Of latencies it is one-sided, as SuperBench's criterion (Xiong et al., USENIX ATC'24): the area between the two cumulative
-// distributions where the cell's is the slower one counts, and what is faster elsewhere does not make up for it. Where the
-// faster side has the larger area, that is the distance, upwards, so that noise has no direction: distance(a, b) is
-// -distance(b, a). It is a share of the mean, where SuperBench takes the largest value: one late message would move that.
-// For two distributions of the same form it is the logarithm of their ratio, as for bandwidths.
+// Of latencies it is one-sided, as SuperBench's criterion (Xiong et al., USENIX ATC'24): the area between
+// the two cumulative distributions where the cell's is the slower one counts, and what is faster elsewhere
+// does not make up for it. Where the faster side has the larger area, that is the distance, upwards, so that
+// noise has no direction: distance(a, b) is -distance(b, a). It is a share of the mean, where SuperBench
+// takes the largest value: one late message would move that. For two distributions of the same form it is
+// the logarithm of their ratio, as for bandwidths.
 func (c *Config) distance(of, expected curve) float64 {
 	if !c.Latency {
 		return of[middle] - expected[middle]

@@ -28,7 +28,8 @@ func TestDistance(t *testing.T) {
 	}
 }
 
-// TestDistanceHasNoDirection: seen from the other side a distance is as large, so that noise neither accuses nor acquits.
+// TestDistanceHasNoDirection: seen from the other side a distance is as large, so
+// that noise neither accuses nor acquits.
 func TestDistanceHasNoDirection(t *testing.T) {
 	c := &Config{Latency: true}
 	rng := rand.New(rand.NewPCG(1, 2))

@@ -141,7 +141,8 @@ func (j *Judge) another() (Retest, bool) {
 // AllRails is the Rail of a round that runs on all.
 const AllRails = -1
 
-// Share is a cell as a share of what is expected of its class; above 1 is better. Of a class that only re-tests had nothing is expected.
+// Share is a cell as a share of what is expected of its class; above 1 is better. Of a class that
+// only re-tests had nothing is expected.
 func (j *Judge) Share(x Cell) float64 {
 	if r := j.levels.residual(x); !math.IsNaN(r) {
 		return math.Exp(r)
@@ -149,24 +150,27 @@ func (j *Judge) Share(x Cell) float64 {
 	return 1
 }
 
-// bounds are Wald's: above accuse a subject is slow, below acquit it is not. The first falls with the number of subjects
-// that are tried, so that the chance to accuse any healthy one stays as it was asked for.
+// bounds are Wald's: above accuse a subject is slow, below acquit it is not. The first falls with the number of
+// subjects that are tried, so that the chance to accuse any healthy one stays as it was asked for.
 func (j *Judge) bounds(tried int) (accuse, acquit float64) {
 	alpha := falseAlarm / float64(max(tried, 1)) / 4 // both stages, busy and alone
 	return math.Log((1 - missRate) / alpha), math.Log(missRate)
 }
 
-// weight is the evidence of one cell: the logarithm of how much likelier it is if the subject is slow, bounded so that one
-// cell neither accuses nor acquits.
+// weight is the evidence of one cell: the logarithm of how much likelier it is if the subject is slow, bounded so that
+// one cell neither accuses nor acquits.
 func (j *Judge) weight(residual, accuse, acquit float64) float64 {
 	d := -math.Log(1 - j.cfg.Slow)
 	w := (-residual - d/2) * d / (j.levels.sigma * j.levels.sigma)
 	return min(max(w, 0.75*acquit), accuse/2.5)
 }
 
-// findMissing finds hosts that most flows could not connect to, or whose data most flows found wrong; and links with wrong data.
+// findMissing finds hosts that most flows could not connect to, or whose data most flows
+// found wrong; and links with wrong data.
 func (j *Judge) findMissing() {
-	for state, why := range map[matrix.State]stats.Cause{matrix.Missing: matrix.NotConnected, matrix.Corrupted: matrix.WrongData} {
+	for state, why := range map[matrix.State]stats.Cause{
+		matrix.Missing: matrix.NotConnected, matrix.Corrupted: matrix.WrongData,
+	} {
 		failed, all := make([]int, j.cfg.Hosts), make([]int, j.cfg.Hosts)
 		links := map[[2]int]int{}
 		for _, x := range j.Cells {
@@ -197,5 +201,7 @@ func (j *Judge) findMissing() {
 }
 
 func found(s matrix.Subject, from, to int, why stats.Cause, cells, of int) matrix.Finding {
-	return matrix.Finding{Subject: s, From: from, To: to, Verdict: stats.Failure(why, "", "%d of %d flows failed", cells, of)}
+	return matrix.Finding{
+		Subject: s, From: from, To: to, Verdict: stats.Failure(why, "", "%d of %d flows failed", cells, of),
+	}
 }

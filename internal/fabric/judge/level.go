@@ -67,8 +67,9 @@ func (c *Config) learn(cells []Cell) levels {
 	return l
 }
 
-// medians are the levels of the classes: the median over hosts of each host's median as a sender and as a receiver, so that a slow host
-// counts once and not for each of its partners: of four hosts one slow one makes half of all cells slow.
+// medians are the levels of the classes: the median over hosts of each host's median as a sender and
+// as a receiver, so that a slow host counts once and not for each of its partners: of four hosts one
+// slow one makes half of all cells slow.
 func (c *Config) medians(cells []Cell) map[Class]curve {
 	sides := map[Class][][]curve{}
 	for _, x := range cells {
@@ -101,9 +102,10 @@ func (c *Config) middleOf(curves []curve) (out curve) {
 	return out
 }
 
-// sigmaMargin keeps the noise from being taken for less than it is, which would make noise look like evidence. The relative
-// standard error of a median deviation of n values is 1.17/sqrt(n); an estimate is raised by 2.3 of them, so that one in a
-// hundred is too low. Both estimates err upwards (faults inflate the first, few repeats the second), so the smaller is used.
+// sigmaMargin keeps the noise from being taken for less than it is, which would make noise look like evidence.
+// The relative standard error of a median deviation of n values is 1.17/sqrt(n); an estimate is raised by 2.3
+// of them, so that one in a hundred is too low. Both estimates err upwards (faults inflate the first, few
+// repeats the second), so the smaller is used.
 const sigmaMargin = 2.3 * 1.17
 
 // enoughRepeats is how many repeated cells tell their noise, and mostRepeats among how many they are looked for.
@@ -151,7 +153,8 @@ func (l *levels) learnRounds(cells []Cell) {
 	}
 }
 
-// residual is by how much a cell is above (or below) its level; NaN where there is none for it, as only re-tests made such cells.
+// residual is by how much a cell is above (or below) its level; NaN where there is none for
+// it, as only re-tests made such cells.
 func (l *levels) residual(x Cell) float64 {
 	level, known := l.of[l.cfg.classOf(x)]
 	if !known {

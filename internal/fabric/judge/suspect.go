@@ -10,8 +10,8 @@ import (
 	"github.com/gobw/gobw/report/stats"
 )
 
-// subject is what can be slow on a rail: a host's sending or receiving side (to is from), a link from host to host, a trunk from leaf to leaf
-// ([anyLeaf]: all leaves).
+// subject is what can be slow on a rail: a host's sending or receiving side (to is from), a link from host to host, a
+// trunk from leaf to leaf ([anyLeaf]: all leaves).
 type subject struct {
 	kind     matrix.Subject
 	rail     uint8
@@ -111,9 +111,12 @@ func (j *Judge) explained(x Cell) bool {
 	return slices.ContainsFunc(j.trunksOf(x), func(s subject) bool { return j.subjects[s] != nil })
 }
 
-// suspectHosts suspects each side of a host that could be slow: one that is would be acquitted here with a chance of missRate.
+// suspectHosts suspects each side of a host that could be slow: one that is would be
+// acquitted here with a chance of missRate.
 func (j *Judge) suspectHosts() {
-	const quantile = 3 // standard errors: 2.3 of the normal distribution for 1 - missRate, and what the upper of two middle values is too high by
+	// standard errors: 2.3 of the normal distribution for 1 - missRate, and what the
+	// upper of two middle values is too high by
+	const quantile = 3
 	d := -math.Log(1 - j.cfg.Slow)
 	sides := j.groups(func(x Cell) []subject {
 		if j.explained(x) {
@@ -147,7 +150,8 @@ func (j *Judge) suspectLinks() {
 		}
 	}
 	all := slices.SortedFunc(maps.Keys(worst), func(a, b subject) int {
-		return cmp.Or(cmp.Compare(worst[a], worst[b]), cmp.Compare(a.from, b.from), cmp.Compare(a.to, b.to), cmp.Compare(a.rail, b.rail))
+		return cmp.Or(cmp.Compare(worst[a], worst[b]), cmp.Compare(a.from, b.from), cmp.Compare(a.to, b.to),
+			cmp.Compare(a.rail, b.rail))
 	})
 	j.links = max(0, len(all)-mostLinks)
 	for _, s := range all[:len(all)-j.links] {
@@ -155,8 +159,8 @@ func (j *Judge) suspectLinks() {
 	}
 }
 
-// learnEffects keeps by how much each slow host and trunk is slow, for what it explains of links. All its cells under load
-// count: an error here would be blamed on its links.
+// learnEffects keeps by how much each slow host and trunk is slow, for what it explains of links. All its cells under
+// load count: an error here would be blamed on its links.
 func (j *Judge) learnEffects() {
 	for _, t := range j.subjects {
 		if all := slices.Concat(t.seen, t.loaded.x); t.loaded.decision == slow && len(all) > 0 {

@@ -8,8 +8,9 @@ import (
 	"github.com/gobw/gobw/report/matrix"
 )
 
-// TestPartnersOfASlowHostAreNotSuspected: half of what each partner of the slow host has measured is slow, which the second look
-// no longer counts. A partner that stays suspected is acquitted by its re-tests: it costs rounds, and no finding tells of it.
+// TestPartnersOfASlowHostAreNotSuspected: half of what each partner of the slow host has measured is slow,
+// which the second look no longer counts. A partner that stays suspected is acquitted by its re-tests: it
+// costs rounds, and no finding tells of it.
 func TestPartnersOfASlowHostAreNotSuspected(t *testing.T) {
 	const hosts, slowHost = 8, 2
 	j := New(Config{Hosts: hosts})

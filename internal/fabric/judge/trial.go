@@ -68,8 +68,8 @@ func (r *pairing) add(from, to int) bool {
 // controlPairs is how many pairs of good hosts run beside suspects that are tried alone.
 const controlPairs = 8
 
-// compose makes the next round of re-tests: busy ones first, in which all rails run as in the scheduled rounds; then those
-// alone, of one rail, so that what rails take from each other shows.
+// compose makes the next round of re-tests: busy ones first, in which all rails run as in the scheduled rounds; then
+// those alone, of one rail, so that what rails take from each other shows.
 func (j *Judge) compose() (Retest, bool) {
 	if j.retests >= j.cfg.Retests {
 		return Retest{}, false
@@ -93,7 +93,8 @@ func (j *Judge) composeOf(rail uint8, quiet bool) (Retest, bool) {
 		}
 	}
 	slices.SortFunc(wanted, func(a, b subject) int {
-		return cmp.Or(cmp.Compare(j.subjects[a].rounds, j.subjects[b].rounds), cmp.Compare(j.subjects[a].screen, j.subjects[b].screen),
+		return cmp.Or(cmp.Compare(j.subjects[a].rounds, j.subjects[b].rounds),
+			cmp.Compare(j.subjects[a].screen, j.subjects[b].screen),
 			cmp.Compare(a.kind, b.kind), cmp.Compare(a.from, b.from), cmp.Compare(a.to, b.to))
 	})
 	r := pairing{sends: make([]bool, j.cfg.Hosts), receives: make([]bool, j.cfg.Hosts)}
@@ -143,8 +144,8 @@ func (j *Judge) good(s subject) bool {
 	return t == nil || t.loaded.decision == fine
 }
 
-// arrange finds a flow for a subject in a round: every other part of the flow is known to be good. It runs in both directions,
-// except over a trunk, whose other direction may be bad.
+// arrange finds a flow for a subject in a round: every other part of the flow is known to be good. It runs in both
+// directions, except over a trunk, whose other direction may be bad.
 func (j *Judge) arrange(r *pairing, s subject, good []int) bool {
 	from, to := []int{int(s.from)}, []int{int(s.to)}
 	switch s.kind {
@@ -175,7 +176,8 @@ func (j *Judge) arrange(r *pairing, s subject, good []int) bool {
 
 // below are the hosts of a leaf.
 func (j *Judge) below(hosts []int, leaf int32) []int {
-	return slices.DeleteFunc(slices.Clone(hosts), func(h int) bool { return leaf != anyLeaf && int32(j.cfg.Leaf[h]) != leaf })
+	return slices.DeleteFunc(slices.Clone(hosts),
+		func(h int) bool { return leaf != anyLeaf && int32(j.cfg.Leaf[h]) != leaf })
 }
 
 // tells whether a flow between two hosts tests a subject alone, and is of a class that the schedule had.
@@ -183,7 +185,9 @@ func (j *Judge) tells(s subject, from, to int) bool {
 	if j.Lost[from] || j.Lost[to] || from == to || s.kind == matrix.Link {
 		return from != to && !j.Lost[from] && !j.Lost[to]
 	}
-	there, back := Cell{Rail: s.rail, From: uint16(from), To: uint16(to)}, Cell{Rail: s.rail, From: uint16(to), To: uint16(from)}
+	there, back := Cell{Rail: s.rail, From: uint16(from), To: uint16(to)}, Cell{
+		Rail: s.rail, From: uint16(to), To: uint16(from),
+	}
 	of := j.subjectsOf(there)
 	if !slices.Contains(of, s) {
 		return false
@@ -284,10 +288,11 @@ func (j *Judge) controlLevel(cells []Cell, quiet bool) float64 {
 // mostControls is how many cells of good hosts a suspect's are compared with, the latest.
 const mostControls = 512
 
-// worse is the verdict on a suspect's re-tests against those of good hosts under the same load, at a level that holds for
-// all suspects together. Where it cannot tell yet, the suspect is tested again.
+// worse is the verdict on a suspect's re-tests against those of good hosts under the same load, at a level that holds
+// for all suspects together. Where it cannot tell yet, the suspect is tested again.
 func (j *Judge) worse(suspect, controls []float64, tried int) bool {
 	confidence := 1 - falseAlarm/float64(max(tried, 1))
-	effect := stats.Unpaired(plain.Each(controls, math.Exp), plain.Each(suspect, math.Exp), confidence, stats.HigherIsBetter)
+	effect := stats.Unpaired(plain.Each(controls, math.Exp), plain.Each(suspect, math.Exp), confidence,
+		stats.HigherIsBetter)
 	return stats.Conclude([]stats.Effect{effect}, j.cfg.Slow/2, confidence)[0].Word == stats.Worse
 }

@@ -16,7 +16,8 @@ func (j *Judge) Conclude() ([]matrix.Finding, matrix.Judged) {
 		j.levels = j.cfg.learn(j.Cells)
 	}
 	v := matrix.Judged{
-		Sigma: j.levels.sigma, Slow: j.cfg.Slow, Retests: j.retests, Untried: j.links, KnownGood: j.cfg.Hosts, Pairs: j.cfg.Rails * j.cfg.Hosts * (j.cfg.Hosts - 1),
+		Sigma: j.levels.sigma, Slow: j.cfg.Slow, Retests: j.retests, Untried: j.links, KnownGood: j.cfg.Hosts,
+		Pairs: j.cfg.Rails * j.cfg.Hosts * (j.cfg.Hosts - 1),
 	}
 	v.Tested = j.tested()
 	for rail := range j.cfg.Rails {
@@ -39,11 +40,15 @@ func (j *Judge) Conclude() ([]matrix.Finding, matrix.Judged) {
 
 // gravity orders findings: what is lost before what is slow, what many paths share before what one has.
 func gravity(f matrix.Finding) int {
-	cause := slices.Index([]stats.Cause{matrix.WrongData, matrix.NotConnected, matrix.Slow, matrix.SlowUnderLoad, stats.Unclear}, f.Cause)
-	return 10*cause + slices.Index([]matrix.Subject{matrix.Trunk, matrix.WholeOf, matrix.Sender, matrix.Receiver, matrix.Link}, f.Subject)
+	cause := slices.Index([]stats.Cause{
+		matrix.WrongData, matrix.NotConnected, matrix.Slow, matrix.SlowUnderLoad, stats.Unclear,
+	}, f.Cause)
+	return 10*cause +
+		slices.Index([]matrix.Subject{matrix.Trunk, matrix.WholeOf, matrix.Sender, matrix.Receiver, matrix.Link}, f.Subject)
 }
 
-// remedy is what lets a run tell that could not. More time helps where re-tests were still wanted when the most of them had run.
+// remedy is what lets a run tell that could not. More time helps where re-tests were still
+// wanted when the most of them had run.
 func (j *Judge) remedy(wanted bool, most int) string {
 	switch {
 	case j.stage != decided:

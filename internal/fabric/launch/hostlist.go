@@ -13,8 +13,8 @@ import (
 // mostHosts bounds an expansion: a list is read from outside.
 const mostHosts = 1 << 17
 
-// ExpandHosts lists the hosts of a list as Slurm spells it, "r[1-2]n[01-03,7]", in its order; duplicates stay. Its answers are
-// scontrol's.
+// ExpandHosts lists the hosts of a list as Slurm spells it, "r[1-2]n[01-03,7]", in its order;
+// duplicates stay. Its answers are scontrol's.
 func ExpandHosts(list string) (out []string, err error) {
 	for _, word := range hostWord.FindAllString(list, -1) {
 		if word = strings.TrimSpace(word); word == "" {
@@ -41,7 +41,8 @@ var (
 	errTooMany = fmt.Errorf("more than %d hosts", mostHosts)
 )
 
-// expandWord multiplies the brackets of one word out, the last one fastest. The width of a range's first number is that of all its numbers.
+// expandWord multiplies the brackets of one word out, the last one fastest. The width of a range's
+// first number is that of all its numbers.
 func expandWord(word string) (out []string, err error) {
 	before, rest, some := strings.Cut(word, "[")
 	numbers, after, closed := strings.Cut(rest, "]")
@@ -79,8 +80,8 @@ func expandWord(word string) (out []string, err error) {
 	return out, nil
 }
 
-// ReadHosts reads a file of hosts, one a line (what follows on it is ignored: mpirun's "slots=2"), without comments ("#") and empty
-// lines.
+// ReadHosts reads a file of hosts, one a line (what follows on it is ignored: mpirun's "slots=2"),
+// without comments ("#") and empty lines.
 func ReadHosts(b []byte) ([]string, error) {
 	var hosts []string
 	for i, text := range strings.Split(string(b), "\n") {
@@ -98,8 +99,8 @@ func ReadHosts(b []byte) ([]string, error) {
 	return hosts, nil
 }
 
-// RankOf is the place in a list of a host that is called by these names: by a whole name, or where one of the two has no domain by what
-// stands before the first dot; -1: it is not there.
+// RankOf is the place in a list of a host that is called by these names: by a whole name, or where one of the two has
+// no domain by what stands before the first dot; -1: it is not there.
 func RankOf(hosts []string, names ...string) int {
 	for _, name := range names {
 		if i := slices.Index(hosts, name); i >= 0 {

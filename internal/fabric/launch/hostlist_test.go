@@ -73,7 +73,9 @@ func FuzzExpandHosts(f *testing.F) {
 }
 
 func TestRankOf(t *testing.T) {
-	for host, want := range map[string]int{"node2": 1, "node2.lab": 1, "node3": 2, "node3.lab": 2, "node3.elsewhere": -1, "node": -1, "node20": -1} {
+	for host, want := range map[string]int{
+		"node2": 1, "node2.lab": 1, "node3": 2, "node3.lab": 2, "node3.elsewhere": -1, "node": -1, "node20": -1,
+	} {
 		if got := RankOf([]string{"node1", "node2", "node3.lab"}, host); got != want {
 			t.Errorf("%s: %d, want %d", host, got, want)
 		}

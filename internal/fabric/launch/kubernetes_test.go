@@ -12,9 +12,9 @@ import (
 	"github.com/goccy/go-yaml"
 )
 
-// What follows is of Kubernetes' API reference (batch/v1 Job; v1 Service, Secret, PodSpec, Container): the fields that a
-// manifest like ours may have, by their names and types there, and not all that there are. Any other field is an error, as it
-// is for a server with fieldValidation=Strict.
+// What follows is of Kubernetes' API reference (batch/v1 Job; v1 Service, Secret, PodSpec, Container): the fields that
+// a manifest like ours may have, by their names and types there, and not all that there are. Any other field is an
+// error, as it is for a server with fieldValidation=Strict.
 type (
 	objectMeta struct {
 		Name, Namespace     string
@@ -131,15 +131,21 @@ func TestKubernetesManifest(t *testing.T) {
 	}
 	c := pod.Containers[0]
 	for name, ok := range map[string]bool{
-		"kinds and versions": sv.APIVersion == "v1" && sv.Kind == "Service" && sc.APIVersion == "v1" && sc.Kind == "Secret" && j.APIVersion == "batch/v1" && j.Kind == "Job",
+		"kinds and versions": sv.APIVersion == "v1" && sv.Kind == "Service" && sc.APIVersion == "v1" && sc.Kind == "Secret" &&
+			j.APIVersion == "batch/v1" && j.Kind == "Job",
 		// The controller gives each pod of a Job the label job-name; a headless Service without ports gives them names.
-		"a headless Service of the Job's pods": sv.Spec.ClusterIP == "None" && len(sv.Spec.Selector) == 1 && sv.Spec.Selector["job-name"] == j.Metadata.Name,
-		"names before readiness":               sv.Spec.PublishNotReadyAddresses,
-		"the pods' names are the Service's":    pod.Subdomain == sv.Metadata.Name,
-		"an Indexed Job of as many as it runs": *j.Spec.CompletionMode == "Indexed" && *j.Spec.Completions == *j.Spec.Parallelism && *j.Spec.Completions >= 2,
-		"a pod that failed stays so":           *j.Spec.BackoffLimit == 0 && pod.RestartPolicy == "Never",
-		"one pod a host": len(pod.Affinity.PodAntiAffinity.Required) == 1 && pod.Affinity.PodAntiAffinity.Required[0].TopologyKey == "kubernetes.io/hostname" &&
-			len(j.Spec.Template.Metadata.Labels) == 1 && fmt.Sprint(pod.Affinity.PodAntiAffinity.Required[0].LabelSelector.MatchLabels) == fmt.Sprint(j.Spec.Template.Metadata.Labels),
+		"a headless Service of the Job's pods": sv.Spec.ClusterIP == "None" && len(sv.Spec.Selector) == 1 &&
+			sv.Spec.Selector["job-name"] == j.Metadata.Name,
+		"names before readiness":            sv.Spec.PublishNotReadyAddresses,
+		"the pods' names are the Service's": pod.Subdomain == sv.Metadata.Name,
+		"an Indexed Job of as many as it runs": *j.Spec.CompletionMode == "Indexed" &&
+			*j.Spec.Completions == *j.Spec.Parallelism && *j.Spec.Completions >= 2,
+		"a pod that failed stays so": *j.Spec.BackoffLimit == 0 && pod.RestartPolicy == "Never",
+		"one pod a host": len(pod.Affinity.PodAntiAffinity.Required) == 1 &&
+			pod.Affinity.PodAntiAffinity.Required[0].TopologyKey == "kubernetes.io/hostname" &&
+			len(j.Spec.Template.Metadata.Labels) == 1 &&
+			fmt.Sprint(pod.Affinity.PodAntiAffinity.Required[0].LabelSelector.MatchLabels) == fmt.Sprint(
+				j.Spec.Template.Metadata.Labels),
 		"memory may be locked": slices.Contains(c.SecurityContext.Capabilities.Add, "IPC_LOCK"),
 		"the command":          len(c.Args) > 0 && c.Args[0] == "fabric",
 	} {
@@ -150,7 +156,9 @@ func TestKubernetesManifest(t *testing.T) {
 	n := int(*j.Spec.Completions)
 	for index := range n {
 		// What a pod of an Indexed Job finds in its environment, beside the manifest's own.
-		env := map[string]string{"JOB_COMPLETION_INDEX": fmt.Sprint(index), "HOSTNAME": fmt.Sprintf("%s-%d", j.Metadata.Name, index)}
+		env := map[string]string{
+			"JOB_COMPLETION_INDEX": fmt.Sprint(index), "HOSTNAME": fmt.Sprintf("%s-%d", j.Metadata.Name, index),
+		}
 		for _, v := range c.Env {
 			env[v.Name] = v.Value
 			if r := v.ValueFrom.SecretKeyRef; r.Name != "" {
@@ -165,7 +173,8 @@ func TestKubernetesManifest(t *testing.T) {
 			t.Fatal(err)
 		}
 		zero := fmt.Sprintf("%s-0.%s", j.Metadata.Name, sv.Metadata.Name)
-		if id.Rank != index || id.Size != n || !slices.Equal(id.Rendezvous, []string{zero}) || id.Job != j.Metadata.Name || env["GOBW_FABRIC_SECRET"] == "" {
+		if id.Rank != index || id.Size != n || !slices.Equal(id.Rendezvous, []string{zero}) || id.Job != j.Metadata.Name ||
+			env["GOBW_FABRIC_SECRET"] == "" {
 			t.Errorf("pod %d is %+v, want rank %d of %d with rank 0 at %s", index, id, index, n, zero)
 		}
 	}
@@ -173,7 +182,9 @@ func TestKubernetesManifest(t *testing.T) {
 
 // TestKubernetesDecoderIsStrict: a field that Kubernetes does not know is not passed over.
 func TestKubernetesDecoderIsStrict(t *testing.T) {
-	for _, text := range []string{"spec:\n  completion: 4", "spec:\n  completions: many", "spec:\n  template:\n    spec:\n      restart: Never"} {
+	for _, text := range []string{
+		"spec:\n  completion: 4", "spec:\n  completions: many", "spec:\n  template:\n    spec:\n      restart: Never",
+	} {
 		if err := yaml.UnmarshalWithOptions([]byte(text), &kubernetesJob{}, yaml.Strict()); err == nil {
 			t.Errorf("taken: %s", text)
 		}

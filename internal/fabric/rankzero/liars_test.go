@@ -15,8 +15,8 @@ import (
 	"github.com/gobw/gobw/verbs"
 )
 
-// TestLiarsAreNamed: a rank whose address is not its own, or of no use, or that says so of all others, is the one that is named, whatever
-// its place; honest ranks are not, and lose no round.
+// TestLiarsAreNamed: a rank whose address is not its own, or of no use, or that says so of all others, is the one that
+// is named, whatever its place; honest ranks are not, and lose no round.
 func TestLiarsAreNamed(t *testing.T) {
 	gid := func(text string) *verbs.GID { return new(verbs.GIDFromAddr(netip.MustParseAddr(text))) }
 	useless := *gid("fd09::2")
@@ -26,14 +26,31 @@ func TestLiarsAreNamed(t *testing.T) {
 		liar      func(f *fake)
 		why       string
 	}{
-		"a group's address":              {verbs.RC, false, func(f *fake) { f.gid = gid("224.0.0.1") }, "not the address of one host"},
-		"no address":                     {verbs.RC, false, func(f *fake) { f.gid, f.qps = gid("10.0.0.1"), 2 }, "2 queue pairs in a flow, want 1"},
-		"a third host's, software":       {verbs.RC, true, func(f *fake) { f.gid = gid("10.9.0.3") }, "--data-allow 10.9.0.3"},
-		"a third host's, UC":             {verbs.UC, false, func(f *fake) { f.gid = gid("10.9.0.3") }, "--data-allow 10.9.0.3"},
-		"a third host's, UD":             {verbs.UD, false, func(f *fake) { f.gid = gid("10.9.0.3") }, "--data-allow 10.9.0.3"},
-		"a loopback address":             {verbs.RC, false, func(f *fake) { f.gid = gid("127.0.0.1") }, "queue pairs are at 127.0.0.1"},
-		"an address that nobody reaches": {verbs.RC, false, func(f *fake) { f.gid = gid("fd09::2") }, "could not connect to each other: cannot reach it"},
-		"it reaches nobody":              {verbs.RC, false, func(f *fake) { f.refuses = func(control.Address) bool { return true } }, "could not connect to each other: cannot reach it"},
+		"a group's address": {
+			verbs.RC, false, func(f *fake) { f.gid = gid("224.0.0.1") }, "not the address of one host",
+		},
+		"no address": {
+			verbs.RC, false, func(f *fake) { f.gid, f.qps = gid("10.0.0.1"), 2 }, "2 queue pairs in a flow, want 1",
+		},
+		"a third host's, software": {
+			verbs.RC, true, func(f *fake) { f.gid = gid("10.9.0.3") }, "--data-allow 10.9.0.3",
+		},
+		"a third host's, UC": {
+			verbs.UC, false, func(f *fake) { f.gid = gid("10.9.0.3") }, "--data-allow 10.9.0.3",
+		},
+		"a third host's, UD": {
+			verbs.UD, false, func(f *fake) { f.gid = gid("10.9.0.3") }, "--data-allow 10.9.0.3",
+		},
+		"a loopback address": {
+			verbs.RC, false, func(f *fake) { f.gid = gid("127.0.0.1") }, "queue pairs are at 127.0.0.1",
+		},
+		"an address that nobody reaches": {
+			verbs.RC, false, func(f *fake) { f.gid = gid("fd09::2") }, "could not connect to each other: cannot reach it",
+		},
+		"it reaches nobody": {
+			verbs.RC, false, func(f *fake) { f.refuses = func(control.Address) bool { return true } },
+			"could not connect to each other: cannot reach it",
+		},
 	} {
 		for _, ranks := range []int{3, 4, 9} {
 			for _, liar := range []int{0, ranks - 1} {
@@ -76,10 +93,12 @@ func TestLiarsAreNamed(t *testing.T) {
 func TestOwnAddresses(t *testing.T) {
 	c := &coordinator{software: true, cfg: Config{DataAllow: []netip.Prefix{netip.MustParsePrefix("192.168.0.0/16")}}}
 	for at, seen := range map[string]string{
-		"10.0.0.1": "10.0.0.1", "192.168.7.1": "10.0.0.1", "127.0.0.2": "127.0.0.1", "fd09::1": "fd09::1", "10.0.0.2": "", "2001:db8::1": "",
+		"10.0.0.1": "10.0.0.1", "192.168.7.1": "10.0.0.1", "127.0.0.2": "127.0.0.1", "fd09::1": "fd09::1", "10.0.0.2": "",
+		"2001:db8::1": "",
 	} {
 		h := &host{Host: matrix.Host{Address: seen}}
-		if why := c.wrongAddress(h, control.Address{GID: verbs.GIDFromAddr(netip.MustParseAddr(at)), HasGID: true}); why != "" {
+		if why := c.wrongAddress(h,
+			control.Address{GID: verbs.GIDFromAddr(netip.MustParseAddr(at)), HasGID: true}); why != "" {
 			t.Errorf("%s: %s", at, why)
 		}
 	}
@@ -88,8 +107,8 @@ func TestOwnAddresses(t *testing.T) {
 	}
 }
 
-// TestRandomLiars: of 64 ranks a few lie at random, to all or to some, about their own address or about that of others. A rank that is
-// left out is always a liar, and one that lies to all is always left out.
+// TestRandomLiars: of 64 ranks a few lie at random, to all or to some, about their own address or about that of others.
+// A rank that is left out is always a liar, and one that lies to all is always left out.
 func TestRandomLiars(t *testing.T) {
 	const ranks = 64
 	trials := 10_000

@@ -44,7 +44,10 @@ const (
 const sameSecret = "set the same GOBW_FABRIC_SECRET at all ranks"
 
 func listen(l net.Listener, c *coordinator) *listener {
-	s := &listener{Listener: l, met: make(chan *peer, 64), key: c.cfg.Key, version: c.cfg.Version, note: c.note, told: map[string]bool{}, refused: map[netip.Addr]error{}}
+	s := &listener{
+		Listener: l, met: make(chan *peer, 64), key: c.cfg.Key, version: c.cfg.Version, note: c.note, told: map[string]bool{},
+		refused: map[netip.Addr]error{},
+	}
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	s.wg.Go(func() {
 		if err := s.visitors.Accept(s.ctx, l, s.take, func(error) {}); err != nil && s.ctx.Err() == nil {

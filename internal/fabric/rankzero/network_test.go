@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// network is a listener of this process whose connections are memory: with testing/synctest, time in it is virtual, and a
-// machine that has no CPU to spare changes nothing.
+// network is a listener of this process whose connections are memory: with testing/synctest, time in it is virtual, and
+// a machine that has no CPU to spare changes nothing.
 type network struct {
 	arrived chan net.Conn
 	closed  chan struct{}
@@ -159,7 +159,9 @@ func (c *memoryConn) finish(why error) {
 
 // kill is what a kernel does with the connection of a process that ends with something unread.
 func (c *memoryConn) kill() {
-	c.finish(&net.OpError{Op: "read", Net: "tcp", Source: c.remote, Addr: c.local, Err: os.NewSyscallError("read", syscall.ECONNRESET)})
+	c.finish(&net.OpError{
+		Op: "read", Net: "tcp", Source: c.remote, Addr: c.local, Err: os.NewSyscallError("read", syscall.ECONNRESET),
+	})
 }
 
 // hold lets nothing through, in either direction, until it is called again with false.

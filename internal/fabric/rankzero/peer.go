@@ -22,7 +22,8 @@ type peer struct {
 	wg      sync.WaitGroup
 }
 
-// mostWaiting is how many orders wait for the answers to those before them: an agent that gives none is left out long before.
+// mostWaiting is how many orders wait for the answers to those before them: an agent
+// that gives none is left out long before.
 const mostWaiting = 64
 
 // start lets the agent be asked. Who hears is told each answer, and once why the agent has gone.

@@ -9,7 +9,8 @@ import (
 	"github.com/gobw/gobw/internal/fabric"
 )
 
-// TestOrderOfOrders: an agent hears its orders as they were given, also those that waited for the answer to one before them.
+// TestOrderOfOrders: an agent hears its orders as they were given, also those that
+// waited for the answer to one before them.
 func TestOrderOfOrders(t *testing.T) {
 	const orders = 20
 	here, there := net.Pipe()

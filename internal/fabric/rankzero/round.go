@@ -59,12 +59,14 @@ func (c *coordinator) round(ctx context.Context, scheduled schedule.Round, rail 
 	}
 	c.judge.Add(r.cells(number))
 	for _, h := range c.unconnected() {
-		c.expel(h, fmt.Sprintf("%d of %d hosts and this one could not connect to each other: %s", len(h.refused), len(h.refused)+len(h.met), h.refusal))
+		c.expel(h, fmt.Sprintf("%d of %d hosts and this one could not connect to each other: %s", len(h.refused),
+			len(h.refused)+len(h.met), h.refusal))
 	}
 	return nil
 }
 
-// lay gives each flow its ends. In a latency test both directions of a pair are one ping-pong: each end has its own view.
+// lay gives each flow its ends. In a latency test both directions of a pair are one
+// ping-pong: each end has its own view.
 func (r *round) lay(flows []schedule.Flow) {
 	for _, h := range r.members {
 		h.flows, h.orders, h.answer = nil, nil, nil
@@ -83,15 +85,17 @@ func (r *round) lay(flows []schedule.Flow) {
 				from, to = to, from
 			}
 			label := r.flowLabel(f)
-			e.initiator, e.target = from.takes(fabric.FlowEnd{Initiates: true, FlowLabel: label}), to.takes(fabric.FlowEnd{FlowLabel: label})
+			e.initiator, e.target = from.takes(fabric.FlowEnd{Initiates: true, FlowLabel: label}),
+				to.takes(fabric.FlowEnd{FlowLabel: label})
 			known[f] = len(r.flows)
 		}
 		r.flows = append(r.flows, e)
 	}
 }
 
-// flowLabel is the label of a flow's first queue pair. It depends on how far the receiver comes after the sender, so that a
-// host's flows take different ways in a network with several equal ways. A flow that is tested again has the same label.
+// flowLabel is the label of a flow's first queue pair. It depends on how far the receiver comes after
+// the sender, so that a host's flows take different ways in a network with several equal ways. A flow
+// that is tested again has the same label.
 func (c *coordinator) flowLabel(f schedule.Flow) uint32 {
 	n := len(c.members)
 	distance := (f.To - f.From + n) % n
@@ -108,7 +112,8 @@ func (h *host) takes(of fabric.FlowEnd) end {
 func (r *round) prepare(ctx context.Context) error {
 	orders := map[*host]*fabric.Orders{}
 	for _, h := range which(r.members, func(h *host) bool { return len(h.flows) > 0 }) {
-		orders[h] = r.order(h, fabric.MostAddress*max(r.cfg.Plan.QPs, 1), func() fabric.Order { return fabric.Order{Prepare: &fabric.PrepareOrder{MTU: r.mtu, Flows: h.flows}} })
+		orders[h] = r.order(h, fabric.MostAddress*max(r.cfg.Plan.QPs, 1),
+			func() fabric.Order { return fabric.Order{Prepare: &fabric.PrepareOrder{MTU: r.mtu, Flows: h.flows}} })
 	}
 	return r.turn(ctx, fabric.PrepareWithin, orders, r.wrongAddresses)
 }
@@ -119,7 +124,11 @@ func (r *round) start(ctx context.Context) error {
 	meet := func(e, other end) {
 		if orders[e.host] == nil {
 			orders[e.host] = r.order(e.host, fabric.MostFlow, func() fabric.Order {
-				return fabric.Order{Go: &fabric.GoOrder{Lead: lead, Measure: r.cfg.Measure, Tail: tail, Addresses: make([][]control.Address, len(e.flows))}}
+				return fabric.Order{
+					Go: &fabric.GoOrder{
+						Lead: lead, Measure: r.cfg.Measure, Tail: tail, Addresses: make([][]control.Address, len(e.flows)),
+					},
+				}
 			})
 		}
 		for i, o := range orders[e.host].Rails {
@@ -153,9 +162,11 @@ func (r *round) order(h *host, perFlow int, of func() fabric.Order) *fabric.Orde
 	return o
 }
 
-// turn lets hosts do one thing for their flows. A flow is dead if one of its ends did not. Once a flow has failed, both its
-// ends must be heard again before one is blamed: a partner's failure comes sooner than the news that it is dead.
-func (r *round) turn(ctx context.Context, within time.Duration, orders map[*host]*fabric.Orders, wrong wrongAnswer) error {
+// turn lets hosts do one thing for their flows. A flow is dead if one of its ends did not. Once a flow has failed, both
+// its ends must be heard again before one is blamed: a partner's failure comes sooner than the news that it is dead.
+func (r *round) turn(ctx context.Context, within time.Duration, orders map[*host]*fabric.Orders,
+	wrong wrongAnswer,
+) error {
 	for h, o := range orders {
 		h.ask(o)
 	}
@@ -208,8 +219,8 @@ func wrongFlows(h *host, rail fabric.Rail) string {
 	return plain.When(len(rail.Flows) != len(h.flows), "it answered for the wrong flows")
 }
 
-// wrongAddresses is the one of what was prepared. The others send where these addresses say: only to where rank 0 sees the host, unless
-// the user allows others.
+// wrongAddresses is the one of what was prepared. The others send where these addresses say: only to where rank 0 sees
+// the host, unless the user allows others.
 func (c *coordinator) wrongAddresses(h *host, rail fabric.Rail) string {
 	if len(rail.Addresses) != len(h.flows) {
 		return "it answered for the wrong flows"
@@ -237,11 +248,13 @@ func (c *coordinator) wrongAddress(h *host, a control.Address) string {
 	}
 	seen, err := netip.ParseAddr(h.Address)
 	allowed := func(p netip.Prefix) bool { return p.Contains(at) }
-	freely := c.software || c.cfg.Plan.Transport == verbs.UC || c.cfg.Plan.Transport == verbs.UD // data goes there before anybody answers
+	// data goes there before anybody answers
+	freely := c.software || c.cfg.Plan.Transport == verbs.UC || c.cfg.Plan.Transport == verbs.UD
 	switch {
 	case err != nil, at == seen, at.IsLoopback() && seen.IsLoopback(), slices.ContainsFunc(c.cfg.DataAllow, allowed):
 	case freely, at.IsLoopback():
-		return fmt.Sprintf("its queue pairs are at %v, and its host is at %v: choose another GID (-x), or allow the address at rank 0: --data-allow %v", at, seen, at)
+		return fmt.Sprintf("its queue pairs are at %v, and its host is at %v: choose another GID (-x), "+
+			"or allow the address at rank 0: --data-allow %v", at, seen, at)
 	}
 	return ""
 }
@@ -269,7 +282,9 @@ func (h *host) lacks(rails int, wrong wrongAnswer) string {
 
 // failed tells whether an end says nothing of its flow, or that it failed.
 func (e end) failed(rails int, wrong wrongAnswer) bool {
-	return e.lacks(rails, wrong) != "" || slices.ContainsFunc(e.answer.Rails, func(r fabric.Rail) bool { return len(r.Flows) > 0 && r.Flows[e.index].Error != "" })
+	return e.lacks(rails, wrong) != "" ||
+		slices.ContainsFunc(e.answer.Rails,
+			func(r fabric.Rail) bool { return len(r.Flows) > 0 && r.Flows[e.index].Error != "" })
 }
 
 // mostFailures is in how many rounds an agent may fail before it is left out.
@@ -309,8 +324,8 @@ func (r *round) noteMeeting(f *flowEnds, said [2]fabric.Flow) {
 // mostRefused is how many partners a host must not have connected with to be left out, unless there are fewer.
 const mostRefused = 3
 
-// unconnected are the hosts that cannot connect with the others. A host that says so may lie. So a host is left out only if it
-// failed with most of its partners, and if most of these partners failed with a smaller share of theirs.
+// unconnected are the hosts that cannot connect with the others. A host that says so may lie. So a host is left out
+// only if it failed with most of its partners, and if most of these partners failed with a smaller share of theirs.
 func (c *coordinator) unconnected() (out []*host) {
 	share := func(h *host) float64 { return float64(len(h.refused)) / float64(len(h.refused)+len(h.met)) }
 	fit := which(c.members, (*host).fit)

@@ -41,8 +41,8 @@ const (
 	leastPerHost = 8
 )
 
-// New is the schedule of a pattern for some hosts, two or more, of about as many rounds as there is time for: of pairs as many as fit,
-// of incast all. One so short that hosts have few cells is repeated as often as it fits.
+// New is the schedule of a pattern for some hosts, two or more, of about as many rounds as there is time for: of pairs
+// as many as fit, of incast all. One so short that hosts have few cells is repeated as often as it fits.
 func New(p Pattern, hosts, rounds int, seed uint64) Schedule {
 	s := incast(hosts)
 	if p == Pairs {
@@ -63,8 +63,8 @@ func New(p Pattern, hosts, rounds int, seed uint64) Schedule {
 	return s
 }
 
-// pairs brings each of some hosts together with each other. Their order is random, so that the first rounds alone are random pairs:
-// neighbours, which share a switch, meet as different hosts as others do.
+// pairs brings each of some hosts together with each other. Their order is random, so that the first rounds alone are
+// random pairs: neighbours, which share a switch, meet as different hosts as others do.
 func pairs(hosts []int, seed uint64) Schedule {
 	order := slices.Clone(hosts)
 	r := rand.New(rand.NewPCG(seed, 0))
@@ -103,8 +103,9 @@ func circle(n, k int) []Flow {
 	return out
 }
 
-// incast lets groups of 1, 2, 4, 8, ... and n-1 hosts send to one each; one sender is the yardstick of the others. The receivers
-// differ from fan-in to fan-in. Of two hosts each is both, so that every host's sending and receiving is seen alone once.
+// incast lets groups of 1, 2, 4, 8, ... and n-1 hosts send to one each; one sender is the yardstick of the
+// others. The receivers differ from fan-in to fan-in. Of two hosts each is both, so that every host's
+// sending and receiving is seen alone once.
 func incast(n int) Schedule {
 	var fans []int
 	for k := 1; k < n-1; k *= 2 {

@@ -50,7 +50,8 @@ func TestEveryCellOnce(t *testing.T) {
 	}
 }
 
-func TestCircleIsSuperBenchs(t *testing.T) { // the closed form for even n: host n-1 meets r, host r meets n-1, else i meets (2r-i) mod (n-1)
+// the closed form for even n: host n-1 meets r, host r meets n-1, else i meets (2r-i) mod (n-1)
+func TestCircleIsSuperBenchs(t *testing.T) {
 	got := fmt.Sprint(circle(4, 0), circle(4, 1), circle(4, 2), circle(3, 0))
 	if want := "[{0 3} {1 2}] [{0 2} {1 3}] [{0 1} {2 3}] [{1 2}]"; got != want {
 		t.Errorf("got %s, want %s", got, want)
@@ -88,7 +89,8 @@ func TestIncastFansIn(t *testing.T) {
 	}
 }
 
-// TestFewRoundsAreRandomPairs: the first rounds bring hosts together with others from anywhere, and repeat with their seed.
+// TestFewRoundsAreRandomPairs: the first rounds bring hosts together with others from
+// anywhere, and repeat with their seed.
 func TestFewRoundsAreRandomPairs(t *testing.T) {
 	const hosts, perLeaf = 1024, 32
 	a, b, c := New(Pairs, hosts, 8, 7), New(Pairs, hosts, 8, 7), New(Pairs, hosts, 8, 8)
@@ -128,10 +130,12 @@ func TestRoundsFitTheTime(t *testing.T) {
 		{Incast, 16, 9, 5},
 	} {
 		if s := New(tt.p, tt.hosts, tt.rounds, 1); s.Pattern != tt.p || s.Rounds != tt.want {
-			t.Errorf("%s, %d hosts in %d rounds: %s, %d rounds; want %d", tt.p, tt.hosts, tt.rounds, s.Pattern, s.Rounds, tt.want)
+			t.Errorf("%s, %d hosts in %d rounds: %s, %d rounds; want %d", tt.p, tt.hosts, tt.rounds, s.Pattern,
+				s.Rounds, tt.want)
 		}
 	}
-	if first, again := New(Pairs, 4, 100, 1).At(2), New(Pairs, 4, 100, 1).At(5); fmt.Sprint(first.Flows) != fmt.Sprint(again.Flows) || again.Label != "pairs 3, repetition 2 of 3" {
+	if first, again := New(Pairs, 4, 100, 1).At(2), New(Pairs, 4, 100,
+		1).At(5); fmt.Sprint(first.Flows) != fmt.Sprint(again.Flows) || again.Label != "pairs 3, repetition 2 of 3" {
 		t.Errorf("%+v, then %+v", first, again)
 	}
 }

@@ -1,5 +1,5 @@
-// Package simulate is a fabric of numbers: hosts, links and trunks with planted faults and noise. It answers rounds as a
-// cluster would, so that schedules and judge can be tried without a network, and their error rates counted.
+// Package simulate is a fabric of numbers: hosts, links and trunks with planted faults and noise. It answers rounds as
+// a cluster would, so that schedules and judge can be tried without a network, and their error rates counted.
 package simulate
 
 import (
@@ -46,11 +46,13 @@ func New(c Config) *Fabric {
 		c.Bandwidth = 100e9
 	}
 	f := &Fabric{
-		c: c, rng: rand.New(rand.NewPCG(c.Seed, 1)), dead: make([]bool, c.Hosts), betweenLeaves: math.Log(0.9), aloneIsQuicker: math.Log(1.02),
+		c: c, rng: rand.New(rand.NewPCG(c.Seed, 1)), dead: make([]bool, c.Hosts), betweenLeaves: math.Log(0.9),
+		aloneIsQuicker: math.Log(1.02),
 	}
 	for range c.Rails {
 		f.rails = append(f.rails, rail{
-			send: make([]float64, c.Hosts), receive: make([]float64, c.Hosts), load: make([]float64, c.Hosts), tail: make([]float64, c.Hosts),
+			send: make([]float64, c.Hosts), receive: make([]float64, c.Hosts), load: make([]float64, c.Hosts),
+			tail: make([]float64, c.Hosts),
 			link: map[[2]int]float64{}, trunk: map[[2]int]float64{},
 		})
 	}

@@ -54,20 +54,69 @@ func TestJudgeFindsWhatIsPlanted(t *testing.T) {
 	}{
 		{"nothing, 4 hosts", 4, 0, schedule.Pairs, 100, 0.01, nil, nil},
 		{"nothing, 1000 hosts", 1000, 0, schedule.Pairs, 16, 0.03, nil, nil},
-		{"one slow host of 4", 4, 0, schedule.Pairs, 100, 0.01, []Plant{{Kind: Host, A: 2, Factor: 0.5}}, []string{"slow host 2>2"}},
-		{"one slow sender of 4", 4, 0, schedule.Pairs, 100, 0.01, []Plant{{Kind: Sender, A: 2, Factor: 0.5}}, []string{"slow sender 2>2"}},
-		{"one slow host of 5, odd", 5, 0, schedule.Pairs, 100, 0.02, []Plant{{Kind: Host, A: 0, Factor: 0.7}}, []string{"slow host 0>0"}},
-		{"slow link", 16, 0, schedule.Pairs, 100, 0.01, []Plant{{Kind: Link, A: 3, B: 9, Factor: 0.5}}, []string{"slow link 3>9"}},
-		{"host and link", 16, 0, schedule.Pairs, 100, 0.01, []Plant{{Kind: Host, A: 7, Factor: 0.8}, {Kind: Link, A: 3, B: 9, Factor: 0.5}}, []string{"slow host 7>7", "slow link 3>9"}},
-		{"host and its own link", 16, 0, schedule.Pairs, 100, 0.01, []Plant{{Kind: Host, A: 7, Factor: 0.8}, {Kind: Link, A: 7, B: 9, Factor: 0.5}}, []string{"slow host 7>7", "slow link 7>9"}},
-		{"three hosts by matchings", 1000, 0, schedule.Pairs, 6, 0.02, []Plant{{Kind: Host, A: 17, Factor: 0.9}, {Kind: Sender, A: 400, Factor: 0.9}, {Kind: Receiver, A: 999, Factor: 0.8}}, []string{"slow host 17>17", "slow receiver 999>999", "slow sender 400>400"}},
-		{"under load", 64, 0, schedule.Pairs, 100, 0.01, []Plant{{Kind: Load, A: 5, Factor: 0.8}}, []string{"slow-under-load host 5>5"}},
-		{"trunk", 64, 8, schedule.Pairs, 100, 0.01, []Plant{{Kind: Trunk, A: 1, B: 5, Factor: 0.7}}, []string{"slow trunk 1>5"}},
-		{"trunk, by few rounds", 64, 8, schedule.Pairs, 16, 0.01, []Plant{{Kind: Trunk, A: 1, B: 5, Factor: 0.7}}, []string{"slow trunk 1>5"}},
+		{
+			"one slow host of 4", 4, 0, schedule.Pairs, 100, 0.01,
+			[]Plant{{Kind: Host, A: 2, Factor: 0.5}},
+			[]string{"slow host 2>2"},
+		},
+		{
+			"one slow sender of 4", 4, 0, schedule.Pairs, 100, 0.01,
+			[]Plant{{Kind: Sender, A: 2, Factor: 0.5}},
+			[]string{"slow sender 2>2"},
+		},
+		{
+			"one slow host of 5, odd", 5, 0, schedule.Pairs, 100, 0.02,
+			[]Plant{{Kind: Host, A: 0, Factor: 0.7}},
+			[]string{"slow host 0>0"},
+		},
+		{
+			"slow link", 16, 0, schedule.Pairs, 100, 0.01,
+			[]Plant{{Kind: Link, A: 3, B: 9, Factor: 0.5}},
+			[]string{"slow link 3>9"},
+		},
+		{
+			"host and link", 16, 0, schedule.Pairs, 100, 0.01, []Plant{
+				{Kind: Host, A: 7, Factor: 0.8}, {Kind: Link, A: 3, B: 9, Factor: 0.5},
+			}, []string{"slow host 7>7", "slow link 3>9"},
+		},
+		{
+			"host and its own link", 16, 0, schedule.Pairs, 100, 0.01, []Plant{
+				{Kind: Host, A: 7, Factor: 0.8}, {Kind: Link, A: 7, B: 9, Factor: 0.5},
+			}, []string{"slow host 7>7", "slow link 7>9"},
+		},
+		{
+			"three hosts by matchings", 1000, 0, schedule.Pairs, 6, 0.02,
+			[]Plant{
+				{Kind: Host, A: 17, Factor: 0.9}, {Kind: Sender, A: 400, Factor: 0.9}, {Kind: Receiver, A: 999, Factor: 0.8},
+			},
+			[]string{"slow host 17>17", "slow receiver 999>999", "slow sender 400>400"},
+		},
+		{
+			"under load", 64, 0, schedule.Pairs, 100, 0.01,
+			[]Plant{{Kind: Load, A: 5, Factor: 0.8}},
+			[]string{"slow-under-load host 5>5"},
+		},
+		{
+			"trunk", 64, 8, schedule.Pairs, 100, 0.01,
+			[]Plant{{Kind: Trunk, A: 1, B: 5, Factor: 0.7}},
+			[]string{"slow trunk 1>5"},
+		},
+		{
+			"trunk, by few rounds", 64, 8, schedule.Pairs, 16, 0.01,
+			[]Plant{{Kind: Trunk, A: 1, B: 5, Factor: 0.7}},
+			[]string{"slow trunk 1>5"},
+		},
 		{"dead host", 16, 0, schedule.Pairs, 100, 0.01, []Plant{{Kind: Dead, A: 5}}, []string{"not-connected host 5>5"}},
-		// Re-tests are held to paths that the schedule had: incast has no two hosts of a leaf, or of different leaves, alone together.
-		{"by incast", 16, 4, schedule.Incast, 100, 0.01, []Plant{{Kind: Host, A: 3, Factor: 0.88}}, []string{"slow host 3>3"}},
-		{"dead and slow", 16, 4, schedule.Pairs, 100, 0.01, []Plant{{Kind: Dead, A: 5}, {Kind: Host, A: 6, Factor: 0.8}}, []string{"not-connected host 5>5", "slow host 6>6"}},
+		// Re-tests are held to paths that the schedule had: incast has no two hosts of a leaf,
+		// or of different leaves, alone together.
+		{
+			"by incast", 16, 4, schedule.Incast, 100, 0.01, []Plant{{Kind: Host, A: 3, Factor: 0.88}}, []string{"slow host 3>3"},
+		},
+		{
+			"dead and slow", 16, 4, schedule.Pairs, 100, 0.01,
+			[]Plant{{Kind: Dead, A: 5}, {Kind: Host, A: 6, Factor: 0.8}},
+			[]string{"not-connected host 5>5", "slow host 6>6"},
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			for seed := range seeds(5) {
@@ -86,8 +135,8 @@ func TestJudgeFindsWhatIsPlanted(t *testing.T) {
 	}
 }
 
-// TestLatencyIsJudgedByItsDistribution: what is slow in its tail alone is found although its median is as the others', what is
-// faster than the others is not accused, and noise alone accuses nobody.
+// TestLatencyIsJudgedByItsDistribution: what is slow in its tail alone is found although its median is as the others',
+// what is faster than the others is not accused, and noise alone accuses nobody.
 func TestLatencyIsJudgedByItsDistribution(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
@@ -104,7 +153,8 @@ func TestLatencyIsJudgedByItsDistribution(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			for seed := range seeds(10) {
 				s := schedule.New(schedule.Pairs, 32, 100, seed)
-				findings, v := Judge(New(Config{Hosts: 32, Noise: tt.noise, Seed: seed, Latency: true, Plants: tt.plant}), s, judge.Config{Seed: seed}).Conclude()
+				findings, v := Judge(New(Config{Hosts: 32, Noise: tt.noise, Seed: seed, Latency: true, Plants: tt.plant}),
+					s, judge.Config{Seed: seed}).Conclude()
 				if got := words(findings); !slices.Equal(got, tt.want) || v.HostPower == 0 {
 					t.Errorf("seed %d, sigma %.4f, power %.3f: %q, want %q", seed, v.Sigma, v.HostPower, got, tt.want)
 				}
@@ -113,8 +163,8 @@ func TestLatencyIsJudgedByItsDistribution(t *testing.T) {
 	}
 }
 
-// TestRails: a rail that is slow is found on that rail; what is slow only while all rails run is told from it by the re-test
-// of the rail alone.
+// TestRails: a rail that is slow is found on that rail; what is slow only while all rails run is told
+// from it by the re-test of the rail alone.
 func TestRails(t *testing.T) {
 	for _, tt := range []struct {
 		plants []Plant

@@ -35,7 +35,9 @@ type outcome struct {
 }
 
 // build plants faults in a fabric.
-func (tr trial) build(t testing.TB, seed uint64) (c Config, s schedule.Schedule, host map[int]bool, link map[[2]int]bool) {
+func (tr trial) build(t testing.TB, seed uint64) (c Config, s schedule.Schedule, host map[int]bool,
+	link map[[2]int]bool,
+) {
 	t.Helper()
 	c = Config{Hosts: tr.hosts, Noise: tr.noise, Seed: seed}
 	if tr.perLeaf > 0 {
@@ -70,7 +72,10 @@ func (tr trial) run(t testing.TB, seed uint64) outcome {
 	t.Helper()
 	c, s, host, link := tr.build(t, seed)
 	findings, v := Judge(New(c), s, judge.Config{Seed: seed, Retests: *retests}).Conclude()
-	o := outcome{hosts: len(host), links: len(link), retests: v.Retests, rounds: s.Rounds, hostPower: v.HostPower, linkPower: v.LinkPower}
+	o := outcome{
+		hosts: len(host), links: len(link), retests: v.Retests, rounds: s.Rounds, hostPower: v.HostPower,
+		linkPower: v.LinkPower,
+	}
 	found := map[int]bool{}
 	for _, f := range findings {
 		switch {
@@ -91,8 +96,8 @@ func (tr trial) run(t testing.TB, seed uint64) outcome {
 	return o
 }
 
-// TestErrorRates holds the judge to what it promises: of healthy hosts and links none is accused, of slow ones of the size
-// that it looks for nearly all are found.
+// TestErrorRates holds the judge to what it promises: of healthy hosts and links none is accused, of slow ones of the
+// size that it looks for nearly all are found.
 func TestErrorRates(t *testing.T) {
 	runs, accused, planted, found := 0, 0, 0, 0
 	for seed := range seeds(25) {
@@ -131,14 +136,17 @@ func TestTables(t *testing.T) {
 		}
 		fmt.Fprintln(os.Stdout)
 	}
-	row("hosts", "leaves of", "rounds", "re-tests", "noise", "planted", "drop", "hosts found", "links found", "hosts accused", "links accused", "undecided", "host power", "link power", "runs", "s/run")
+	row("hosts", "leaves of", "rounds", "re-tests", "noise", "planted", "drop", "hosts found", "links found",
+		"hosts accused", "links accused", "undecided", "host power", "link power", "runs", "s/run")
 	for _, n := range []int{64, 1024, 10000} {
 		if *only != 0 && n != *only {
 			continue
 		}
 		settings := []trial{
 			{hosts: n, rounds: map[int]int{64: 6, 1024: 10, 10000: 14}[n]},
-			{hosts: n, rounds: map[int]int{64: 14, 1024: 62, 10000: 62}[n], perLeaf: map[int]int{64: 8, 1024: 32, 10000: 100}[n]},
+			{
+				hosts: n, rounds: map[int]int{64: 14, 1024: 62, 10000: 62}[n], perLeaf: map[int]int{64: 8, 1024: 32, 10000: 100}[n],
+			},
 		}
 		if n == 64 {
 			settings = append(settings, trial{hosts: n, rounds: 63})
@@ -175,9 +183,12 @@ func TestTables(t *testing.T) {
 						if bad == 0 {
 							d = "-"
 						}
-						row(n, p.perLeaf, sum.rounds, fmt.Sprintf("%.1f", float64(sum.retests)/float64(runs)), fmt.Sprintf("%.1f%%", noise*100), bad, d,
-							fmt.Sprintf("%d/%d", sum.hostsFound, sum.hosts), fmt.Sprintf("%d/%d", sum.linksFound, sum.links), sum.falseHosts, sum.falseLinks, sum.undecided,
-							fmt.Sprintf("%.1f%%", sum.hostPower*100), fmt.Sprintf("%.1f%%", sum.linkPower*100), runs, fmt.Sprintf("%.2f", time.Since(begin).Seconds()/float64(runs)))
+						row(n, p.perLeaf, sum.rounds, fmt.Sprintf("%.1f", float64(sum.retests)/float64(runs)),
+							fmt.Sprintf("%.1f%%", noise*100), bad, d,
+							fmt.Sprintf("%d/%d", sum.hostsFound, sum.hosts), fmt.Sprintf("%d/%d", sum.linksFound, sum.links), sum.falseHosts,
+							sum.falseLinks, sum.undecided,
+							fmt.Sprintf("%.1f%%", sum.hostPower*100), fmt.Sprintf("%.1f%%", sum.linkPower*100), runs,
+							fmt.Sprintf("%.2f", time.Since(begin).Seconds()/float64(runs)))
 						if bad == 0 {
 							break
 						}

@@ -43,7 +43,9 @@ func measuringOver(t testing.TB, network netem.Options) *measurer {
 // TestHostileRankZero: a worker does not crash, hang or serve for ever, whatever rank 0 asks of it.
 func TestHostileRankZero(t *testing.T) {
 	m := measuring(t)
-	spec := plan.Spec{Operation: plan.Write, Kind: plan.Bandwidth, Transport: verbs.RC, Sizes: []int{4096}, QPs: 1, Duration: time.Hour}
+	spec := plan.Spec{
+		Operation: plan.Write, Kind: plan.Bandwidth, Transport: verbs.RC, Sizes: []int{4096}, QPs: 1, Duration: time.Hour,
+	}
 	refused := func(o fabric.Order, want string) {
 		t.Helper()
 		b, _ := json.Marshal(m.Do(t.Context(), o))
@@ -65,7 +67,8 @@ func TestHostileRankZero(t *testing.T) {
 	if r := m.Do(t.Context(), open(spec)); r.Error != "" {
 		t.Fatal(r.Error)
 	}
-	refused(fabric.Order{Prepare: &fabric.PrepareOrder{Flows: make([]fabric.FlowEnd, mostQueuePairs+1)}}, "the limit is 16384 queue pairs")
+	refused(fabric.Order{Prepare: &fabric.PrepareOrder{Flows: make([]fabric.FlowEnd, mostQueuePairs+1)}},
+		"the limit is 16384 queue pairs")
 	refused(fabric.Order{Prepare: &fabric.PrepareOrder{Flows: make([]fabric.FlowEnd, 2)}}, `"qpn"`)
 	for _, addresses := range [][][]control.Address{nil, {}, {nil}, make([][]control.Address, 3)} {
 		refused(run(addresses), "other flows are to run than were prepared")
@@ -77,7 +80,8 @@ func TestHostileRankZero(t *testing.T) {
 	refused(fabric.Order{}, "nobody knows")
 }
 
-// TestMeasureEndsWithItsInput: an agent that is killed in the middle of a round leaves no process behind that measures on.
+// TestMeasureEndsWithItsInput: an agent that is killed in the middle of a round
+// leaves no process behind that measures on.
 func TestMeasureEndsWithItsInput(t *testing.T) {
 	m := measuring(t)
 	orders, in := io.Pipe()
@@ -90,7 +94,12 @@ func TestMeasureEndsWithItsInput(t *testing.T) {
 		}
 	}
 	for _, o := range []fabric.Order{
-		{Open: &fabric.OpenOrder{Address: "127.0.0.1", Plan: plan.Spec{Operation: plan.Write, Kind: plan.Bandwidth, Sizes: []int{64}, QPs: 1, Duration: time.Hour}}},
+		{
+			Open: &fabric.OpenOrder{
+				Address: "127.0.0.1",
+				Plan:    plan.Spec{Operation: plan.Write, Kind: plan.Bandwidth, Sizes: []int{64}, QPs: 1, Duration: time.Hour},
+			},
+		},
 		{Prepare: &fabric.PrepareOrder{Flows: []fabric.FlowEnd{{Initiates: true}}}},
 	} {
 		ask(o)
@@ -125,7 +134,12 @@ func FuzzRankZero(f *testing.F) {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 		defer cancel()
 		for _, o := range []fabric.Order{
-			{Open: &fabric.OpenOrder{Address: "127.0.0.1", Plan: plan.Spec{Operation: plan.Write, Kind: plan.Bandwidth, Sizes: []int{64}, QPs: 1, Duration: time.Second}}},
+			{
+				Open: &fabric.OpenOrder{
+					Address: "127.0.0.1",
+					Plan:    plan.Spec{Operation: plan.Write, Kind: plan.Bandwidth, Sizes: []int{64}, QPs: 1, Duration: time.Second},
+				},
+			},
 			{Prepare: &fabric.PrepareOrder{Flows: []fabric.FlowEnd{{Initiates: true}}}},
 			o,
 		} {

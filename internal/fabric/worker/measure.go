@@ -21,8 +21,8 @@ import (
 
 // Config is the process that measures on one device for an agent.
 type Config struct {
-	// Open opens a device by name, empty for the agent's choice, at the address that others know this host by, and returns the
-	// device's own: rails may have others.
+	// Open opens a device by name, empty for the agent's choice, at the address that others know this host by, and returns
+	// the device's own: rails may have others.
 	Open     func(name string, local netip.Addr) (verbs.Device, netip.Addr, error)
 	Port     int  // device port; 0: the first that is ACTIVE
 	GIDIndex *int // nil: chosen
@@ -38,7 +38,8 @@ const (
 // Operations are those that run between two hosts.
 func Operations() []plan.Operation { return []plan.Operation{plan.Write, plan.Read, plan.Send} }
 
-// Measure opens a device and runs rounds as it is told, until its input ends. Who gives the orders may end in the middle of a round.
+// Measure opens a device and runs rounds as it is told, until its input ends. Who gives the
+// orders may end in the middle of a round.
 func Measure(ctx context.Context, cfg Config, in io.Reader, out io.Writer) error {
 	m := &measurer{cfg: cfg}
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -74,8 +75,9 @@ func Measure(ctx context.Context, cfg Config, in io.Reader, out io.Writer) error
 	}
 }
 
-// measurer is a [Worker] in the process that it runs in: one device's part in the rounds of many hosts. Its flows to and from
-// several peers run as one job. There is no session between two ends: rank 0 carries the addresses and says when to begin.
+// measurer is a [Worker] in the process that it runs in: one device's part in the rounds of many hosts.
+// Its flows to and from several peers run as one job. There is no session between two ends: rank 0 carries
+// the addresses and says when to begin.
 type measurer struct {
 	cfg    Config
 	device verbs.Device
@@ -147,7 +149,8 @@ func (m *measurer) open(o fabric.OpenOrder, r *fabric.Rail) error {
 		return err
 	}
 	m.device = d
-	if m.rails, err = endpoint.OpenRails([]verbs.Device{m.device}, m.cfg.Port, new(-1)); err != nil { // wherever the kernel wants
+	// wherever the kernel wants
+	if m.rails, err = endpoint.OpenRails([]verbs.Device{m.device}, m.cfg.Port, new(-1)); err != nil {
 		return err
 	}
 	m.spec = o.Plan
@@ -174,7 +177,8 @@ func (m *measurer) open(o fabric.OpenOrder, r *fabric.Rail) error {
 // settle makes the test of one end of a flow.
 func (m *measurer) settle(spec plan.Spec, role plan.Role, mtu verbs.MTU) (*plan.Settled, error) {
 	limits := endpoint.Limits(m.device.Info(), m.rails[0].Port, (role == plan.Initiator) != spec.Reversed)
-	return plan.Settle(spec, limits, plan.Peer{MTU: mtu}, plan.Policy{Bytes: mostFlowBytes, QueuePairs: mostQueuePairs, Operations: Operations()})
+	return plan.Settle(spec, limits, plan.Peer{MTU: mtu},
+		plan.Policy{Bytes: mostFlowBytes, QueuePairs: mostQueuePairs, Operations: Operations()})
 }
 
 func (m *measurer) verifies() bool { return m.spec.Verify != plan.VerifyNothing }
@@ -188,7 +192,8 @@ func (m *measurer) prepare(p fabric.PrepareOrder) ([][]control.Address, error) {
 		return nil, err
 	}
 	if qps := max(m.spec.QPs, 1); len(p.Flows)*qps > mostQueuePairs {
-		return nil, fmt.Errorf("%d flows of %d queue pairs each; the limit is %d queue pairs", len(p.Flows), qps, mostQueuePairs)
+		return nil, fmt.Errorf("%d flows of %d queue pairs each; the limit is %d queue pairs", len(p.Flows), qps,
+			mostQueuePairs)
 	}
 	rail := make([][]control.Address, 0, len(p.Flows))
 	for _, of := range p.Flows {
@@ -230,8 +235,8 @@ func (m *measurer) add(of fabric.FlowEnd, mtu verbs.MTU) ([]control.Address, err
 	return end.Addresses(), nil
 }
 
-// connect connects a flow, posts its receives and compiles its job. One whose peer is gone has no addresses to connect to, and one whose
-// peer's address is of no use cannot connect: it ends, and the others keep their numbers.
+// connect connects a flow, posts its receives and compiles its job. One whose peer is gone has no addresses to connect
+// to, and one whose peer's address is of no use cannot connect: it ends, and the others keep their numbers.
 func (m *measurer) connect(f *ownFlow, peer []control.Address) (err error) {
 	if len(peer) == 0 {
 		return f.end.Close()

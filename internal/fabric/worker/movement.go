@@ -17,8 +17,8 @@ import (
 	"github.com/gobw/gobw/verbs/tick"
 )
 
-// move moves data for the round's time and returns what each flow did. A flow that failed has its error; what the others moved
-// until then is lost, because the device runs them as one.
+// move moves data for the round's time and returns what each flow did. A flow that failed has its error; what the
+// others moved until then is lost, because the device runs them as one.
 func (m *measurer) move(ctx context.Context, g fabric.GoOrder) (out []fabric.Flow, err error) {
 	r := &movement{measurer: m, clock: tick.Start(), out: make([]fabric.Flow, len(m.flows))}
 	for k, f := range m.flows {
@@ -100,9 +100,9 @@ func (r *movement) join() error {
 	return nil
 }
 
-// firstWithin is how long beyond the span a run waits for the first completion where none has come: a path that is slower
-// than the span still has a figure, and one that is dead has the device's own error (RC retries for half a second to
-// two).
+// firstWithin is how long beyond the span a run waits for the first completion where none has come: a
+// path that is slower than the span still has a figure, and one that is dead has the device's own error
+// (RC retries for half a second to two).
 const firstWithin = 2500 * time.Millisecond
 
 // drive runs the job for the span and works the figures out.
@@ -117,9 +117,10 @@ func (r *movement) drive(ctx context.Context, g fabric.GoOrder) error {
 		Plan: r.leads, Round: plan.Round{Local: true}, Job: r.whole, Runner: runner,
 		Devices: r.rails, PerNs: perNs,
 		Limits: drive.Limits{
-			Duration: perNs.Ticks(g.Whole()), Lead: perNs.Ticks(g.Lead), Tail: perNs.Ticks(g.Tail), FirstWithin: perNs.Ticks(firstWithin),
-			Stall:  perNs.Ticks(2 * (g.Whole() + firstWithin)),
-			Yields: r.device.Info().Software && r.whole.Shape != job.PingPong,
+			Duration: perNs.Ticks(g.Whole()), Lead: perNs.Ticks(g.Lead), Tail: perNs.Ticks(g.Tail),
+			FirstWithin: perNs.Ticks(firstWithin),
+			Stall:       perNs.Ticks(2 * (g.Whole() + firstWithin)),
+			Yields:      r.device.Info().Software && r.whole.Shape != job.PingPong,
 		},
 	})
 	if err = errors.Join(r.blame(d.Run(ctx)), runner.Close()); err == nil {
@@ -141,8 +142,8 @@ func (r *movement) blame(err error) error {
 	return err
 }
 
-// figures divides what was moved among the flows of each direction. With one flow a direction, as in all patterns but incast, it is
-// that flow's own.
+// figures divides what was moved among the flows of each direction. With one flow a direction, as in all
+// patterns but incast, it is that flow's own.
 func (r *movement) figures(t *drive.Trace, begun job.Ticks) {
 	perNs := r.clock.PerNanosecond()
 	bitsOut := 8 * t.PerSecond(perNs, t.Last.FirstPost, func(p job.Progress) uint64 { return p.BytesOut })

@@ -50,7 +50,8 @@ func connect(t *testing.T, from, to *measurer) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(from.connect(from.flows[len(from.flows)-1], b), to.connect(to.flows[len(to.flows)-1], a)); err != nil {
+	if err := errors.Join(from.connect(from.flows[len(from.flows)-1], b),
+		to.connect(to.flows[len(to.flows)-1], a)); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -72,7 +73,8 @@ func TestMoveFlowLabels(t *testing.T) {
 
 func moveAll(t *testing.T, all []*measurer) [][]fabric.Flow {
 	t.Helper()
-	return moveAllFor(t, all, fabric.GoOrder{Lead: 20 * time.Millisecond, Measure: 200 * time.Millisecond, Tail: 50 * time.Millisecond})
+	return moveAllFor(t, all,
+		fabric.GoOrder{Lead: 20 * time.Millisecond, Measure: 200 * time.Millisecond, Tail: 50 * time.Millisecond})
 }
 
 func moveAllFor(t *testing.T, all []*measurer, g fabric.GoOrder) [][]fabric.Flow {
@@ -91,7 +93,8 @@ func moveAllFor(t *testing.T, all []*measurer, g fabric.GoOrder) [][]fabric.Flow
 	return out
 }
 
-// TestMove runs two rounds of three hosts. 'make quick' has one whose rate is known at the sender, and one at the receiver.
+// TestMove runs two rounds of three hosts. 'make quick' has one whose rate is known
+// at the sender, and one at the receiver.
 func TestMove(t *testing.T) {
 	for i, tt := range []struct {
 		name string
@@ -120,7 +123,8 @@ func TestMove(t *testing.T) {
 						if m.Error != "" {
 							t.Errorf("host %d, flow %d: %v", i, k, m.Error)
 						}
-						if all[i].flows[k].plan.Role == plan.Target && tt.receiver || all[i].flows[k].plan.Role == plan.Initiator && !tt.receiver {
+						if all[i].flows[k].plan.Role == plan.Target && tt.receiver || all[i].flows[k].plan.Role == plan.Initiator &&
+							!tt.receiver {
 							if m.Bits < 1e6 {
 								t.Errorf("host %d, flow %d moved %g bits/s", i, k, m.Bits)
 							}
@@ -137,8 +141,8 @@ func TestMove(t *testing.T) {
 	}
 }
 
-// TestMoveShorterThanARoundTrip: in a round that is over before the first message of a slow path has come back, the flows
-// are slow and not dead.
+// TestMoveShorterThanARoundTrip: in a round that is over before the first message of a slow path has come
+// back, the flows are slow and not dead.
 func TestMoveShorterThanARoundTrip(t *testing.T) {
 	for name, p := range map[string]plan.Spec{
 		"write":        {Operation: plan.Write, Kind: plan.Bandwidth, Sizes: []int{4096}, TxDepth: 4},
@@ -165,7 +169,9 @@ func TestMoveShorterThanARoundTrip(t *testing.T) {
 
 // TestMoveBlamesNobodyElse: a flow that had moved nothing when another one of its host failed is not known to be dead.
 func TestMoveBlamesNobodyElse(t *testing.T) {
-	all := measurersOver(t, 3, plan.Spec{Operation: plan.Write, Kind: plan.Bandwidth, Sizes: []int{4096}, Duration: time.Second, Timeout: 8, Retries: 1},
+	all := measurersOver(t, 3, plan.Spec{
+		Operation: plan.Write, Kind: plan.Bandwidth, Sizes: []int{4096}, Duration: time.Second, Timeout: 8, Retries: 1,
+	},
 		netem.Options{Delay: 400 * time.Millisecond})
 	connect(t, all[0], all[1])
 	connect(t, all[0], all[2])
@@ -191,7 +197,8 @@ func TestMoveLatency(t *testing.T) {
 	}
 	for _, op := range []plan.Operation{plan.Send, plan.Write, plan.Read} {
 		t.Run(string(op), func(t *testing.T) {
-			all := measurers(t, 2, plan.Spec{Operation: op, Kind: plan.Latency, Sizes: []int{8}, InlineBytes: -1, Duration: time.Second})
+			all := measurers(t, 2,
+				plan.Spec{Operation: op, Kind: plan.Latency, Sizes: []int{8}, InlineBytes: -1, Duration: time.Second})
 			connect(t, all[0], all[1])
 			moved := moveAll(t, all)
 			for i, m := range moved {
@@ -208,14 +215,16 @@ func TestMoveLatency(t *testing.T) {
 }
 
 func TestMoveSaysWhoFailed(t *testing.T) {
-	all := measurers(t, 3, plan.Spec{Operation: plan.Write, Kind: plan.Bandwidth, Sizes: []int{4096}, Duration: time.Second, Timeout: 13, Retries: 5})
+	all := measurers(t, 3, plan.Spec{
+		Operation: plan.Write, Kind: plan.Bandwidth, Sizes: []int{4096}, Duration: time.Second, Timeout: 13, Retries: 5,
+	})
 	connect(t, all[0], all[1])
 	connect(t, all[0], all[2])
 	if err := all[2].endFlows(); err != nil { // its peer's queue pairs are gone
 		t.Fatal(err)
 	}
-	// Five tries of 34 ms: a peer that a busy machine keeps from its CPU for a while is not gone, and one that is gone is told of
-	// within the second.
+	// Five tries of 34 ms: a peer that a busy machine keeps from its CPU for a while is not gone, and one that
+	// is gone is told of within the second.
 	moved, err := all[0].move(context.Background(), fabric.GoOrder{Measure: time.Second})
 	if err != nil {
 		t.Fatal(err)
@@ -226,7 +235,8 @@ func TestMoveSaysWhoFailed(t *testing.T) {
 }
 
 func TestMoveFindsWrongData(t *testing.T) {
-	all := measurers(t, 2, plan.Spec{Operation: plan.Write, Kind: plan.Bandwidth, Sizes: []int{4096}, Duration: time.Second, Verify: "ends"})
+	all := measurers(t,
+		2, plan.Spec{Operation: plan.Write, Kind: plan.Bandwidth, Sizes: []int{4096}, Duration: time.Second, Verify: "ends"})
 	connect(t, all[0], all[1])
 	all[0].flows[0].end.Arm(4096, 99) // other data than the peer expects
 	moved := moveAll(t, all)
@@ -241,7 +251,8 @@ func TestMoveRefuses(t *testing.T) {
 		"nobody knows": {Operation: plan.Write, Transport: verbs.UC, Kind: plan.Bandwidth, Sizes: []int{8}},
 		"verified for": {Operation: plan.Send, Kind: plan.Bandwidth, Sizes: []int{8}, Verify: "ends"},
 	} {
-		if err := m.open(fabric.OpenOrder{Address: "127.0.1.9", Plan: p}, &fabric.Rail{}); err == nil || !strings.Contains(err.Error(), want) {
+		if err := m.open(fabric.OpenOrder{Address: "127.0.1.9", Plan: p}, &fabric.Rail{}); err == nil ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v, want %q", p, err, want)
 		}
 	}

@@ -21,8 +21,8 @@ import (
 //go:embed options.txt
 var options string
 
-// perftestFlag is one of perftest's options, a row of [options]: how the help explains it, in which tools it acts and how, and
-// what becomes of it in the others.
+// perftestFlag is one of perftest's options, a row of [options]: how the help explains it, in which tools it acts and
+// how, and what becomes of it in the others.
 type perftestFlag struct {
 	short   byte // 0: none
 	long    string
@@ -42,7 +42,8 @@ type perftestFlag struct {
 	only      string                   // of an ignored option: this value is taken, and others refused
 	why       string                   // it is ignored or refused
 
-	noun, fault, stock string // stock's first line: where a number is out of range, where a value is refused, where the option is
+	// stock's first line: where a number is out of range, where a value is refused, where the option is
+	noun, fault, stock string
 }
 
 // List is an option that posts several requests at once, as both ends know it.
@@ -51,7 +52,8 @@ type List struct {
 	Label  string // of the header
 	Noun   string // stock's, where -n is no multiple of it
 	Brief  string // the option as it is typed
-	Sends  bool   // of what is sent: the title names it, too, and without -Q it decides how often a completion is asked for
+	// of what is sent: the title names it, too, and without -Q it decides how often a completion is asked for
+	Sends bool
 }
 
 // Lists are the options that are given and post several requests at once.
@@ -239,8 +241,8 @@ func (v *Invocation) defaults() *strings.Replacer {
 		"{port}", strconv.Itoa(control.DefaultPort), "{version}", DefaultVersion, "{json}", defaultJSON)
 }
 
-// setter makes of a field what sets it: a switch, a text, a number within the bounds of the plan, or what has a function of
-// its own.
+// setter makes of a field what sets it: a switch, a text, a number within the bounds of the
+// plan, or what has a function of its own.
 func (v *Invocation) setter(field any) func(value string) error {
 	switch at := field.(type) {
 	case *bool:
@@ -263,8 +265,10 @@ func (v *Invocation) setter(field any) func(value string) error {
 func (v *Invocation) fields() map[string]any {
 	p := &v.Plan
 	return map[string]any{
-		"size": v.setSize, "all": &p.AllSizes, "connection": v.setConnection, "atomic_type": parsed(&p.AtomicType, parseAtomic),
-		"write_with_imm": &p.WriteImm, "send_with_imm": &p.SendImm, "bidirectional": &p.Bidirectional, "reversed": &p.Reversed,
+		"size": v.setSize, "all": &p.AllSizes, "connection": v.setConnection,
+		"atomic_type":    parsed(&p.AtomicType, parseAtomic),
+		"write_with_imm": &p.WriteImm, "send_with_imm": &p.SendImm, "bidirectional": &p.Bidirectional,
+		"reversed": &p.Reversed,
 
 		"iters": integer(&p.Iterations, 5, 1<<32), "duration": v.setDuration, "margin": optional(&v.margin, 0, 1<<30),
 		"run_infinitely": &p.Infinite, "perform_warm_up": &v.warmUp, "rate_limit": v.number(&v.rate, ""),

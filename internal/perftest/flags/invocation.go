@@ -15,8 +15,8 @@ import (
 	"github.com/gobw/gobw/verbs"
 )
 
-// Invocation is one command line of one tool, understood. The plan's zero fields are the defaults in force, which depend
-// on the device (see [Invocation.Fit]) or on the engine.
+// Invocation is one command line of one tool, understood. The plan's zero fields are the defaults in force, which
+// depend on the device (see [Invocation.Fit]) or on the engine.
 type Invocation struct {
 	Tool Tool
 	Plan plan.Spec
@@ -53,8 +53,9 @@ type Invocation struct {
 	NoNUMA      bool          // --disable_numa
 	WaitDestroy time.Duration // --wait_destroy: between the test and the end of the queue pairs
 
-	PerftestVersion string        // --perftest-version (ours): the version to advertise; empty: 6.27
-	PeerTimeout     time.Duration // --peer-timeout (ours): how long a silent peer, or one with which nothing moves, is borne; 0: the defaults
+	PerftestVersion string // --perftest-version (ours): the version to advertise; empty: 6.27
+	// --peer-timeout (ours): how long a silent peer, or one with which nothing moves, is borne; 0: the defaults
+	PeerTimeout time.Duration
 
 	Remarks  string   // stock's of its own choices, for stdout before it looks for a device
 	Shrunk   string   // stock's for stderr, where UD's default size was above the MTU
@@ -107,7 +108,8 @@ func Parse(tool Tool, args []string) (Invocation, error) {
 		if err := g.apply(&v, g.text); err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", g, err))
 		}
-		if repeated == "" && slices.ContainsFunc(found[:i], func(other given) bool { return other.perftestFlag == g.perftestFlag }) {
+		if repeated == "" &&
+			slices.ContainsFunc(found[:i], func(other given) bool { return other.perftestFlag == g.perftestFlag }) {
 			repeated = strings.TrimPrefix(g.briefly(), "--")
 		}
 		if g.classic {
@@ -121,14 +123,18 @@ func Parse(tool Tool, args []string) (Invocation, error) {
 		return v, &UnknownError{fmt.Errorf("%s: unrecognized option '--%s'", tool.Name, classic)}
 	}
 	if repeated != "" && v.Style() == Modern {
-		errs = append(errs, &StockError{" Duplicated argument: " + repeated + " ", errors.New("from version 6.13 on an option is given once")})
+		errs = append(errs,
+			&StockError{" Duplicated argument: " + repeated + " ", errors.New("from version 6.13 on an option is given once")})
 	}
 	switch len(operands) {
 	case 0:
 	case 1:
 		v.Host = operands[0]
 	default:
-		errs = append(errs, &StockError{" Invalid Command line. Please check command rerun ", fmt.Errorf("%q: one host is enough", strings.Join(operands[1:], " "))})
+		errs = append(errs, &StockError{
+			" Invalid Command line. Please check command rerun ",
+			fmt.Errorf("%q: one host is enough", strings.Join(operands[1:], " ")),
+		})
 	}
 	errs = append(errs, v.settle()...)
 	return v, errors.Join(errs...)
@@ -139,7 +145,8 @@ type UnknownError struct{ Err error }
 
 func (e *UnknownError) Error() string { return e.Err.Error() }
 
-// Style is the version of perftest whose text, JSON and codes are ours: of 4.5, unless a version from 6.22 on is asked for.
+// Style is the version of perftest whose text, JSON and codes are ours: of 4.5,
+// unless a version from 6.22 on is asked for.
 func (v *Invocation) Style() Style {
 	var major, minor int
 	_, _ = fmt.Sscanf(v.PerftestVersion, "%d.%d", &major, &minor) // none: 0
@@ -165,7 +172,8 @@ func ParseLine(line string) (Invocation, error) {
 	}
 	tool, ok := ToolNamed(words[0])
 	if !ok {
-		return Invocation{}, fmt.Errorf("%q is none of perftest's tools: want one such as 'ib_send_bw -c UD -s 1024'", words[0])
+		return Invocation{},
+			fmt.Errorf("%q is none of perftest's tools: want one such as 'ib_send_bw -c UD -s 1024'", words[0])
 	}
 	v, err := Parse(tool, words[1:])
 	if err == nil && v.Host != "" {
@@ -305,7 +313,8 @@ func (v *Invocation) noteRemarks(row plan.Row) {
 	p := &v.Plan
 	bandwidth := p.Kind == plan.Bandwidth
 	if p.CQMod > 1 && p.LargestSize() > moderatedBytes && p.Transport != verbs.UD && !p.AllSizes && !p.Events {
-		v.Remarks += Dashes + "Warning: Large message requested and CQ moderation enabled\nWarning: It can lead to inaccurate results\n"
+		v.Remarks += Dashes +
+			"Warning: Large message requested and CQ moderation enabled\nWarning: It can lead to inaccurate results\n"
 	}
 	for _, f := range v.Lists() {
 		if f.Sends && p.CQMod == 0 {
@@ -319,7 +328,8 @@ func (v *Invocation) noteRemarks(row plan.Row) {
 	if bandwidth && !p.NoPeak && (p.Iterations > peakIterations || p.Duration > 0 || receiver) {
 		v.Remarks += " WARNING: BW peak won't be measured in this run.\n"
 	}
-	if v.AdaptsPolls = bandwidth && (p.Duration > 0 || p.Iterations >= 3000) && (!p.Bidirectional || !row.NeedsReceive()); !v.AdaptsPolls {
+	if v.AdaptsPolls = bandwidth && (p.Duration > 0 || p.Iterations >= 3000) &&
+		(!p.Bidirectional || !row.NeedsReceive()); !v.AdaptsPolls {
 		v.Remarks += "Disabling dynamic polling\n"
 	}
 }
@@ -337,7 +347,11 @@ func (v *Invocation) settleMulticast() {
 }
 
 // hardwareRates are the static rates of an address handle (ibv_rate), in Gb/s, that perftest knows.
-var hardwareRates = []float64{2.5, 5, 10, 14, 20, 25, 28, 30, 40, 50, 56, 60, 80, 100, 112, 120, 168, 200, 300, 400, 600} //nolint:gochecknoglobals // a table
+//
+//nolint:gochecknoglobals // a table
+var hardwareRates = []float64{
+	2.5, 5, 10, 14, 20, 25, 28, 30, 40, 50, 56, 60, 80, 100, 112, 120, 168, 200, 300, 400, 600,
+}
 
 // settleRate turns --rate_limit and its unit into bits per second.
 func (v *Invocation) settleRate(wrong *faults, row plan.Row) {
@@ -346,16 +360,21 @@ func (v *Invocation) settleRate(wrong *faults, row plan.Row) {
 		kind = "HW"
 	}
 	unit, known := map[string]float64{"M": 8 * (1 << 20), "": 1e9, "g": 1e9, "p": 8 * float64(p.LargestSize())}[v.rateUnit]
-	stock(!known, " Invalid rate limit units. Please use M,g or p", "--rate_units %q: want M (MiB/s), g (Gb/s) or p (packets/s)", v.rateUnit)
-	stock(v.burst > 0 && kind == "", " Can't enable burst mode when rate limiter is off", "--burst_size %d: it needs --rate_limit", v.burst)
+	stock(!known, " Invalid rate limit units. Please use M,g or p",
+		"--rate_units %q: want M (MiB/s), g (Gb/s) or p (packets/s)", v.rateUnit)
+	stock(v.burst > 0 && kind == "", " Can't enable burst mode when rate limiter is off",
+		"--burst_size %d: it needs --rate_limit", v.burst)
 	switch kind {
 	case "":
 		return
 	case "HW":
 		packets := v.rateUnit == "p"
-		stock(p.RDMACM || v.ControlCM, " HW rate limit isn't supported yet with rdma_cm scenarios", "--rate_limit with -R or -z: it needs --rate_limit_type SW")
-		stock(packets, " Failed: pps rate limit units is not supported when setting HW rate limit", "--rate_units p: it needs --rate_limit_type SW")
-		stock(!packets && v.rate > 0 && !slices.Contains(hardwareRates, v.rate), " Failed: Unknown rate limit value", "--rate_limit %g: a device has %v Gb/s; --rate_limit_type SW has any", v.rate, hardwareRates)
+		stock(p.RDMACM || v.ControlCM, " HW rate limit isn't supported yet with rdma_cm scenarios",
+			"--rate_limit with -R or -z: it needs --rate_limit_type SW")
+		stock(packets, " Failed: pps rate limit units is not supported when setting HW rate limit",
+			"--rate_units p: it needs --rate_limit_type SW")
+		stock(!packets && v.rate > 0 && !slices.Contains(hardwareRates, v.rate), " Failed: Unknown rate limit value",
+			"--rate_limit %g: a device has %v Gb/s; --rate_limit_type SW has any", v.rate, hardwareRates)
 		if v.burst > 0 && p.Kind == plan.Bandwidth {
 			v.warn("--burst_size is ignored: it needs --rate_limit_type SW, as in perftest")
 		}
@@ -375,7 +394,8 @@ func (v *Invocation) settleRate(wrong *faults, row plan.Row) {
 	case "PP":
 		wrong.Add("--rate_limit_type PP (packet pacing) is not there: use SW")
 	default:
-		stock(true, " Invalid rate limit type flag. Please use HW, SW or PP.", "--rate_limit_type %q: want SW or HW", v.rateType)
+		stock(true, " Invalid rate limit type flag. Please use HW, SW or PP.", "--rate_limit_type %q: want SW or HW",
+			v.rateType)
 	}
 	p.RateBits = v.rate * unit
 }
@@ -389,7 +409,8 @@ func (v *Invocation) warn(format string, args ...any) {
 func (v *Invocation) Fit(info verbs.DeviceInfo, port verbs.PortInfo) error {
 	p := &v.Plan
 	if v.link != 0 && v.link != port.LinkLayer {
-		return fmt.Errorf("--force-link: port %d of %s is %v, and no other can be forced on it", port.Number, info.Name, port.LinkLayer)
+		return fmt.Errorf("--force-link: port %d of %s is %v, and no other can be forced on it", port.Number, info.Name,
+			port.LinkLayer)
 	}
 	mtu := port.ActiveMTU
 	if v.MTUBytes > 0 && p.RDMACM {

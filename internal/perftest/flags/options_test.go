@@ -14,8 +14,8 @@ import (
 
 var update = flag.Bool("update", false, "rewrite testdata/options.md")
 
-// refusals are what stock perftest takes and we do not, each because it would change what is measured. Options that the table
-// of flags refuses by name are not repeated here.
+// refusals are what stock perftest takes and we do not, each because it would change what is measured. Options that the
+// table of flags refuses by name are not repeated here.
 var refusals = map[string]string{
 	"-c XRC":                              "XRC is not there",
 	"-c DC":                               "DC is not there",
@@ -24,8 +24,8 @@ var refusals = map[string]string{
 	"--rate_limit=1 --rate_limit_type=PP": "packet pacing",            // a NIC's, of which ours would be an imitation
 }
 
-// TestStockTakes holds our parser against stock's: what a tool of either version takes, ours takes, or refuses by name with a
-// sentence. The facts come from the programs themselves: see testdata/accepted.tsv.
+// TestStockTakes holds our parser against stock's: what a tool of either version takes, ours takes, or refuses by name
+// with a sentence. The facts come from the programs themselves: see testdata/accepted.tsv.
 func TestStockTakes(t *testing.T) {
 	text, err := os.ReadFile("testdata/accepted.tsv")
 	if err != nil {
@@ -80,39 +80,58 @@ func TestStockTakes(t *testing.T) {
 
 // samples are values for options that take one, with what else they need. The first that a tool takes counts.
 var samples = map[string][]string{
-	"atomic_type": {"=CMP_AND_SWAP"}, "connection": {"=UC", "=UD"}, "ib-dev": {"=x"}, "duration": {"=4"}, "margin": {"=1 -D 8"},
-	"ib-port": {"=2"}, "inline_size": {"=64"}, "post_list": {"=4"}, "mtu": {"=1024"}, "iters": {"=500"}, "outs": {"=4"}, "port": {"=7"},
-	"qp": {"=4"}, "cq-mod": {"=10"}, "rx-depth": {"=300", "=300 --write_with_imm"}, "size": {"=4K", "=8"}, "sl": {"=1"}, "tx-depth": {"=64"},
-	"tos": {"=8 -R"}, "qp-timeout": {"=16"}, "limit_bw": {"=1"}, "report-counters": {"=counters/a"}, "gid-index": {"=1"},
-	"vector": {"=1 -e", "=1 -e --write_with_imm"}, "limit_msgrate": {"=1"}, "out_json_file": {"=x"}, "output": {"=bandwidth", "=latency"},
-	"recv_post_list": {"=4", "=4 --write_with_imm"}, "latency_gap": {"=10"}, "pin_cores": {"=0"}, "numa_node": {"=0"}, "wait_destroy": {"=1"}, "pkey_index": {"=1"},
-	"retry_count": {"=3"}, "tclass": {"=8"}, "flow_label": {"=1"}, "dlid": {"=3"}, "burst_size": {"=8 --rate_limit=10 --rate_limit_type=SW", "=8 --rate_limit=10"}, "source_ip": {"=127.0.0.1"}, "bind_source_ip": {"=127.0.0.1"},
-	"rate_limit": {"=10"}, "rate_units": {"=M --rate_limit=10"}, "rate_limit_type": {"=SW --rate_limit=10", "=HW --rate_limit=10"}, "perftest-version": {"=6.29"}, "peer-timeout": {"=60"},
-	"force-link": {"=IB"}, "MGID": {"=239.1.2.3 -g"}, "cpu_util": {" -D 4"}, "report-both": {" -b"}, "events": {"", " --write_with_imm"},
+	"atomic_type": {"=CMP_AND_SWAP"}, "connection": {"=UC", "=UD"}, "ib-dev": {"=x"}, "duration": {"=4"},
+	"margin":  {"=1 -D 8"},
+	"ib-port": {"=2"}, "inline_size": {"=64"}, "post_list": {"=4"}, "mtu": {"=1024"}, "iters": {"=500"}, "outs": {"=4"},
+	"port": {"=7"},
+	"qp":   {"=4"}, "cq-mod": {"=10"}, "rx-depth": {"=300", "=300 --write_with_imm"}, "size": {"=4K", "=8"}, "sl": {"=1"},
+	"tx-depth": {"=64"},
+	"tos":      {"=8 -R"}, "qp-timeout": {"=16"}, "limit_bw": {"=1"}, "report-counters": {"=counters/a"},
+	"gid-index": {"=1"},
+	"vector":    {"=1 -e", "=1 -e --write_with_imm"}, "limit_msgrate": {"=1"}, "out_json_file": {"=x"},
+	"output":         {"=bandwidth", "=latency"},
+	"recv_post_list": {"=4", "=4 --write_with_imm"}, "latency_gap": {"=10"}, "pin_cores": {"=0"}, "numa_node": {"=0"},
+	"wait_destroy": {"=1"}, "pkey_index": {"=1"},
+	"retry_count": {"=3"}, "tclass": {"=8"}, "flow_label": {"=1"}, "dlid": {"=3"},
+	"burst_size": {"=8 --rate_limit=10 --rate_limit_type=SW", "=8 --rate_limit=10"}, "source_ip": {"=127.0.0.1"},
+	"bind_source_ip": {"=127.0.0.1"},
+	"rate_limit":     {"=10"}, "rate_units": {"=M --rate_limit=10"}, "rate_limit_type": {
+		"=SW --rate_limit=10", "=HW --rate_limit=10",
+	}, "perftest-version": {"=6.29"}, "peer-timeout": {"=60"},
+	"force-link": {"=IB"}, "MGID": {"=239.1.2.3 -g"}, "cpu_util": {" -D 4"}, "report-both": {" -b"},
+	"events": {"", " --write_with_imm"},
 }
 
 // alone are options that have a single value in some tools, whose default it is: RC, and an atomic's 8 bytes.
 var alone = []string{"connection", "size"}
 
-// proofs are the tests that show what becomes of a field of [Invocation] that is no field of the plan; those of the plan are
-// walked by TestEveryFieldActs of internal/bench.
+// proofs are the tests that show what becomes of a field of [Invocation] that is no field of the plan; those of the
+// plan are walked by TestEveryFieldActs of internal/bench.
 var proofs = map[string]string{
 	"Help":    "../../cli/perftest_test.go TestPerftestErrors",
-	"Version": "../../cli/perftest_test.go TestPerftestErrors", "Device": "../../cli/perftest_test.go TestPerftestErrors", "TCPPort": "../../cli/perftest_test.go TestPerftestErrors",
-	"Gbits": "../text/text_test.go TestMeasuredRows", "ReportBoth": "../text/text_test.go TestMeasuredRows", "Cycles": "../text/text_test.go TestMeasuredRows",
-	"Histogram": "../text/text_test.go TestMeasuredRows", "Unsorted": "../text/text_test.go TestMeasuredRows", "Output": "../text/text_test.go TestMeasuredRows",
-	"JSONFile": "../../cli/perftest_test.go TestPerftestLimits", "LimitBW": "../../cli/perftest_test.go TestPerftestLimits", "LimitRate": "../../cli/perftest_test.go TestPerftestLimits",
-	"Counters": "../../cli/perftest_test.go TestPerftestAround", "WaitDestroy": "../run/options_test.go TestOptionsOfThisEnd",
-	"MTUBytes": "parse_test.go TestFit", "link": "parse_test.go TestForceLink",
+	"Version": "../../cli/perftest_test.go TestPerftestErrors", "Device": "../../cli/perftest_test.go TestPerftestErrors",
+	"TCPPort": "../../cli/perftest_test.go TestPerftestErrors",
+	"Gbits":   "../text/text_test.go TestMeasuredRows", "ReportBoth": "../text/text_test.go TestMeasuredRows",
+	"Cycles":    "../text/text_test.go TestMeasuredRows",
+	"Histogram": "../text/text_test.go TestMeasuredRows", "Unsorted": "../text/text_test.go TestMeasuredRows",
+	"Output":      "../text/text_test.go TestMeasuredRows",
+	"JSONFile":    "../../cli/perftest_test.go TestPerftestLimits",
+	"LimitBW":     "../../cli/perftest_test.go TestPerftestLimits",
+	"LimitRate":   "../../cli/perftest_test.go TestPerftestLimits",
+	"Counters":    "../../cli/perftest_test.go TestPerftestAround",
+	"WaitDestroy": "../run/options_test.go TestOptionsOfThisEnd",
+	"MTUBytes":    "parse_test.go TestFit", "link": "parse_test.go TestForceLink",
 	"IBPort": "../run/options_test.go TestOptionsOfThisEnd", "GIDIndex": "../run/options_test.go TestOptionsOfThisEnd",
 	"Cores": "../run/options_test.go TestOptionsOfThisEnd", "NUMANode": "../run/options_test.go TestOptionsOfThisEnd",
 	"NoNUMA": "../run/options_test.go TestOptionsOfThisEnd", "DLID": "../run/options_test.go TestOptionsOfThisEnd",
 	"IPv6GID": "../run/options_test.go TestOptionsOfThisEnd", "Network": "../run/options_test.go TestOptionsOfThisEnd",
 	"Source": "../run/options_test.go TestOptionsOfThisEnd", "ControlCM": "../run/options_test.go TestOptionsOfThisEnd",
-	"PerftestVersion": "../run/options_test.go TestOptionsOfThisEnd", "PeerTimeout": "../run/options_test.go TestOptionsOfThisEnd",
+	"PerftestVersion": "../run/options_test.go TestOptionsOfThisEnd",
+	"PeerTimeout":     "../run/options_test.go TestOptionsOfThisEnd",
 }
 
-// proof names the test that shows the effect of the first of the fields that is proved, and checks that this test uses the option.
+// proof names the test that shows the effect of the first of the fields that is proved, and
+// checks that this test uses the option.
 func (f perftestFlag) proof(t *testing.T, fields []string) string {
 	t.Helper()
 	for _, name := range fields {
@@ -130,7 +149,8 @@ func (f perftestFlag) proof(t *testing.T, fields []string) string {
 		}
 		_, body, found := strings.Cut(string(text), "\nfunc "+test+"(")
 		body, _, _ = strings.Cut(body, "\n}\n")
-		uses := strings.Contains(body, "--"+f.long) || f.short != 0 && regexp.MustCompile(`[" ]-`+string(f.short)+`\b`).MatchString(body)
+		uses := strings.Contains(body, "--"+f.long) ||
+			f.short != 0 && regexp.MustCompile(`[" ]-`+string(f.short)+`\b`).MatchString(body)
 		if found && uses {
 			return "`" + test + "`"
 		}
@@ -192,12 +212,13 @@ func differences(a, b reflect.Value) []string {
 
 func same(a, b reflect.Value) bool { return fmt.Sprintf("%#v", a) == fmt.Sprintf("%#v", b) }
 
-// TestEveryOptionActs has every option that acts in a tool change what that tool runs or prints, so that none is swallowed, and
-// holds testdata/options.md to it.
+// TestEveryOptionActs has every option that acts in a tool change what that tool runs or prints, so that none is
+// swallowed, and holds testdata/options.md to it.
 func TestEveryOptionActs(t *testing.T) {
 	var table strings.Builder
 	counts := map[Disposition]int{}
-	table.WriteString("| option | acts in | by | shown by | ignored in | refused in | why |\n|---|---|---|---|---|---|---|\n")
+	table.WriteString("| option | acts in | by | shown by | ignored in | refused in | why " +
+		"|\n|---|---|---|---|---|---|---|\n")
 	for _, f := range flags(&Invocation{}) {
 		if f.exact && f.set != nil && !slices.Contains([]string{"perftest-version", "peer-timeout"}, f.long) {
 			continue // another spelling of an option
@@ -247,7 +268,8 @@ func (f perftestFlag) row(in map[Disposition][]string, by []string, shown string
 	if f.short != 0 {
 		name = "`-" + string(f.short) + "`, " + name
 	}
-	return fmt.Sprintf("| %s | %s | %s | %s | %s | %s | %s |", name, tools(in[Acts]), strings.Join(by, ", "), shown, tools(in[Ignored]), tools(in[Refused]), why)
+	return fmt.Sprintf("| %s | %s | %s | %s | %s | %s | %s |", name, tools(in[Acts]), strings.Join(by, ", "), shown,
+		tools(in[Ignored]), tools(in[Refused]), why)
 }
 
 func compareTable(t *testing.T, table string) {
@@ -280,14 +302,19 @@ func tools(names []string) string {
 
 // differs are the command lines whose first line of error is not stock's, and why.
 var differs = map[string]string{
-	"ib_write_bw -c DC": "stock goes on and fails where the device has none", "ib_write_bw --run_infinitely -a": "stock ignores -a",
-	"ib_write_bw -n 1": "one bound for both versions", "ib_write_bw -I 5000": "one bound for both versions", "ib_write_bw -I 2000": "one bound for both versions",
-	"ib_write_bw --use-srq": "one sentence for both versions", "ib_write_bw -D 1 -e": "of two faults another first", "ib_write_bw -X 9999": "of two faults another first",
-	"ib_write_bw -L 300": "of two faults another first", "ib_write_bw --tclass 300": "stock cuts it to eight bits", "ib_write_bw --retry_count 9": "stock cuts it to three bits",
+	"ib_write_bw -c DC":               "stock goes on and fails where the device has none",
+	"ib_write_bw --run_infinitely -a": "stock ignores -a",
+	"ib_write_bw -n 1":                "one bound for both versions", "ib_write_bw -I 5000": "one bound for both versions",
+	"ib_write_bw -I 2000":   "one bound for both versions",
+	"ib_write_bw --use-srq": "one sentence for both versions", "ib_write_bw -D 1 -e": "of two faults another first",
+	"ib_write_bw -X 9999": "of two faults another first",
+	"ib_write_bw -L 300":  "of two faults another first", "ib_write_bw --tclass 300": "stock cuts it to eight bits",
+	"ib_write_bw --retry_count 9":    "stock cuts it to three bits",
 	"ib_write_bw --pkey_index 70000": "stock takes the last of the table", "ib_write_lat -q 1": "4.5 refuses even one",
 }
 
-// TestFirstLines holds what stock refuses, and the first line of it, which scripts look for, to the facts of testdata/errors.tsv.
+// TestFirstLines holds what stock refuses, and the first line of it, which scripts look
+// for, to the facts of testdata/errors.tsv.
 func TestFirstLines(t *testing.T) {
 	text, err := os.ReadFile("testdata/errors.tsv")
 	if err != nil {

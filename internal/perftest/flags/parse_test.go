@@ -45,7 +45,10 @@ func TestFlags(t *testing.T) {
 	}{
 		{"ib_write_bw", func(*Invocation) {}},
 		{"ib_write_bw -a", func(v *Invocation) { v.Plan.AllSizes, v.Plan.Sizes = true, powers(8<<20) }},
-		{"ib_write_bw --all -s 64", func(v *Invocation) { v.sizeGiven = true; v.Plan.AllSizes, v.Plan.Sizes = true, powers(8<<20) }},
+		{
+			"ib_write_bw --all -s 64",
+			func(v *Invocation) { v.sizeGiven = true; v.Plan.AllSizes, v.Plan.Sizes = true, powers(8<<20) },
+		},
 		{"ib_send_bw -a -c UD", func(v *Invocation) {
 			v.Plan.AllSizes, v.Plan.Sizes, v.Plan.Transport = true, powers(8<<20), verbs.UD
 		}},
@@ -139,7 +142,10 @@ func TestFlags(t *testing.T) {
 		{"ib_write_bw --pkey_index 1", func(v *Invocation) { v.Plan.PKeyIndex = 1 }},
 		{"ib_write_bw --tclass 0x60", func(v *Invocation) { v.Plan.TrafficClass = 96 }},
 		{"ib_write_bw --flow_label 7", func(v *Invocation) { v.Plan.FlowLabels = []uint32{7} }},
-		{"ib_write_bw --flow_label=1,0x2,3 -q 2", func(v *Invocation) { v.Plan.FlowLabels, v.Plan.QPs = []uint32{1, 2, 3}, 2 }},
+		{
+			"ib_write_bw --flow_label=1,0x2,3 -q 2",
+			func(v *Invocation) { v.Plan.FlowLabels, v.Plan.QPs = []uint32{1, 2, 3}, 2 },
+		},
 		{"ib_write_bw --dlid 0x11", func(v *Invocation) { v.DLID = 17 }},
 		{"ib_write_bw --ipv6", func(v *Invocation) { v.IPv6GID = true }},
 		{"ib_write_bw --ipv6-addr", func(v *Invocation) { v.Network = "tcp6" }},
@@ -153,7 +159,10 @@ func TestFlags(t *testing.T) {
 			v.warn("--retry_count 9 is read as 7: a queue pair has 1 to 7")
 		}},
 		{"ib_write_bw --perftest-version 10.1", func(v *Invocation) { v.PerftestVersion = "10.1" }},
-		{"ib_write_bw --rate_limit 10 --rate_limit_type SW", func(v *Invocation) { v.rate, v.rateType, v.Plan.RateBits, v.Plan.Burst = 10, "SW", 1e10, 128 }},
+		{
+			"ib_write_bw --rate_limit 10 --rate_limit_type SW",
+			func(v *Invocation) { v.rate, v.rateType, v.Plan.RateBits, v.Plan.Burst = 10, "SW", 1e10, 128 },
+		},
 		{"ib_write_bw --rate_limit 10 --rate_limit_type SW --burst_size 0x10", func(v *Invocation) {
 			v.rate, v.rateType, v.Plan.RateBits, v.burst, v.Plan.Burst = 10, "SW", 1e10, 16, 16
 		}},
@@ -173,7 +182,9 @@ func TestFlags(t *testing.T) {
 		{"ib_write_bw -W counters/port_xmit_data,hw_counters/out_of_sequence", func(v *Invocation) {
 			v.Counters = []string{"counters/port_xmit_data", "hw_counters/out_of_sequence"}
 		}},
-		{"ib_read_bw --perform_warm_up -t 16", func(v *Invocation) { v.warmUp, v.Plan.TxDepth, v.Plan.Warmup = true, 16, 16 }},
+		{
+			"ib_read_bw --perform_warm_up -t 16", func(v *Invocation) { v.warmUp, v.Plan.TxDepth, v.Plan.Warmup = true, 16, 16 },
+		},
 		{"ib_write_bw --perform_warm_up -l 8", func(v *Invocation) { v.warmUp, v.Plan.PostList, v.Plan.Warmup = true, 8, 8 }},
 		{"ib_send_lat --pin_cores 2-3,8", func(v *Invocation) { v.Cores = []int{2, 3, 8} }},
 		{"ib_send_lat --numa_node=1", func(v *Invocation) { v.NUMANode = index(1) }},
@@ -447,8 +458,9 @@ func TestDepths(t *testing.T) {
 // TestToolNamed has wrappers' names, which begin with a tool's, mean that tool.
 func TestToolNamed(t *testing.T) {
 	for name, want := range map[string]string{
-		"ib_write_bw": "ib_write_bw", "/usr/bin/ib_read_lat": "ib_read_lat", "ib_write_bw_nongdr": "ib_write_bw", "ib_send_bw_nd_test": "ib_send_bw",
-		"gobw": "", "my_ib_write_bw": "", "ib_write": "",
+		"ib_write_bw": "ib_write_bw", "/usr/bin/ib_read_lat": "ib_read_lat", "ib_write_bw_nongdr": "ib_write_bw",
+		"ib_send_bw_nd_test": "ib_send_bw",
+		"gobw":               "", "my_ib_write_bw": "", "ib_write": "",
 	} {
 		if tool, is := ToolNamed(name); is != (want != "") || tool.Name != want {
 			t.Errorf("%s: %q, want %q", name, tool.Name, want)
@@ -458,7 +470,9 @@ func TestToolNamed(t *testing.T) {
 
 func TestForceLink(t *testing.T) {
 	info, port := verbs.DeviceInfo{Name: "mlx5_0"}, verbs.PortInfo{Number: 1, LinkLayer: verbs.LinkEthernet}
-	for line, fits := range map[string]bool{"ib_write_bw --force-link=Ethernet": true, "ib_write_bw --force-link IB": false, "ib_write_bw": true} {
+	for line, fits := range map[string]bool{
+		"ib_write_bw --force-link=Ethernet": true, "ib_write_bw --force-link IB": false, "ib_write_bw": true,
+	} {
 		v := mustParse(t, line)
 		if err := v.Fit(info, port); (err == nil) != fits {
 			t.Errorf("%s: %v", line, err)

@@ -31,8 +31,8 @@ func Tools() []Tool {
 	return tools
 }
 
-// ToolNamed finds the tool that a program name stands for: one that begins with the tool's, such as ib_write_bw_nongdr. A
-// directory in front is ignored.
+// ToolNamed finds the tool that a program name stands for: one that begins with the tool's, such as
+// ib_write_bw_nongdr. A directory in front is ignored.
 func ToolNamed(name string) (Tool, bool) {
 	name = name[strings.LastIndexByte(name, '/')+1:]
 	for _, t := range Tools() {
@@ -43,15 +43,16 @@ func ToolNamed(name string) (Tool, bool) {
 	return Tool{}, false
 }
 
-// Known finds an option by its long name, with dashes or underscores, or by its letter: the long name as perftest has it, and a
-// tool that takes it: the one of that operation and kind, or the nearest in which it does something (of that kind before of
-// that operation). acts tells whether it does in that tool.
+// Known finds an option by its long name, with dashes or underscores, or by its letter: the long name as perftest has
+// it, and a tool that takes it: the one of that operation and kind, or the nearest in which it does something (of that
+// kind before of that operation). acts tells whether it does in that tool.
 func Known(name string, op plan.Operation, kind plan.Kind) (long, tool string, acts bool) {
 	const exact = 3
 	best := -1
 	for _, f := range flags(&Invocation{}) {
 		plain := strings.ReplaceAll(f.long, "_", "-")
-		if strings.ReplaceAll(name, "_", "-") != plain && (len(name) != 1 || f.short != name[0]) || f.exact && !f.value && f.set == nil {
+		if strings.ReplaceAll(name, "_", "-") != plain && (len(name) != 1 || f.short != name[0]) ||
+			f.exact && !f.value && f.set == nil {
 			continue
 		}
 		for _, t := range Tools() {

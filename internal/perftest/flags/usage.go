@@ -16,8 +16,10 @@ const (
 // Usage is the tool's help: every option that it takes, what it does, and what holds without it.
 func Usage(tool Tool) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "Usage:\n  %s [options]          wait for a client\n  %s [options] <host>   go to the server at <host>\n\n"+
-		"Measures the %s of %s. Give both ends the same options.\nLong options may be shortened; numbers may be decimal, 0x... or octal.\n",
+	fmt.Fprintf(&b,
+		"Usage:\n  %s [options]          wait for a client\n  %s [options] <host>   go to the server at <host>\n\n"+
+			"Measures the %s of %s. Give both ends the same options.\nLong options may be shortened; numbers may be decimal, "+
+			"0x... or octal.\n",
 		tool.Name, tool.Name, tool.Kind, plan.RowOf(tool.Operation).Text)
 	var ignored []string
 	group := ""

@@ -26,7 +26,8 @@ func (e *rangeError) Error() string { return fmt.Sprintf("%s: want %d to %d", e.
 // number reads an integer as strtol(…, 0) does: decimal, 0x or octal; what follows the digits is an error, not ignored.
 func number(value string, low, high int64) (int64, error) {
 	n, err := strconv.ParseInt(value, 0, 64) // base 0: the prefix chooses, as in C
-	if err != nil || strings.ContainsAny(value, "_oObB") && !strings.HasPrefix(strings.ToLower(value), "0x") || strings.Contains(value, "_") {
+	if err != nil || strings.ContainsAny(value, "_oObB") && !strings.HasPrefix(strings.ToLower(value), "0x") ||
+		strings.Contains(value, "_") {
 		return 0, fmt.Errorf("%q is no number", value)
 	}
 	if n < low || n > high {
@@ -38,7 +39,8 @@ func number(value string, low, high int64) (int64, error) {
 // size reads a message size as perftest does: K and M, in upper case, are powers of 1024.
 func size(value string) (int, error) {
 	if strings.HasSuffix(value, "k") || strings.HasSuffix(value, "m") {
-		return 0, fmt.Errorf("%q: the suffixes are K and M, in upper case (perftest reads %q as %s bytes)", value, value, value[:len(value)-1])
+		return 0, fmt.Errorf("%q: the suffixes are K and M, in upper case (perftest reads %q as %s bytes)", value, value,
+			value[:len(value)-1])
 	}
 	if strings.HasPrefix(value, "0") { // octal or hexadecimal, as in C
 		n, err := number(value, 1, plan.MaxMessage)
@@ -92,8 +94,8 @@ func span(field *time.Duration, unit time.Duration, high int64) func(string) err
 
 var numberAtFront = regexp.MustCompile(`^\+?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?`)
 
-// number reads a number. Where it has a name it is read as strtof does, which perftest reads -w and -y with: what follows the number
-// says nothing, and here a line on stderr says that.
+// number reads a number. Where it has a name it is read as strtof does, which perftest reads -w and -y with: what
+// follows the number says nothing, and here a line on stderr says that.
 func (v *Invocation) number(field *float64, name string) func(string) error {
 	return func(value string) error {
 		front := value
@@ -127,7 +129,9 @@ func (v *Invocation) setSize(value string) error {
 	v.Plan.Sizes, v.sizeGiven = []int{n}, true
 	fixed := plan.DefaultBytes(plan.RowOf(plan.Atomic), v.Tool.Kind)
 	if v.Tool.Operation == plan.Atomic && n != fixed {
-		err = &StockError{"Message size cannot be changed for Atomic tests ", fmt.Errorf("%d: an atomic has %d bytes", n, fixed)}
+		err = &StockError{
+			"Message size cannot be changed for Atomic tests ", fmt.Errorf("%d: an atomic has %d bytes", n, fixed),
+		}
 	}
 	return err
 }
@@ -191,7 +195,10 @@ func (v *Invocation) setConnection(value string) error {
 	if slices.Contains([]string{"XRC", "DC", "SRD"}, value) {
 		return fmt.Errorf("%s is not there: use RC, UC or UD", value)
 	}
-	return &StockError{" Invalid Connection type. Please choose from {RC,UC,UD,XRC,DC,SRD}", fmt.Errorf("%q: want RC, UC or UD, in upper case", value)}
+	return &StockError{
+		" Invalid Connection type. Please choose from {RC,UC,UD,XRC,DC,SRD}",
+		fmt.Errorf("%q: want RC, UC or UD, in upper case", value),
+	}
 }
 
 // parseGroup reads a multicast group as perftest writes it, 16 numbers with colons between, or as an IP address.
@@ -201,7 +208,8 @@ func parseGroup(value string) (*verbs.GID, error) {
 	if len(parts) != len(g) {
 		a, err := netip.ParseAddr(value)
 		if err != nil {
-			return nil, fmt.Errorf("%q: want 16 numbers such as 255:14:0:0:0:0:0:0:0:0:0:0:0:0:0:1, or an address such as 239.1.2.3 or ff0e::1", value)
+			return nil, fmt.Errorf("%q: want 16 numbers such as 255:14:0:0:0:0:0:0:0:0:0:0:0:0:0:1, "+
+				"or an address such as 239.1.2.3 or ff0e::1", value)
 		}
 		g = verbs.GIDFromAddr(a)
 		return &g, nil
@@ -233,7 +241,9 @@ func (v *Invocation) setFlowLabels(value string) error {
 
 // parseLink reads --force-link, which must agree with the port: see Fit.
 func parseLink(value string) (verbs.LinkLayer, error) {
-	link, known := map[string]verbs.LinkLayer{"IB": verbs.LinkInfiniBand, "Ethernet": verbs.LinkEthernet, "ETHERNET": verbs.LinkEthernet}[value]
+	link, known := map[string]verbs.LinkLayer{
+		"IB": verbs.LinkInfiniBand, "Ethernet": verbs.LinkEthernet, "ETHERNET": verbs.LinkEthernet,
+	}[value]
 	if !known {
 		return 0, fmt.Errorf("%q: want IB or Ethernet", value)
 	}

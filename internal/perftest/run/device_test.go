@@ -42,8 +42,8 @@ func (n nic) Port(number int) (verbs.PortInfo, error) {
 
 func (n nic) GIDs(int) ([]verbs.GIDEntry, error) { return []verbs.GIDEntry{{Index: 3}}, nil }
 
-// TestDevice has a test end before it begins where the device is none that stock perftest would take. The software device stands
-// in for a NIC only where it is named or allowed.
+// TestDevice has a test end before it begins where the device is none that stock perftest would take. The software
+// device stands in for a NIC only where it is named or allowed.
 func TestDevice(t *testing.T) {
 	up := nics{"nic0": verbs.PortActive}
 	for _, tt := range []struct {
@@ -58,7 +58,8 @@ func TestDevice(t *testing.T) {
 		{nil, "ib_read_bw -d nope", "", "IB device nope not found"},
 		{nics{"nic0": verbs.PortDown}, "ib_write_bw", "", " Port number 1 state is Down"},
 		{nics{"nic0": verbs.PortDown}, "ib_send_lat -d nic0", "", " Port number 1 state is Down"},
-		{nics{"nic0": verbs.PortInit, "nic1": verbs.PortActive}, "ib_read_bw 192.0.2.1", "", " Port number 1 state is Init"}, // the first, as stock
+		// the first, as stock
+		{nics{"nic0": verbs.PortInit, "nic1": verbs.PortActive}, "ib_read_bw 192.0.2.1", "", " Port number 1 state is Init"},
 		{up, "ib_write_bw", "", ""},
 		{up, "ib_write_bw -i 2", "", " Unable to query port 2 attributes"},
 		{up, "ib_write_bw -i 2 -d nic0", "1", " Unable to query port 2 attributes"},
@@ -74,11 +75,14 @@ func TestDevice(t *testing.T) {
 				t.Fatal(err)
 			}
 			var out, errs bytes.Buffer
-			r := testRun{v: v, out: output.Streams{Out: &out, Err: &errs}, providers: []verbs.Provider{tt.devices, roce.New(roce.Options{})}}
+			r := testRun{
+				v: v, out: output.Streams{Out: &out, Err: &errs}, providers: []verbs.Provider{tt.devices, roce.New(roce.Options{})},
+			}
 			d, err := r.open()
 			if err == nil {
 				err = d.Close()
-			} else if code := r.status(err); (code == perftestNoDevice) != strings.HasPrefix(tt.line, "ib_read_bw -d") || code == PerftestOK {
+			} else if code := r.status(err); (code == perftestNoDevice) != strings.HasPrefix(tt.line, "ib_read_bw -d") ||
+				code == PerftestOK {
 				t.Errorf("exit %d", code)
 			}
 			if err != nil {

@@ -39,7 +39,8 @@ func TestOptionsOfThisEnd(t *testing.T) {
 			}
 			return fmt.Sprint(*p)
 		}
-		return fmt.Sprintf("cpu %+v port %d gid %s dlid %d node %s stall %v linger %v | version %q gbits %v marker %v source %v network %s timeouts %v rdma %v",
+		return fmt.Sprintf("cpu %+v port %d gid %s dlid %d node %s stall %v linger %v | version %q gbits %v marker %v "+
+			"source %v network %s timeouts %v rdma %v",
 			o.CPU.CPUs, o.Port, show(o.GIDIndex), o.DLID, show(o.NUMANode), o.Stall, o.Linger,
 			d.Perftest.Version, d.Perftest.Gbits, !d.Perftest.NoMarker, d.Source, d.Network, d.Timeouts, v.ControlCM)
 	}
@@ -80,9 +81,12 @@ func (l lines) GIDs(int) ([]verbs.GIDEntry, error) { return l.all, nil }
 // TestIPv6AddressIsOneThatThePeerReaches: --ipv6 goes by the control connection, and leaves loopback out.
 func TestIPv6AddressIsOneThatThePeerReaches(t *testing.T) {
 	var all []verbs.GIDEntry
-	for i, at := range []string{"lo ::1", "eth0 fe80::1", "eth0 192.0.2.1", "eth1 fe80::2", "eth1 2001:db8::2", "eth1 198.51.100.2"} {
+	for i, at := range []string{
+		"lo ::1", "eth0 fe80::1", "eth0 192.0.2.1", "eth1 fe80::2", "eth1 2001:db8::2", "eth1 198.51.100.2",
+	} {
 		name, a, _ := strings.Cut(at, " ")
-		all = append(all, verbs.GIDEntry{Index: i, Type: verbs.GIDRoCEv2, GID: verbs.GIDFromAddr(netip.MustParseAddr(a)), NetInterface: name})
+		all = append(all,
+			verbs.GIDEntry{Index: i, Type: verbs.GIDRoCEv2, GID: verbs.GIDFromAddr(netip.MustParseAddr(a)), NetInterface: name})
 	}
 	for local, want := range map[string]int{
 		"192.0.2.1": 1, "198.51.100.2": 4, "fe80::2%eth1": 3, "fe80::1%eth0": 1, "2001:db8::2": 4, "203.0.113.1": 4,

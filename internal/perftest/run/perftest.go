@@ -167,8 +167,8 @@ func (r *testRun) run(ctx context.Context) (err error) {
 // allowSoftware names the environment variable that lets the software device stand in where no device is named.
 const allowSoftware = "GOBW_ALLOW_SOFTWARE"
 
-// open is the device named, or the first one, as in perftest. A dead port or a missing driver is an error: scripts take a row for
-// a NIC's.
+// open is the device named, or the first one, as in perftest. A dead port or a missing driver is an
+// error: scripts take a row for a NIC's.
 func (r *testRun) open() (*opendevice.Device, error) {
 	c := opendevice.Config{Name: r.v.Device, Port: r.v.IBPort, GID: r.v.GIDIndex, Providers: r.providers}
 	if os.Getenv(allowSoftware) != "1" {
@@ -200,7 +200,8 @@ func (r *testRun) open() (*opendevice.Device, error) {
 // options are what the command line says of this end alone.
 func (r *testRun) options(d verbs.Device, port int, local netip.Addr) bench.Options {
 	o := bench.Options{
-		CPU: r.cpu(), Port: port, GIDIndex: r.v.GIDIndex, DLID: r.v.DLID, NUMANode: r.v.NUMANode, Stall: r.v.PeerTimeout, Linger: r.v.WaitDestroy,
+		CPU: r.cpu(), Port: port, GIDIndex: r.v.GIDIndex, DLID: r.v.DLID, NUMANode: r.v.NUMANode, Stall: r.v.PeerTimeout,
+		Linger:   r.v.WaitDestroy,
 		WhatLeft: true,
 	}
 	if r.v.NoNUMA {
@@ -292,8 +293,8 @@ func (r *testRun) connect(ctx context.Context, d *opendevice.Device) (control.Se
 	return l.Accept(ctx)
 }
 
-// dialOptions are how a client reaches its server, and what it says of itself. A server speaks perftest's dialect with every
-// client, so that each end's options are its own: two ends of ours then do what two of perftest's do.
+// dialOptions are how a client reaches its server, and what it says of itself. A server speaks perftest's dialect with
+// every client, so that each end's options are its own: two ends of ours then do what two of perftest's do.
 func (r *testRun) dialOptions() control.Options {
 	wait := r.v.PeerTimeout // every one
 	return control.Options{
@@ -321,7 +322,8 @@ func (r *testRun) connected(s control.Session, p *plan.Settled, end *endpoint.En
 	}
 	counted := p.Row.NeedsReceive() && (s.Dialect() == control.Ours || !p.Sends()) // by the receiver
 	if r.plan.Kind == plan.Bandwidth && r.plan.Transport != verbs.RC && !counted {
-		fmt.Fprintf(r.out.Err, " Note: %v may lose messages, and nobody counts them: the figures are of what left the sender\n", r.plan.Transport)
+		fmt.Fprintf(r.out.Err,
+			" Note: %v may lose messages, and nobody counts them: the figures are of what left the sender\n", r.plan.Transport)
 	}
 	r.text.Header(f)
 	r.json = text.NewDocument(f, r.v)
@@ -377,7 +379,8 @@ func (r *testRun) status(err error) int {
 	_, port := errors.AsType[*endpoint.PortError](err)
 	p := r.v.Plan
 	noDevice := r.text == nil && exit.Has(err, exit.Setup) && !port
-	tells := p.Operation == plan.Send || p.Kind == plan.Latency && p.Operation != plan.Write || p.Operation == plan.Read && p.AllSizes
+	tells := p.Operation == plan.Send || p.Kind == plan.Latency && p.Operation != plan.Write ||
+		p.Operation == plan.Read && p.AllSizes
 	if sig, is := errors.AsType[exit.SignalError](err); is {
 		return exit.Code(sig)
 	}
@@ -401,31 +404,36 @@ func (r *testRun) explain(err error) {
 	case errors.As(err, &completion):
 		c := completion.Completion
 		said = fmt.Sprintf(" Completion with error at %s\n Failed status %d: wr_id %d syndrom 0x%x\nscnt=%d, ccnt=%d\n",
-			map[bool]string{true: "server", false: "client"}[r.v.Server()], uint32(c.Status), c.ID, c.VendorError, completion.Sent, completion.Done)
+			map[bool]string{true: "server", false: "client"}[r.v.Server()], uint32(c.Status), c.ID, c.VendorError,
+			completion.Sent, completion.Done)
 	case errors.As(err, &mismatch):
 		said = fmt.Sprintf(" %s\n Failed to negotiate parameters\n", mismatch.Lines[0])
 	case errors.Is(err, syscall.ECONNREFUSED), !r.v.Server() && errors.As(err, &op) && op.Op == "dial":
 		between := map[flags.Style]string{flags.Modern: "\n"}[r.v.Style()]
-		said = fmt.Sprintf("Couldn't connect to %s:%d\nUnable to open file descriptor for socket connection%s Unable to init the socket connection\n", r.v.Host, r.v.TCPPort, between)
+		said = fmt.Sprintf("Couldn't connect to %s:%d\nUnable to open file descriptor for socket connection%s Unable to "+
+			"init the socket connection\n", r.v.Host, r.v.TCPPort, between)
 	case errors.Is(err, control.ErrPeerLost):
 		said = "ethernet_read_keys: Couldn't read remote address\n Unable to read from socket/rdma_cm\n"
 	case errors.As(err, &port) && port.Number > port.Ports:
-		said = fmt.Sprintf(" Unable to query port %d attributes\n Couldn't set the link layer\n Couldn't get context for the device\n", port.Number)
+		said = fmt.Sprintf(" Unable to query port %d attributes\n Couldn't set the link layer\n Couldn't get context for "+
+			"the device\n", port.Number)
 	case errors.As(err, &port):
 		state := port.State.String()
-		said = fmt.Sprintf(" Port number %d state is %s\n Couldn't set the link layer\n Couldn't get context for the device\n", port.Number, state[:1]+strings.ToLower(state[1:]))
+		said = fmt.Sprintf(" Port number %d state is %s\n Couldn't set the link layer\n Couldn't get context for "+
+			"the device\n", port.Number, state[:1]+strings.ToLower(state[1:]))
 	case exit.Has(err, exit.Setup) && r.text == nil && r.v.Device != "":
 		said = fmt.Sprintf("IB device %s not found\n Unable to find the Infiniband/RoCE device\n", r.v.Device)
 	case exit.Has(err, exit.Setup) && r.text == nil:
-		said = " Did not detect devices \n If device exists, check if driver is up\n Unable to find the Infiniband/RoCE device\n"
+		said = " Did not detect devices \n If device exists, check if driver is up\n Unable to find the " +
+			"Infiniband/RoCE device\n"
 	}
 	_, _ = io.WriteString(r.out.Err, said)
 	exit.Complain(r.out.Err, r.v.Tool.Name, err)
 }
 
-// ipv6GID is the RoCE v2 line with an IPv6 address that the peer reaches best: the local address of the control connection, one of
-// the same interface, a global one before a link-local one. It is nil if there is none, and on loopback, which has one such address
-// for two ends.
+// ipv6GID is the RoCE v2 line with an IPv6 address that the peer reaches best: the local address of the control
+// connection, one of the same interface, a global one before a link-local one. It is nil if there is none, and on
+// loopback, which has one such address for two ends.
 func ipv6GID(d verbs.Device, port int, local netip.Addr) *int {
 	table, _ := d.GIDs(port) // its error comes again where the address is chosen
 	local = local.Unmap().WithZone("")

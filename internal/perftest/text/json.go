@@ -7,8 +7,8 @@ import (
 	"github.com/gobw/gobw/internal/perftest/flags"
 )
 
-// Document is --out_json: the keys, the order and the digits of perftest 6.29, which parsers hold it to. (Before 6.20 perftest's
-// file is no JSON.)
+// Document is --out_json: the keys, the order and the digits of perftest 6.29, which parsers hold it to.
+// (Before 6.20 perftest's file is no JSON.)
 type Document struct {
 	v    flags.Invocation
 	info string

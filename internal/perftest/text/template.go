@@ -29,7 +29,8 @@ func fill(name string, data any) string {
 		},
 	}
 	var b strings.Builder
-	if err := template.Must(template.New("").Funcs(functions).Parse(templates)).ExecuteTemplate(&b, name, data); err != nil {
+	if err := template.Must(template.New("").Funcs(functions).Parse(templates)).ExecuteTemplate(&b, name,
+		data); err != nil {
 		panic(err) // the template asks for a field that is not there
 	}
 	return b.String()

@@ -46,8 +46,8 @@ func (t *Text) mute() bool {
 	return t.v.Server() && t.plan.Kind == plan.Latency && rowOf(&t.plan).Responded
 }
 
-// Begin is what comes before there is a peer: a line, where the device has no part number by which stock knows what inline data it
-// takes, and a server's banner.
+// Begin is what comes before there is a peer: a line, where the device has no part number by which stock knows what
+// inline data it takes, and a server's banner.
 func (t *Text) Begin(device verbs.DeviceInfo) {
 	if device.PartID == 0 && (rowOf(&t.plan).Responded || t.plan.InlineBytes >= 0) {
 		t.printf("%s", flags.Dashes)
@@ -107,7 +107,8 @@ func (t *Text) rowOf(r report.Record, samples report.Samples) Row {
 	row.Peak, row.Average, row.MsgRate = t.bandwidth(r.Bandwidth, r.MessagesPerS)
 	if l := r.Latency; l != nil && r.Kind == string(plan.Latency) {
 		scale, _ := t.times()
-		row.Min, row.Max, row.Typical, row.Avg, row.Stdev = l.MinNs*scale, l.MaxNs*scale, l.P50Ns*scale, l.MeanNs*scale, l.StdevNs*scale
+		row.Min, row.Max, row.Typical, row.Avg, row.Stdev = l.MinNs*scale, l.MaxNs*scale, l.P50Ns*scale, l.MeanNs*scale,
+			l.StdevNs*scale
 		if samples.N > 0 { // perftest prints them however few samples there are
 			d := samples.Distribution()
 			row.P99, row.P999 = d.QuantileNs(0.99)*scale, d.QuantileNs(0.999)*scale
@@ -182,8 +183,8 @@ func (t *Text) counters(r report.Record) {
 	t.printf("\n")
 }
 
-// Finish closes the table, and says that --wait_destroy has begun. In a one-sided test without end the server has no row, and from 6.25 on
-// the client says that it was stopped.
+// Finish closes the table, and says that --wait_destroy has begun. In a one-sided test without end the server has no
+// row, and from 6.25 on the client says that it was stopped.
 func (t *Text) Finish() {
 	switch stopped := t.plan.Infinite && rowOf(&t.plan).Addressed() && !t.plan.Bidirectional; {
 	case stopped && t.v.Server():

@@ -41,7 +41,10 @@ func capturedRuns(t *testing.T) []run {
 		head, command, _ := strings.Cut(s.Text(), ": ")
 		command, _, _ = strings.Cut(command, "   (")
 		words := strings.Fields(command)
-		r := run{name: strings.Fields(head)[0], side: strings.Fields(head)[1], args: words[1:], modern: strings.HasPrefix(words[0], "perftest-")}
+		r := run{
+			name: strings.Fields(head)[0], side: strings.Fields(head)[1], args: words[1:],
+			modern: strings.HasPrefix(words[0], "perftest-"),
+		}
 		tool, ok := flags.ToolNamed(words[0])
 		if !ok {
 			t.Fatalf("%q is no tool", words[0])
@@ -64,7 +67,8 @@ type output struct {
 func dissect(t *testing.T, b []byte, kind plan.Kind, duration bool) output {
 	t.Helper()
 	out := output{facts: Facts{NUMANode: -1, Port: verbs.PortInfo{LinkLayer: verbs.LinkEthernet}}}
-	text := regexp.MustCompile(`Correlation coefficient[^\n]*\n`).ReplaceAllString(string(b), "") // stderr in the middle of a row
+	// stderr in the middle of a row
+	text := regexp.MustCompile(`Correlation coefficient[^\n]*\n`).ReplaceAllString(string(b), "")
 	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
 	out.exit = lines[len(lines)-1]
 	lines = lines[:len(lines)-1]
@@ -72,7 +76,8 @@ func dissect(t *testing.T, b []byte, kind plan.Kind, duration bool) output {
 	var last *control.Address
 	for _, l := range lines {
 		switch {
-		case strings.HasPrefix(l, "Device not recognized"), strings.HasPrefix(l, "Conflicting CPU"), strings.HasPrefix(l, "Correlation"):
+		case strings.HasPrefix(l, "Device not recognized"), strings.HasPrefix(l, "Conflicting CPU"),
+			strings.HasPrefix(l, "Correlation"):
 			continue
 		}
 		kept = append(kept, l)
@@ -182,8 +187,8 @@ func parseRow(t *testing.T, words []string, kind plan.Kind, duration bool) Row {
 	return r
 }
 
-// TestTextAgainstCaptures renders every captured run that ended well from its command line and its numbers, and compares
-// the whole text.
+// TestTextAgainstCaptures renders every captured run that ended well from its command line and its
+// numbers, and compares the whole text.
 func TestTextAgainstCaptures(t *testing.T) {
 	compared := 0
 	for _, r := range capturedRuns(t) {
@@ -196,7 +201,8 @@ func TestTextAgainstCaptures(t *testing.T) {
 				r.args = append([]string{"--perftest-version", "6.29"}, r.args...)
 			}
 			v, err := flags.Parse(r.tool, r.args)
-			if strings.Contains(string(b), "Couldn't read") || strings.Contains(string(b), "exit=1\n") || !strings.Contains(string(b), "exit=0\n") || strings.Contains(string(b), "-nan") {
+			if strings.Contains(string(b), "Couldn't read") || strings.Contains(string(b), "exit=1\n") ||
+				!strings.Contains(string(b), "exit=0\n") || strings.Contains(string(b), "-nan") {
 				t.Skip("refused here, not run to its end there, or perftest printed nan")
 			}
 			if err != nil {
@@ -256,16 +262,26 @@ func render(t *testing.T, v flags.Invocation, want output) string {
 
 // deviations are the reviewed differences between stock's text and ours, in testdata/text.
 var deviations = []struct{ stock, ours, why string }{
-	{`2> Device not recognized to implement inline feature. Disabling it`, ``, "stock has a list of devices whose inline data it knows; ours asks the device"},
+	{
+		`2> Device not recognized to implement inline feature. Disabling it`, ``,
+		"stock has a list of devices whose inline data it knows; ours asks the device",
+	},
 	{` Max inline data : 0\[B\]`, ` Max inline data : \d+\[B\]`, "what the device has, or what was asked for"},
 	{`3> "Max_inline_data": 0,`, `3> "Max_inline_data": 220,`, "the same, in JSON"},
-	{``, `2>  Note: U[CD] may lose messages, and nobody counts them: the figures are of what left the sender`, "no figure is taken for what arrived"},
-	{``, `2>  Warning: a warm-up of 128 messages has no effect at this end: perftest at the other does not wait for it`, "nothing is swallowed in silence"},
+	{
+		``, `2>  Note: U[CD] may lose messages, and nobody counts them: the figures are of what left the sender`,
+		"no figure is taken for what arrived",
+	},
+	{
+		``, `2>  Warning: a warm-up of 128 messages has no effect at this end: perftest at the other does not wait for it`,
+		"nothing is swallowed in silence",
+	},
 	{``, `2> ib_\w+: .*`, "behind stock's lines the fault in our words, with what to do"},
 }
 
-// TestTextOfStock reads what scripts/perftest-text recorded of two ends of stock perftest beside two of ours: our text of the recorded
-// numbers is still that, byte for byte, and where it is not stock's the difference is among the reviewed ones.
+// TestTextOfStock reads what scripts/perftest-text recorded of two ends of stock perftest beside two of
+// ours: our text of the recorded numbers is still that, byte for byte, and where it is not stock's the
+// difference is among the reviewed ones.
 func TestTextOfStock(t *testing.T) {
 	used := make([]bool, len(deviations))
 	for _, version := range []string{"4.5", "6.29"} {
@@ -364,9 +380,15 @@ func TestMeasuredRows(t *testing.T) {
 		r    report.Record
 		want string
 	}{
-		{"ib_send_lat", latency, " 2       5          0.50           50.00        1.50     \t       11.10       \t19.46  \t\t50.00   \t\t50.00  \n"},
+		{
+			"ib_send_lat", latency,
+			" 2       5          0.50           50.00        1.50     \t       11.10       \t19.46  \t\t50.00   \t\t50.00  \n",
+		},
 		{"ib_send_lat -D 4", latency, " 2             5            11.10          100000.00\n"},
-		{"ib_send_lat -C", latency, " 2       5          1000.00        100000.00      3000.00  \t       22200.00     \t38924.00\t\t100000.00 \t\t100000.00\n"},
+		{
+			"ib_send_lat -C", latency, " 2       5          1000.00        100000.00      3000.00  \t       22200.00     " +
+				"\t38924.00\t\t100000.00 \t\t100000.00\n",
+		},
 		{"ib_send_lat --output latency", latency, "11.100000\n"},
 		{"ib_send_lat -D 4 --output latency", latency, "11.100000\n"},
 		{"ib_write_bw", bandwidth, " 4096       200              1072.88            953.67 \t\t   1.000000\n"},
@@ -386,7 +408,9 @@ func TestMeasuredRows(t *testing.T) {
 	t.Run("report-both", func(t *testing.T) {
 		var got bytes.Buffer
 		NewText(&got, mustParse(t, "ib_write_bw -b --report-both --report_gbits"), 2).Measured(both, samples)
-		for _, want := range []string{" Local results: \n", "               3.00   ", " Remote results: \n", "               5.00   "} {
+		for _, want := range []string{
+			" Local results: \n", "               3.00   ", " Remote results: \n", "               5.00   ",
+		} {
 			if !strings.Contains(got.String(), want) {
 				t.Errorf("%q is missing in\n%s", want, got.String())
 			}
@@ -409,8 +433,10 @@ func TestMeasuredRows(t *testing.T) {
 
 // TestDocument holds the file to perftest 6.29's, line by line.
 func TestDocument(t *testing.T) {
-	const info = "{\n\"test_info\": {\n\"test\": \"RDMA_Write_BW_Test\",\n\"Dual_port\": \"OFF\",\n\"Device\": \"rxe0\",\n\"Number_of_qps\": 1,\n\"Transport_type\": \"IB\",\n" +
-		"\"Connection_type\": \"RC\",\n\"Using_SRQ\": \"OFF\",\n\"PCIe_relax_order\": \"ON\",\n\"ibv_wr_API\": \"OFF\",\n\"CQ_Moderation\": 100,\n\"Mtu\": 1024,\n" +
+	const info = "{\n\"test_info\": {\n\"test\": \"RDMA_Write_BW_Test\",\n\"Dual_port\": \"OFF\",\n\"Device\": " +
+		"\"rxe0\",\n\"Number_of_qps\": 1,\n\"Transport_type\": \"IB\",\n" +
+		"\"Connection_type\": \"RC\",\n\"Using_SRQ\": \"OFF\",\n\"PCIe_relax_order\": \"ON\",\n\"ibv_wr_API\": " +
+		"\"OFF\",\n\"CQ_Moderation\": 100,\n\"Mtu\": 1024,\n" +
 		"\"Link_type\": \"Ethernet\",\n\"GID_index\": 1,\n\"Max_inline_data\": 0,\n\"rdma_cm_QPs\": \"OFF\",\n"
 	const memory = "\"Use_ROCm_memory\": \"OFF\",\n\"Use_MUSA_memory\": \"OFF\",\n"
 	const results = "\"Data_ex_method\": \"Ethernet\"\n},\n\"results\": {\n"
@@ -421,15 +447,33 @@ func TestDocument(t *testing.T) {
 		row  Row
 		want string
 	}{
-		{"--perftest-version 6.29", Row{Peak: 11.171, Average: 10.649, MsgRate: 0.002726}, info + memory + results + row + "\"BW_peak\": 11.17,\n\"BW_average\": 10.65,\n\"MsgRate\": 0.002726\n}\n}\n"},
-		{"", Row{Average: 0.01}, info + results + row + "\"BW_peak\": 0.00,\n\"BW_average\": 0.01,\n\"MsgRate\": 0.000000\n}\n}\n"},
-		{"--report_gbits", Row{Average: 0.01}, info + results + row + "\"BW_peak\": 0.000000,\n\"BW_average\": 0.010000,\n\"MsgRate\": 0.000000\n}\n}\n"},
+		{
+			"--perftest-version 6.29",
+			Row{Peak: 11.171, Average: 10.649, MsgRate: 0.002726},
+			info + memory + results + row + "\"BW_peak\": 11.17,\n\"BW_average\": 10.65,\n\"MsgRate\": 0.002726\n}\n}\n",
+		},
+		{
+			"",
+			Row{Average: 0.01},
+			info + results + row + "\"BW_peak\": 0.00,\n\"BW_average\": 0.01,\n\"MsgRate\": 0.000000\n}\n}\n",
+		},
+		{
+			"--report_gbits",
+			Row{Average: 0.01},
+			info + results + row + "\"BW_peak\": 0.000000,\n\"BW_average\": 0.010000,\n\"MsgRate\": 0.000000\n}\n}\n",
+		},
 		{"--output bandwidth", Row{Average: 3}, info + results + "\"bw_avg\": 3.000000\n}\n}\n"},
-		{"-D 4 --cpu_util", Row{Average: 3, MsgRate: 1, CPU: 7.125}, info + results + row + "\"BW_peak\": 0.00,\n\"BW_average\": 3.00,\n\"MsgRate\": 1.000000,\n\"CPU_util\": 7.12\n}\n}\n"},
+		{
+			"-D 4 --cpu_util", Row{Average: 3, MsgRate: 1, CPU: 7.125}, info + results + row +
+				"\"BW_peak\": 0.00,\n\"BW_average\": 3.00,\n\"MsgRate\": 1.000000,\n\"CPU_util\": 7.12\n}\n}\n",
+		},
 	} {
 		v := mustParse(t, "ib_write_bw -s 4096 "+tt.line)
 		settled := settled(t, v.Plan)
-		d := NewDocument(Facts{Device: verbs.DeviceInfo{Name: "rxe0"}, Port: verbs.PortInfo{LinkLayer: verbs.LinkEthernet}, MTU: verbs.MTU1024, GID: &verbs.GIDEntry{Index: 1}, Plan: settled}, v)
+		d := NewDocument(Facts{
+			Device: verbs.DeviceInfo{Name: "rxe0"}, Port: verbs.PortInfo{LinkLayer: verbs.LinkEthernet}, MTU: verbs.MTU1024,
+			GID: &verbs.GIDEntry{Index: 1}, Plan: settled,
+		}, v)
 		tt.row.Size, tt.row.Iterations = 4096, 200
 		for range 2 { // the last row is left
 			if err := d.Write(path, tt.row); err != nil {
@@ -452,7 +496,8 @@ func TestDocument(t *testing.T) {
 		t.Errorf("mode %v, %v", info2.Mode(), err)
 	}
 	v := mustParse(t, "ib_send_lat")
-	want := strings.Split(`"t_min": 1.00|"t_max": 9.00|"t_typical": 2.00|"t_avg": 2.50|"t_stdev": 0.10|"percentile_99": 8.00|"percentile_99.9": 8.50`, "|")
+	want := strings.Split(
+		`"t_min": 1.00|"t_max": 9.00|"t_typical": 2.00|"t_avg": 2.50|"t_stdev": 0.10|"percentile_99": 8.00|"percentile_99.9": 8.50`, "|")
 	r := Row{Min: 1, Max: 9, Typical: 2, Avg: 2.5, Stdev: 0.1, P99: 8, P999: 8.5}
 	if got := fill("results", columnsOf(&v, r)); !strings.HasSuffix(got, "\n"+strings.Join(want, ",\n")+"\n}\n}\n") {
 		t.Errorf("got %s, want %s", got, want)
@@ -464,7 +509,13 @@ func TestHexadecimal(t *testing.T) {
 		v     uint64
 		width int
 		want  string
-	}{{0, 4, "0000"}, {0x11, 6, "0x0011"}, {0x4097c, 6, "0x4097c"}, {0x80, 4, "0x80"}, {0x55da527c6000, 16, "0x0055da527c6000"}} {
+	}{
+		{0, 4, "0000"},
+		{0x11, 6, "0x0011"},
+		{0x4097c, 6, "0x4097c"},
+		{0x80, 4, "0x80"},
+		{0x55da527c6000, 16, "0x0055da527c6000"},
+	} {
 		if got := hexadecimal(tt.v, tt.width); got != tt.want {
 			t.Errorf("hexadecimal(%#x, %d) = %q, want %q", tt.v, tt.width, got, tt.want)
 		}

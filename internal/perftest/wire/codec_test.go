@@ -17,7 +17,8 @@ import (
 )
 
 func TestKeys(t *testing.T) {
-	text := "0000:0001:000012:2b26b4:00000342:00005635982f1000:00:00:00:00:00:00:00:00:00:00:ff:ff:c0:a8:4d:01:00000000:\x00"
+	text := "0000:0001:000012:2b26b4:00000342:00005635982f1000:" +
+		"00:00:00:00:00:00:00:00:00:00:ff:ff:c0:a8:4d:01:00000000:\x00"
 	want := control.Address{
 		QPN: 0x12, PSN: 0x2b26b4, RKey: 0x342, Addr: 0x5635982f1000, HasGID: true, Outstanding: 1,
 		GID: verbs.GIDFromAddr(netip.MustParseAddr("192.168.77.1")),
@@ -32,7 +33,11 @@ func TestKeys(t *testing.T) {
 	if b := encodeKeys(got); string(b) != text {
 		t.Errorf("encodes to %q", b)
 	}
-	for _, bad := range []string{"", text[:58], text[:107] + "x", strings.Replace(text, "ff:ff", "ff:gg", 1), strings.Replace(text, "4d:01", "04d:1", 1), strings.Replace(text, ":\x00", "0\x00", 1), strings.Repeat("0", 108), strings.Repeat("0", 59)} {
+	for _, bad := range []string{
+		"", text[:58], text[:107] + "x", strings.Replace(text, "ff:ff", "ff:gg", 1),
+		strings.Replace(text, "4d:01", "04d:1", 1), strings.Replace(text, ":\x00", "0\x00", 1), strings.Repeat("0", 108),
+		strings.Repeat("0", 59),
+	} {
 		if a, err := ParseKeys([]byte(bad)); err == nil {
 			t.Errorf("parseKeys(%q) = %+v, want an error", bad, a)
 		}
@@ -99,7 +104,9 @@ func TestKeysRDMA(t *testing.T) {
 	}
 	head := "00000012" + "00000010" + "00345678" + "009abcde" + "01020304" + "00000000" + "00007f0011223344"
 	tail := "00000000000000000000ffff0a4d0001" + "00000005" + "00000000"
-	for length, want := range map[int]string{KeysBytesRDMA: head + tail, keysBytesRDMAModern: head + "0000000000000000" + tail} {
+	for length, want := range map[int]string{
+		KeysBytesRDMA: head + tail, keysBytesRDMAModern: head + "0000000000000000" + tail,
+	} {
 		b := EncodeKeysRDMA(a, length)
 		if got := hex.EncodeToString(b); got != want {
 			t.Errorf("%d bytes:\n got %s\nwant %s", length, got, want)

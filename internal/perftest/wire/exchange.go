@@ -10,7 +10,9 @@ import (
 )
 
 // run does what crosses the wire at a call, of which a report swaps figures.
-func (s *Session) run(ctx context.Context, steps []step, doing string, limit time.Duration, local control.Figures) (remote control.Figures, err error) {
+func (s *Session) run(ctx context.Context, steps []step, doing string, limit time.Duration,
+	local control.Figures,
+) (remote control.Figures, err error) {
 	for _, st := range steps {
 		switch st {
 		case stepBarrier:
@@ -35,7 +37,8 @@ func (s *Session) keysAgain(ctx context.Context, limit time.Duration) error {
 			return err
 		}
 		if a.QPN != first.QPN {
-			return control.Malformed("the second keys of queue pair %d name QP %#x, the first %#x: the ends have different numbers of queue pairs or run different tools; %s",
+			return control.Malformed("the second keys of queue pair %d name QP %#x, the first %#x: "+
+				"the ends have different numbers of queue pairs or run different tools; %s",
 				i, a.QPN, first.QPN, agree("the tool and -q"))
 		}
 	}
@@ -93,7 +96,8 @@ func (s *Session) takeKeys(ctx context.Context, doing string, want int, limit ti
 	}
 	if len(b) != want {
 		have := map[int]string{KeysBytes: "uses a GID", KeysBytesNoGID: "uses none"}
-		return nil, fmt.Errorf("%s: this end %s, the peer %s: give -x INDEX on both ends or on neither", doing, have[want], have[len(b)])
+		return nil, fmt.Errorf("%s: this end %s, the peer %s: give -x INDEX on both ends or on neither", doing, have[want],
+			have[len(b)])
 	}
 	return b, nil
 }

@@ -85,9 +85,11 @@ type Versions struct {
 func (v Versions) Check() error {
 	switch {
 	case v.Peer < VersionOldest:
-		return fmt.Errorf("the other end is perftest %s; versions below %s speak another protocol: upgrade it", v.Peer, VersionOldest)
+		return fmt.Errorf("the other end is perftest %s; versions below %s speak another protocol: upgrade it", v.Peer,
+			VersionOldest)
 	case v.Peer == VersionNegotiates && 0 < v.Mine && v.Mine < VersionNegotiates:
-		return fmt.Errorf("the other end is perftest %s, which always negotiates parameters; this end advertises %s: use ib_write_bw ('gobw version --install-links DIR') with --perftest-version %s",
+		return fmt.Errorf("the other end is perftest %s, which always negotiates parameters; this end advertises %s: "+
+			"use ib_write_bw ('gobw version --install-links DIR') with --perftest-version %s",
 			v.Peer, v.Mine, versionConditional)
 	}
 	return nil
@@ -99,7 +101,8 @@ func (v Versions) negotiate() bool { return v.Peer >= VersionNegotiates && v.Min
 // ParseVersion reads "6.06" as 606 and "6.1" as 610.
 func ParseVersion(s string) (Version, error) {
 	whole, fraction, found := strings.Cut(s, ".")
-	if !found || whole == "" || fraction == "" || len(whole) > 3 || len(fraction) > 8 || strings.Trim(whole+fraction, "0123456789") != "" {
+	if !found || whole == "" || fraction == "" || len(whole) > 3 || len(fraction) > 8 ||
+		strings.Trim(whole+fraction, "0123456789") != "" {
 		return 0, fmt.Errorf("%q is no perftest version: want one such as 6.27", s)
 	}
 	n, err := strconv.Atoi(whole + (fraction + "00")[:2])

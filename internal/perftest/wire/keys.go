@@ -33,7 +33,8 @@ const (
 	gidEnds   = gidBegins + KeysBytes - KeysBytesNoGID - 1
 )
 
-// ParseKeys decodes a keys message of either form. perftest writes an address in one way, so what encodes to other bytes is refused.
+// ParseKeys decodes a keys message of either form. perftest writes an address in one way, so
+// what encodes to other bytes is refused.
 func ParseKeys(b []byte) (a control.Address, err error) {
 	text, gid := string(b), ""
 	if a.HasGID = len(b) == KeysBytes; a.HasGID {
@@ -69,7 +70,9 @@ type (
 
 // EncodeKeysRDMA encodes an address in the form of the given length.
 func EncodeKeysRDMA(a control.Address, length int) []byte {
-	front := keysFront{LID: uint32(a.LID), Outstanding: uint32(a.Outstanding), QPN: a.QPN, PSN: a.PSN, RKey: a.RKey, Addr: a.Addr}
+	front := keysFront{
+		LID: uint32(a.LID), Outstanding: uint32(a.Outstanding), QPN: a.QPN, PSN: a.PSN, RKey: a.RKey, Addr: a.Addr,
+	}
 	b := make([]byte, length)
 	_, _ = binary.Encode(b, binary.BigEndian, front)
 	_, _ = binary.Encode(b[length-keysBackBytes:], binary.BigEndian, keysBack{GID: a.GID, SRQN: a.SRQN})
@@ -79,7 +82,8 @@ func EncodeKeysRDMA(a control.Address, length int) []byte {
 // parseKeysRDMA decodes a keys message of either length.
 func parseKeysRDMA(b []byte) (control.Address, error) {
 	if len(b) != KeysBytesRDMA && len(b) != keysBytesRDMAModern {
-		return control.Address{}, fmt.Errorf("keys by RDMA CM: %d bytes, want %d or %d", len(b), KeysBytesRDMA, keysBytesRDMAModern)
+		return control.Address{}, fmt.Errorf("keys by RDMA CM: %d bytes, want %d or %d", len(b), KeysBytesRDMA,
+			keysBytesRDMAModern)
 	}
 	var x keysFront
 	var y keysBack
@@ -99,6 +103,7 @@ func checkGIDFamilies(local, remote control.Address) error {
 	if !local.HasGID || local.GID.Addr().Is4() == remote.GID.Addr().Is4() {
 		return nil
 	}
-	return fmt.Errorf("GID families differ: this end's is %v, the peer's %v; choose both of IPv4, or both of IPv6, with -x on each end",
+	return fmt.Errorf("GID families differ: this end's is %v, the peer's %v; choose both of IPv4, or both of IPv6, "+
+		"with -x on each end",
 		local.GID.Addr(), remote.GID.Addr())
 }

@@ -18,7 +18,8 @@ const (
 	NegotiationBytesNoMLX5 = 312
 )
 
-// AtOutstanding is where the message has max_qp_rd_atom: inside ibv_device_attr, which is the sender's memory as it is, little-endian here.
+// AtOutstanding is where the message has max_qp_rd_atom: inside ibv_device_attr, which is the
+// sender's memory as it is, little-endian here.
 const AtOutstanding = 80 + 144
 
 // unlessDuration is the duration that perftest fills in where the test counts iterations.
@@ -42,8 +43,8 @@ const (
 
 const flagRDMA = firstFlag + 1 // the one of the flags that we have; it tells nothing of -R
 
-// layout lists them: where a big-endian number is, how many bytes it has, what perftest calls it, and the words of its values. Write
-// with immediate (offset 64) is sent as 0 by perftest and told by the verb.
+// layout lists them: where a big-endian number is, how many bytes it has, what perftest calls it, and the words of its
+// values. Write with immediate (offset 64) is sent as 0 by perftest and told by the verb.
 const layout = `
  0 4 test_method RUN_REGULAR RUN_ALL RUN_INFINITELY
  4 4 connection_type RC UC UD RawEth XRC DC SRD
@@ -114,7 +115,8 @@ func (n negotiation) Encode(length int) []byte {
 // ParseNegotiation decodes a message of either length.
 func ParseNegotiation(m []byte) (negotiation, error) {
 	if len(m) != NegotiationBytes && len(m) != NegotiationBytesNoMLX5 {
-		return negotiation{}, fmt.Errorf("parameter negotiation: %d bytes, want %d or %d", len(m), NegotiationBytes, NegotiationBytesNoMLX5)
+		return negotiation{}, fmt.Errorf("parameter negotiation: %d bytes, want %d or %d", len(m), NegotiationBytes,
+			NegotiationBytesNoMLX5)
 	}
 	n := negotiation{Outstanding: int32(binary.LittleEndian.Uint32(m[AtOutstanding:]))}
 	for i, p := range parameters() {
@@ -167,12 +169,14 @@ func (n negotiation) plan() (*plan.Spec, error) {
 	p := &plan.Spec{QPs: int(min(n.values[queuePairs], 1<<30)), Iterations: n.values[iterations], Kind: plan.Latency}
 	served := transports()
 	if n.values[connection] >= uint64(len(served)) {
-		return nil, fmt.Errorf("the client wants connection type %d (raw Ethernet, XRC, DC or SRD): only RC, UC and UD are served", n.values[connection])
+		return nil, fmt.Errorf("the client wants connection type %d (raw Ethernet, XRC, DC or SRD): only RC, "+
+			"UC and UD are served", n.values[connection])
 	}
 	p.Transport = served[n.values[connection]]
 	row, known := plan.RowOfPerftest(uint32(n.values[verb]), uint32(n.values[atomicType]))
 	if !known {
-		return nil, fmt.Errorf("the client wants verb %d with atomic type %d, which is none of perftest's", n.values[verb], n.values[atomicType])
+		return nil, fmt.Errorf("the client wants verb %d with atomic type %d, which is none of perftest's", n.values[verb],
+			n.values[atomicType])
 	}
 	p.Choose(row)
 	if n.values[kind] == 1 {

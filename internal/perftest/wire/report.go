@@ -30,7 +30,8 @@ func unitBits(gbits bool) float64 { //nolint:revive // a flag of perftest's
 // encodeReport makes the bytes of a report.
 func encodeReport(f control.Figures, gbits bool) []byte {
 	unit := unitBits(gbits)
-	b, _ := binary.Append(nil, binary.BigEndian, figures{f.Size, f.Iterations, f.PeakBits / unit, f.AverageBits / unit, f.MessagesPerS / 1e6})
+	b, _ := binary.Append(nil, binary.BigEndian,
+		figures{f.Size, f.Iterations, f.PeakBits / unit, f.AverageBits / unit, f.MessagesPerS / 1e6})
 	return b
 }
 
@@ -40,7 +41,8 @@ func DecodeReport(b []byte, gbits bool) control.Figures {
 	_, _ = binary.Decode(b, binary.BigEndian, &f)
 	unit := unitBits(gbits)
 	return control.Figures{
-		Size: f.Size, Iterations: f.Iterations, PeakBits: f.Peak * unit, AverageBits: f.Average * unit, MessagesPerS: f.MessagesPerUsec * 1e6,
+		Size: f.Size, Iterations: f.Iterations, PeakBits: f.Peak * unit, AverageBits: f.Average * unit,
+		MessagesPerS: f.MessagesPerUsec * 1e6,
 	}
 }
 

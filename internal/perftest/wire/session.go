@@ -46,7 +46,10 @@ type Session struct {
 // Resume starts a session on a connection whose first messages were read, and more if there is something unread. Unless
 // answered is 0, this end has told its version. The session owns the connection.
 func Resume(conn net.Conn, unread []byte, v Versions, answered Version, o control.Options) *Session {
-	s := &Session{Ends: control.Ends{Conn: conn, Client: o.Dialled}, in: newStream(conn, unread), o: o.WithDefaults(), v: v, gbits: o.Perftest.Gbits}
+	s := &Session{
+		Ends: control.Ends{Conn: conn, Client: o.Dialled}, in: newStream(conn, unread), o: o.WithDefaults(), v: v,
+		gbits: o.Perftest.Gbits,
+	}
 	if s.answered = answered != 0; s.answered {
 		s.v.Mine = answered
 	}
@@ -66,7 +69,8 @@ func (s *Session) Propose(ctx context.Context, p *plan.Spec) (*plan.Spec, error)
 		return nil, errors.New("perftest runs one test per connection: run gobw at both ends, or call once per test")
 	}
 	if p != nil && p.RDMACM && s.o.RDMA == nil {
-		return nil, errors.New("the other end is a perftest on TCP; with -R both its queue pairs and its control connection are RDMA CM's: " +
+		return nil, errors.New("the other end is a perftest on TCP; with -R both its queue pairs and its control " +
+			"connection are RDMA CM's: " +
 			"start both ends with -R, this one under perftest's name (ib_write_bw -R, gobw version --install-links)")
 	}
 	if s.adopt(p); s.o.Dialled {
@@ -101,8 +105,8 @@ func (s *Session) adopt(p *plan.Spec) {
 	}
 }
 
-// AnswerVersion is the server's half of the first exchange. It returns the version that it has told. told says that the server knows
-// which test a client means that does not say it.
+// AnswerVersion is the server's half of the first exchange. It returns the version that it has told. told says that the
+// server knows which test a client means that does not say it.
 func AnswerVersion(conn net.Conn, v Versions, told bool) (mine Version, err error) { //nolint:revive // told is no mode
 	if !told && v.Peer < VersionNegotiates {
 		return 0, v.untold()
@@ -122,7 +126,8 @@ func AnswerVersion(conn net.Conn, v Versions, told bool) (mine Version, err erro
 // untold is why a client that does not say its test is refused.
 func (v Versions) untold() error {
 	return fmt.Errorf("the client is perftest %s, which does not say what it tests: start the server for it, e.g. "+
-		"gobw serve --perftest 'ib_send_bw -c UD -s 1024', or under the tool's own name (gobw version --install-links)", v.Peer)
+		"gobw serve --perftest 'ib_send_bw -c UD -s 1024', or under the tool's own name (gobw version --install-links)",
+		v.Peer)
 }
 
 // Facts exchanges page size, cache line and MTU, and the parameters where both ends negotiate. Only these of the
@@ -177,8 +182,8 @@ func (s *Session) preamble(ctx context.Context, local control.Facts) (remote con
 // negotiatingPhase is what both ends do then, for errors.
 const negotiatingPhase = "negotiating parameters"
 
-// negotiate compares the parameters; a server without a plan takes the client's. Both ends send theirs before either complains, so that
-// each can say what differs. It returns how many READs and atomics the peer's device serves.
+// negotiate compares the parameters; a server without a plan takes the client's. Both ends send theirs before either
+// complains, so that each can say what differs. It returns how many READs and atomics the peer's device serves.
 func (s *Session) negotiate(ctx context.Context, local control.Facts, mtu verbs.MTU) (outstanding int, err error) {
 	if !s.o.Dialled {
 		return s.answerParameters(ctx, local, mtu)
@@ -196,7 +201,9 @@ func (s *Session) negotiate(ctx context.Context, local control.Facts, mtu verbs.
 }
 
 // answerParameters takes those of a client and answers with this end's.
-func (s *Session) answerParameters(ctx context.Context, local control.Facts, mtu verbs.MTU) (outstanding int, err error) {
+func (s *Session) answerParameters(ctx context.Context, local control.Facts, mtu verbs.MTU) (outstanding int,
+	err error,
+) {
 	b, err := s.take(ctx, negotiatingPhase, NegotiationBytesNoMLX5, s.o.Timeouts.Phase)
 	if err != nil {
 		return 0, err
@@ -308,7 +315,8 @@ func (s *Session) Report(ctx context.Context, local control.Figures) (remote con
 	return remote, err
 }
 
-// report is one exchange of figures. In a test of one direction only the initiator's figures mean anything: the target's are dropped.
+// report is one exchange of figures. In a test of one direction only the initiator's figures
+// mean anything: the target's are dropped.
 func (s *Session) report(ctx context.Context, local control.Figures) (remote control.Figures, err error) {
 	var theirs []byte
 	for mine := range slices.Chunk(encodeReport(local, s.gbits), ReportItem) {
@@ -323,8 +331,9 @@ func (s *Session) report(ctx context.Context, local control.Figures) (remote con
 		return remote, nil // a stock target, and either end of an endless test, tells whatever lies in its memory
 	}
 	if remote = DecodeReport(theirs, s.gbits); !plausible(remote) {
-		return control.Figures{}, control.Malformed("its report is no report (size %d, average %g bit/s): the ends are out of step; %s",
-			remote.Size, remote.AverageBits, agree("-q, -a and -b"))
+		return control.Figures{},
+			control.Malformed("its report is no report (size %d, average %g bit/s): the ends are out of step; %s",
+				remote.Size, remote.AverageBits, agree("-q, -a and -b"))
 	}
 	return remote, nil
 }

@@ -1,4 +1,5 @@
-// Package meeting is an RDMA CM in memory, for tests of what is written for [verbs.ConnectionManager] on a machine without one.
+// Package meeting is an RDMA CM in memory, for tests of what is written for
+// [verbs.ConnectionManager] on a machine without one.
 package meeting
 
 import (
@@ -144,13 +145,16 @@ func (c *connection) InitOptions() (verbs.ConnectOptions, error) {
 }
 
 // Join connects a queue pair in INIT.
-func (c *connection) Join(ctx context.Context, qp verbs.QueuePair, o verbs.ConnectOptions) (verbs.ConnectOptions, error) {
+func (c *connection) Join(ctx context.Context, qp verbs.QueuePair,
+	o verbs.ConnectOptions,
+) (verbs.ConnectOptions, error) {
 	gid, err := c.d.DefaultGID()
 	if err != nil {
 		return o, err
 	}
 	mine := verbs.ConnectOptions{
-		DestQPN: qp.QPN(), RecvPSN: qp.QPN() + 1, AddressVector: verbs.AddressVector{DGID: gid.GID}, MaxRDAtomic: o.MaxDestRDAtomic, MaxDestRDAtomic: o.MaxRDAtomic,
+		DestQPN: qp.QPN(), RecvPSN: qp.QPN() + 1, AddressVector: verbs.AddressVector{DGID: gid.GID},
+		MaxRDAtomic: o.MaxDestRDAtomic, MaxDestRDAtomic: o.MaxRDAtomic,
 	}
 	if !c.passive {
 		if err := c.request(); err != nil {
@@ -168,8 +172,11 @@ func (c *connection) Join(ctx context.Context, qp verbs.QueuePair, o verbs.Conne
 	}
 	o.Port, o.QKey, o.PathMTU, o.StayRTR = 1, 0x01234567, verbs.MTU1024, false
 	o.DestQPN, o.RecvPSN, o.SendPSN = theirs.DestQPN, theirs.RecvPSN, qp.QPN()+1
-	o.MaxRDAtomic, o.MaxDestRDAtomic = min(o.MaxRDAtomic, theirs.MaxRDAtomic), min(o.MaxDestRDAtomic, theirs.MaxDestRDAtomic)
-	o.AddressVector = verbs.AddressVector{UseGID: true, DGID: theirs.AddressVector.DGID, SGIDIndex: gid.Index, HopLimit: 64, Port: 1}
+	o.MaxRDAtomic, o.MaxDestRDAtomic = min(o.MaxRDAtomic, theirs.MaxRDAtomic), min(o.MaxDestRDAtomic,
+		theirs.MaxDestRDAtomic)
+	o.AddressVector = verbs.AddressVector{
+		UseGID: true, DGID: theirs.AddressVector.DGID, SGIDIndex: gid.Index, HopLimit: 64, Port: 1,
+	}
 	if err := verbs.ConnectQP(qp, o); err != nil {
 		return o, err
 	}

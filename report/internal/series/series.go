@@ -85,7 +85,8 @@ func Collect(docs []*report.Document, figures []figure.Figure, by string) (*Coll
 					s.By, c.Series = value, append(c.Series, s)
 				}
 				if s.By != value {
-					return nil, fmt.Errorf("it has %s %s and %s, and a side has one value only; try 'compare OLD,NEW --by %s'", by, cmp.Or(s.By, "none"), cmp.Or(value, "none"), by)
+					return nil, fmt.Errorf("it has %s %s and %s, and a side has one value only; try 'compare OLD,NEW --by %s'", by,
+						cmp.Or(s.By, "none"), cmp.Or(value, "none"), by)
 				}
 				s.Values = append(s.Values, v)
 				if figure.Disturbed(r.Warnings) {

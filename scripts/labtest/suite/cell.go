@@ -16,8 +16,8 @@ import (
 	"time"
 )
 
-// patient is what both ends of a test of ours are told: on two emulated CPUs, which other work may take away, an end may be
-// silent for longer than the usual 3 s.
+// patient is what both ends of a test of ours are told: on two emulated CPUs, which other work may take away, an end
+// may be silent for longer than the usual 3 s.
 const patient = "--peer-timeout=30s"
 
 // command is one end of a cell.
@@ -238,7 +238,8 @@ func (s *suite) keep(c cell, attempt int, server, client ended) {
 		name += fmt.Sprintf(".attempt%d", attempt)
 	}
 	name = filepath.Join(s.logs, name+".txt")
-	text := fmt.Sprintf("# server: %s\n%s%s# exit %d\n\n# client: %s\n%s%s# exit %d\n", c.server.line(), server.stdout, server.stderr,
+	text := fmt.Sprintf("# server: %s\n%s%s# exit %d\n\n# client: %s\n%s%s# exit %d\n", c.server.line(), server.stdout,
+		server.stderr,
 		server.code, c.client.line(), client.stdout, client.stderr, client.code)
 	if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
 		fmt.Fprintln(s.stdout, "suite:", err)
@@ -273,8 +274,8 @@ func (s *suite) runCells(ctx context.Context, cells []cell) []outcome {
 	return out
 }
 
-// drawn tells whether a cell runs: all do, or of those that a busy machine does not disturb, and that are run once, about
-// one in twelve.
+// drawn tells whether a cell runs: all do, or of those that a busy machine does not disturb, and
+// that are run once, about one in twelve.
 func (s *suite) drawn(c cell) bool {
 	return s.draw == nil || s.draw.IntN(12) == 0 && !c.lossy && !c.timed && time.Now().Before(s.until)
 }

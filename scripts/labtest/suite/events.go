@@ -24,8 +24,8 @@ type portDown struct {
 	argv           []string
 }
 
-// portDownLimit is how long the two ends may take to see it, say it and end: a peer that only falls silent is lost after 3 s,
-// and these processors are emulated and shared.
+// portDownLimit is how long the two ends may take to see it, say it and end: a peer that only falls silent is lost
+// after 3 s, and these processors are emulated and shared.
 const portDownLimit = 30 * time.Second
 
 // lostPort is what an end says whose port went down.
@@ -72,9 +72,15 @@ func (s *suite) runPortDown(ctx context.Context, name string, p portDown) (strin
 		host = orLoopback(os.Getenv("LAB_PEER"))
 	}
 	saved := filepath.Join(s.logs, unsafeInName.ReplaceAllString(name, "_")+".json")
-	serve := command{label: p.server, argv: []string{s.ours("gobw"), "serve", "-d", p.server, "--once", "--quiet"}, peer: p.server == "roce0"}
+	serve := command{
+		label: p.server, argv: []string{s.ours("gobw"), "serve", "-d", p.server, "--once", "--quiet"},
+		peer: p.server == "roce0",
+	}
 	argv := append([]string{s.ours(p.argv[0])}, p.argv[1:]...)
-	test := command{label: p.client, argv: append(argv, "-d", p.client, "-D", "60", "--warmup", "0", "--quiet", "--save", saved, host), peer: p.client == "roce0"}
+	test := command{
+		label: p.client, argv: append(argv, "-d", p.client, "-D", "60", "--warmup", "0", "--quiet", "--save", saved, host),
+		peer: p.client == "roce0",
+	}
 	server, err := start(serve)
 	if err != nil {
 		return "", err
@@ -166,8 +172,8 @@ func (s *suite) packets() (uint64, error) {
 	return sum, nil
 }
 
-// portUp brings the link back, with the addresses that the kernel takes away with it, and waits for the port and for the
-// way to the other end.
+// portUp brings the link back, with the addresses that the kernel takes away with it, and waits for the
+// port and for the way to the other end.
 func (s *suite) portUp(ctx context.Context) error {
 	if err := link(ctx, "up"); err != nil {
 		return err

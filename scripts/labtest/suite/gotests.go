@@ -24,13 +24,15 @@ func runConformance(ctx context.Context, s *suite) []outcome {
 // runWire runs the test binary of scripts/labtest.
 func runWire(ctx context.Context, s *suite) []outcome {
 	if s.native {
-		return []outcome{{Name: "wire", Verdict: notRun, Reason: "needs the lab's two network namespaces; run scripts/lab test"}}
+		return []outcome{
+			{Name: "wire", Verdict: notRun, Reason: "needs the lab's two network namespaces; run scripts/lab test"},
+		}
 	}
 	return s.goTestsTwice(ctx, "wire.test", "scripts/labtest")
 }
 
-// goTestsTwice runs a test binary, and up to [attempts] of its failed tests once more, each alone, where the failure may be
-// the machine's: a lost message of UC and UD, which now and then Soft-RoCE loses, or a time slice.
+// goTestsTwice runs a test binary, and up to [attempts] of its failed tests once more, each alone, where the failure
+// may be the machine's: a lost message of UC and UD, which now and then Soft-RoCE loses, or a time slice.
 func (s *suite) goTestsTwice(ctx context.Context, binary, dir string) []outcome {
 	env := "GOBW_IBV_DEVICE=" + s.device
 	out := s.goTests(ctx, binary, dir, env)
@@ -85,7 +87,8 @@ func (s *suite) goTests(ctx context.Context, binary, dir string, env ...string) 
 	out, parseErr := parseTests(logName)
 	if parseErr != nil || (err != nil && count(out)[failed] == 0) {
 		out = append(out, outcome{
-			Name: binary, Verdict: failed, Reason: fmt.Sprintf("%v; last lines:\n%s", errors.Join(err, parseErr), tail(logName, 25)),
+			Name: binary, Verdict: failed,
+			Reason:  fmt.Sprintf("%v; last lines:\n%s", errors.Join(err, parseErr), tail(logName, 25)),
 			Seconds: time.Since(start).Seconds(), Command: strings.Join(cmd.Args, " "),
 		})
 	}

@@ -18,8 +18,9 @@ const (
 	iWARPAddress = "10.78.0.1"
 )
 
-// runIWARP runs what iWARP has, RC by RDMA CM without atomics and without SENDs that may find no receive: gobw and golat with each other, all data verified, and our
-// programs under perftest's names against the stock ones, both ways round.
+// runIWARP runs what iWARP has, RC by RDMA CM without atomics and without SENDs that may find no
+// receive: gobw and golat with each other, all data verified, and our programs under perftest's names
+// against the stock ones, both ways round.
 func runIWARP(ctx context.Context, s *suite) []outcome {
 	if s.native {
 		return []outcome{{Name: "iwarp", Verdict: notRun, Reason: "needs the lab's software iWARP; run scripts/lab test"}}
@@ -83,8 +84,10 @@ func (s *suite) iWARPCell(server string, c combination) cell {
 		return e
 	}
 	return cell{
-		name: fmt.Sprintf("%s %s, %s server, siw0", c.tool.name, c.variant.name, server), row: c.tool.name, column: strings.TrimSpace(c.variant.name + ", " + server + " server"),
-		server: end(server != "stock"), client: end(server == "stock", iWARPAddress), port: 18515, rdmaCM: true, timeout: c.limit(),
-		check: func(server, client ended) (string, error) { return checkPerftest(c, server, client) },
+		name: fmt.Sprintf("%s %s, %s server, siw0", c.tool.name, c.variant.name, server), row: c.tool.name,
+		column: strings.TrimSpace(c.variant.name + ", " + server + " server"),
+		server: end(server != "stock"), client: end(server == "stock", iWARPAddress), port: 18515, rdmaCM: true,
+		timeout: c.limit(),
+		check:   func(server, client ended) (string, error) { return checkPerftest(c, server, client) },
 	}
 }

@@ -71,9 +71,11 @@ func main() {
 	flag.DurationVar(&o.sample, "sample", 0, "run cells of tools and perftest drawn at random, for this long at the most")
 	flag.Uint64Var(&o.seed, "seed", 0, "the seed of -sample")
 	flag.BoolVar(&o.full, "full", false, "the whole perftest matrix instead of a covering part")
-	flag.BoolVar(&o.native, "native", false, "on this machine's own devices: what needs the lab's network is named and not run")
+	flag.BoolVar(&o.native, "native", false,
+		"on this machine's own devices: what needs the lab's network is named and not run")
 	flag.BoolVar(&o.list, "list", false, "list the groups")
-	ofLogs := flag.Bool("tables", false, "print the perftest matrix from what runs with -full printed, whole or in parts: the files that follow")
+	ofLogs := flag.Bool("tables", false,
+		"print the perftest matrix from what runs with -full printed, whole or in parts: the files that follow")
 	flag.Parse()
 	if *ofLogs {
 		if err := tables(os.Stdout, flag.Args()); err != nil {
@@ -181,7 +183,8 @@ func (s *suite) ready() error {
 	}
 	if s.native {
 		if out, err := exec.Command("ibv_devinfo", "-d", s.device).CombinedOutput(); err != nil {
-			return fmt.Errorf("no device %s here: name one with --device; ibv_devices lists them (%s)", s.device, strings.TrimSpace(string(out)))
+			return fmt.Errorf("no device %s here: name one with --device; ibv_devices lists them (%s)", s.device,
+				strings.TrimSpace(string(out)))
 		}
 	}
 	return nil

@@ -12,15 +12,17 @@ import (
 // multicastGroup is 239.1.2.3 as perftest's -M wants it. Stock perftest refuses its own default group on RoCE.
 const multicastGroup = "0:0:0:0:0:0:0:0:0:0:255:255:239:1:2:3"
 
-// runMulticast has the server's queue pair join a group, to which the client sends (-g, -M): ours with stock, and with ours on
-// the two devices. Stock with itself over one rxe0 does not finish.
+// runMulticast has the server's queue pair join a group, to which the client sends (-g, -M): ours with stock, and with
+// ours on the two devices. Stock with itself over one rxe0 does not finish.
 func (s *suite) runMulticast(ctx context.Context) []outcome {
 	if s.native {
 		return []outcome{{Name: "perftest: multicast", Verdict: notRun, Reason: "needs the lab's other network namespace"}}
 	}
 	bandwidth, latency := tool{"ib_send_bw", []string{"UD"}, false}, tool{"ib_send_lat", []string{"UD"}, true}
 	all := func(tool, string) bool { return true }
-	plain, named := variant{"-g", []string{"-g", "-s", "256"}, "20", true, all}, variant{"-g -M", []string{"-g", "-M", multicastGroup, "-s", "256"}, "20", true, all}
+	plain, named := variant{"-g", []string{"-g", "-s", "256"}, "20", true, all}, variant{
+		"-g -M", []string{"-g", "-M", multicastGroup, "-s", "256"}, "20", true, all,
+	}
 	var cells []cell
 	for _, c := range []struct {
 		tool tool

@@ -36,11 +36,14 @@ type outcome struct {
 // attempts is how often a test is run at the most whose failure may be the machine's: see [outcome.attempt].
 const attempts = 3
 
-// grave is what no second attempt excuses: wrong data, a crash, and a program that says that a test failed (exit status 6).
-var grave = regexp.MustCompile(`(?i)\bcorrupt|\bdiffers?\b|wrong data|\bpanic|\bdata race|signal: (segm|abort|bus|illegal)|exit status [56]\b|ran nothing`)
+// grave is what no second attempt excuses: wrong data, a crash, and a program that
+// says that a test failed (exit status 6).
+var grave = regexp.MustCompile(
+	`(?i)\bcorrupt|\bdiffers?\b|wrong data|` +
+		`\bpanic|\bdata race|signal: (segm|abort|bus|illegal)|exit status [56]\b|ran nothing`)
 
-// attempt runs a test, and again where it says that its failure may be the machine's, and notes what became of it. Whoever
-// runs the suite counts the second attempts: see [printDetails].
+// attempt runs a test, and again where it says that its failure may be the machine's, and notes what became of it.
+// Whoever runs the suite counts the second attempts: see [printDetails].
 func (o *outcome) attempt(test func(attempt int) (figures string, again bool, err error)) {
 	began := time.Now()
 	for again := true; again && o.Attempts < attempts && o.Verdict != passed; {

@@ -60,18 +60,33 @@ func variants() []variant {
 		{"-D 2", []string{"-D", "2"}, "", false, every},
 		{"odd", []string{"-s", "1000"}, "500", true, func(t tool, _ string) bool { return t.verb() != "atomic" }},
 		{"-e", []string{"-e"}, "500", false, func(t tool, _ string) bool { return t.verb() != "write" }},
-		{"-I 64", []string{"-I", "64", "-s", "64"}, "500", true, func(t tool, _ string) bool { return t.verb() == "write" || t.verb() == "send" }},
+		{
+			"-I 64",
+			[]string{"-I", "64", "-s", "64"},
+			"500", true,
+			func(t tool, _ string) bool { return t.verb() == "write" || t.verb() == "send" },
+		},
 		{"-l 10", []string{"-l", "10"}, "500", false, bandwidth},
 		{"-R", []string{"-R"}, "500", false, func(_ tool, transport string) bool { return transport != "UC" }},
-		{"-R -q 4", []string{"-R", "-q", "4"}, "100", false, func(t tool, transport string) bool { return !t.latency && transport != "UC" }},
-		{"-R -b", []string{"-R", "-b"}, "500", false, func(t tool, transport string) bool { return !t.latency && transport != "UC" }},
+		{
+			"-R -q 4",
+			[]string{"-R", "-q", "4"},
+			"100", false,
+			func(t tool, transport string) bool { return !t.latency && transport != "UC" },
+		},
+		{
+			"-R -b",
+			[]string{"-R", "-b"},
+			"500", false,
+			func(t tool, transport string) bool { return !t.latency && transport != "UC" },
+		},
 		{"-z", []string{"-z"}, "500", false, every},
 		{oldAPI, []string{"--use_old_post_send"}, "500", false, every},
 	}
 }
 
-// oldAPI is the column where both ends post with ibv_post_send. Without the option they use ibv_wr_* on the NICs that perftest
-// knows, and ibv_post_send on all others, rxe among them, where the column would be the default's.
+// oldAPI is the column where both ends post with ibv_post_send. Without the option they use ibv_wr_* on the NICs that
+// perftest knows, and ibv_post_send on all others, rxe among them, where the column would be the default's.
 const oldAPI = "old API"
 
 // combination is a tool on a transport with options.
@@ -108,8 +123,9 @@ func (c combination) flags() []string {
 	return append(f, c.variant.flags...)
 }
 
-// limit is how long a cell may take. In perftest's -a latency tests both ends calibrate their clock for a quarter of a
-// second before each of 23 sizes, and spin: with stock perftest at both ends on a busy host they took a minute and a half.
+// limit is how long a cell may take. In perftest's -a latency tests both ends calibrate their clock
+// for a quarter of a second before each of 23 sizes, and spin: with stock perftest at both ends on a
+// busy host they took a minute and a half.
 func (c combination) limit() time.Duration {
 	if c.variant.name == "-a" {
 		return 5 * time.Minute
@@ -167,7 +183,8 @@ func runPerftest(ctx context.Context, s *suite) []outcome {
 	for i, r := range roles {
 		own := i >= 2
 		if own && s.native {
-			all = append(all, outcome{Name: "perftest: " + r.name, Verdict: notRun, Reason: "needs the lab's other network namespace"})
+			all = append(all,
+				outcome{Name: "perftest: " + r.name, Verdict: notRun, Reason: "needs the lab's other network namespace"})
 			continue
 		}
 		var cells []cell
@@ -181,7 +198,10 @@ func runPerftest(ctx context.Context, s *suite) []outcome {
 			cells = append(cells, s.perftestCell(r, c))
 		}
 		if own {
-			all = append(all, outcome{Name: "perftest: -R and -z, " + r.name, Verdict: notRun, Reason: "our device has no RDMA CM, and refuses them by name"})
+			all = append(all, outcome{
+				Name: "perftest: -R and -z, " + r.name, Verdict: notRun,
+				Reason: "our device has no RDMA CM, and refuses them by name",
+			})
 		}
 		out := s.runCells(ctx, cells)
 		fmt.Fprintf(s.stdout, "%s\n", r.name)
@@ -189,7 +209,10 @@ func runPerftest(ctx context.Context, s *suite) []outcome {
 		all = append(all, out...)
 	}
 	if !s.native {
-		all = append(all, outcome{Name: "perftest: " + oldAPI, Verdict: notRun, Reason: "perftest posts with ibv_post_send on " + s.device + " in any case"})
+		all = append(all, outcome{
+			Name: "perftest: " + oldAPI, Verdict: notRun, Reason: "perftest posts with ibv_post_send on " + s.device +
+				" in any case",
+		})
 	}
 	if s.draw != nil {
 		return all
@@ -243,14 +266,16 @@ func (s *suite) perftestCell(r role, c combination) cell {
 	}
 	return cell{
 		name: fmt.Sprintf("%s %s, %s", c.row(), c.variant.name, r.name), row: c.row(), column: c.variant.name,
-		server: end(r.server), client: end(r.client, at), port: 18515, rdmaCM: c.rdmaCM(), timeout: c.limit(), lossy: c.transport != "RC", timed: c.comparesTimes(),
+		server: end(r.server), client: end(r.client, at), port: 18515, rdmaCM: c.rdmaCM(), timeout: c.limit(),
+		lossy: c.transport != "RC", timed: c.comparesTimes(),
 		check: func(server, client ended) (string, error) { return checkPerftest(c, server, client) },
 	}
 }
 
 // comparesTimes tells whether each end measures for itself.
 func (c combination) comparesTimes() bool {
-	return c.tool.verb() == "send" || c.tool.latency && c.tool.verb() == "write" || c.variant.iters == "" || slices.Contains(c.variant.flags, "-b")
+	return c.tool.verb() == "send" || c.tool.latency && c.tool.verb() == "write" || c.variant.iters == "" ||
+		slices.Contains(c.variant.flags, "-b")
 }
 
 // row is a line of figures as perftest prints it: 5 columns of bandwidth, 9 of latency, 4 of latency by duration.
@@ -331,8 +356,8 @@ func checkPerftest(c combination, server, client ended) (string, error) {
 
 // What the two ends of a test may differ by, where each has figures of its own (send, and latency of what is answered).
 const (
-	// A lost time slice adds to a run's time, whatever its length: with both ends spinning on two emulated CPUs the kernel's
-	// share of the work waits for ticks of 4 ms, and the host takes CPUs away for longer.
+	// A lost time slice adds to a run's time, whatever its length: with both ends spinning on two emulated CPUs the
+	// kernel's share of the work waits for ticks of 4 ms, and the host takes CPUs away for longer.
 	slip = 100 * time.Millisecond
 	// What lies between one end's clock and the other's besides: who stamps first and last.
 	sharesApart = 0.25
@@ -386,19 +411,21 @@ func agree(c combination, server, client row) error {
 		return apart(latencyApart)
 	}
 	// Few messages a size: compare the times that the figures stand for. A receiver counts from the first message that it
-	// sees to the last; ten that arrived while it was off its CPU take it no time at all, with stock perftest at both ends too
-	// (its figures were 115 times the sender's at the median of all sizes).
+	// sees to the last; ten that arrived while it was off its CPU take it no time at all, with stock perftest at both ends
+	// too (its figures were 115 times the sender's at the median of all sizes).
 	x, y, share := took(c, server), took(c, client), sharesApart
 	if c.tool.latency {
 		share = 1 // the median of four samples at our end, of two at a stock one: the sizes together are judged closer
 	}
 	if max(x, y)-min(x, y) > slip.Seconds()+share*min(x, y) {
-		return fmt.Errorf("%g B: the two ends disagree: %g and %g, which is %.3f s and %.3f s for %g messages", server[0], a, b, x, y, server[1])
+		return fmt.Errorf("%g B: the two ends disagree: %g and %g, which is %.3f s and %.3f s for %g messages", server[0],
+			a, b, x, y, server[1])
 	}
 	return nil
 }
 
-// leastPrinted is the bandwidth in MiB/s from which on two decimals are more than 0.00; what is below took that long at least.
+// leastPrinted is the bandwidth in MiB/s from which on two decimals are more than 0.00;
+// what is below took that long at least.
 const leastPrinted = 0.005
 
 // took is the time in seconds that a row's figure stands for.
@@ -410,8 +437,8 @@ func took(c combination, r row) float64 {
 	return size * messages / (max(v, leastPrinted) * (1 << 20))
 }
 
-// plausible tells whether all figures are numbers above zero. Ten messages of 64 bytes that lose a time slice come to 0.00
-// MiB/s, smaller ones at any time.
+// plausible tells whether all figures are numbers above zero. Ten messages of 64 bytes that lose a time slice come to
+// 0.00 MiB/s, smaller ones at any time.
 func plausible(c combination, rs []row) error {
 	for _, r := range rs {
 		switch v := figure(c, r); {

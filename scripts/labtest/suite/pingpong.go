@@ -32,14 +32,18 @@ func runPingpong(ctx context.Context, s *suite) []outcome {
 				continue
 			}
 			stock := func(host ...string) command {
-				argv := []string{"ibv_" + transport + "_pingpong", "-d", s.device, "-g", gid, "-s", size, "-n", "300", "-p", "18517"}
+				argv := []string{
+					"ibv_" + transport + "_pingpong", "-d", s.device, "-g", gid, "-s", size, "-n", "300", "-p", "18517",
+				}
 				if transport != "ud" {
 					argv = append(argv, "-m", "1024")
 				}
 				return command{label: "stock", argv: append(argv, host...)}
 			}
 			ours := func(host ...string) command {
-				argv := append([]string{s.ours("pingpong"), "-d", device, "-s", size, "-n", "300", "-m", "1024", "-p", "18517", "-timeout", "1m"}, kind...)
+				argv := append([]string{
+					s.ours("pingpong"), "-d", device, "-s", size, "-n", "300", "-m", "1024", "-p", "18517", "-timeout", "1m",
+				}, kind...)
 				if !inPeer {
 					argv = append(argv, "-g", gid)
 				}
@@ -51,13 +55,20 @@ func runPingpong(ctx context.Context, s *suite) []outcome {
 			}
 			row := transport + " on " + device
 			cells = append(cells,
-				cell{name: row + ", stock server", row: row, column: "stock server", server: stock(), client: ours(stockAt), port: 18517, lossy: lossy, check: checkPingpong},
-				cell{name: row + ", our server", row: row, column: "our server", server: ours(), client: stock(oursAt), port: 18517, lossy: lossy, check: checkPingpong})
+				cell{
+					name: row + ", stock server", row: row, column: "stock server", server: stock(), client: ours(stockAt),
+					port: 18517, lossy: lossy, check: checkPingpong,
+				},
+				cell{
+					name: row + ", our server", row: row, column: "our server", server: ours(), client: stock(oursAt), port: 18517,
+					lossy: lossy, check: checkPingpong,
+				})
 		}
 	}
 	out := s.runCells(ctx, cells)
 	if s.native {
-		out = append(out, outcome{Name: "pingpong with roce0", Verdict: notRun, Reason: "needs the lab's other network namespace"})
+		out = append(out,
+			outcome{Name: "pingpong with roce0", Verdict: notRun, Reason: "needs the lab's other network namespace"})
 	}
 	printMatrix(s.stdout, out)
 	return out
@@ -106,7 +117,8 @@ func gidIndex(device, address string) string {
 		if err != nil || strings.TrimSpace(string(gid)) != want {
 			continue
 		}
-		if kind, err := os.ReadFile(fmt.Sprintf("%sgid_attrs/types/%d", dir, i)); err == nil && strings.TrimSpace(string(kind)) == "RoCE v2" {
+		if kind, err := os.ReadFile(fmt.Sprintf("%sgid_attrs/types/%d", dir, i)); err == nil &&
+			strings.TrimSpace(string(kind)) == "RoCE v2" {
 			return strconv.Itoa(i)
 		}
 	}

@@ -22,8 +22,8 @@ type planStep struct {
 	name string
 	runs [][]string // arguments of qualify; all but the last must pass
 	want int        // exit status of the last
-	// again tells that even a failed test may come from a lost time slice, as a missed expectation and a lost peer may: then
-	// a step that should pass is run up to attempts times, from its start.
+	// again tells that even a failed test may come from a lost time slice, as a missed expectation and a lost peer may:
+	// then a step that should pass is run up to attempts times, from its start.
 	again bool
 	check func(e ended) (figures string, err error)
 }
@@ -32,10 +32,10 @@ type planStep struct {
 const planTimeout = 15 * time.Minute
 
 // runPlans qualifies the kernel's device by the plans that ship. It has no line rate, and time in an emulation is no
-// NIC's: tests are short, and "nic" is judged by a baseline that was taken just before in place of its own limits; then by
-// one that no device could reach, and by those of its own that hold wherever there is RDMA (the kernel's device sends again
-// what its emulated processor was late to acknowledge: its counters are left out). Of "course" the tests that
-// differ from those of "nic" are run; internal/cli runs the whole on our own device. At last the peer is killed.
+// NIC's: tests are short, and "nic" is judged by a baseline that was taken just before in place of its own limits; then
+// by one that no device could reach, and by those of its own that hold wherever there is RDMA (the kernel's device
+// sends again what its emulated processor was late to acknowledge: its counters are left out). Of "course" the tests
+// that differ from those of "nic" are run; internal/cli runs the whole on our own device. At last the peer is killed.
 func runPlans(ctx context.Context, s *suite) []outcome {
 	folder := filepath.Join(s.out, "plans")
 	base, faster := filepath.Join(folder, "base.json"), filepath.Join(folder, "faster.json")
@@ -55,24 +55,39 @@ func runPlans(ctx context.Context, s *suite) []outcome {
 		return append([]string{filepath.Join(folder, plan+".yaml"), "--runs", "1"}, more...)
 	}
 	one := func(args []string) [][]string { return [][]string{args} }
-	// Of "sweep" a run takes half a minute here: 64 MiB are in flight, at 20 MB/s. One run of it, with "nic by its ratios".
-	const allButSweep = "write-64k,write-1q,write-both,read-64k,send-64k,rate,ud,steady,send-latency,write-latency,read-latency,atomic-latency"
+	// Of "sweep" a run takes half a minute here: 64 MiB are in flight, at 20 MB/s.
+	// One run of it, with "nic by its ratios".
+	const allButSweep = "write-64k,write-1q,write-both,read-64k,send-64k,rate,ud," +
+		"steady,send-latency,write-latency,read-latency,atomic-latency"
 	steps := []planStep{
 		{
-			name: "nic by a baseline", again: true, check: func(e ended) (string, error) { return checkBaseline(base, faster, e) },
+			name: "nic by a baseline", again: true,
+			check: func(e ended) (string, error) { return checkBaseline(base, faster, e) },
 			runs: [][]string{
 				with("nic", "--only", allButSweep, "--runs", "4", "--leave-out", "all", "--save", base),
-				with("nic", "--only", allButSweep, "--runs", "4", "--leave-out", "all", "--expect", "worse<80% of "+base, "--accept", "unclear,disturbed"),
+				with("nic", "--only", allButSweep, "--runs", "4", "--leave-out", "all", "--expect", "worse<80% of "+base,
+					"--accept", "unclear,disturbed"),
 			},
 		},
 		{
 			name: "nic by a baseline out of reach", want: 1, check: said("FAIL: plan nic", "faster.json"),
-			runs: one(with("nic", "--leave-out", "all", "--runs", "4", "--only", "write-64k", "--expect", "worse<80% of "+faster, "--accept", "disturbed")), // too far off to be let pass
+			// too far off to be let pass
+			runs: one(with("nic", "--leave-out", "all", "--runs", "4", "--only", "write-64k", "--expect", "worse<80% of "+faster,
+				"--accept", "disturbed")),
 		},
-		{name: "nic by its ratios", again: true, check: said("PASS: plan nic: 4 passed"), runs: one(with("nic", "--leave-out", "line,counters", "--only", "rate,ud,sweep"))},
-		{name: "nic without a line rate", want: 2, check: said("there is no line rate", "--leave-out line"), runs: one(with("nic"))},
+		{
+			name: "nic by its ratios", again: true, check: said("PASS: plan nic: 4 passed"),
+			runs: one(with("nic", "--leave-out", "line,counters", "--only", "rate,ud,sweep")),
+		},
+		{
+			name: "nic without a line rate", want: 2, check: said("there is no line rate", "--leave-out line"),
+			runs: one(with("nic")),
+		},
 		{name: "quick", check: said("PASS: plan quick: 12 passed"), runs: one(with("quick", "--leave-out", "all"))},
-		{name: "part of course", check: said("PASS: plan course: 5 passed"), runs: one(with("course", "--leave-out", "all", "--only", "lists,ud,noncontig"))},
+		{
+			name: "part of course", check: said("PASS: plan course: 5 passed"),
+			runs: one(with("course", "--leave-out", "all", "--only", "lists,ud,noncontig")),
+		},
 	}
 	server, err := s.serve()
 	if err != nil {

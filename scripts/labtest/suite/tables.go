@@ -14,8 +14,8 @@ import (
 // cellLine is what a run of the perftest group with -full prints of a cell: its verdict, row, column and role.
 var cellLine = regexp.MustCompile(`^(passed|failed) +(ib_\w+ [A-Z]+) ([^,]+), ([^,:]+, [^,:]+): `)
 
-// tables prints the perftest group's matrices from what one or several runs with -full printed, and the lines of the cells that
-// failed or ran more than once. A cell that several runs had counts with its pass, if one passed.
+// tables prints the perftest group's matrices from what one or several runs with -full printed, and the lines of the
+// cells that failed or ran more than once. A cell that several runs had counts with its pass, if one passed.
 func tables(w io.Writer, logs []string) error {
 	cells := map[string]outcome{} // by name
 	lines := map[string]string{}
@@ -44,7 +44,8 @@ func tables(w io.Writer, logs []string) error {
 		}
 	}
 	if len(cells) == 0 {
-		return fmt.Errorf("no cell in %s: give what 'scripts/lab test --full --only perftest' printed", strings.Join(logs, ", "))
+		return fmt.Errorf("no cell in %s: give what 'scripts/lab test --full --only perftest' printed",
+			strings.Join(logs, ", "))
 	}
 	for _, role := range roles {
 		var out []outcome

@@ -32,7 +32,8 @@ func runTools(ctx context.Context, s *suite) []outcome {
 	var all []outcome
 	for _, p := range pairings {
 		if s.native && strings.Contains(p.name, "roce0") {
-			all = append(all, outcome{Name: "tools: " + p.name, Verdict: notRun, Reason: "needs the lab's other network namespace"})
+			all = append(all,
+				outcome{Name: "tools: " + p.name, Verdict: notRun, Reason: "needs the lab's other network namespace"})
 			continue
 		}
 		var cells []cell
@@ -63,7 +64,10 @@ func netem(ctx context.Context, what string) (restore func() error, err error) {
 	}
 	tc := func(action, what string) error {
 		var errs []error
-		for _, end := range []string{"tc qdisc " + action + " dev v0 root " + what, "ip netns exec " + os.Getenv("LAB_NETNS") + " tc qdisc " + action + " dev v1 root " + what} {
+		for _, end := range []string{
+			"tc qdisc " + action + " dev v0 root " + what, "ip netns exec " + os.Getenv("LAB_NETNS") + " tc qdisc " + action +
+				" dev v1 root " + what,
+		} {
 			argv := strings.Fields(end)
 			if out, err := exec.CommandContext(ctx, argv[0], argv[1:]...).CombinedOutput(); err != nil {
 				errs = append(errs, fmt.Errorf("%s: %w: %s", end, err, out))
@@ -108,7 +112,8 @@ func operations() []operation {
 				}
 			}
 			out = append(out, operation{
-				name: program + " " + strings.Join(flags, " ") + " " + transport, argv: append([]string{program}, append(f, "-n", "200", "--warmup", "0", "--quiet")...),
+				name:    program + " " + strings.Join(flags, " ") + " " + transport,
+				argv:    append([]string{program}, append(f, "-n", "200", "--warmup", "0", "--quiet")...),
 				latency: latency, lossy: transport != "RC", size: size,
 			})
 		}
@@ -167,7 +172,8 @@ func checkTool(o operation, client ended) (string, error) {
 	}
 	r := doc.Records[0]
 	if r.Size != o.size || r.Messages < 100 || (!o.lossy && !o.latency && r.Messages < 200) || r.Seconds <= 0 {
-		return "", fmt.Errorf("record of %d bytes, %d messages, %g s; want %d bytes, 200 messages", r.Size, r.Messages, r.Seconds, o.size)
+		return "", fmt.Errorf("record of %d bytes, %d messages, %g s; want %d bytes, 200 messages", r.Size, r.Messages,
+			r.Seconds, o.size)
 	}
 	if o.latency {
 		if r.Latency.P50 <= 0 {

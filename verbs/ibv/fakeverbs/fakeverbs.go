@@ -1,5 +1,5 @@
-// Package fakeverbs compiles the libibverbs of verbs/ibv/testdata/fakeverbs for tests: a device without hardware, whose cost, latency
-// and faults a test plants. Its fake.h explains the FAKEVERBS_ variables.
+// Package fakeverbs compiles the libibverbs of verbs/ibv/testdata/fakeverbs for tests: a device without hardware, whose
+// cost, latency and faults a test plants. Its fake.h explains the FAKEVERBS_ variables.
 package fakeverbs
 
 import (
@@ -18,8 +18,8 @@ import (
 // ErrAbsent is what [Build] returns where the sources or a C compiler are missing.
 var ErrAbsent = errors.New("no C compiler, or the sources of the test are not here")
 
-// Build compiles the library into a folder and returns its path, DIR/libibverbs.so.1. A program started with LD_LIBRARY_PATH=DIR
-// finds the device fake0. Both ends of a test, two processes, need the same FAKEVERBS_ARENA:
+// Build compiles the library into a folder and returns its path, DIR/libibverbs.so.1. A program started with
+// LD_LIBRARY_PATH=DIR finds the device fake0. Both ends of a test, two processes, need the same FAKEVERBS_ARENA:
 //
 //	dir := t.TempDir()
 //	fakeverbs.Build(dir)
@@ -50,7 +50,8 @@ func Build(dir string, flags []string, absent ...string) (string, error) {
 		return "", err
 	}
 	args := slices.Concat([]string{
-		"-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-fPIC", "-pthread", "-shared", "-o", library, "-Wl,--version-script=" + script,
+		"-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-fPIC", "-pthread", "-shared", "-o", library,
+		"-Wl,--version-script=" + script,
 	}, flags, files)
 	if out, err := exec.Command(compiler, args...).CombinedOutput(); err != nil {
 		return "", fmt.Errorf("%w\n%s", err, out)
@@ -73,7 +74,8 @@ func sources() (string, error) {
 	return "", ErrAbsent
 }
 
-var row = regexp.MustCompile(`(?sm)^(VERB|SYMBOL)\((?:"(\w+)")?[^"]*?(\w+), "(IBVERBS_[\d.]+)"`) //nolint:gochecknoglobals // compiled once
+//nolint:gochecknoglobals // compiled once
+var row = regexp.MustCompile(`(?sm)^(VERB|SYMBOL)\((?:"(\w+)")?[^"]*?(\w+), "(IBVERBS_[\d.]+)"`)
 
 // versionScript exports the symbols of the rows of symbols.h in their versions; the rest is not there.
 func versionScript(rows string, absent []string) string {

@@ -1,5 +1,5 @@
-// Package handle is the life of a provider's handles, by the rule that package verbs states: calls are let in until Close, which
-// waits for those that are inside, and which handles that depend on this one refuse.
+// Package handle is the life of a provider's handles, by the rule that package verbs states: calls are let in until
+// Close, which waits for those that are inside, and which handles that depend on this one refuse.
 package handle
 
 import (
@@ -13,8 +13,8 @@ import (
 	"github.com/gobw/gobw/verbs"
 )
 
-// Handle is embedded in each handle of a provider. It may be used by several goroutines; the zero Handle is open and depends on
-// nothing.
+// Handle is embedded in each handle of a provider. It may be used by several goroutines; the zero
+// Handle is open and depends on nothing.
 type Handle struct {
 	calls   sync.RWMutex // held for reading inside a call
 	closing sync.Mutex   // one Close at a time
@@ -103,8 +103,8 @@ func (h *Handle) Users(kind string) int {
 	return h.users[kind]
 }
 
-// Close lets no call in any more, wakes those that wait, waits until all have left, and destroys; a handle that is not destroyed
-// stays open. Closing again does nothing.
+// Close lets no call in any more, wakes those that wait, waits until all have left, and destroys; a handle that is not
+// destroyed stays open. Closing again does nothing.
 func (h *Handle) Close(wake func(), destroy func() error) error {
 	h.closing.Lock()
 	defer h.closing.Unlock()

@@ -23,7 +23,8 @@ func TestDependents(t *testing.T) {
 			t.Fatal(open)
 		}
 	}
-	if err := domain.Close(nil, nothing); !errors.Is(err, verbs.ErrBusy) || err.Error() != "busy: 1 memory region, 2 queue pairs open" {
+	if err := domain.Close(nil, nothing); !errors.Is(err, verbs.ErrBusy) ||
+		err.Error() != "busy: 1 memory region, 2 queue pairs open" {
 		t.Errorf("close with dependents: %v", err)
 	}
 	if n := queue.Users("queue pair"); n != 1 {
@@ -40,7 +41,8 @@ func TestDependents(t *testing.T) {
 		t.Errorf("%d handles destroyed, want each once", destroyed)
 	}
 	var late Handle
-	if err := late.Open("queue pair", func() error { t.Error("made"); return nil }, &domain); !errors.Is(err, verbs.ErrClosed) {
+	if err := late.Open("queue pair", func() error { t.Error("made"); return nil }, &domain); !errors.Is(err,
+		verbs.ErrClosed) {
 		t.Errorf("open in a closed domain: %v, want ErrClosed", err)
 	}
 }

@@ -16,16 +16,18 @@ const (
 	maxBatchBytes = 65507
 )
 
-// Sender builds packets and sends them in bursts: batches of packets to one path that leave in one system call. A batch is cut into its
-// packets by the kernel: all but the last have the length of the first, only the last may be shorter. A WRITE, whose FIRST is the
-// longest, takes two batches at least, [FIRST, MIDDLE] and [MIDDLE … LAST], where SENDs of whole packets fill batches across messages.
+// Sender builds packets and sends them in bursts: batches of packets to one path that leave in one system call. A batch
+// is cut into its packets by the kernel: all but the last have the length of the first, only the last may be shorter. A
+// WRITE, whose FIRST is the longest, takes two batches at least, [FIRST, MIDDLE] and [MIDDLE … LAST], where SENDs of
+// whole packets fill batches across messages.
 //
-// Payload is copied, and the ICRC is that of the copy: its owner may change it at any time, and what a NIC sends then is
-// torn but not damaged. The copy is made by the pass that computes the CRC and costs nothing beside it.
+// Payload is copied, and the ICRC is that of the copy: its owner may change it at any time, and what a NIC sends then
+// is torn but not damaged. The copy is made by the pass that computes the CRC and costs nothing beside it.
 type Sender struct {
 	Sent    Sent
-	Capture *wire.Capture                        // nil: none
-	Carry   func(p *Path, b []byte, segment int) // takes what would go to p's socket: simulated networks; nil: the kernel does
+	Capture *wire.Capture // nil: none
+	// takes what would go to p's socket: simulated networks; nil: the kernel does
+	Carry func(p *Path, b []byte, segment int)
 
 	path    *Path
 	batches []batch
@@ -111,12 +113,12 @@ func (t *Sender) Payload(from []byte) {
 	t.crcAt = t.used
 }
 
-// copyApart is the size from which on a piece is copied and checksummed in one pass; the CRC of smaller ones is computed
-// together with what is around them.
+// copyApart is the size from which on a piece is copied and checksummed in one pass; the CRC of smaller ones is
+// computed together with what is around them.
 const copyApart = 256
 
-// Close ends the packet with its padding and the ICRC. A batch of as many packets as the kernel cuts leaves at once, although others
-// follow: a hundred small packets take the peer as long as they take us.
+// Close ends the packet with its padding and the ICRC. A batch of as many packets as the kernel cuts leaves at once,
+// although others follow: a hundred small packets take the peer as long as they take us.
 func (t *Sender) Close() {
 	if t.pad > 0 {
 		clear(t.stage(t.pad))
@@ -142,8 +144,8 @@ func (t *Sender) Abandon() {
 // Single tells whether one packet is waiting and no more.
 func (t *Sender) Single() bool { return len(t.batches) == 1 && t.batches[0].packets == 1 }
 
-// Open begins a packet with so many bytes of payload, after sending the burst where the packet cannot join it. It returns room for
-// the headers behind the BTH; Payload and Close follow.
+// Open begins a packet with so many bytes of payload, after sending the burst where the packet cannot join it. It
+// returns room for the headers behind the BTH; Payload and Close follow.
 func (t *Sender) Open(p *Path, code wire.Opcode, flags wire.BTHFlags, qpn, psn uint32, payload int) []byte {
 	headers := code.HeaderBytes()
 	t.pad = wire.PadBytes(payload)
@@ -212,7 +214,8 @@ func (t *Sender) capture(b []byte, segment int) {
 	for id := uint16(0); len(b) > 0; id++ {
 		n := min(segment, len(b))
 		t.Capture.Write(time.Now(), &wire.Datagram{
-			Source: netip.AddrPortFrom(p.Socket.Local, p.Socket.Port), Dest: netip.AddrPortFrom(p.Remote, wire.Port), ID: id, Fragment: 0x4000,
+			Source: netip.AddrPortFrom(p.Socket.Local, p.Socket.Port), Dest: netip.AddrPortFrom(p.Remote, wire.Port), ID: id,
+			Fragment:     0x4000,
 			TrafficClass: p.Service.Class, Hops: p.Service.Hops, FlowLabel: p.Service.FlowLabel, Payload: b[:n],
 		})
 		b = b[n:]
@@ -228,7 +231,8 @@ const (
 	failed         // they have not left: the interface is too narrow, a firewall forbids it, there is no route
 )
 
-// mostUncut sends in a row that the kernel did not cut are no accident: the path's packets leave one by one from then on.
+// mostUncut sends in a row that the kernel did not cut are no accident: the path's
+// packets leave one by one from then on.
 const mostUncut = 8
 
 // send hands bytes to the kernel.
@@ -243,8 +247,8 @@ func (t *Sender) send(b []byte, segment int) verdict {
 	return v
 }
 
-// sendParts sends a batch that the kernel did not cut in parts: first of as many packets as older kernels cut, then of one. Each part
-// numbers its packets from 0 on, and its ICRCs say so.
+// sendParts sends a batch that the kernel did not cut in parts: first of as many packets as older kernels cut, then of
+// one. Each part numbers its packets from 0 on, and its ICRCs say so.
 func (t *Sender) sendParts(b []byte, segment int) {
 	p := t.path
 	most := segment

@@ -31,7 +31,11 @@ func TestSegmentOf(t *testing.T) {
 		{"one", [][]byte{packet(wire.SendOnly, 2, 0, 0)}, 20},
 		{"one of a page", [][]byte{packet(wire.SendMiddle, 4096, 0xff, 0)}, 4112},
 		{"reply and ACK", [][]byte{packet(wire.SendOnly, 6, 1, 0), packet(wire.RCAcknowledge.Operation(), 0, 0, 1)}, 24},
-		{"pages", [][]byte{packet(wire.SendMiddle, 4096, 0xff, 0), packet(wire.SendMiddle, 4096, 0xff, 1), packet(wire.SendLast, 9, 0, 2)}, 4112},
+		{
+			"pages", [][]byte{
+				packet(wire.SendMiddle, 4096, 0xff, 0), packet(wire.SendMiddle, 4096, 0xff, 1), packet(wire.SendLast, 9, 0, 2),
+			}, 4112,
+		},
 		{"a peer that numbers its packets", [][]byte{packet(wire.SendOnly, 2, 0, 777)}, 0},
 		{"short", [][]byte{{1, 2, 3}}, 0},
 	} {

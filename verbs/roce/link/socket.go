@@ -38,8 +38,8 @@ type Received struct {
 	Proven  bool // it is one packet, and its ICRC is right
 }
 
-// Receive takes what has arrived into b: one packet, or several that the kernel has joined. It never blocks: ok is false when there
-// is nothing. From is nil where the packet cannot be a peer's.
+// Receive takes what has arrived into b: one packet, or several that the kernel has joined. It never blocks: ok is
+// false when there is nothing. From is nil where the packet cannot be a peer's.
 func (s *Socket) Receive(b []byte) (r Received, ok bool) {
 	n, segment := s.receive(b)
 	if n <= 0 {
@@ -92,7 +92,10 @@ type Path struct {
 func NewPath(s *Socket, remote netip.Addr, v Service) (Path, error) {
 	remote = remote.WithZone("")
 	flow, err := wire.NewFlow(netip.AddrPortFrom(s.Local, s.Port), netip.AddrPortFrom(remote, wire.Port))
-	p := Path{Socket: s, Remote: remote, Service: v, Segments: 1, name: makeSockaddr(remote, s.Zone, wire.Port, v.FlowLabel), flow: flow}
+	p := Path{
+		Socket: s, Remote: remote, Service: v, Segments: 1, name: makeSockaddr(remote, s.Zone, wire.Port, v.FlowLabel),
+		flow: flow,
+	}
 	if s.segmentation {
 		p.Segments = MaxSegments
 	}

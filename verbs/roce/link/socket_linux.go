@@ -75,8 +75,8 @@ type multiMessage struct {
 	sent uint32
 }
 
-// Open binds a local address; zone is the index of its interface. A multicast group is joined there, and may be bound by
-// others, too.
+// Open binds a local address; zone is the index of its interface. A multicast group is joined
+// there, and may be bound by others, too.
 func Open(local netip.Addr, zone uint32, port uint16, receiveBuffer int, clock tick.Rate) (*Socket, error) {
 	s := NewSocket(local, zone, port, clock)
 	local = s.Local
@@ -127,17 +127,20 @@ func Open(local netip.Addr, zone uint32, port uint16, receiveBuffer int, clock t
 	return s, nil
 }
 
-// join makes the socket, which is not bound yet, a member of its group on one interface, and deaf to groups that others joined.
+// join makes the socket, which is not bound yet, a member of its group on one interface,
+// and deaf to groups that others joined.
 func (s *Socket) join() error {
 	if err := syscall.SetsockoptInt(s.fd, syscall.SOL_SOCKET, syscall.SO_REUSEADDR, 1); err != nil {
 		return err
 	}
 	if s.Local.Is4() {
 		_ = syscall.SetsockoptInt(s.fd, syscall.IPPROTO_IP, unix.IP_MULTICAST_ALL, 0)
-		return syscall.SetsockoptIPMreqn(s.fd, syscall.IPPROTO_IP, syscall.IP_ADD_MEMBERSHIP, &syscall.IPMreqn{Multiaddr: s.Local.As4(), Ifindex: int32(s.Zone)})
+		return syscall.SetsockoptIPMreqn(s.fd, syscall.IPPROTO_IP, syscall.IP_ADD_MEMBERSHIP,
+			&syscall.IPMreqn{Multiaddr: s.Local.As4(), Ifindex: int32(s.Zone)})
 	}
 	_ = syscall.SetsockoptInt(s.fd, syscall.IPPROTO_IPV6, unix.IPV6_MULTICAST_ALL, 0)
-	return syscall.SetsockoptIPv6Mreq(s.fd, syscall.IPPROTO_IPV6, syscall.IPV6_JOIN_GROUP, &syscall.IPv6Mreq{Multiaddr: s.Local.As16(), Interface: s.Zone})
+	return syscall.SetsockoptIPv6Mreq(s.fd, syscall.IPPROTO_IPV6, syscall.IPV6_JOIN_GROUP,
+		&syscall.IPv6Mreq{Multiaddr: s.Local.As16(), Interface: s.Zone})
 }
 
 // SendToGroups has what goes to multicast groups leave by the socket's interface, and reach this machine's own members.
@@ -147,7 +150,8 @@ func (s *Socket) SendToGroups() error {
 	}
 	var err error
 	if s.Local.Is4() {
-		err = syscall.SetsockoptIPMreqn(s.fd, syscall.IPPROTO_IP, syscall.IP_MULTICAST_IF, &syscall.IPMreqn{Ifindex: int32(s.Zone)})
+		err = syscall.SetsockoptIPMreqn(s.fd, syscall.IPPROTO_IP, syscall.IP_MULTICAST_IF,
+			&syscall.IPMreqn{Ifindex: int32(s.Zone)})
 	} else {
 		err = syscall.SetsockoptInt(s.fd, syscall.IPPROTO_IPV6, syscall.IPV6_MULTICAST_IF, int(s.Zone))
 	}
@@ -168,12 +172,14 @@ func (s *Socket) UseOffloads() {
 // Close closes the socket.
 func (s *Socket) Close() error { return syscall.Close(s.fd) }
 
-// receive takes one datagram, or several of one sender that the kernel joined; segment is then the length of all but the
-// last, 0 where that is not known. The sender is in s.in.name. It never blocks: n is negative when there is nothing.
+// receive takes one datagram, or several of one sender that the kernel joined; segment is then the
+// length of all but the last, 0 where that is not known. The sender is in s.in.name. It never
+// blocks: n is negative when there is nothing.
 func (s *Socket) receive(b []byte) (n, segment int) {
 	if !s.tells && (!s.joins || s.singles.prevails()) {
 		s.in.length = uint32(len(s.in.name))
-		r, _, errno := syscall.RawSyscall6(syscall.SYS_RECVFROM, uintptr(s.fd), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)), syscall.MSG_DONTWAIT,
+		r, _, errno := syscall.RawSyscall6(syscall.SYS_RECVFROM, uintptr(s.fd), uintptr(unsafe.Pointer(&b[0])),
+			uintptr(len(b)), syscall.MSG_DONTWAIT,
 			uintptr(unsafe.Pointer(&s.in.name[0])), uintptr(unsafe.Pointer(&s.in.length)))
 		switch {
 		case errno != 0:
@@ -220,7 +226,8 @@ func (v *Service) hear(h *syscall.Cmsghdr, data []byte, value uint32) {
 	switch {
 	case h.Level == syscall.IPPROTO_IP && h.Type == syscall.IP_TOS:
 		v.Class = data[0]
-	case h.Level == syscall.IPPROTO_IP && h.Type == syscall.IP_TTL, h.Level == syscall.IPPROTO_IPV6 && h.Type == syscall.IPV6_HOPLIMIT:
+	case h.Level == syscall.IPPROTO_IP && h.Type == syscall.IP_TTL,
+		h.Level == syscall.IPPROTO_IPV6 && h.Type == syscall.IPV6_HOPLIMIT:
 		v.Hops = uint8(value)
 	case h.Level == syscall.IPPROTO_IPV6 && h.Type == ipv6FlowInfo:
 		info := binary.BigEndian.Uint32(data)
@@ -228,7 +235,8 @@ func (v *Service) hear(h *syscall.Cmsghdr, data []byte, value uint32) {
 	}
 }
 
-// TellService has the kernel say how what arrives was treated: the receives of UD show it. Each receive takes a little longer.
+// TellService has the kernel say how what arrives was treated: the receives of UD show
+// it. Each receive takes a little longer.
 func (s *Socket) TellService() {
 	if s.tells {
 		return
@@ -272,11 +280,13 @@ func (s *Socket) send(p *Path, b []byte, segment int) verdict {
 	for try := 0; ; try++ {
 		var errno syscall.Errno
 		if len(b) <= segment { // the kernel has no message header to read
-			_, _, errno = syscall.RawSyscall6(syscall.SYS_SENDTO, uintptr(s.fd), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)), syscall.MSG_DONTWAIT,
+			_, _, errno = syscall.RawSyscall6(syscall.SYS_SENDTO, uintptr(s.fd), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)),
+				syscall.MSG_DONTWAIT,
 				uintptr(unsafe.Pointer(&p.name.b[0])), uintptr(p.name.n))
 		} else {
 			s.describe(0, p, b, segment)
-			_, _, errno = syscall.RawSyscall(syscall.SYS_SENDMSG, uintptr(s.fd), uintptr(unsafe.Pointer(&s.out.messages[0].Msghdr)), syscall.MSG_DONTWAIT)
+			_, _, errno = syscall.RawSyscall(syscall.SYS_SENDMSG, uintptr(s.fd),
+				uintptr(unsafe.Pointer(&s.out.messages[0].Msghdr)), syscall.MSG_DONTWAIT)
 		}
 		switch errno {
 		case 0:
@@ -306,7 +316,8 @@ func (s *Socket) sendBatches(t *Sender) int {
 	for i := range t.batches {
 		s.describe(i, t.path, t.bytes(i), t.batches[i].segment)
 	}
-	n, _, errno := syscall.RawSyscall6(unix.SYS_SENDMMSG, uintptr(s.fd), uintptr(unsafe.Pointer(&s.out.messages[0])), uintptr(len(t.batches)),
+	n, _, errno := syscall.RawSyscall6(unix.SYS_SENDMMSG, uintptr(s.fd), uintptr(unsafe.Pointer(&s.out.messages[0])),
+		uintptr(len(t.batches)),
 		syscall.MSG_DONTWAIT, 0, 0)
 	if errno != 0 {
 		return 0
@@ -336,13 +347,14 @@ func (s *Socket) describe(i int, p *Path, b []byte, segment int) {
 	m.SetControllen(cmsgSpace)
 }
 
-// treat tells the kernel how what follows is to be treated on its way. One socket sends to all paths, so that every packet
-// comes from port 4791; paths that differ take turns at some cost.
+// treat tells the kernel how what follows is to be treated on its way. One socket sends to all paths, so that every
+// packet comes from port 4791; paths that differ take turns at some cost.
 func (s *Socket) treat(v Service) {
 	s.treated = v
 	level, class, hops, groupHops := syscall.IPPROTO_IP, syscall.IP_TOS, syscall.IP_TTL, syscall.IP_MULTICAST_TTL
 	if s.Local.Is6() {
-		level, class, hops, groupHops = syscall.IPPROTO_IPV6, syscall.IPV6_TCLASS, syscall.IPV6_UNICAST_HOPS, syscall.IPV6_MULTICAST_HOPS
+		level, class, hops, groupHops = syscall.IPPROTO_IPV6, syscall.IPV6_TCLASS, syscall.IPV6_UNICAST_HOPS,
+			syscall.IPV6_MULTICAST_HOPS
 	}
 	if s.multicasts {
 		_ = syscall.SetsockoptInt(s.fd, level, groupHops, int(v.Hops))
@@ -380,8 +392,8 @@ func pollUntil(fds []pollFD, ns int64) {
 		uintptr(unsafe.Pointer(limit)), 0, 0, 0)
 }
 
-// Sleeper is a goroutine that is blocked in the kernel until a packet, a time or its bell. What the bell writes and reads lies in
-// it, so that no ring allocates, not even where a race detector looks on.
+// Sleeper is a goroutine that is blocked in the kernel until a packet, a time or its bell. What the bell writes and
+// reads lies in it, so that no ring allocates, not even where a race detector looks on.
 type Sleeper struct {
 	bell int
 	one  [8]byte // written by whoever rings; never changed
@@ -395,7 +407,9 @@ func NewSleeper() (*Sleeper, error) {
 	if errno != 0 {
 		return nil, fmt.Errorf("eventfd: %w", errno)
 	}
-	return &Sleeper{bell: int(fd), one: [8]byte{1}, set: append(make([]pollFD, 0, 8), pollFD{fd: int32(fd), events: pollIn})}, nil
+	return &Sleeper{
+		bell: int(fd), one: [8]byte{1}, set: append(make([]pollFD, 0, 8), pollFD{fd: int32(fd), events: pollIn}),
+	}, nil
 }
 
 // Watch has what arrives at s wake the next sleep.

@@ -23,7 +23,12 @@ func TestServiceOnTheWire(t *testing.T) {
 		tell    []int // the control messages that answer
 		label   uint32
 	}{
-		{"IPv4", netip.MustParseAddr("127.2.77.1"), syscall.IPPROTO_IP, []int{syscall.IP_RECVTOS, syscall.IP_RECVTTL}, []int{syscall.IP_TOS, syscall.IP_TTL}, 0},
+		{
+			"IPv4", netip.MustParseAddr("127.2.77.1"), syscall.IPPROTO_IP,
+			[]int{syscall.IP_RECVTOS, syscall.IP_RECVTTL},
+			[]int{syscall.IP_TOS, syscall.IP_TTL},
+			0,
+		},
 		{
 			"IPv6", netip.IPv6Loopback(), syscall.IPPROTO_IPV6,
 			[]int{syscall.IPV6_RECVTCLASS, syscall.IPV6_RECVHOPLIMIT, ipv6RecvFlow},
@@ -42,7 +47,9 @@ func TestServiceOnTheWire(t *testing.T) {
 			for _, o := range tt.want {
 				check(t, syscall.SetsockoptInt(s.fd, tt.level, o, 1))
 			}
-			for i, v := range []Service{{Hops: 64}, {0x68, 3, 7, tt.label}, {Class: 0xff, Hops: 255}, {Hops: 64, FlowLabel: tt.label}, {Hops: 64}} {
+			for i, v := range []Service{
+				{Hops: 64}, {0x68, 3, 7, tt.label}, {Class: 0xff, Hops: 255}, {Hops: 64, FlowLabel: tt.label}, {Hops: 64},
+			} {
 				p, err := NewPath(s, s.Local, v)
 				check(t, err)
 				p.name = makeSockaddr(s.Local, 0, port, v.FlowLabel)
@@ -115,8 +122,8 @@ func receiveOne(t *testing.T, s *Socket, b []byte) Received {
 	return Received{}
 }
 
-// TestUncutBatch has a kernel not cut batches for a while: they leave packet by packet, each with the ICRC of a packet by itself, and as
-// one again afterwards. Only where that goes on does the path stop trying.
+// TestUncutBatch has a kernel not cut batches for a while: they leave packet by packet, each with the ICRC of a packet
+// by itself, and as one again afterwards. Only where that goes on does the path stop trying.
 func TestUncutBatch(t *testing.T) {
 	from, to := openFree(t, "127.2.77.2", wire.Port), openFree(t, "127.2.77.3", wire.Port)
 	from.UseOffloads()
@@ -149,7 +156,9 @@ func TestUncutBatch(t *testing.T) {
 		return n
 	}
 	uncut := func(v int) { check(t, syscall.SetsockoptInt(from.fd, syscall.SOL_SOCKET, unix.SO_NO_CHECK, v)) }
-	for _, tt := range []struct{ noCheck, times, want int }{{0, 1, 1}, {1, 1, 3}, {0, 1, 1}, {1, mostUncut, 3}, {0, 1, 3}} {
+	for _, tt := range []struct{ noCheck, times, want int }{
+		{0, 1, 1}, {1, 1, 3}, {0, 1, 1}, {1, mostUncut, 3}, {0, 1, 3},
+	} {
 		uncut(tt.noCheck)
 		for range tt.times {
 			if got := calls(3); got != tt.want {
@@ -162,7 +171,8 @@ func TestUncutBatch(t *testing.T) {
 	}
 }
 
-// TestManySegments sends as many small packets as one send takes: in one datagram, or in two where the kernel cuts 64 at most.
+// TestManySegments sends as many small packets as one send takes: in one datagram, or in
+// two where the kernel cuts 64 at most.
 func TestManySegments(t *testing.T) {
 	from, to := openFree(t, "127.2.77.4", wire.Port), openFree(t, "127.2.77.5", wire.Port)
 	from.UseOffloads()
@@ -208,7 +218,8 @@ func TestSendFails(t *testing.T) {
 		check(t, err)
 		sender := NewSender()
 		sender.path, sender.Sent.Packets = &p, 1
-		if v := sender.send(make([]byte, tt.bytes), tt.bytes); v != failed || sender.Sent.Errors != 1 || sender.Sent.Packets != 0 {
+		if v := sender.send(make([]byte, tt.bytes), tt.bytes); v != failed || sender.Sent.Errors != 1 ||
+			sender.Sent.Packets != 0 {
 			t.Errorf("%d bytes to %s: %v, %+v; want a failure that counts", tt.bytes, tt.to, v, sender.Sent)
 		}
 	}

@@ -27,8 +27,8 @@ func makeSockaddr(a netip.Addr, zone uint32, port uint16, _ uint32) sockaddr {
 	return netip.AddrPortFrom(a, port)
 }
 
-// system is a socket of package net. A goroutine reads it, so that receiving never blocks and whoever sleeps is woken on every
-// system alike. The IP ID is the kernel's: only peers that solve for it (this device does) accept the packets.
+// system is a socket of package net. A goroutine reads it, so that receiving never blocks and whoever sleeps is woken
+// on every system alike. The IP ID is the kernel's: only peers that solve for it (this device does) accept the packets.
 type system struct {
 	conn    *net.UDPConn
 	arrived chan datagram
@@ -76,7 +76,8 @@ func Open(local netip.Addr, zone uint32, port uint16, receiveBuffer int, clock t
 			s.BufferBytes = n
 		}
 	}
-	s.arrived, s.spare, s.done = make(chan datagram, waitingDatagrams), make(chan []byte, waitingDatagrams), make(chan struct{})
+	s.arrived, s.spare, s.done = make(chan datagram, waitingDatagrams), make(chan []byte,
+		waitingDatagrams), make(chan struct{})
 	for range waitingDatagrams {
 		s.spare <- make([]byte, datagramBytes)
 	}

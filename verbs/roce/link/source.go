@@ -18,8 +18,8 @@ type Source struct {
 	ids    *numbers // of its address
 }
 
-// sourceTable remembers the sources of a socket's packets in bounded memory: anybody may send to it. A source enters with its first
-// right packet. Where there are too many, all are forgotten, and enter anew.
+// sourceTable remembers the sources of a socket's packets in bounded memory: anybody may send to it. A source enters
+// with its first right packet. Where there are too many, all are forgotten, and enter anew.
 type sourceTable struct {
 	known  map[netip.AddrPort]*Source
 	ids    map[netip.Addr]*numbers // of known sources
@@ -116,11 +116,12 @@ func (x *Source) Prove() {
 	x.ids.inPlace()
 }
 
-// numbers judges the IPv4 ID for which a packet's ICRC is right. A UDP socket does not show the ID, and for some ID one
-// damaged packet of 2^15 seems right; so an address is held to the way in which it numbers its packets. Senders do it in
-// one of three ways: this device by places (0, or the place in a segmented send), rxe by the kernel's counter of the
-// destination, and some in no way that shows. With places a damaged packet passes with probability 2^-25, with a counter
-// 2^-20. Only the first packet of an address, those after a minute of silence and those of the third kind pass with 2^-15.
+// numbers judges the IPv4 ID for which a packet's ICRC is right. A UDP socket does not show the ID, and for some
+// ID one damaged packet of 2^15 seems right; so an address is held to the way in which it numbers its packets.
+// Senders do it in one of three ways: this device by places (0, or the place in a segmented send), rxe by the
+// kernel's counter of the destination, and some in no way that shows. With places a damaged packet passes with
+// probability 2^-25, with a counter 2^-20. Only the first packet of an address, those after a minute of silence
+// and those of the third kind pass with 2^-15.
 type numbers struct {
 	way       numbering
 	strangers uint8  // packets in a row that did not fit
@@ -139,8 +140,9 @@ const (
 )
 
 const (
-	// counterReach is how far the counter may run ahead between two packets that we see: others of its destination use it
-	// too, and packets are lost. The kernel adds up to one per clock tick of idleness on top (net/ipv4/route.c, ip_idents_reserve).
+	// counterReach is how far the counter may run ahead between two packets that we see: others of its destination
+	// use it too, and packets are lost. The kernel adds up to one per clock tick of idleness on top
+	// (net/ipv4/route.c, ip_idents_reserve).
 	counterReach = 1024
 	// counterBack is how far behind a packet may be that was overtaken.
 	counterBack = 256
@@ -200,12 +202,13 @@ func (n *numbers) idle(now tick.Time, clock tick.Rate) int {
 // within tells whether a number is beyond another by at most reach.
 func within(id, base uint16, reach int) bool { return id != base && int(id-base) <= reach }
 
-// Datagram is a packet of the source that was received last, with the IP fields that its socket was told of, and else as a device of ours
-// sends them.
+// Datagram is a packet of the source that was received last, with the IP fields that its socket was told of,
+// and else as a device of ours sends them.
 func (x *Source) Datagram(b []byte, id uint16) *wire.Datagram {
 	seen := &x.Socket.seen
 	return &wire.Datagram{
 		Source: netip.AddrPortFrom(x.Addr, x.Port), Dest: netip.AddrPortFrom(x.Socket.Local, x.Socket.Port),
-		ID: id, Fragment: 0x4000, Payload: b, TrafficClass: seen.Class, Hops: cmp.Or(seen.Hops, DefaultHops), FlowLabel: seen.FlowLabel,
+		ID: id, Fragment: 0x4000, Payload: b, TrafficClass: seen.Class, Hops: cmp.Or(seen.Hops, DefaultHops),
+		FlowLabel: seen.FlowLabel,
 	}
 }

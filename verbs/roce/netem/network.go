@@ -16,7 +16,8 @@ const Never = Time(math.MaxInt64)
 // overtakeWait is how long an overtaken packet waits for its overtaker.
 const overtakeWait = 200 * time.Microsecond
 
-// maxHeldBytes bounds what is under way: beyond, packets are dropped as by a full queue. It is more than 100 ms of 5 Gb/s.
+// maxHeldBytes bounds what is under way: beyond, packets are dropped as by a full
+// queue. It is more than 100 ms of 5 Gb/s.
 const maxHeldBytes = 64 << 20
 
 // Packet is a packet and what its receiver wants to know besides: From is the caller's own.
@@ -62,7 +63,8 @@ func New[F any](o Options, ticksPerSecond float64, deliver func(Packet[F])) *Net
 	}
 	ticks := func(d time.Duration) Time { return Time(d.Seconds() * ticksPerSecond) }
 	n := &Network[F]{
-		Options: o, deliver: deliver, random: rand.New(rand.NewPCG(o.Seed, 4791)), delay: ticks(o.Delay), overtakeWait: ticks(overtakeWait),
+		Options: o, deliver: deliver, random: rand.New(rand.NewPCG(o.Seed, 4791)), delay: ticks(o.Delay),
+		overtakeWait: ticks(overtakeWait),
 	}
 	if o.Rate > 0 {
 		n.perByte = 8 / o.Rate * ticksPerSecond

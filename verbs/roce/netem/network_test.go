@@ -26,8 +26,16 @@ func TestParse(t *testing.T) {
 		{"loss=0.25", Options{Loss: 0.25}, "loss=25%", ""},
 		{"loss=100%", Options{Loss: 1}, "loss=100%", ""},
 		{"loss=0.5%, burst=8", Options{Loss: 0.005, Burst: 8}, "loss=0.5%,burst=8", ""},
-		{"delay=100ms,rate=10G,queue=256KiB", Options{Delay: 100 * time.Millisecond, Rate: 1e10, Queue: 256 << 10}, "delay=100ms,rate=10G,queue=256K", ""},
-		{"delay=1s,seed=18446744073709551615", Options{Delay: time.Second, Seed: 1<<64 - 1}, "delay=1s,seed=18446744073709551615", ""},
+		{
+			"delay=100ms,rate=10G,queue=256KiB",
+			Options{Delay: 100 * time.Millisecond, Rate: 1e10, Queue: 256 << 10},
+			"delay=100ms,rate=10G,queue=256K", "",
+		},
+		{
+			"delay=1s,seed=18446744073709551615",
+			Options{Delay: time.Second, Seed: 1<<64 - 1},
+			"delay=1s,seed=18446744073709551615", "",
+		},
 		{"rate=10GB", Options{}, "", "10G (bits per second)"},
 		{"rate=2.5g", Options{Rate: 2.5e9}, "rate=2.5G", ""},
 		{"loss=1", Options{}, "", "write 1% or 0.01"},

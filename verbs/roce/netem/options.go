@@ -123,7 +123,8 @@ func (f *field) String() string {
 	return strconv.FormatFloat(v/in.is, 'g', 9, 64) + in.name
 }
 
-// Parse reads "loss=1%,burst=4,dup=0.1%,reorder=1%,delay=5ms,rate=10G,queue=1M,seed=7". The empty string is a good network.
+// Parse reads "loss=1%,burst=4,dup=0.1%,reorder=1%,delay=5ms,rate=10G,queue=1M,seed=7".
+// The empty string is a good network.
 func Parse(s string) (Options, error) {
 	var o Options
 	var errs []error

@@ -6,7 +6,8 @@ import (
 	"github.com/gobw/gobw/verbs/tick"
 )
 
-// The completer is the requester's receiving side: what ACKs, NAKs and answers mean for what was sent (IBTA 9.7.5, 9.7.7).
+// The completer is the requester's receiving side: what ACKs, NAKs and answers mean
+// for what was sent (IBTA 9.7.5, 9.7.7).
 
 // Owns tells whether a PSN in a response is of what is outstanding: others were never sent, or are stale.
 func (r *Requester) Owns(psn uint32) bool {
@@ -59,7 +60,8 @@ func (r *Requester) OnAck(psn uint32, s wire.Syndrome, now tick.Time) {
 			return
 		}
 		r.refusal, r.refused = nakStatus(s), psn
-		if r.advance(psn, now); r.una != psn { // the NAK is not of the READ whose answer was lost: that one is asked for again, as rxe does
+		// the NAK is not of the READ whose answer was lost: that one is asked for again, as rxe does
+		if r.advance(psn, now); r.una != psn {
 			r.imply(psn, now)
 		}
 	case wire.ClassReserved:
@@ -111,7 +113,8 @@ func (r *Requester) onSequenceError(psn uint32, now tick.Time) {
 	r.nak, r.nakAt = psn, now
 	_, w := r.find(psn)
 	switch {
-	case probed && r.Keeps && w != nil && w.IsResponded(): // the peer tells of a gap once: nothing behind this one came before the probe
+	// the peer tells of a gap once: nothing behind this one came before the probe
+	case probed && r.Keeps && w != nil && w.IsResponded():
 		r.edge = psn
 		r.expect(r.probeTo)
 	case r.Keeps && w != nil && (behind || !adjacent):
@@ -203,8 +206,8 @@ func (r *Requester) answered(w *Work) {
 	r.unask(w, w.awaited)
 }
 
-// Place looks for the request that an answer of n bytes is for, and its place there; it is not wanted where it is here already, or
-// nobody asked. The answer acknowledges what came before.
+// Place looks for the request that an answer of n bytes is for, and its place there; it is not wanted where it is here
+// already, or nobody asked. The answer acknowledges what came before.
 func (r *Requester) Place(psn uint32, n int, read bool, now tick.Time) (index, offset uint32, wanted bool) {
 	if wire.PSNDiff(psn, r.una) >= keptPSNs || r.has(psn) {
 		return 0, 0, false
@@ -230,8 +233,8 @@ func (r *Requester) Place(psn uint32, n int, read bool, now tick.Time) (index, o
 	return index, offset, true
 }
 
-// Arrived notes that the answer of a PSN, n bytes for request index, is in its place. ends is that it was the last one of a
-// READ as the peer sees it.
+// Arrived notes that the answer of a PSN, n bytes for request index, is in its place. ends is that it was the
+// last one of a READ as the peer sees it.
 func (r *Requester) Arrived(index, psn uint32, n int, ends bool, now tick.Time) {
 	w := r.At(index)
 	r.unask(w, min(uint32(n), w.awaited))

@@ -15,7 +15,10 @@ type Flow struct {
 
 // NewFlow makes that of a path to a peer of which nothing is known; buffer is what our socket's receive buffer holds.
 func NewFlow(c tick.Rate, buffer int) Flow {
-	return Flow{trip: newRoundTrip(c), window: window{size: 192 << 10, maximum: defaultWindow, backlog: defaultWindow}, reads: newReadWindow(buffer)}
+	return Flow{
+		trip: newRoundTrip(c), window: window{size: 192 << 10, maximum: defaultWindow, backlog: defaultWindow},
+		reads: newReadWindow(buffer),
+	}
 }
 
 // Widen opens the window's limits to what a peer of ours says that it takes.
@@ -48,8 +51,8 @@ type roundTrip struct {
 	slack                                                   tick.Time
 }
 
-// A round trip is clamped to outlier times the previous sample: a much longer one was measured while an end had no processor, unless
-// the next is as long.
+// A round trip is clamped to outlier times the previous sample: a much longer one was measured while an end had no
+// processor, unless the next is as long.
 const outlier = 16
 
 // pathSlack is by how much a queue of our own making may lengthen a round trip.
@@ -57,12 +60,14 @@ const pathSlack = time.Millisecond
 
 func newRoundTrip(c tick.Rate) roundTrip {
 	return roundTrip{
-		clock: c, firstProbe: c.Ticks(FirstProbe), firstReadProbe: c.Ticks(firstReadProbe), shortestProbe: c.Ticks(ShortestProbe),
-		longestProbe: c.Ticks(longestProbe), slack: c.Ticks(pathSlack),
+		clock: c, firstProbe: c.Ticks(FirstProbe), firstReadProbe: c.Ticks(firstReadProbe),
+		shortestProbe: c.Ticks(ShortestProbe),
+		longestProbe:  c.Ticks(longestProbe), slack: c.Ticks(pathSlack),
 	}
 }
 
-// observe takes a measured round trip. Where several in a row are much longer than the shortest ever, the path has changed.
+// observe takes a measured round trip. Where several in a row are much longer than
+// the shortest ever, the path has changed.
 func (t *roundTrip) observe(d tick.Time) {
 	d = max(d, 1)
 	if t.smoothed == 0 {
@@ -113,8 +118,8 @@ const nearby = 200 * time.Microsecond
 
 // window bounds what is in flight to a peer's address, or asked of it. Towards a peer that says what it can take it
 // follows the delay, as FAST TCP does (Wei, Jin, Low and Hegde 2006): it grows while the round trip stays what it was
-// without queues, and settles where backlog bytes of ours wait in the path, so that senders that share a bottleneck share
-// it alike and lose nothing. A loss closes it by an eighth, once per round trip.
+// without queues, and settles where backlog bytes of ours wait in the path, so that senders that share a bottleneck
+// share it alike and lose nothing. A loss closes it by an eighth, once per round trip.
 type window struct {
 	size, maximum int
 	backlog       int // bytes of ours that may wait in the path
@@ -135,7 +140,8 @@ func newReadWindow(buffer int) window {
 	return w
 }
 
-// admits tells whether a packet may leave: always when nothing is in flight. Up to allowance bytes of what is in flight do not count.
+// admits tells whether a packet may leave: always when nothing is in flight. Up to allowance
+// bytes of what is in flight do not count.
 func (w *window) admits(cost, allowance int) bool {
 	if w.inFlight <= 0 || w.inFlight-allowance+cost <= w.size {
 		return true

@@ -2,8 +2,8 @@ package rc
 
 import "github.com/gobw/gobw/verbs/roce/wire"
 
-// heldPackets keeps requests that arrived behind a gap, so that only what is missing must be sent again (as in Mittal et al.,
-// "Revisiting Network Support for RDMA", 2018). To the peer it looks as if they had arrived later.
+// heldPackets keeps requests that arrived behind a gap, so that only what is missing must be sent again (as in Mittal
+// et al., "Revisiting Network Support for RDMA", 2018). To the peer it looks as if they had arrived later.
 type heldPackets struct {
 	pool *Pool // nil: nothing is kept
 	n    int

@@ -13,8 +13,8 @@ import (
 
 const stageMTU = 256
 
-// TestFaceToFace lets a requester and a responder exchange packets by hand, of which one is lost: a list of packets and a clock are all
-// that they need. What is posted is executed once, in order.
+// TestFaceToFace lets a requester and a responder exchange packets by hand, of which one is lost: a list of packets and
+// a clock are all that they need. What is posted is executed once, in order.
 func TestFaceToFace(t *testing.T) {
 	ops := []verbs.Opcode{verbs.OpWrite, verbs.OpRead, verbs.OpFetchAdd, verbs.OpSend, verbs.OpRead}
 	lengths := map[verbs.Opcode]int{verbs.OpWrite: 600, verbs.OpSend: 600, verbs.OpRead: 600, verbs.OpFetchAdd: 8}

@@ -16,8 +16,8 @@ type arrivals struct {
 	bits []uint64 // by PSN, for keptPSNs from una on
 	kept int      // bits set
 	edge uint32   // everything before it has arrived, or was missed and asked for again
-	// Peers answer in the order in which they are asked. Once mark is answered, PSNs before markEdge that are missing were lost
-	// twice.
+	// Peers answer in the order in which they are asked. Once mark is answered, PSNs before
+	// markEdge that are missing were lost twice.
 	marked         bool
 	mark, markEdge uint32
 	mends          []span // to be sent again out of turn
@@ -48,8 +48,8 @@ func (a *arrivals) take(psn uint32) bool {
 	return true
 }
 
-// expect notes that answers to what was asked before to should be here. Those that are not are asked for again, once; it reports
-// whether there are any. Only devices like ours are known to answer parts of a READ.
+// expect notes that answers to what was asked before to should be here. Those that are not are asked for again, once;
+// it reports whether there are any. Only devices like ours are known to answer parts of a READ.
 func (r *Requester) expect(to uint32) bool {
 	from := r.edge
 	if wire.PSNDiff(from, r.una) < 0 {
@@ -156,8 +156,9 @@ func (r *Requester) nextMend() (p Packet) {
 	return p
 }
 
-// gapAllowance is how many bytes more may be in flight while a gap is mended. A peer that keeps packets behind the gap has most of what was
-// sent, though it cannot acknowledge it. The allowance is at most a quarter of what the peer can keep.
+// gapAllowance is how many bytes more may be in flight while a gap is mended. A peer that keeps
+// packets behind the gap has most of what was sent, though it cannot acknowledge it. The allowance is
+// at most a quarter of what the peer can keep.
 func (r *Requester) gapAllowance(window int) int {
 	if r.Keeps && r.nakAt != 0 && r.una == r.nak {
 		return min(window, heldPSNs/4*int(r.MTU))

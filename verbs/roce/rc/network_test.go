@@ -11,8 +11,9 @@ import (
 	"github.com/gobw/gobw/verbs/tick"
 )
 
-// network is devices without engines, sockets or memory, in time of its own: a packet crosses a distance and then a link of limited
-// rate into its receiver, with a buffer in front that drops what it has no room for. Everything follows from the seed.
+// network is devices without engines, sockets or memory, in time of its own: a packet crosses a distance
+// and then a link of limited rate into its receiver, with a buffer in front that drops what it has no room
+// for. Everything follows from the seed.
 type network struct {
 	t        testing.TB
 	r        *rand.Rand
@@ -88,7 +89,8 @@ func newNetwork(t testing.TB, stations, window int) *network {
 
 func newStation(room int) *station { return &station{room: room, paths: map[*station]*Flow{}} }
 
-// connect keeps a queue pair of one station full of requests to another. Peers with a window keep what arrives behind a gap.
+// connect keeps a queue pair of one station full of requests to another. Peers with a
+// window keep what arrives behind a gap.
 func (n *network) connect(from, to int, op verbs.Opcode, size, window int) *end {
 	x := newEnd(n.t, n.stations[from], n.stations[to], n.mtu, n.reads, window, deepest)
 	x.op, x.size, x.depth, x.start = op, size, deepest, n.now
@@ -110,7 +112,8 @@ func newEnd(t testing.TB, a, b *station, mtu uint32, reads, window, depth int) *
 			s.paths[to] = flow
 		}
 		setup := Setup{
-			Reliable: true, MTU: mtu, Retries: 7, RNRRetries: 7, Reads: reads, Timeout: tick.Time(TimerStretch * verbs.AckTimeout(16)), Flow: flow, Count: &s.count,
+			Reliable: true, MTU: mtu, Retries: 7, RNRRetries: 7, Reads: reads,
+			Timeout: tick.Time(TimerStretch * verbs.AckTimeout(16)), Flow: flow, Count: &s.count,
 		}
 		var pool *Pool
 		if window > 0 {
@@ -205,7 +208,8 @@ func (x *end) completed() (list []Work) {
 			return list
 		}
 		if wire.PSNDiff(x.peer.next, w.end()) < 0 || w.IsResponded() && x.arrived[x.out.Done] != w.Length {
-			x.t.Fatalf("%v of PSN %#x and %d bytes is complete: the peer awaits %#x, %d bytes have come", w.Opcode, w.PSN, w.Length, x.peer.next, x.arrived[x.out.Done])
+			x.t.Fatalf("%v of PSN %#x and %d bytes is complete: the peer awaits %#x, %d bytes have come", w.Opcode, w.PSN,
+				w.Length, x.peer.next, x.arrived[x.out.Done])
 		}
 		delete(x.arrived, x.out.Done)
 		list = append(list, *w)
@@ -247,7 +251,8 @@ func (x *end) requests(now tick.Time, most int, send func(headers []byte, payloa
 	}
 }
 
-// headersOf is a packet as a requester sends it without its payload, and how long that is. A READ's address is its packet's place.
+// headersOf is a packet as a requester sends it without its payload, and how long that is. A
+// READ's address is its packet's place.
 func (x *end) headersOf(p *Packet) (b []byte, payload int) {
 	mtu := x.out.MTU
 	code, from := wire.MakeOpcode(wire.RC, p.Work.Operation(p.K)), p.K*mtu
@@ -399,8 +404,8 @@ func (n *network) run(d time.Duration) {
 	}
 }
 
-// shorter is a span of simulated time, a quarter of it in 'make quick'. TestLoss then sees 1/4 of the losses: a rate is known to 1/2 of
-// the precision, and its bars leave that (results/tests.txt has both rates).
+// shorter is a span of simulated time, a quarter of it in 'make quick'. TestLoss then sees 1/4 of the losses: a rate is
+// known to 1/2 of the precision, and its bars leave that (results/tests.txt has both rates).
 func shorter(d time.Duration) time.Duration {
 	if testing.Short() {
 		return d / 4
@@ -514,7 +519,8 @@ func TestLoss(t *testing.T) {
 	}
 }
 
-// TestSendersShare lets two devices send to one, which has a receive buffer as small as kernels give without privileges.
+// TestSendersShare lets two devices send to one, which has a receive buffer as
+// small as kernels give without privileges.
 func TestSendersShare(t *testing.T) {
 	const window = 208 << 10
 	for _, later := range []time.Duration{0, 30 * time.Millisecond} {
@@ -604,7 +610,9 @@ func TestBusyPeer(t *testing.T) {
 						return n, &n.stations[0].count
 					}
 					n, c := start(64 << 10)
-					for _, span := range []time.Duration{300 * time.Millisecond, 2 * time.Millisecond, 700 * time.Microsecond, 17 * time.Millisecond} {
+					for _, span := range []time.Duration{
+						300 * time.Millisecond, 2 * time.Millisecond, 700 * time.Microsecond, 17 * time.Millisecond,
+					} {
 						n.stations[1].busy = n.now + tick.Time(span)
 						n.run(span + 5*time.Millisecond)
 					}
@@ -623,8 +631,9 @@ func TestBusyPeer(t *testing.T) {
 	}
 }
 
-// TestBusyPeerOfReads keeps as many small READs outstanding as the peer remembers, and takes the processor away from the peer: what it is
-// asked twice it answers twice, even when so many others have come meanwhile that it remembers it no longer.
+// TestBusyPeerOfReads keeps as many small READs outstanding as the peer remembers, and takes the processor
+// away from the peer: what it is asked twice it answers twice, even when so many others have come
+// meanwhile that it remembers it no longer.
 func TestBusyPeerOfReads(t *testing.T) {
 	n := newNetwork(t, 2, 2<<20)
 	n.oneWay, n.rate, n.reads = tick.Time(10*time.Microsecond), 0.2, 4
@@ -643,8 +652,9 @@ func TestBusyPeerOfReads(t *testing.T) {
 	}
 }
 
-// TestResentIsLost compares what is counted as sent again with the packets that the network has lost of SENDs and WRITEs, or of
-// READs and their answers. Behind two losses in a row a stream goes back, so that it sends more than those.
+// TestResentIsLost compares what is counted as sent again with the packets that the network has
+// lost of SENDs and WRITEs, or of READs and their answers. Behind two losses in a row a stream goes
+// back, so that it sends more than those.
 func TestResentIsLost(t *testing.T) {
 	const window = 2 << 20
 	for _, tt := range []struct {
@@ -682,12 +692,14 @@ func TestResentIsLost(t *testing.T) {
 	}
 }
 
-// TestReadsLost keeps as many READs outstanding as the peer remembers, over networks that lose some percent. Who asks for a part of a
-// READ that the peer has never seen makes it remember two, and forget one whose answer may have been lost.
+// TestReadsLost keeps as many READs outstanding as the peer remembers, over networks that lose some
+// percent. Who asks for a part of a READ that the peer has never seen makes it remember two, and
+// forget one whose answer may have been lost.
 func TestReadsLost(t *testing.T) {
 	seeds := uint64(20)
 	if testing.Short() {
-		seeds = 5 // 'make test' runs all: a fault that one network in ten shows is missed with 35 % by ten of them, with 1.5 % by forty
+		// 'make test' runs all: a fault that one network in ten shows is missed with 35 % by ten of them, with 1.5 % by forty
+		seeds = 5
 	}
 	for _, window := range []int{0, 2 << 20} {
 		for seed := range seeds {
@@ -713,8 +725,8 @@ func TestReadsLost(t *testing.T) {
 	}
 }
 
-// TestManyAnswersLost loses so many answers to long READs of small packets that a probe finds gaps behind the one that it closes: all of
-// them are asked for at once.
+// TestManyAnswersLost loses so many answers to long READs of small packets that a probe finds gaps behind the one that
+// it closes: all of them are asked for at once.
 func TestManyAnswersLost(t *testing.T) {
 	n := newNetwork(t, 2, 2<<20)
 	n.oneWay, n.rate, n.mtu, n.reads = tick.Time(10*time.Microsecond), 1, 256, 4

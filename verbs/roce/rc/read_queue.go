@@ -2,9 +2,9 @@ package rc
 
 import "github.com/gobw/gobw/verbs/roce/wire"
 
-// readQueue holds the latest READs and atomics of a peer, which may have to be answered again, and the answers that are due, in
-// the order in which they were asked for. It is a ring of max_dest_rd_atomic places, rounded up to a power of two as rxe
-// does (IBTA 9.7.5.1).
+// readQueue holds the latest READs and atomics of a peer, which may have to be answered again, and the answers that
+// are due, in the order in which they were asked for. It is a ring of max_dest_rd_atomic places, rounded up to a
+// power of two as rxe does (IBTA 9.7.5.1).
 type readQueue struct {
 	ring []readWork
 	mask uint32
@@ -63,8 +63,8 @@ func (r *readQueue) push(a dueAnswer) {
 	r.end++
 }
 
-// head returns the answer that is due first, and its request. It skips answers to requests that are forgotten: nobody waits for them.
-// Answers to probes stay: the peer counts them, to know what was lost.
+// head returns the answer that is due first, and its request. It skips answers to requests that are forgotten: nobody
+// waits for them. Answers to probes stay: the peer counts them, to know what was lost.
 func (r *readQueue) head() (*dueAnswer, *readWork) {
 	for !r.empty() {
 		a := &r.due[r.first%uint32(len(r.due))]
@@ -112,8 +112,8 @@ func (r *readQueue) find(psn uint32) (uint32, *readWork) {
 	return 0, nil
 }
 
-// repeat answers a part of request i again, behind what is due already. An answer that is due is not made due twice, and repeats
-// have at most half of the places: a stranger that replays old requests cannot use up all answers.
+// repeat answers a part of request i again, behind what is due already. An answer that is due is not made due twice,
+// and repeats have at most half of the places: a stranger that replays old requests cannot use up all answers.
 func (r *readQueue) repeat(x dueAnswer) {
 	again := uint32(0)
 	for k := r.first; k != r.end; k++ {

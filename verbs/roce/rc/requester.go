@@ -6,8 +6,9 @@ import (
 	"github.com/gobw/gobw/verbs/tick"
 )
 
-// Requester is the sending half of a queue pair: what was asked of the peer and, on RC, not yet answered (IBTA 9.7.3). Its
-// methods take packets and the time; ToSend says what is to be sent, Oldest which request is complete, and Deadline when OnTick is due.
+// Requester is the sending half of a queue pair: what was asked of the peer and, on RC, not yet answered (IBTA
+// 9.7.3). Its methods take packets and the time; ToSend says what is to be sent, Oldest which request is
+// complete, and Deadline when OnTick is due.
 type Requester struct {
 	sendQueue
 	Setup
@@ -57,7 +58,8 @@ func NewRequester(depth int) Requester {
 // Begin starts numbering at the transition to RTS.
 func (r *Requester) Begin(psn uint32, setup Setup) {
 	*r = Requester{
-		sendQueue: r.sendQueue, Setup: setup, postPSN: psn, una: psn, nxt: psn, high: psn, reached: psn, askedPSN: (psn - 1) & wire.Mask24,
+		sendQueue: r.sendQueue, Setup: setup, postPSN: psn, una: psn, nxt: psn, high: psn, reached: psn,
+		askedPSN: (psn - 1) & wire.Mask24,
 	}
 	r.edge = psn
 	r.left, r.rnrLeft = setup.Retries, setup.RNRRetries
@@ -88,8 +90,8 @@ func (r *Requester) Stop() {
 	r.probeAt, r.timerAt, r.rnrAt = tick.Never, tick.Never, 0
 }
 
-// count counts bytes sent, and asked for, in the queue pair's sums and the path's. What is on the way to a peer that may be gone is
-// not in the path's.
+// count counts bytes sent, and asked for, in the queue pair's sums and the path's. What is on the way to a peer
+// that may be gone is not in the path's.
 func (r *Requester) count(sent, asked int) {
 	r.inFlight, r.awaited = r.inFlight+sent, r.awaited+asked
 	if r.Flow != nil && r.silent < silentProbes {
@@ -233,7 +235,8 @@ func (r *Requester) ToSend(p *Packet, quantum int) Outcome {
 		w := r.At(r.next)
 		*p = Packet{Index: r.next, Work: w, K: r.packet, End: w.packets}
 		switch {
-		case w.failure != verbs.Success, r.Reliable && r.silent >= silentProbes && r.nxt != r.una: // until the peer is heard of
+		// until the peer is heard of
+		case w.failure != verbs.Success, r.Reliable && r.silent >= silentProbes && r.nxt != r.una:
 			return Idle
 		case w.finished: // a local one, behind what is sent again
 			r.skip()
@@ -272,8 +275,8 @@ func (r *Requester) ToSend(p *Packet, quantum int) Outcome {
 	return Idle
 }
 
-// outstandingPSNs is how many numbers a READ may take before others start behind it. From 2^23 on an answer could not be
-// told from a stale one (IBTA 9.7.2); the margin is more than any window of SENDs and WRITEs.
+// outstandingPSNs is how many numbers a READ may take before others start behind it. From 2^23 on an answer could not
+// be told from a stale one (IBTA 9.7.2); the margin is more than any window of SENDs and WRITEs.
 const outstandingPSNs = 1<<23 - 1<<20
 
 // mayStart tells whether the request at next may start as far as the requests before it are concerned.
@@ -327,18 +330,20 @@ func (r *Requester) cost(w *Work, from, to uint32) int {
 }
 
 const (
-	// askEvery bounds what is sent without asking for an ACK: the peer's ACKs are the clock by which a wide window is sent.
+	// askEvery bounds what is sent without asking for an ACK: the peer's ACKs are the
+	// clock by which a wide window is sent.
 	askEvery = 64 << 10
-	// awaitedPackets is the same in packets, for a request whose completion somebody waits for: a queue of small ones is empty
-	// long before askEvery, and would wait for an ACK of them all.
+	// awaitedPackets is the same in packets, for a request whose completion somebody waits for: a queue of small ones is
+	// empty long before askEvery, and would wait for an ACK of them all.
 	awaitedPackets = 32
 	// LazyPackets are sent between two that ask, where nobody waits for completions.
 	LazyPackets = 32
 )
 
-// wantsAck decides on AckReq for packet k of the request at next. The packet costs so much of the window, and room bytes are left behind
-// it. It asks where nothing can follow now, and else at least every quarter of the window, or every eighth at the end of the queue
-// pair's turn. A lazy request leaves asking to a later one; the probe asks if none comes.
+// wantsAck decides on AckReq for packet k of the request at next. The packet costs so much of the window,
+// and room bytes are left behind it. It asks where nothing can follow now, and else at least every quarter
+// of the window, or every eighth at the end of the queue pair's turn. A lazy request leaves asking to a
+// later one; the probe asks if none comes.
 func (r *Requester) wantsAck(k uint32, cost, left, room, window int) bool {
 	w := r.At(r.next)
 	r.unasked += cost
@@ -350,7 +355,8 @@ func (r *Requester) wantsAck(k uint32, cost, left, room, window int) bool {
 	if w.Lazy && (r.nxt-r.askedPSN)&wire.Mask24 < LazyPackets && r.nxt == r.high && r.Flow.trip.smoothed != 0 {
 		follows = true
 	}
-	awaited := k+1 == w.packets && w.Flags&verbs.Signaled != 0 && !w.Lazy && (r.nxt-r.askedPSN)&wire.Mask24 >= awaitedPackets
+	awaited := k+1 == w.packets && w.Flags&verbs.Signaled != 0 && !w.Lazy &&
+		(r.nxt-r.askedPSN)&wire.Mask24 >= awaitedPackets
 	if follows && !awaited && 2*cost <= room && r.unasked < min(window/4, askEvery) {
 		return false
 	}

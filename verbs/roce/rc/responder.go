@@ -5,9 +5,9 @@ import (
 	"github.com/gobw/gobw/verbs/roce/wire"
 )
 
-// Responder is the receiving half of a queue pair: which packet is executed next, and what is owed to the peer (IBTA 9.7.4 for
-// RC, 9.8.2 for UC). It is a value: it knows no socket, memory or completion queue. Its methods say what a packet is to it;
-// execute.go and respond.go do it.
+// Responder is the receiving half of a queue pair: which packet is executed next, and what is owed to the peer (IBTA
+// 9.7.4 for RC, 9.8.2 for UC). It is a value: it knows no socket, memory or completion queue. Its methods say what a
+// packet is to it; execute.go and respond.go do it.
 type Responder struct {
 	mtu      uint32
 	Expected uint32 // PSN that is executed next
@@ -40,8 +40,8 @@ func (r *Responder) Begin(psn, mtu uint32, depth uint8, pool *Pool, count *Count
 	r.reads = newReadQueue(depth)
 }
 
-// Serve has so many READs and atomics answered at once. Fewer than before take no place away: what the peer has outstanding is
-// answered.
+// Serve has so many READs and atomics answered at once. Fewer than before take no place away: what
+// the peer has outstanding is answered.
 func (r *Responder) Serve(depth uint8) {
 	if depth > 0 && RingSize(int(depth)) > uint32(len(r.reads.ring)) {
 		r.reads = r.reads.grown(depth)
@@ -92,8 +92,8 @@ func (r *Responder) Admit(p *wire.Packet) Admission {
 	return InTurn
 }
 
-// AdmitUnreliable tells whether a packet of a UC queue pair is to be executed: what does not fit is dropped without a word, and
-// a gap costs the message it is in, whose receive is left for the next.
+// AdmitUnreliable tells whether a packet of a UC queue pair is to be executed: what does not fit is dropped without a
+// word, and a gap costs the message it is in, whose receive is left for the next.
 func (r *Responder) AdmitUnreliable(p *wire.Packet) bool {
 	psn := p.PSN()
 	continues := psn == r.Expected && r.class == p.Opcode.Class()
@@ -169,8 +169,8 @@ func (r *Responder) Executed(p *wire.Packet) {
 	}
 }
 
-// Asked takes a READ or an atomic that is to be answered, and returns the place for an atomic's result; nil where the peer has more
-// outstanding than was agreed.
+// Asked takes a READ or an atomic that is to be answered, and returns the place for an atomic's result; nil where the
+// peer has more outstanding than was agreed.
 func (r *Responder) Asked(p *wire.Packet) (result *uint64) {
 	w := readWork{psn: p.PSN(), packets: 1, atomic: p.Opcode.Class() == wire.ClassAtomic}
 	if !w.atomic {
@@ -195,8 +195,8 @@ func (r *Responder) endGap() {
 	}
 }
 
-// Repeat owes the answer to a request that was executed before (IBTA 9.7.5.1.1): that of a READ again, perhaps its tail, and of
-// an atomic, which is never executed again, what it returned.
+// Repeat owes the answer to a request that was executed before (IBTA 9.7.5.1.1): that of a READ again, perhaps its
+// tail, and of an atomic, which is never executed again, what it returned.
 func (r *Responder) Repeat(p *wire.Packet) {
 	switch class := p.Opcode.Class(); class {
 	case wire.ClassSend, wire.ClassWrite:
@@ -290,8 +290,9 @@ const (
 	mostRepeats = 32
 )
 
-// NextAnswer is the next packet of an answer that is due. A part of a READ is answered as a READ of its own, from FIRST to LAST (IBTA
-// 9.7.5.1.9), except to rxe, which is known by its flag of migration: it wants the packets that it misses.
+// NextAnswer is the next packet of an answer that is due. A part of a READ is answered as a READ of
+// its own, from FIRST to LAST (IBTA 9.7.5.1.9), except to rxe, which is known by its flag of
+// migration: it wants the packets that it misses.
 func (r *Responder) NextAnswer() (x Answer, ok bool) {
 	a, w := r.reads.head()
 	if a == nil {
@@ -299,7 +300,8 @@ func (r *Responder) NextAnswer() (x Answer, ok bool) {
 	}
 	offset := a.sent * r.mtu
 	x = Answer{
-		Code: wire.RCReadResponseMiddle, PSN: (w.psn + a.sent) & wire.Mask24, AETH: wire.AETH{Syndrome: wire.SyndromeAck, MSN: r.msn},
+		Code: wire.RCReadResponseMiddle, PSN: (w.psn + a.sent) & wire.Mask24,
+		AETH: wire.AETH{Syndrome: wire.SyndromeAck, MSN: r.msn},
 		Addr: w.addr + uint64(offset), RKey: w.rkey, Bytes: min(r.mtu, w.length-offset), Original: w.original,
 	}
 	begins, ends := a.sent == 0 || a.apart && a.sent == a.from, a.sent+1 == a.end

@@ -26,8 +26,8 @@ type recovery struct {
 	probeTo uint32    // next to be sent when the latest probe left
 
 	suspects int // packets that probes have sent again and whose second answers have not come
-	// suspect is the next PSN to be sent at the time when the latest probe was answered. A second answer to a packet that was not lost
-	// comes before the answer to suspect, or never.
+	// suspect is the next PSN to be sent at the time when the latest probe was answered. A second answer to a packet that
+	// was not lost comes before the answer to suspect, or never.
 	suspect uint32
 
 	sampling  bool
@@ -42,8 +42,8 @@ type recovery struct {
 	nakAt tick.Time
 }
 
-// TimerStretch makes the timer as long as the specification allows (four times the nominal timeout, IBTA 9.7.6.1.3): the
-// probe repairs losses, the timer only gives up, and a peer whose processor was taken away for a while is not dead.
+// TimerStretch makes the timer as long as the specification allows (four times the nominal timeout, IBTA 9.7.6.1.3):
+// the probe repairs losses, the timer only gives up, and a peer whose processor was taken away for a while is not dead.
 const TimerStretch = 4
 
 // How long a requester waits without progress before it probes.
@@ -53,7 +53,8 @@ const (
 	// firstReadProbe is longer than any round trip of a usual network: a READ asked for twice is answered twice.
 	firstReadProbe = 250 * time.Millisecond
 	longestProbe   = 50 * time.Millisecond
-	// silentProbes without an answer make a peer one that may be gone: what is in flight to it no longer counts in the path's window.
+	// silentProbes without an answer make a peer one that may be gone: what is in flight to it
+	// no longer counts in the path's window.
 	silentProbes = 2
 )
 
@@ -68,8 +69,8 @@ func (r *Requester) spend() bool {
 	return true
 }
 
-// sample starts timing a round trip by a packet that will be answered. One that the peer has missed and is sent again comes before
-// another: what follows waits behind it, and says nothing of the path.
+// sample starts timing a round trip by a packet that will be answered. One that the peer has missed and is sent again
+// comes before another: what follows waits behind it, and says nothing of the path.
 func (r *recovery) sample(psn uint32, again bool, now tick.Time) {
 	if again || !r.sampling {
 		r.sampling, r.resampled, r.samplePSN, r.sampleAt = true, again, psn, now
@@ -79,9 +80,9 @@ func (r *recovery) sample(psn uint32, again bool, now tick.Time) {
 // unsample forgets a sample that a resend would falsify (Karn and Partridge 1987).
 func (r *recovery) unsample() { r.sampling = false }
 
-// onProgress is called when the oldest unacknowledged PSN moved. The probe's interval, which doubles with each probe, becomes short
-// again once a round trip is measured, or an answer comes within two round trips of the latest probe. Any other answer proves
-// nothing: the path may have become longer than the interval.
+// onProgress is called when the oldest unacknowledged PSN moved. The probe's interval, which doubles with each probe,
+// becomes short again once a round trip is measured, or an answer comes within two round trips of the latest probe. Any
+// other answer proves nothing: the path may have become longer than the interval.
 func (r *Requester) onProgress(now tick.Time) {
 	took := now - r.lastAt
 	probed := r.silent > 0 && took <= 2*r.Flow.trip.smoothed // the latest probe made the progress
@@ -189,9 +190,10 @@ func (r *Requester) OnTick(now tick.Time) {
 	}
 }
 
-// probe sends the oldest packet again, and the newest: a peer that misses something between them says so by a NAK, and what waits in
-// the socket of a busy peer is not sent twice. It sends the oldest alone in three cases: the packets are READs or atomics, the peer has
-// already named the gap by a NAK, or an earlier probe got no answer. With no retry left a NAK would end the queue pair.
+// probe sends the oldest packet again, and the newest: a peer that misses something between them says so by a NAK,
+// and what waits in the socket of a busy peer is not sent twice. It sends the oldest alone in three cases: the
+// packets are READs or atomics, the peer has already named the gap by a NAK, or an earlier probe got no answer. With
+// no retry left a NAK would end the queue pair.
 func (r *Requester) probe(now tick.Time) {
 	r.gapKnown = false
 	r.lastAt = now
@@ -216,11 +218,12 @@ func (r *Requester) probe(now tick.Time) {
 	}
 }
 
-// unseenRead returns the oldest request if it is a READ of several packets that the peer may not have seen; else nil. Such a READ is not
-// probed by its first packet alone. A peer that lacks the READ would take the probe for a READ of its own; it remembers a fixed number of
-// READs, and would forget another one whose answer may be lost. The newest packet is sent instead: the peer answers it with a NAK, or it
-// has answered everything before. This is for peers that keep packets behind a gap. Other peers forget nothing that is awaited, and rxe
-// would never again answer the packets before the newest one of a READ.
+// unseenRead returns the oldest request if it is a READ of several packets that the peer may not have seen; else nil.
+// Such a READ is not probed by its first packet alone. A peer that lacks the READ would take the probe for a READ of
+// its own; it remembers a fixed number of READs, and would forget another one whose answer may be lost. The newest
+// packet is sent instead: the peer answers it with a NAK, or it has answered everything before. This is for peers
+// that keep packets behind a gap. Other peers forget nothing that is awaited, and rxe would never again answer the
+// packets before the newest one of a READ.
 func (r *Requester) unseenRead() *Work {
 	_, w := r.find(r.una)
 	if !r.Keeps || w == nil || w.Opcode != verbs.OpRead || w.packets == 1 || wire.PSNDiff(r.reached, w.PSN) > 0 {
@@ -230,7 +233,8 @@ func (r *Requester) unseenRead() *Work {
 }
 
 func (r *Requester) probeOf(psn uint32) {
-	if r.Keeps || wire.PSNDiff(psn, r.askedPSN) <= 0 || r.answersWith(psn) { // others answer twice only what they were asked to answer
+	// others answer twice only what they were asked to answer
+	if r.Keeps || wire.PSNDiff(psn, r.askedPSN) <= 0 || r.answersWith(psn) {
 		r.suspects++
 	}
 	r.sendAgain(span{from: psn, to: (psn + 1) & wire.Mask24, probe: true})
@@ -242,8 +246,8 @@ func (r *Requester) answersWith(psn uint32) bool {
 	return w == nil || w.IsResponded()
 }
 
-// probeAnswered notes a response to psn, and counts which of the packets that probes have sent again the peer had lacked. Those that
-// it had it answers twice, before it answers anything that was sent later.
+// probeAnswered notes a response to psn, and counts which of the packets that probes have sent again the peer had
+// lacked. Those that it had it answers twice, before it answers anything that was sent later.
 func (r *Requester) probeAnswered(psn uint32) {
 	switch {
 	case r.suspects == 0:

@@ -43,8 +43,9 @@ type BTHFlags uint16
 // Flags of [PutBTH]; the pad count goes in by [PadFlag].
 const (
 	FlagSolicited BTHFlags = solicitedBit << 8
-	FlagMigrated  BTHFlags = migratedBit << 8 // on every packet of a queue pair that does not migrate its path (IBTA 17.2.8)
-	FlagAckReq    BTHFlags = ackBit
+	// on every packet of a queue pair that does not migrate its path (IBTA 17.2.8)
+	FlagMigrated BTHFlags = migratedBit << 8
+	FlagAckReq   BTHFlags = ackBit
 )
 
 // PadFlag is the pad count of a payload of n bytes, as a flag.

@@ -224,8 +224,10 @@ func checkBTH(t *testing.T, b []byte, v *vector) {
 	t.Helper()
 	p := Packet{Raw: b}
 	got := v.BTH
-	got.Opcode, got.Solicited, got.Migrated, got.Pad, got.Version = Opcode(b[0]), flag(p.Solicited()), flag(b[1]&0x40 != 0), b[1]>>4&3, b[1]&15
-	got.PKey, got.FECN, got.BECN, got.DestQPN, got.AckReq, got.PSN = p.PKey(), flag(b[4]&0x80 != 0), flag(b[4]&0x40 != 0), p.DestQPN(), flag(p.AckReq()), p.PSN()
+	got.Opcode, got.Solicited, got.Migrated, got.Pad, got.Version = Opcode(b[0]), flag(p.Solicited()),
+		flag(b[1]&0x40 != 0), b[1]>>4&3, b[1]&15
+	got.PKey, got.FECN, got.BECN, got.DestQPN, got.AckReq, got.PSN = p.PKey(), flag(b[4]&0x80 != 0), flag(b[4]&0x40 != 0),
+		p.DestQPN(), flag(p.AckReq()), p.PSN()
 	if diff := cmp.Diff(v.BTH, got); diff != "" {
 		t.Errorf("BTH (-want +got):\n%s", diff)
 	}
@@ -245,7 +247,8 @@ func checkHeaders(t *testing.T, p *Packet, v *vector) {
 	if v.RETH != nil && (p.RETH() != RETH{uint64(v.RETH.Addr), v.RETH.RKey, v.RETH.Length}) {
 		t.Errorf("RETH %+v, want %+v", p.RETH(), *v.RETH)
 	}
-	if a := v.AtomicETH; a != nil && (p.AtomicETH() != AtomicETH{uint64(a.Addr), a.RKey, uint64(a.SwapAdd), uint64(a.Compare)}) {
+	if a := v.AtomicETH; a != nil &&
+		(p.AtomicETH() != AtomicETH{uint64(a.Addr), a.RKey, uint64(a.SwapAdd), uint64(a.Compare)}) {
 		t.Errorf("AtomicETH %+v, want %+v", p.AtomicETH(), *a)
 	}
 	if v.AETH != nil && (p.AETH() != AETH{v.AETH.Syndrome, v.AETH.MSN}) {

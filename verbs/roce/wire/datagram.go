@@ -17,7 +17,8 @@ type Datagram struct {
 	Payload      []byte
 }
 
-// AppendIP encodes the datagram from the IP header on, with a correct IPv4 header checksum. It allocates only to grow b.
+// AppendIP encodes the datagram from the IP header on, with a correct IPv4 header
+// checksum. It allocates only to grow b.
 func (d *Datagram) AppendIP(b []byte) []byte {
 	b, udp := d.appendIPHeader(b, UDPBytes+len(d.Payload))
 	binary.BigEndian.PutUint16(udp[udpSourceAt:], d.Source.Port())
@@ -53,8 +54,8 @@ func (d *Datagram) appendIPHeader(b []byte, udpLen int) (all, udp []byte) {
 // GRHBytes is what a UD receive reserves in front of the payload.
 const GRHBytes = 40
 
-// PutGRH writes the 40 bytes in front of a UD message as rxe does: the IPv6 header, or 20 zero bytes and the IPv4 header
-// (annex A17.4.5.1). It allocates nothing.
+// PutGRH writes the 40 bytes in front of a UD message as rxe does: the IPv6 header, or 20 zero bytes and the IPv4
+// header (annex A17.4.5.1). It allocates nothing.
 func (d *Datagram) PutGRH(b []byte) {
 	grh := b[:GRHBytes]
 	clear(grh)
@@ -83,8 +84,8 @@ func putIPv6(h []byte, src, dst netip.Addr) {
 // headerChecksum is the internet checksum of an IPv4 header whose checksum field is zero (RFC 1071).
 func headerChecksum(h []byte) uint16 { return ^foldSum(addWords(0, h)) }
 
-// addWords adds 16-bit words; an odd byte at the end counts as the upper half of a word. Words of 32 bits add up to the same
-// (RFC 1071 §2).
+// addWords adds 16-bit words; an odd byte at the end counts as the upper half of a word. Words of 32
+// bits add up to the same (RFC 1071 §2).
 func addWords(sum uint64, b []byte) uint64 {
 	for ; len(b) >= 8; b = b[8:] {
 		v := binary.BigEndian.Uint64(b)

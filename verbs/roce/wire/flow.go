@@ -63,9 +63,10 @@ func (f *Flow) Check(packet []byte, id uint16) bool {
 	return len(packet) >= MinPacketBytes && f.residual(packet, id) == 0
 }
 
-// Solve finds the IPv4 ID for which the ICRC of a UDP payload is right; the socket did not show it. It tries wantID first
-// (the place in a coalesced receive, else 0) and then solves for the ID and the DF bit; ok tells that nothing else
-// differs. A damaged packet seems right for some ID with probability 2^-15: whoever accepts it should know which to expect.
+// Solve finds the IPv4 ID for which the ICRC of a UDP payload is right; the socket did not show it. It tries
+// wantID first (the place in a coalesced receive, else 0) and then solves for the ID and the DF bit; ok
+// tells that nothing else differs. A damaged packet seems right for some ID with probability 2^-15: whoever
+// accepts it should know which to expect.
 func (f *Flow) Solve(packet []byte, wantID uint16) (id uint16, ok bool) {
 	if len(packet) < MinPacketBytes {
 		return 0, false

@@ -12,7 +12,9 @@ import (
 var foldConstants = makeFoldConstants() //nolint:gochecknoglobals // a constant table
 
 // canFold tells whether the processor multiplies 512 bits without carries.
-var canFold = cpu.X86.HasAVX512F && cpu.X86.HasAVX512VL && cpu.X86.HasAVX512VPCLMULQDQ //nolint:gochecknoglobals // never changes
+//
+//nolint:gochecknoglobals // never changes
+var canFold = cpu.X86.HasAVX512F && cpu.X86.HasAVX512VL && cpu.X86.HasAVX512VPCLMULQDQ
 
 func makeFoldConstants() (c [6]uint64) {
 	for i, distance := range []int{256, 64, 16} {

@@ -43,8 +43,10 @@ func FuzzDatagram(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		plain := func(a netip.AddrPort) netip.AddrPort { return netip.AddrPortFrom(a.Addr().Unmap(), a.Port()) } // an IPv4 address as IPv6 writes it is that one
-		if plain(again.Source) != plain(d.Source) || plain(again.Dest) != plain(d.Dest) || again.ID != d.ID || !bytes.Equal(again.Payload, d.Payload) {
+		// an IPv4 address as IPv6 writes it is that one
+		plain := func(a netip.AddrPort) netip.AddrPort { return netip.AddrPortFrom(a.Addr().Unmap(), a.Port()) }
+		if plain(again.Source) != plain(d.Source) || plain(again.Dest) != plain(d.Dest) || again.ID != d.ID ||
+			!bytes.Equal(again.Payload, d.Payload) {
 			t.Errorf("encoded and decoded again: %+v, want %+v", again, d)
 		}
 		flow, err := NewFlow(d.Source, d.Dest)

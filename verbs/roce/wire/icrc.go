@@ -56,7 +56,8 @@ const (
 	protocolUDP  = 17
 )
 
-// family is what the flows of IPv4, or of IPv6, have in common, with tables behind the shortcuts: computed once, read-only afterwards.
+// family is what the flows of IPv4, or of IPv6, have in common, with tables behind the
+// shortcuts: computed once, read-only afterwards.
 type family struct {
 	headers  int // bytes of IP and UDP header
 	lengthAt int // where the IP header has a length, which counts more bytes
@@ -79,7 +80,8 @@ var (
 		}
 		return f
 	})
-	v6 = sync.OnceValue(func() *family { return newFamily(ipv6Bytes, ipv6LengthAt, 0, 0) }) //nolint:gochecknoglobals // a table: never written
+	//nolint:gochecknoglobals // a table: never written
+	v6 = sync.OnceValue(func() *family { return newFamily(ipv6Bytes, ipv6LengthAt, 0, 0) })
 )
 
 func makeSlicing() (t [16][256]uint32) {
@@ -208,8 +210,8 @@ func sliceBlock(register uint32, p []byte) uint32 {
 		slicing[3][byte(hi>>32)] ^ slicing[2][byte(hi>>40)] ^ slicing[1][byte(hi>>48)] ^ slicing[0][byte(hi>>56)])
 }
 
-// BeginICRC carries a flow's prefix over the front of a packet, at least its BTH, which it masks on the way. What follows
-// goes through [UpdateICRC], piece by piece, and the value after the last byte of padding is the ICRC.
+// BeginICRC carries a flow's prefix over the front of a packet, at least its BTH, which it masks on the way. What
+// follows goes through [UpdateICRC], piece by piece, and the value after the last byte of padding is the ICRC.
 func BeginICRC(prefix uint32, packet []byte) uint32 {
 	return UpdateICRC(prefix^maskTerms[packet[congestionAt]], packet)
 }

@@ -126,29 +126,37 @@ type opcodeInfo struct {
 
 // operations is the table of IBTA 9.2.1 (table 38), without transports.
 var operations = [32]opcodeInfo{ //nolint:gochecknoglobals // a table: never written
-	SendFirst:          {"SEND_FIRST", Begins | TakesReceive, ClassSend, 0},
-	SendMiddle:         {"SEND_MIDDLE", 0, ClassSend, 0},
-	SendLast:           {"SEND_LAST", Ends | CompletesReceive, ClassSend, 0},
-	SendLastImmediate:  {"SEND_LAST_WITH_IMM", Ends | CompletesReceive | HasImmediate, ClassSend, 0},
-	SendOnly:           {"SEND_ONLY", Begins | Ends | TakesReceive | CompletesReceive, ClassSend, 0},
-	SendOnlyImmediate:  {"SEND_ONLY_WITH_IMM", Begins | Ends | TakesReceive | CompletesReceive | HasImmediate, ClassSend, 0},
+	SendFirst:         {"SEND_FIRST", Begins | TakesReceive, ClassSend, 0},
+	SendMiddle:        {"SEND_MIDDLE", 0, ClassSend, 0},
+	SendLast:          {"SEND_LAST", Ends | CompletesReceive, ClassSend, 0},
+	SendLastImmediate: {"SEND_LAST_WITH_IMM", Ends | CompletesReceive | HasImmediate, ClassSend, 0},
+	SendOnly:          {"SEND_ONLY", Begins | Ends | TakesReceive | CompletesReceive, ClassSend, 0},
+	SendOnlyImmediate: {
+		"SEND_ONLY_WITH_IMM", Begins | Ends | TakesReceive | CompletesReceive | HasImmediate, ClassSend, 0,
+	},
 	WriteFirst:         {"WRITE_FIRST", Begins | HasRETH, ClassWrite, 0},
 	WriteMiddle:        {"WRITE_MIDDLE", 0, ClassWrite, 0},
 	WriteLast:          {"WRITE_LAST", Ends, ClassWrite, 0},
 	WriteLastImmediate: {"WRITE_LAST_WITH_IMM", Ends | TakesReceive | CompletesReceive | HasImmediate, ClassWrite, 0},
 	WriteOnly:          {"WRITE_ONLY", Begins | Ends | HasRETH, ClassWrite, 0},
-	WriteOnlyImmediate: {"WRITE_ONLY_WITH_IMM", Begins | Ends | TakesReceive | CompletesReceive | HasRETH | HasImmediate, ClassWrite, 0},
+	WriteOnlyImmediate: {
+		"WRITE_ONLY_WITH_IMM", Begins | Ends | TakesReceive | CompletesReceive | HasRETH | HasImmediate, ClassWrite, 0,
+	},
 	ReadRequest:        {"READ_REQUEST", Begins | Ends | HasRETH, ClassReadRequest, 0},
 	ReadResponseFirst:  {"READ_RESPONSE_FIRST", Begins | IsResponse | HasAETH, ClassReadResponse, 0},
 	ReadResponseMiddle: {"READ_RESPONSE_MIDDLE", IsResponse, ClassReadResponse, 0},
 	ReadResponseLast:   {"READ_RESPONSE_LAST", Ends | IsResponse | HasAETH, ClassReadResponse, 0},
 	ReadResponseOnly:   {"READ_RESPONSE_ONLY", Begins | Ends | IsResponse | HasAETH, ClassReadResponse, 0},
 	Acknowledge:        {"ACKNOWLEDGE", Begins | Ends | IsResponse | HasAETH, ClassAcknowledge, 0},
-	AtomicAcknowledge:  {"ATOMIC_ACKNOWLEDGE", Begins | Ends | IsResponse | HasAETH | HasAtomicAckETH, ClassAtomicAcknowledge, 0},
+	AtomicAcknowledge: {
+		"ATOMIC_ACKNOWLEDGE", Begins | Ends | IsResponse | HasAETH | HasAtomicAckETH, ClassAtomicAcknowledge, 0,
+	},
 	CompareSwap:        {"CMP_SWAP", Begins | Ends | HasAtomicETH, ClassAtomic, 0},
 	FetchAdd:           {"FETCH_ADD", Begins | Ends | HasAtomicETH, ClassAtomic, 0},
 	SendLastInvalidate: {"SEND_LAST_WITH_INVALIDATE", Ends | CompletesReceive | HasIETH, ClassSend, 0},
-	SendOnlyInvalidate: {"SEND_ONLY_WITH_INVALIDATE", Begins | Ends | TakesReceive | CompletesReceive | HasIETH, ClassSend, 0},
+	SendOnlyInvalidate: {
+		"SEND_ONLY_WITH_INVALIDATE", Begins | Ends | TakesReceive | CompletesReceive | HasIETH, ClassSend, 0,
+	},
 }
 
 // opcodes has a row for every opcode byte; unknown ones are zero.
@@ -174,7 +182,9 @@ func makeOpcodes() (table [256]opcodeInfo) {
 			put(UD, o, HasDETH)
 		}
 	}
-	table[CongestionNotification] = opcodeInfo{"CNP", Known | Begins | Ends, ClassCongestion, BTHBytes + congestionExtraBytes}
+	table[CongestionNotification] = opcodeInfo{
+		"CNP", Known | Begins | Ends, ClassCongestion, BTHBytes + congestionExtraBytes,
+	}
 	return table
 }
 

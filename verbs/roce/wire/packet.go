@@ -43,7 +43,8 @@ func ParsePacket(b []byte) (Packet, error) {
 
 // MayBegin tells whether b looks like the front of a packet: a known opcode, version 0 and the default P_Key.
 func MayBegin(b []byte) bool {
-	return len(b) >= MinPacketBytes && opcodes[b[opcodeAt]].size != 0 && b[flagsAt]&versionMask == 0 && binary.BigEndian.Uint16(b[pkeyAt:])|0x8000 == DefaultPKey
+	return len(b) >= MinPacketBytes && opcodes[b[opcodeAt]].size != 0 && b[flagsAt]&versionMask == 0 &&
+		binary.BigEndian.Uint16(b[pkeyAt:])|0x8000 == DefaultPKey
 }
 
 // PSN is the packet's sequence number.
@@ -61,7 +62,8 @@ func (p *Packet) AckReq() bool { return p.Raw[ackAt]&ackBit != 0 }
 // Solicited tells whether the packet's completion is a solicited event.
 func (p *Packet) Solicited() bool { return p.Raw[flagsAt]&solicitedBit != 0 }
 
-// Migrated tells whether the sender is in the state of migration "migrated": whoever does not migrate paths is. rxe says 0.
+// Migrated tells whether the sender is in the state of migration "migrated": whoever
+// does not migrate paths is. rxe says 0.
 func (p *Packet) Migrated() bool { return p.Raw[flagsAt]&migratedBit != 0 }
 
 // RETH decodes the header.
@@ -70,7 +72,9 @@ func (p *Packet) RETH() RETH {
 		return RETH{}
 	}
 	b := p.Raw[BTHBytes:]
-	return RETH{Addr: binary.BigEndian.Uint64(b), RKey: binary.BigEndian.Uint32(b[8:]), Length: binary.BigEndian.Uint32(b[12:])}
+	return RETH{
+		Addr: binary.BigEndian.Uint64(b), RKey: binary.BigEndian.Uint32(b[8:]), Length: binary.BigEndian.Uint32(b[12:]),
+	}
 }
 
 // AtomicETH decodes the header.
@@ -111,7 +115,8 @@ func (p *Packet) DETH() DETH {
 	return DETH{QKey: binary.BigEndian.Uint32(b), SourceQPN: Uint24(b[5:])}
 }
 
-// Immediate is the immediate data, a number that travels big-endian to the peer's completion (ImmDt, IBTA 9.2.9): always the last header.
+// Immediate is the immediate data, a number that travels big-endian to the peer's completion
+// (ImmDt, IBTA 9.2.9): always the last header.
 func (p *Packet) Immediate() uint32 {
 	if !p.Opcode.Has(HasImmediate) {
 		return 0

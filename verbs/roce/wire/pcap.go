@@ -19,8 +19,8 @@ const (
 	etherIPv6       = 0x86dd
 )
 
-// Capture writes packets to a file with nanosecond stamps that Wireshark and tcpdump read, until the file has its size. It belongs to
-// one goroutine. Between two devices on loopback each packet is in both files.
+// Capture writes packets to a file with nanosecond stamps that Wireshark and tcpdump read, until the file has its size.
+// It belongs to one goroutine. Between two devices on loopback each packet is in both files.
 type Capture struct {
 	Omitted uint64 // packets beyond its size
 

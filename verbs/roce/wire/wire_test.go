@@ -31,23 +31,43 @@ func TestOpcodes(t *testing.T) {
 		want  Properties
 	}{
 		{MakeOpcode(RC, SendFirst), 0x00, "RC_SEND_FIRST", 12, ClassSend, Known | Begins | TakesReceive},
-		{MakeOpcode(RC, SendLastImmediate), 0x03, "RC_SEND_LAST_WITH_IMM", 16, ClassSend, Known | Ends | CompletesReceive | HasImmediate},
-		{MakeOpcode(RC, WriteOnlyImmediate), 0x0b, "RC_WRITE_ONLY_WITH_IMM", 32, ClassWrite, Known | Begins | Ends | TakesReceive | CompletesReceive | HasRETH | HasImmediate},
+		{
+			MakeOpcode(RC, SendLastImmediate), 0x03, "RC_SEND_LAST_WITH_IMM", 16, ClassSend,
+			Known | Ends | CompletesReceive | HasImmediate,
+		},
+		{
+			MakeOpcode(RC, WriteOnlyImmediate), 0x0b, "RC_WRITE_ONLY_WITH_IMM", 32, ClassWrite,
+			Known | Begins | Ends | TakesReceive | CompletesReceive | HasRETH | HasImmediate,
+		},
 		{MakeOpcode(RC, ReadRequest), 0x0c, "RC_READ_REQUEST", 28, ClassReadRequest, Known | Begins | Ends | HasRETH},
 		{RCReadResponseMiddle, 0x0e, "RC_READ_RESPONSE_MIDDLE", 12, ClassReadResponse, Known | IsResponse},
 		{RCAcknowledge, 0x11, "RC_ACKNOWLEDGE", 16, ClassAcknowledge, Known | Begins | Ends | IsResponse | HasAETH},
-		{RCAtomicAcknowledge, 0x12, "RC_ATOMIC_ACKNOWLEDGE", 24, ClassAtomicAcknowledge, Known | Begins | Ends | IsResponse | HasAETH | HasAtomicAckETH},
+		{
+			RCAtomicAcknowledge, 0x12, "RC_ATOMIC_ACKNOWLEDGE", 24, ClassAtomicAcknowledge,
+			Known | Begins | Ends | IsResponse | HasAETH | HasAtomicAckETH,
+		},
 		{RCFetchAdd, 0x14, "RC_FETCH_ADD", 40, ClassAtomic, Known | Begins | Ends | HasAtomicETH},
-		{MakeOpcode(RC, SendOnlyInvalidate), 0x17, "RC_SEND_ONLY_WITH_INVALIDATE", 16, ClassSend, Known | Begins | Ends | TakesReceive | CompletesReceive | HasIETH},
-		{MakeOpcode(UC, WriteLastImmediate), 0x29, "UC_WRITE_LAST_WITH_IMM", 16, ClassWrite, Known | Ends | TakesReceive | CompletesReceive | HasImmediate},
-		{MakeOpcode(UD, SendOnlyImmediate), 0x65, "UD_SEND_ONLY_WITH_IMM", 24, ClassSend, Known | Begins | Ends | TakesReceive | CompletesReceive | HasImmediate | HasDETH},
+		{
+			MakeOpcode(RC, SendOnlyInvalidate), 0x17, "RC_SEND_ONLY_WITH_INVALIDATE", 16, ClassSend,
+			Known | Begins | Ends | TakesReceive | CompletesReceive | HasIETH,
+		},
+		{
+			MakeOpcode(UC, WriteLastImmediate), 0x29, "UC_WRITE_LAST_WITH_IMM", 16, ClassWrite,
+			Known | Ends | TakesReceive | CompletesReceive | HasImmediate,
+		},
+		{
+			MakeOpcode(UD, SendOnlyImmediate), 0x65, "UD_SEND_ONLY_WITH_IMM", 24, ClassSend,
+			Known | Begins | Ends | TakesReceive | CompletesReceive | HasImmediate | HasDETH,
+		},
 		{CongestionNotification, 0x81, "CNP", 28, ClassCongestion, Known | Begins | Ends},
 		{0x15, 0x15, "Opcode(0x15)", 0, ClassUnknown, 0},
 		{0x2c, 0x2c, "Opcode(0x2c)", 0, ClassUnknown, 0}, // UC has no READ
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if uint8(tt.op) != tt.code || tt.op.String() != tt.name || tt.op.HeaderBytes() != tt.bytes || tt.op.Class() != tt.class {
-				t.Errorf("%#x %v, %d bytes, %v; want %#x, %d bytes, %v", uint8(tt.op), tt.op, tt.op.HeaderBytes(), tt.op.Class(), tt.code, tt.bytes, tt.class)
+			if uint8(tt.op) != tt.code || tt.op.String() != tt.name || tt.op.HeaderBytes() != tt.bytes ||
+				tt.op.Class() != tt.class {
+				t.Errorf("%#x %v, %d bytes, %v; want %#x, %d bytes, %v", uint8(tt.op), tt.op, tt.op.HeaderBytes(), tt.op.Class(),
+					tt.code, tt.bytes, tt.class)
 			}
 			if opcodes[tt.op].props != tt.want {
 				t.Errorf("properties %b, want %b", opcodes[tt.op].props, tt.want)
@@ -95,7 +115,13 @@ func TestPSN(t *testing.T) {
 		a, b uint32
 		want int32
 	}{
-		{5, 5, 0}, {6, 5, 1}, {5, 6, -1}, {0, 0xffffff, 1}, {0xffffff, 0, -1}, {0x7fffff, 0, 0x7fffff}, {0x800000, 0, -0x800000},
+		{5, 5, 0},
+		{6, 5, 1},
+		{5, 6, -1},
+		{0, 0xffffff, 1},
+		{0xffffff, 0, -1},
+		{0x7fffff, 0, 0x7fffff},
+		{0x800000, 0, -0x800000},
 	} {
 		if got := PSNDiff(tt.a, tt.b); got != tt.want {
 			t.Errorf("PSNDiff(%#x, %#x) = %d, want %d", tt.a, tt.b, got, tt.want)
@@ -187,7 +213,8 @@ func TestFlow(t *testing.T) {
 				}
 				d := Datagram{
 					Source: netip.MustParseAddrPort(tt.src), Dest: netip.MustParseAddrPort(tt.dst),
-					ID: id, Fragment: dontFragment, Hops: byte(r.Uint32()), TrafficClass: byte(r.Uint32()), FlowLabel: r.Uint32(), Payload: packet,
+					ID: id, Fragment: dontFragment, Hops: byte(r.Uint32()), TrafficClass: byte(r.Uint32()), FlowLabel: r.Uint32(),
+					Payload: packet,
 				}
 				want, err := icrcByDefinition(d.AppendIP(nil))
 				if err != nil {
@@ -242,8 +269,14 @@ func TestPcap(t *testing.T) {
 	w := NewCapture(&file, 0)
 	at := time.Unix(1_700_000_000, 123_456_789)
 	want := []Datagram{
-		{Source: netip.MustParseAddrPort("10.0.0.1:5000"), Dest: netip.MustParseAddrPort("10.0.0.2:4791"), Fragment: dontFragment, Hops: 64, Payload: []byte("one")},
-		{Source: netip.MustParseAddrPort("[fd77::1]:5000"), Dest: netip.MustParseAddrPort("[fd77::2]:4791"), Hops: 64, Payload: []byte("three")},
+		{
+			Source: netip.MustParseAddrPort("10.0.0.1:5000"), Dest: netip.MustParseAddrPort("10.0.0.2:4791"),
+			Fragment: dontFragment, Hops: 64, Payload: []byte("one"),
+		},
+		{
+			Source: netip.MustParseAddrPort("[fd77::1]:5000"), Dest: netip.MustParseAddrPort("[fd77::2]:4791"), Hops: 64,
+			Payload: []byte("three"),
+		},
 	}
 	for i := range want {
 		w.Write(at.Add(time.Duration(i)), &want[i])
@@ -346,7 +379,8 @@ func BenchmarkParsePacket(b *testing.B) {
 // TestUDPChecksum computes by hand the example of RFC 1071's arithmetic: words of header and payload, carries folded.
 func TestUDPChecksum(t *testing.T) {
 	d := Datagram{
-		Source: netip.MustParseAddrPort("10.0.0.1:1"), Dest: netip.MustParseAddrPort("10.0.0.2:4791"), Payload: []byte{0xff, 0xff, 0x01},
+		Source: netip.MustParseAddrPort("10.0.0.1:1"), Dest: netip.MustParseAddrPort("10.0.0.2:4791"),
+		Payload: []byte{0xff, 0xff, 0x01},
 	}
 	// 0a00+0001 + 0a00+0002 + 0011+000b + 0001+12b7+000b + ffff+0100 = 127e1, folded 27e2
 	if got, want := d.UDPChecksum(), ^uint16(0x27e2); got != want {
@@ -361,8 +395,8 @@ func TestUDPChecksum(t *testing.T) {
 	}
 }
 
-// icrcByDefinition computes the invariant CRC of a whole IP packet, from the IP header through the four bytes of the ICRC (which are
-// not looked at), straight from the definition: the yardstick of [Flow].
+// icrcByDefinition computes the invariant CRC of a whole IP packet, from the IP header through the four bytes of the
+// ICRC (which are not looked at), straight from the definition: the yardstick of [Flow].
 func icrcByDefinition(ip []byte) (uint32, error) {
 	header, err := ipHeaderBytes(ip)
 	if err != nil {

@@ -93,7 +93,8 @@ func (f *flags) config(tool string, args []string) (config, error) {
 	wrong.If(c.A.latency != c.B.latency && wrong == nil,
 		"one command measures bandwidth and the other latency: they have no figure to compare")
 	c.Gate = f.gate.Config(&wrong, expect.Options{Comparison: true}, nil)
-	if f.gate.Given() || c.A.stock || c.B.stock { // a fallback to the software device must not pass, nor be compared with a NIC
+	// a fallback to the software device must not pass, nor be compared with a NIC
+	if f.gate.Given() || c.A.stock || c.B.stock {
 		c.A.beStrict()
 		c.B.beStrict()
 	}
@@ -102,7 +103,8 @@ func (f *flags) config(tool string, args []string) (config, error) {
 	var known bool
 	c.Figure, known = figure.Named(name)
 	wrong.If(!known, "--figure: no figure %q%s; use one of %s", name, plain.Suggest(name, figure.Words()), usable)
-	wrong.If(known && c.Figure.Direction == stats.Neither, "--figure %s: no value of it is better than another; use one of %s", name, usable)
+	wrong.If(known && c.Figure.Direction == stats.Neither,
+		"--figure %s: no value of it is better than another; use one of %s", name, usable)
 	wrong.Range("--pairs", c.Pairs, 1, 1001)
 	wrong.If(!(c.Confidence >= 0.5 && c.Confidence <= 0.999), "--confidence %g: want 0.5 to 0.999", c.Confidence)
 	c.Output = f.output.Config(&wrong)
@@ -133,7 +135,8 @@ func run(ctx context.Context, out output.Streams, c config) error {
 	judged := *whole
 	judged.Points = judged.Points[:1] // the A/A control is already in the verdict: gate only B against A
 	whole.Checks = expect.JudgeComparison(&judged, c.Gate.Expect, c.Gate.Accept)
-	err := c.Output.DeliverPart(out, failed == nil, nil, func(w io.Writer, format string) error { return render.Comparison(w, format, whole) })
+	err := c.Output.DeliverPart(out, failed == nil, nil,
+		func(w io.Writer, format string) error { return render.Comparison(w, format, whole) })
 	if err = errors.Join(failed, err); err != nil {
 		return err
 	}

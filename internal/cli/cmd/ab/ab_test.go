@@ -48,20 +48,30 @@ func TestJudgingIsStrictAboutTheDevice(t *testing.T) {
 
 func TestParseSide(t *testing.T) {
 	for line, want := range map[string]side{
-		"write host -q 4":                {words: []string{"gobw", "write", "host", "-q", "4"}},
-		"golat send host":                {words: []string{"golat", "send", "host"}, latency: true},
-		"gobw atomic --loopback=1":       {words: []string{"gobw", "atomic", "--loopback=1"}},
-		"perftest:/opt/ib_read_lat h":    {program: "/opt/ib_read_lat", words: []string{"/opt/ib_read_lat", "h"}, latency: true, stock: true},
-		"perftest:ib_write_bw h -s 4K":   {program: "ib_write_bw", words: []string{"ib_write_bw", "h", "-s", "4K"}, stock: true},
-		"/opt/old/gobw write host -q 4":  {program: "/opt/old/gobw", words: []string{"gobw", "write", "host", "-q", "4"}},
-		"./golat send --from-the-future": {program: "./golat", words: []string{"golat", "send", "--from-the-future"}, latency: true},
+		"write host -q 4":          {words: []string{"gobw", "write", "host", "-q", "4"}},
+		"golat send host":          {words: []string{"golat", "send", "host"}, latency: true},
+		"gobw atomic --loopback=1": {words: []string{"gobw", "atomic", "--loopback=1"}},
+		"perftest:/opt/ib_read_lat h": {
+			program: "/opt/ib_read_lat", words: []string{"/opt/ib_read_lat", "h"}, latency: true, stock: true,
+		},
+		"perftest:ib_write_bw h -s 4K": {
+			program: "ib_write_bw", words: []string{"ib_write_bw", "h", "-s", "4K"}, stock: true,
+		},
+		"/opt/old/gobw write host -q 4": {program: "/opt/old/gobw", words: []string{"gobw", "write", "host", "-q", "4"}},
+		"./golat send --from-the-future": {
+			program: "./golat", words: []string{"golat", "send", "--from-the-future"}, latency: true,
+		},
 	} {
 		got, err := parseSide("gobw", line)
-		if err != nil || got.program != want.program || got.latency != want.latency || got.stock != want.stock || !slices.Equal(got.words, want.words) {
+		if err != nil || got.program != want.program || got.latency != want.latency || got.stock != want.stock ||
+			!slices.Equal(got.words, want.words) {
 			t.Errorf("%q: %+v, %v; want %+v", line, got, err, want)
 		}
 	}
-	for _, line := range []string{"", "gobw", "qualify nic", "perftest:", "write host --save x", "write host --format=json", "./gobw write --save=x", "write host --szie 4", "rm -rf x"} {
+	for _, line := range []string{
+		"", "gobw", "qualify nic", "perftest:", "write host --save x", "write host --format=json", "./gobw write --save=x",
+		"write host --szie 4", "rm -rf x",
+	} {
 		if s, err := parseSide("gobw", line); err == nil {
 			t.Errorf("%q: accepted as %+v", line, s)
 		}
@@ -85,7 +95,8 @@ func TestConfigNamesAllMistakes(t *testing.T) {
 			t.Errorf("no word of %s in:\n%v", want, err)
 		}
 	}
-	if err := refused("write host", "golat write host"); err == nil || !strings.Contains(err.Error(), "no figure to compare") {
+	if err := refused("write host", "golat write host"); err == nil ||
+		!strings.Contains(err.Error(), "no figure to compare") {
 		t.Errorf("bandwidth was compared with latency: %v", err)
 	}
 }
@@ -119,7 +130,9 @@ func TestPerftestFigure(t *testing.T) {
 			t.Errorf("%s: %v, %v; want %v", tt.figure, got, err, tt.want)
 		}
 	}
-	for _, text := range []string{"", bandwidthText + bandwidthText, " 65536 5000 1.0 inf-ish x\n", " 1 2 3 0.00 5\n", " 1 2 3 nan 5\n"} {
+	for _, text := range []string{
+		"", bandwidthText + bandwidthText, " 65536 5000 1.0 inf-ish x\n", " 1 2 3 0.00 5\n", " 1 2 3 nan 5\n",
+	} {
 		if v, err := perftestFigure(text, false, false, "bw"); err == nil {
 			t.Errorf("%q: %v, want an error", text, v)
 		}
@@ -139,7 +152,10 @@ func TestComparison(t *testing.T) {
 		for i := range 21 {
 			speed := 1e9 * math.Exp(0.5*math.Sin(float64(i)))
 			wobble := func(k int) float64 { return 1 + 0.01*math.Sin(float64(7*i+3*k)) }
-			m.add([arms]outcome{armA: {value: speed * wobble(1)}, armB: {value: b * speed * wobble(2)}, armAgain: {value: again * speed * wobble(3)}})
+			m.add([arms]outcome{
+				armA: {value: speed * wobble(1)}, armB: {value: b * speed * wobble(2)},
+				armAgain: {value: again * speed * wobble(3)},
+			})
 		}
 		return m
 	}
@@ -165,7 +181,8 @@ func TestComparison(t *testing.T) {
 func TestZeroFigure(t *testing.T) {
 	bw, _ := figure.Named("bw")
 	c := config{Figure: bw, Pairs: 8, Confidence: 0.95, Output: output.Config{Quiet: true}}
-	m, err := rounds(output.Streams{}, c, func(measurement) {}, func(arm int) (outcome, error) { return outcome{value: float64(arm % 2)}, nil })
+	m, err := rounds(output.Streams{}, c, func(measurement) {},
+		func(arm int) (outcome, error) { return outcome{value: float64(arm % 2)}, nil })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -180,7 +197,8 @@ func TestZeroFigure(t *testing.T) {
 
 // TestFewerPairs: what was measured is judged, and the hint names what gives the pairs that are missing.
 func TestFewerPairs(t *testing.T) {
-	missing := exit.With(exit.Usage, fmt.Errorf("%q: %w", "send alpha", &figure.MissingError{Figure: "p50", Reason: "no time samples"}))
+	missing := exit.With(exit.Usage,
+		fmt.Errorf("%q: %w", "send alpha", &figure.MissingError{Figure: "p50", Reason: "no time samples"}))
 	for _, tt := range []struct {
 		name        string
 		pairs, fail int // the first round that fails
@@ -190,9 +208,21 @@ func TestFewerPairs(t *testing.T) {
 		ended       error
 		label, hint string
 	}{
-		{"a test failed", 6, 3, 6, exit.With(exit.Setup, errors.New("no device")), 3, exit.Error{Code: exit.Setup}, "3 of 6 pairs (a test failed)", "try again: a test failed"},
-		{"interrupted", 6, 3, 6, exit.SignalError{Signal: syscall.SIGINT}, 3, context.Canceled, "3 of 6 pairs (interrupted)", "try again: interrupted"},
-		{"one without samples", 6, 2, 2, missing, 5, nil, "5 of 6 pairs (no p50 here: no time samples)", "try longer tests: raise -n or -D"},
+		{
+			"a test failed", 6, 3, 6, exit.With(exit.Setup, errors.New("no device")), 3,
+			exit.Error{Code: exit.Setup},
+			"3 of 6 pairs (a test failed)", "try again: a test failed",
+		},
+		{
+			"interrupted", 6, 3, 6,
+			exit.SignalError{Signal: syscall.SIGINT},
+			3, context.Canceled, "3 of 6 pairs (interrupted)",
+			"try again: interrupted",
+		},
+		{
+			"one without samples", 6, 2, 2, missing, 5, nil, "5 of 6 pairs (no p50 here: no time samples)",
+			"try longer tests: raise -n or -D",
+		},
 		{"none with samples", 6, 0, 6, missing, 0, missing, "", ""},
 	} {
 		c := config{Figure: figure.Of("p50"), Pairs: tt.pairs, Confidence: 0.95}
@@ -213,10 +243,12 @@ func TestFewerPairs(t *testing.T) {
 			continue
 		}
 		whole := m.comparison(c)
-		if labels, words := strings.Join(whole.Labels, "; "), whole.Points[0].InWords(); !strings.Contains(labels, tt.label) || !strings.HasSuffix(words, tt.hint) {
+		if labels, words := strings.Join(whole.Labels, "; "), whole.Points[0].InWords(); !strings.Contains(labels,
+			tt.label) || !strings.HasSuffix(words, tt.hint) {
 			t.Errorf("%s: %s; %s", tt.name, labels, words)
 		}
-		if left := strings.Contains(said.String(), "pair 3 of 6 left out: \"send alpha\": no p50 here"); left != errors.Is(tt.err, missing) {
+		if left := strings.Contains(said.String(),
+			"pair 3 of 6 left out: \"send alpha\": no p50 here"); left != errors.Is(tt.err, missing) {
 			t.Errorf("%s: said %s", tt.name, said.String())
 		}
 		if unfinished := tt.ended != nil; (len(whole.Incomplete) > 0) != unfinished {
@@ -227,8 +259,12 @@ func TestFewerPairs(t *testing.T) {
 
 // TestFailedSide hands on what a test that failed said, and its exit code.
 func TestFailedSide(t *testing.T) {
-	for script, want := range map[string]int{"echo no device >&2; exit 3": exit.Setup, "echo no device >&2; kill -9 $$": exit.Failed} {
-		_, err := side{line: "write host", program: "/bin/sh", words: []string{"sh", "-c", script}}.run(t.Context(), figure.Of("bw"))
+	for script, want := range map[string]int{
+		"echo no device >&2; exit 3": exit.Setup, "echo no device >&2; kill -9 $$": exit.Failed,
+	} {
+		_, err := side{
+			line: "write host", program: "/bin/sh", words: []string{"sh", "-c", script},
+		}.run(t.Context(), figure.Of("bw"))
 		if exit.Code(err) != want || !strings.Contains(err.Error(), "no device") {
 			t.Errorf("%s: exit code %d of %v", script, exit.Code(err), err)
 		}

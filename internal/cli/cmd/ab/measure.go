@@ -36,7 +36,9 @@ const (
 
 // rounds measures round after round, each in random order, until there are enough. After an error it returns the rounds
 // before it. It calls kept after each round.
-func rounds(out output.Streams, c config, kept func(measurement), run func(arm int) (outcome, error)) (measurement, error) {
+func rounds(out output.Streams, c config, kept func(measurement),
+	run func(arm int) (outcome, error),
+) (measurement, error) {
 	var m measurement
 rounds:
 	for round := range c.Pairs {
@@ -66,7 +68,8 @@ rounds:
 		if in := p.Interval; in != nil {
 			text = fmt.Sprintf("; so far %+.1f %% (%+.1f %% to %+.1f %%)", 100*p.Change, 100*in.Low, 100*in.High)
 		}
-		fmt.Fprintf(out.Err, "pair %d of %d: A %s, B %s%s\n", round+1, c.Pairs, c.Figure.InUnit(got[armA].value), c.Figure.InUnit(got[armB].value), text)
+		fmt.Fprintf(out.Err, "pair %d of %d: A %s, B %s%s\n", round+1, c.Pairs, c.Figure.InUnit(got[armA].value),
+			c.Figure.InUnit(got[armB].value), text)
 	}
 	return m, nil
 }
@@ -86,7 +89,8 @@ func (m *measurement) add(got [arms]outcome) {
 // comparison judges: the first point is B against A, the second the control, A against itself.
 func (m *measurement) comparison(c config) *compare.Comparison {
 	out := &compare.Comparison{
-		Schema: compare.Schema, Old: []string{c.A.line}, New: []string{c.B.line}, Confidence: c.Confidence, Margin: expect.Margin(c.Gate.Expect), Procedure: "one figure, in pairs",
+		Schema: compare.Schema, Old: []string{c.A.line}, New: []string{c.B.line}, Confidence: c.Confidence,
+		Margin: expect.Margin(c.Gate.Expect), Procedure: "one figure, in pairs",
 		Points:     []compare.Point{m.point(c, "B against A", m.b), m.point(c, compare.Control, m.again)},
 		Documented: compare.Documented{Labels: []string{"A: " + c.A.line, "B: " + c.B.line}},
 	}
@@ -96,7 +100,8 @@ func (m *measurement) comparison(c config) *compare.Comparison {
 			p.Settle = cmp.Or(plain.When(m.ended != "", "again: %s", m.ended), "longer tests: raise -n or -D")
 		}
 	}
-	if control := out.Points[1]; (control.Word == stats.Better || control.Word == stats.Worse) && !c.Gate.Accept.Has(stats.Disturbed) {
+	if control := out.Points[1]; (control.Word == stats.Better || control.Word == stats.Worse) &&
+		!c.Gate.Accept.Has(stats.Disturbed) {
 		remedy := "longer tests, or " + plain.Realtime
 		if machine.Priority() == "realtime" {
 			remedy = "a quieter machine"
@@ -121,5 +126,6 @@ func (m *measurement) comparison(c config) *compare.Comparison {
 // point compares runs with those of A. They are measured in random order, so without a difference log(B/A) is symmetric
 // about 0. B against the mean of both As would not be symmetric if the noise is skewed.
 func (m *measurement) point(c config, row string, other []float64) compare.Point {
-	return compare.NewPoint("pairs", row, c.Figure, compare.Side{Values: m.a}, compare.Side{Values: other}, stats.Paired, c.Confidence)
+	return compare.NewPoint("pairs", row, c.Figure, compare.Side{Values: m.a}, compare.Side{Values: other}, stats.Paired,
+		c.Confidence)
 }

@@ -64,7 +64,8 @@ func parseSide(tool, line string, more ...string) (side, error) {
 		if name == "noncontig" {
 			return s, fmt.Errorf("%q: noncontig compares strategies itself, so run it without ab", line)
 		}
-		return s, fmt.Errorf("%q%s: want a test in quotes, such as 'write HOST -q 4', 'golat send HOST' or 'perftest:ib_write_bw HOST'", line, plain.Suggest(name, plan.Operations()))
+		return s, fmt.Errorf("%q%s: want a test in quotes, such as 'write HOST -q 4', "+
+			"'golat send HOST' or 'perftest:ib_write_bw HOST'", line, plain.Suggest(name, plan.Operations()))
 	}
 	ours := append([]string{"save", "format", "expect", "accept", "quiet"}, more...)
 	refusal := func(name string) error {
@@ -72,7 +73,8 @@ func parseSide(tool, line string, more ...string) (side, error) {
 	}
 	if s.program != "" { // this build does not know the flags of another one
 		for _, w := range words {
-			if name, _, _ := strings.Cut(strings.TrimPrefix(w, "--"), "="); strings.HasPrefix(w, "--") && slices.Contains(ours, name) {
+			if name, _, _ := strings.Cut(strings.TrimPrefix(w, "--"), "="); strings.HasPrefix(w, "--") &&
+				slices.Contains(ours, name) {
 				return s, refusal(name)
 			}
 		}

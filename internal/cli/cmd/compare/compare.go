@@ -70,13 +70,16 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 	fs, o := cmd.Flags(), &f.read.Options
 	fs.SortFlags = false
 	f.gate.Bind(fs, "'worse<5%', 'p99 worse<10%'")
-	fs.StringSliceVar(&o.Figures, "figure", nil, "compare these `FIGURES`: bw, msgrate, p50, p99.9 (default: bw; in latency tests p50 and p99)")
+	fs.StringSliceVar(&o.Figures, "figure", nil,
+		"compare these `FIGURES`: bw, msgrate, p50, p99.9 (default: bw; in latency tests p50 and p99)")
 	fs.StringVar(&o.By, "by", "", "compare the values of this `SETTING`: qps, tx_depth, cache")
 	fs.BoolVar(&o.Unlike, "unlike", false, "compare although device, CPU or link differ")
 	fs.Float64Var(&o.Confidence, "confidence", stats.DefaultConfidence, "`CONFIDENCE` of verdicts and intervals")
-	cmdline.Parsed(fs, &f.wrong, &f.read.Since, "since", "", "", "with DIR: only changes since `TIME`: 14d or 36h before now, or a date (default with --expect: "+defaultSince+")", func(text string) (time.Time, error) {
-		return trend.ParseWindow(text, now())
-	})
+	cmdline.Parsed(fs, &f.wrong, &f.read.Since, "since", "", "",
+		"with DIR: only changes since `TIME`: 14d or 36h before now, or a date (default with --expect: "+defaultSince+")",
+		func(text string) (time.Time, error) {
+			return trend.ParseWindow(text, now())
+		})
 	cmdline.Parsed(fs, &f.wrong, &f.read.Accepted, "accept-since", "", "",
 		"with DIR: results since `DATE` are as they should be, with a reason: '2026-11-01 new firmware'; "+
 			"a line in DIR/accepted does the same",
@@ -98,17 +101,21 @@ func (f *flags) config(args []string) (config, error) {
 	default:
 		c.Old = args
 		wrong.If(len(args) == 0, "no results: give OLD and NEW, or a directory of results")
-		wrong.If(len(args) > 2 && len(args) < 6, "%d results: join those of a side, as in a.json,b.json c.json; for changes over time give their directory", len(args))
+		wrong.If(len(args) > 2 && len(args) < 6,
+			"%d results: join those of a side, as in a.json,b.json c.json; for changes over time give their directory",
+			len(args))
 	}
 	c.Gate = f.gate.Config(&wrong, expect.Options{Comparison: true}, nil)
 	c.Options.Margin, c.Options.Accept = expect.Margin(c.Gate.Expect), c.Gate.Accept
 	for _, name := range expect.Figures(c.Gate.Expect) {
 		c.Options.Figures = plain.AddNew(c.Options.Figures, name)
 	}
-	wrong.If(!(c.Options.Confidence >= 0.5 && c.Options.Confidence <= 0.999), "--confidence %g: want 0.5 to 0.999", c.Options.Confidence)
+	wrong.If(!(c.Options.Confidence >= 0.5 && c.Options.Confidence <= 0.999), "--confidence %g: want 0.5 to 0.999",
+		c.Options.Confidence)
 	wrong.If(c.overTime() && c.Options.Unlike, "--unlike needs two results: in a directory each set-up has its own series")
 	wrong.If(!c.overTime() && !c.Since.IsZero(), "--since needs a directory of results: compare DIR --since TIME")
-	wrong.If(!c.overTime() && !c.Accepted.Since.IsZero(), "--accept-since needs a directory of results: compare DIR --accept-since DATE")
+	wrong.If(!c.overTime() && !c.Accepted.Since.IsZero(),
+		"--accept-since needs a directory of results: compare DIR --accept-since DATE")
 	if c.Since.IsZero() && (f.gate.Given() || !c.Accepted.Since.IsZero()) {
 		c.usual = c.overTime()
 		c.Since, _ = trend.ParseWindow(defaultSince, now())
@@ -145,7 +152,8 @@ func run(out output.Streams, c config) error {
 	}
 	lost.Note(out)
 	if c.usual && !c.Output.Quiet {
-		fmt.Fprintf(out.Err, "--expect judges what is new since %s: --since %s is the default\n", c.Since.UTC().Format(time.DateOnly), defaultSince)
+		fmt.Fprintf(out.Err, "--expect judges what is new since %s: --since %s is the default\n",
+			c.Since.UTC().Format(time.DateOnly), defaultSince)
 	}
 	var judged []*compare.Comparison
 	var write func(w io.Writer, format string) error
@@ -179,7 +187,8 @@ func (c config) asTyped(err error) error {
 	const offer = "'gobw compare "
 	old, now := strings.Join(c.Old, ","), strings.Join(c.New, ",")
 	both := strings.TrimSuffix(old+","+now, ",")
-	text := strings.NewReplacer("'compare OLD,NEW", offer+both, "'compare OLD NEW", offer+old+" "+now, "'compare FILE,OTHER", offer+both+",OTHER").Replace(err.Error())
+	text := strings.NewReplacer("'compare OLD,NEW", offer+both, "'compare OLD NEW", offer+old+" "+now,
+		"'compare FILE,OTHER", offer+both+",OTHER").Replace(err.Error())
 	if text == err.Error() {
 		return err
 	}
@@ -188,7 +197,9 @@ func (c config) asTyped(err error) error {
 
 // against compares each side with the old one. A side that differs in other fields than --by is left out and named;
 // with an expectation it is an error.
-func against(c config, old []*report.Document, sides [][]*report.Document) (out []*compare.Comparison, write func(w io.Writer, format string) error, err error) {
+func against(c config, old []*report.Document, sides [][]*report.Document) (out []*compare.Comparison,
+	write func(w io.Writer, format string) error, err error,
+) {
 	var apart []*compare.NotAloneError
 	for _, side := range sides {
 		one, err := compare.Documents(old, side, c.Options)
@@ -225,7 +236,9 @@ func against(c config, old []*report.Document, sides [][]*report.Document) (out 
 }
 
 // overTime finds when figures changed, and compares new results with those before.
-func overTime(c config, docs []*report.Document, lost output.Lost) (judged []*compare.Comparison, write func(w io.Writer, format string) error, err error) {
+func overTime(c config, docs []*report.Document, lost output.Lost) (judged []*compare.Comparison,
+	write func(w io.Writer, format string) error, err error,
+) {
 	if len(docs) == 1 && c.Since.IsZero() { // a window is judged from the first night on: cannot tell
 		return nil, nil, errors.New("one result: give OLD and NEW, a directory of several results, or --by SETTING")
 	}

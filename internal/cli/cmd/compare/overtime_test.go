@@ -41,12 +41,15 @@ func nights(t *testing.T, count int, gbs func(n int) float64) string {
 	dir := t.TempDir()
 	for n := range count {
 		d := &report.Document{
-			Schema: report.SchemaVersion, Tool: "gobw", Complete: true, Started: time.Date(2026, 10, 31-count+n, 2, 0, 0, 0, time.UTC),
-			Client: report.Environment{Device: "mlx5_0", Host: "alpha", Version: fmt.Sprintf("v%d", 1+n/20)},
+			Schema: report.SchemaVersion, Tool: "gobw", Complete: true,
+			Started: time.Date(2026, 10, 31-count+n, 2, 0, 0, 0, time.UTC),
+			Client:  report.Environment{Device: "mlx5_0", Host: "alpha", Version: fmt.Sprintf("v%d", 1+n/20)},
 		}
 		r := report.Record{
-			Plan: report.Plan{Operation: "write", Kind: "bandwidth", Transport: "RC", Direction: "out", SizeBytes: 65536, QPs: 1},
-			Run:  1,
+			Plan: report.Plan{
+				Operation: "write", Kind: "bandwidth", Transport: "RC", Direction: "out", SizeBytes: 65536, QPs: 1,
+			},
+			Run: 1,
 		}
 		r.Bandwidth.AverageBitsPerS = gbs(n) * 1e9 * (1 + 0.002*float64(n*7919%11-5))
 		d.Records = []report.Record{r}
@@ -79,7 +82,9 @@ func TestOverTime(t *testing.T) {
 	if code != 0 {
 		t.Fatalf("exit status %d\n%s", code, out)
 	}
-	for _, want := range []string{"2026-10-26", "-11", "30 results from 2026-10-01 to 2026-10-30", "E-divisive", "worse", "run-", "Benjamini-Hochberg"} {
+	for _, want := range []string{
+		"2026-10-26", "-11", "30 results from 2026-10-01 to 2026-10-30", "E-divisive", "worse", "run-", "Benjamini-Hochberg",
+	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("%q is missing in:\n%s", want, out)
 		}
@@ -129,15 +134,35 @@ func TestGateOverTime(t *testing.T) {
 		{"steady", []string{good, "--expect", "worse<5%"}, exit.Passed, ""},
 		{"dropped", []string{bad, "--expect", "worse<5%"}, exit.Missed, "worse"},
 		{"dropped by less than asked", []string{bad, "--expect", "worse<20%"}, exit.Passed, ""},
-		{"dropped before the window", []string{long, "--expect", "worse<5%", "--since", "14d"}, exit.Missed, "since 2026-09-26"},
+		{
+			"dropped before the window",
+			[]string{long, "--expect", "worse<5%", "--since", "14d"},
+			exit.Missed,
+			"since 2026-09-26",
+		},
 		{"accepted", []string{long, "--expect", "worse<5%", "--accept-since", "2026-09-26 another cable"}, exit.Passed, ""},
-		{"accepted too early", []string{long, "--expect", "worse<5%", "--accept-since", "2026-09-06"}, exit.Missed, "since 2026-09-26"},
+		{
+			"accepted too early",
+			[]string{long, "--expect", "worse<5%", "--accept-since", "2026-09-06"},
+			exit.Missed,
+			"since 2026-09-26",
+		},
 		{"accepted in a file", []string{told, "--expect", "worse<5%"}, exit.Passed, ""},
-		{"accepted last night", []string{bad, "--expect", "worse<5%", "--accept-since", "2026-10-30 ?"}, exit.Undecided, "old results since the accepted 2026-10-30: 0"},
+		{
+			"accepted last night",
+			[]string{bad, "--expect", "worse<5%", "--accept-since", "2026-10-30 ?"},
+			exit.Undecided,
+			"old results since the accepted 2026-10-30: 0",
+		},
 		{"accepted without a date", []string{bad, "--accept-since", "a new cable"}, exit.Usage, "want a date and a reason"},
 		{"an accepted pair", []string{bad, bad, "--accept-since", "2026-10-01 x"}, exit.Usage, "needs a directory"},
 		{"a file without a reason", []string{wordless, "--expect", "worse<5%"}, exit.Usage, "accepted:1: no reason"},
-		{"stopped before the window", []string{good, "--expect", "worse<5%", "--since", "2026-11-20"}, exit.Undecided, "no result since 2026-11-20 (the newest is of 2026-10-30)"},
+		{
+			"stopped before the window",
+			[]string{good, "--expect", "worse<5%", "--since", "2026-11-20"},
+			exit.Undecided,
+			"no result since 2026-11-20 (the newest is of 2026-10-30)",
+		},
 		{"too few", []string{nights(t, 5, steady), "--expect", "worse<5%"}, exit.Undecided, "too-few"},
 		{"the first night", []string{nights(t, 1, steady), "--expect", "worse<5%"}, exit.Undecided, "too-few"},
 		{"no such directory", []string{"nowhere"}, exit.Usage, "nowhere"},
@@ -168,10 +193,12 @@ func TestAcceptanceIsShown(t *testing.T) {
 	write(t, filepath.Join(dir, "accepted"), "2026-09-26 another cable, T-7\n")
 	after, _, _ := runCompare(t, dir, "--since", "7d")
 	flat := func(s string) string { return strings.Join(strings.Fields(s), " ") }
-	if want := "--accept-since '2026-09-26 REASON'"; !strings.Contains(flat(before), want) || strings.Contains(flat(after), want) {
+	if want := "--accept-since '2026-09-26 REASON'"; !strings.Contains(flat(before), want) ||
+		strings.Contains(flat(after), want) {
 		t.Errorf("%q before it is accepted, not after:\n%s\n%s", want, before, after)
 	}
-	if want := "results since 2026-09-26: another cable, T-7 (" + dir + "/accepted:1)"; !strings.Contains(flat(after), want) {
+	if want := "results since 2026-09-26: another cable, T-7 (" + dir +
+		"/accepted:1)"; !strings.Contains(flat(after), want) {
 		t.Errorf("no %q in:\n%s", want, after)
 	}
 }
@@ -184,8 +211,10 @@ func TestSinceIsBeforeNow(t *testing.T) {
 	dir := nights(t, 30, steady)
 	for _, args := range [][]string{{dir, "--since", "7d", "--expect", "worse<5%"}, {dir, "--expect", "worse<5%"}} {
 		out, errs, code := runCompare(t, args...)
-		if code != exit.Undecided || !strings.Contains(errs, "no result since 2026-11-20 (the newest is of 2026-10-30)") || strings.Contains(errs, "the new result does not have it") ||
-			strings.Contains(errs, "--expect judges what is new since 2026-11-20: --since 7d is the default") != (len(args) == 3) {
+		if code != exit.Undecided || !strings.Contains(errs, "no result since 2026-11-20 (the newest is of 2026-10-30)") ||
+			strings.Contains(errs, "the new result does not have it") ||
+			strings.Contains(errs,
+				"--expect judges what is new since 2026-11-20: --since 7d is the default") != (len(args) == 3) {
 			t.Errorf("%v: exit status %d\n%s%s", args, code, out, errs)
 		}
 	}
@@ -202,7 +231,8 @@ func TestBrokenFiles(t *testing.T) {
 	}
 	write(t, filepath.Join(dir, "cut.json"), `{"schema": "gobw.result/1", "records": [`)
 	out, errs, code := runCompare(t, dir, "--expect", "worse<5%")
-	if code != exit.Undecided || !strings.Contains(errs, "cut.json cannot be read") || !strings.Contains(out, "30 results") {
+	if code != exit.Undecided || !strings.Contains(errs, "cut.json cannot be read") ||
+		!strings.Contains(out, "30 results") {
 		t.Errorf("a broken file: exit status %d\n%s%s", code, out, errs)
 	}
 	if _, _, code = runCompare(t, filepath.Join(dir, "cut.json")); code != exit.Usage {
@@ -226,7 +256,8 @@ func TestFormats(t *testing.T) {
 				Series []struct{ Changes []struct{ At int } }
 				Since  *struct{}
 			}
-			if err := json.Unmarshal(b, &v); err != nil || len(v.Series) != 1 || len(v.Series[0].Changes) != 1 || v.Series[0].Changes[0].At != 25 || v.Since == nil {
+			if err := json.Unmarshal(b, &v); err != nil || len(v.Series) != 1 || len(v.Series[0].Changes) != 1 ||
+				v.Series[0].Changes[0].At != 25 || v.Since == nil {
 				t.Errorf("%v, %+v", err, v)
 			}
 		}
@@ -246,7 +277,8 @@ func TestFabric(t *testing.T) {
 		}
 		for run := range 4 {
 			r := report.Record{Run: run + 1, Plan: report.Plan{
-				Operation: "write", Kind: "bandwidth", Transport: "RC", Direction: "both", SizeBytes: 65536, QPs: 1, Pattern: "pairs", Rail: "mlx5_0", Node: "node3", Side: "sending",
+				Operation: "write", Kind: "bandwidth", Transport: "RC", Direction: "both", SizeBytes: 65536, QPs: 1,
+				Pattern: "pairs", Rail: "mlx5_0", Node: "node3", Side: "sending",
 			}}
 			r.Bandwidth.AverageBitsPerS = dropped(n+10) * 1e9 * (1 + 0.001*float64((n*31+run)%13))
 			d.Records = append(d.Records, r)
@@ -256,7 +288,8 @@ func TestFabric(t *testing.T) {
 		}
 	}
 	out, errs, code := runCompare(t, dir, "--expect", "worse<5%", "--since", "7d")
-	if code != exit.Missed || !strings.Contains(out, "2026-10-26") || !strings.Contains(out, "node3") || strings.Count(out, "same: within") != 1 {
+	if code != exit.Missed || !strings.Contains(out, "2026-10-26") || !strings.Contains(out, "node3") ||
+		strings.Count(out, "same: within") != 1 {
 		t.Errorf("exit status %d\n%s%s", code, out, errs)
 	}
 }
@@ -265,8 +298,15 @@ func TestFabric(t *testing.T) {
 func TestHostileFiles(t *testing.T) {
 	dir := t.TempDir()
 	for n := range 12 {
-		d := &report.Document{Schema: report.SchemaVersion, Tool: "\x1b[31m", Complete: true, Started: time.Unix(int64(n)*86400, 0), Label: "\x1b]0;x\a", Description: "../../x\x1b[2J"}
-		r := report.Record{Plan: report.Plan{Operation: "../../../tmp/x\x1b[31m</script><svg onload=x>", Kind: "bandwidth", Transport: "RC", SizeBytes: 1}}
+		d := &report.Document{
+			Schema: report.SchemaVersion, Tool: "\x1b[31m", Complete: true, Started: time.Unix(int64(n)*86400, 0),
+			Label: "\x1b]0;x\a", Description: "../../x\x1b[2J",
+		}
+		r := report.Record{
+			Plan: report.Plan{
+				Operation: "../../../tmp/x\x1b[31m</script><svg onload=x>", Kind: "bandwidth", Transport: "RC", SizeBytes: 1,
+			},
+		}
 		r.Bandwidth.AverageBitsPerS = 1e300 * float64(1-2*(n%2))
 		d.Records = []report.Record{r}
 		if err := report.Save(filepath.Join(dir, fmt.Sprint(n, ".json")), d); err != nil {

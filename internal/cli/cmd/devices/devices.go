@@ -132,7 +132,9 @@ func portRow(d *opendevice.Listed, p *opendevice.ListedPort) []string {
 	if p.LID != 0 {
 		lid = fmt.Sprint(p.LID)
 	}
-	return []string{d.Name, d.Provider, fmt.Sprint(p.Number), p.State.String(), p.LinkLayer.String(), rate, p.ActiveMTU.String(), lid}
+	return []string{
+		d.Name, d.Provider, fmt.Sprint(p.Number), p.State.String(), p.LinkLayer.String(), rate, p.ActiveMTU.String(), lid,
+	}
 }
 
 // gidRows are the lines of a port's table of addresses.
@@ -142,7 +144,8 @@ func gidRows(d *opendevice.Listed, p *opendevice.ListedPort) [][]string {
 	}
 	var rows [][]string
 	for _, g := range p.GIDs {
-		rows = append(rows, []string{d.Name, fmt.Sprint(p.Number), fmt.Sprint(g.Index), g.GID.Addr().String(), g.Type.String()})
+		rows = append(rows,
+			[]string{d.Name, fmt.Sprint(p.Number), fmt.Sprint(g.Index), g.GID.Addr().String(), g.Type.String()})
 	}
 	return rows
 }

@@ -83,7 +83,8 @@ func examine(e end, need uint64) []finding {
 	if e.ibvError != "" {
 		all.add("libibverbs", note, thisEnd, e.ibvError, "REMEDY", e.ibvRemedy)
 	}
-	asked := e.ibvError == "" || !e.system.VerbsLoaded || len(e.system.RDMAHardware) == 0 // else libibverbs may hide a device
+	// else libibverbs may hide a device
+	asked := e.ibvError == "" || !e.system.VerbsLoaded || len(e.system.RDMAHardware) == 0
 	if !hardware && e.system.Linux && asked {
 		all.noHardware(&e.system)
 	}
@@ -92,7 +93,8 @@ func examine(e end, need uint64) []finding {
 	}
 	if s := &e.system; hardware && !s.CanLockMemory && s.MemlockBytes >= 0 && uint64(s.MemlockBytes) < need {
 		all.add("memlock", problem, thisEnd,
-			fmt.Sprintf("the test registers %s, the locked-memory limit allows %s", plain.Bytes(float64(need)), plain.Bytes(float64(s.MemlockBytes))))
+			fmt.Sprintf("the test registers %s, the locked-memory limit allows %s", plain.Bytes(float64(need)),
+				plain.Bytes(float64(s.MemlockBytes))))
 	}
 	for _, d := range e.devices {
 		for _, p := range d.Ports {
@@ -110,7 +112,8 @@ func examine(e end, need uint64) []finding {
 		all.quota(thisEnd, q)
 	}
 	all.processors(&e.system)
-	if e.system.IOMMUTranslates && slices.ContainsFunc(e.devices, func(d opendevice.Listed) bool { return d.Info.PCIAddress != "" }) {
+	if e.system.IOMMUTranslates &&
+		slices.ContainsFunc(e.devices, func(d opendevice.Listed) bool { return d.Info.PCIAddress != "" }) {
 		all.add("iommu", warning, thisEnd, "an IOMMU translates every DMA access")
 	}
 	slices.SortStableFunc(all, func(a, b finding) int { return cmp.Compare(rank(a.Severity), rank(b.Severity)) })
@@ -135,7 +138,8 @@ func (f *findings) noHardware(s *system) {
 		return
 	}
 	check := "no-device" + plain.When(s.SoftRoCE, "/soft")
-	f.add(check, note, thisEnd, "no RDMA device, and no PCI device whose driver can do RDMA", "INTERFACE", cmp.Or(s.DefaultInterface, "eth0"))
+	f.add(check, note, thisEnd, "no RDMA device, and no PCI device whose driver can do RDMA", "INTERFACE",
+		cmp.Or(s.DefaultInterface, "eth0"))
 }
 
 // port looks at a port's state, its MTU and its addresses.
@@ -198,11 +202,15 @@ func (f *findings) device(d opendevice.Listed, s *system) {
 	}
 	// A x8 slot of 8 GT/s carries 63 Gb/s, whatever the port says.
 	if carries := pcieBitsPerS(info.PCILinkSpeed, info.PCILinkWidth); carries > 0 && carries < need {
-		f.add("pcie", warning, where, fmt.Sprintf("the PCIe link (%s, x%d) carries %.0f Gb/s, the port %.0f Gb/s", info.PCILinkSpeed, info.PCILinkWidth, carries/1e9, need/1e9),
+		f.add("pcie", warning, where,
+			fmt.Sprintf("the PCIe link (%s, x%d) carries %.0f Gb/s, the port %.0f Gb/s", info.PCILinkSpeed, info.PCILinkWidth,
+				carries/1e9, need/1e9),
 			"DEVICE", cmp.Or(info.PCIAddress, "DEVICE"))
 	}
 	if node := info.NUMANode; node >= 0 && len(s.NUMANodes) >= 2 && !slices.Contains(s.AffinityNodes, node) {
-		f.add("numa", warning, where, fmt.Sprintf("the device is on NUMA node %d, this process may only run on %v", node, s.AffinityNodes), "NODE", fmt.Sprint(node))
+		f.add("numa", warning, where,
+			fmt.Sprintf("the device is on NUMA node %d, this process may only run on %v", node, s.AffinityNodes), "NODE",
+			fmt.Sprint(node))
 	}
 }
 
@@ -211,7 +219,8 @@ func (f *findings) processors(s *system) {
 		f.add("cpu-governor", warning, thisEnd, "the CPU governor is "+s.Governor)
 	}
 	if free := float64(s.CPUs) - s.LoadAverage; s.CPUs > 1 && free < 1 {
-		f.add("cpu-load", note, thisEnd, fmt.Sprintf("on average %.1f threads used or waited for the %d CPUs in the last minute", s.LoadAverage, s.CPUs))
+		f.add("cpu-load", note, thisEnd,
+			fmt.Sprintf("on average %.1f threads used or waited for the %d CPUs in the last minute", s.LoadAverage, s.CPUs))
 	}
 	if s.CPUs < 2 {
 		f.add("cpus", warning, thisEnd, "only one CPU")

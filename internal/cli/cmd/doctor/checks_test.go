@@ -19,13 +19,18 @@ import (
 
 func nic(change func(*opendevice.Listed)) opendevice.Listed {
 	d := opendevice.Listed{
-		Info: &verbs.DeviceInfo{Name: "mlx5_0", Provider: "ibv", NUMANode: -1, PCIAddress: "0000:81:00.0", PCILinkSpeed: "16.0 GT/s PCIe", PCILinkWidth: 16},
+		Info: &verbs.DeviceInfo{
+			Name: "mlx5_0", Provider: "ibv", NUMANode: -1, PCIAddress: "0000:81:00.0", PCILinkSpeed: "16.0 GT/s PCIe",
+			PCILinkWidth: 16,
+		},
 		Ports: []opendevice.ListedPort{{
 			PortInfo: verbs.PortInfo{
 				Number: 1, State: verbs.PortActive, LinkLayer: verbs.LinkEthernet, MaxMTU: verbs.MTU4096, ActiveMTU: verbs.MTU4096,
 				RateBitsPerS: 200e9, NetInterface: "ens1",
 			},
-			GIDs: []verbs.GIDEntry{{Index: 3, GID: verbs.GID{10: 0xff, 11: 0xff, 12: 192, 13: 0, 14: 2, 15: 1}, Type: verbs.GIDRoCEv2}},
+			GIDs: []verbs.GIDEntry{
+				{Index: 3, GID: verbs.GID{10: 0xff, 11: 0xff, 12: 192, 13: 0, 14: 2, 15: 1}, Type: verbs.GIDRoCEv2},
+			},
 		}},
 	}
 	if change != nil {
@@ -36,7 +41,8 @@ func nic(change func(*opendevice.Listed)) opendevice.Listed {
 
 func roce0() opendevice.Listed {
 	return opendevice.Listed{
-		DeviceName: verbs.DeviceName{Name: "roce0", Provider: "roce"}, Info: &verbs.DeviceInfo{Name: "roce0", Software: true, NUMANode: -1},
+		DeviceName: verbs.DeviceName{Name: "roce0", Provider: "roce"},
+		Info:       &verbs.DeviceInfo{Name: "roce0", Software: true, NUMANode: -1},
 	}
 }
 
@@ -62,29 +68,136 @@ func TestExamine(t *testing.T) {
 		says  []string
 	}{
 		{"healthy", end{devices: []opendevice.Listed{nic(nil)}, system: healthy}, 1 << 24, "", nil},
-		{"cable", end{devices: []opendevice.Listed{nic(func(d *opendevice.Listed) { d.Ports[0].State = verbs.PortDown })}, system: healthy}, 0, "port-state", []string{"DOWN", "cable", "ip link set ens1 up"}},
-		{"no subnet manager", end{devices: []opendevice.Listed{nic(func(d *opendevice.Listed) { d.Ports[0].State = verbs.PortInit })}, system: healthy}, 0, "port-state", []string{"opensm"}},
-		{"memlock", end{devices: []opendevice.Listed{nic(nil)}, system: system{Linux: true, CPUs: 8, MemlockBytes: 65536}}, 1 << 24, "memlock", []string{"16 MiB", "64 KiB", "limits.conf", "LimitMEMLOCK=infinity", "--ulimit memlock=-1"}},
-		{"memlock with the capability", end{devices: []opendevice.Listed{nic(nil)}, system: system{Linux: true, CPUs: 8, MemlockBytes: 65536, CanLockMemory: true}}, 1 << 24, "", nil},
-		{"narrow slot", end{devices: []opendevice.Listed{nic(func(d *opendevice.Listed) { d.Info.PCILinkWidth = 8 })}, system: healthy}, 0, "pcie", []string{"126 Gb/s", "200 Gb/s", "lspci -vv -s 0000:81:00.0"}},
-		{"far NUMA node", end{devices: []opendevice.Listed{nic(func(d *opendevice.Listed) { d.Info.NUMANode = 1 })}, system: system{Linux: true, CPUs: 8, MemlockBytes: -1, NUMANodes: []int{0, 1}, AffinityNodes: []int{0}}}, 0, "numa", []string{"--cpunodebind=1"}},
-		{"empty GID table", end{devices: []opendevice.Listed{nic(func(d *opendevice.Listed) { d.Ports[0].GIDs = nil })}, system: healthy}, 0, "gid-table", []string{"empty", "netns"}},
-		{"busy", end{devices: []opendevice.Listed{nic(nil)}, system: system{Linux: true, CPUs: 8, MemlockBytes: -1, LoadAverage: 7.4}}, 0, "cpu-load", []string{"7.4 threads", "8 CPUs"}},
-		{"one busy CPU of eight", end{devices: []opendevice.Listed{nic(nil)}, system: system{Linux: true, CPUs: 8, MemlockBytes: -1, LoadAverage: 1.2}}, 0, "", nil},
-		{"governor", end{devices: []opendevice.Listed{nic(nil)}, system: system{Linux: true, CPUs: 8, MemlockBytes: -1, Governor: "powersave"}}, 0, "cpu-governor", []string{"powersave", "cpupower"}},
-		{"port 4791", end{devices: []opendevice.Listed{roce0()}, system: taken(opendevice.Holder{Kernel: true})}, 0, "udp-4791", []string{"rdma_rxe", "ip netns add"}},
-		{"port 4791, a plain process", end{devices: []opendevice.Listed{roce0()}, system: taken(opendevice.Holder{PID: "7", Command: "python3 x"})}, 0, "udp-4791", []string{"process 7 has it: python3 x", "stop that process"}},
-		{"port 4791, a process that is not seen", end{devices: []opendevice.Listed{roce0()}, system: taken(opendevice.Holder{})}, 0, "udp-4791", []string{"ss -lunp 'sport = :4791'"}},
-		{"Soft-RoCE itself, which has the port", end{devices: []opendevice.Listed{rxe0()}, named: true, hardware: true, system: taken(opendevice.Holder{Kernel: true})}, 0, "", nil},
-		{"Soft-RoCE, and roce0 that nobody asked for", end{devices: []opendevice.Listed{rxe0(), roce0()}, hardware: true, system: taken(opendevice.Holder{Kernel: true})}, 0, "", nil},
-		{"loopback", end{devices: []opendevice.Listed{nic(nil)}, system: system{Linux: true, CPUs: 8, MemlockBytes: -1, LoopbackDown: true}}, 0, "loopback", []string{"ip link set lo up"}},
-		{"quota", end{devices: []opendevice.Listed{nic(nil)}, system: system{Linux: true, CPUs: 8, MemlockBytes: -1, CPUQuota: 0.5}}, 0, "cpu-quota", []string{"0.5 CPUs", "resources.limits.cpu"}},
-		{"a large quota", end{devices: []opendevice.Listed{nic(nil)}, system: system{Linux: true, CPUs: 8, MemlockBytes: -1, CPUQuota: 4}}, 0, "", nil},
-		{"module not loaded", end{system: system{Linux: true, CPUs: 8, RDMAHardware: []string{"mlx5_core 0000:81:00.0"}}}, 0, "kernel-modules", []string{"modprobe ib_uverbs"}},
-		{"module of the driver not loaded", end{system: system{Linux: true, CPUs: 8, VerbsLoaded: true, RDMAHardware: []string{"mlx5_core 0000:81:00.0"}}}, 0, "kernel-modules", []string{"no verbs device", "modprobe mlx5_ib"}},
-		{"hardware, but no library to ask it", end{ibvError: "no libibverbs.so.1", system: system{Linux: true, CPUs: 8, MemlockBytes: -1, VerbsLoaded: true, RDMAHardware: []string{"mlx5_core 0000:81:00.0"}}}, 0, "libibverbs", []string{"apt-get install libibverbs1"}},
-		{"a device that does not open", end{closed: []opendevice.Listed{{DeviceName: verbs.DeviceName{Name: "mlx5_0"}, Error: "open: no permission", Remedy: "look at /dev/infiniband"}}, hardware: true, system: healthy}, 0, "device", []string{"no permission", "/dev/infiniband"}},
-		{"iommu", end{devices: []opendevice.Listed{nic(nil)}, system: system{Linux: true, CPUs: 8, MemlockBytes: -1, IOMMUTranslates: true}}, 0, "iommu", []string{"iommu=pt"}},
+		{
+			"cable", end{
+				devices: []opendevice.Listed{nic(func(d *opendevice.Listed) { d.Ports[0].State = verbs.PortDown })},
+				system:  healthy,
+			}, 0, "port-state", []string{"DOWN", "cable", "ip link set ens1 up"},
+		},
+		{
+			"no subnet manager", end{
+				devices: []opendevice.Listed{nic(func(d *opendevice.Listed) { d.Ports[0].State = verbs.PortInit })},
+				system:  healthy,
+			}, 0, "port-state", []string{"opensm"},
+		},
+		{
+			"memlock",
+			end{devices: []opendevice.Listed{nic(nil)}, system: system{Linux: true, CPUs: 8, MemlockBytes: 65536}},
+			1 << 24, "memlock",
+			[]string{"16 MiB", "64 KiB", "limits.conf", "LimitMEMLOCK=infinity", "--ulimit memlock=-1"},
+		},
+		{
+			"memlock with the capability", end{
+				devices: []opendevice.Listed{nic(nil)},
+				system:  system{Linux: true, CPUs: 8, MemlockBytes: 65536, CanLockMemory: true},
+			}, 1 << 24, "", nil,
+		},
+		{
+			"narrow slot", end{
+				devices: []opendevice.Listed{nic(func(d *opendevice.Listed) { d.Info.PCILinkWidth = 8 })}, system: healthy,
+			}, 0, "pcie", []string{"126 Gb/s", "200 Gb/s", "lspci -vv -s 0000:81:00.0"},
+		},
+		{
+			"far NUMA node", end{
+				devices: []opendevice.Listed{nic(func(d *opendevice.Listed) { d.Info.NUMANode = 1 })},
+				system:  system{Linux: true, CPUs: 8, MemlockBytes: -1, NUMANodes: []int{0, 1}, AffinityNodes: []int{0}},
+			}, 0, "numa", []string{"--cpunodebind=1"},
+		},
+		{
+			"empty GID table", end{
+				devices: []opendevice.Listed{nic(func(d *opendevice.Listed) { d.Ports[0].GIDs = nil })}, system: healthy,
+			}, 0, "gid-table", []string{"empty", "netns"},
+		},
+		{
+			"busy", end{
+				devices: []opendevice.Listed{nic(nil)}, system: system{Linux: true, CPUs: 8, MemlockBytes: -1, LoadAverage: 7.4},
+			}, 0, "cpu-load", []string{"7.4 threads", "8 CPUs"},
+		},
+		{
+			"one busy CPU of eight", end{
+				devices: []opendevice.Listed{nic(nil)}, system: system{Linux: true, CPUs: 8, MemlockBytes: -1, LoadAverage: 1.2},
+			}, 0, "", nil,
+		},
+		{
+			"governor", end{
+				devices: []opendevice.Listed{nic(nil)},
+				system:  system{Linux: true, CPUs: 8, MemlockBytes: -1, Governor: "powersave"},
+			}, 0, "cpu-governor", []string{"powersave", "cpupower"},
+		},
+		{
+			"port 4791",
+			end{devices: []opendevice.Listed{roce0()}, system: taken(opendevice.Holder{Kernel: true})},
+			0,
+			"udp-4791",
+			[]string{"rdma_rxe", "ip netns add"},
+		},
+		{
+			"port 4791, a plain process", end{
+				devices: []opendevice.Listed{roce0()}, system: taken(opendevice.Holder{PID: "7", Command: "python3 x"}),
+			}, 0, "udp-4791", []string{"process 7 has it: python3 x", "stop that process"},
+		},
+		{
+			"port 4791, a process that is not seen",
+			end{devices: []opendevice.Listed{roce0()}, system: taken(opendevice.Holder{})},
+			0, "udp-4791",
+			[]string{"ss -lunp 'sport = :4791'"},
+		},
+		{
+			"Soft-RoCE itself, which has the port", end{
+				devices: []opendevice.Listed{rxe0()}, named: true, hardware: true, system: taken(opendevice.Holder{Kernel: true}),
+			}, 0, "", nil,
+		},
+		{
+			"Soft-RoCE, and roce0 that nobody asked for", end{
+				devices: []opendevice.Listed{rxe0(), roce0()}, hardware: true, system: taken(opendevice.Holder{Kernel: true}),
+			}, 0, "", nil,
+		},
+		{
+			"loopback", end{
+				devices: []opendevice.Listed{nic(nil)}, system: system{Linux: true, CPUs: 8, MemlockBytes: -1, LoopbackDown: true},
+			}, 0, "loopback", []string{"ip link set lo up"},
+		},
+		{
+			"quota", end{
+				devices: []opendevice.Listed{nic(nil)}, system: system{Linux: true, CPUs: 8, MemlockBytes: -1, CPUQuota: 0.5},
+			}, 0, "cpu-quota", []string{"0.5 CPUs", "resources.limits.cpu"},
+		},
+		{
+			"a large quota", end{
+				devices: []opendevice.Listed{nic(nil)}, system: system{Linux: true, CPUs: 8, MemlockBytes: -1, CPUQuota: 4},
+			}, 0, "", nil,
+		},
+		{
+			"module not loaded",
+			end{system: system{Linux: true, CPUs: 8, RDMAHardware: []string{"mlx5_core 0000:81:00.0"}}},
+			0, "kernel-modules",
+			[]string{"modprobe ib_uverbs"},
+		},
+		{
+			"module of the driver not loaded", end{
+				system: system{Linux: true, CPUs: 8, VerbsLoaded: true, RDMAHardware: []string{"mlx5_core 0000:81:00.0"}},
+			}, 0, "kernel-modules", []string{"no verbs device", "modprobe mlx5_ib"},
+		},
+		{
+			"hardware, but no library to ask it", end{
+				ibvError: "no libibverbs.so.1", system: system{
+					Linux: true, CPUs: 8, MemlockBytes: -1, VerbsLoaded: true, RDMAHardware: []string{"mlx5_core 0000:81:00.0"},
+				},
+			}, 0, "libibverbs", []string{"apt-get install libibverbs1"},
+		},
+		{
+			"a device that does not open", end{
+				closed: []opendevice.Listed{
+					{DeviceName: verbs.DeviceName{Name: "mlx5_0"}, Error: "open: no permission", Remedy: "look at /dev/infiniband"},
+				}, hardware: true, system: healthy,
+			}, 0, "device", []string{"no permission", "/dev/infiniband"},
+		},
+		{
+			"iommu", end{
+				devices: []opendevice.Listed{nic(nil)},
+				system:  system{Linux: true, CPUs: 8, MemlockBytes: -1, IOMMUTranslates: true},
+			}, 0, "iommu", []string{"iommu=pt"},
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -114,7 +227,8 @@ func TestSmallerMTU(t *testing.T) {
 	mine := end{devices: []opendevice.Listed{nic(func(d *opendevice.Listed) { d.Ports[0].ActiveMTUBytes = 4096 })}}
 	var got, none findings
 	got.smallerMTU(mine, report.Environment{Device: "mlx5_0", Port: 1, MTU: 1024}, "alpha")
-	if len(got) != 1 || got[0].Check != "mtu-mismatch" || clean(got) || !strings.Contains(got[0].What, "4096 bytes here, 1024 there") {
+	if len(got) != 1 || got[0].Check != "mtu-mismatch" || clean(got) ||
+		!strings.Contains(got[0].What, "4096 bytes here, 1024 there") {
 		t.Errorf("%+v", got)
 	}
 	if none.smallerMTU(mine, report.Environment{Device: "mlx5_0", Port: 1, MTU: 4096}, "alpha"); len(none) != 0 {
@@ -128,8 +242,10 @@ func TestNamedDeviceIsMissing(t *testing.T) {
 		var said strings.Builder
 		device := opendevice.Config{Name: "mlx5_99", Providers: []verbs.Provider{roce.New(roce.Options{})}}
 		err := run(t.Context(), output.Streams{Out: &said, Err: &said}, "gobw", device, host, "text")
-		if exit.Code(err) != exit.Missed || !strings.HasPrefix(said.String(), `problem: this end: no device "mlx5_99"; there are: roce0`) ||
-			!strings.Contains(said.String(), "fix: lspci") || strings.Contains(said.String(), "gobw devices   # then") || strings.Contains(said.String(), "serve") || strings.Count(said.String(), "mlx5_99") != 1 {
+		if exit.Code(err) != exit.Missed ||
+			!strings.HasPrefix(said.String(), `problem: this end: no device "mlx5_99"; there are: roce0`) ||
+			!strings.Contains(said.String(), "fix: lspci") || strings.Contains(said.String(), "gobw devices   # then") ||
+			strings.Contains(said.String(), "serve") || strings.Count(said.String(), "mlx5_99") != 1 {
 			t.Errorf("%v\n%s", err, &said)
 		}
 	}
@@ -158,7 +274,8 @@ func TestInspectReadsTheSystem(t *testing.T) {
 	if !s.SoftRoCE || s.VerbsLoaded {
 		t.Errorf("modules: available %v loaded %v", s.SoftRoCE, s.VerbsLoaded)
 	}
-	if s.ReceiveBufferMax != 212992 || s.LoadAverage != 1.25 || s.DefaultInterface != "eth7" || s.Governor != "ondemand" || s.IOMMUTranslates {
+	if s.ReceiveBufferMax != 212992 || s.LoadAverage != 1.25 || s.DefaultInterface != "eth7" || s.Governor != "ondemand" ||
+		s.IOMMUTranslates {
 		t.Errorf("got %+v", s)
 	}
 	if !slices.Equal(s.NUMANodes, []int{0, 1}) || !slices.Equal(s.AffinityNodes, []int{0}) {
@@ -188,7 +305,8 @@ func TestEveryCheckHasAText(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		found := regexp.MustCompile(`(?:add\(|check, what :?= |check :?= )"([a-z0-9/-]+)"`).FindAllStringSubmatch(string(source), -1)
+		found := regexp.MustCompile(`(?:add\(|check, what :?= |check :?= )"([a-z0-9/-]+)"`).FindAllStringSubmatch(
+			string(source), -1)
 		for _, m := range found {
 			if !strings.Contains(texts, "\n\n"+m[1]+"\n") {
 				t.Errorf("%s: no text of %q", file, m[1])

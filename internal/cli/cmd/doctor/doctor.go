@@ -55,7 +55,8 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 			p := peer.Config(&wrong, tool, args)
 			host = &p
 		} else {
-			wrong.If(d.GID != nil || d.Emulate+d.Pcap != "", "--gid-index (-x), --emulate and --pcap are for messages: %s doctor HOST sends some", tool)
+			wrong.If(d.GID != nil || d.Emulate+d.Pcap != "",
+				"--gid-index (-x), --emulate and --pcap are for messages: %s doctor HOST sends some", tool)
 		}
 		if len(wrong) > 0 {
 			return exit.With(exit.Usage, errors.Join(wrong...))
@@ -71,7 +72,9 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 	return cmd
 }
 
-func run(ctx context.Context, out output.Streams, tool string, device opendevice.Config, host *measure.PeerConfig, format string) error {
+func run(ctx context.Context, out output.Streams, tool string, device opendevice.Config, host *measure.PeerConfig,
+	format string,
+) error {
 	mine, err := look(device)
 	if err != nil {
 		return err
@@ -131,7 +134,8 @@ func (f *findings) named(tool string, c opendevice.Config, mine end) bool {
 		err = d.Close()
 	}
 	if err != nil {
-		f.add("device", problem, thisEnd, err.Error(), "REMEDY", cmp.Or(verbs.RemedyOf(err), plain.When(mine.hardware, "%s devices   # then -d NAME", tool)))
+		f.add("device", problem, thisEnd, err.Error(), "REMEDY",
+			cmp.Or(verbs.RemedyOf(err), plain.When(mine.hardware, "%s devices   # then -d NAME", tool)))
 	}
 	return err == nil
 }

@@ -39,7 +39,8 @@ func (p *route) try(s plan.Spec) (*report.Document, error) {
 		host.SegmentBytes = 536 // every path of IPv4 carries these
 	}
 	return measure.Run(p.ctx, p.out, measure.Config{
-		Tool: p.tool, Command: measure.CommandLine(p.tool), Device: p.device, Peer: host, Output: output.Config{Quiet: true}, Plan: s,
+		Tool: p.tool, Command: measure.CommandLine(p.tool), Device: p.device, Peer: host,
+		Output: output.Config{Quiet: true}, Plan: s,
 	})
 }
 
@@ -57,7 +58,8 @@ func (p *route) write(bytes int, mtu verbs.MTU) (*report.Document, error) {
 // arrives tells whether datagrams get to the peer, or from there to this end.
 func (p *route) arrives(fromPeer bool) bool {
 	doc, err := p.try(plan.Spec{
-		Operation: plan.Send, Kind: plan.Bandwidth, Transport: verbs.UD, Sizes: []int{64}, MTU: verbs.MTU256, Reversed: fromPeer,
+		Operation: plan.Send, Kind: plan.Bandwidth, Transport: verbs.UD, Sizes: []int{64}, MTU: verbs.MTU256,
+		Reversed: fromPeer,
 	})
 	if err != nil || doc == nil || len(doc.Records) == 0 {
 		return false
@@ -99,7 +101,8 @@ func serverLog(name string) string {
 // of one direction do not arrive. It returns false if it cannot tell. unanswered: the control connection worked.
 func (f *findings) whyBlocked(p *route, where string, unanswered bool) bool { //nolint:revive // what is known
 	if refused := sendRefused(p.host.Host); refused != nil {
-		f.add("firewall/own", problem, thisEnd, fmt.Sprintf("this host does not let its own packets to UDP port %d out: %v", roce.Port, refused))
+		f.add("firewall/own", problem, thisEnd,
+			fmt.Sprintf("this host does not let its own packets to UDP port %d out: %v", roce.Port, refused))
 		return true
 	}
 	if _, err := p.write(64, verbs.MTU256); err == nil {
@@ -170,7 +173,8 @@ func (f *findings) bothEnds(doc *report.Document, name string) {
 			locked = plain.Bytes(float64(e.LockedBytes))
 		}
 		f.add("end", passed, where, strings.Join([]string{
-			"gobw " + cmp.Or(e.Version, "unknown"), e.Device, fmt.Sprintf("path MTU %d", e.MTU), "CPU quota " + quota, "locked memory " + locked,
+			"gobw " + cmp.Or(e.Version, "unknown"), e.Device, fmt.Sprintf("path MTU %d", e.MTU), "CPU quota " + quota,
+			"locked memory " + locked,
 		}, ", "))
 	}
 	if here := doc.Client.Version; here != there.Version && there.Version != "" {

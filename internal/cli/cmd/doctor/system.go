@@ -37,7 +37,8 @@ type system struct {
 // inspect reads the system below root (os.DirFS("/")). What cannot be read is left zero.
 func inspect(root fs.FS) system {
 	s := system{
-		Linux: runtime.GOOS == "linux", CPUs: runtime.NumCPU(), Governor: strings.TrimSpace(read(root, "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")),
+		Linux: runtime.GOOS == "linux", CPUs: runtime.NumCPU(),
+		Governor:     strings.TrimSpace(read(root, "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")),
 		MemlockBytes: machine.LockedLimit(), CPUQuota: machine.Host().CPUQuota, LoopbackDown: loopbackDown(),
 	}
 	if udpPortTaken() {
@@ -72,14 +73,17 @@ func inspect(root fs.FS) system {
 		}
 	}
 	options := read(root, "proc/cmdline")
-	s.IOMMUTranslates = len(matching(root, "sys/class/iommu/*")) > 0 && !strings.Contains(options, "iommu=pt") && !strings.Contains(options, "iommu.passthrough=1")
+	s.IOMMUTranslates = len(matching(root, "sys/class/iommu/*")) > 0 && !strings.Contains(options, "iommu=pt") &&
+		!strings.Contains(options, "iommu.passthrough=1")
 	return s
 }
 
 const capIPCLock = 14
 
 // rdmaDrivers are kernel drivers whose functions carry an RDMA device.
-var rdmaDrivers = []string{"mlx5_core", "mlx4_core", "irdma", "i40iw", "bnxt_en", "efa", "hfi1", "qedr", "erdma", "ionic"}
+var rdmaDrivers = []string{
+	"mlx5_core", "mlx4_core", "irdma", "i40iw", "bnxt_en", "efa", "hfi1", "qedr", "erdma", "ionic",
+}
 
 // statusField is a line of this process's status; empty: not told.
 func statusField(root fs.FS, name string) string {

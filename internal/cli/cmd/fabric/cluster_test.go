@@ -40,7 +40,8 @@ func cluster(t *testing.T) string {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, filepath.Join(root, "scripts/slurm-lab"), "4", filepath.Join(root, "internal/cli/cmd/fabric/testdata/cluster.sh"), dir)
+	cmd := exec.CommandContext(ctx, filepath.Join(root, "scripts/slurm-lab"), "4",
+		filepath.Join(root, "internal/cli/cmd/fabric/testdata/cluster.sh"), dir)
 	cmd.Env = append(os.Environ(), "LEAF_SIZE=4", "RAILS=2")
 	if b, err := cmd.CombinedOutput(); err != nil && cmd.ProcessState.ExitCode() == 125 || ctx.Err() != nil {
 		t.Fatalf("%v\n%s", err, b)
@@ -62,7 +63,8 @@ func result(t *testing.T, dir, name string) (*report.Document, string) {
 	t.Helper()
 	d, err := report.Load(filepath.Join(dir, name+".json"))
 	if err != nil {
-		t.Fatalf("%v: status %s\n%s\n%s", err, text(t, dir, name+".status"), text(t, dir, name+".out"), text(t, dir, name+".err"))
+		t.Fatalf("%v: status %s\n%s\n%s", err, text(t, dir, name+".status"), text(t, dir, name+".out"),
+			text(t, dir, name+".err"))
 	}
 	t.Logf("%s: %v", name, d.Checks)
 	return d, text(t, dir, name+".status")
@@ -92,7 +94,8 @@ func TestCluster(t *testing.T) {
 	t.Run("a slow rail", func(t *testing.T) {
 		d, status := result(t, dir, "rails")
 		m := d.Fabric
-		if got := slow(m); !slices.Equal(got, []string{"node3"}) || status != "1" || m.Judged.Tested != 2*12 || !d.Client.Software {
+		if got := slow(m); !slices.Equal(got, []string{"node3"}) || status != "1" || m.Judged.Tested != 2*12 ||
+			!d.Client.Software {
 			t.Errorf("accused %v, status %s, %d pairs", got, status, m.Judged.Tested)
 		}
 		for _, f := range m.Findings {
@@ -110,7 +113,8 @@ func TestCluster(t *testing.T) {
 		}
 	})
 	t.Run("without srun", func(t *testing.T) {
-		if status, err := text(t, dir, "batch.status"), text(t, dir, "batch.err"); status != "2" || !strings.Contains(err, "srun -K gobw fabric") {
+		if status, err := text(t, dir, "batch.status"), text(t, dir, "batch.err"); status != "2" ||
+			!strings.Contains(err, "srun -K gobw fabric") {
 			t.Errorf("status %s: %s", status, err)
 		}
 	})

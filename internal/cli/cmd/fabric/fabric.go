@@ -33,7 +33,9 @@ func NewCommand(tool string, kind plan.Kind, out output.Streams) *cobra.Command 
 	cmd := cmdline.Command(tool, help)
 	cmd.Args = func(_ *cobra.Command, args []string) error {
 		if len(args) > 0 {
-			return exit.With(exit.Usage, fmt.Errorf("%q: name all hosts with --hosts: --hosts %s, or --hosts FILE", args[0], strings.Join(args, ",")+plain.When(len(args) == 1, ",HOST")))
+			return exit.With(exit.Usage,
+				fmt.Errorf("%q: name all hosts with --hosts: --hosts %s, or --hosts FILE", args[0],
+					strings.Join(args, ",")+plain.When(len(args) == 1, ",HOST")))
 		}
 		return nil
 	}
@@ -56,7 +58,9 @@ func run(ctx context.Context, out output.Streams, c config) error {
 	}
 	secret := os.Getenv(secretVariable)
 	if n := len(secret); n > 0 && n < leastSecret {
-		return exit.With(exit.Usage, fmt.Errorf("%s has %d bytes: want %d or more, at all hosts: export %[1]s=$(openssl rand -hex 32)", secretVariable, n, leastSecret))
+		return exit.With(exit.Usage,
+			fmt.Errorf("%s has %d bytes: want %d or more, at all hosts: export %[1]s=$(openssl rand -hex 32)", secretVariable,
+				n, leastSecret))
 	}
 	key := fabric.Key(id.Job, secret)
 	me := hello(id)
@@ -72,7 +76,8 @@ func run(ctx context.Context, out output.Streams, c config) error {
 		return nil
 	}
 	if secret == "" {
-		fmt.Fprintf(out.Err, "%s fabric: no secret is set: others could join this run; set %s on all hosts\n", c.Tool, secretVariable)
+		fmt.Fprintf(out.Err, "%s fabric: no secret is set: others could join this run; set %s on all hosts\n", c.Tool,
+			secretVariable)
 	}
 	l, err := net.Listen("tcp", fmt.Sprintf(":%d", port))
 	if err != nil {
@@ -82,11 +87,13 @@ func run(ctx context.Context, out output.Streams, c config) error {
 	mine := c.own(me, addresses())
 	if len(c.hosts) > 0 && !c.Output.Quiet {
 		if mine == nil {
-			fmt.Fprintf(out.Err, "%s fabric: host %s (this one) is not in --hosts: it coordinates and is not tested\n", c.Tool, me.Host)
+			fmt.Fprintf(out.Err, "%s fabric: host %s (this one) is not in --hosts: it coordinates and is not tested\n",
+				c.Tool, me.Host)
 		} else {
 			me.Host = mine.Host
 		}
-		fmt.Fprintf(out.Err, "%[1]s fabric: on each other host type:\n  %[1]s fabric --coordinator %[2]s%[3]s\n", c.Tool, me.Host, plain.When(c.port > 0, ":%d", c.port))
+		fmt.Fprintf(out.Err, "%[1]s fabric: on each other host type:\n  %[1]s fabric --coordinator %[2]s%[3]s\n", c.Tool,
+			me.Host, plain.When(c.port > 0, ":%d", c.port))
 	}
 	return coordinate(ctx, out, c, l, mine)
 }
@@ -102,7 +109,8 @@ func (c *config) identity(host string) (launch.Identity, error) {
 	case len(c.hosts) > 0, alone && c.coordinator != "":
 		return launch.Identity{Rank: -1, Rendezvous: []string{c.coordinator}}, nil
 	case alone:
-		err = fmt.Errorf("%w: start it with a launcher (srun -K %s fabric), or give --hosts FILE here and --coordinator HOST on each other host", err, c.Tool)
+		err = fmt.Errorf("%w: start it with a launcher (srun -K %s fabric), or give --hosts FILE here and --coordinator "+
+			"HOST on each other host", err, c.Tool)
 	}
 	return id, err
 }

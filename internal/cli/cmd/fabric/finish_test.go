@@ -18,7 +18,10 @@ import (
 
 // TestFinish: a file that cannot be written is told, whatever was found, and the gravest cause is the exit status.
 func TestFinish(t *testing.T) {
-	bad := &report.Document{Complete: true, Fabric: &matrix.Matrix{Rounds: make([]matrix.Round, 1)}, Checks: []report.Check{{Verdict: stats.Failure(matrix.Slow, "", "")}}}
+	bad := &report.Document{
+		Complete: true, Fabric: &matrix.Matrix{Rounds: make([]matrix.Round, 1)},
+		Checks: []report.Check{{Verdict: stats.Failure(matrix.Slow, "", "")}},
+	}
 	full := config{}
 	f := &flags{}
 	cmd := &cobra.Command{}
@@ -38,7 +41,8 @@ func TestFinish(t *testing.T) {
 	check := func(word stats.Word, cause stats.Cause) report.Check {
 		return report.Check{Verdict: stats.Verdict{Word: word, Cause: cause}}
 	}
-	pass, slow, lost, corrupt, unclear := check(stats.Pass, ""), check(stats.Fail, matrix.Slow), check(stats.Fail, matrix.Lost), check(stats.Fail, matrix.WrongData), check(stats.CannotTell, stats.Unclear)
+	pass, slow, lost, corrupt, unclear := check(stats.Pass, ""), check(stats.Fail, matrix.Slow), check(stats.Fail,
+		matrix.Lost), check(stats.Fail, matrix.WrongData), check(stats.CannotTell, stats.Unclear)
 	for want, checks := range map[int][][]report.Check{
 		exit.Passed:    {{}, {pass, pass}},
 		exit.Missed:    {{pass, slow}, {lost, slow, unclear}},

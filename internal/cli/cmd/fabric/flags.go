@@ -54,47 +54,56 @@ func (f *flags) bind(cmd *cobra.Command, kind plan.Kind) {
 	if kind == plan.Latency {
 		patterns = "pairs"
 	}
-	cmdline.Parsed(fs, wrong, &r.Pattern, "pattern", "", "pairs", "pair hosts by `PATTERN`: "+patterns, oneOf(schedule.Pairs, schedule.Incast))
-	cmdline.Parsed(fs, wrong, &r.Time, "time", "", "5m", "planned `TIME` of the run; the run may take twice as long", atLeast(time.Second))
+	cmdline.Parsed(fs, wrong, &r.Pattern, "pattern", "", "pairs", "pair hosts by `PATTERN`: "+patterns,
+		oneOf(schedule.Pairs, schedule.Incast))
+	cmdline.Parsed(fs, wrong, &r.Time, "time", "", "5m", "planned `TIME` of the run; the run may take twice as long",
+		atLeast(time.Second))
 	cmdline.Parsed(fs, wrong, &r.Measure, "round", "", "1s", "measure each round for `TIME`", atLeast(10*time.Millisecond))
-	cmdline.Parsed(fs, wrong, &r.Judge.Slow, "slow", "", "5%", "the smallest `DROP` that matters", func(text string) (float64, error) {
-		number, percent := strings.CutSuffix(text, "%")
-		slow, err := strconv.ParseFloat(number, 64)
-		if err != nil || !percent || !(slow >= 0.5 && slow <= 90) {
-			return 0, fmt.Errorf("%q: want 0.5%% to 90%%", text)
-		}
-		return slow / 100, nil
-	})
+	cmdline.Parsed(fs, wrong, &r.Judge.Slow, "slow", "", "5%", "the smallest `DROP` that matters",
+		func(text string) (float64, error) {
+			number, percent := strings.CutSuffix(text, "%")
+			slow, err := strconv.ParseFloat(number, 64)
+			if err != nil || !percent || !(slow >= 0.5 && slow <= 90) {
+				return 0, fmt.Errorf("%q: want 0.5%% to 90%%", text)
+			}
+			return slow / 100, nil
+		})
 	cmdline.Group(fs, "What to test")
-	cmdline.Parsed(fs, wrong, &c.hosts, "hosts", "", "", "all hosts: a `FILE` with one per line, or node[1-4]; start the others with --coordinator", readHosts)
-	cmdline.Parsed(fs, wrong, &c.coordinator, "coordinator", "", "", "rank 0 is at this `ADDRESS`: HOST or HOST:PORT; at rank 0 itself: listen on :PORT", func(text string) (string, error) {
-		host, port, err := net.SplitHostPort(text)
-		if err != nil {
-			c.port = 0
-			return text, nil //nolint:nilerr // a host alone
-		}
-		n, err := strconv.ParseUint(port, 10, 16)
-		if c.port = int(n); err != nil || n == 0 {
-			return "", fmt.Errorf("%s: want HOST, HOST:PORT or :PORT, with a port from 1 to 65535", text)
-		}
-		return host, nil
-	})
+	cmdline.Parsed(fs, wrong, &c.hosts, "hosts", "",
+		"", "all hosts: a `FILE` with one per line, or node[1-4]; start the others with --coordinator", readHosts)
+	cmdline.Parsed(fs, wrong, &c.coordinator, "coordinator", "",
+		"", "rank 0 is at this `ADDRESS`: HOST or HOST:PORT; at rank 0 itself: listen on :PORT",
+		func(text string) (string, error) {
+			host, port, err := net.SplitHostPort(text)
+			if err != nil {
+				c.port = 0
+				return text, nil //nolint:nilerr // a host alone
+			}
+			n, err := strconv.ParseUint(port, 10, 16)
+			if c.port = int(n); err != nil || n == 0 {
+				return "", fmt.Errorf("%s: want HOST, HOST:PORT or :PORT, with a port from 1 to 65535", text)
+			}
+			return host, nil
+		})
 	cmdline.Parsed(fs, wrong, &r.Wait, "wait", "", "60s", "wait this `TIME` for ranks", atLeast(time.Second))
 	cmdline.Group(fs, "Ranks")
 	size, example := "64K", "'bw >= 90Gb/s'"
 	if kind == plan.Latency {
 		size, example, p.InlineBytes = "8", "'p50 <= 3us'", -1
 	}
-	cmdline.Parsed(fs, wrong, &p.Operation, "op", "", "write", "test with `OPERATION`: write, read or send", oneOf(worker.Operations()...))
-	cmdline.Parsed(fs, wrong, &p.Transport, "connection", "c", "RC", "use `TRANSPORT`: RC, UC or UD", func(text string) (verbs.Transport, error) {
-		return cmdline.Text[verbs.Transport](strings.ToUpper(text))
-	})
+	cmdline.Parsed(fs, wrong, &p.Operation, "op", "", "write", "test with `OPERATION`: write, read or send",
+		oneOf(worker.Operations()...))
+	cmdline.Parsed(fs, wrong, &p.Transport, "connection", "c", "RC", "use `TRANSPORT`: RC, UC or UD",
+		func(text string) (verbs.Transport, error) {
+			return cmdline.Text[verbs.Transport](strings.ToUpper(text))
+		})
 	cmdline.Parsed(fs, wrong, &p.Sizes, "size", "s", size, "messages of `SIZE` bytes", func(text string) ([]int, error) {
 		n, err := plan.ParseSize(text)
 		return []int{n}, err
 	})
 	fs.IntVarP(&p.QPs, "qp", "q", 1, "queue pairs of each flow")
-	cmdline.Parsed(fs, wrong, &r.DataAllow, "data-allow", "", "", "send data to these `ADDRESSES`, too, not only to the hosts' own: 198.51.100.0/24", cmdline.ParsePrefixes)
+	cmdline.Parsed(fs, wrong, &r.DataAllow, "data-allow", "", "",
+		"send data to these `ADDRESSES`, too, not only to the hosts' own: 198.51.100.0/24", cmdline.ParsePrefixes)
 	cmdline.Group(fs, "Between two hosts")
 	f.Device.Bind(fs)
 	f.Device.Several(fs)
@@ -142,11 +151,16 @@ func (f *flags) check(tool string) (config, error) {
 	if p.Operation == plan.Write && !latency && p.Transport == verbs.RC && p.QPs == 1 {
 		p.Verify = "ends"
 	}
-	wrong.If(p.Operation != "" && !plan.RowOf(p.Operation).Supports(p.Transport), "--op %s: %v does not carry it: use --connection RC, or --op send", p.Operation, p.Transport)
-	wrong.If(p.Operation == plan.Write && p.Transport == verbs.UC, "--op write over UC: nobody can count what arrives: use --op send, or --connection RC")
-	wrong.If(latency && c.run.Pattern == schedule.Incast, "--pattern incast: a latency test needs one partner per round: use pairs")
+	wrong.If(p.Operation != "" && !plan.RowOf(p.Operation).Supports(p.Transport),
+		"--op %s: %v does not carry it: use --connection RC, or --op send", p.Operation, p.Transport)
+	wrong.If(p.Operation == plan.Write && p.Transport == verbs.UC,
+		"--op write over UC: nobody can count what arrives: use --op send, or --connection RC")
+	wrong.If(latency && c.run.Pattern == schedule.Incast,
+		"--pattern incast: a latency test needs one partner per round: use pairs")
 	f.Judge(&wrong, &c.Config, p.Kind, p.Transport.String())
-	has, figure := &report.Record{Plan: report.Plan{Kind: string(p.Kind)}, Bandwidth: report.Bandwidth{AverageBitsPerS: 1}}, "bw"
+	has, figure := &report.Record{
+		Plan: report.Plan{Kind: string(p.Kind)}, Bandwidth: report.Bandwidth{AverageBitsPerS: 1},
+	}, "bw"
 	if latency {
 		has.Latency, figure = &report.Latency{Samples: 1, MinNs: 1, P50Ns: 1, MaxNs: 1, MeanNs: 1}, "p50"
 	}

@@ -26,7 +26,10 @@ func hello(id launch.Identity) fabric.Hello {
 	if err != nil {
 		host = "unknown"
 	}
-	h := fabric.Hello{Rank: id.Rank, Host: cmp.Or(id.Host, host), Leaf: cmp.Or(os.Getenv("GOBW_LEAF"), id.Leaf), CPUs: runtime.NumCPU(), Load: machine.LoadAverage()}
+	h := fabric.Hello{
+		Rank: id.Rank, Host: cmp.Or(id.Host, host), Leaf: cmp.Or(os.Getenv("GOBW_LEAF"), id.Leaf), CPUs: runtime.NumCPU(),
+		Load: machine.LoadAverage(),
+	}
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	network, err2 := os.Readlink("/proc/self/ns/net")
 	if err == nil && err2 == nil { // two ranks there would measure each other's noise
@@ -36,7 +39,9 @@ func hello(id launch.Identity) fabric.Hello {
 }
 
 // part takes part in a run until it is over, and notes what it waits for. It returns rank 0's parting words.
-func part(ctx context.Context, c config, h fabric.Hello, key []byte, places []string, note func(string)) (string, error) {
+func part(ctx context.Context, c config, h fabric.Hello, key []byte, places []string,
+	note func(string),
+) (string, error) {
 	return agent.Join(ctx, agent.Config{
 		Hello: h, Version: machine.Version(), Key: key, Rendezvous: places, Wait: c.run.Wait, Note: note,
 		Worker: func(int) agent.Worker {

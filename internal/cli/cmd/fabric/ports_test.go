@@ -50,7 +50,9 @@ func TestWhoCoordinates(t *testing.T) {
 
 // TestPorts: all ranks of a run come to the same port, and the one of --coordinator is it, however low.
 func TestPorts(t *testing.T) {
-	alone, listed, launched := launch.Identity{Rank: -1}, launch.Identity{Size: 2}, launch.Identity{Rank: 1, Size: 2, Job: "7.0"}
+	alone, listed, launched := launch.Identity{Rank: -1}, launch.Identity{Size: 2}, launch.Identity{
+		Rank: 1, Size: 2, Job: "7.0",
+	}
 	for _, tt := range []struct {
 		name string
 		c    config

@@ -18,7 +18,10 @@ func TestProgress(t *testing.T) {
 		terminal, quiet bool
 		want            string
 	}{
-		{"elsewhere", false, false, "waiting for node1, node2, 9s left\ngobw fabric: lost\nround 20 of 63 (pairs 20), 43s left\n"},
+		{
+			"elsewhere", false, false,
+			"waiting for node1, node2, 9s left\ngobw fabric: lost\nround 20 of 63 (pairs 20), 43s left\n",
+		},
 		{"quiet", false, true, "gobw fabric: lost\n"},
 		{"a quiet terminal", true, true, "gobw fabric: lost\n"},
 	} {

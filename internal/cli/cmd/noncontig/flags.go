@@ -107,27 +107,37 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 func (f *Flags) Bind(fs *pflag.FlagSet) {
 	fs.SortFlags = false
 	f.set = fs
-	cmdline.Parsed(fs, &f.wrong, &f.typed.Shapes, "shape", "", "gather", "compare strategies of this `SHAPE`: gather (G-WR), scatter (S-RD), both (GSSR), all", parseShapes)
-	cmdline.Parsed(fs, &f.wrong, &f.blocks, "blocks", "", "64:4K", "use blocks of these `SIZES`: 64:4K (each twice the one before), 64,100,1K", parseByteList)
+	cmdline.Parsed(fs, &f.wrong, &f.typed.Shapes, "shape", "", "gather",
+		"compare strategies of this `SHAPE`: gather (G-WR), scatter (S-RD), both (GSSR), all", parseShapes)
+	cmdline.Parsed(fs, &f.wrong, &f.blocks, "blocks", "", "64:4K",
+		"use blocks of these `SIZES`: 64:4K (each twice the one before), 64,100,1K", parseByteList)
 	cmdline.Parsed(fs, &f.wrong, &f.sizes, "size", "s", "64K", "use messages of these `SIZES`: 16K,64K", parseByteList)
-	cmdline.Parsed(fs, &f.wrong, &f.nums, "nums", "", "", "use these `NUMBERS` of blocks, instead of --size: 64,256", parseByteList)
+	cmdline.Parsed(fs, &f.wrong, &f.nums, "nums", "", "", "use these `NUMBERS` of blocks, instead of --size: 64,256",
+		parseByteList)
 	fs.StringVar(&f.strides, "strides", "2x", "`DISTANCE` between the starts of two blocks: 4K; 2x: twice the block size")
 	fs.StringArrayVar(&f.layouts, "layout", nil, "measure this `LAYOUT` instead of a grid (see above); may be repeated")
 	fs.StringVar(&f.descriptors, "descriptors", "", "move the list of pieces in `FILE` instead of a grid (see above)")
 	fs.StringVar(&f.preset, "preset", "", "move a `LIST` made here: "+presetText()+"; --nums and --strides change it")
 	fs.StringVar(&f.direction, "direction", "write", "`HOW` the client moves a list: write or read")
-	fs.BoolVar(&f.typed.Threshold, "threshold", true, "scale the list to find the length from which the device is faster than packing")
+	fs.BoolVar(&f.typed.Threshold, "threshold", true,
+		"scale the list to find the length from which the device is faster than packing")
 	fs.StringVar(&f.only, "only", "", "measure only these `STRATEGIES`: gather-write,pack")
 	cmdline.Group(fs, "Grid")
-	cmdline.Parsed(fs, &f.wrong, &f.typed.Transport, "connection", "c", "RC", "use `TRANSPORT`: RC; UC (gather, both); UD (both)", cmdline.Text[verbs.Transport])
+	cmdline.Parsed(fs, &f.wrong, &f.typed.Transport, "connection", "c", "RC",
+		"use `TRANSPORT`: RC; UC (gather, both); UD (both)", cmdline.Text[verbs.Transport])
 	fs.IntVarP(&f.typed.QPs, "qp", "q", 1, "queue pairs; a list is dealt out to them, of a grid each moves whole messages")
 	fs.IntVarP(&f.typed.Window, "tx-depth", "t", 4, "messages in flight; 1 measures latency, and is the default of a list")
-	fs.IntVar(&f.typed.MaxSGE, "max-sge", 0, "use at most `N` entries of a scatter/gather list (0: as many as the device has)")
-	cmdline.Parsed(fs, &f.wrong, &f.typed.MinTime, "duration", "D", "10ms", "measure each layout, strategy and round for `TIME`", plan.ParseTime)
+	fs.IntVar(&f.typed.MaxSGE, "max-sge",
+		0, "use at most `N` entries of a scatter/gather list (0: as many as the device has)")
+	cmdline.Parsed(fs, &f.wrong, &f.typed.MinTime, "duration", "D", "10ms",
+		"measure each layout, strategy and round for `TIME`", plan.ParseTime)
 	fs.IntVar(&f.typed.Runs, "runs", 20, "number of rounds; from 6 on there are 95 % intervals")
 	fs.StringVar(&f.typed.Cache, "cache", "hot", "measure with `CACHE` hot, or cold (each block comes from memory)")
-	fs.BoolVarP(&f.typed.Events, "events", "e", false, "sleep on events instead of polling; the CPU columns then have the CPU time of the whole processes, else that of packing, unpacking, posting and polling")
-	cmdline.Parsed(fs, &f.wrong, &f.typed.Segment, "segment", "", "16K", "pack `BYTES` at a time in pack-pipelined; of a list 64K", plan.ParseBytes)
+	fs.BoolVarP(&f.typed.Events, "events", "e", false,
+		"sleep on events instead of polling; the CPU columns then have the CPU time of the whole processes, "+
+			"else that of packing, unpacking, posting and polling")
+	cmdline.Parsed(fs, &f.wrong, &f.typed.Segment, "segment", "", "16K",
+		"pack `BYTES` at a time in pack-pipelined; of a list 64K", plan.ParseBytes)
 	fs.StringVar(&f.verify, "verify", "ends", "check the data of `WHICH` messages: ends (first and last), all, none")
 	cmdline.Group(fs, "Measuring")
 	f.Flags.Bind(fs, render.DocumentFormats())
@@ -161,7 +171,8 @@ func (f *Flags) Config(tool string, args []string) (Config, error) {
 	c.Strategies, err = parseStrategies(f.only, c.Shapes)
 	wrong.Note(err)
 	wrong.If(c.Cache != "cold" && c.Cache != "hot", "--cache %q: want hot or cold", c.Cache)
-	wrong.If(!slices.Contains([]string{"ends", "all", "none", ""}, f.verify), "--verify %q: want ends, all or none", f.verify)
+	wrong.If(!slices.Contains([]string{"ends", "all", "none", ""}, f.verify),
+		"--verify %q: want ends, all or none", f.verify)
 	c.Verify = plain.When(f.verify != "none", "%s", f.verify)
 	wrong.If(c.MinTime > 0 && c.MinTime < time.Millisecond, "--duration (-D) %v: want at least 1ms", c.MinTime)
 	wrong.Range("--tx-depth (-t)", c.Window, 1, maxWindow)
@@ -173,7 +184,8 @@ func (f *Flags) Config(tool string, args []string) (Config, error) {
 		c.Layouts, err = f.grid()
 		wrong.Note(err)
 	}
-	pictures := !slices.ContainsFunc(c.Output.Saves, func(s output.Save) bool { return s.Format != "svg" }) // nothing else is saved
+	// nothing else is saved
+	pictures := !slices.ContainsFunc(c.Output.Saves, func(s output.Save) bool { return s.Format != "svg" })
 	if pictures && (len(f.layouts) > 0 || len(f.blocks) == 1 && c.List == nil || c.List != nil && !c.Threshold) {
 		wrong.If(c.Output.Format == "svg", "print the result: %s", render.NoGridPicture)
 		for _, s := range c.Output.Saves {
@@ -247,10 +259,12 @@ func gridVector(name string, block, held int64, stride string) (pattern.Layout, 
 	num := held
 	if name == "total" {
 		if block > held {
-			return pattern.Layout{}, fmt.Errorf("--blocks %d: larger than the message of --size (-s) %d; leave it out or use -s %d", block, held, block)
+			return pattern.Layout{},
+				fmt.Errorf("--blocks %d: larger than the message of --size (-s) %d; leave it out or use -s %d", block, held, block)
 		}
 		if held%block != 0 {
-			return pattern.Layout{}, fmt.Errorf("--size (-s) %d is not a multiple of --blocks %d: the nearest is %d", held, block, max((held+block/2)/block, 1)*block)
+			return pattern.Layout{}, fmt.Errorf("--size (-s) %d is not a multiple of --blocks %d: the nearest is %d", held,
+				block, max((held+block/2)/block, 1)*block)
 		}
 		num = held / block
 	}
@@ -274,7 +288,8 @@ func parseStride(text string, block int64) (int64, error) {
 		return 0, fmt.Errorf("--strides: %w (or a factor, like 2x)", err)
 	}
 	if step < block {
-		return 0, fmt.Errorf("--strides %s means %[1]s bytes: blocks of %[2]d bytes would overlap; try --strides 2x, or --strides %[3]d", text, block, 2*block)
+		return 0, fmt.Errorf("--strides %s means %[1]s bytes: blocks of %[2]d bytes would overlap; try --strides 2x, "+
+			"or --strides %[3]d", text, block, 2*block)
 	}
 	return step, nil
 }
@@ -317,8 +332,10 @@ func parseStrategies(text string, shapes []string) ([]string, error) {
 	known := Names(shapes)
 	for w := range strings.SplitSeq(text, ",") {
 		for _, shape := range plan.Shapes() {
-			if !slices.Contains(known, w) && slices.ContainsFunc(plan.Strategies(shape), func(s plan.Strategy) bool { return s.Name == w }) {
-				return nil, fmt.Errorf("--only: %q belongs to --shape %s; --shape %s has %s", w, shape, strings.Join(shapes, ","), strings.Join(known, ", "))
+			if !slices.Contains(known, w) &&
+				slices.ContainsFunc(plan.Strategies(shape), func(s plan.Strategy) bool { return s.Name == w }) {
+				return nil, fmt.Errorf("--only: %q belongs to --shape %s; --shape %s has %s", w, shape, strings.Join(shapes, ","),
+					strings.Join(known, ", "))
 			}
 		}
 	}

@@ -45,7 +45,8 @@ func presets() map[string]preset {
 
 func presetText() string {
 	all := presets()
-	return strings.Join(plain.Each(slices.Sorted(maps.Keys(all)), func(name string) string { return name + " (" + all[name].words + ")" }), ", ")
+	return strings.Join(plain.Each(slices.Sorted(maps.Keys(all)),
+		func(name string) string { return name + " (" + all[name].words + ")" }), ", ")
 }
 
 // list reads --descriptors, or makes the list of --preset; nil: neither was asked for.
@@ -167,8 +168,9 @@ func (l *list) describe(d *plan.Descriptors) *noncontig.List {
 	}
 	local, remote := pattern.Transfer{Local: t.Local, Remote: t.Local}, pattern.Transfer{Local: t.Remote, Remote: t.Remote}
 	out := &noncontig.List{
-		Name: l.name, Digest: d.Digest, Pieces: d.Pieces, Bytes: d.Bytes, LocalSpanBytes: d.LocalBytes, RemoteSpanBytes: d.RemoteBytes,
-		LocalRuns: runs(&local), RemoteRuns: runs(&remote), Runs: runs(t),
+		Name: l.name, Digest: d.Digest, Pieces: d.Pieces, Bytes: d.Bytes, LocalSpanBytes: d.LocalBytes,
+		RemoteSpanBytes: d.RemoteBytes,
+		LocalRuns:       runs(&local), RemoteRuns: runs(&remote), Runs: runs(t),
 	}
 	counts := map[int64]int{}
 	for it := t.Local.Iterate(); ; {

@@ -68,7 +68,10 @@ func Measure(ctx context.Context, out output.Streams, c Config) (*report.Documen
 		return nil, err
 	}
 	return measure.With(ctx, out, c.Config, func(m *measure.Measurer, doc measure.Document) error {
-		e := &experiment{config: c, out: out, doc: doc, previous: previous, caches: pattern.HostCaches(), seconds: map[int]float64{}, planned: map[int]bool{}}
+		e := &experiment{
+			config: c, out: out, doc: doc, previous: previous, caches: pattern.HostCaches(), seconds: map[int]float64{},
+			planned: map[int]bool{},
+		}
 		if c.Cache == "cold" {
 			e.footprint = 2 * int64(e.caches.LastLevel)
 		}
@@ -90,10 +93,12 @@ func (e *experiment) prepare(m *measure.Measurer) error {
 	info := m.Device.Info()
 	e.device, e.mtu = m.Device.Device, m.Port.ActiveMTU
 	n := &noncontig.Grid{Setup: noncontig.Setup{
-		Device: info.Name, Transport: c.Transport.String(), Cache: c.Cache, LLCBytes: int64(e.caches.LastLevel), Window: c.Window,
+		Device: info.Name, Transport: c.Transport.String(), Cache: c.Cache, LLCBytes: int64(e.caches.LastLevel),
+		Window: c.Window,
 		MaxSGE: atMost(info.Limits.MaxSGE, c.MaxSGE), MaxSGERead: atMost(info.Limits.MaxSGERead, c.MaxSGE), Runs: c.Runs,
-		MinSeconds: c.MinTime.Seconds(), Verify: c.Verify, Events: c.Events, ListBytes: e.listBytesText(), SegmentBytes: c.Segment,
-		Kernel: pattern.KernelName(), Priority: plain.When(machine.Priority() == "realtime", "realtime"),
+		MinSeconds: c.MinTime.Seconds(), Verify: c.Verify, Events: c.Events, ListBytes: e.listBytesText(),
+		SegmentBytes: c.Segment,
+		Kernel:       pattern.KernelName(), Priority: plain.When(machine.Priority() == "realtime", "realtime"),
 	}}
 	if c.QPs > 1 {
 		n.Setup.QPs = c.QPs
@@ -103,11 +108,14 @@ func (e *experiment) prepare(m *measure.Measurer) error {
 	e.limits = plan.Limits{Device: info, Port: m.Port, Dialled: true}
 	var wrong cmdline.Faults
 	for _, shape := range c.Shapes {
-		wrong.If(!slices.ContainsFunc(plan.Strategies(shape), c.carries), "--shape %s: %v cannot carry it: use --connection RC", shape, c.Transport)
+		wrong.If(!slices.ContainsFunc(plan.Strategies(shape), c.carries),
+			"--shape %s: %v cannot carry it: use --connection RC", shape, c.Transport)
 	}
 	e.add(c.Layouts, &wrong)
-	wrong.If(len(e.cells) == 0 && len(wrong) == 0, "nothing to measure: no strategy is left for these shapes and layouts%s",
-		plain.When(slices.Contains(c.Strategies, "pack-pipelined"), "; pack-pipelined needs messages of several blocks that are larger than --segment %d", c.Segment))
+	wrong.If(len(e.cells) == 0 && len(wrong) == 0,
+		"nothing to measure: no strategy is left for these shapes and layouts%s",
+		plain.When(slices.Contains(c.Strategies, "pack-pipelined"),
+			"; pack-pipelined needs messages of several blocks that are larger than --segment %d", c.Segment))
 	e.shuffle()
 	if e.previous != nil {
 		wrong.Note(e.resume())
@@ -182,7 +190,8 @@ func (e *experiment) add(layouts []gridLayout, wrong *cmdline.Faults) {
 
 func (e *experiment) warnOfNoGaps(g gridLayout) {
 	c := &e.config
-	text := fmt.Sprintf("layout %s: its blocks touch, so this is contiguous data; give a stride larger than the block", g.Layout)
+	text := fmt.Sprintf("layout %s: its blocks touch, so this is contiguous data; give a stride larger than the block",
+		g.Layout)
 	if g.Stride != noncontig.AsGiven && g.Layout.Blocks() > 1 {
 		text = fmt.Sprintf("--strides %s: no gaps between the blocks, so this is contiguous data; try --strides 2x", g.Stride)
 	}
@@ -259,8 +268,8 @@ func problemsOf(err error) []error {
 	return []error{err}
 }
 
-// shuffle draws the order: of the rounds within each run, and within each round. Runs stay in order, so that an interrupted grid
-// has whole ones.
+// shuffle draws the order: of the rounds within each run, and within each round. Runs stay in order, so
+// that an interrupted grid has whole ones.
 func (e *experiment) shuffle() {
 	first := 0
 	if e.config.Verify == string(plan.VerifyAll) || e.config.List != nil { // how long a list takes is not known yet
@@ -295,10 +304,12 @@ func (c *Config) takes(s plan.Strategy, g gridLayout) bool {
 func (e *experiment) spec(s plan.Strategy, layout string) plan.Spec {
 	c := &e.config
 	return plan.Spec{
-		Timeout:   gridTimeout,
-		Transport: c.Transport, Events: c.Events, QPs: c.QPs, Duration: c.MinTime, Warmup: uint64(2 * c.Window), // hot: each place once
+		Timeout: gridTimeout,
+		// hot: each place once
+		Transport: c.Transport, Events: c.Events, QPs: c.QPs, Duration: c.MinTime, Warmup: uint64(2 * c.Window),
 		Noncontig: &plan.Noncontig{
-			Shape: s.Shape, Strategy: s.Name, Layout: layout, Window: c.Window, Footprint: int(e.footprint), Segment: int(c.Segment),
+			Shape: s.Shape, Strategy: s.Name, Layout: layout, Window: c.Window, Footprint: int(e.footprint),
+			Segment:   int(c.Segment),
 			ListBytes: e.listBytes(s), MaxSGE: c.MaxSGE,
 		},
 	}
@@ -327,12 +338,15 @@ func (e *experiment) addPoint(cell []arm, g gridLayout, settled *plan.Settled) [
 		data = &settled.Point.Transfer.Local
 	}
 	p := noncontig.Point{
-		Shape: s.Shape, Strategy: s.Name, Layout: e.nameOf(g), BlockBytes: int64(data.MeanBlockBytes() + 0.5), Blocks: data.Blocks(),
-		StrideBytes: g.Layout.Stride(), Stride: g.Stride, SizeBytes: data.Size(), Held: g.Held, WRs: load.WRs, SGEs: load.SGEs + load.RecvSGEs,
+		Shape: s.Shape, Strategy: s.Name, Layout: e.nameOf(g), BlockBytes: int64(data.MeanBlockBytes() + 0.5),
+		Blocks:      data.Blocks(),
+		StrideBytes: g.Layout.Stride(), Stride: g.Stride, SizeBytes: data.Size(), Held: g.Held, WRs: load.WRs,
+		SGEs:     load.SGEs + load.RecvSGEs,
 		Verified: e.config.Verify,
 	}
 	if list := e.config.List; list != nil { // also of what has no gaps
-		p.Blocks, p.BlockBytes = list.lengths.Local.Blocks(), (data.Size()+list.lengths.Local.Blocks()/2)/list.lengths.Local.Blocks()
+		p.Blocks, p.BlockBytes = list.lengths.Local.Blocks(),
+			(data.Size()+list.lengths.Local.Blocks()/2)/list.lengths.Local.Blocks()
 		p.PeerUnpacks = s.Pack && s.Unpack
 	}
 	n := e.doc.Noncontig
@@ -351,7 +365,8 @@ func (e *experiment) addPoint(cell []arm, g gridLayout, settled *plan.Settled) [
 }
 
 func samePoint(a, b *noncontig.Point) bool {
-	return a.Shape == b.Shape && a.Strategy == b.Strategy && a.Layout == b.Layout && a.Stride == b.Stride && a.Held == b.Held
+	return a.Shape == b.Shape && a.Strategy == b.Strategy && a.Layout == b.Layout && a.Stride == b.Stride &&
+		a.Held == b.Held
 }
 
 // measure goes through the rounds over one session.
@@ -371,7 +386,8 @@ func (e *experiment) measure(ctx context.Context, m *measure.Measurer) error {
 				left = time.Since(started) / time.Duration(done) * time.Duration(total-done)
 			}
 			done++
-			bar.Write(fmt.Sprintf("[%d/%d]%s  %s %s, %s", done, total, plain.When(left > 0, "  %v left", left.Round(time.Second)), p.Shape, p.Strategy, p.Layout))
+			bar.Write(fmt.Sprintf("[%d/%d]%s  %s %s, %s", done, total,
+				plain.When(left > 0, "  %v left", left.Round(time.Second)), p.Shape, p.Strategy, p.Layout))
 			if err := e.one(ctx, m, r.run, a); err != nil {
 				return err
 			}
@@ -423,11 +439,13 @@ func (e *experiment) note(round int, a arm, res *bench.Result) {
 		Round: round + 1, Messages: rec.Messages, Seconds: rec.Seconds, GoodputBitsPerS: rec.Bandwidth.AverageBitsPerS,
 	}
 	for _, w := range rec.Warnings {
-		if kind, text := figure.NoteOf(w); kind != figure.Short || !strings.HasPrefix(w, "peer: ") { // a one-sided peer counts no messages
+		// a one-sided peer counts no messages
+		if kind, text := figure.NoteOf(w); kind != figure.Short || !strings.HasPrefix(w, "peer: ") {
 			run.Warnings = plain.AddNew(run.Warnings, cmp.Or(kind, text))
 		}
 	}
-	if rec.Latency != nil && e.config.Transport == verbs.RC { // else a completion says that the message has left, and no more
+	// else a completion says that the message has left, and no more
+	if rec.Latency != nil && e.config.Transport == verbs.RC {
 		run.P50Ns, run.P99Ns = rec.Latency.P50Ns, rec.Latency.P99Ns
 	}
 	perByte := func(c *report.CPU) float64 {
@@ -471,7 +489,8 @@ func (e *experiment) conclude() {
 	n := e.doc.Noncontig
 	n.Analyze()
 	if n.Setup.Cache == "hot" && n.Setup.FootprintBytes > n.Setup.LLCBytes {
-		e.doc.Warnings = append(e.doc.Warnings, fmt.Sprintf("the layouts in flight take %s, more than the last-level cache of %s: the cache is not hot",
-			plain.Bytes(float64(n.Setup.FootprintBytes)), plain.Bytes(float64(n.Setup.LLCBytes))))
+		e.doc.Warnings = append(e.doc.Warnings,
+			fmt.Sprintf("the layouts in flight take %s, more than the last-level cache of %s: the cache is not hot",
+				plain.Bytes(float64(n.Setup.FootprintBytes)), plain.Bytes(float64(n.Setup.LLCBytes))))
 	}
 }

@@ -28,7 +28,8 @@ func parseNoncontig(t *testing.T, args ...string) (Config, error) {
 }
 
 func TestNoncontigGrid(t *testing.T) {
-	c, err := parseNoncontig(t, "--shape", "all", "--blocks", "64:8K", "--strides", "2x,4x,8x,16x", "--size", "16K,64K,256K")
+	c, err := parseNoncontig(t, "--shape", "all", "--blocks", "64:8K", "--strides", "2x,4x,8x,16x", "--size",
+		"16K,64K,256K")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -142,10 +143,17 @@ func TestNoncontigResumeTakesOver(t *testing.T) {
 	}
 	e := &experiment{previous: d, doc: measure.NewDocument("gobw", nil)}
 	e.doc.Noncontig = &noncontig.Grid{
-		Setup:  noncontig.Setup{Device: "roce0", Runs: 2},
-		Points: []noncontig.Point{{Shape: "gather", Strategy: "pack", Layout: "a"}, {Shape: "gather", Strategy: "pack", Layout: "b"}},
+		Setup: noncontig.Setup{Device: "roce0", Runs: 2},
+		Points: []noncontig.Point{
+			{Shape: "gather", Strategy: "pack", Layout: "a"}, {Shape: "gather", Strategy: "pack", Layout: "b"},
+		},
 	}
-	e.todo = []round{{run: 0, arms: []arm{{point: 0}}}, {run: 1, arms: []arm{{point: 0}}}, {run: 0, arms: []arm{{point: 1}}}, {run: 1, arms: []arm{{point: 1}}}}
+	e.todo = []round{
+		{run: 0, arms: []arm{{point: 0}}},
+		{run: 1, arms: []arm{{point: 0}}},
+		{run: 0, arms: []arm{{point: 1}}},
+		{run: 1, arms: []arm{{point: 1}}},
+	}
 	if err := e.resume(); err != nil {
 		t.Fatal(err)
 	}
@@ -168,8 +176,8 @@ func TestNoncontigResumeTakesOver(t *testing.T) {
 	}
 }
 
-// TestNoncontigRounds: each layout's strategies are measured back to back, whole runs one after another; a round of which a
-// strategy is missing is measured anew as a whole.
+// TestNoncontigRounds: each layout's strategies are measured back to back, whole runs one after another; a round of
+// which a strategy is missing is measured anew as a whole.
 func TestNoncontigRounds(t *testing.T) {
 	e := &experiment{config: Config{Runs: 5}, doc: measure.NewDocument("gobw", nil)}
 	n := &noncontig.Grid{}
@@ -191,7 +199,8 @@ func TestNoncontigRounds(t *testing.T) {
 			layouts[e.point(a).Layout] = true
 		}
 		if r.run != i/4 || len(layouts) != 1 || len(r.arms) != 3 {
-			t.Fatalf("round %d is of run %d and layouts %v with %d strategies, want run %d, one layout, three", i, r.run, layouts, len(r.arms), i/4)
+			t.Fatalf("round %d is of run %d and layouts %v with %d strategies, want run %d, one layout, three", i, r.run,
+				layouts, len(r.arms), i/4)
 		}
 		orders[order] = true
 	}

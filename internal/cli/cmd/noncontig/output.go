@@ -22,7 +22,9 @@ func loadGrid(path string) (*report.Document, error) {
 }
 
 // flagOf names the flags that set what a grid has under another name.
-var flagOf = map[string]string{"min_seconds": "--duration (-D) in seconds", "window": "--tx-depth (-t)", "segment_bytes": "--segment"}
+var flagOf = map[string]string{
+	"min_seconds": "--duration (-D) in seconds", "window": "--tx-depth (-t)", "segment_bytes": "--segment",
+}
 
 // resume takes over what the earlier grid measured and leaves the rest to do.
 func (e *experiment) resume() error {
@@ -38,7 +40,8 @@ func (e *experiment) resume() error {
 		differ = append(differ, fmt.Sprintf("it moved %s, now %s", was, is))
 	}
 	if len(differ) > 0 {
-		return fmt.Errorf("--resume: the grid in %s was measured otherwise: %s", e.config.Output.ToResume(), strings.Join(differ, "; "))
+		return fmt.Errorf("--resume: the grid in %s was measured otherwise: %s", e.config.Output.ToResume(),
+			strings.Join(differ, "; "))
 	}
 	before := e.previous
 	e.doc.Started, e.doc.Client, e.doc.Server, e.doc.Label = before.Started, before.Client, before.Server, before.Label
@@ -63,8 +66,8 @@ func digest(n *noncontig.Grid) string {
 	return fmt.Sprintf("the list with the digest %.12s", n.List.Digest)
 }
 
-// done tells whether a round is measured. Of one that lacks a strategy nothing is kept: what is measured now would not be back to
-// back with the rest.
+// done tells whether a round is measured. Of one that lacks a strategy nothing is kept: what is measured now
+// would not be back to back with the rest.
 func (e *experiment) done(r round) bool {
 	if r.run < 0 {
 		return false

@@ -67,7 +67,8 @@ func writeSoFar(w io.Writer, doc report.Document, res *bench.Result) error {
 // checkBefore refuses to go on with another test.
 func checkBefore(c Config, now *pflag.FlagSet, op plan.Operation, kind plan.Kind) error {
 	doc := c.before
-	if len(doc.Command) < 2 || doc.Command[1] != string(op) || doc.Tool != "" && len(doc.Records) > 0 && doc.Records[0].Kind != string(kind) {
+	if len(doc.Command) < 2 || doc.Command[1] != string(op) || doc.Tool != "" && len(doc.Records) > 0 &&
+		doc.Records[0].Kind != string(kind) {
 		return fmt.Errorf("--resume: %s is of another test: %s", c.Output.ToResume(), plain.JoinWords(doc.Command))
 	}
 	fresh := pflag.NewFlagSet("", pflag.ContinueOnError)
@@ -81,24 +82,28 @@ func left(m *measure.Measurer, spec plan.Spec, before *report.Document, doc meas
 	info := m.Device.Info()
 	switch {
 	case m.Session.Dialect() != control.Ours:
-		return nil, exit.With(exit.Usage, errors.New("--resume: perftest cannot continue a test: leave --resume out, or run gobw at both ends"))
+		return nil, exit.With(exit.Usage,
+			errors.New("--resume: perftest cannot continue a test: leave --resume out, or run gobw at both ends"))
 	case before.Client.Device != info.Name:
 		return nil, exit.With(exit.Usage, fmt.Errorf("--resume: --device was %s, is %s", before.Client.Device, info.Name))
 	case before.Client.Host != doc.Client.Host:
-		return nil, exit.With(exit.Usage, fmt.Errorf("--resume: the file is of host %s, this is host %s", before.Client.Host, doc.Client.Host))
+		return nil, exit.With(exit.Usage,
+			fmt.Errorf("--resume: the file is of host %s, this is host %s", before.Client.Host, doc.Client.Host))
 	}
 	settled, err := plan.Settle(spec, plan.Limits{Device: info, Port: m.Port, Dialled: true}, plan.Peer{}, plan.Policy{})
 	if err != nil {
 		return nil, err
 	}
 	whole := settled.Spec // with the length that all sizes together have
-	doc.Started, doc.Client, doc.Server, doc.Label, doc.Warnings = before.Started, before.Client, before.Server, before.Label, before.Warnings
+	doc.Started, doc.Client, doc.Server, doc.Label, doc.Warnings = before.Started, before.Client, before.Server,
+		before.Label, before.Warnings
 	var parts []part
 	for i, size := range whole.Sizes {
 		have := 0
 		for k := range before.Records {
 			r := &before.Records[k]
-			if r.SizeBytes == uint64(math.Round(whole.MeanBytes(size))) && r.Run == have+1 && !r.Nothing() && !slices.ContainsFunc(r.Warnings, isIncomplete) {
+			if r.SizeBytes == uint64(math.Round(whole.MeanBytes(size))) && r.Run == have+1 && !r.Nothing() &&
+				!slices.ContainsFunc(r.Warnings, isIncomplete) {
 				have++
 				doc.Records = append(doc.Records, *r)
 			}

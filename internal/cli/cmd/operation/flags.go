@@ -37,27 +37,32 @@ func (f *flags) bind(fs *pflag.FlagSet, op plan.Operation, kind plan.Kind) {
 	f.set, *p = fs, plan.Spec{Operation: op, Kind: kind, InlineBytes: -1}
 	bandwidth := kind == plan.Bandwidth
 	if !row.Counter {
-		cmdline.Parsed(fs, wrong, &p.Sizes, "size", "s", "", "message `SIZE` in bytes: 4K, or 64,1000,4K, or 64:1M (each twice the one before) (default: "+defaultSizeText(kind)+")", plan.ParseSizes)
-		fs.BoolVarP(&p.AllSizes, "all", "a", false, "all sizes from 2 B to 8 MiB"+plain.When(row.Supports(verbs.UD), " (UD: to the MTU)"))
+		cmdline.Parsed(fs, wrong, &p.Sizes, "size", "s",
+			"", "message `SIZE` in bytes: 4K, or 64,1000,4K, or 64:1M (each twice the one before) (default: "+
+				defaultSizeText(kind)+")", plan.ParseSizes)
+		fs.BoolVarP(&p.AllSizes, "all", "a", false,
+			"all sizes from 2 B to 8 MiB"+plain.When(row.Supports(verbs.UD), " (UD: to the MTU)"))
 		mix := "messages of these `SIZES` in turn: 64,4K; 64x4 is 64 bytes in 4 scatter/gather entries"
 		if kind == plan.Latency {
 			mix = "messages of this `SIZE` in pieces: 4Kx4 is 4K in all, in 4 scatter/gather entries"
 		}
 		cmdline.Parsed(fs, wrong, &p.Mix, "mix", "", "", mix, cmdline.Text[plan.Mix])
 	}
-	cmdline.Parsed(fs, wrong, &p.Transport, "connection", "c", "RC", "use `TRANSPORT`: "+row.TransportText(), func(text string) (verbs.Transport, error) {
-		t, err := cmdline.Text[verbs.Transport](text)
-		if err != nil {
-			err = fmt.Errorf("%q: want %s", text, row.TransportText())
-		}
-		return t, err
-	})
+	cmdline.Parsed(fs, wrong, &p.Transport, "connection", "c", "RC", "use `TRANSPORT`: "+row.TransportText(),
+		func(text string) (verbs.Transport, error) {
+			t, err := cmdline.Text[verbs.Transport](text)
+			if err != nil {
+				err = fmt.Errorf("%q: want %s", text, row.TransportText())
+			}
+			return t, err
+		})
 	if len(row.Transports) == 1 {
 		cmdline.Hide(fs, "connection") // perftest's scripts give it
 	}
 	switch op {
 	case plan.Atomic:
-		cmdline.Parsed(fs, wrong, &p.AtomicType, "atomic-type", "A", "FETCH_AND_ADD", "use `TYPE`: FETCH_AND_ADD or CMP_AND_SWAP", parseAtomicType)
+		cmdline.Parsed(fs, wrong, &p.AtomicType, "atomic-type", "A", "FETCH_AND_ADD",
+			"use `TYPE`: FETCH_AND_ADD or CMP_AND_SWAP", parseAtomicType)
 	case plan.Send:
 		fs.BoolVar(&p.SendImm, "imm", false, "send immediate data")
 	case plan.Write:
@@ -65,25 +70,33 @@ func (f *flags) bind(fs *pflag.FlagSet, op plan.Operation, kind plan.Kind) {
 	default:
 	}
 	f.bindFields(plan.GroupMessages)
-	fs.StringVar((*string)(&p.Verify), "verify", "", "check the data of the first and the last message, or with `[=all]` of every message")
+	fs.StringVar((*string)(&p.Verify), "verify", "",
+		"check the data of the first and the last message, or with `[=all]` of every message")
 	fs.Lookup("verify").NoOptDefVal = "ends"
 	cmdline.Group(fs, "Messages")
 
-	cmdline.Parsed(fs, wrong, &p.Iterations, "iters", "n", "", "send `N` messages "+plain.When(bandwidth, "per queue pair and size")+plain.When(!bandwidth, "of each size")+" (default: "+defaultLengthText(kind, row.Counter)+")", parseIterations)
-	cmdline.Parsed(fs, wrong, &p.Duration, "duration", "D", "", "measure for this `TIME`: 10 (seconds), 0.5, 500ms", plan.ParseTime)
-	cmdline.Parsed(fs, wrong, &p.Warmup, "warmup", "", "steady", "send `N` messages before the measurement, or steady (until the rate is steady)", f.parseWarmup)
+	cmdline.Parsed(fs, wrong, &p.Iterations, "iters", "n",
+		"", "send `N` messages "+plain.When(bandwidth, "per queue pair and size")+plain.When(!bandwidth, "of each size")+
+			" (default: "+defaultLengthText(kind, row.Counter)+")", parseIterations)
+	cmdline.Parsed(fs, wrong, &p.Duration, "duration", "D", "", "measure for this `TIME`: 10 (seconds), 0.5, 500ms",
+		plan.ParseTime)
+	cmdline.Parsed(fs, wrong, &p.Warmup, "warmup", "", "steady",
+		"send `N` messages before the measurement, or steady (until the rate is steady)", f.parseWarmup)
 	f.bindFields(plan.GroupLength)
 	if bandwidth {
-		cmdline.Parsed(fs, wrong, &p.RateBits, "rate", "", "", "send at most this `RATE` in bits per second: 10G, 500M", plan.ParseRate)
+		cmdline.Parsed(fs, wrong, &p.RateBits, "rate", "", "", "send at most this `RATE` in bits per second: 10G, 500M",
+			plan.ParseRate)
 	} else {
 		cmdline.Parsed(fs, wrong, &p.Gap, "gap", "", "", "wait this `TIME` before each message: 10us", plan.ParseSeconds)
 	}
 	cmdline.Group(fs, "Length")
 
 	f.bindFields(plan.GroupQueues)
-	cmdline.Parsed(fs, wrong, &p.PostAPI, "post-api", "", "auto", "post sends with `API`: post_send, wr (ibv_wr_*), auto (as perftest does)", cmdline.Text[verbs.PostAPI])
+	cmdline.Parsed(fs, wrong, &p.PostAPI, "post-api", "", "auto",
+		"post sends with `API`: post_send, wr (ibv_wr_*), auto (as perftest does)", cmdline.Text[verbs.PostAPI])
 	if !bandwidth {
-		fs.StringVar((*string)(&p.Timestamps), "timestamps", "host", "use `CLOCK` for the samples: host, or device (the clock of the NIC)")
+		fs.StringVar((*string)(&p.Timestamps), "timestamps", "host",
+			"use `CLOCK` for the samples: host, or device (the clock of the NIC)")
 	}
 	cmdline.Group(fs, "Queues")
 
@@ -151,13 +164,15 @@ type Config struct {
 // config checks everything that needs no device and names all mistakes at once.
 func (f *flags) config(tool string, args []string) (Config, error) {
 	wrong := slices.Clone(f.wrong)
-	args = cmdline.MeantAsValue(&wrong, f.set.Lookup("verify"), args, func(word string) bool { return word == "all" || word == "ends" })
+	args = cmdline.MeantAsValue(&wrong, f.set.Lookup("verify"), args,
+		func(word string) bool { return word == "all" || word == "ends" })
 	c, p := Config{Config: f.Config(&wrong, tool, args)}, f.spec
 	if p.Timestamps == "host" {
 		p.Timestamps = plan.HostClock
 	}
 	wrong.If(p.AllSizes && len(p.Sizes) > 0, "--all (-a) and --size (-s) exclude each other")
-	wrong.If(len(p.Mix) > 0 && len(p.Sizes) > 0, "--mix %v: it names the sizes: leave out --size (-s) and --all (-a)", p.Mix)
+	wrong.If(len(p.Mix) > 0 && len(p.Sizes) > 0,
+		"--mix %v: it names the sizes: leave out --size (-s) and --all (-a)", p.Mix)
 	c.Device.Several = true
 	if rails := len(c.Device.Names()); rails > 1 {
 		p.Rails = rails
@@ -167,7 +182,8 @@ func (f *flags) config(tool string, args []string) (Config, error) {
 		wrong.Note(cmdline.Prefixed("--mtu (-m)", err))
 		p.MTU = mtu
 	}
-	if c.Device.Pcap != "" && !f.set.Changed("warmup") { // the packets of the test, and not a thousand times as many before it
+	// the packets of the test, and not a thousand times as many before it
+	if c.Device.Pcap != "" && !f.set.Changed("warmup") {
 		p.Warmup, p.WarmupSteady = 0, false
 	}
 	f.refuseZeros(&wrong)
@@ -183,7 +199,8 @@ func (f *flags) config(tool string, args []string) (Config, error) {
 func (f *flags) refuseZeros(wrong *cmdline.Faults) {
 	f.set.Visit(func(x *pflag.Flag) {
 		number := x.Value.Type() == "int" || x.Value.Type() == "uint8"
-		if number && x.Value.String() == "0" && !slices.Contains([]string{"sl", "tclass", "pkey", "gid-index", "inline", "mtu", "port"}, x.Name) {
+		if number && x.Value.String() == "0" &&
+			!slices.Contains([]string{"sl", "tclass", "pkey", "gid-index", "inline", "mtu", "port"}, x.Name) {
 			wrong.Add("%s 0: want 1 or more", cmdline.FlagName(x))
 		}
 	})
@@ -211,7 +228,8 @@ func (f *flags) parseWarmup(text string) (n uint64, err error) {
 // parseAtomicType reads the name of an atomic operation, as perftest has it or shorter.
 func parseAtomicType(text string) (verbs.Opcode, error) {
 	for _, r := range plan.Rows() {
-		if name := r.Perftest.Name; name != "" && (strings.EqualFold(text, name) || strings.EqualFold(text, strings.Replace(name, "_AND_", "_", 1))) {
+		if name := r.Perftest.Name; name != "" &&
+			(strings.EqualFold(text, name) || strings.EqualFold(text, strings.Replace(name, "_AND_", "_", 1))) {
 			return r.Opcode, nil
 		}
 	}

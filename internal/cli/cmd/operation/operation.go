@@ -24,7 +24,8 @@ func NewCommand(tool string, op plan.Operation, kind plan.Kind, out output.Strea
 	cmd := &cobra.Command{
 		Use:   string(op) + " [HOST]",
 		Short: fmt.Sprintf("Measure the %s of %s", what, plan.RowOf(op).Text),
-		Long: strings.Join(plain.WrapWith(fmt.Sprintf("Measure the %s of %s. HOST runs '%s serve'. With --loopback, both ends run on this machine. "+
+		Long: strings.Join(plain.WrapWith(fmt.Sprintf("Measure the %s of %s. HOST runs '%s serve'. With --loopback, "+
+			"both ends run on this machine. "+
 			"One-letter flags mean the same as in perftest.", what, plan.RowOf(op).Text, tool), cmdline.HelpWidth, ""), "\n"),
 		Example: testExamples(tool, op, kind),
 		Args:    cobra.ArbitraryArgs,
@@ -58,7 +59,8 @@ func testExamples(tool string, op plan.Operation, kind plan.Kind) string {
 	case plan.RowOf(op).Counter:
 		lines = append(lines, fmt.Sprintf("  %s %s alpha -A CMP_AND_SWAP --runs 10", tool, op))
 	case kind == plan.Bandwidth:
-		lines = append(lines, fmt.Sprintf("  %s %s alpha -a -q 4", tool, op), fmt.Sprintf("  %s %s alpha -s 64:1M --format csv", tool, op))
+		lines = append(lines, fmt.Sprintf("  %s %s alpha -a -q 4", tool, op),
+			fmt.Sprintf("  %s %s alpha -s 64:1M --format csv", tool, op))
 	default:
 		lines = append(lines, fmt.Sprintf("  %s %s alpha -s 64 -n 100000", tool, op))
 	}

@@ -27,11 +27,12 @@ const (
 // otherEnd is the word of a command line that stands for the host of the other end.
 const otherEnd = "{server}"
 
-// runProgram runs a program to its end. With --loopback it first starts the other end on this host, by the same words without the
-// host, and tells both a free TCP port in the environment variable PORT.
+// runProgram runs a program to its end. With --loopback it first starts the other end on this host, by the same words
+// without the host, and tells both a free TCP port in the environment variable PORT.
 func runProgram(ctx context.Context, t *planned, peer measure.PeerConfig) (*report.Document, error) {
 	doc := &report.Document{
-		Tool: "gobw", Version: machine.Version(), Started: time.Now().UTC(), Complete: true, Client: machine.Host(), Records: []report.Record{},
+		Tool: "gobw", Version: machine.Version(), Started: time.Now().UTC(), Complete: true, Client: machine.Host(),
+		Records: []report.Record{},
 	}
 	at := slices.Index(t.Words, otherEnd)
 	memory := cmp.Or(t.Memory, programMemory)
@@ -69,7 +70,8 @@ func runProgram(ctx context.Context, t *planned, peer measure.PeerConfig) (*repo
 	}
 	said := client.Err.String()
 	if server != nil {
-		soon, cancel := context.WithTimeoutCause(ctx, serverGrace, fmt.Errorf("the other end did not end within %v of this one", serverGrace))
+		soon, cancel := context.WithTimeoutCause(ctx, serverGrace,
+			fmt.Errorf("the other end did not end within %v of this one", serverGrace))
 		defer cancel()
 		code, err := server.Wait(soon)
 		if err != nil {

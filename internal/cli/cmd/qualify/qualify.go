@@ -68,7 +68,8 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if f.show {
 			if len(args) != 1 || cmd.Flags().NFlag() > 1 {
-				return exit.With(exit.Usage, fmt.Errorf("--print: want the name of a plan alone: %s qualify nic --print > mine.yaml", tool))
+				return exit.With(exit.Usage,
+					fmt.Errorf("--print: want the name of a plan alone: %s qualify nic --print > mine.yaml", tool))
 			}
 			text, err := qualify.ShippedPlan(args[0])
 			if err != nil {
@@ -90,10 +91,13 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 	cmdline.Group(fs, "Plan")
 	fs.StringArrayVar(&f.expect, "expect", nil, "each test must also meet this `RULE`: 'worse<5% of accepted.json'")
 	gate.Accept(fs, &f.wrong, &f.accept)
-	cmdline.Parsed(fs, &f.wrong, &f.line, "line", "", "", "the line `RATE`, if the device does not report it: 25Gb/s", plan.ParseRate)
-	fs.StringSliceVar(&f.leaveOut, "leave-out", nil, "skip this `KIND` of expectations of the plan: line (line rate), counters, all")
+	cmdline.Parsed(fs, &f.wrong, &f.line, "line", "", "", "the line `RATE`, if the device does not report it: 25Gb/s",
+		plan.ParseRate)
+	fs.StringSliceVar(&f.leaveOut, "leave-out", nil,
+		"skip this `KIND` of expectations of the plan: line (line rate), counters, all")
 	cmdline.Group(fs, "Verdict")
-	fs.StringVar(&f.label, "label", "", "`NAME` in the result, such as a student's: 'gobw report --grades' lists results by it")
+	fs.StringVar(&f.label, "label",
+		"", "`NAME` in the result, such as a student's: 'gobw report --grades' lists results by it")
 	f.Bind(fs, render.QualificationFormats())
 	f.Output.Resumable(fs, "skip the tests that finished in the --save file")
 	cmdline.Group(fs, "Result")
@@ -112,7 +116,8 @@ func (f *flags) config(tool string, args []string, typed *pflag.FlagSet) (config
 	c.Device.Strict = true
 	kinds := []string{leaveLine, leaveCounters, leaveAll}
 	for _, kind := range f.leaveOut {
-		wrong.If(!slices.Contains(kinds, kind), "--leave-out %q%s: want line, counters or all", kind, plain.Suggest(kind, kinds))
+		wrong.If(!slices.Contains(kinds, kind), "--leave-out %q%s: want line, counters or all", kind,
+			plain.Suggest(kind, kinds))
 	}
 	c.Resume, err = output.Previous(c.Output, qualify.Load)
 	wrong.Note(err)
@@ -150,7 +155,8 @@ func (f *flags) tests(c *config, chosen []qualify.Test) error {
 			e, err := t.Parse(text, expect.Options{Dir: "."})
 			if err != nil {
 				_, misspelt := errors.AsType[*expect.Error](err)
-				return fmt.Errorf("--expect: test %s: %w%s", t.Name, err, plain.When(!misspelt, "; leave it out with --only, or write the rule into the plan"))
+				return fmt.Errorf("--expect: test %s: %w%s", t.Name, err,
+					plain.When(!misspelt, "; leave it out with --only, or write the rule into the plan"))
 			}
 			t.Expect = append(t.Expect, e)
 		}
@@ -201,7 +207,8 @@ func chooseTests(p *qualify.Plan, only []string) ([]qualify.Test, error) {
 	wanted := map[string]bool{}
 	for _, name := range only {
 		if !slices.Contains(names, name) {
-			return nil, fmt.Errorf("--only: the plan has no test %q%s; it has %s", name, plain.Suggest(name, names), strings.Join(names, ", "))
+			return nil, fmt.Errorf("--only: the plan has no test %q%s; it has %s", name, plain.Suggest(name, names),
+				strings.Join(names, ", "))
 		}
 		wanted[name] = true
 	}

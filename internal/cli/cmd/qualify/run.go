@@ -37,9 +37,13 @@ type qualification struct {
 
 // run runs the tests, prints the verdicts and writes the files. What was run before an error or a signal is kept.
 func run(ctx context.Context, out output.Streams, c config) error {
-	q := &qualification{config: c, out: out, keeper: c.Output.Keeper(out), earlier: map[string]*report.Document{}, report: &qualify.Qualification{
-		Plan: c.Plan.Name, File: c.Plan.File, Version: machine.Version(), Command: c.Command, Name: c.Label, Started: time.Now().UTC(),
-	}}
+	q := &qualification{
+		config: c, out: out, keeper: c.Output.Keeper(out), earlier: map[string]*report.Document{},
+		report: &qualify.Qualification{
+			Plan: c.Plan.Name, File: c.Plan.File, Version: machine.Version(), Command: c.Command, Name: c.Label,
+			Started: time.Now().UTC(),
+		},
+	}
 	if err := c.Output.CheckWritable(); err != nil {
 		return err
 	}
@@ -77,7 +81,9 @@ func run(ctx context.Context, out output.Streams, c config) error {
 	q.report.Finished = time.Now().UTC()
 	q.report.ExitCode = q.exitCode(ctx)
 	q.report.Outcome = qualify.Broken
-	if word := map[int]stats.Word{exit.Passed: stats.Pass, exit.Missed: stats.Fail, exit.Undecided: stats.CannotTell}[q.report.ExitCode]; word != "" {
+	if word := map[int]stats.Word{
+		exit.Passed: stats.Pass, exit.Missed: stats.Fail, exit.Undecided: stats.CannotTell,
+	}[q.report.ExitCode]; word != "" {
 		q.report.Outcome = word
 	}
 	if err := errors.Join(q.deliver(), q.unfit); err != nil {
@@ -175,7 +181,10 @@ func (q *qualification) add(r qualify.Result) qualify.Result {
 
 // judge sets what a test gave against what is expected of it.
 func (q *qualification) judge(t *planned, doc *report.Document, err error, seconds float64) qualify.Result {
-	result := qualify.Result{Name: t.Name, Command: t.command(), Outcome: stats.Pass, LeftOut: t.leftOut, Seconds: seconds, Document: doc, ExitCode: exit.Code(err)}
+	result := qualify.Result{
+		Name: t.Name, Command: t.command(), Outcome: stats.Pass, LeftOut: t.leftOut, Seconds: seconds, Document: doc,
+		ExitCode: exit.Code(err),
+	}
 	if doc != nil {
 		doc.Description, doc.Command = t.Name, t.Words
 		q.earlier[t.Name] = doc
@@ -186,9 +195,11 @@ func (q *qualification) judge(t *planned, doc *report.Document, err error, secon
 		if errors.Is(err, errTimeout) {
 			result.ExitCode = exit.Failed
 		}
-		result.Outcome, result.Reason = qualify.Broken, strings.Join(append(strings.Split(err.Error(), "\n"), exit.Remedies(err)...), "; ")
+		result.Outcome, result.Reason = qualify.Broken,
+			strings.Join(append(strings.Split(err.Error(), "\n"), exit.Remedies(err)...), "; ")
 	case doc != nil && len(t.Expect) > 0:
-		doc.Checks = expect.Judge(doc, t.Expect, expect.Judgement{LineBitsPerS: q.config.Line, Tests: q.earlier, Accept: q.config.Accept})
+		doc.Checks = expect.Judge(doc, t.Expect,
+			expect.Judgement{LineBitsPerS: q.config.Line, Tests: q.earlier, Accept: q.config.Accept})
 		result.Outcome = stats.Gravest(plain.Each(doc.Checks, func(c report.Check) stats.Word { return c.Word })...)
 		result.ExitCode = exit.Code(gate.Verdict(doc.Checks))
 	}
@@ -214,7 +225,9 @@ func (q *qualification) checkResumed() error {
 	for i := range q.config.Tests {
 		if done := q.finished(&q.config.Tests[i]); done != nil {
 			if end, host := done.Document.Client, machine.Host().Host; end.Device != q.device || end.Host != host {
-				return exit.With(exit.Usage, fmt.Errorf("--resume: the tests ran with --device %s on host %s, now it is %s on %s: go on there, or leave --resume out", end.Device, end.Host, q.device, host))
+				return exit.With(exit.Usage,
+					fmt.Errorf("--resume: the tests ran with --device %s on host %s, now it is %s on %s: go on there, "+
+						"or leave --resume out", end.Device, end.Host, q.device, host))
 			}
 		}
 	}
@@ -237,7 +250,9 @@ func (q *qualification) exitCode(ctx context.Context) int {
 		return exit.Code(cause)
 	}
 	worst := exit.Passed
-	gravity := []int{exit.Passed, exit.Undecided, exit.Missed, exit.Failed, exit.Usage, exit.Setup, exit.PeerLost, exit.Corrupt}
+	gravity := []int{
+		exit.Passed, exit.Undecided, exit.Missed, exit.Failed, exit.Usage, exit.Setup, exit.PeerLost, exit.Corrupt,
+	}
 	for _, t := range q.report.Tests {
 		if slices.Index(gravity, t.ExitCode) > slices.Index(gravity, worst) {
 			worst = t.ExitCode

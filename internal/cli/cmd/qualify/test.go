@@ -71,7 +71,8 @@ func parse(words []string, read qualify.ReadFile) (qualify.Run, error) {
 		commands = append(commands, "noncontig")
 	}
 	if word := append(words, "")[1]; !slices.Contains(commands, word) {
-		return nil, fmt.Errorf("%s has no test %q%s; it has %s", words[0], word, plain.Suggest(word, commands), strings.Join(commands, ", "))
+		return nil, fmt.Errorf("%s has no test %q%s; it has %s", words[0], word, plain.Suggest(word, commands),
+			strings.Join(commands, ", "))
 	}
 	c, err := operation.Parse(words, loopback)
 	return &test{operation: c}, err
@@ -86,7 +87,8 @@ func misplaced(typed *pflag.FlagSet) error {
 	typed.Visit(func(f *pflag.Flag) {
 		among := func(names ...string) bool { return slices.Contains(names, f.Name) }
 		wrong.If(place.Lookup(f.Name) != nil, "--%s: give it to qualify, not in the plan", f.Name)
-		wrong.If(among("format", "save", "quiet", "resume"), "--%s cannot be in a plan: qualify writes the results (--save)", f.Name)
+		wrong.If(among("format", "save", "quiet", "resume"),
+			"--%s cannot be in a plan: qualify writes the results (--save)", f.Name)
 		wrong.If(among("expect", "accept"), "--%s: in a plan, use the key expect", f.Name)
 	})
 	if rest := typed.Args(); len(rest) > 0 {
@@ -104,7 +106,9 @@ func (t *test) setting() *measure.Config {
 }
 
 // measure runs the test as its own command would, and prints nothing.
-func (t *test) measure(ctx context.Context, out output.Streams, quiet bool) (*report.Document, error) { //nolint:revive // quiet is the user's flag
+//
+//nolint:revive // quiet is the user's flag
+func (t *test) measure(ctx context.Context, out output.Streams, quiet bool) (*report.Document, error) {
 	if t.grid != nil {
 		t.grid.Output.Quiet = quiet || !out.ErrTerminal
 		return noncontig.Measure(ctx, out, *t.grid)

@@ -39,7 +39,8 @@ var help string
 func NewCommand(tool string, out output.Streams) *cobra.Command {
 	var flags output.Flags
 	var grades bool
-	names := plain.Each(render.Formats(), func(f render.Format) string { return fmt.Sprintf("  %-11s %s", f.Name, f.Description) })
+	names := plain.Each(render.Formats(),
+		func(f render.Format) string { return fmt.Sprintf("  %-11s %s", f.Name, f.Description) })
 	cmd := cmdline.Command(tool, help)
 	cmd.Long += "\n\nFormats:\n" + strings.Join(names, "\n")
 	cmd.Args = cobra.ArbitraryArgs
@@ -53,7 +54,8 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 	fs := cmd.Flags()
 	fs.SortFlags = false
 	flags.Bind(fs, render.DocumentFormats())
-	fs.BoolVar(&grades, "grades", false, "print CSV, a line for each result of qualify: its --label, the verdict, the reason")
+	fs.BoolVar(&grades, "grades", false,
+		"print CSV, a line for each result of qualify: its --label, the verdict, the reason")
 	return cmd
 }
 

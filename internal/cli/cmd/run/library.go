@@ -29,7 +29,8 @@ func library(ctx context.Context, out output.Streams) (string, error) {
 		return "", err
 	}
 	var installed string
-	for _, base := range []string{".", ".."} { // an archive has it beside the program, a package beside the program's directory
+	// an archive has it beside the program, a package beside the program's directory
+	for _, base := range []string{".", ".."} {
 		installed = filepath.Join(filepath.Dir(self), base, "lib", "gobw", libraryName)
 		if _, err := os.Stat(installed); err == nil {
 			return installed, nil
@@ -37,7 +38,8 @@ func library(ctx context.Context, out output.Streams) (string, error) {
 	}
 	source := findSource(filepath.Dir(self))
 	if source == "" {
-		return "", fmt.Errorf("%s is not at %s, and there is no checkout of gobw to build it from: install gobw's package, or run this in a checkout",
+		return "", fmt.Errorf("%s is not at %s, and there is no checkout of gobw to build it from: install gobw's package, "+
+			"or run this in a checkout",
 			libraryName, installed)
 	}
 	return build(ctx, out, self, source)
@@ -46,8 +48,8 @@ func library(ctx context.Context, out output.Streams) (string, error) {
 // sourceDirectory is where the library's source lies in a checkout.
 const sourceDirectory = "verbs/libibverbs"
 
-// findSource finds the library's source: where this program was compiled, or in a checkout around the program or the working
-// directory.
+// findSource finds the library's source: where this program was compiled, or in a checkout around
+// the program or the working directory.
 func findSource(program string) string {
 	_, here, _, _ := runtime.Caller(0)
 	working, _ := os.Getwd()

@@ -25,8 +25,9 @@ func find(name string) (string, error) {
 		return "", err
 	}
 	if s, is := info.Sys().(*syscall.Stat_t); is && changesUser(path, s) {
-		return "", fmt.Errorf("%s runs as another user (setuid, setgid or with capabilities): Linux gives such a program no library; "+
-			"run a copy of it (cp makes one without)", path)
+		return "",
+			fmt.Errorf("%s runs as another user (setuid, setgid or with capabilities): Linux gives such a program no library; "+
+				"run a copy of it (cp makes one without)", path)
 	}
 	return path, checkELF(path)
 }
@@ -34,14 +35,16 @@ func find(name string) (string, error) {
 // changesUser tells whether the kernel starts the program in secure mode, in which ld.so ignores LD_PRELOAD.
 func changesUser(path string, s *syscall.Stat_t) bool {
 	switch {
-	case s.Mode&syscall.S_ISUID != 0 && int(s.Uid) != os.Getuid(), s.Mode&syscall.S_ISGID != 0 && int(s.Gid) != os.Getgid():
+	case s.Mode&syscall.S_ISUID != 0 && int(s.Uid) != os.Getuid(),
+		s.Mode&syscall.S_ISGID != 0 && int(s.Gid) != os.Getgid():
 		return true
 	}
 	n, err := unix.Getxattr(path, "security.capability", nil)
 	return err == nil && n > 0 && os.Getuid() != 0
 }
 
-// checkELF refuses programs that no dynamic linker of glibc starts. A script is fine: its interpreter is a program, too.
+// checkELF refuses programs that no dynamic linker of glibc starts. A script is
+// fine: its interpreter is a program, too.
 func checkELF(path string) error {
 	f, err := elf.Open(path)
 	if format := new(elf.FormatError); errors.As(err, &format) || errors.Is(err, io.EOF) {
@@ -61,7 +64,8 @@ func checkELF(path string) error {
 		}
 		linker, err := io.ReadAll(p.Open())
 		if err == nil && strings.Contains(string(linker), "ld-musl") {
-			return fmt.Errorf("%s is linked with musl: the library needs glibc, so build the program on a glibc system (Debian, Fedora, ...)", path)
+			return fmt.Errorf("%s is linked with musl: the library needs glibc, so build the program on a glibc system "+
+				"(Debian, Fedora, ...)", path)
 		}
 		return err
 	}

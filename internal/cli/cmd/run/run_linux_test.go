@@ -36,7 +36,8 @@ func TestFind(t *testing.T) {
 	header := make([]byte, 64) // of a program without segments: it names no dynamic linker
 	copy(header, "\x7fELF\x02\x01\x01")
 	header[16], header[18], header[20], header[52] = byte(elf.ET_EXEC), byte(elf.EM_RISCV), 1, 64
-	if _, err := find(write("other", string(header), 0o755)); err == nil || !strings.Contains(err.Error(), "is a program for EM_RISCV") {
+	if _, err := find(write("other", string(header), 0o755)); err == nil ||
+		!strings.Contains(err.Error(), "is a program for EM_RISCV") {
 		t.Errorf("another machine's program: %v", err)
 	}
 }
@@ -67,7 +68,8 @@ func TestEnvironment(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := "LD_PRELOAD=/a/lib.so:/lib/other.so GOBW_ROCE_ADDRESS=127.0.0.7 GOBW_ROCE_EMULATE=loss=1% GOBW_ROCE_PCAP=/tmp/t.pcap"
+	want := "LD_PRELOAD=/a/lib.so:/lib/other.so GOBW_ROCE_ADDRESS=127.0.0.7 GOBW_ROCE_EMULATE=loss=1% " +
+		"GOBW_ROCE_PCAP=/tmp/t.pcap"
 	if got := strings.Join(c.environment("/a/lib.so"), " "); got != want {
 		t.Errorf("%s, want %s", got, want)
 	}

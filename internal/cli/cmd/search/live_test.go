@@ -55,8 +55,8 @@ func openLive(t *testing.T, question string, only ...string) (*meter, engine.Spa
 	return m, space
 }
 
-// TestPlantedRulesAreFoundLive: rules of one to three settings, among the noise of a device that is there. It counts and does not
-// judge. All rules have their turn with one seed, then with the next, until -most is over.
+// TestPlantedRulesAreFoundLive: rules of one to three settings, among the noise of a device that is there. It counts
+// and does not judge. All rules have their turn with one seed, then with the next, until -most is over.
 func TestPlantedRulesAreFoundLive(t *testing.T) {
 	m, space := openLive(t, anomalies, "operation", "size", "qp", "tx-depth", "post-list", "bidirectional")
 	type of = func(string) int
@@ -66,7 +66,10 @@ func TestPlantedRulesAreFoundLive(t *testing.T) {
 	}{
 		{"qp >= 16", func(v of) bool { return v("qp") >= 16 }},
 		{"post-list >= 16 and bidirectional yes", func(v of) bool { return v("post-list") >= 16 && v("bidirectional") == 1 }},
-		{"operation send and size >= 1025 and qp >= 16", func(v of) bool { return v("operation") == 2 && v("size") >= 1025 && v("qp") >= 16 }},
+		{
+			"operation send and size >= 1025 and qp >= 16",
+			func(v of) bool { return v("operation") == 2 && v("size") >= 1025 && v("qp") >= 16 },
+		},
 	}
 	type count struct {
 		exact, inexact, others, searches, tests int
@@ -82,13 +85,16 @@ func TestPlantedRulesAreFoundLive(t *testing.T) {
 		// Four times its share of what is left: most searches need less.
 		ctx, cancel := context.WithTimeoutCause(t.Context(), min(left, 4*left/time.Duration(*seeds*len(plants)-n)), errTimeUp)
 		is := func(point engine.Point) bool { return p.is(func(name string) int { return point[space.Index(name)] }) }
-		s := &engine.Search{Space: space, Seed: *first + uint64(n/len(plants)), Measure: func(ctx context.Context, point engine.Point) (engine.Figures, error) {
-			f, err := m.measure(ctx, point) // what it measures is real
-			if is(point) {
-				f.Value /= 2
-			}
-			return f, err
-		}}
+		s := &engine.Search{
+			Space: space, Seed: *first + uint64(n/len(plants)),
+			Measure: func(ctx context.Context, point engine.Point) (engine.Figures, error) {
+				f, err := m.measure(ctx, point) // what it measures is real
+				if is(point) {
+					f.Value /= 2
+				}
+				return f, err
+			},
+		}
 		// Where both ends of a finding have the plant, that is not what made the difference.
 		planted := func() int {
 			return slices.IndexFunc(s.Answer.Found, func(f engine.Finding) bool { return is(f.Bad) && !is(f.Good) })
@@ -115,14 +121,18 @@ func TestPlantedRulesAreFoundLive(t *testing.T) {
 		if c.others += len(s.Answer.Found); at >= 0 {
 			c.others--
 		}
-		rules := plain.Each(slices.Concat(s.Answer.Found, s.Answer.Unproven), func(f engine.Finding) string { return f.Rule.String() })
-		t.Logf("%s, seed %d: %d tests in %v, %d found, with those not confirmed %q", p.rule, s.Seed, len(s.Steps()), time.Since(from).Round(time.Second), len(s.Answer.Found), rules)
+		rules := plain.Each(slices.Concat(s.Answer.Found, s.Answer.Unproven),
+			func(f engine.Finding) string { return f.Rule.String() })
+		t.Logf("%s, seed %d: %d tests in %v, %d found, with those not confirmed %q", p.rule, s.Seed, len(s.Steps()),
+			time.Since(from).Round(time.Second), len(s.Answer.Found), rules)
 	}
-	t.Logf("device  rule                                           exact  inexact  other rules  tests  seconds   (of so many searches; tests and seconds of each)")
+	t.Logf("device  rule                                           exact  inexact  other rules  tests  seconds   (of so " +
+		"many searches; tests and seconds of each)")
 	for i, p := range plants {
 		c := counts[i]
 		each := max(c.searches, 1)
-		t.Logf("%-6s  %-44s  %2d of %-2d %6d %11d %7d %8.0f", m.limits.Device.Name, p.rule, c.exact, c.searches, c.inexact, c.others, c.tests/each, c.took.Seconds()/float64(each))
+		t.Logf("%-6s  %-44s  %2d of %-2d %6d %11d %7d %8.0f", m.limits.Device.Name, p.rule, c.exact, c.searches, c.inexact,
+			c.others, c.tests/each, c.took.Seconds()/float64(each))
 	}
 	t.Logf("%v in all", time.Since(began).Round(time.Second))
 }
@@ -152,7 +162,8 @@ func TestBestBesideTheWholeGrid(t *testing.T) {
 		}
 		points = longer
 	}
-	points = slices.DeleteFunc(points, func(p engine.Point) bool { return !slices.Equal(space.Repair(slices.Clone(p), -1), p) })
+	points = slices.DeleteFunc(points,
+		func(p engine.Point) bool { return !slices.Equal(space.Repair(slices.Clone(p), -1), p) })
 	rand.Shuffle(len(points), func(i, j int) { points[i], points[j] = points[j], points[i] })
 	top, topAt, seen := 0.0, at, 0
 	for _, p := range points {
@@ -174,6 +185,7 @@ func TestBestBesideTheWholeGrid(t *testing.T) {
 		a, b = append(a, f.Value), append(b, g.Value)
 	}
 	e := stats.Paired(b, a, stats.DefaultConfidence, stats.HigherIsBetter)
-	t.Logf("grid: %d of %d points measured, the best of them %s; 'best' is %s beside it in 15 pairs, from %.3f of the grid's points",
+	t.Logf("grid: %d of %d points measured, the best of them %s; 'best' is %s beside it in 15 pairs, "+
+		"from %.3f of the grid's points",
 		seen, len(points), space.Text(topAt, nil), change(e), float64(len(distinct))/float64(len(points)))
 }

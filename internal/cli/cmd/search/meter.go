@@ -100,12 +100,14 @@ func (m *meter) stopNeighbour() error {
 // measure runs a point's test.
 func (m *meter) measure(ctx context.Context, p engine.Point) (f engine.Figures, err error) {
 	if err := m.open(ctx); err != nil {
-		return f, cmp.Or(context.Cause(ctx), exit.With(exit.PeerLost, fmt.Errorf("after a failed test the other end does not answer: %w", err)))
+		return f, cmp.Or(context.Cause(ctx),
+			exit.With(exit.PeerLost, fmt.Errorf("after a failed test the other end does not answer: %w", err)))
 	}
 	if err := m.keepBeside(ctx, p); err != nil {
 		return f, cmp.Or(context.Cause(ctx), error(&engine.PointError{Err: err}))
 	}
-	limited, cancel := context.WithTimeoutCause(ctx, m.config.limit(), fmt.Errorf("the test did not end within %v", m.config.limit()))
+	limited, cancel := context.WithTimeoutCause(ctx, m.config.limit(),
+		fmt.Errorf("the test did not end within %v", m.config.limit()))
 	defer cancel()
 	res, err := m.session.Run(limited, m.spec(p), bench.Options{})
 	if err == nil && len(res.Records) > 0 {
@@ -175,8 +177,8 @@ func goals() map[string]goal {
 	}
 }
 
-// peak is the rate of a test's fastest part. Other work on a machine slows parts of a test, and leaves its peak nearly as it is
-// (results/search-noise.txt). A test of several threads or of datagrams has none: there the whole test counts.
+// peak is the rate of a test's fastest part. Other work on a machine slows parts of a test, and leaves its peak nearly
+// as it is (results/search-noise.txt). A test of several threads or of datagrams has none: there the whole test counts.
 func peak(r *report.Record) float64 {
 	if r.Bandwidth.PeakBitsPerS == 0 {
 		return r.MessagesPerS
@@ -187,7 +189,10 @@ func peak(r *report.Record) float64 {
 // figures of a record.
 func (m *meter) figures(r *report.Record) engine.Figures {
 	f := engine.Figures{Value: goals()[m.config.By].value(r), Counters: map[string]float64{}}
-	for _, name := range []string{"retransmits", "out_of_sequence", "rnr_naks", "timeouts", "cnps", "ecn_marked", "discards", "out_of_buffer", "icrc_errors"} {
+	for _, name := range []string{
+		"retransmits", "out_of_sequence", "rnr_naks", "timeouts", "cnps", "ecn_marked", "discards", "out_of_buffer",
+		"icrc_errors",
+	} {
 		if n, missing := figure.CounterOf(figure.Any, name).Get(r); missing == "" {
 			f.Counters[name] = n / max(float64(r.Messages), 1)
 		}
@@ -215,7 +220,8 @@ func (m *meter) command(p engine.Point) string {
 			line += " " + s.flag(s.name(), v)
 		}
 	})
-	if sized && spec.Operation != plan.Atomic && len(spec.Mix) == 0 && !slices.Equal(spec.Sizes, m.config.Test.Plan.Sizes) {
+	if sized && spec.Operation != plan.Atomic && len(spec.Mix) == 0 &&
+		!slices.Equal(spec.Sizes, m.config.Test.Plan.Sizes) {
 		line += " -s " + strconv.Itoa(spec.Sizes[0])
 	}
 	if len(spec.Mix) > 0 && len(m.config.Test.Plan.Mix) == 0 {
@@ -242,8 +248,10 @@ func (m *meter) others() (all []*pflag.Flag) {
 // perftest is the command of stock perftest that runs a point's test; empty where it cannot.
 func (m *meter) perftest(p engine.Point) string {
 	spec := m.spec(p)
-	tool := slices.IndexFunc(flags.Tools(), func(t flags.Tool) bool { return t.Operation == spec.Operation && t.Kind == spec.Kind })
-	if tool < 0 || spec.Threads > 1 || spec.Rails > 1 || spec.PostAPI != 0 || len(spec.Mix) > 0 || m.beside(p) > 0 || m.limits.Device.Software {
+	tool := slices.IndexFunc(flags.Tools(),
+		func(t flags.Tool) bool { return t.Operation == spec.Operation && t.Kind == spec.Kind })
+	if tool < 0 || spec.Threads > 1 || spec.Rails > 1 || spec.PostAPI != 0 || len(spec.Mix) > 0 || m.beside(p) > 0 ||
+		m.limits.Device.Software {
 		return ""
 	}
 	words := []string{flags.Tools()[tool].Name, "-F"}

@@ -24,30 +24,33 @@ const schema = "gobw.search/1"
 
 // Result is what a search found.
 type Result struct {
-	Schema         string             `json:"schema"`
-	Tool           string             `json:"tool"`
-	Version        string             `json:"version"`
-	Command        []string           `json:"command"`
-	Question       string             `json:"question"`
-	Test           string             `json:"test"`
-	By             string             `json:"by,omitempty"`
-	Started        time.Time          `json:"started"`
-	Seconds        float64            `json:"seconds"` // with those of the runs that --resume went on with
-	Complete       bool               `json:"complete"`
-	Failure        string             `json:"failure,omitempty"`
-	Label          string             `json:"label,omitempty"`
-	Device         string             `json:"device"`
-	Seed           uint64             `json:"seed"`
-	Dimensions     []engine.Dimension `json:"dimensions"`
-	TestTime       time.Duration      `json:"test_time_ns"`
-	StartBytesPerS float64            `json:"start_bytes_per_s,omitempty"` // where the search starts; it limits what may be in flight
-	Answer         engine.Answer      `json:"answer"`
-	Commands       []string           `json:"commands,omitempty"` // of the best setting, ours first
-	Gives          string             `json:"gives,omitempty"`    // what it gives
-	Settings       [][4]string        `json:"settings,omitempty"` // name, default, best, and the effect of the default in the best
-	Findings       []finding          `json:"findings,omitempty"` // the answer's, and tests that failed, in words
-	Empty          int                `json:"empty,omitempty"`    // points at which nothing came through in the time of a test
-	Steps          []engine.Step      `json:"steps"`
+	Schema     string             `json:"schema"`
+	Tool       string             `json:"tool"`
+	Version    string             `json:"version"`
+	Command    []string           `json:"command"`
+	Question   string             `json:"question"`
+	Test       string             `json:"test"`
+	By         string             `json:"by,omitempty"`
+	Started    time.Time          `json:"started"`
+	Seconds    float64            `json:"seconds"` // with those of the runs that --resume went on with
+	Complete   bool               `json:"complete"`
+	Failure    string             `json:"failure,omitempty"`
+	Label      string             `json:"label,omitempty"`
+	Device     string             `json:"device"`
+	Seed       uint64             `json:"seed"`
+	Dimensions []engine.Dimension `json:"dimensions"`
+	TestTime   time.Duration      `json:"test_time_ns"`
+	// where the search starts; it limits what may be in flight
+	StartBytesPerS float64       `json:"start_bytes_per_s,omitempty"`
+	Answer         engine.Answer `json:"answer"`
+	Commands       []string      `json:"commands,omitempty"` // of the best setting, ours first
+	Gives          string        `json:"gives,omitempty"`    // what it gives
+	// name, default, best, and the effect of the default in the best
+	Settings [][4]string `json:"settings,omitempty"`
+	Findings []finding   `json:"findings,omitempty"` // the answer's, and tests that failed, in words
+	// points at which nothing came through in the time of a test
+	Empty int           `json:"empty,omitempty"`
+	Steps []engine.Step `json:"steps"`
 }
 
 // finding is what is wrong with a device, and the commands that show it.
@@ -76,12 +79,14 @@ func (r *Result) finish(s *engine.Search, m *meter, failed error) {
 		if f.Counter != "" {
 			how = fmt.Sprintf("%.3g %s a message", f.Events, f.Counter)
 		}
-		how += fmt.Sprintf(" compared with %s, in %d pairs", s.Space.Text(f.Good, f.Bad), f.Pairs.N) + plain.When(f.Until > 0, "; at %d bytes the bandwidth is normal again", f.Until)
+		how += fmt.Sprintf(" compared with %s, in %d pairs", s.Space.Text(f.Good, f.Bad), f.Pairs.N) +
+			plain.When(f.Until > 0, "; at %d bytes the bandwidth is normal again", f.Until)
 		what := f.Rule.String()
 		if f.Until > 0 { // of dips
 			what = fmt.Sprintf("sizes %d to %d", f.Bad[0], f.Until-1)
 		}
-		r.Findings = append(r.Findings, finding{What: what, How: how, Command: m.command(f.Bad), Beside: m.command(f.Good), Perftest: m.perftest(f.Bad)})
+		r.Findings = append(r.Findings,
+			finding{What: what, How: how, Command: m.command(f.Bad), Beside: m.command(f.Good), Perftest: m.perftest(f.Bad)})
 	}
 	failures := map[string]int{}
 	for _, step := range r.Steps {
@@ -91,7 +96,8 @@ func (r *Result) finish(s *engine.Search, m *meter, failed error) {
 		case what == engine.Nothing:
 			r.Empty++
 		case failures[what] == 1:
-			r.Findings = append(r.Findings, finding{What: what, Command: m.command(step.Point), Perftest: m.perftest(step.Point)})
+			r.Findings = append(r.Findings,
+				finding{What: what, Command: m.command(step.Point), Perftest: m.perftest(step.Point)})
 		}
 	}
 	for i, f := range r.Findings {
@@ -110,11 +116,13 @@ func (r *Result) best(b *engine.BestSettings, m *meter) {
 		if b.Gain.N > 0 {
 			against = fmt.Sprintf(", %s against the defaults in %s", change(b.Gain), plain.Plural(b.Gain.N, "pair"))
 		}
-		r.Gives = goals()[r.By].text(b.Value) + against + plain.When(b.Behind.N > 0, "; %s against the fastest found", change(b.Behind))
+		r.Gives = goals()[r.By].text(b.Value) + against +
+			plain.When(b.Behind.N > 0, "; %s against the fastest found", change(b.Behind))
 	}
 	for i, e := range b.Without {
 		d := &m.dims[i]
-		r.Settings = append(r.Settings, [4]string{d.Name, d.Word(b.Start[i]), d.Word(b.At[i]), plain.When(e.N > 0, "%s", change(e))})
+		r.Settings = append(r.Settings,
+			[4]string{d.Name, d.Word(b.Start[i]), d.Word(b.At[i]), plain.When(e.N > 0, "%s", change(e))})
 	}
 }
 
@@ -140,11 +148,15 @@ func (r *Result) Write(w io.Writer, format string) error {
 
 // suites are the findings as failed tests.
 func (r *Result) suites() *qualify.Qualification {
-	q := &qualify.Qualification{Plan: "search " + r.Question, Version: r.Version, Command: r.Command, Started: r.Started, Label: r.Label}
+	q := &qualify.Qualification{
+		Plan: "search " + r.Question, Version: r.Version, Command: r.Command, Started: r.Started, Label: r.Label,
+	}
 	for _, f := range r.Findings {
 		q.Tests = append(q.Tests, qualify.Result{Name: f.What, Command: f.Command, Outcome: qualify.Broken, Reason: f.How})
 	}
-	through := qualify.Result{Name: "the search is through", Command: plain.JoinWords(r.Command), Outcome: stats.Pass, Seconds: r.Seconds}
+	through := qualify.Result{
+		Name: "the search is through", Command: plain.JoinWords(r.Command), Outcome: stats.Pass, Seconds: r.Seconds,
+	}
 	if r.Failure != "" {
 		through.Outcome, through.Reason = qualify.Broken, r.Failure
 	}
@@ -189,7 +201,8 @@ func (r *Result) table() string {
 	if len(r.Findings) == 0 && r.Complete {
 		if r.Question == dips {
 			sizes, gap := r.sizes()
-			say(true, "nothing found: none of %d sizes is slower than the sizes next to it. A range of sizes narrower than %.0f %% may lie\n"+
+			say(true, "nothing found: none of %d sizes is slower than the sizes next to it. A range of sizes narrower than "+
+				"%.0f %% may lie\n"+
 				"between them: give a smaller --size, as 2K:4K", sizes, math.Ceil(100*gap))
 		}
 		ordered := slices.ContainsFunc(r.Dimensions, func(d engine.Dimension) bool { return !d.AnyCost })
@@ -198,10 +211,12 @@ func (r *Result) table() string {
 		if slices.ContainsFunc(r.Steps, func(s engine.Step) bool { return len(s.Figures.Counters) > 0 }) {
 			counters = "no counter moved"
 		}
-		say(r.Question == anomalies && !ordered, "nothing found: %s. Slow tests were not looked for, because nobody knows which value of\n"+
-			"these settings should be faster. Also try a setting such as qp.", counters)
+		say(r.Question == anomalies && !ordered,
+			"nothing found: %s. Slow tests were not looked for, because nobody knows which value of\n"+
+				"these settings should be faster. Also try a setting such as qp.", counters)
 	}
-	say(true, "%d tests in %s, %.0f a minute; --seed %d%s", len(r.Steps), time.Duration(r.Seconds*1e9).Round(time.Second/10), float64(len(r.Steps))/max(r.Seconds, 1e-9)*60, r.Seed,
+	say(true, "%d tests in %s, %.0f a minute; --seed %d%s", len(r.Steps),
+		time.Duration(r.Seconds*1e9).Round(time.Second/10), float64(len(r.Steps))/max(r.Seconds, 1e-9)*60, r.Seed,
 		plain.When(r.Empty > 0, "; in %d no message arrived: give a longer --test-time", r.Empty))
 	return b.String()
 }
@@ -227,7 +242,9 @@ func (r *Result) picture() *plot.Chart {
 		Title: "search " + r.Question + ": " + r.Test, Subtitle: strings.TrimPrefix(r.Label+", "+r.Device, ", "),
 		X: plot.Axis{Label: "test"}, Y: plot.Axis{Label: "rate / rate of the first test", Scale: plot.Log10},
 	}
-	all, top, first := plot.Series{Name: "test", Shape: plot.Dots}, plot.Series{Name: "best so far", Shape: plot.Steps}, 0.0
+	all, top, first := plot.Series{Name: "test", Shape: plot.Dots}, plot.Series{
+		Name: "best so far", Shape: plot.Steps,
+	}, 0.0
 	for i, s := range r.Steps {
 		if s.Failure != "" || len(s.Point) == 0 {
 			continue

@@ -50,25 +50,32 @@ func run(ctx context.Context, out output.Streams, c config) error {
 		space.Repair = func(p engine.Point, _ int) engine.Point { return p }
 	}
 	if before != nil && c.Seed != 0 && c.Seed != before.Seed {
-		return errors.Join(exit.With(exit.Usage, fmt.Errorf("--seed %d: --resume goes on with --seed %d: leave it out", c.Seed, before.Seed)), m.close())
+		return errors.Join(exit.With(exit.Usage,
+			fmt.Errorf("--seed %d: --resume goes on with --seed %d: leave it out", c.Seed, before.Seed)), m.close())
 	}
 	c.Seed = cmp.Or(c.Seed, rand.Uint64()>>1)
 	r := &Result{
-		Schema: schema, Tool: c.Tool, Version: machine.Version(), Command: c.Args, Question: c.Question, Test: m.command(nil), By: c.By,
-		Started: time.Now().UTC(), Label: bench.Label(m.limits.Device), Device: m.limits.Device.Name, Seed: c.Seed, Dimensions: space.Dimensions,
-		TestTime: c.Test.Plan.Duration,
+		Schema: schema, Tool: c.Tool, Version: machine.Version(), Command: c.Args, Question: c.Question,
+		Test: m.command(nil), By: c.By,
+		Started: time.Now().UTC(), Label: bench.Label(m.limits.Device), Device: m.limits.Device.Name, Seed: c.Seed,
+		Dimensions: space.Dimensions,
+		TestTime:   c.Test.Plan.Duration,
 	}
 	s := &engine.Search{Space: space, Measure: m.measure, Seed: c.Seed, Most: c.Points}
 	earlier := 0.0
 	if before != nil {
 		same := before.Device == r.Device && before.Test == r.Test && before.By == r.By && before.TestTime == r.TestTime
 		if !same || !reflect.DeepEqual(before.Dimensions, r.Dimensions) {
-			return errors.Join(exit.With(exit.Usage, fmt.Errorf("--resume: the file is of another search, on %s: %s", before.Device, plain.JoinWords(before.Command))), m.close())
+			return errors.Join(
+				exit.With(exit.Usage,
+					fmt.Errorf("--resume: the file is of another search, on %s: %s", before.Device, plain.JoinWords(before.Command))),
+				m.close())
 		}
 		if c.Points > 0 { // as --time, of this run
 			s.Most += len(before.Steps)
 		}
-		s.Seed, s.Known, r.Seed, earlier, m.rate = before.Seed, before.Steps, before.Seed, before.Seconds, before.StartBytesPerS
+		s.Seed, s.Known, r.Seed, earlier, m.rate = before.Seed, before.Steps, before.Seed, before.Seconds,
+			before.StartBytesPerS
 	} else if c.Question != dips {
 		m.learn(ctx)
 	}
@@ -96,12 +103,14 @@ func run(ctx context.Context, out output.Streams, c config) error {
 
 // ask runs the search. That the time or the points are used up is the end of a search that has begun to draw points.
 func (c *config) ask(ctx context.Context, s *engine.Search) error {
-	err := s.Run(ctx, map[string]func(*engine.Search){best: engine.Best, dips: engine.Dips, anomalies: engine.Anomalies}[c.Question])
+	err := s.Run(ctx,
+		map[string]func(*engine.Search){best: engine.Best, dips: engine.Dips, anomalies: engine.Anomalies}[c.Question])
 	unsaved := c.Output.Document() == "" // of a saved search the next line tells how to go on
 	short := ""
 	switch {
 	case errors.Is(err, errTimeUp):
-		short = fmt.Sprintf("--time %v was too short: stopped after %s%s", c.Limit, plain.Plural(len(s.Steps()), "test"), plain.When(unsaved, "; leave --time out"))
+		short = fmt.Sprintf("--time %v was too short: stopped after %s%s", c.Limit, plain.Plural(len(s.Steps()), "test"),
+			plain.When(unsaved, "; leave --time out"))
 	case errors.Is(err, engine.ErrPoints):
 		short = fmt.Sprintf("--points %d were too few%s", c.Points, plain.When(unsaved, "; leave --points out"))
 	default:

@@ -80,10 +80,14 @@ func NewCommand(tool string, kind plan.Kind, out output.Streams) *cobra.Command 
 		RunE: func(c *cobra.Command, args []string) error {
 			asked := strings.Join(args, " ")
 			none := cmp.Or(plain.When(asked != "", "%q is no question of %s", asked, tool), "a question is missing")
-			return exit.With(exit.Usage, fmt.Errorf("%s; there are %s: %s best 'write HOST'%s", none, strings.Join(plain.Each(c.Commands(), (*cobra.Command).Name), ", "), c.CommandPath(),
-				plain.When(strings.HasPrefix(asked, anomalies), "; for this one: gobw search anomalies HOST")))
+			return exit.With(exit.Usage,
+				fmt.Errorf("%s; there are %s: %s best 'write HOST'%s", none,
+					strings.Join(plain.Each(c.Commands(), (*cobra.Command).Name), ", "), c.CommandPath(),
+					plain.When(strings.HasPrefix(asked, anomalies), "; for this one: gobw search anomalies HOST")))
 		},
-		Example: "  " + tool + " search best '" + map[plan.Kind]string{plan.Bandwidth: "write alpha -s 4K", plan.Latency: "send alpha"}[kind] + "'",
+		Example: "  " + tool + " search best '" + map[plan.Kind]string{
+			plan.Bandwidth: "write alpha -s 4K", plan.Latency: "send alpha",
+		}[kind] + "'",
 	}
 	const group = "questions"
 	root.AddGroup(&cobra.Group{ID: group, Title: "Questions:"})
@@ -105,9 +109,11 @@ func newQuestion(tool, question, short string, kind plan.Kind, out output.Stream
 	f := &commandFlags{config: config{By: byRate}}
 	cmd := &cobra.Command{
 		Use: question + " 'TEST'", Short: short,
-		Long: short + ".\n\nThe test is a command line of " + tool + " in quotes, as in 'send alpha -s 4K' or\n'send --loopback'.\n" +
+		Long: short + ".\n\nThe test is a command line of " + tool +
+			" in quotes, as in 'send alpha -s 4K' or\n'send --loopback'.\n" +
 			map[string]string{
-				best: "The search does not change settings that the test has. Of settings that are\nequally good it takes the smallest values.",
+				best: "The search does not change settings that the test has. Of settings that are\nequally good it takes the " +
+					"smallest values.",
 				dips: "The search runs the test with many sizes.",
 				anomalies: "The search changes the operation, too, so a host is enough: 'alpha -p 18516'.\n" +
 					"--fix operation=write keeps the operation.",
@@ -123,9 +129,11 @@ func newQuestion(tool, question, short string, kind plan.Kind, out output.Stream
 		some, one = "inline,tx-depth", "inline=0"
 	}
 	cmd.Example = map[string]string{
-		best:      "  " + tool + " search best 'send alpha -s 4K'\n  " + tool + " search best 'send --loopback' --only " + some,
-		dips:      "  " + tool + " search dips 'read alpha' --size 2:8M",
-		anomalies: "  " + tool + " search anomalies alpha --time 30m --save nic.json\n  " + tool + " search anomalies 'write --loopback' --time 2m --fix connection=RC",
+		best: "  " + tool + " search best 'send alpha -s 4K'\n  " + tool +
+			" search best 'send --loopback' --only " + some,
+		dips: "  " + tool + " search dips 'read alpha' --size 2:8M",
+		anomalies: "  " + tool + " search anomalies alpha --time 30m --save nic.json\n  " + tool +
+			" search anomalies 'write --loopback' --time 2m --fix connection=RC",
 	}[question]
 	fs := cmd.Flags()
 	fs.SortFlags = false
@@ -144,9 +152,11 @@ func newQuestion(tool, question, short string, kind plan.Kind, out output.Stream
 		fs.StringArrayVar(&f.Beside, "beside", nil, "also try each test while this `TEST` runs; may be repeated")
 	}
 	if question == best && kind == plan.Bandwidth {
-		fs.StringVar(&f.By, "by", byRate, "search for `GOAL`: rate (most messages a second), cpu (least CPU time per message)")
+		fs.StringVar(&f.By, "by", byRate,
+			"search for `GOAL`: rate (most messages a second), cpu (least CPU time per message)")
 	}
-	cmdline.Parsed(fs, &f.wrong, &f.Seed, "seed", "", "", "repeat the random choices of an earlier search: it printed its `SEED`", parseSeed)
+	cmdline.Parsed(fs, &f.wrong, &f.Seed, "seed", "",
+		"", "repeat the random choices of an earlier search: it printed its `SEED`", parseSeed)
 	f.output.Bind(fs, formats())
 	f.output.Resumable(fs, "continue the search in the --save file")
 	if question != best {
@@ -159,16 +169,19 @@ func newQuestion(tool, question, short string, kind plan.Kind, out output.Stream
 func (f *commandFlags) validated(tool, question string, kind plan.Kind, line string) (config, error) {
 	c, wrong := f.config, slices.Clone(f.wrong)
 	c.Tool, c.Question, c.Args, c.Fix = tool, question, measure.CommandLine(tool), map[string]string{}
-	wrong.If(c.By != byRate && c.By != byCPU, "--by %q: want rate or cpu%s", c.By, plain.When(c.By == byLatency, "; for latency: golat search best 'send HOST'"))
+	wrong.If(c.By != byRate && c.By != byCPU, "--by %q: want rate or cpu%s", c.By,
+		plain.When(c.By == byLatency, "; for latency: golat search best 'send HOST'"))
 	if kind == plan.Latency {
 		c.By = byLatency
 	}
 	wrong.Note(c.parseTest(line))
 	wrong.If(question == dips && c.Test.Plan.Operation == plan.Atomic, "atomics have one size: 8 bytes")
 	length := f.testTime
-	wrong.If(length > 0 && length < 10*time.Millisecond || length > mostTestTime, "--test-time %v: want 10ms to %v", length, mostTestTime)
+	wrong.If(length > 0 && length < 10*time.Millisecond || length > mostTestTime, "--test-time %v: want 10ms to %v",
+		length, mostTestTime)
 	c.Test.Plan.Iterations, c.Test.Plan.Duration = 0, length
-	c.Test.Plan.WarmupSteady, c.Test.Plan.Warmup, c.Test.Plan.Runs, c.Test.Plan.NoPeak, c.Test.Plan.CPU = false, 0, 1, c.By != byRate, c.By == byCPU
+	c.Test.Plan.WarmupSteady, c.Test.Plan.Warmup, c.Test.Plan.Runs, c.Test.Plan.NoPeak, c.Test.Plan.CPU = false, 0, 1,
+		c.By != byRate, c.By == byCPU
 	wrong.If(c.Points < 0, "--points %d: want 0 or more", c.Points)
 	names := plain.Each(settings(), func(s setting) string { return s.Name })
 	for _, name := range c.Only {
@@ -183,7 +196,8 @@ func (f *commandFlags) validated(tool, question string, kind plan.Kind, line str
 	for _, s := range settings() {
 		_, fixed := c.Fix[s.Name]
 		only, typed := slices.Contains(c.Only, s.Name), c.typed != nil && c.typed.Changed(s.flagName())
-		wrong.If(only && fixed || typed && (only || fixed), "%s: name it once: in the test or --fix, which keep it, or in --only, which tries it", s.Name)
+		wrong.If(only && fixed || typed && (only || fixed),
+			"%s: name it once: in the test or --fix, which keep it, or in --only, which tries it", s.Name)
 	}
 	for _, line := range c.Beside {
 		n, err := ab.ParseNeighbour(tool, line)
@@ -230,12 +244,15 @@ func (c *config) parseTest(line string) error {
 	if !isTest && c.Question == anomalies {
 		words = slices.Insert(words, 0, string(plan.Write))
 	} else if !isTest {
-		return fmt.Errorf("%q%s: want a test, such as 'write HOST -s 4K' or 'send --loopback'", line, plain.Suggest(append(words, "")[0], plan.Operations()))
+		return fmt.Errorf("%q%s: want a test, such as 'write HOST -s 4K' or 'send --loopback'", line,
+			plain.Suggest(append(words, "")[0], plan.Operations()))
 	}
 	c.Words = slices.Insert(words, 0, c.Tool)
 	c.Test, err = operation.Parse(c.Words, func(typed *pflag.FlagSet) error {
 		c.typed = typed
-		for _, name := range []string{"save", "format", "expect", "accept", "quiet", "resume", "all", "runs", "iters", "duration", "warmup"} {
+		for _, name := range []string{
+			"save", "format", "expect", "accept", "quiet", "resume", "all", "runs", "iters", "duration", "warmup",
+		} {
 			if typed.Changed(name) {
 				return fmt.Errorf("%q: leave out --%s: the search sets it", line, name)
 			}

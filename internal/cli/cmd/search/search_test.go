@@ -28,10 +28,17 @@ import (
 
 // TestAPeerThatDoesNotComeBackIsLost: it ends the search with the peer's exit code, and is no failure of a point.
 func TestAPeerThatDoesNotComeBackIsLost(t *testing.T) {
-	c := &config{Tool: "gobw", Test: operation.Config{Config: measure.Config{Device: opendevice.Config{Name: "roce0"}, Peer: measure.PeerConfig{Host: "127.0.0.1", Port: 1}}}}
+	c := &config{
+		Tool: "gobw", Test: operation.Config{
+			Config: measure.Config{
+				Device: opendevice.Config{Name: "roce0"}, Peer: measure.PeerConfig{Host: "127.0.0.1", Port: 1},
+			},
+		},
+	}
 	m := &meter{config: c, out: output.Streams{Out: io.Discard, Err: io.Discard}}
 	_, err := m.measure(t.Context(), nil)
-	if _, point := errors.AsType[*engine.PointError](err); point || exit.Code(err) != exit.PeerLost || !strings.Contains(err.Error(), "does not answer") {
+	if _, point := errors.AsType[*engine.PointError](err); point || exit.Code(err) != exit.PeerLost ||
+		!strings.Contains(err.Error(), "does not answer") {
 		t.Errorf("%v, exit code %d", err, exit.Code(err))
 	}
 }
@@ -45,16 +52,22 @@ func capable(t *testing.T) (*tests, *config) {
 		t.Fatal(err)
 	}
 	c.Test.Plan.Duration = 100 * time.Millisecond
-	tests, err := c.tests(plan.Limits{Device: verbs.DeviceInfo{Name: "x", Limits: verbs.Limits{
-		MaxQP: 1000, MaxQPWR: 16384, MaxInline: 512, MaxCQE: 1 << 20, MaxRDAtomic: 128, MaxInitRDAtomic: 128, Atomic: true, MaxSGE: 32, MaxSGERead: 32, MaxSRQ: 100, MaxSRQWR: 16384,
-	}}, Port: verbs.PortInfo{Number: 1, ActiveMTU: verbs.MTU4096, State: verbs.PortActive}, PageBytes: 4096, LineBytes: 64, CPUs: 8, Dialled: true})
+	tests, err := c.tests(plan.Limits{
+		Device: verbs.DeviceInfo{Name: "x", Limits: verbs.Limits{
+			MaxQP: 1000, MaxQPWR: 16384, MaxInline: 512, MaxCQE: 1 << 20, MaxRDAtomic: 128, MaxInitRDAtomic: 128, Atomic: true,
+			MaxSGE: 32, MaxSGERead: 32, MaxSRQ: 100, MaxSRQWR: 16384,
+		}}, Port: verbs.PortInfo{Number: 1, ActiveMTU: verbs.MTU4096, State: verbs.PortActive},
+		PageBytes: 4096, LineBytes: 64,
+		CPUs: 8, Dialled: true,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return tests, c
 }
 
-// TestEveryRepairedPointIsATest: whatever is drawn, a repair makes a test of it that settles, and keeps the setting it is told to.
+// TestEveryRepairedPointIsATest: whatever is drawn, a repair makes a test of it that
+// settles, and keeps the setting it is told to.
 func TestEveryRepairedPointIsATest(t *testing.T) {
 	tests, c := capable(t)
 	space := tests.space()
@@ -65,28 +78,32 @@ func TestEveryRepairedPointIsATest(t *testing.T) {
 	}
 	point, m := space.Base(), &meter{tests: tests, config: c}
 	point[space.Index("sge")], point[space.Index("mix")] = 4, 1
-	if got := m.command(point); !strings.HasSuffix(got, "gobw write alpha -Q 100 --mix 4Kx4,64") || m.perftest(point) != "" {
+	if got := m.command(point); !strings.HasSuffix(got, "gobw write alpha -Q 100 --mix 4Kx4,64") ||
+		m.perftest(point) != "" {
 		t.Errorf("a mix is typed %q, and perftest %q", got, m.perftest(point))
 	}
 	tried, refused := 0, map[string]int{}
-	s := &engine.Search{Space: space, Seed: 1, Most: 1000, Measure: func(_ context.Context, p engine.Point) (engine.Figures, error) {
-		tried++
-		if again := space.Repair(slices.Clone(p), -1); !slices.Equal(again, p) {
-			t.Fatalf("%s is repaired once more, to %s", space.Text(p, nil), space.Text(again, nil))
-		}
-		words, err := plain.SplitWords(m.command(p))
-		if err == nil {
-			_, err = operation.Parse(words, func(*pflag.FlagSet) error { return nil })
-		}
-		if err != nil {
-			t.Fatalf("%s: %v", m.command(p), err)
-		}
-		spec := tests.spec(p)
-		if _, err := plan.Settle(spec, tests.limits, plan.Peer{}, plan.Policy{}); err != nil {
-			refused[err.Error()]++
-		}
-		return engine.Figures{Value: 1}, nil
-	}}
+	s := &engine.Search{
+		Space: space, Seed: 1, Most: 1000,
+		Measure: func(_ context.Context, p engine.Point) (engine.Figures, error) {
+			tried++
+			if again := space.Repair(slices.Clone(p), -1); !slices.Equal(again, p) {
+				t.Fatalf("%s is repaired once more, to %s", space.Text(p, nil), space.Text(again, nil))
+			}
+			words, err := plain.SplitWords(m.command(p))
+			if err == nil {
+				_, err = operation.Parse(words, func(*pflag.FlagSet) error { return nil })
+			}
+			if err != nil {
+				t.Fatalf("%s: %v", m.command(p), err)
+			}
+			spec := tests.spec(p)
+			if _, err := plan.Settle(spec, tests.limits, plan.Peer{}, plan.Policy{}); err != nil {
+				refused[err.Error()]++
+			}
+			return engine.Figures{Value: 1}, nil
+		},
+	}
 	if err := s.Run(t.Context(), engine.Anomalies); !errors.Is(err, engine.ErrPoints) {
 		t.Fatal(err)
 	}
@@ -117,11 +134,13 @@ func TestSettingsAreFlags(t *testing.T) {
 	}
 }
 
-// TestBeside: a point's neighbour runs while its test is measured, and no other; one that has ended is a failure of the point.
+// TestBeside: a point's neighbour runs while its test is measured, and no other; one
+// that has ended is a failure of the point.
 func TestBeside(t *testing.T) {
 	dir := t.TempDir()
 	runs, program := filepath.Join(dir, "runs"), filepath.Join(dir, "gobw")
-	script := "#!/bin/sh\n[ $2 != gone ] || exit 3\n: >" + runs + "\ntrap 'rm " + runs + "; exit' TERM INT\nprintf '\\r4 KiB  1 Gb/s' >&2\nwhile :; do sleep 0.01; done\n"
+	script := "#!/bin/sh\n[ $2 != gone ] || exit 3\n: >" + runs + "\ntrap 'rm " + runs +
+		"; exit' TERM INT\nprintf '\\r4 KiB  1 Gb/s' >&2\nwhile :; do sleep 0.01; done\n"
 	if err := os.WriteFile(program, []byte(script), 0o755); err != nil { //nolint:gosec // it is run
 		t.Fatal(err)
 	}
@@ -146,13 +165,14 @@ func TestBeside(t *testing.T) {
 	if err := m.close(); err != nil || running() {
 		t.Errorf("after the end: %v, runs: %t", err, running())
 	}
-	if err := m.keepBeside(t.Context(), engine.Point{2}); err == nil || !strings.Contains(err.Error(), "it ended before the test beside it") {
+	if err := m.keepBeside(t.Context(), engine.Point{2}); err == nil ||
+		!strings.Contains(err.Error(), "it ended before the test beside it") {
 		t.Error(err)
 	}
 }
 
-// TestInFlight: a point whose messages in flight would hold a test up for long is repaired; on a fast link it is none, and on a device
-// whose first test was slow it is.
+// TestInFlight: a point whose messages in flight would hold a test up for long is repaired; on a fast link it is none,
+// and on a device whose first test was slow it is.
 func TestInFlight(t *testing.T) {
 	tests, _ := capable(t)
 	space := tests.space()
@@ -170,7 +190,8 @@ func TestInFlight(t *testing.T) {
 	}
 }
 
-// TestDefaultsOfEachOperation: what is not typed is what the point says, also of settings that only another operation has.
+// TestDefaultsOfEachOperation: what is not typed is what the point says, also of
+// settings that only another operation has.
 func TestDefaultsOfEachOperation(t *testing.T) {
 	tests, _ := capable(t)
 	space := tests.space()
@@ -205,15 +226,20 @@ func TestTheServerCanRunEachPoint(t *testing.T) {
 // TestNothingFoundSaysWhatWasLookedFor: where no setting has an order, only counters tell.
 func TestNothingFoundSaysWhatWasLookedFor(t *testing.T) {
 	steps := []engine.Step{{Figures: engine.Figures{Counters: map[string]float64{"rnr_naks": 0}}}}
-	for ordered, want := range map[bool]string{true: "no combination of settings is slow", false: "no counter moved. Slow tests were not"} {
-		r := &Result{Question: anomalies, Complete: true, Steps: steps, Dimensions: []engine.Dimension{{Name: "qp", AnyCost: !ordered}}}
+	for ordered, want := range map[bool]string{
+		true: "no combination of settings is slow", false: "no counter moved. Slow tests were not",
+	} {
+		r := &Result{
+			Question: anomalies, Complete: true, Steps: steps, Dimensions: []engine.Dimension{{Name: "qp", AnyCost: !ordered}},
+		}
 		if text := r.table(); !strings.Contains(text, "nothing found: "+want) {
 			t.Errorf("ordered %t: %q, want %q", ordered, text, want)
 		}
 	}
 }
 
-// TestNoMessageHasNoCPUTime: a test in which no message came has no figure, also by CPU time, so that it is measured once more.
+// TestNoMessageHasNoCPUTime: a test in which no message came has no figure, also by CPU
+// time, so that it is measured once more.
 func TestNoMessageHasNoCPUTime(t *testing.T) {
 	for _, r := range []*report.Record{{}, {CPU: &report.CPU{}}} {
 		if v := goals()[byCPU].value(r); v != 0 {

@@ -40,7 +40,10 @@ func number(at func(p *plan.Spec) *int) field {
 
 // oneOf is a field whose value v is values[v]; what is none of them counts as the first.
 func oneOf[T comparable](values []T, at func(p *plan.Spec) *T) field {
-	return field{func(p *plan.Spec) int { return max(slices.Index(values, *at(p)), 0) }, func(p *plan.Spec, v int) { *at(p) = values[v] }}
+	return field{
+		func(p *plan.Spec) int { return max(slices.Index(values, *at(p)), 0) },
+		func(p *plan.Spec, v int) { *at(p) = values[v] },
+	}
 }
 
 // cycle makes a mix: a message of one size in so many pieces, and one of 64 bytes after each.
@@ -53,18 +56,41 @@ func cycle(p *plan.Spec, pieces int, small bool) {
 	}
 }
 
-// settings are all dimensions. 'best' takes the smallest setting that is good: what comes first is made small first. A point that
-// breaks a rule is repaired from the last to the first.
+// settings are all dimensions. 'best' takes the smallest setting that is good: what comes first is made small first. A
+// point that breaks a rule is repaired from the last to the first.
 func settings() []setting {
 	type dimension = engine.Dimension
 	onOff, offOn, apis := []string{"no", "yes"}, []bool{false, true}, []verbs.PostAPI{0, 1, 2}
-	pieces, small := func(p *plan.Spec) int { return p.Cycle(0)[0].SGEs }, func(p *plan.Spec) int { return min(len(p.Mix), 2) / 2 }
+	pieces, small := func(p *plan.Spec) int { return p.Cycle(0)[0].SGEs }, func(p *plan.Spec) int {
+		return min(len(p.Mix), 2) / 2
+	}
 	all := []setting{
-		{dimension{Name: "operation", Words: plain.Each(operations(), func(o plan.Operation) string { return string(o) }), AnyCost: true}, "", false, oneOf(operations(), func(p *plan.Spec) *plan.Operation { return &p.Operation })},
-		{dimension{Name: "connection", Words: plain.Each(transports(), verbs.Transport.String), AnyCost: true}, "-c", false, oneOf(transports(), func(p *plan.Spec) *verbs.Transport { return &p.Transport })},
-		{dimension{Name: "size", Values: []int{8, 64, 256, 1024, 4096, 16384, 65536, 262144}, Fine: true}, "-s", false, field{func(p *plan.Spec) int { return p.Sizes[0] }, func(p *plan.Spec, v int) { p.Sizes = []int{v} }}},
-		{dimension{Name: "sge", Values: []int{1, 2, 3, 4, 8, 16, 32}, AnyCost: true}, "", false, field{pieces, func(p *plan.Spec, v int) { cycle(p, v, small(p) == 1) }}},
-		{dimension{Name: "mix", Words: []string{"no", "64"}, AnyCost: true}, "", false, field{small, func(p *plan.Spec, v int) { cycle(p, pieces(p), v == 1) }}},
+		{
+			dimension{
+				Name: "operation", Words: plain.Each(operations(), func(o plan.Operation) string { return string(o) }),
+				AnyCost: true,
+			}, "", false, oneOf(operations(), func(p *plan.Spec) *plan.Operation { return &p.Operation }),
+		},
+		{
+			dimension{Name: "connection", Words: plain.Each(transports(), verbs.Transport.String), AnyCost: true},
+			"-c", false,
+			oneOf(transports(), func(p *plan.Spec) *verbs.Transport { return &p.Transport }),
+		},
+		{
+			dimension{Name: "size", Values: []int{8, 64, 256, 1024, 4096, 16384, 65536, 262144}, Fine: true},
+			"-s", false,
+			field{func(p *plan.Spec) int { return p.Sizes[0] }, func(p *plan.Spec, v int) { p.Sizes = []int{v} }},
+		},
+		{
+			dimension{Name: "sge", Values: []int{1, 2, 3, 4, 8, 16, 32}, AnyCost: true},
+			"", false,
+			field{pieces, func(p *plan.Spec, v int) { cycle(p, v, small(p) == 1) }},
+		},
+		{
+			dimension{Name: "mix", Words: []string{"no", "64"}, AnyCost: true},
+			"", false,
+			field{small, func(p *plan.Spec, v int) { cycle(p, pieces(p), v == 1) }},
+		},
 		{dimension{Name: "mtu", Values: []int{256, 512, 1024, 2048, 4096}}, "-m", false, field{
 			func(p *plan.Spec) int { return p.MTU.Bytes() }, func(p *plan.Spec, v int) { p.MTU, _ = verbs.ParseMTU(v) },
 		}},
@@ -72,15 +98,38 @@ func settings() []setting {
 	for _, f := range plan.Fields() {
 		if f.Tries != nil {
 			d := dimension{Name: f.Name, Values: f.Tries, AnyCost: f.Name == "threads"}
-			all = append(all, setting{d, plain.When(f.Letter != "", "-%s", f.Letter), f.Name != "rx-depth", number(func(p *plan.Spec) *int { return f.At(p).(*int) })})
+			all = append(all, setting{
+				d, plain.When(f.Letter != "", "-%s", f.Letter), f.Name != "rx-depth",
+				number(func(p *plan.Spec) *int { return f.At(p).(*int) }),
+			})
 		}
 	}
 	all = append(all, []setting{
-		{dimension{Name: "inline", Values: []int{0, 64, 128, 220}, AnyCost: true}, "-I", true, number(func(p *plan.Spec) *int { return &p.InlineBytes })},
-		{dimension{Name: "bidirectional", Words: onOff, AnyCost: true}, "-b", false, oneOf(offOn, func(p *plan.Spec) *bool { return &p.Bidirectional })},
-		{dimension{Name: "events", Words: onOff, AnyCost: true}, "-e", false, oneOf(offOn, func(p *plan.Spec) *bool { return &p.Events })},
-		{dimension{Name: "srq", Words: onOff, AnyCost: true}, "--use-srq", false, oneOf(offOn, func(p *plan.Spec) *bool { return &p.SRQ })},
-		{dimension{Name: "post-api", Words: []string{"auto", "post_send", "wr"}, AnyCost: true}, "", false, oneOf(apis, func(p *plan.Spec) *verbs.PostAPI { return &p.PostAPI })},
+		{
+			dimension{Name: "inline", Values: []int{0, 64, 128, 220}, AnyCost: true},
+			"-I", true,
+			number(func(p *plan.Spec) *int { return &p.InlineBytes }),
+		},
+		{
+			dimension{Name: "bidirectional", Words: onOff, AnyCost: true},
+			"-b", false,
+			oneOf(offOn, func(p *plan.Spec) *bool { return &p.Bidirectional }),
+		},
+		{
+			dimension{Name: "events", Words: onOff, AnyCost: true},
+			"-e", false,
+			oneOf(offOn, func(p *plan.Spec) *bool { return &p.Events }),
+		},
+		{
+			dimension{Name: "srq", Words: onOff, AnyCost: true},
+			"--use-srq", false,
+			oneOf(offOn, func(p *plan.Spec) *bool { return &p.SRQ }),
+		},
+		{
+			dimension{Name: "post-api", Words: []string{"auto", "post_send", "wr"}, AnyCost: true},
+			"", false,
+			oneOf(apis, func(p *plan.Spec) *verbs.PostAPI { return &p.PostAPI }),
+		},
 	}...)
 	for i := range all {
 		for v := range all[i].Words {
@@ -173,8 +222,8 @@ type tests struct {
 	depth  int     // messages
 }
 
-// typed are the settings of a point that its command line has beside the test's own; of no point those of --fix. Moderation would
-// follow from others where it is not named, and dips begin at another size than the test's.
+// typed are the settings of a point that its command line has beside the test's own; of no point those of --fix.
+// Moderation would follow from others where it is not named, and dips begin at another size than the test's.
 func (t *tests) typed(p engine.Point, each func(s *setting, v int)) {
 	for i := range p {
 		if s := &t.dims[i]; p[i] != s.Base || s.Name == "cq-mod" || s.Name == "size" {
@@ -193,7 +242,8 @@ func (t *tests) spec(p engine.Point) plan.Spec {
 	return spec
 }
 
-// problems is how much stands against a point's test: the rules that it breaks, and how often what is in flight would have to be halved.
+// problems is how much stands against a point's test: the rules that it breaks, and how often what
+// is in flight would have to be halved.
 func (t *tests) problems(p engine.Point) float64 {
 	spec := t.spec(p)
 	n := 0.0
@@ -230,15 +280,16 @@ func inFlight(spec *plan.Spec, window int) float64 {
 	return float64(max(spec.QPs, 1)*window) * spec.MeanBytes(spec.Sizes[0])
 }
 
-// mostInFlight is how many bytes may be in flight: what the point where the search starts, or the link, carries in the time of ten tests.
-// More would hold a test up for long after its time.
+// mostInFlight is how many bytes may be in flight: what the point where the search starts, or the link, carries in the
+// time of ten tests. More would hold a test up for long after its time.
 func (t *tests) mostInFlight() float64 {
 	const most, softwareBytesPerS = 10, 1e9
 	return max(cmp.Or(t.rate, t.limits.Port.RateBitsPerS/8, softwareBytesPerS)*most*t.base.Duration.Seconds(), t.first)
 }
 
-// repair makes a test of a point that breaks a rule: from the last dimension to the first, and once more, each takes its base or another
-// value, the largest first, where that leaves less to say against the point. What cannot be repaired is the base.
+// repair makes a test of a point that breaks a rule: from the last dimension to the first, and once more,
+// each takes its base or another value, the largest first, where that leaves less to say against the
+// point. What cannot be repaired is the base.
 func (t *tests) repair(p engine.Point, keep int) engine.Point {
 	left := t.problems(p)
 	for i := 2*len(p) - 1; i >= 0 && left > 0; i-- {
@@ -268,19 +319,24 @@ func (t *tests) repair(p engine.Point, keep int) engine.Point {
 // space is the tests as a search sees them.
 func (t *tests) space() engine.Space {
 	dims := plain.Each(t.dims, func(s setting) engine.Dimension { return s.Dimension })
-	return engine.Space{Dimensions: dims, Size: slices.IndexFunc(dims, func(d engine.Dimension) bool { return d.Name == "size" }), Repair: t.repair}
+	return engine.Space{
+		Dimensions: dims, Size: slices.IndexFunc(dims, func(d engine.Dimension) bool { return d.Name == "size" }),
+		Repair: t.repair,
+	}
 }
 
 // takenBy tells whether an operation has all flags of the test.
 func (c *config) takenBy(o plan.Operation) bool {
 	all := true
 	c.typed.Visit(func(f *pflag.Flag) {
-		all = all && has(c.Tool, o, f.Name) && (f.Name != "imm" || o == c.Test.Plan.Operation) // another field of the plan for each
+		// another field of the plan for each
+		all = all && has(c.Tool, o, f.Name) && (f.Name != "imm" || o == c.Test.Plan.Operation)
 	})
 	return all
 }
 
-// tests are what the search may try: the settings that the test does not name, as far as the device of this end has them.
+// tests are what the search may try: the settings that the test does not name, as
+// far as the device of this end has them.
 func (c *config) tests(l plan.Limits) (*tests, error) {
 	t := &tests{base: c.Test.Plan, limits: l}
 	var wrong cmdline.Faults
@@ -329,7 +385,8 @@ func (c *config) tests(l plan.Limits) (*tests, error) {
 	}
 	why := fmt.Errorf("nothing to try: test and --fix already name all settings that %s can change", l.Device.Name)
 	if len(c.Only) > 0 {
-		why = fmt.Errorf("nothing to try: on %s there is only one value of %s for this test", l.Device.Name, strings.Join(c.Only, ", "))
+		why = fmt.Errorf("nothing to try: on %s there is only one value of %s for this test", l.Device.Name,
+			strings.Join(c.Only, ", "))
 	}
 	return nil, exit.With(exit.Usage, why)
 }
@@ -398,6 +455,7 @@ func (t *tests) trim() {
 	whole := t.space()
 	for i := range t.dims {
 		s := &t.dims[i]
-		s.Values = slices.DeleteFunc(slices.Clone(s.Values), func(v int) bool { return whole.Moved(whole.Base(), i, v)[i] != v })
+		s.Values = slices.DeleteFunc(slices.Clone(s.Values),
+			func(v int) bool { return whole.Moved(whole.Base(), i, v)[i] != v })
 	}
 }

@@ -29,7 +29,8 @@ const (
 	lookEvery = 500 * time.Millisecond
 	// seatTime is how long a client may take to agree on its test while others wait to do the same.
 	seatTime = 500 * time.Millisecond
-	// closedTime is how long a test may outlive its client's connection. Its process ends sooner by itself, unless it hangs.
+	// closedTime is how long a test may outlive its client's connection. Its process
+	// ends sooner by itself, unless it hangs.
 	closedTime = 2 * leaveGrace
 )
 
@@ -42,7 +43,8 @@ type process struct {
 	events chan event
 }
 
-// start runs this program as the process of a client's tests. It inherits the client's connection, and has so long to begin.
+// start runs this program as the process of a client's tests. It inherits the client's
+// connection, and has so long to begin.
 func start(ctx context.Context, conn net.Conn, within time.Duration) (*process, error) {
 	inherited, err := descriptorOf(conn)
 	if err != nil {
@@ -89,9 +91,9 @@ func (p *process) end() {
 // reapAfter is how long a process has to be gone before it is waited for.
 const reapAfter = 2 * time.Millisecond
 
-// wait is called once the events have ended: the process is about to be gone. Linux wakes the waiter before the last thread
-// has left /proc, and the two then spin on the same entries (proc_invalidate_siblings_dcache): 5 to 8 ms of CPU time on a
-// busy machine, which this sleep avoids.
+// wait is called once the events have ended: the process is about to be gone. Linux wakes the waiter before the last
+// thread has left /proc, and the two then spin on the same entries (proc_invalidate_siblings_dcache): 5 to 8 ms of CPU
+// time on a busy machine, which this sleep avoids.
 func (p *process) wait() error {
 	time.Sleep(reapAfter)
 	return p.Wait()
@@ -117,7 +119,8 @@ func (p *process) death() error {
 	return fmt.Errorf("the test's process died (%s)", how)
 }
 
-// serveOne runs a client's tests in a process of their own: this one reads no plan. It tells log and client where that process dies.
+// serveOne runs a client's tests in a process of their own: this one reads no plan. It tells
+// log and client where that process dies.
 func (c *config) serveOne(ctx context.Context, client *connect.Client) {
 	defer client.Leave()
 	log := c.Listen.Log.With("client", client.From)
@@ -145,7 +148,8 @@ func (c *config) serveOne(ctx context.Context, client *connect.Client) {
 	if err := f.follow(ctx); err != nil {
 		log.Error("test", "test", f.test, "err", err)
 		if o.Client.Ours != nil { // perftest's dialect has no words: there the connection closes
-			o.Client.Ours.Farewell(client.Conn, frame.Message{Kind: frame.KindError, Error: err.Error(), Cause: control.PeerGone}, time.Second)
+			o.Client.Ours.Farewell(client.Conn,
+				frame.Message{Kind: frame.KindError, Error: err.Error(), Cause: control.PeerGone}, time.Second)
 		}
 	}
 }
@@ -183,9 +187,9 @@ func (f *follower) kill(why error) {
 	_ = f.Process.Process.Kill()
 }
 
-// follow logs what a process does until it has ended. It gets a slot for a test that was agreed on. It ends a process that takes longer
-// than is granted, or long while others wait, that outlives its client, or whose server is to end. Where the process did not say how it
-// ended the error does.
+// follow logs what a process does until it has ended. It gets a slot for a test that was agreed on. It ends a process
+// that takes longer than is granted, or long while others wait, that outlives its client, or whose server is to end.
+// Where the process did not say how it ended the error does.
 func (f *follower) follow(ctx context.Context) error {
 	f.late, f.limit = time.NewTimer(f.o.Timeouts.Hello), fmt.Errorf("no test was agreed on within %v", f.o.Timeouts.Hello)
 	defer f.late.Stop()
@@ -269,7 +273,8 @@ func (f *follower) hear(e event) {
 		f.begins()
 		granted := f.o.Policy.Duration
 		if served := time.Since(f.came); granted > 0 && served > granted && f.door.OthersWait() {
-			f.kill(fmt.Errorf("others wait, and this client has been served for %v: --max-duration grants %v", served.Round(time.Second), granted))
+			f.kill(fmt.Errorf("others wait, and this client has been served for %v: --max-duration grants %v",
+				served.Round(time.Second), granted))
 		}
 		return
 	}
@@ -278,7 +283,8 @@ func (f *follower) hear(e event) {
 	f.said = f.said || e.Ended
 }
 
-// look ends a process that takes long while others wait, and one that outlives its client: it may hang, or have been stopped.
+// look ends a process that takes long while others wait, and one that outlives its
+// client: it may hang, or have been stopped.
 func (f *follower) look() {
 	switch {
 	case f.slow != "" && f.door.OthersWait():

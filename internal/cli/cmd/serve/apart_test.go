@@ -69,7 +69,9 @@ func (d *testDoor) OthersWait() bool                { return d.others() }
 func (d *testDoor) HasLeft() bool                   { return d.left.Load() }
 
 // follow follows a process that does, in place of a test, what JUDGING says.
-func follow(t *testing.T, ctx context.Context, o order, d door, out chan struct{}) (*follower, error) { //nolint:revive // the test first
+//
+//nolint:revive // the test first
+func follow(t *testing.T, ctx context.Context, o order, d door, out chan struct{}) (*follower, error) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -93,9 +95,9 @@ func always() bool { return true }
 
 func never() bool { return false }
 
-// TestTooLate: a process ends whose client does not get as far as a test in the time of a first message, or of a seat that others need;
-// that begins a second test after its time while others wait or lets a step take long meanwhile; whose client has left or gave way; or
-// whose server ends.
+// TestTooLate: a process ends whose client does not get as far as a test in the time of a first message, or of a seat
+// that others need; that begins a second test after its time while others wait or lets a step take long meanwhile;
+// whose client has left or gave way; or whose server ends.
 func TestTooLate(t *testing.T) {
 	const soon = 200 * time.Millisecond
 	looks := 0
@@ -114,12 +116,25 @@ func TestTooLate(t *testing.T) {
 		out  chan struct{}
 		want string
 	}{
-		{"hangs", order{Timeouts: control.Timeouts{Hello: soon}}, &testDoor{others: never}, nil, "no test was agreed on within 200ms"},
-		{"hangs", patient, &testDoor{others: never, stand: true}, nil, "others wait, and this client has not agreed on a test"},
+		{
+			"hangs",
+			order{Timeouts: control.Timeouts{Hello: soon}},
+			&testDoor{others: never},
+			nil, "no test was agreed on within 200ms",
+		},
+		{
+			"hangs", patient, &testDoor{others: never, stand: true}, nil,
+			"others wait, and this client has not agreed on a test",
+		},
 		{"hangs", patient, left, nil, "the client has left, and its test did not end"},
 		{"hangs", patient, &testDoor{others: never}, out, "gave way"},
 		{"is slow", patient, &testDoor{others: later}, nil, "others wait, and it is slow"},
-		{"is slow", order{Timeouts: control.Timeouts{Hello: 2 * time.Second}}, &testDoor{others: never}, nil, "no test was agreed on within 2s"},
+		{
+			"is slow",
+			order{Timeouts: control.Timeouts{Hello: 2 * time.Second}},
+			&testDoor{others: never}, nil,
+			"no test was agreed on within 2s",
+		},
 		{"plans", short, &testDoor{others: always}, nil, "others wait, and this client has been served for"},
 	} {
 		t.Setenv("JUDGING", tt.does)
@@ -137,7 +152,8 @@ func TestTooLate(t *testing.T) {
 // TestTurnedAway: a client that finds no slot once it has agreed on its test is turned away, and that is no failure.
 func TestTurnedAway(t *testing.T) {
 	t.Setenv("JUDGING", "plans")
-	f, err := follow(t, t.Context(), order{Timeouts: control.Timeouts{Hello: time.Hour}}, &testDoor{busy: "busy with another", others: never}, nil)
+	f, err := follow(t, t.Context(), order{Timeouts: control.Timeouts{Hello: time.Hour}},
+		&testDoor{busy: "busy with another", others: never}, nil)
 	if err != nil || f.seated {
 		t.Errorf("%v; it has a slot: %v", err, f != nil && f.seated)
 	}

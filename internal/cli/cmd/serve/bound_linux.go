@@ -25,8 +25,9 @@ func descriptorOf(conn net.Conn) (f *os.File, err error) {
 	return f, err
 }
 
-// boundProcess keeps a test from taking the host with it: this process may have what the test was granted and room for the program,
-// and until its plan is judged no more than that takes. It leaves no core file, and is the first to go where memory is short.
+// boundProcess keeps a test from taking the host with it: this process may have what the test was granted and
+// room for the program, and until its plan is judged no more than that takes. It leaves no core file, and is
+// the first to go where memory is short.
 func boundProcess(bytes uint64) error {
 	_ = os.WriteFile("/proc/self/oom_score_adj", []byte("500"), 0)
 	var present unix.Rlimit
@@ -37,7 +38,8 @@ func boundProcess(bytes uint64) error {
 	return errors.Join(unix.Setrlimit(unix.RLIMIT_DATA, &memory), unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{}))
 }
 
-// memoryLimit is the limit of memory for a test that is granted so many bytes: no more than there is, which only root can raise.
+// memoryLimit is the limit of memory for a test that is granted so many bytes: no more
+// than there is, which only root can raise.
 func memoryLimit(bytes, present uint64) unix.Rlimit {
 	const room = 2 << 30 // thread stacks, code, heap
 	most := present

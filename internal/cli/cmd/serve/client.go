@@ -35,8 +35,8 @@ func (o *order) serve(ctx context.Context, s control.Session) error {
 // errTurnedAway is a client for which there was no slot in time.
 var errTurnedAway = errors.New("turned away")
 
-// agree agrees on the first test, before there is a device for it, and waits for a slot. It returns a session that proposes this test
-// first; nil: the client wants none.
+// agree agrees on the first test, before there is a device for it, and waits for a slot. It returns a session that
+// proposes this test first; nil: the client wants none.
 func (o *order) agree(ctx context.Context, s control.Session) (control.Session, error) {
 	first := &agreed{Session: s}
 	var err error
@@ -84,8 +84,8 @@ func (a *agreed) Propose(ctx context.Context, mine *plan.Spec) (*plan.Spec, erro
 	return a.Session.Propose(ctx, mine)
 }
 
-// negotiate agrees with a client of perftest's dialect on its test: on what this end is, too, which a look at the device tells. Its
-// address is another test's meanwhile.
+// negotiate agrees with a client of perftest's dialect on its test: on what this end is, too, which a look at the
+// device tells. Its address is another test's meanwhile.
 func (o *order) negotiate(ctx context.Context, s control.Session) (*plan.Spec, error) {
 	d, err := openFor(s, o.Device.ToLookAt())
 	if err != nil {
@@ -142,7 +142,9 @@ func (o *order) run(ctx context.Context, s control.Session) (err error) {
 		s.Fail(err)
 		return err
 	}
-	options := bench.Options{Rails: d.Others(), CPU: o.Device.CPU, Port: o.Device.Port, GIDIndex: o.Device.GID, List: &bench.List{}}
+	options := bench.Options{
+		Rails: d.Others(), CPU: o.Device.CPU, Port: o.Device.Port, GIDIndex: o.Device.GID, List: &bench.List{},
+	}
 	options.Policy.Data = d.DataPolicy(s)
 	options.Policy.Data.Allow = o.DataAllow
 	var plan *plan.Spec
@@ -166,8 +168,8 @@ func (o *order) run(ctx context.Context, s control.Session) (err error) {
 	}
 }
 
-// openFor opens the device for a client. The rows of perftest, and of programs under its names, are taken for a NIC's: for them the
-// software device stands in for none.
+// openFor opens the device for a client. The rows of perftest, and of programs under its names, are taken for a NIC's:
+// for them the software device stands in for none.
 func openFor(s control.Session, c opendevice.Config) (*opendevice.Device, error) {
 	_, named := perftest.ToolNamed(s.PeerProgram())
 	c.Strict = c.Strict || named || s.Dialect() == control.Perftest

@@ -20,7 +20,8 @@ type caller struct {
 func (c caller) Dialect() control.Dialect { return c.dialect }
 func (c caller) PeerProgram() string      { return c.program }
 
-// TestStandIn: where there is no NIC, a client whose rows are taken for a NIC's gets the software device only where the server named it.
+// TestStandIn: where there is no NIC, a client whose rows are taken for a NIC's gets the software
+// device only where the server named it.
 func TestStandIn(t *testing.T) {
 	for _, tt := range []struct {
 		client caller

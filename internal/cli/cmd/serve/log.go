@@ -9,8 +9,8 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Lines may come so many at once, and then one every so often: of what strangers cause, 0.1 KB/s in the long run, and of tests,
-// 0.4 KB/s.
+// Lines may come so many at once, and then one every so often: of what strangers cause, 0.1 KB/s in
+// the long run, and of tests, 0.4 KB/s.
 const (
 	burstLines = 50
 	lineEvery  = 2 * time.Second

@@ -13,8 +13,8 @@ import (
 	"github.com/gobw/gobw/verbs"
 )
 
-// TestLogIsBounded: strangers cause a burst of lines and then one every two seconds, each of a length that a person reads; the
-// lines of tests always appear.
+// TestLogIsBounded: strangers cause a burst of lines and then one every two seconds, each of a length that a person
+// reads; the lines of tests always appear.
 func TestLogIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var b bytes.Buffer
@@ -75,7 +75,9 @@ func TestLogNamesTheTest(t *testing.T) {
 		t.Errorf("bandwidth: %q", got)
 	}
 	r.Messages = 16 // of 'doctor'
-	if got, name := figureText(r), planText(plan.Spec{Operation: plan.Write, Kind: plan.Bandwidth, Transport: verbs.RC, Iterations: 16}); got != "16 messages" || name != "write RC, 16 messages" {
+	if got, name := figureText(r), planText(plan.Spec{
+		Operation: plan.Write, Kind: plan.Bandwidth, Transport: verbs.RC, Iterations: 16,
+	}); got != "16 messages" || name != "write RC, 16 messages" {
 		t.Errorf("%q, %q", name, got)
 	}
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/gobw/gobw/internal/control"
 )
 
-// TestJudgingMemoryIsBounded: a process that judges has so much memory, and the client reads that. The race detector takes memory
-// of its own, and ends a process that gets none before Go can say why.
+// TestJudgingMemoryIsBounded: a process that judges has so much memory, and the client reads that. The race detector
+// takes memory of its own, and ends a process that gets none before Go can say why.
 func TestJudgingMemoryIsBounded(t *testing.T) {
 	t.Setenv("JUDGING", "fills its memory")
 	_, err := follow(t, t.Context(), order{Timeouts: control.Timeouts{Hello: time.Hour}}, &testDoor{others: never}, nil)

@@ -20,7 +20,9 @@ func granted() plan.Policy {
 }
 
 func proposed() plan.Spec {
-	return plan.Spec{Operation: plan.Write, Kind: plan.Bandwidth, Transport: verbs.RC, Sizes: []int{64}, Iterations: 1000, QPs: 1}
+	return plan.Spec{
+		Operation: plan.Write, Kind: plan.Bandwidth, Transport: verbs.RC, Sizes: []int{64}, Iterations: 1000, QPs: 1,
+	}
 }
 
 // TestGroupsOfStrangers: a client names no multicast group, unless whoever started the server permits it.
@@ -45,15 +47,17 @@ func TestGroupsOfStrangers(t *testing.T) {
 		{named("239.1.2.3"), "239.1.0.0/16", nil, false},
 		{named("239.1.2.3"), "10.0.0.0/8", &told, false},
 	} {
-		o := &order{Policy: granted(), Told: tt.told, DataAllow: []netip.Prefix{netip.MustParsePrefix(tt.allow)}, tell: func(event) {}}
+		o := &order{
+			Policy: granted(), Told: tt.told, DataAllow: []netip.Prefix{netip.MustParsePrefix(tt.allow)}, tell: func(event) {},
+		}
 		if err := o.admit(&tt.spec); (err != nil) != tt.refused {
 			t.Errorf("%v, %s: %v", tt.spec.MGID, tt.allow, err)
 		}
 	}
 }
 
-// TestExtremesOfPlans sets every number of a plan to its extremes and just past them: each is judged at once, and what is
-// admitted needs no more than is granted.
+// TestExtremesOfPlans sets every number of a plan to its extremes and just past them: each is judged at once, and what
+// is admitted needs no more than is granted.
 func TestExtremesOfPlans(t *testing.T) {
 	judge := (&order{Policy: granted(), tell: func(event) {}}).admit
 	if p := proposed(); judge(&p) != nil {
@@ -80,7 +84,10 @@ func TestExtremesOfPlans(t *testing.T) {
 			}
 		case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
 			old := v.Int()
-			for _, x := range []int64{math.MinInt64, math.MinInt32, -2, -1, 0, 1, 2, 1023, 1024, 1025, 16384, 16385, math.MaxInt32, math.MaxInt32 + 1, math.MaxInt64} {
+			for _, x := range []int64{
+				math.MinInt64, math.MinInt32, -2, -1, 0, 1, 2, 1023, 1024, 1025, 16384, 16385, math.MaxInt32, math.MaxInt32 + 1,
+				math.MaxInt64,
+			} {
 				if !v.OverflowInt(x) {
 					v.SetInt(x)
 					try(name, whole)
@@ -89,7 +96,9 @@ func TestExtremesOfPlans(t *testing.T) {
 			v.SetInt(old)
 		case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
 			old := v.Uint()
-			for _, x := range []uint64{0, 1, 7, 8, 31, 32, 255, 1 << 16, 1 << 20, 1 << 40, 1<<40 + 1, math.MaxInt64, math.MaxUint64} {
+			for _, x := range []uint64{
+				0, 1, 7, 8, 31, 32, 255, 1 << 16, 1 << 20, 1 << 40, 1<<40 + 1, math.MaxInt64, math.MaxUint64,
+			} {
 				if !v.OverflowUint(x) {
 					v.SetUint(x)
 					try(name, whole)
@@ -138,7 +147,9 @@ func TestExtremesOfPlans(t *testing.T) {
 		func(p *plan.Spec) { p.Reversed, p.Verify = true, "all" },
 		func(p *plan.Spec) { p.AllSizes, p.Bidirectional = true, true },
 		func(p *plan.Spec) {
-			p.Noncontig = &plan.Noncontig{Shape: "gather", Strategy: "gather-write", Layout: "vector:block=64,num=4,stride=128", Window: 16}
+			p.Noncontig = &plan.Noncontig{
+				Shape: "gather", Strategy: "gather-write", Layout: "vector:block=64,num=4,stride=128", Window: 16,
+			}
 		},
 	} {
 		p := proposed()
@@ -161,7 +172,9 @@ func FuzzPlan(f *testing.F) {
 	p := proposed()
 	b, _ := json.Marshal(p)
 	f.Add(b)
-	f.Add([]byte(`{"operation":"write","kind":"bandwidth","transport":"RC","reversed":true,"verify":"ends","sizes":[2],"tx_depth":2,"noncontig":{"shape":"gather","strategy":"gather-write","layout":"vector:block=1,num=2,stride=4611686018427387903","window":2}}`))
+	f.Add(
+		[]byte(
+			`{"operation":"write","kind":"bandwidth","transport":"RC","reversed":true,"verify":"ends","sizes":[2],"tx_depth":2,"noncontig":{"shape":"gather","strategy":"gather-write","layout":"vector:block=1,num=2,stride=4611686018427387903","window":2}}`))
 	judge := (&order{Policy: granted(), tell: func(event) {}}).admit
 	testrun.Fuzz(f, func(t *testing.T, b []byte) {
 		var p plan.Spec

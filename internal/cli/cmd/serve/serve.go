@@ -59,7 +59,8 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "serve", Short: "Run the server: the other end of tests",
 		Long: "Run the server: the other end of tests. The client says which test\n" +
-			"to run. perftest before 6.28 does not send its flags, and no perftest sends -b.\nFor these clients, name the test with --perftest.",
+			"to run. perftest before 6.28 does not send its flags, and no perftest sends -b.\nFor these clients, " +
+			"name the test with --perftest.",
 		Example: "  " + tool + " serve\n  " + tool + " serve --listen 192.0.2.1 --allow 192.0.2.0/24\n" +
 			"  " + tool + " serve --perftest 'ib_send_bw -c UD -s 1024'",
 		Args: cmdline.NoArguments,
@@ -80,17 +81,23 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 	fs.StringVar(&flags.listen, "listen", "", "listen on `ADDRESS`: HOST, HOST:PORT or :PORT (default: all)")
 	fs.IntVarP(&flags.port, "port", "p", control.DefaultPort, "TCP port")
 	fs.StringSliceVar(&flags.allow, "allow", nil, "serve only these `CLIENTS`: 192.0.2.0/24,2001:db8::/32")
-	cmdline.Parsed(fs, &flags.wrong, &flags.Listen.Token, "token-file", "", "", "serve only clients that have the secret in `FILE`, and no perftest clients", func(path string) ([]byte, error) {
-		return cmdline.ReadToken(path, "'(umask 077; openssl rand -hex 32 > "+path+")' makes one")
-	})
+	cmdline.Parsed(fs, &flags.wrong, &flags.Listen.Token, "token-file", "", "",
+		"serve only clients that have the secret in `FILE`, and no perftest clients", func(path string) ([]byte, error) {
+			return cmdline.ReadToken(path, "'(umask 077; openssl rand -hex 32 > "+path+")' makes one")
+		})
 	fs.IntVar(&flags.Listen.Clients, "clients", 1, "clients served at once (on roce0 one for each address of this host)")
 	fs.BoolVar(&flags.Once, "once", false, "end after one client")
-	fs.StringVar(&flags.Perftest, "perftest", "", "run `TEST` with clients that do not send their flags: perftest before 6.28, and any perftest with -b")
-	cmdline.Parsed(fs, &flags.wrong, &flags.Listen.Timeouts.Peer, "peer-timeout", "", "3s", "give up if a client is silent for this `TIME`", plan.ParseTime)
+	fs.StringVar(&flags.Perftest, "perftest", "",
+		"run `TEST` with clients that do not send their flags: perftest before 6.28, and any perftest with -b")
+	cmdline.Parsed(fs, &flags.wrong, &flags.Listen.Timeouts.Peer, "peer-timeout", "", "3s",
+		"give up if a client is silent for this `TIME`", plan.ParseTime)
 	cmdline.Group(fs, "Clients")
-	cmdline.Parsed(fs, &flags.wrong, &flags.Policy.Bytes, "max-memory", "", "", "a client's test may use `BYTES` of memory: 512M, 2G (default: half of the free memory)", parseMemory)
-	cmdline.Parsed(fs, &flags.wrong, &flags.Policy.Duration, "max-duration", "", "1h", "a client's test may take this `TIME`: 10m, 1h; 0 is no limit", plan.ParseSeconds)
-	fs.StringSliceVar(&flags.dataAllow, "data-allow", nil, "let tests send data to these `ADDRESSES`, not only to the client's: 198.51.100.0/24")
+	cmdline.Parsed(fs, &flags.wrong, &flags.Policy.Bytes, "max-memory", "", "",
+		"a client's test may use `BYTES` of memory: 512M, 2G (default: half of the free memory)", parseMemory)
+	cmdline.Parsed(fs, &flags.wrong, &flags.Policy.Duration, "max-duration", "", "1h",
+		"a client's test may take this `TIME`: 10m, 1h; 0 is no limit", plan.ParseSeconds)
+	fs.StringSliceVar(&flags.dataAllow, "data-allow", nil,
+		"let tests send data to these `ADDRESSES`, not only to the client's: 198.51.100.0/24")
 	cmdline.Group(fs, "Limits")
 	flags.device.Bind(fs)
 	flags.device.Several(fs)
@@ -114,7 +121,8 @@ func (f *flags) validated(tool string, out output.Streams) (config, error) {
 	wrong.Range("--port (-p)", f.port, 1, 65535)
 	c.Listen.Address = listenAddress(f.listen, f.port)
 	_, port, err := net.SplitHostPort(c.Listen.Address)
-	wrong.If(err == nil && f.port != control.DefaultPort && port != strconv.Itoa(f.port), "--listen %s has a port: leave --port %d (-p) out", f.listen, f.port)
+	wrong.If(err == nil && f.port != control.DefaultPort && port != strconv.Itoa(f.port),
+		"--listen %s has a port: leave --port %d (-p) out", f.listen, f.port)
 	prefixes := func(name string, texts []string) (list []netip.Prefix) {
 		for _, text := range texts {
 			prefix, err := cmdline.ParsePrefix(text)
@@ -128,7 +136,9 @@ func (f *flags) validated(tool string, out output.Streams) (config, error) {
 	c.Policy.QueuePairs, c.Policy.Rounds, c.Policy.Records = maxQPs, maxRounds, maxRecords
 	if c.Child { // the client is the process that started this
 		c.Policy = plan.Policy{Bytes: c.Policy.Bytes}
-		c.DataAllow = []netip.Prefix{netip.PrefixFrom(netip.IPv4Unspecified(), 0), netip.PrefixFrom(netip.IPv6Unspecified(), 0)}
+		c.DataAllow = []netip.Prefix{
+			netip.PrefixFrom(netip.IPv4Unspecified(), 0), netip.PrefixFrom(netip.IPv6Unspecified(), 0),
+		}
 	}
 	wrong.Range("--clients", c.Listen.Clients, 1, 1024)
 	c.Listen.Program = tool + " " + machine.Version()
@@ -142,7 +152,8 @@ func (f *flags) validated(tool string, out output.Streams) (config, error) {
 		v, err := perftest.ParseLine(c.Perftest)
 		wrong.Note(cmdline.Prefixed("--perftest", err))
 		c.Listen.Perftest.Gbits, c.Gbits = v.Gbits, v.Gbits
-		wrong.If(v.ControlCM, "--perftest with -z or -R: start %s itself on this host ('gobw version --install-links DIR' makes it)", v.Tool.Name)
+		wrong.If(v.ControlCM,
+			"--perftest with -z or -R: start %s itself on this host ('gobw version --install-links DIR' makes it)", v.Tool.Name)
 	}
 	return c, errors.Join(wrong...)
 }
@@ -239,7 +250,8 @@ func (c *config) announce(out output.Streams, at netip.AddrPort, note string) er
 		fmt.Fprintf(out.Err, "%s: %s\n", c.Tool, note)
 	}
 	if c.Listen.Token == nil && len(c.Listen.Allow) == 0 && !at.Addr().IsLoopback() {
-		fmt.Fprintf(out.Err, "%s: all who reach this port may run tests here: --allow CLIENTS or --token-file FILE keeps strangers out\n", c.Tool)
+		fmt.Fprintf(out.Err,
+			"%s: all who reach this port may run tests here: --allow CLIENTS or --token-file FILE keeps strangers out\n", c.Tool)
 	}
 	return nil
 }

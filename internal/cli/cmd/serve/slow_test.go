@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// TestSteps: the server is told of a step that takes longer than five seconds and what the test's memory needs, and its time where it
-// measures by time; also that it is over.
+// TestSteps: the server is told of a step that takes longer than five seconds and what the test's memory needs, and its
+// time where it measures by time; also that it is over.
 func TestSteps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		told := make(chan event, 8)
@@ -30,7 +30,8 @@ func TestSteps(t *testing.T) {
 			}
 			time.Sleep(2 * time.Millisecond)
 			over()
-			if got := said(); want == "" && got != nil || want != "" && (len(got) != 2 || !strings.Contains(got[0].Slow, want) || got[1] != event{}) {
+			if got := said(); want == "" && got != nil ||
+				want != "" && (len(got) != 2 || !strings.Contains(got[0].Slow, want) || got[1] != event{}) {
 				t.Errorf("%s: %v, want %q and that it is over", what, got, want)
 			}
 		}

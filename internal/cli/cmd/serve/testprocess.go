@@ -26,8 +26,11 @@ import (
 	"github.com/gobw/gobw/verbs"
 )
 
-// A test runs in a process of its own, whatever ends it. The server starts this program again. The client's connection is its descriptor
-// 3. The order comes on standard input, and then the slot, once the test has been agreed on; it stays open as long as the server lives.
+// A test runs in a process of its own, whatever ends it. The server starts this program again. The
+// client's connection is its descriptor
+//  3. The order comes on standard input, and then the slot, once the test has been agreed on; it stays open as long as
+//     the server lives.
+//
 // Events go to standard output.
 const (
 	kindOrder = "order"
@@ -49,9 +52,10 @@ type order struct {
 	DataAllow []netip.Prefix    `json:"data_allow,omitempty"` // where traffic may go, beside the client's address
 	Timeouts  control.Timeouts  `json:"timeouts"`
 	Policy    plan.Policy       `json:"policy"`
-	Told      *plan.Spec        `json:"told,omitempty"` // what clients of perftest before 6.28 expect here; nil: they are refused
-	Gbits     bool              `json:"gbits"`
-	Client    connect.Handover  `json:"client"`
+	// what clients of perftest before 6.28 expect here; nil: they are refused
+	Told   *plan.Spec       `json:"told,omitempty"`
+	Gbits  bool             `json:"gbits"`
+	Client connect.Handover `json:"client"`
 
 	slot     <-chan slotOrder   // of a test's process
 	opened   *opendevice.Device // for the client that is being served
@@ -98,8 +102,8 @@ const heapBytes = 512 << 20
 // leaveGrace is how long a test may take to end once its client has left; then its process does.
 const leaveGrace = time.Second
 
-// How long a process may take to end once the one that started it has. A child whose parent lives and waits for it is made to say where it
-// hangs before.
+// How long a process may take to end once the one that started it has. A child whose parent lives and waits for it
+// is made to say where it hangs before.
 const (
 	testGrace  = 3 * time.Second
 	childGrace = 15 * time.Second
@@ -135,7 +139,8 @@ func runTestProcess(ctx context.Context) error {
 		return grantMemory()
 	}
 	s := connect.Resume(conn, o.Client, control.Options{
-		Timeouts: o.Timeouts, Perftest: control.PerftestOptions{Gbits: o.Gbits}, Admit: admit, Waiting: o.waiting, LocalFacts: o.localFacts,
+		Timeouts: o.Timeouts, Perftest: control.PerftestOptions{Gbits: o.Gbits}, Admit: admit, Waiting: o.waiting,
+		LocalFacts: o.localFacts,
 	})
 	defer leaveWithClient(ctx, s, tell)()
 	_ = o.serve(ctx, s)
@@ -171,10 +176,12 @@ func endWithInput(ctx context.Context, why string) (context.Context, context.Can
 // admitGroup refuses a multicast group that a client names: the switches would send this host whatever goes to it.
 func (o *order) admitGroup(group *verbs.GID) error {
 	told := o.Told != nil && o.Told.MGID != nil && group != nil && *o.Told.MGID == *group
-	if group == nil || told || slices.ContainsFunc(o.DataAllow, func(p netip.Prefix) bool { return p.Contains(group.Addr()) }) {
+	if group == nil || told ||
+		slices.ContainsFunc(o.DataAllow, func(p netip.Prefix) bool { return p.Contains(group.Addr()) }) {
 		return nil
 	}
-	return fmt.Errorf("this server joins no multicast group that a client names: leave --MGID (-M) out, or start serve with --data-allow %v", group.Addr())
+	return fmt.Errorf("this server joins no multicast group that a client names: leave --MGID (-M) out, "+
+		"or start serve with --data-allow %v", group.Addr())
 }
 
 // admit refuses a plan that no test is, or that this end does not grant.
@@ -192,8 +199,9 @@ func (o *order) admit(p *plan.Spec) (err error) {
 	return err
 }
 
-// What may take so long while others wait: until a plan is judged, and a step of a client that lives. It may have as much memory to
-// register as this end, which takes the more the more there is. In perftest's dialect each queue pair's keys are a message of their own.
+// What may take so long while others wait: until a plan is judged, and a step of a client that lives. It may have as
+// much memory to register as this end, which takes the more the more there is. In perftest's dialect each queue
+// pair's keys are a message of their own.
 const (
 	judgeTime  = time.Second
 	stepTime   = 5 * time.Second
@@ -201,8 +209,8 @@ const (
 	stepPerKey = 10 * time.Millisecond
 )
 
-// waiting tells the server of steps that take long. What is measured takes its time as long as packets come and go; where a device does
-// not count them, the time of the test, and where messages are counted nobody knows which.
+// waiting tells the server of steps that take long. What is measured takes its time as long as packets come and go;
+// where a device does not count them, the time of the test, and where messages are counted nobody knows which.
 func (o *order) waiting(measuring bool) (over func()) {
 	most := stepTime
 	if p := o.granted; p != nil {
@@ -217,7 +225,8 @@ func (o *order) waiting(measuring bool) (over func()) {
 	most += time.Duration(o.granted.PauseNs(o.granted.LargestSize()))
 	if _, counts := o.packets(); counts {
 		moves := func() uint64 { n, _ := o.packets(); return n }
-		return o.slow(most, fmt.Sprintf("no packet of this client's test came or went for %v", most.Round(time.Second)), moves)
+		return o.slow(most, fmt.Sprintf("no packet of this client's test came or went for %v", most.Round(time.Second)),
+			moves)
 	}
 	runs := o.granted.Spec.Duration
 	if most += runs; runs == 0 {
@@ -277,13 +286,14 @@ func (o *order) slow(most time.Duration, what string, moves func() uint64) (over
 	return sync.OnceFunc(func() { close(done) })
 }
 
-// leaveWithClient ends the process of a test whose client has left, whatever the test is doing: memory may take its time to
-// be registered, and a call into a driver need not return.
+// leaveWithClient ends the process of a test whose client has left, whatever the test is doing: memory may take its
+// time to be registered, and a call into a driver need not return.
 func leaveWithClient(ctx context.Context, s control.Session, tell func(event)) (stop func()) {
 	watched, unwatch := s.Watch(ctx)
 	context.AfterFunc(watched, func() {
 		time.Sleep(leaveGrace)
-		if cause := context.Cause(watched); ctx.Err() == nil && !errors.Is(cause, context.Canceled) { // no signal, and no end by itself
+		// no signal, and no end by itself
+		if cause := context.Cause(watched); ctx.Err() == nil && !errors.Is(cause, context.Canceled) {
 			tell(event{Ended: true, Left: true, Error: cause.Error()})
 			os.Exit(exit.PeerLost) //nolint:forbidigo // a thread may be where nothing else reaches it
 		}

@@ -46,7 +46,8 @@ func TestSystemdUnit(t *testing.T) {
 	if err := os.WriteFile(unit, []byte(strings.ReplaceAll(string(text), "/usr/bin/gobw", self)), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := exec.Command(analyze, "verify", unit).CombinedOutput(); err != nil || strings.Contains(string(out), unit) {
+	if out, err := exec.Command(analyze, "verify", unit).CombinedOutput(); err != nil ||
+		strings.Contains(string(out), unit) {
 		t.Errorf("systemd-analyze verify: %v\n%s", err, out)
 	}
 }

@@ -41,13 +41,18 @@ func (f *flags) config(tool string, args []string, wrong *cmdline.Faults) measur
 // record makes a record of the times of calls, in nanoseconds. atOnce calls ran at the same time.
 func record(operation string, settings report.Plan, times []int64, atOnce int) report.Record {
 	settings.Operation, settings.Kind = operation, string(plan.Latency)
-	s := report.Samples{Raw: times, N: uint64(len(times)), Min: slices.Min(times), Max: slices.Max(times), Shift: times[0], Scale: 1}
+	s := report.Samples{
+		Raw: times, N: uint64(len(times)), Min: slices.Min(times), Max: slices.Max(times), Shift: times[0], Scale: 1,
+	}
 	for _, t := range times {
 		s.Sum += float64(t)
 		s.SumSq += float64(t-s.Shift) * float64(t-s.Shift)
 	}
 	l, seconds := report.NewLatency(s), s.Sum/1e9/float64(atOnce)
-	r := report.Record{Plan: settings, Run: 1, Messages: s.N, Iterations: s.N, Seconds: seconds, Latency: &l, MessagesPerS: float64(s.N) / seconds}
+	r := report.Record{
+		Plan: settings, Run: 1, Messages: s.N, Iterations: s.N, Seconds: seconds, Latency: &l,
+		MessagesPerS: float64(s.N) / seconds,
+	}
 	h, err := report.NewHistogram(s)
 	if err != nil {
 		r.Warnings = append(r.Warnings, err.Error())
@@ -69,7 +74,9 @@ var connectHelp string
 func NewConnectCommand(tool string, out output.Streams) *cobra.Command {
 	f := &flags{}
 	c := connectConfig{}
-	spec := plan.Spec{Operation: plan.Write, Kind: plan.Bandwidth, Sizes: []int{64}, Iterations: 1, TxDepth: 1, NoPeak: true}
+	spec := plan.Spec{
+		Operation: plan.Write, Kind: plan.Bandwidth, Sizes: []int{64}, Iterations: 1, TxDepth: 1, NoPeak: true,
+	}
 	cmd := cmdline.Command(tool, connectHelp)
 	cmd.Args = cobra.ArbitraryArgs
 	cmd.RunE = cmdline.Run(
@@ -104,7 +111,8 @@ func (c *connectConfig) run(ctx context.Context, out output.Streams) (*report.Do
 	quiet := output.Streams{Out: out.Out, Err: out.Err} // no terminal: a round is too short for a line of progress
 	doc, err := measure.With(ctx, quiet, c.Config, func(m *measure.Measurer, doc measure.Document) error {
 		for range c.Rounds {
-			res, err := m.Run(ctx, c.Plan, bench.Options{Step: func(name string, took time.Duration) { times[name] = append(times[name], int64(took)) }})
+			res, err := m.Run(ctx, c.Plan,
+				bench.Options{Step: func(name string, took time.Duration) { times[name] = append(times[name], int64(took)) }})
 			if err != nil {
 				return err
 			}

@@ -60,14 +60,17 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 		},
 	)
 	fs := cmd.Flags()
-	cmdline.Parsed(fs, &wrong, &c.Sizes, "size", "s", "4K:64M", "register `BYTES`: 1M, 4K:1G (each twice the one before), 4K,1M", plan.ParseLadder)
-	cmdline.Parsed(fs, &wrong, &c.Count, "iters", "n", "", "register each size `N` times in each thread (default: as many as fit in 0.5 s, at least 10, at most 1000)", func(text string) (int, error) {
-		n, err := strconv.Atoi(text)
-		if err != nil || n < 1 || n > 1e7 {
-			return 0, fmt.Errorf("%q: want 1 to 10000000", text)
-		}
-		return n, nil
-	})
+	cmdline.Parsed(fs, &wrong, &c.Sizes, "size", "s", "4K:64M",
+		"register `BYTES`: 1M, 4K:1G (each twice the one before), 4K,1M", plan.ParseLadder)
+	cmdline.Parsed(fs, &wrong, &c.Count, "iters", "n", "",
+		"register each size `N` times in each thread (default: as many as fit in 0.5 s, at least 10, at most 1000)",
+		func(text string) (int, error) {
+			n, err := strconv.Atoi(text)
+			if err != nil || n < 1 || n > 1e7 {
+				return 0, fmt.Errorf("%q: want 1 to 10000000", text)
+			}
+			return n, nil
+		})
 	fs.IntVar(&c.Threads, "threads", 1, "threads that register at the same time")
 	fs.BoolVar(&c.HugePages, "huge-pages", false, "take memory from reserved huge pages")
 	fs.BoolVar(&c.Paged, "odp", false, "on-demand paging: the device loads pages when it needs them")
@@ -87,8 +90,10 @@ func (c *config) run(ctx context.Context, out output.Streams) (*report.Document,
 		fmt.Fprintf(out.Err, "%s: %s\n", c.Tool, dev.Note)
 	}
 	doc, info := measure.NewDocument(c.Tool, c.Command), dev.Info()
-	doc.Label, doc.Client.Device, doc.Client.Provider, doc.Client.Software = bench.Label(info), info.Name, info.Provider, info.Software
-	doc.Client.Driver, doc.Client.Firmware, doc.Client.NUMANode, doc.Client.PinnedCPU = info.Driver, info.Firmware, info.NUMANode, -1
+	doc.Label, doc.Client.Device, doc.Client.Provider, doc.Client.Software = bench.Label(info), info.Name, info.Provider,
+		info.Software
+	doc.Client.Driver, doc.Client.Firmware, doc.Client.NUMANode, doc.Client.PinnedCPU = info.Driver, info.Firmware,
+		info.NUMANode, -1
 	for _, size := range c.Sizes {
 		var records []report.Record
 		if records, err = c.size(ctx, dev.Device, int(size)); err != nil {
@@ -134,12 +139,15 @@ func (c *config) size(ctx context.Context, dev verbs.Device, size int) (_ []repo
 		settings.Threads = c.Threads
 	}
 	return []report.Record{
-		record("register", settings, slices.Concat(made...), c.Threads), record("deregister", settings, slices.Concat(undone...), c.Threads),
+		record("register", settings, slices.Concat(made...), c.Threads),
+		record("deregister", settings, slices.Concat(undone...), c.Threads),
 	}, nil
 }
 
 // times are how long each registration took, and undoing it, in nanoseconds.
-func (c *config) times(ctx context.Context, pd verbs.ProtectionDomain, b *verbs.Buffer, access verbs.Access, start time.Time) (made, undone []int64, err error) {
+func (c *config) times(ctx context.Context, pd verbs.ProtectionDomain, b *verbs.Buffer, access verbs.Access,
+	start time.Time,
+) (made, undone []int64, err error) {
 	const least, most, enough = 10, 1000, time.Second / 2
 	more := func(n int) bool {
 		if c.Count > 0 {

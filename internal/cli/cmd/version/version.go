@@ -68,7 +68,8 @@ func describe(tool string, info *debug.BuildInfo) description {
 	}
 	return description{
 		Program: tool, Version: machine.Version(), Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH,
-		Revision: facts["vcs.revision"], Time: facts["vcs.time"], Modified: facts["vcs.modified"] == "true", CGO: facts["CGO_ENABLED"] == "1",
+		Revision: facts["vcs.revision"], Time: facts["vcs.time"], Modified: facts["vcs.modified"] == "true",
+		CGO: facts["CGO_ENABLED"] == "1",
 	}
 }
 
@@ -77,5 +78,6 @@ func (d description) revision() string {
 	if d.Revision == "" {
 		return "revision unknown (Go did not record it: see -buildvcs in 'go help build')"
 	}
-	return "revision " + d.Revision + plain.When(d.Time != "", " of %s", d.Time) + plain.When(d.Modified, ", with changes that are not committed")
+	return "revision " + d.Revision + plain.When(d.Time != "", " of %s", d.Time) +
+		plain.When(d.Modified, ", with changes that are not committed")
 }
