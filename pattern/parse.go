@@ -171,7 +171,7 @@ func ParseBlocks(text string) ([]Block, error) {
 		}
 		b, err := parseBlock(strings.Replace(line, ",", "+", 1))
 		if err != nil {
-			return nil, fmt.Errorf("line %d: %q: want offset,length", n, shorten(line))
+			return nil, fmt.Errorf("line %d: %q: want offset,length: %w", n, shorten(line), err)
 		}
 		if len(out) == maxList {
 			return nil, fmt.Errorf("%w: more than %d blocks", ErrTooLarge, maxList)

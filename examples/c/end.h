@@ -17,7 +17,7 @@
 
 /* What one end must know of the other. */
 struct address {
-	uint32_t qpn, psn, rkey, mtu, reads; /* reads: READs in flight at a time */
+	uint32_t qpn, psn, rkey, mtu, reads, max_sge; /* reads: READs in flight at a time */
 	uint64_t memory;
 	union ibv_gid gid;
 };
@@ -81,7 +81,7 @@ static inline void open_end(struct end *e, size_t bytes)
 	must(ibv_query_device(e->context, &device), "ibv_query_device");
 	must(ibv_query_port(e->context, 1, &port), "ibv_query_port");
 	e->max_sge = device.max_sge;
-	e->max_sge_rd = device.max_sge_rd > 0 ? device.max_sge_rd : device.max_sge;
+	e->max_sge_rd = device.max_sge_rd > 0 && device.max_sge_rd < device.max_sge ? device.max_sge_rd : device.max_sge;
 	e->gid_index = first_gid(e->context, &port);
 
 	e->pd = ibv_alloc_pd(e->context);
@@ -113,8 +113,8 @@ static inline void open_end(struct end *e, size_t bytes)
 	     "ibv_modify_qp to INIT");
 
 	e->here = (struct address){.qpn = e->qp->qp_num, .psn = e->qp->qp_num & 0xff, .rkey = e->mr->rkey,
-				  
-				   .mtu = port.active_mtu, .reads = device.max_qp_rd_atom < 16 ? device.max_qp_rd_atom : 16,
+				   .mtu = port.active_mtu, .max_sge = e->max_sge,
+				   .reads = device.max_qp_rd_atom < 16 ? device.max_qp_rd_atom : 16,
 				   .memory = (uintptr_t)e->memory};
 	must(ibv_query_gid(e->context, 1, e->gid_index, &e->here.gid), "ibv_query_gid");
 }
@@ -122,6 +122,8 @@ static inline void open_end(struct end *e, size_t bytes)
 /* ready brings the queue pair through RTR to RTS. retries is how often the device asks again before it gives up. */
 static inline void ready(struct end *e, const struct address *peer, int retries)
 {
+	if ((int)peer->max_sge < e->max_sge)
+		e->max_sge = peer->max_sge; /* both ends cut a message alike */
 	uint8_t reads = peer->reads < e->here.reads ? peer->reads : e->here.reads;
 	struct ibv_qp_attr attr = {
 		.qp_state = IBV_QPS_RTR,

@@ -40,26 +40,29 @@ func connect(host string) *end {
 	dev := opened(e, must(verbs.Open("", ibv.New(), roce.New(roce.Options{}))))
 	gid := must(verbs.ChooseGID(dev, 1, e.conn.LocalAddr().(*net.TCPAddr).AddrPort().Addr()))
 	limits := dev.Info().Limits
-	mine := min(limits.MaxSGE, limits.MaxSGERead)
+	mine := min(limits.MaxSGE, cmp.Or(limits.MaxSGERead, limits.MaxSGE))
 	e.entries = min(mine, swap(e, mine))
+	reads := min(16, limits.MaxInitRDAtomic, limits.MaxRDAtomic) // in flight
+	reads = min(reads, swap(e, reads))
+	depth := largest/smallest/e.entries + 2
 
 	pd := opened(e, must(dev.AllocPD()))
-	e.sent = opened(e, must(dev.CreateCQ(verbs.CompletionQueueOptions{Depth: 256})))
-	e.received = opened(e, must(dev.CreateCQ(verbs.CompletionQueueOptions{Depth: 256})))
+	e.sent = opened(e, must(dev.CreateCQ(verbs.CompletionQueueOptions{Depth: depth})))
+	e.received = opened(e, must(dev.CreateCQ(verbs.CompletionQueueOptions{Depth: depth})))
 	buf := opened(e, must(verbs.Alloc(largest*(factor+1), verbs.MemoryOptions{})))
 	e.strided, e.contiguous = buf.Bytes()[:largest*factor], buf.Bytes()[largest*factor:]
 	access := verbs.AccessLocalWrite | verbs.AccessRemoteWrite | verbs.AccessRemoteRead
 	e.mr = opened(e, must(pd.RegisterMemory(buf, 0, buf.Len(), access)))
 	e.qp = opened(e, must(pd.CreateQP(verbs.QueuePairOptions{
 		Transport: verbs.RC, SendCQ: e.sent, RecvCQ: e.received,
-		SendDepth: 256, RecvDepth: 256, SendSGEs: e.entries, RecvSGEs: e.entries,
+		SendDepth: depth, RecvDepth: depth, SendSGEs: e.entries, RecvSGEs: e.entries,
 	})))
 
 	here := must(verbs.AddressOf(e.qp, 1, gid, e.mr))
 	e.peer = swap(e, here)
 	options := verbs.DefaultConnect()
 	options.Access = access
-	options.MaxRDAtomic, options.MaxDestRDAtomic = 16, 16 // READs in flight
+	options.MaxRDAtomic, options.MaxDestRDAtomic = uint8(reads), uint8(reads)
 	check(verbs.Connect(e.qp, gid, here, e.peer, options))
 	swap(e, "connected")
 	return e

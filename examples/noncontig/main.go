@@ -23,6 +23,7 @@ import (
 
 const (
 	largest  = 256 << 10 // bytes of a message
+	smallest = 64        // bytes of a block
 	factor   = 2         // a stride is so many blocks
 	rounds   = 5         // of which the median counts
 	messages = 20        // of a round
@@ -72,7 +73,7 @@ func (e *end) table(opcode verbs.Opcode) (good bool) {
 	fmt.Println("message B  block B  blocks  lists Gb/s  pack Gb/s  ratio")
 	for size := largest / 16; size <= largest; size *= 4 {
 		verified, crossover := true, 0
-		for block := 64; block <= 8192; block *= 2 {
+		for block := smallest; block <= 8192; block *= 2 {
 			l := layout{block, size / block, block * factor}
 			var lists, packs, ratios []float64
 			for range rounds {

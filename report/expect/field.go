@@ -36,6 +36,10 @@ func (e *Expectation) Judges(name string) bool { return e.field != nil && e.fiel
 // judgeField compares numbers as numbers, and all else as text.
 func (e *Expectation) judgeField(d *report.Document) report.Check {
 	f, c := e.field, report.Check{Expression: e.text, Point: "all", Limit: e.field.want}
+	if d.Program == nil {
+		c.Actual, c.Verdict = "none", stats.Failure("", "", "this is no result of a program")
+		return c
+	}
 	said, told := d.Program.Said[f.name]
 	if f.name == ExitCode {
 		said, told = float64(d.Program.ExitCode), true

@@ -360,7 +360,7 @@ func (p *planParser) run(t *Test, line text, flags []string) {
 		return
 	}
 	test := min(2, len(words)) // behind "gobw write", so that the test's own flags come later and win
-	t.Words = slices.Concat(words[:test], flags, words[test:], p.options.Flags)
+	t.Words = slices.Concat(words[:test], without(flags, words[test:]), words[test:], p.options.Flags)
 	if p.options.Parse == nil {
 		return
 	}
@@ -373,6 +373,26 @@ func (p *planParser) run(t *Test, line text, flags []string) {
 	}
 }
 
+// without leaves out the flags, with their values, that own has, too: a list would have the values of both.
+func without(flags, own []string) (out []string) {
+	kept := true
+	for _, word := range flags {
+		if name, _, _ := strings.Cut(word, "="); strings.HasPrefix(name, "-") {
+			letter := !strings.HasPrefix(name, "--")
+			kept = !slices.ContainsFunc(own, func(w string) bool {
+				return letter && strings.HasPrefix(w, name[:2]) || w == name || strings.HasPrefix(w, name+"=")
+			})
+		}
+		if kept {
+			out = append(out, word)
+		}
+	}
+	return out
+}
+
+// ServerWord is the word of a program's command line that stands for the host of the other end.
+const ServerWord = "{server}"
+
 // program reads the keys that only a program has.
 func (p *planParser) program(t *Test, e testEntry) {
 	for _, key := range []text{e.Server, e.Memory} {
@@ -382,6 +402,10 @@ func (p *planParser) program(t *Test, e testEntry) {
 		}
 	}
 	t.Server = p.words("server", e.Server)
+	if e.Server.at != nil && !slices.Contains(t.Words, ServerWord) {
+		p.mistake(e.Server.at, "server: run must have the word %s, in place of the host, or nothing starts the server",
+			ServerWord)
+	}
 	if e.Memory.at != nil && p.options.Bytes != nil {
 		var err error
 		if t.Memory, err = p.options.Bytes(e.Memory.string); err != nil {

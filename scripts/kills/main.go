@@ -187,9 +187,6 @@ func one(gobw string, c command, e ending, output string) (string, error) {
 		time.Sleep(30 * time.Millisecond)
 	}
 	late := time.Now().Add(time.Minute)
-	if strings.HasPrefix(c.line, "ab") { // it saves at its end alone
-		late = time.Now().Add(4 * time.Second)
-	}
 	for e.at == "measuring" && kept(dir) == "nothing" && time.Now().Before(late) {
 		time.Sleep(5 * time.Millisecond)
 	}

@@ -11,6 +11,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "package ibv is written for little-endian machines");
+
 struct vb_context;
 struct vb_ah;
 struct vb_srq;

@@ -112,7 +112,7 @@ func pollError(n int) error {
 	if n < 0 {
 		return syscall.Errno(-n)
 	}
-	return fmt.Errorf("%w: a poll found %d completions where at most %d were asked for", errLie, n, pollBatch)
+	return fmt.Errorf("%w: a poll found %d completions, more than were asked for", errLie, n)
 }
 
 // completions are the first n that a poll has found. Without time stamps these are 0.
@@ -186,7 +186,7 @@ func (c *completionChannel) Wait(ctx context.Context) (verbs.CompletionQueue, er
 			if C.vb_get_cq_event(c.d.v, c.ch, &cq, &context) != 0 {
 				return false
 			}
-			o, _ := c.d.objects.Load(unsafe.Pointer(cq))
+			o, _ := c.d.objects.Load(uintptr(unsafe.Pointer(cq)))
 			C.vb_ack_cq_events(c.d.v, cq, 1) // destroying the queue waits for this: after it the queue may be gone
 			if found, is := o.(*completionQueue); is && !found.Closed() {
 				q = found

@@ -121,7 +121,7 @@ func (d *device) readEvents() {
 			verbs.EventClientReregister, verbs.EventGIDChange:
 			e.Port = int(*(*C.int)(unsafe.Pointer(&got.element)))
 		default:
-			o, _ := d.objects.Load(*(*unsafe.Pointer)(unsafe.Pointer(&got.element)))
+			o, _ := d.objects.Load(*(*uintptr)(unsafe.Pointer(&got.element))) // of some events it is no pointer
 			e.QP, _ = o.(verbs.QueuePair)
 			e.CQ, _ = o.(verbs.CompletionQueue)
 			e.SRQ, _ = o.(verbs.SharedReceiveQueue)

@@ -44,8 +44,9 @@ func made[H any](h H, err error) (H, error) {
 
 // announce has the asynchronous events that name the handle by a pointer find it.
 func (o *object) announce(pointer unsafe.Pointer, h any) {
-	o.d.objects.Store(pointer, h)
-	o.after = func() { o.d.objects.CompareAndDelete(pointer, h) }
+	key := uintptr(pointer)
+	o.d.objects.Store(key, h)
+	o.after = func() { o.d.objects.CompareAndDelete(key, h) }
 }
 
 // Close destroys the handle, unless other handles depend on it.

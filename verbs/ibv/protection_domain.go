@@ -85,6 +85,9 @@ func (p *protectionDomain) register(fd int, addr uint64, length int, iova uint64
 	if v.reg_mr_iova2 == nil {
 		access &^= optionalAccess
 	}
+	if access&verbs.AccessZeroBased != 0 {
+		iova = 0
+	}
 	m := &memoryRegion{object: object{d: p.d}, addr: iova, length: length}
 	m.kind, m.destroy = "memory region", func() C.int { return C.vb_dereg_mr(v, m.mr) }
 	err := m.Open(m.kind, func() (err error) {

@@ -39,7 +39,8 @@ func synonym(c *cobra.Command, name string) string {
 	}
 	return hint(name, func(answer string) string {
 		if word, more, _ := strings.Cut(answer, ";"); word == strings.ToUpper(word) {
-			return plain.When(strings.Contains(c.Use, word), "; write it without a flag: %s %s", c.CommandPath(), word+more)
+			return plain.When(strings.Contains(c.Use, word), "; write it without a flag: %s %s", c.CommandPath(),
+				word+plain.When(more != "", ";%s", more))
 		}
 		if !strings.HasPrefix(answer, "--") {
 			return "; " + answer

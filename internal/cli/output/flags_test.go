@@ -1,6 +1,7 @@
 package output
 
 import (
+	"cmp"
 	"errors"
 	"io"
 	"os"
@@ -193,12 +194,18 @@ func TestRepeatedCommand(t *testing.T) {
 }
 
 // TestTablesAreSetAside: a table of an earlier run stays beside the one that replaces it, also where the run does not
-// finish.
+// finish, or the name is a link, which is written through.
 func TestTablesAreSetAside(t *testing.T) {
-	for _, complete := range []bool{true, false} {
-		path := filepath.Join(t.TempDir(), "x.csv")
-		if err := os.WriteFile(path, []byte("of an hour"), 0o600); err != nil {
+	for _, name := range []string{"x.csv", "to.csv", ""} {
+		complete, dir := name != "", t.TempDir()
+		path := filepath.Join(dir, cmp.Or(name, "x.csv"))
+		if err := os.WriteFile(filepath.Join(dir, "x.csv"), []byte("of an hour"), 0o600); err != nil {
 			t.Fatal(err)
+		}
+		if name == "to.csv" {
+			if err := os.Symlink("x.csv", path); err != nil {
+				t.Skip(err)
+			}
 		}
 		c, err := configOf(t, "--save", path)
 		if err != nil {

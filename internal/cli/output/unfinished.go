@@ -200,7 +200,8 @@ func (c Config) setAside(out Streams, complete bool) { //nolint:revive // a fact
 		known, stays := !old.Started.IsZero(), ""
 		if !known || old.Finished.Sub(old.Started) >= longRun {
 			_ = os.Remove(s.Path + "~")
-			stays = plain.When(os.Link(s.Path, s.Path+"~") == nil, ", which stays as %s~", s.Path)
+			at, err := filepath.EvalSymlinks(s.Path) // a link is written through
+			stays = plain.When(err == nil && os.Link(at, s.Path+"~") == nil, ", which stays as %s~", s.Path)
 		}
 		if !c.Quiet || stays != "" {
 			fmt.Fprintf(out.Err, "%s: replaces an earlier result%s%s\n", s.Path,

@@ -85,6 +85,7 @@ func (f *field) parse(s string) (err error) {
 	for _, u := range f.units {
 		if number, has := strings.CutSuffix(strings.ToUpper(digits), u.name); has {
 			digits, is = number, u.is
+			break
 		}
 	}
 	v, err := strconv.ParseFloat(digits, 64)
@@ -94,6 +95,9 @@ func (f *field) parse(s string) (err error) {
 	case *uint64:
 		*at, err = strconv.ParseUint(s, 10, 64)
 	case *int:
+		if math.IsNaN(v) {
+			err = strconv.ErrSyntax
+		}
 		*at = int(min(math.Round(v*is), maxQueue+1)) // a queue of bytes cut off would not read back as it prints
 	case *float64:
 		if *at = v * is; f.isShare() && is == 1 && v >= 1 {

@@ -242,6 +242,10 @@ func (f *Flags) grid() ([]gridLayout, error) {
 		}
 		for _, h := range held {
 			for _, block := range f.blocks {
+				if f.nums == nil && block > h {
+					return nil, errors.Join(append(wrong, fmt.Errorf("--blocks %d: larger than the message of --size (-s) %d; "+
+						"leave it out or use -s %d", block, h, slices.Max(f.blocks)))...)
+				}
 				l, err := gridVector(name, block, h, stride)
 				if err != nil {
 					return nil, errors.Join(append(wrong, err)...)
@@ -258,10 +262,6 @@ func (f *Flags) grid() ([]gridLayout, error) {
 func gridVector(name string, block, held int64, stride string) (pattern.Layout, error) {
 	num := held
 	if name == "total" {
-		if block > held {
-			return pattern.Layout{},
-				fmt.Errorf("--blocks %d: larger than the message of --size (-s) %d; leave it out or use -s %d", block, held, block)
-		}
 		if held%block != 0 {
 			return pattern.Layout{}, fmt.Errorf("--size (-s) %d is not a multiple of --blocks %d: the nearest is %d", held,
 				block, max((held+block/2)/block, 1)*block)

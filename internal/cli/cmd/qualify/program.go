@@ -16,6 +16,7 @@ import (
 	"github.com/gobw/gobw/internal/cli/exit"
 	"github.com/gobw/gobw/internal/cli/measure"
 	"github.com/gobw/gobw/report"
+	"github.com/gobw/gobw/report/qualify"
 )
 
 // What a program of somebody else may take, if its plan does not say it.
@@ -24,9 +25,6 @@ const (
 	programMemory  = 1 << 30
 )
 
-// otherEnd is the word of a command line that stands for the host of the other end.
-const otherEnd = "{server}"
-
 // runProgram runs a program to its end. With --loopback it first starts the other end on this host, by the same words
 // without the host, and tells both a free TCP port in the environment variable PORT.
 func runProgram(ctx context.Context, t *planned, peer measure.PeerConfig) (*report.Document, error) {
@@ -34,7 +32,7 @@ func runProgram(ctx context.Context, t *planned, peer measure.PeerConfig) (*repo
 		Tool: "gobw", Version: machine.Version(), Started: time.Now().UTC(), Complete: true, Client: machine.Host(),
 		Records: []report.Record{},
 	}
-	at := slices.Index(t.Words, otherEnd)
+	at := slices.Index(t.Words, qualify.ServerWord)
 	memory := cmp.Or(t.Memory, programMemory)
 	var env []string
 	var server *child.Foreign

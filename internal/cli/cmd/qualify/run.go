@@ -224,7 +224,9 @@ func (q *qualification) finished(t *planned) *qualify.Result {
 func (q *qualification) checkResumed() error {
 	for i := range q.config.Tests {
 		if done := q.finished(&q.config.Tests[i]); done != nil {
-			if end, host := done.Document.Client, machine.Host().Host; end.Device != q.device || end.Host != host {
+			end, host := done.Document.Client, machine.Host().Host
+			device := done.Document.Program != nil || end.Device == q.device // a program opens what it likes
+			if !device || end.Host != host {
 				return exit.With(exit.Usage,
 					fmt.Errorf("--resume: the tests ran with --device %s on host %s, now it is %s on %s: go on there, "+
 						"or leave --resume out", end.Device, end.Host, q.device, host))

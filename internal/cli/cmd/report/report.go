@@ -48,6 +48,8 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 		c := config{Files: args, Grades: grades}
 		var wrong cmdline.Faults
 		wrong.If(len(args) == 0, "no file: name a saved result, such as the file of --save result.json")
+		wrong.If(grades && (cmd.Flags().Changed("save") || cmd.Flags().Changed("format")),
+			"--grades prints CSV: leave --save and --format out, and add > grades.csv")
 		c.Output = flags.Config(&wrong)
 		return c, errors.Join(wrong...)
 	}, func(_ context.Context, c config) error { return run(out, c) })
