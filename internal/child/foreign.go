@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"syscall"
 	"time"
 )
 
@@ -18,7 +19,8 @@ type Foreign struct {
 	before   map[int]bool // children of this process that were there before
 }
 
-// StartForeign starts a program by its words, of which "gobw" is this program. memory is in bytes, of each process.
+// StartForeign starts a program by its words, of which "gobw" is this program. memory is in bytes, of each process. Until
+// End no other process may be started here: End kills all children that were not there before.
 func StartForeign(words, env []string, memory int64) (*Foreign, error) {
 	name := words[0]
 	if name == "gobw" {
@@ -30,7 +32,7 @@ func StartForeign(words, env []string, memory int64) (*Foreign, error) {
 	f := &Foreign{cmd: exec.Command(name, words[1:]...), ended: make(chan error, 1)}
 	f.cmd.Env, f.cmd.SysProcAttr = append(os.Environ(), env...), OwnGroup()
 	if f.cmd.SysProcAttr != nil {
-		endWithParent(f.cmd.SysProcAttr)
+		endWithParent(f.cmd.SysProcAttr, syscall.SIGKILL) // it may be deaf to others
 	}
 	f.cmd.Stdout, f.cmd.Stderr = &f.Out, &f.Err
 	f.cmd.WaitDelay = time.Second // a process that it leaves behind may hold its output open
@@ -72,7 +74,10 @@ func (f *Foreign) Wait(ctx context.Context) (code int, err error) {
 // End kills what is left of the program: its group, and on Linux also processes that have left the group.
 func (f *Foreign) End() {
 	killGroup(f.cmd.Process)
-	err := <-f.ended
-	f.ended <- err
+	select {
+	case err := <-f.ended:
+		f.ended <- err
+	case <-time.After(10 * time.Second): // a driver may hold it
+	}
 	sweep(f.before)
 }

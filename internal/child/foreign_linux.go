@@ -40,33 +40,60 @@ func parents() map[int]int {
 	return all
 }
 
-// limit bounds what a process may write to: private memory, files, and core dumps. Memory
-// that is only reserved does not count.
-func limit(pid int, memory int64) {
-	for resource, most := range map[int]uint64{
-		unix.RLIMIT_DATA: uint64(memory), unix.RLIMIT_FSIZE: uint64(memory), unix.RLIMIT_CORE: 0,
-	} {
-		_ = unix.Prlimit(pid, resource, &unix.Rlimit{Cur: most, Max: most}, nil)
+// branches are the descendants of this process, each with the child of this process that it descends from.
+func branches() map[int]int {
+	of, tree := map[int]int{}, parents()
+	for pid := range tree {
+		top := pid
+		for depth := 0; tree[top] != os.Getpid() && tree[top] != 0 && depth < 1000; depth++ {
+			top = tree[top]
+		}
+		if tree[top] == os.Getpid() {
+			of[pid] = top
+		}
+	}
+	return of
+}
+
+// limit bounds what a process, and each that it has started already, may write to: private memory, files, and core
+// dumps. Memory that is only reserved does not count. What they start later inherits the limits.
+func limit(leader int, memory int64) {
+	bound := func(pid int) {
+		for resource, most := range map[int]uint64{
+			unix.RLIMIT_DATA: uint64(memory), unix.RLIMIT_FSIZE: uint64(memory), unix.RLIMIT_CORE: 0,
+		} {
+			_ = unix.Prlimit(pid, resource, &unix.Rlimit{Cur: most, Max: most}, nil)
+		}
+	}
+	bound(leader)
+	for range 3 { // one that is not bounded yet may start another meanwhile
+		for pid, top := range branches() {
+			if top == leader {
+				bound(pid)
+			}
+		}
 	}
 }
 
 // sweep kills the children of this process that were not there before, and their descendants: what has left its process
-// group becomes a child of this one when its parent ends.
+// group becomes a child of this one when its parent ends. All are stopped first, since what is stopped starts nothing.
 func sweep(before map[int]bool) {
 	for range 100 {
-		tree, found := parents(), false
-		for pid := range tree {
-			top := pid
-			for depth := 0; tree[top] != os.Getpid() && tree[top] != 0 && depth < 1000; depth++ {
-				top = tree[top]
-			}
-			if tree[top] == os.Getpid() && !before[top] {
-				found = true
-				_ = unix.Kill(pid, unix.SIGKILL)
-				_, _ = unix.Wait4(pid, nil, unix.WNOHANG, nil)
+		stopped := map[int]bool{}
+		for again, pass := true, 0; again && pass < 1000; pass++ {
+			again = false
+			for pid, top := range branches() {
+				if !before[top] && !stopped[pid] {
+					again, stopped[pid] = true, true
+					_ = unix.Kill(pid, unix.SIGSTOP)
+				}
 			}
 		}
-		if !found {
+		for pid := range stopped {
+			_ = unix.Kill(pid, unix.SIGKILL)
+			_, _ = unix.Wait4(pid, nil, unix.WNOHANG, nil)
+		}
+		if len(stopped) == 0 {
 			return
 		}
 		time.Sleep(time.Millisecond)
@@ -99,4 +126,8 @@ func (f *Foreign) Listens(ctx context.Context, port int) {
 
 func signalOf(s *os.ProcessState) int { return int(s.Sys().(syscall.WaitStatus).Signal()) }
 
-func killGroup(p *os.Process) { _ = unix.Kill(-p.Pid, unix.SIGKILL) }
+// killGroup kills a process and its group, which it may have left.
+func killGroup(p *os.Process) {
+	_ = unix.Kill(-p.Pid, unix.SIGKILL)
+	_ = p.Kill()
+}

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/gobw/gobw/internal/testrun"
 )
 
 // foreign runs a shell script under the bounds of a program of somebody else, for at most some time.
@@ -51,6 +53,29 @@ func TestHostileProgram(t *testing.T) {
 		_, _, err := foreign(t, `trap '' TERM; while :; do :; done`, 300*time.Millisecond)
 		if !errors.Is(err, context.DeadlineExceeded) || time.Since(began) > 20*time.Second {
 			t.Errorf("%v after %v", err, time.Since(began))
+		}
+	})
+	t.Run("leaves its process group for that of its parent", func(t *testing.T) {
+		testrun.Need(t, "python3")
+		began := time.Now()
+		_, _, err := foreign(t, `exec python3 -c 'import os, time
+os.setpgid(0, os.getpgid(os.getppid()))
+time.sleep(1e9)'`, time.Second)
+		if !errors.Is(err, context.DeadlineExceeded) || time.Since(began) > 8*time.Second {
+			t.Errorf("%v after %v", err, time.Since(began))
+		}
+	})
+	t.Run("starts processes without end", func(t *testing.T) {
+		mark := fmt.Sprintf("%d", time.Now().UnixNano())
+		if _, _, err := foreign(t, `i=0
+			while [ $i -lt 200 ]; do setsid sh -c 'while :; do sleep 0.01; done' `+mark+` & i=$((i+1)); done; wait`,
+			time.Second); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("ended by itself: %v", err)
+		}
+		for pid := range parents() {
+			if words, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)); strings.Contains(string(words), mark) {
+				t.Errorf("process %d is still there: %q", pid, words)
+			}
 		}
 	})
 	t.Run("floods its output, and says its line last", func(t *testing.T) {

@@ -2,5 +2,5 @@ package child
 
 import "syscall"
 
-// endWithParent has a process that is started by the calling thread be told to end when that thread does.
-func endWithParent(a *syscall.SysProcAttr) { a.Pdeathsig = syscall.SIGTERM }
+// endWithParent has a process that is started by the calling thread get a signal when that thread ends.
+func endWithParent(a *syscall.SysProcAttr, by syscall.Signal) { a.Pdeathsig = by }

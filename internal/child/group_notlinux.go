@@ -5,4 +5,4 @@ package child
 import "syscall"
 
 // endWithParent has no signal here.
-func endWithParent(*syscall.SysProcAttr) {}
+func endWithParent(*syscall.SysProcAttr, syscall.Signal) {}

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"syscall"
 )
 
 // Self is the file of this program: what runs here, also when its file was replaced meanwhile,
@@ -22,7 +23,7 @@ func Run(c *exec.Cmd) error {
 	runtime.LockOSThread() // whose end is that of this process
 	defer runtime.UnlockOSThread()
 	if c.SysProcAttr = OwnGroup(); c.SysProcAttr != nil {
-		endWithParent(c.SysProcAttr)
+		endWithParent(c.SysProcAttr, syscall.SIGTERM)
 	}
 	return c.Run()
 }

@@ -65,10 +65,13 @@ func (e *PeerError) Error() string {
 
 // Remedy says how to wait for a server that serves others, or what the peer advises.
 func (e *PeerError) Remedy() string {
-	if e.Busy {
+	switch {
+	case e.Busy:
 		return "wait for it: --wait 5m"
+	case e.Fix != "":
+		return "the peer advises, for its end: " + Quoted(e.Fix)
 	}
-	return e.Fix
+	return ""
 }
 
 // Is matches [ErrBusy], [ErrPeerLost] where the peer was the one to give up, and

@@ -52,6 +52,7 @@ func (s *Settled) rulesOfNumbers(no rule) {
 		"--verify %q: want ends or all", p.Verify)
 	no(p.Timestamps != HostClock && p.Timestamps != DeviceClock, "--timestamps %q: want host or device", p.Timestamps)
 	no(noPower(s.peer.PageBytes, maxPageBytes), "the peer's page"+power, s.peer.PageBytes, maxPageBytes)
+	no(s.peer.MTU > verbs.MTU4096, "the peer's MTU has the code %d: want 1 to %d", uint8(s.peer.MTU), uint8(verbs.MTU4096))
 	no(noPower(s.peer.LineBytes, maxLineBytes), "the peer's cache line"+power, s.peer.LineBytes, maxLineBytes)
 
 	no(p.Iterations != 0 && p.Duration != 0,

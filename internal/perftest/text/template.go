@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"strings"
+	"sync"
 	"text/template"
 )
 
@@ -14,9 +15,9 @@ import (
 //go:embed text.tmpl
 var templates string
 
-// fill is a template with its data.
-func fill(name string, data any) string {
-	functions := template.FuncMap{
+// parsed are the templates, ready to be filled.
+var parsed = sync.OnceValue(func() *template.Template { //nolint:gochecknoglobals // made once
+	return template.Must(template.New("").Funcs(template.FuncMap{
 		"on":     func(is bool) string { return either(is, "ON", "OFF") },
 		"hex":    hexadecimal,
 		"joined": func(words string) string { return strings.ReplaceAll(words, " ", "_") },
@@ -27,10 +28,13 @@ func fill(name string, data any) string {
 		"number": func(digits int, v float64) string { // JSON has no other
 			return fmt.Sprintf("%.*f", digits, either(math.IsNaN(v) || math.IsInf(v, 0), 0, v))
 		},
-	}
+	}).Parse(templates))
+})
+
+// fill is a template with its data.
+func fill(name string, data any) string {
 	var b strings.Builder
-	if err := template.Must(template.New("").Funcs(functions).Parse(templates)).ExecuteTemplate(&b, name,
-		data); err != nil {
+	if err := parsed().ExecuteTemplate(&b, name, data); err != nil {
 		panic(err) // the template asks for a field that is not there
 	}
 	return b.String()
