@@ -19,8 +19,8 @@ type Foreign struct {
 	before   map[int]bool // children of this process that were there before
 }
 
-// StartForeign starts a program by its words, of which "gobw" is this program. memory is in bytes, of each process. Until
-// End no other process may be started here: End kills all children that were not there before.
+// StartForeign starts a program by its words, of which "gobw" is this program. memory is in bytes, of each process.
+// Until End no other process may be started here: End kills all children that were not there before.
 func StartForeign(words, env []string, memory int64) (*Foreign, error) {
 	name := words[0]
 	if name == "gobw" {
