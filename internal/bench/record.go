@@ -34,9 +34,8 @@ func (r *run) samples(rec *job.Recorder, clock *report.Clock) report.Samples {
 }
 
 // record makes the record of one measured round from this end's view.
-func (r *run) record(rd plan.Round, t *drive.Trace, rec *job.Recorder, clock *report.Clock,
-	d figure.Disturbance,
-) report.Record {
+func (r *run) record(rd plan.Round, x *outcome, rec *job.Recorder, clock *report.Clock) report.Record {
+	t := &x.trace
 	p, size := &r.spec, r.spec.Sizes[rd.Size]
 	lane := r.plan.Lane(size, 0)
 	out := report.Record{
@@ -68,9 +67,9 @@ func (r *run) record(rd plan.Round, t *drive.Trace, rec *job.Recorder, clock *re
 	out.Series = t.Series.Report(r.perNs)
 	out.Counters = t.Counters
 	if p.CPU || p.Events {
-		out.CPU = cpuFigures(rec, r.perNs, m.Messages, d)
+		out.CPU = cpuFigures(rec, r.perNs, m.Messages, x.hurt)
 	}
-	out.Warnings = append(out.Warnings, r.conditions(&out, t, d).Warnings()...)
+	out.Warnings = append(out.Warnings, r.conditions(&out, x).Warnings()...)
 	return out
 }
 
@@ -132,13 +131,14 @@ func (r *run) shares(t *drive.Trace) []report.Share {
 	return out
 }
 
-func (r *run) conditions(rec *report.Record, t *drive.Trace, d figure.Disturbance) figure.Conditions {
+func (r *run) conditions(rec *report.Record, x *outcome) figure.Conditions {
 	c := figure.Conditions{
-		Seconds: rec.Seconds, Messages: rec.Messages, Count: r.plan.CountGiven(), Counters: t.Counters, Disturbance: d,
+		Seconds: rec.Seconds, Messages: rec.Messages, Count: r.plan.CountGiven(), Counters: x.trace.Counters,
+		Disturbance: x.hurt, ClockDrift: x.drift,
 	}
 	// it asks for a late acknowledgement within 100 us: a request that comes again is no loss
 	if info, _ := r.rails.Common(); info.Software {
-		c.Counters = maps.Clone(t.Counters)
+		c.Counters = maps.Clone(c.Counters)
 		delete(c.Counters, "duplicate_request")
 	}
 	c.Realtime = r.result.Here.Priority == "realtime"

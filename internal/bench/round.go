@@ -15,6 +15,7 @@ import (
 	"github.com/gobw/gobw/report/figure"
 	"github.com/gobw/gobw/verbs"
 	"github.com/gobw/gobw/verbs/job"
+	"github.com/gobw/gobw/verbs/tick"
 )
 
 // outcome is what the parts of a round brought together.
@@ -22,13 +23,14 @@ type outcome struct {
 	trace drive.Trace
 	hurt  figure.Disturbance
 	arrival
-	before  uint64 // messages of each queue pair in the parts before
+	before  uint64  // messages of each queue pair in the parts before
+	drift   float64 // of the cycle counter
 	corrupt error
 }
 
 // round prepares, runs and reports one round.
 func (r *run) round(ctx context.Context, rd plan.Round) error {
-	rec, x := r.recorder(rd), &outcome{}
+	rec, x, begun := r.recorder(rd), &outcome{}, tick.Start()
 	var err error
 	for i, n := range r.plan.Parts(rd) {
 		if err = r.part(ctx, rd, i, n, rec, x); err != nil {
@@ -42,12 +44,16 @@ func (r *run) round(ctx context.Context, rd plan.Round) error {
 		return cmp.Or(err, x.corrupt)
 	}
 	r.perNs = r.clock.PerNanosecond()
+	ended := tick.Start()
+	if x.drift = tick.Drift(r.clock, begun, ended); x.drift != 0 {
+		r.clock = ended // what comes later may be right again
+	}
 	rec.Release()
 	clock, wrong := deviceClock(rec, r.perNs)
 	if wrong != nil {
 		return cmp.Or(err, wrong)
 	}
-	local := r.record(rd, &x.trace, rec, clock, x.hurt)
+	local := r.record(rd, x, rec, clock)
 	if err != nil { // what it had measured until then
 		local.Verified = ""
 		local.Warnings = append(local.Warnings, "incomplete: "+err.Error())

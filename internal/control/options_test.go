@@ -15,6 +15,15 @@ func TestForPhase(t *testing.T) {
 	inFlight := (8 << 20) * 400 * time.Second / 20e6
 	timed := big
 	timed.Duration = time.Minute
+	buffer := plan.Spec{Kind: plan.Latency, Sizes: []int{1 << 30}, QPs: 4}
+	grid := func(layout string, footprint int) *plan.Spec {
+		return &plan.Spec{Kind: plan.Bandwidth, Sizes: []int{64}, Noncontig: &plan.Noncontig{
+			Strategy: "pack", Layout: layout, Window: 8, Footprint: footprint,
+		}}
+	}
+	list := plan.Spec{Kind: plan.Bandwidth, Sizes: []int{64}, Noncontig: &plan.Noncontig{
+		Strategy: "pack", Window: 1, Descriptors: &plan.Descriptors{LocalBytes: 1 << 30, RemoteBytes: 2 << 30},
+	}}
 	hostile := plan.Spec{Kind: plan.Bandwidth, Sizes: []int{1<<31 - 1}, QPs: 16384, TxDepth: 15000}
 	for _, tt := range []struct {
 		name  string
@@ -26,6 +35,12 @@ func TestForPhase(t *testing.T) {
 		{"little in flight", PhaseReady, &plan.Spec{Kind: plan.Latency, Sizes: []int{64}}, 30 * time.Second},
 		{"much in flight", PhaseReady, &big, 30*time.Second + inFlight},
 		{"much in flight at the end of a time", PhaseDone, &timed, 90*time.Second + inFlight},
+		{"a large buffer", PhaseJoined, &buffer, 30*time.Second + plan.DrainTime(4<<30)},
+		{"a large footprint", PhaseConnected, grid("vector:block=64,num=2,stride=128", 40<<30), 30*time.Second +
+			plan.DrainTime(40<<30)},
+		{"a layout with wide gaps", PhaseConnected, grid("vector:block=64,num=16,stride=64M", 0), 30*time.Second +
+			plan.DrainTime(16*15<<26)},
+		{"a large list", PhaseConnected, &list, 30*time.Second + plan.DrainTime(3<<30)},
 		{"without bounds", PhaseReady, &hostile, 30*time.Second + time.Hour},
 	} {
 		if got := limits.ForPhase(tt.phase, tt.spec); got < tt.want || got > tt.want+time.Second {

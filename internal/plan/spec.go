@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gobw/gobw/pattern"
 	"github.com/gobw/gobw/verbs"
 )
 
@@ -141,13 +142,29 @@ func (s *Spec) LargestSize() int { return slices.Max(append([]int{0}, s.Sizes...
 // slowPath is the bandwidth below which a path is too slow for a test, in bytes per second.
 const slowPath = 20e6
 
-// Drain is what the messages in flight take on a slow path.
+// Drain is what the messages in flight take on a slow path, and the memory of layouts until it is registered and
+// compared.
 func (s *Spec) Drain() time.Duration {
 	window := cmp.Or(s.TxDepth, 1)
 	if s.TxDepth == 0 && s.Kind == Bandwidth {
 		window = defaultTxDepth
 	}
-	return DrainTime(float64(s.LargestSize()) * float64(window) * float64(max(s.QPs, 1)))
+	return DrainTime(float64(s.LargestSize())*float64(window)*float64(max(s.QPs, 1)) + s.Noncontig.memory())
+}
+
+// memory is about how many bytes an end has for its layouts or lists.
+func (n *Noncontig) memory() float64 {
+	switch {
+	case n == nil:
+		return 0
+	case n.Descriptors != nil:
+		return float64(n.Footprint) + float64(n.Descriptors.LocalBytes) + float64(n.Descriptors.RemoteBytes)
+	}
+	layout, err := pattern.Parse(n.Layout, pattern.ParseOptions{})
+	if err != nil { // a plan that is refused elsewhere
+		return 0
+	}
+	return max(float64(n.Footprint), 2*float64(n.Window)*float64(layout.Extent()))
 }
 
 // DrainTime is what so many bytes take on a slow path.

@@ -52,6 +52,7 @@ type Conditions struct {
 	Disturbance
 	Realtime    bool             // it ran before all others: what it waited is the share that the kernel keeps for them
 	ClockCostNs float64          // cost of a time stamp
+	ClockDrift  float64          // by which share the cycle counter ran faster than before the test
 	MedianNs    float64          // median latency, to set the clock cost against
 	Counters    map[string]int64 // counters of the device, after minus before; those of errors are judged
 }
@@ -161,6 +162,9 @@ func (c Conditions) Warnings() []string {
 	add(c.Throttles > 0, Others, "the CPU reported %d thermal throttle events", c.Throttles)
 	add(c.MedianNs > 0 && c.ClockCostNs > clockRelative*c.MedianNs, Short,
 		"a time stamp costs %.0f ns, %.0f %% of the median", c.ClockCostNs, 100*c.ClockCostNs/c.MedianNs)
+	add(c.ClockDrift != 0, Impossible,
+		"the rate of the cycle counter changed by %+.2g %%: the virtual machine was moved or suspended, or somebody set the "+
+			"clock; measure again", 100*c.ClockDrift)
 	for _, name := range slices.Sorted(maps.Keys(c.Counters)) {
 		meaning, change := counterMeaning(name), c.Counters[name]
 		add(meaning != "" && change < 0, Impossible, "%s", fell(name, change))

@@ -153,13 +153,18 @@ func SourcesOf(from netip.AddrPort) (sources [4]netip.Prefix) {
 	return sources
 }
 
+// How long Accept waits after a failure: each time twice as long as before.
+const leastPause, mostPause = 50 * time.Millisecond, 3200 * time.Millisecond
+
 // Accept takes connections until the context ends or the listener is closed or fails for good. Where the process is
-// out of descriptors, visitors give way.
+// out of descriptors, visitors give way. A failure that comes again and again is told once.
 func (v *Visitors) Accept(ctx context.Context, l net.Listener, take func(net.Conn), failed func(error)) error {
+	told, pause := "", leastPause
 	for {
 		conn, err := l.Accept()
 		switch {
 		case err == nil:
+			told, pause = "", leastPause
 			take(conn)
 			continue
 		case ctx.Err() != nil, errors.Is(err, net.ErrClosed):
@@ -167,14 +172,18 @@ func (v *Visitors) Accept(ctx context.Context, l net.Listener, take func(net.Con
 		case broken(err):
 			return err
 		}
-		failed(err)
+		if err.Error() != told {
+			told = err.Error()
+			failed(err)
+		}
 		if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) {
 			v.makeRoom()
 		}
 		select {
 		case <-ctx.Done():
-		case <-time.After(50 * time.Millisecond):
+		case <-time.After(pause):
 		}
+		pause = min(2*pause, mostPause)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -134,22 +135,37 @@ func TestBrokenListener(t *testing.T) {
 	} {
 		ctx, cancel := context.WithCancel(t.Context())
 		l := &failing{err: &net.OpError{Op: "accept", Err: errno}}
-		told := 0
-		err := (&Visitors{}).Accept(ctx, l, nil, func(error) {
-			if told++; told > 1 {
-				cancel()
-			}
-		})
+		err := (&Visitors{}).Accept(ctx, l, nil, func(error) { cancel() })
 		if cancel(); (err != nil) != ends {
-			t.Errorf("%v: ended with %v after %d words", errno, err, told)
+			t.Errorf("%v: ended with %v", errno, err)
 		}
 	}
+}
+
+// TestListenerThatFailsOn: what a listener tells again and again is told once, and asked for ever less often.
+func TestListenerThatFailsOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		l := &failing{err: &net.OpError{Op: "accept", Err: syscall.EPERM}}
+		told := 0
+		if err := (&Visitors{}).Accept(ctx, l, nil, func(error) { told++ }); err != nil {
+			t.Fatal(err)
+		}
+		if told != 1 || l.calls > 4000 {
+			t.Errorf("told %d times, asked %d times within an hour", told, l.calls)
+		}
+	})
 }
 
 // failing is a listener that only fails.
 type failing struct {
 	net.Listener
-	err error
+	err   error
+	calls int
 }
 
-func (f *failing) Accept() (net.Conn, error) { return nil, f.err }
+func (f *failing) Accept() (net.Conn, error) {
+	f.calls++
+	return nil, f.err
+}

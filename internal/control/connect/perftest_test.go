@@ -268,6 +268,37 @@ func TestPerftestSilence(t *testing.T) {
 	}
 }
 
+// TestPerftestFollowsBytes has a peer that is late with each of its messages: it may be, where it has much memory to
+// register and much in flight.
+func TestPerftestFollowsBytes(t *testing.T) {
+	messages := readCapture(t, "send_bw_rc")
+	plan := bw(plan.Send, 65536)
+	plan.TxDepth = 15000
+	s := scriptOf(t, plan, side(messages, false))
+	timeouts := calm()
+	timeouts.Phase, timeouts.Test = 20*time.Millisecond, late
+	l := listen(t, control.Options{Timeouts: timeouts, Perftest: control.PerftestOptions{Version: "6.06"}})
+	conn := dialRaw(t, l)
+	go func() {
+		for _, m := range messages {
+			if m.client {
+				time.Sleep(5 * timeouts.Phase)
+				_, _ = conn.Write(m.bytes)
+			} else if _, err := io.ReadFull(conn, make([]byte, len(m.bytes))); err != nil {
+				return
+			}
+		}
+	}()
+	session, err := l.Accept(testContext(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err = s.drive(testContext(t), session); err != nil {
+		t.Error(err)
+	}
+	session.Fail(err)
+}
+
 // FuzzHostileClient feeds a server arbitrary bytes for a whole conversation: it must end, with an error or without.
 func FuzzHostileClient(f *testing.F) {
 	for _, name := range []string{"write_bw_rc", "write_lat_rc", "send_bw_b", "master_write_bw", "mm_q"} {

@@ -88,7 +88,7 @@ func (s *Session) takeKeys(ctx context.Context, doing string, want int, limit ti
 		return nil, err
 	}
 	if b[KeysBytesNoGID-1] != 0 {
-		rest, err := s.take(ctx, doing, KeysBytes-KeysBytesNoGID, s.o.Timeouts.Phase)
+		rest, err := s.take(ctx, doing, KeysBytes-KeysBytesNoGID, limit)
 		if err != nil {
 			return nil, err
 		}
@@ -104,7 +104,7 @@ func (s *Session) takeKeys(ctx context.Context, doing string, want int, limit ti
 
 // swap is one exchange of equal lengths.
 func (s *Session) swap(ctx context.Context, doing string, mine []byte) (theirs []byte, err error) {
-	return s.exchange(doing, mine, func() ([]byte, error) { return s.take(ctx, doing, len(mine), s.o.Timeouts.Phase) })
+	return s.exchange(doing, mine, func() ([]byte, error) { return s.take(ctx, doing, len(mine), s.patience()) })
 }
 
 // exchange is one exchange: the client speaks first, and the server answers once it has taken that.

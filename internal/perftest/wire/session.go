@@ -235,6 +235,9 @@ func (s *Session) answerParameters(ctx context.Context, local control.Facts, mtu
 	return int(theirs.Outstanding), mine.mismatches(theirs)
 }
 
+// patience is how long the peer may take to its next message, for which it may register memory.
+func (s *Session) patience() time.Duration { return s.o.Timeouts.ForPhase(control.PhaseJoined, s.plan) }
+
 func (s *Session) negotiationOf(mtu verbs.MTU, outstanding int) negotiation {
 	n := NegotiationOf(s.plan, s.gbits, mtu, outstanding)
 	if s.o.RDMA != nil {
@@ -250,12 +253,12 @@ func (s *Session) Exchange(ctx context.Context, local []control.Address) ([]cont
 	for _, a := range local {
 		s.local = append(s.local, s.encode(a))
 	}
-	if _, err := s.run(ctx, s.sequence.opening, "greeting", s.o.Timeouts.Phase, control.Figures{}); err != nil {
+	if _, err := s.run(ctx, s.sequence.opening, "greeting", s.patience(), control.Figures{}); err != nil {
 		return nil, err
 	}
 	s.remote = nil
 	for i := range local {
-		a, err := s.keys(ctx, fmt.Sprintf("exchanging keys of queue pair %d", i), i, s.o.Timeouts.Phase)
+		a, err := s.keys(ctx, fmt.Sprintf("exchanging keys of queue pair %d", i), i, s.patience())
 		if err != nil {
 			return nil, err
 		}
@@ -310,7 +313,7 @@ func (s *Session) Sync(ctx context.Context, phase control.Phase, _ int, last boo
 func (s *Session) Report(ctx context.Context, local control.Figures) (remote control.Figures, err error) {
 	defer s.call(false)()
 	if s.lastDone || !s.sequence.lastAlone {
-		remote, err = s.run(ctx, s.sequence.report, "waiting for the peer's next size", s.o.Timeouts.Phase, local)
+		remote, err = s.run(ctx, s.sequence.report, "waiting for the peer's next size", s.patience(), local)
 	}
 	return remote, err
 }
