@@ -127,6 +127,7 @@ var table = []Field{
 	{
 		At:   func(p *Spec) any { return &p.InlineBytes },
 		Name: "inline", Letter: "I", Group: GroupQueues, Least: -1, Most: 4096,
+		Tries: []int{0, 64, 128, 220},
 		HelpOf: func(r Row, _ Kind) string {
 			return where(r.MayInline(), "send messages of up to N bytes inline (default: as perftest does)")
 		},

@@ -14,7 +14,6 @@ import (
 
 	"github.com/gobw/gobw/internal/bench"
 	"github.com/gobw/gobw/internal/bench/endpoint"
-	"github.com/gobw/gobw/internal/cli/cmd/ab"
 	"github.com/gobw/gobw/internal/cli/exit"
 	"github.com/gobw/gobw/internal/cli/measure"
 	"github.com/gobw/gobw/internal/cli/output"
@@ -35,9 +34,6 @@ type meter struct {
 
 	session *measure.Measurer
 	limits  plan.Limits
-
-	runs      int // which neighbour runs; 0: none
-	neighbour *ab.Running
 }
 
 // returns is how long a peer may take to come back after a test that failed.
@@ -66,35 +62,12 @@ func (m *meter) open(ctx context.Context) error {
 }
 
 func (m *meter) close() error {
-	err := m.stopNeighbour()
-	if m.session != nil {
-		err = errors.Join(m.session.Close(), err)
-		m.session = nil
-	}
-	return err
-}
-
-// keepBeside has the neighbour of a point run, and no other.
-func (m *meter) keepBeside(ctx context.Context, p engine.Point) error {
-	n := m.beside(p)
-	if n == m.runs {
+	if m.session == nil {
 		return nil
 	}
-	err := m.stopNeighbour()
-	if err == nil && n > 0 {
-		if m.neighbour, err = m.config.neighbours[n-1].Start(ctx); err == nil {
-			m.runs = n
-		}
-	}
-	return err
-}
-
-func (m *meter) stopNeighbour() error {
-	if m.runs == 0 {
-		return nil
-	}
-	m.runs = 0
-	return m.neighbour.Stop()
+	session := m.session
+	m.session = nil
+	return session.Close()
 }
 
 // measure runs a point's test.
@@ -103,17 +76,11 @@ func (m *meter) measure(ctx context.Context, p engine.Point) (f engine.Figures, 
 		return f, cmp.Or(context.Cause(ctx),
 			exit.With(exit.PeerLost, fmt.Errorf("after a failed test the other end does not answer: %w", err)))
 	}
-	if err := m.keepBeside(ctx, p); err != nil {
-		return f, cmp.Or(context.Cause(ctx), error(&engine.PointError{Err: err}))
-	}
 	limited, cancel := context.WithTimeoutCause(ctx, m.config.limit(),
 		fmt.Errorf("the test did not end within %v", m.config.limit()))
 	defer cancel()
 	res, err := m.session.Run(limited, m.spec(p), bench.Options{})
 	if err == nil && len(res.Records) > 0 {
-		if m.runs > 0 && m.neighbour.Ended() != nil {
-			return f, &engine.PointError{Err: m.stopNeighbour()}
-		}
 		return m.figures(&res.Records[0]), nil
 	}
 	m.failed = true
@@ -126,7 +93,7 @@ func (m *meter) measure(ctx context.Context, p engine.Point) (f engine.Figures, 
 
 // learn measures the rate of the point where a search by rate starts. If that fails the search will see it, too.
 func (m *meter) learn(ctx context.Context) {
-	if m.config.By != byRate {
+	if m.config.Test.Plan.Kind == plan.Latency {
 		return
 	}
 	space := m.space()
@@ -137,44 +104,23 @@ func (m *meter) learn(ctx context.Context) {
 	}
 }
 
-// goal is what is better. Of its values, more is.
-type goal struct {
-	value func(r *report.Record) float64
-	text  func(value float64) string
+// value is what a search compares; more is better.
+func value(r *report.Record) float64 {
+	switch {
+	case r.Kind != string(plan.Latency):
+		return peak(r)
+	case r.Latency == nil:
+		return 0
+	}
+	return 1 / r.Latency.P50Ns
 }
 
-// goals are what 'best' goes by.
-func goals() map[string]goal {
-	return map[string]goal{
-		byRate: {
-			peak,
-			func(v float64) string { return plain.Number(v) + " messages a second at its peak" },
-		},
-		byLatency: {
-			func(r *report.Record) float64 {
-				if r.Latency == nil {
-					return 0
-				}
-				return 1 / r.Latency.P50Ns
-			},
-			func(v float64) string { return fmt.Sprintf("p50 %.2f us", 1/v/1e3) },
-		},
-		byCPU: {
-			func(r *report.Record) float64 {
-				ns := 0.0
-				for _, c := range []*report.CPU{r.CPU, r.PeerCPU} {
-					if c != nil {
-						ns += c.PackNsPerMessage + c.UnpackNsPerMessage + c.PostNsPerMessage + c.PollNsPerMessage
-					}
-				}
-				if ns == 0 { // nobody counted: no message came
-					return 0
-				}
-				return 1e9 / ns
-			},
-			func(v float64) string { return fmt.Sprintf("%.0f ns of CPU time a message", 1e9/v) },
-		},
+// inWords is such a value for a person.
+func inWords(kind plan.Kind, value float64) string {
+	if kind == plan.Latency {
+		return fmt.Sprintf("p50 %.2f us", 1/value/1e3)
 	}
+	return plain.Number(value) + " messages a second at its peak"
 }
 
 // peak is the rate of a test's fastest part. Other work on a machine slows parts of a test, and leaves its peak nearly
@@ -188,7 +134,7 @@ func peak(r *report.Record) float64 {
 
 // figures of a record.
 func (m *meter) figures(r *report.Record) engine.Figures {
-	f := engine.Figures{Value: goals()[m.config.By].value(r), Counters: map[string]float64{}}
+	f := engine.Figures{Value: value(r), Counters: map[string]float64{}}
 	for _, name := range []string{
 		"retransmits", "out_of_sequence", "rnr_naks", "timeouts", "cnps", "ecn_marked", "discards", "out_of_buffer",
 		"icrc_errors",
@@ -227,9 +173,6 @@ func (m *meter) command(p engine.Point) string {
 	if len(spec.Mix) > 0 && len(m.config.Test.Plan.Mix) == 0 {
 		line += " --mix " + spec.Mix.String()
 	}
-	if n := m.beside(p); n > 0 {
-		line = plain.JoinWords([]string{m.config.Tool, "ab", line, "--beside", m.config.Beside[n-1]})
-	}
 	return line
 }
 
@@ -250,7 +193,7 @@ func (m *meter) perftest(p engine.Point) string {
 	spec := m.spec(p)
 	tool := slices.IndexFunc(flags.Tools(),
 		func(t flags.Tool) bool { return t.Operation == spec.Operation && t.Kind == spec.Kind })
-	if tool < 0 || spec.Threads > 1 || spec.Rails > 1 || spec.PostAPI != 0 || len(spec.Mix) > 0 || m.beside(p) > 0 ||
+	if tool < 0 || spec.Threads > 1 || spec.Rails > 1 || spec.PostAPI != 0 || len(spec.Mix) > 0 ||
 		m.limits.Device.Software {
 		return ""
 	}

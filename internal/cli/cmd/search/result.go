@@ -13,8 +13,6 @@ import (
 	engine "github.com/gobw/gobw/internal/search"
 	"github.com/gobw/gobw/report"
 	"github.com/gobw/gobw/report/plain"
-	"github.com/gobw/gobw/report/plot"
-	"github.com/gobw/gobw/report/qualify"
 	"github.com/gobw/gobw/report/render"
 	"github.com/gobw/gobw/report/stats"
 )
@@ -30,7 +28,6 @@ type Result struct {
 	Command    []string           `json:"command"`
 	Question   string             `json:"question"`
 	Test       string             `json:"test"`
-	By         string             `json:"by,omitempty"`
 	Started    time.Time          `json:"started"`
 	Seconds    float64            `json:"seconds"` // with those of the runs that --resume went on with
 	Complete   bool               `json:"complete"`
@@ -116,7 +113,7 @@ func (r *Result) best(b *engine.BestSettings, m *meter) {
 		if b.Gain.N > 0 {
 			against = fmt.Sprintf(", %s against the defaults in %s", change(b.Gain), plain.Plural(b.Gain.N, "pair"))
 		}
-		r.Gives = goals()[r.By].text(b.Value) + against +
+		r.Gives = inWords(m.config.Test.Plan.Kind, b.Value) + against +
 			plain.When(b.Behind.N > 0, "; %s against the fastest found", change(b.Behind))
 	}
 	for i, e := range b.Without {
@@ -126,7 +123,7 @@ func (r *Result) best(b *engine.BestSettings, m *meter) {
 	}
 }
 
-func formats() []string { return []string{"table", "json", "junit", "svg"} }
+var formats = []string{"table", "json"}
 
 // Write writes the result in one of its formats.
 func (r *Result) Write(w io.Writer, format string) error {
@@ -138,30 +135,8 @@ func (r *Result) Write(w io.Writer, format string) error {
 		e := json.NewEncoder(w)
 		e.SetIndent("", " ")
 		return e.Encode(r)
-	case "junit":
-		return render.Qualification(w, format, r.suites())
-	case "svg":
-		return plot.WriteSVG(w, r.picture())
 	}
-	return exit.With(exit.Usage, fmt.Errorf("a search has the formats %s, not %s", strings.Join(formats(), ", "), format))
-}
-
-// suites are the findings as failed tests.
-func (r *Result) suites() *qualify.Qualification {
-	q := &qualify.Qualification{
-		Plan: "search " + r.Question, Version: r.Version, Command: r.Command, Started: r.Started, Label: r.Label,
-	}
-	for _, f := range r.Findings {
-		q.Tests = append(q.Tests, qualify.Result{Name: f.What, Command: f.Command, Outcome: qualify.Broken, Reason: f.How})
-	}
-	through := qualify.Result{
-		Name: "the search is through", Command: plain.JoinWords(r.Command), Outcome: stats.Pass, Seconds: r.Seconds,
-	}
-	if r.Failure != "" {
-		through.Outcome, through.Reason = qualify.Broken, r.Failure
-	}
-	q.Tests = append(q.Tests, through)
-	return q
+	return exit.With(exit.Usage, fmt.Errorf("a search has the formats %s, not %s", strings.Join(formats, ", "), format))
 }
 
 // change is an effect in words.
@@ -234,39 +209,4 @@ func (r *Result) sizes() (n int, gap float64) {
 		}
 	}
 	return len(all), gap
-}
-
-// picture is what each test gave, as a share of the first: in their order, or, of dips, over the size.
-func (r *Result) picture() *plot.Chart {
-	c := &plot.Chart{
-		Title: "search " + r.Question + ": " + r.Test, Subtitle: strings.TrimPrefix(r.Label+", "+r.Device, ", "),
-		X: plot.Axis{Label: "test"}, Y: plot.Axis{Label: "rate / rate of the first test", Scale: plot.Log10},
-	}
-	all, top, first := plot.Series{Name: "test", Shape: plot.Dots}, plot.Series{
-		Name: "best so far", Shape: plot.Steps,
-	}, 0.0
-	for i, s := range r.Steps {
-		if s.Failure != "" || len(s.Point) == 0 {
-			continue
-		}
-		if first == 0 {
-			first = s.Figures.Value
-		}
-		x := float64(i + 1)
-		if r.Question == dips {
-			x = float64(s.Point[0])
-		}
-		all.X, all.Y = append(all.X, x), append(all.Y, s.Figures.Value/first)
-		top.X, top.Y = all.X, append(top.Y, slices.Max(all.Y))
-	}
-	c.Series = []plot.Series{all, top}
-	if r.Question == dips {
-		c.X, c.Series = plot.Axis{Label: "size", Scale: plot.Log2, Format: plain.Bytes}, c.Series[:1]
-		for _, f := range r.Answer.Found {
-			if len(f.Bad) > 0 {
-				c.Marks = append(c.Marks, plot.Mark{Label: f.Rule.String(), X: float64(f.Bad[0])})
-			}
-		}
-	}
-	return c
 }

@@ -56,7 +56,7 @@ func run(ctx context.Context, out output.Streams, c config) error {
 	c.Seed = cmp.Or(c.Seed, rand.Uint64()>>1)
 	r := &Result{
 		Schema: schema, Tool: c.Tool, Version: machine.Version(), Command: c.Args, Question: c.Question,
-		Test: m.command(nil), By: c.By,
+		Test: m.command(nil),
 		Started: time.Now().UTC(), Label: bench.Label(m.limits.Device), Device: m.limits.Device.Name, Seed: c.Seed,
 		Dimensions: space.Dimensions,
 		TestTime:   c.Test.Plan.Duration,
@@ -64,7 +64,7 @@ func run(ctx context.Context, out output.Streams, c config) error {
 	s := &engine.Search{Space: space, Measure: m.measure, Seed: c.Seed, Most: c.Points}
 	earlier := 0.0
 	if before != nil {
-		same := before.Device == r.Device && before.Test == r.Test && before.By == r.By && before.TestTime == r.TestTime
+		same := before.Device == r.Device && before.Test == r.Test && before.TestTime == r.TestTime
 		if !same || !reflect.DeepEqual(before.Dimensions, r.Dimensions) {
 			return errors.Join(
 				exit.With(exit.Usage,

@@ -4,6 +4,7 @@ package search
 import (
 	"cmp"
 	"context"
+	"embed"
 	"errors"
 	"fmt"
 	"slices"
@@ -14,7 +15,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/gobw/gobw/internal/cli/cmd/ab"
 	"github.com/gobw/gobw/internal/cli/cmd/operation"
 	"github.com/gobw/gobw/internal/cli/cmdline"
 	"github.com/gobw/gobw/internal/cli/exit"
@@ -29,13 +29,6 @@ const (
 	best      = "best"
 	dips      = "dips"
 	anomalies = "anomalies"
-)
-
-// What best goes by.
-const (
-	byRate    = "rate"
-	byLatency = "latency"
-	byCPU     = "cpu"
 )
 
 // mostTestTime is the longest test: a search makes hundreds.
@@ -56,85 +49,57 @@ type config struct {
 	Words          []string // of the test
 	Test           operation.Config
 	Args           []string // the command line, for the document
-	By             string
 	Sizes          [2]int // of dips: the smallest and the largest
 	Limit          time.Duration
 	Points         int
 	Only           []string
 	Fix            map[string]string
-	Beside         []string // tests to run beside, or none
 	Seed           uint64   // 0: any
 	Output         output.Config
 	FailOnFinding  bool
-	neighbours     []ab.Neighbour // of Beside
 	typed          *pflag.FlagSet // of the test
+}
+
+// help has a text for the command and for each question.
+//
+//go:embed *.txt
+var help embed.FS
+
+func command(tool, name string) *cobra.Command {
+	text, _ := help.ReadFile(name + ".txt") // it is built in
+	return cmdline.Command(tool, string(text))
 }
 
 // NewCommand makes 'search'.
 func NewCommand(tool string, kind plan.Kind, out output.Streams) *cobra.Command {
-	root := &cobra.Command{
-		Use:   "search",
-		Short: "Find the best settings, or slow sizes" + plain.When(kind == plan.Bandwidth, ", or slow combinations"),
-		Long: "Run hundreds of short tests to find the best or the slow settings. Put the test\n" +
-			"and its flags in quotes. First start 'gobw serve' on the other host.",
-		RunE: func(c *cobra.Command, args []string) error {
-			asked := strings.Join(args, " ")
-			none := cmp.Or(plain.When(asked != "", "%q is no question of %s", asked, tool), "a question is missing")
-			return exit.With(exit.Usage,
-				fmt.Errorf("%s; there are %s: %s best 'write HOST'%s", none,
-					strings.Join(plain.Each(c.Commands(), (*cobra.Command).Name), ", "), c.CommandPath(),
-					plain.When(strings.HasPrefix(asked, anomalies), "; for this one: gobw search anomalies HOST")))
-		},
-		Example: "  " + tool + " search best '" + map[plan.Kind]string{
-			plan.Bandwidth: "write alpha -s 4K", plan.Latency: "send alpha",
-		}[kind] + "'",
+	root := command(tool, "search")
+	root.RunE = func(c *cobra.Command, args []string) error {
+		asked := strings.Join(args, " ")
+		none := cmp.Or(plain.When(asked != "", "%q is no question of %s", asked, tool), "a question is missing")
+		return exit.With(exit.Usage,
+			fmt.Errorf("%s; there are %s: %s best 'write HOST'%s", none,
+				strings.Join(plain.Each(c.Commands(), (*cobra.Command).Name), ", "), c.CommandPath(),
+				plain.When(strings.HasPrefix(asked, anomalies), "; for this one: gobw search anomalies HOST")))
 	}
 	const group = "questions"
 	root.AddGroup(&cobra.Group{ID: group, Title: "Questions:"})
-	if kind == plan.Latency {
-		root.AddCommand(newQuestion(tool, best, "Find the settings with the lowest latency", kind, out))
-		root.AddCommand(newQuestion(tool, dips, "Find sizes with a higher latency than the sizes next to them", kind, out))
-	} else {
-		root.AddCommand(newQuestion(tool, best, "Find the fastest settings", kind, out))
-		root.AddCommand(newQuestion(tool, dips, "Find sizes that are slower than the sizes next to them", kind, out))
-		root.AddCommand(newQuestion(tool, anomalies, "Find combinations of settings that are slow", kind, out))
-	}
-	for _, c := range root.Commands() {
-		c.GroupID = group
+	for _, question := range []string{best, dips, anomalies} {
+		if kind == plan.Bandwidth || question != anomalies {
+			c := newQuestion(tool, question, kind, out)
+			c.GroupID = group
+			root.AddCommand(c)
+		}
 	}
 	return root
 }
 
-func newQuestion(tool, question, short string, kind plan.Kind, out output.Streams) *cobra.Command {
-	f := &commandFlags{config: config{By: byRate}}
-	cmd := &cobra.Command{
-		Use: question + " 'TEST'", Short: short,
-		Long: short + ".\n\nThe test is a command line of " + tool +
-			" in quotes, as in 'send alpha -s 4K' or\n'send --loopback'.\n" +
-			map[string]string{
-				best: "The search does not change settings that the test has. Of settings that are\nequally good it takes the " +
-					"smallest values.",
-				dips: "The search runs the test with many sizes.",
-				anomalies: "The search changes the operation, too, so a host is enough: 'alpha -p 18516'.\n" +
-					"--fix operation=write keeps the operation.",
-			}[question],
-		Args: cmdline.ArgumentCount(1, 1, "one test, in quotes"),
-		RunE: cmdline.Run(
-			func(args []string) (config, error) { return f.validated(tool, question, kind, args[0]) },
-			func(ctx context.Context, c config) error { return run(ctx, out, c) },
-		),
-	}
-	some, one := "qp,tx-depth", "qp=4"
-	if kind == plan.Latency {
-		some, one = "inline,tx-depth", "inline=0"
-	}
-	cmd.Example = map[string]string{
-		best: "  " + tool + " search best 'send alpha -s 4K'\n  " + tool +
-			" search best 'send --loopback' --only " + some,
-		dips: "  " + tool + " search dips 'read alpha' --size 2:8M",
-		anomalies: "  " + tool + " search anomalies alpha --time 30m --save nic.json\n  " + tool +
-			" search anomalies 'write --loopback' --time 2m --fix connection=RC",
-	}[question]
+func newQuestion(tool, question string, kind plan.Kind, out output.Streams) *cobra.Command {
+	f, cmd := &commandFlags{}, command(tool, question)
+	cmd.Args = cmdline.ArgumentCount(1, 1, "one test, in quotes")
+	cmd.RunE = cmdline.Run(
+		func(args []string) (config, error) { return f.validated(tool, question, kind, args[0]) },
+		func(ctx context.Context, c config) error { return run(ctx, out, c) },
+	)
 	fs := cmd.Flags()
 	fs.SortFlags = false
 	length := map[string]string{anomalies: "10m"}[question]
@@ -145,19 +110,12 @@ func newQuestion(tool, question, short string, kind plan.Kind, out output.Stream
 	case dips:
 		cmdline.Parsed(fs, &f.wrong, &f.Sizes, "size", "s", "2:8M", "smallest and largest size: `FROM:TO`", parseSizes)
 	default:
-		fs.StringSliceVar(&f.Only, "only", nil, "try only these `SETTINGS`: "+some)
-		fs.StringArrayVar(&f.fix, "fix", nil, "keep this `SETTING`: "+one+"; may be repeated")
-	}
-	if question == anomalies {
-		fs.StringArrayVar(&f.Beside, "beside", nil, "also try each test while this `TEST` runs; may be repeated")
-	}
-	if question == best && kind == plan.Bandwidth {
-		fs.StringVar(&f.By, "by", byRate,
-			"search for `GOAL`: rate (most messages a second), cpu (least CPU time per message)")
+		fs.StringSliceVar(&f.Only, "only", nil, "try only these `SETTINGS`: tx-depth,inline")
+		fs.StringArrayVar(&f.fix, "fix", nil, "keep this `SETTING`: inline=0; may be repeated")
 	}
 	cmdline.Parsed(fs, &f.wrong, &f.Seed, "seed", "",
 		"", "repeat the random choices of an earlier search: it printed its `SEED`", parseSeed)
-	f.output.Bind(fs, formats())
+	f.output.Bind(fs, formats)
 	f.output.Resumable(fs, "continue the search in the --save file")
 	if question != best {
 		fs.BoolVar(&f.FailOnFinding, "fail-on-finding", false, "exit 1 if something is found (7: the time was too short)")
@@ -169,19 +127,14 @@ func newQuestion(tool, question, short string, kind plan.Kind, out output.Stream
 func (f *commandFlags) validated(tool, question string, kind plan.Kind, line string) (config, error) {
 	c, wrong := f.config, slices.Clone(f.wrong)
 	c.Tool, c.Question, c.Args, c.Fix = tool, question, measure.CommandLine(tool), map[string]string{}
-	wrong.If(c.By != byRate && c.By != byCPU, "--by %q: want rate or cpu%s", c.By,
-		plain.When(c.By == byLatency, "; for latency: golat search best 'send HOST'"))
-	if kind == plan.Latency {
-		c.By = byLatency
-	}
 	wrong.Note(c.parseTest(line))
 	wrong.If(question == dips && c.Test.Plan.Operation == plan.Atomic, "atomics have one size: 8 bytes")
 	length := f.testTime
 	wrong.If(length > 0 && length < 10*time.Millisecond || length > mostTestTime, "--test-time %v: want 10ms to %v",
 		length, mostTestTime)
-	c.Test.Plan.Iterations, c.Test.Plan.Duration = 0, length
-	c.Test.Plan.WarmupSteady, c.Test.Plan.Warmup, c.Test.Plan.Runs, c.Test.Plan.NoPeak, c.Test.Plan.CPU = false, 0, 1,
-		c.By != byRate, c.By == byCPU
+	p := &c.Test.Plan
+	p.Iterations, p.Duration, p.WarmupSteady, p.Warmup, p.Runs = 0, length, false, 0, 1
+	p.NoPeak = kind == plan.Latency
 	wrong.If(c.Points < 0, "--points %d: want 0 or more", c.Points)
 	names := plain.Each(settings(), func(s setting) string { return s.Name })
 	for _, name := range c.Only {
@@ -198,11 +151,6 @@ func (f *commandFlags) validated(tool, question string, kind plan.Kind, line str
 		only, typed := slices.Contains(c.Only, s.Name), c.typed != nil && c.typed.Changed(s.flagName())
 		wrong.If(only && fixed || typed && (only || fixed),
 			"%s: name it once: in the test or --fix, which keep it, or in --only, which tries it", s.Name)
-	}
-	for _, line := range c.Beside {
-		n, err := ab.ParseNeighbour(tool, line)
-		wrong.Note(cmdline.Prefixed("--beside", err))
-		c.neighbours = append(c.neighbours, n)
 	}
 	c.Output = f.output.Config(&wrong)
 	return c, errors.Join(wrong...)

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -13,7 +11,6 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/gobw/gobw/internal/cli/cmd/ab"
 	"github.com/gobw/gobw/internal/cli/cmd/operation"
 	"github.com/gobw/gobw/internal/cli/exit"
 	"github.com/gobw/gobw/internal/cli/measure"
@@ -134,43 +131,6 @@ func TestSettingsAreFlags(t *testing.T) {
 	}
 }
 
-// TestBeside: a point's neighbour runs while its test is measured, and no other; one
-// that has ended is a failure of the point.
-func TestBeside(t *testing.T) {
-	dir := t.TempDir()
-	runs, program := filepath.Join(dir, "runs"), filepath.Join(dir, "gobw")
-	script := "#!/bin/sh\n[ $2 != gone ] || exit 3\n: >" + runs + "\ntrap 'rm " + runs +
-		"; exit' TERM INT\nprintf '\\r4 KiB  1 Gb/s' >&2\nwhile :; do sleep 0.01; done\n"
-	if err := os.WriteFile(program, []byte(script), 0o755); err != nil { //nolint:gosec // it is run
-		t.Fatal(err)
-	}
-	c := &config{Tool: "gobw", Question: anomalies, Beside: []string{program + " send alpha", program + " send gone"}}
-	for _, line := range c.Beside {
-		n, err := ab.ParseNeighbour("gobw", line)
-		if err != nil {
-			t.Fatal(err)
-		}
-		c.neighbours = append(c.neighbours, n)
-	}
-	m := &meter{config: c, tests: &tests{dims: []setting{{Dimension: engine.Dimension{Name: besideName}}}}}
-	running := func() bool { _, err := os.Stat(runs); return err == nil }
-	for _, v := range []int{0, 1, 1, 0} {
-		if err := m.keepBeside(t.Context(), engine.Point{v}); err != nil || running() != (v == 1) {
-			t.Fatalf("beside %d: %v, runs: %t", v, err, running())
-		}
-	}
-	if err := m.keepBeside(t.Context(), engine.Point{1}); err != nil {
-		t.Fatal(err)
-	}
-	if err := m.close(); err != nil || running() {
-		t.Errorf("after the end: %v, runs: %t", err, running())
-	}
-	if err := m.keepBeside(t.Context(), engine.Point{2}); err == nil ||
-		!strings.Contains(err.Error(), "it ended before the test beside it") {
-		t.Error(err)
-	}
-}
-
 // TestInFlight: a point whose messages in flight would hold a test up for long is repaired; on a fast link it is none,
 // and on a device whose first test was slow it is.
 func TestInFlight(t *testing.T) {
@@ -238,12 +198,11 @@ func TestNothingFoundSaysWhatWasLookedFor(t *testing.T) {
 	}
 }
 
-// TestNoMessageHasNoCPUTime: a test in which no message came has no figure, also by CPU
-// time, so that it is measured once more.
-func TestNoMessageHasNoCPUTime(t *testing.T) {
-	for _, r := range []*report.Record{{}, {CPU: &report.CPU{}}} {
-		if v := goals()[byCPU].value(r); v != 0 {
-			t.Errorf("the value is %v, want 0", v)
+// TestNoMessageHasNoFigure: a test in which no message came has no figure, so that it is measured once more.
+func TestNoMessageHasNoFigure(t *testing.T) {
+	for _, kind := range []plan.Kind{plan.Bandwidth, plan.Latency} {
+		if v := value(&report.Record{Plan: report.Plan{Kind: string(kind)}}); v != 0 {
+			t.Errorf("%s: the value is %v, want 0", kind, v)
 		}
 	}
 }

@@ -25,25 +25,21 @@ type setting struct {
 	engine.Dimension        // by the flag's name; of one with words the values follow
 	perftest         string // its name there; a letter is ours, too; empty: perftest has it not
 	best             bool   // 'best' tries it
-	field
+	get              func(p *plan.Spec) int
+	set              func(p *plan.Spec, v int)
 }
 
-// field is how a setting is read from a plan and written to it.
-type field struct {
-	get func(p *plan.Spec) int
-	set func(p *plan.Spec, v int)
-}
-
-func number(at func(p *plan.Spec) *int) field {
-	return field{func(p *plan.Spec) int { return *at(p) }, func(p *plan.Spec, v int) { *at(p) = v }}
-}
-
-// oneOf is a field whose value v is values[v]; what is none of them counts as the first.
-func oneOf[T comparable](values []T, at func(p *plan.Spec) *T) field {
-	return field{
-		func(p *plan.Spec) int { return max(slices.Index(values, *at(p)), 0) },
-		func(p *plan.Spec, v int) { *at(p) = values[v] },
+// oneOf is a setting whose value v is values[v], of which none needs to be the fastest.
+func oneOf[T comparable](name, perftest string, values []T, at func(p *plan.Spec) *T) setting {
+	s := setting{
+		Dimension: engine.Dimension{Name: name, AnyCost: true}, perftest: perftest,
+		get: func(p *plan.Spec) int { return max(slices.Index(values, *at(p)), 0) }, // what is none of them is the first
+		set: func(p *plan.Spec, v int) { *at(p) = values[v] },
 	}
+	for v, value := range values {
+		s.Values, s.Words = append(s.Values, v), append(s.Words, fmt.Sprint(value))
+	}
+	return s
 }
 
 // cycle makes a mix: a message of one size in so many pieces, and one of 64 bytes after each.
@@ -60,90 +56,65 @@ func cycle(p *plan.Spec, pieces int, small bool) {
 // point that breaks a rule is repaired from the last to the first.
 func settings() []setting {
 	type dimension = engine.Dimension
-	onOff, offOn, apis := []string{"no", "yes"}, []bool{false, true}, []verbs.PostAPI{0, 1, 2}
 	pieces, small := func(p *plan.Spec) int { return p.Cycle(0)[0].SGEs }, func(p *plan.Spec) int {
 		return min(len(p.Mix), 2) / 2
 	}
 	all := []setting{
+		oneOf("operation", "", operations(), func(p *plan.Spec) *plan.Operation { return &p.Operation }),
+		oneOf("connection", "-c", transports(), func(p *plan.Spec) *verbs.Transport { return &p.Transport }),
 		{
-			dimension{
-				Name: "operation", Words: plain.Each(operations(), func(o plan.Operation) string { return string(o) }),
-				AnyCost: true,
-			}, "", false, oneOf(operations(), func(p *plan.Spec) *plan.Operation { return &p.Operation }),
+			Dimension: dimension{Name: "size", Values: []int{8, 64, 256, 1024, 4096, 16384, 65536, 262144}, Fine: true},
+			perftest:  "-s",
+			get:       func(p *plan.Spec) int { return p.Sizes[0] },
+			set:       func(p *plan.Spec, v int) { p.Sizes = []int{v} },
 		},
 		{
-			dimension{Name: "connection", Words: plain.Each(transports(), verbs.Transport.String), AnyCost: true},
-			"-c", false,
-			oneOf(transports(), func(p *plan.Spec) *verbs.Transport { return &p.Transport }),
+			Dimension: dimension{Name: "sge", Values: []int{1, 2, 3, 4, 8, 16, 32}, AnyCost: true},
+			get:       pieces,
+			set:       func(p *plan.Spec, v int) { cycle(p, v, small(p) == 1) },
 		},
 		{
-			dimension{Name: "size", Values: []int{8, 64, 256, 1024, 4096, 16384, 65536, 262144}, Fine: true},
-			"-s", false,
-			field{func(p *plan.Spec) int { return p.Sizes[0] }, func(p *plan.Spec, v int) { p.Sizes = []int{v} }},
+			Dimension: dimension{Name: "mix", Words: []string{"no", "64"}, Values: []int{0, 1}, AnyCost: true},
+			get:       small,
+			set:       func(p *plan.Spec, v int) { cycle(p, pieces(p), v == 1) },
 		},
 		{
-			dimension{Name: "sge", Values: []int{1, 2, 3, 4, 8, 16, 32}, AnyCost: true},
-			"", false,
-			field{pieces, func(p *plan.Spec, v int) { cycle(p, v, small(p) == 1) }},
+			Dimension: dimension{Name: "mtu", Values: []int{256, 512, 1024, 2048, 4096}},
+			perftest:  "-m",
+			get:       func(p *plan.Spec) int { return p.MTU.Bytes() },
+			set:       func(p *plan.Spec, v int) { p.MTU, _ = verbs.ParseMTU(v) },
 		},
-		{
-			dimension{Name: "mix", Words: []string{"no", "64"}, AnyCost: true},
-			"", false,
-			field{small, func(p *plan.Spec, v int) { cycle(p, pieces(p), v == 1) }},
-		},
-		{dimension{Name: "mtu", Values: []int{256, 512, 1024, 2048, 4096}}, "-m", false, field{
-			func(p *plan.Spec) int { return p.MTU.Bytes() }, func(p *plan.Spec, v int) { p.MTU, _ = verbs.ParseMTU(v) },
-		}},
 	}
 	for _, f := range plan.Fields() {
-		if f.Tries != nil {
-			d := dimension{Name: f.Name, Values: f.Tries, AnyCost: f.Name == "threads"}
+		letter := plain.When(f.Letter != "", "-%s", f.Letter)
+		switch f.At(&plan.Spec{}).(type) {
+		case *int:
+			if f.Tries == nil {
+				continue
+			}
 			all = append(all, setting{
-				d, plain.When(f.Letter != "", "-%s", f.Letter), f.Name != "rx-depth",
-				number(func(p *plan.Spec) *int { return f.At(p).(*int) }),
+				dimension{Name: f.Name, Values: f.Tries, AnyCost: slices.Contains([]string{"threads", "inline"}, f.Name)},
+				letter, f.Name != "rx-depth",
+				func(p *plan.Spec) int { return *f.At(p).(*int) }, func(p *plan.Spec, v int) { *f.At(p).(*int) = v },
 			})
+		case *bool:
+			if slices.Contains([]string{"bidirectional", "events", "srq"}, f.Name) {
+				s := oneOf(f.Name, cmp.Or(letter, "--use-srq"), []bool{false, true},
+					func(p *plan.Spec) *bool { return f.At(p).(*bool) })
+				s.Words = []string{"no", "yes"}
+				all = append(all, s)
+			}
 		}
 	}
-	all = append(all, []setting{
-		{
-			dimension{Name: "inline", Values: []int{0, 64, 128, 220}, AnyCost: true},
-			"-I", true,
-			number(func(p *plan.Spec) *int { return &p.InlineBytes }),
-		},
-		{
-			dimension{Name: "bidirectional", Words: onOff, AnyCost: true},
-			"-b", false,
-			oneOf(offOn, func(p *plan.Spec) *bool { return &p.Bidirectional }),
-		},
-		{
-			dimension{Name: "events", Words: onOff, AnyCost: true},
-			"-e", false,
-			oneOf(offOn, func(p *plan.Spec) *bool { return &p.Events }),
-		},
-		{
-			dimension{Name: "srq", Words: onOff, AnyCost: true},
-			"--use-srq", false,
-			oneOf(offOn, func(p *plan.Spec) *bool { return &p.SRQ }),
-		},
-		{
-			dimension{Name: "post-api", Words: []string{"auto", "post_send", "wr"}, AnyCost: true},
-			"", false,
-			oneOf(apis, func(p *plan.Spec) *verbs.PostAPI { return &p.PostAPI }),
-		},
-	}...)
-	for i := range all {
-		for v := range all[i].Words {
-			all[i].Values = append(all[i].Values, v)
-		}
-	}
-	return all
+	apis := []verbs.PostAPI{verbs.PostAuto, verbs.PostSend, verbs.PostWR}
+	return append(all, oneOf("post-api", "", apis, func(p *plan.Spec) *verbs.PostAPI { return &p.PostAPI }))
 }
 
 func operations() []plan.Operation {
 	return []plan.Operation{plan.Write, plan.Read, plan.Send, plan.Atomic}
 }
 
-func transports() []verbs.Transport { return []verbs.Transport{verbs.RC, verbs.UC, verbs.UD} }
+func transports() []verbs.Transport { return plan.RowOf(plan.Send).Transports }
 
 // parse reads a value.
 func (s *setting) parse(text string) (int, error) {
@@ -198,17 +169,6 @@ func has(tool string, o plan.Operation, flag string) (is bool) {
 		return nil
 	})
 	return is
-}
-
-// besideName is the dimension of tests that run at the same time.
-const besideName = "beside"
-
-// beside is which of the tests to run beside has a point, counted from 1; 0: none.
-func (t *tests) beside(p engine.Point) int {
-	if i := slices.IndexFunc(t.dims, func(s setting) bool { return s.Name == besideName }); i >= 0 && p != nil {
-		return p[i]
-	}
-	return 0
 }
 
 // tests are the points of a space as tests.
@@ -358,13 +318,6 @@ func (c *config) tests(l plan.Limits) (*tests, error) {
 			}
 			t.dims = append(t.dims, s)
 		}
-	}
-	if len(c.Beside) > 0 { // the plan does not know of it
-		words := append([]string{"nothing"}, c.Beside...)
-		t.dims = append(t.dims, setting{
-			Dimension: engine.Dimension{Name: besideName, Words: words, Values: plain.UpTo(0, len(words)), AnyCost: true},
-			field:     field{func(*plan.Spec) int { return 0 }, func(*plan.Spec, int) {}},
-		})
 	}
 	others := slices.ContainsFunc(t.dims, func(s setting) bool { return s.Name == "operation" })
 	wrong.If(c.Question != dips && !others && uncounted(&t.base),
