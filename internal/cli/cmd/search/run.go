@@ -56,7 +56,7 @@ func run(ctx context.Context, out output.Streams, c config) error {
 	c.Seed = cmp.Or(c.Seed, rand.Uint64()>>1)
 	r := &Result{
 		Schema: schema, Tool: c.Tool, Version: machine.Version(), Command: c.Args, Question: c.Question,
-		Test: m.command(nil),
+		Test:    m.command(nil),
 		Started: time.Now().UTC(), Label: bench.Label(m.limits.Device), Device: m.limits.Device.Name, Seed: c.Seed,
 		Dimensions: space.Dimensions,
 		TestTime:   c.Test.Plan.Duration,

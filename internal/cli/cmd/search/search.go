@@ -49,12 +49,12 @@ type config struct {
 	Words          []string // of the test
 	Test           operation.Config
 	Args           []string // the command line, for the document
-	Sizes          [2]int // of dips: the smallest and the largest
+	Sizes          [2]int   // of dips: the smallest and the largest
 	Limit          time.Duration
 	Points         int
 	Only           []string
 	Fix            map[string]string
-	Seed           uint64   // 0: any
+	Seed           uint64 // 0: any
 	Output         output.Config
 	FailOnFinding  bool
 	typed          *pflag.FlagSet // of the test
