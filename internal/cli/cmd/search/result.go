@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -48,6 +49,8 @@ type Result struct {
 	// points at which nothing came through in the time of a test
 	Empty int           `json:"empty,omitempty"`
 	Steps []engine.Step `json:"steps"`
+
+	failed int // steps whose test failed
 }
 
 // finding is what is wrong with a device, and the commands that show it.
@@ -85,23 +88,46 @@ func (r *Result) finish(s *engine.Search, m *meter, failed error) {
 		r.Findings = append(r.Findings,
 			finding{What: what, How: how, Command: m.command(f.Bad), Beside: m.command(f.Good), Perftest: m.perftest(f.Bad)})
 	}
-	failures := map[string]int{}
+	r.failures(m)
+}
+
+// numbers in an error's text differ between tests that fail for one cause.
+var numbers = regexp.MustCompile(`0x[0-9a-f]+|\d+`)
+
+// failures makes a finding of each cause for which tests failed, with the first of them.
+func (r *Result) failures(m *meter) {
+	r.failed = 0
+	count, first := map[string]int{}, map[string]int{}
 	for _, step := range r.Steps {
 		what, _, _ := strings.Cut(step.Failure, "\n")
-		switch failures[what]++; {
-		case what == "":
-		case what == engine.Nothing:
+		if what == "" {
+			continue
+		}
+		if what == engine.Nothing {
 			r.Empty++
-		case failures[what] == 1:
+			continue
+		}
+		r.failed++
+		cause := numbers.ReplaceAllString(what, "N")
+		if count[cause] == 0 {
+			first[cause] = len(r.Findings)
 			r.Findings = append(r.Findings,
 				finding{What: what, Command: m.command(step.Point), Perftest: m.perftest(step.Point)})
 		}
+		count[cause]++
 	}
-	for i, f := range r.Findings {
-		if f.How == "" {
-			r.Findings[i].How = plain.Plural(failures[f.What], "test") + " failed like this"
-		}
+	for cause, i := range first {
+		r.Findings[i].How = plain.Plural(count[cause], "test") + " failed like this"
 	}
+}
+
+// unanswered is an error where most tests failed: what the others say may be chance.
+func (r *Result) unanswered() error {
+	if 2*r.failed <= len(r.Steps) {
+		return nil
+	}
+	return exit.With(exit.Undecided,
+		fmt.Errorf("%d of %d tests failed, so the answer may be chance: mend the causes told above", r.failed, len(r.Steps)))
 }
 
 // best puts the best setting in words.
