@@ -8,20 +8,20 @@ import (
 	"github.com/gobw/gobw/verbs/job"
 )
 
-// For how long nothing may arrive.
+// Lulls: an end whose peer is done believes that all has arrived when nothing has come for so long.
 const (
-	// lullReliable and lullUnreliable are for how long nothing may arrive before an end whose peer is done believes that
-	// nothing more will: unacknowledged packets may still lie in a socket, or be on their way.
+	// lullReliable and lullUnreliable are the lulls between ends of ours: unacknowledged packets may still lie in a socket,
+	// or be on their way.
 	lullReliable   = 2 * time.Millisecond
 	lullUnreliable = 20 * time.Millisecond
 	// lullStock is that of datagrams from a stock perftest, which does not say that it is done, and may begin late: it
 	// measures its clock before each size.
 	lullStock = 3 * time.Second
-	// lullLooks is how often it looks meanwhile at least: after a stall of this
-	// process, elapsed time alone proves nothing.
+	// lullLooks is how often this end looks during a lull at least: after a stall of this process, elapsed time alone
+	// proves nothing.
 	lullLooks = 3
-	// lullMost bounds the wait, lullMostStock that for a stock perftest: packets are counted for the
-	// device, which may have other traffic.
+	// lullMost bounds the wait for a lull, lullMostStock that with a stock perftest: the device counts packets of other
+	// traffic, too.
 	lullMost      = time.Second
 	lullMostStock = time.Minute
 )
@@ -30,14 +30,14 @@ const (
 type stillness struct {
 	begun   job.Ticks // the first look
 	since   job.Ticks
-	looks   int
+	looks   int // since then
 	packets uint64
-	naks    uint64 // at since
+	naks    uint64 // these and packets: as counted at since
 }
 
-// lasts tells whether nothing has moved for the limit. lastChange is when the last message moved. packets counts the
-// device's packets. naks counts retransmissions that were answered by receiver-not-ready NAKs: they are no progress.
-// looked: every thread of this end has looked again.
+// lasts tells whether nothing has moved for the limit, or most has passed since the first look although something moves.
+// lastChange is when the last message moved. packets counts the device's packets. naks counts retransmissions that were
+// answered by receiver-not-ready NAKs: they are no progress. looked: every thread of this end has looked again.
 func (s *stillness) lasts(now, lastChange, limit, most job.Ticks, packets, naks uint64, looked bool) bool {
 	if s.begun == 0 {
 		s.begun = now
@@ -55,8 +55,8 @@ func (s *stillness) lasts(now, lastChange, limit, most job.Ticks, packets, naks 
 	return s.looks >= lullLooks && now-s.since > limit
 }
 
-// mostExtensions bounds, in limits, for how long packets alone keep a test alive: counters
-// tell of other traffic of the device, too.
+// mostExtensions is for how many stall limits packets alone keep a test alive: the device counts packets of other
+// traffic, too.
 const mostExtensions = 10
 
 // stalled tells whether no message has moved for the limit, and no packet in its second half: a signaled window of
@@ -93,11 +93,10 @@ func (d *Driver) expected() uint64 { return d.Limits.Count * d.Plan.ReceivesPerM
 // when its sender is done; of the rest nobody knows, and it is over when nothing has come for a while.
 func (d *Driver) allArrived(now job.Ticks) bool {
 	reliable, serves := d.Spec.Transport == verbs.RC, d.Job.Shape == job.Serve || d.ended && !d.Job.KeepsReceives()
+	nothingDue := serves && (reliable || d.ended && !d.Spec.Bidirectional)
 	// a stock perftest sends as many as it was told to, and begins the next size when told so
 	counted := reliable || !d.Ours
-	switch {
-	case serves && (reliable || d.ended && !d.Spec.Bidirectional),
-		counted && d.expected() > 0 && d.p.Received >= d.expected():
+	if nothingDue || counted && d.expected() > 0 && d.p.Received >= d.expected() {
 		return true
 	}
 	packets, most, quiet := uint64(0), lullMost, lullReliable
@@ -115,5 +114,5 @@ func (d *Driver) allArrived(now job.Ticks) bool {
 	}
 	t, several := d.Runner.(*job.Threads)
 	return d.lull.lasts(now, d.Trace.lastChange, d.PerNs.Ticks(quiet), d.PerNs.Ticks(most), packets,
-		0, !several || d.asleep() || t.Looked())
+		0, !several || d.maySleep() || t.Looked())
 }

@@ -6,8 +6,8 @@ import (
 	"github.com/gobw/gobw/report"
 )
 
-// narrow are the widths in bits of the counters of a port that stop at their highest value (InfiniBand specification
-// 16.1.3.5, PortCounters). All other counters wrap, at 32 or 64 bits.
+// narrow is the width in bits of a port's counter that stops at its highest value (InfiniBand specification 16.1.3.5,
+// PortCounters); false: any other counter, which wraps at 32 or 64 bits.
 func narrow(counter string) (bits int, is bool) {
 	bits, is = map[string]int{
 		"symbol_error": 16, "port_rcv_errors": 16, "port_rcv_remote_physical_errors": 16, "port_rcv_switch_relay_errors": 16,
@@ -18,8 +18,8 @@ func narrow(counter string) (bits int, is bool) {
 	return bits, is
 }
 
-// Changes are those of the counters of some devices, added up; nil: there are none. A change below 0 is that of a
-// counter that nobody can tell: [report.CounterFull], or something reset it.
+// Changes are those of the counters of some devices, added up; nil: there are none. A change below 0
+// is unknown: the counter was at its highest value ([report.CounterFull]), or something reset it.
 func Changes(before, after []map[string]uint64) map[string]int64 {
 	var out map[string]int64
 	for i := range min(len(before), len(after)) {
@@ -33,7 +33,7 @@ func Changes(before, after []map[string]uint64) map[string]int64 {
 	return out
 }
 
-// addChanges adds changes to others. A sum with a change that nobody can tell cannot be told.
+// addChanges adds changes to others. A sum with an unknown change is unknown.
 func addChanges(all, more map[string]int64) map[string]int64 {
 	if all == nil && more != nil {
 		all = map[string]int64{}

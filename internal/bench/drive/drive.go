@@ -17,8 +17,8 @@ const (
 	// Slice is how long a runner works before this end looks around: below the 10 ms after which Go's scheduler wants to
 	// preempt a goroutine that has not yielded.
 	Slice = 5 * time.Millisecond
-	// undisturbed is the slice of a READ or atomic latency test on a device that needs no Go: where kernel and ping-pong
-	// share a CPU, each look around changes the rhythm of the messages after it.
+	// undisturbed is the slice of a READ or atomic latency test on a device that serves the peer by itself: where kernel
+	// and ping-pong share a CPU, each look around changes the rhythm of the messages after it.
 	undisturbed = 25 * time.Millisecond
 	// FirstSlice is the slice of an end that waits for the first message: it bounds the error of the first stamp.
 	FirstSlice = 20 * time.Microsecond
@@ -33,8 +33,8 @@ type Task struct {
 	Round  plan.Round
 	Job    *job.Job
 	Runner job.Runner
-	// Session is nil where nothing comes after the job: whoever runs it knows when it ends, and a
-	// queue pair's own error says why it failed.
+	// Session is nil where somebody else ends the test at both ends: no Done is exchanged, and a queue pair's own error says
+	// why the job failed.
 	Session  control.Session
 	Devices  Devices
 	Limits   Limits
@@ -54,8 +54,8 @@ type Limits struct {
 	Count       uint64 // messages to send in all; 0: by time
 	Duration    job.Ticks
 	Lead, Tail  job.Ticks // unmeasured, at the two ends of Duration
-	FirstWithin job.Ticks // how much longer the first completion may take, in each direction; 0: nobody waits for it
-	Yields      bool      // the device's path is slower than its processor, which is left to others while nothing moves
+	FirstWithin job.Ticks // how long after Duration each direction's first completion is waited for; 0: not at all
+	Yields      bool      // while nothing moves, the processor is left to others: a software device needs it
 	Passive     bool      // the job has no end of its own: the peer's Done ends it
 	Stall       job.Ticks
 }
@@ -67,7 +67,7 @@ type Driver struct {
 	Spec  plan.Spec // of Plan
 	Ours  bool      // the peer is one of ours
 
-	PeerDone bool // the peer has said that it is done
+	PeerDone bool // the peer has said that it is done, or the round is local: nobody will say so
 
 	slice    job.Ticks
 	p        job.Progress
@@ -140,7 +140,7 @@ func (d *Driver) Run(ctx context.Context) (err error) {
 		if d.Limits.Yields && d.Trace.lastChange < now-d.slice {
 			time.Sleep(yieldTime)
 		}
-		if d.synced == nil && !d.Round.Local && (d.ended || d.ownPartDone()) {
+		if d.synced == nil && !d.Round.Local && (d.ended || d.sentAll()) {
 			if !d.ended {
 				d.Trace.Last = d.p
 			}
@@ -149,7 +149,8 @@ func (d *Driver) Run(ctx context.Context) (err error) {
 		if err := d.pollSync(); err != nil {
 			return err
 		}
-		if d.PeerDone && d.synced != nil && !d.owed() && d.allArrived(now) {
+		bothDone := d.PeerDone && d.toldDone()
+		if bothDone && !d.owed() && d.allArrived(now) {
 			if d.ended {
 				return nil
 			}
@@ -162,7 +163,7 @@ func (d *Driver) Run(ctx context.Context) (err error) {
 // end notes what this end's part was, and takes what a stopped ping-pong has left on its way.
 func (d *Driver) end() error {
 	d.ended = true
-	if last := &d.Trace.Last; d.partOver() {
+	if last := &d.Trace.Last; d.toldDone() && !d.Limits.Passive { // what it sent was noted then
 		last.Received, last.BytesIn, last.FirstIn = d.p.Received, d.p.BytesIn, d.p.FirstIn
 	} else {
 		*last = d.p
@@ -175,7 +176,7 @@ func (d *Driver) end() error {
 
 // work lets the runner work once, or waits for the peer where nobody is needed here.
 func (d *Driver) work(watch context.Context) (done bool, err error) {
-	if d.asleep() {
+	if d.maySleep() {
 		return false, d.sleep(watch)
 	}
 	now := job.Now()
@@ -195,15 +196,16 @@ func (d *Driver) work(watch context.Context) (done bool, err error) {
 // until is when the runner is to return.
 func (d *Driver) until(now job.Ticks) job.Ticks {
 	length := d.slice
+	firstMissing := d.p.Received == 0 && d.p.Posted <= 1 && now-d.begun < d.PerNs.Ticks(time.Second)
+	peerDone, serves := d.PeerDone && !d.Round.Local, d.toldDone() && d.Limits.Passive && d.Job.Shape == job.Serve
 	switch {
 	case d.ended:
 		return now + d.PerNs.Ticks(time.Millisecond)
-	case (d.waitsForFirst() || !d.Ours && d.Plan.Answers()) && d.p.Received == 0 && d.p.Posted <= 1 &&
-		now-d.begun < d.PerNs.Ticks(time.Second):
+	case firstMissing && (d.waitsForFirst() || d.alternatesWithStock()):
 		length = d.PerNs.Ticks(FirstSlice)
-	case d.PeerDone && !d.Round.Local || d.Limits.Passive && d.synced != nil && d.Job.Shape == job.Serve:
+	case peerDone || serves:
 		length = d.PerNs.Ticks(time.Millisecond)
-	case d.Spec.Bidirectional && d.Limits.Count > 0 && d.nearEnd(now):
+	case d.Spec.Bidirectional && d.Limits.Count > 0 && d.nearEnd(now): // the peer is to hear of the end at once
 		length = d.PerNs.Ticks(time.Millisecond / 2)
 	}
 	until := now + length
@@ -238,16 +240,14 @@ func (d *Driver) sinceStart(t job.Ticks) job.Ticks {
 	return 0
 }
 
-// start is when the clock of a test by duration starts: with the first message. A perftest end in whose test both ends
-// move waits for the first exchange, because its peer may come late and tells nobody. A stream posts as soon as it
-// runs, even where the processor was away for longer than the whole test. 0: not yet.
+// start is when the clock of a test by duration starts; 0: not yet.
 func (d *Driver) start() job.Ticks {
 	switch {
 	case d.Ours && d.p.FirstPost == 0 && d.Job.Shape == job.Stream && d.Plan.Sends():
-		return 0
+		return 0 // its first post starts the clock: this end may have no CPU for longer than the whole test
 	case d.Ours && d.p.FirstPost == 0:
 		return d.begun
-	case !d.Ours && d.Plan.Answers():
+	case d.alternatesWithStock(): // the peer may come late, and does not say when: the first exchange starts the clock
 		return d.Trace.firstStep
 	case d.p.FirstPost != 0:
 		return d.p.FirstPost
@@ -283,7 +283,7 @@ func (d *Driver) account(began job.Ticks, p job.Progress) {
 	}
 	p.Since(d.p, began)
 	answered := p.Posted > 1 || !d.Job.First && p.Posted > 0 // the peer has come
-	if !d.Ours && d.Plan.Answers() && d.Limits.Duration > 0 && d.Trace.firstStep == 0 && answered {
+	if d.alternatesWithStock() && d.Limits.Duration > 0 && d.Trace.firstStep == 0 && answered {
 		d.Trace.firstStep, d.Trace.skipped = now, p.Completed
 	}
 	d.p = p
@@ -291,7 +291,7 @@ func (d *Driver) account(began job.Ticks, p job.Progress) {
 		m := &mark{at: now, p: p, threads: d.threads()}
 		opens, closes := start+d.Limits.Lead, start+d.Limits.Duration-d.Limits.Tail
 		switch {
-		// later, a burst of completions would be the test: all of it counts
+		// A window does not open after its middle: it would see little but one burst of completions. The whole run counts.
 		case d.Trace.From == nil && now >= opens && now < (opens+closes)/2:
 			d.Trace.From = m
 			d.Trace.Recorder.Reset()
@@ -326,8 +326,10 @@ func (d *Driver) lookAround(watch context.Context, now job.Ticks) error {
 	if watch.Err() != nil {
 		return context.Cause(watch)
 	}
-	if end := d.deadline(); !d.stopping &&
-		(end > 0 && now >= end && d.heard(now-end) || d.Round.Kind == plan.Steady && d.gauge.steady()) && !d.Limits.Passive {
+	end := d.deadline()
+	timeIsUp := end > 0 && now >= end && d.heard(now-end)
+	warm := d.Round.Kind == plan.Steady && d.gauge.steady()
+	if !d.stopping && !d.Limits.Passive && (timeIsUp || warm) {
 		d.stopping = true
 		d.Job.Stop.Store(1)
 	}
@@ -335,20 +337,21 @@ func (d *Driver) lookAround(watch context.Context, now job.Ticks) error {
 	if !d.Ours && d.p.Posted+d.p.Received == 0 {
 		limit *= 3 // a stock peer measures its CPU's frequency first, and tells nobody
 	}
-	if !d.Limits.Passive && (!d.partOver() || d.owed()) && d.stalled(now, limit) {
+	if !d.Limits.Passive && (!d.toldDone() || d.owed()) && d.stalled(now, limit) {
 		return d.stalledSince(d.Trace.lastChange, now)
 	}
 	return nil
 }
 
-// waitsForFirst tells whether this end's part begins with the peer's first message.
+// waitsForFirst tells whether this end waits for the peer's first message.
 func (d *Driver) waitsForFirst() bool {
 	return d.Session != nil && d.Plan.Receives() && d.Plan.Role == plan.Target
 }
 
-// heard tells whether something has come back in each direction of the job, or that is no longer waited for.
-func (d *Driver) heard(after job.Ticks) bool {
-	if after >= d.Limits.FirstWithin || d.Job.Shape == job.Serve {
+// heard tells whether each direction of the job has had its first completion, or is so late after the deadline that this
+// end waits no longer.
+func (d *Driver) heard(late job.Ticks) bool {
+	if late >= d.Limits.FirstWithin || d.Job.Shape == job.Serve {
 		return true
 	}
 	if d.Job.Shape == job.PingPong {
@@ -363,23 +366,26 @@ func (d *Driver) heard(after job.Ticks) bool {
 	return true
 }
 
-// owed tells whether a stock peer has messages to send that will arrive: it says nothing when it is done, and would
-// wait for ever for the receives of an end that leaves before.
+// owed tells whether a stock peer still has messages to send: it does not say when it is done, and would wait for ever
+// if this end left before it received them.
 func (d *Driver) owed() bool {
 	return !d.Ours && !d.ended && d.Spec.Transport == verbs.RC && d.Job.Shape == job.Stream && d.Limits.Count > 0 &&
 		d.Plan.Receives() && d.p.Received < d.expected()
 }
 
-// partOver tells whether the peer has been told that this end's part is complete.
-func (d *Driver) partOver() bool { return d.synced != nil && !d.Limits.Passive }
+// toldDone tells whether this end has told the peer that it is done: a passive end does so when it begins.
+func (d *Driver) toldDone() bool { return d.synced != nil }
 
-// ownPartDone tells whether a job that goes on receiving has sent all of its own.
-func (d *Driver) ownPartDone() bool {
+// alternatesWithStock tells whether both ends send in turn, and the peer is a stock perftest.
+func (d *Driver) alternatesWithStock() bool { return !d.Ours && d.Plan.Answers() }
+
+// sentAll tells whether a job that goes on receiving has sent all of its own messages.
+func (d *Driver) sentAll() bool {
 	return !d.Limits.Passive && d.Limits.Count > 0 && d.p.Completed >= d.Limits.Count && d.Job.Shape == job.Stream
 }
 
-// Moved returns what queue pair q sent and received. A ping-pong's message in flight counts as received. An end that
-// only receives returns as sent what its peer must have sent.
+// Moved returns how many messages queue pair q sent and received. A ping-pong's message in flight counts as received.
+// Where this end only receives, sent is how many the peer must have sent.
 func (d *Driver) Moved(q int) (sent, received uint64) {
 	qps := uint64(len(d.Job.Lanes))
 	received = d.p.Received

@@ -7,7 +7,7 @@ import (
 	"github.com/gobw/gobw/verbs/job"
 )
 
-// leftoverSlice is how long the runner looks for them at a time.
+// leftoverSlice is how long the runner looks for leftovers at a time.
 const leftoverSlice = 50 * time.Microsecond
 
 // takeLeftovers takes what a stopped ping-pong left on its way: the completion of its last message, and at the end that
@@ -18,13 +18,13 @@ func (d *Driver) takeLeftovers() error {
 	}
 	p := &d.Trace.Last
 	lane := &d.Job.Lanes[0]
-	answer := d.Ours && d.Job.First && lane.Await != job.AwaitCompletion && d.stopping
+	answerDue := d.Ours && d.Job.First && lane.Await != job.AwaitCompletion && d.stopping
 	wait := 50 * time.Millisecond
 	if d.Spec.Transport == verbs.RC {
 		wait = time.Second
 	}
 	for end := job.Now() + d.PerNs.Ticks(wait); job.Now() < end; {
-		answered := !answer || lane.Await == job.AwaitReceive && p.Received >= p.Posted ||
+		answered := !answerDue || lane.Await == job.AwaitReceive && p.Received >= p.Posted ||
 			lane.Await == job.AwaitLastByte && *lane.FlagIn == byte(p.Posted)
 		if answered && p.Completed >= p.Posted-p.Posted%uint64(lane.Signal) {
 			return nil

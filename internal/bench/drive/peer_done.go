@@ -8,9 +8,9 @@ import (
 	"github.com/gobw/gobw/verbs/job"
 )
 
-// asleep tells whether nobody is needed here: what is left is the peer's, and the
-// device serves it, or it asks for nothing.
-func (d *Driver) asleep() bool {
+// maySleep tells whether this end has nothing to do: only the peer still works, and this end's device serves it by
+// itself, or the peer asks for nothing.
+func (d *Driver) maySleep() bool {
 	if d.ended {
 		return !d.Job.KeepsReceives() && (d.Devices.ServeThemselves() || !d.Spec.Bidirectional)
 	}
@@ -71,7 +71,7 @@ func (d *Driver) finishStopped() {
 		if err != nil {
 			return
 		}
-		p.LastDone = d.p.LastDone
+		p.LastDone = d.p.LastDone // the time of the stop is not measured
 		if d.p = p; p.Done {
 			return
 		}

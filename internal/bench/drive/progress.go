@@ -17,7 +17,7 @@ type Progress struct {
 	Sizes     int
 	Run, Runs int
 	Warmup    bool
-	Of        float64 // of all rounds, 0…1
+	Of        float64 // the share of all rounds that is done, 0…1
 	BitsPerS  float64 // of a bandwidth test: on average in this round so far
 	MedianNs  float64 // of a latency test: of this round so far; 0: no sample yet
 	Messages  uint64
@@ -48,13 +48,13 @@ func (d *Driver) tell(now job.Ticks) {
 	d.Progress(p)
 }
 
-// median is that of the samples so far, in the time of the clock that they are of; 0: there is none.
+// median is the median of the samples so far in ns, by the clock that stamped them; 0: there is none.
 func (d *Driver) median() float64 {
 	rec, perNs := d.Trace.Recorder, float64(d.PerNs)
 	if !rec.Clock.IsZero() {
 		perNs = rec.Clock.Hz / 1e9
 	}
-	if d.Plan.Answers() { // half of what was stamped
+	if d.Plan.Answers() { // a sample is a round trip: half of it is told
 		perNs *= 2
 	}
 	return float64(rec.Quantile(0.5)) / perNs

@@ -12,7 +12,7 @@ const (
 	steadyShare   = 0.10
 	steadyWindows = 10    // the later half of which is compared with the earlier one
 	steadyRise    = 0.015 // less is no rise
-	steadyCalm    = 5     // windows without a rise: noise hides one for a window
+	steadyCalm    = 5     // windows without a rise: noise may hide a rise for a window
 	unsteadyMost  = 25    // windows of a rate that goes up and down: more do not help
 	// SteadyMost is the longest that a warm-up may take: while the rate still rises.
 	SteadyMost = 3 * time.Second
@@ -56,8 +56,8 @@ func (s *steadiness) steady() bool {
 	return low > 0 && high-low <= steadyShare*high || s.n >= unsteadyMost
 }
 
-// rises tells whether the later windows have a higher median rate than the earlier ones: a window in which the process
-// had no CPU hides no rise. Where noise alone says so, the warm-up takes a few windows more.
+// rises tells whether the later windows have a higher median rate than the earlier ones: one window in which the process
+// had no CPU does not change a median. A rise that is only noise costs the warm-up a few windows.
 func (s *steadiness) rises() bool {
 	const half = steadyWindows / 2
 	var earlier, later []float64

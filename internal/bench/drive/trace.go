@@ -92,9 +92,9 @@ func (t *Trace) Exchanges(m Amount, rec *job.Recorder, perNs tick.Rate, size uin
 	if rec.N == 0 {
 		return m
 	}
-	m.Messages, m.Bytes = rec.N, rec.N*size // completions may be told of many at once
+	m.Messages, m.Bytes = rec.N, rec.N*size // exact, where one completion tells of many messages
 	switch {
-	case t.From != nil: // the window's
+	case t.From != nil: // m.Seconds is the sampling window's
 	case !rec.Clock.IsZero():
 		m.Seconds = perNs.Seconds(rec.Elapsed)
 	case !gap:
@@ -116,11 +116,11 @@ func (t *Trace) Join(p *Trace, first bool) {
 	t.Counters = addChanges(t.Counters, p.Counters)
 }
 
-// follow adds what a part did to what those before it did. Parts follow each other with unmeasured work
-// between: the times are added, not the stamps.
+// follow adds what a part did to what those before it did. Between parts lies unmeasured work, so the end of all moves on
+// by the time that p took, and not to the end of p.
 func follow(all, p job.Progress) job.Progress {
-	begin, took := cmp.Or(p.FirstPost, p.FirstIn), all.LastDone
+	begin, end := cmp.Or(p.FirstPost, p.FirstIn), all.LastDone
 	all.Add(p)
-	all.LastDone = took + p.LastDone - begin
+	all.LastDone = end + p.LastDone - begin
 	return all
 }
