@@ -41,7 +41,7 @@ func Load(paths []string) ([]*report.Document, Lost, error) {
 	var docs []*report.Document
 	var lost Lost
 	var errs []error
-	for _, path := range listed(paths) {
+	for _, path := range paths {
 		files := []string{path}
 		info, err := os.Stat(path)
 		directory := err == nil && info.IsDir()
@@ -61,7 +61,7 @@ func Load(paths []string) ([]*report.Document, Lost, error) {
 				errs = append(errs, err)
 				continue
 			}
-			describe(found, file, len(listed(paths)) > 1 || len(files) > 1)
+			describe(found, file, len(paths) > 1 || len(files) > 1)
 			docs = append(docs, found...)
 		}
 	}
@@ -80,16 +80,16 @@ func Load(paths []string) ([]*report.Document, Lost, error) {
 	return docs, lost, nil
 }
 
-// listed takes "a.json,b.json" for two files, where there is no file of that name.
-func listed(paths []string) (out []string) {
-	for _, path := range paths {
-		if _, err := os.Stat(path); err != nil && strings.Contains(path, ",") {
-			out = append(out, strings.Split(path, ",")...)
-		} else {
-			out = append(out, path)
+// Files are the results that words of a command line name: "a.json,b.json" is two, where there is no such file.
+func Files(words ...string) (files []string) {
+	for _, word := range words {
+		parts := strings.FieldsFunc(word, func(r rune) bool { return r == ',' })
+		if _, err := os.Stat(word); err == nil || len(parts) == 0 {
+			parts = []string{word}
 		}
+		files = append(files, parts...)
 	}
-	return out
+	return files
 }
 
 // inDirectory are the .json files of a directory, whatever characters its name has.

@@ -95,11 +95,9 @@ func (f *flags) config(args []string) (config, error) {
 	c, wrong := f.read, slices.Clone(f.wrong)
 	switch {
 	case len(args) == 2:
-		c.Old, c.New = strings.Split(args[0], ","), strings.Split(args[1], ",")
-	case len(args) == 1:
-		c.Old = strings.Split(args[0], ",")
+		c.Old, c.New = output.Files(args[0]), output.Files(args[1])
 	default:
-		c.Old = args
+		c.Old = output.Files(args...)
 		wrong.If(len(args) == 0, "no results: give OLD and NEW, or a directory of results")
 		wrong.If(len(args) > 2 && len(args) < 6,
 			"%d results: join those of a side, as in a.json,b.json c.json; for changes over time give their directory",

@@ -45,7 +45,7 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 	cmd.Long += "\n\nFormats:\n" + strings.Join(names, "\n")
 	cmd.Args = cobra.ArbitraryArgs
 	cmd.RunE = cmdline.Run(func(args []string) (config, error) {
-		c := config{Files: args, Grades: grades}
+		c := config{Files: output.Files(args...), Grades: grades}
 		var wrong cmdline.Faults
 		wrong.If(len(args) == 0, "no file: name a saved result, such as the file of --save result.json")
 		wrong.If(grades && (cmd.Flags().Changed("save") || cmd.Flags().Changed("format")),
