@@ -177,10 +177,11 @@ func saveError(path string, err error) error {
 	if err == nil {
 		return nil
 	}
-	if errors.Is(err, os.ErrNotExist) {
-		return &FileError{
-			File: path, Err: errors.New("cannot save: no such directory"), Remedy: "mkdir -p " + filepath.Dir(path),
+	if folder := filepath.Dir(path); errors.Is(err, os.ErrNotExist) {
+		if _, missing := os.Stat(folder); missing == nil { // as /proc
+			return &FileError{File: path, Err: errors.New("cannot save: nobody can make a file there")}
 		}
+		return &FileError{File: path, Err: errors.New("cannot save: no such directory"), Remedy: "mkdir -p " + folder}
 	}
 	if pe, ok := errors.AsType[*os.PathError](err); ok { // it names the hidden file
 		err = pe.Err

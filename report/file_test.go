@@ -99,6 +99,17 @@ func TestSaveToFullDevice(t *testing.T) {
 	}
 }
 
+// A folder that is there is not advised to be made.
+func TestSaveWhereNobodyCan(t *testing.T) {
+	if _, err := os.Stat("/proc/self"); err != nil {
+		t.Skip("no /proc on this system")
+	}
+	err := report.Save("/proc/x.json", saved("sample"))
+	if err == nil || !strings.HasSuffix(err.Error(), "nobody can make a file there") {
+		t.Errorf("%v", err)
+	}
+}
+
 // Files of every earlier version stay in testdata and load.
 func TestEarlierVersionsLoad(t *testing.T) {
 	files, err := filepath.Glob("testdata/versions/*.json")
