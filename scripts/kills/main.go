@@ -5,7 +5,7 @@
 //
 //	go build -o /tmp/kills ./scripts/kills && unshare -Urm /tmp/kills path/to/gobw [WORD]
 //
-// With a WORD only the commands whose names hold it are tried.
+// With a WORD only the rows are tried whose command and ending, as in "ab, 8 pairs, none", hold it.
 package main
 
 import (
@@ -84,7 +84,7 @@ func table(gobw, only string, w io.Writer) error {
 	fmt.Fprintln(w, "| command | ending | pipe | terminal | file |\n|---|---|---|---|---|")
 	for _, c := range commands {
 		for _, e := range endings {
-			if !strings.Contains(c.name, only) {
+			if !strings.Contains(c.name+", "+e.name, only) {
 				continue
 			}
 			row := []string{c.name, e.name}
@@ -220,7 +220,7 @@ func one(gobw string, c command, e ending, output string) (string, error) {
 	}
 	select {
 	case <-ended:
-	case <-time.After(2 * time.Minute):
+	case <-time.After(10 * time.Minute):
 		_ = cmd.Process.Kill()
 		<-ended
 	}
