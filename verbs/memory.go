@@ -70,7 +70,7 @@ func (b *Buffer) Hold(offset, n int) ([]byte, error) {
 	switch {
 	case b.b == nil:
 		return nil, fmt.Errorf("buffer: %w", ErrClosed)
-	case n < 1 || offset < 0 || offset > len(b.b)-n:
+	case n < 0 || n == 0 && !b.borrowed || offset < 0 || offset > len(b.b)-n:
 		return nil, fmt.Errorf("%d bytes from %d on of a buffer of %d: want at least 1, inside", n, offset, len(b.b))
 	}
 	b.regions++

@@ -359,8 +359,8 @@ func (q *queuePair) PostSend(r []verbs.SendRequest) error {
 	for i := range checked { // the window's key is what the next bind has to name
 		if b := checked[i].Bind; checked[i].Opcode == verbs.OpBindMW {
 			w := b.Window.(*memoryWindow)
-			w.mw.rkey = C.uint32_t(b.RKey)
-			w.rkey.Store(b.RKey)
+			w.mw.rkey = w.mw.rkey&^0xff | C.uint32_t(b.RKey&0xff)
+			w.rkey.Store(uint32(w.mw.rkey))
 		}
 	}
 	return refused

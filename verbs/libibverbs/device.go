@@ -195,7 +195,7 @@ func gobwDevice(a *C.struct_vb_device_attr_ex) C.int {
 		o.device_cap_flags |= 1 << 21 // IBV_DEVICE_MEM_MGT_EXTENSIONS
 	}
 	if l.MemoryWindow2 {
-		o.device_cap_flags |= 1 << 24 // IBV_DEVICE_MEM_WINDOW_TYPE_2B
+		o.device_cap_flags |= 1<<17 | 1<<24 // IBV_DEVICE_MEM_WINDOW, IBV_DEVICE_MEM_WINDOW_TYPE_2B
 	}
 	if l.OnDemand.Supported {
 		a.odp_caps.general_caps = 1

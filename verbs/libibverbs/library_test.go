@@ -226,6 +226,7 @@ func TestOddPrograms(t *testing.T) {
 		{"threads", ""},
 		{"unmap", ""},
 		{"close", "2 memory regions, 2 queue pairs open"},
+		{"windows", ""},
 	} {
 		t.Run(tt.what, func(t *testing.T) {
 			if out := start(t, odd, tt.what).pass(t); !strings.Contains(out, tt.says) {

@@ -85,7 +85,7 @@ func as[T any](handle C.uint32_t) (T, error) {
 			return x, nil
 		}
 	}
-	return none, fmt.Errorf("handle %d is not that of an open object of this kind: %w", handle, syscall.EINVAL)
+	return none, fmt.Errorf("handle %d is not that of an open object of this kind: %w", handle, syscall.ENOENT)
 }
 
 func objectOf(device any) *object {
@@ -196,13 +196,19 @@ func gobwRegister(pd C.uint32_t, addr unsafe.Pointer, length C.size_t, iova C.ui
 }
 
 //export gobwAllocWindow
-func gobwAllocWindow(pd C.uint32_t, handle, rkey *C.uint32_t) C.int {
+func gobwAllocWindow(pd C.uint32_t, kind C.int, handle, rkey *C.uint32_t) C.int {
 	const call = "ibv_alloc_mw"
 	domain, err := as[verbs.ProtectionDomain](pd)
 	if err != nil {
 		return errno(call, err)
 	}
-	w, err := domain.AllocMW()
+	alloc := domain.AllocMW
+	if kind == 1 { // IBV_MW_TYPE_1
+		alloc = domain.(interface {
+			AllocMW1() (verbs.MemoryWindow, error)
+		}).AllocMW1
+	}
+	w, err := alloc()
 	if err == nil {
 		*rkey = C.uint32_t(w.RKey())
 	}

@@ -137,16 +137,12 @@ func sges(list *C.struct_vb_sge, n C.int32_t) []verbs.SGE {
 
 //export gobwPostSend
 func gobwPostSend(qp C.uint32_t, wr *C.struct_vb_send_wr, bad **C.struct_vb_send_wr) C.int {
+	q, err := as[verbs.QueuePair](qp)
+	if err != nil {
+		*bad = wr
+		return errno("ibv_post_send", err)
+	}
 	o := find(qp)
-	if o == nil {
-		*bad = wr
-		return C.int(syscall.EINVAL)
-	}
-	q, is := o.device.(verbs.QueuePair)
-	if !is {
-		*bad = wr
-		return C.int(syscall.EINVAL)
-	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	datagrams := q.Transport() == verbs.UD
@@ -220,7 +216,8 @@ func fillSend(r *verbs.SendRequest, b *verbs.MemoryWindowBind, wr *C.struct_vb_s
 			RKey: uint32(w.rkey), Addr: uint64(w.info.addr), Length: uint64(w.info.length),
 			Access: verbs.Access(w.info.mw_access_flags),
 		}
-		if w.mw != nil {
+		if w.mw != nil { // the low byte of its key is the program's to choose
+			w.mw.rkey = w.mw.rkey&^0xff | w.rkey&0xff
 			b.Window, _ = as[verbs.MemoryWindow](w.mw.handle)
 		}
 		if w.info.mr != nil {
@@ -246,16 +243,12 @@ type receiver interface {
 
 //export gobwPostReceive
 func gobwPostReceive(queue C.uint32_t, wr *C.struct_vb_recv_wr, bad **C.struct_vb_recv_wr) C.int {
+	q, err := as[receiver](queue)
+	if err != nil {
+		*bad = wr
+		return errno("ibv_post_recv", err)
+	}
 	o := find(queue)
-	if o == nil {
-		*bad = wr
-		return C.int(syscall.EINVAL)
-	}
-	q, is := o.device.(receiver)
-	if !is {
-		*bad = wr
-		return C.int(syscall.EINVAL)
-	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for wr != nil {

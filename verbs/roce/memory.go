@@ -96,7 +96,7 @@ func (e *engine) local(pd *protectionDomain, addr uint64, n uint32, lkey uint32,
 // remote resolves what a peer names.
 func (e *engine) remote(q *queuePair, addr uint64, n uint64, rkey uint32, need verbs.Access) unsafe.Pointer {
 	r := e.keys.find(rkey)
-	if r == nil || r.pd != q.pd || r.access&need == 0 || !r.covers(addr, n) || r.window && (r.mr == nil || r.qp != q) {
+	if r == nil || r.pd != q.pd || r.access&need == 0 || !r.covers(addr, n) || r.window && (r.mr == nil || r.qp != nil && r.qp != q) {
 		return nil
 	}
 	return unsafe.Add(r.at, addr-r.base)
@@ -182,14 +182,21 @@ func (m *memoryRegion) SGE(offset, n int) verbs.SGE {
 	return verbs.SGE{Addr: m.base + uint64(offset), Length: uint32(n), LKey: m.key}
 }
 
-// memoryWindow is a type 2 memory window (IBTA 10.6.7.2.2).
+// memoryWindow is a memory window (IBTA 10.6.7.2). One of type 1 serves all queue pairs of its domain, and moves when it
+// is bound again. One of type 2 serves the queue pair that bound it, until it is invalidated.
 type memoryWindow struct {
 	object
 	region
+	isType1 bool
 }
 
-func (pd *protectionDomain) AllocMW() (verbs.MemoryWindow, error) {
-	w := &memoryWindow{object: object{e: pd.e}, region: region{pd: pd, window: true}}
+func (pd *protectionDomain) AllocMW() (verbs.MemoryWindow, error) { return pd.allocMW(false) }
+
+// AllocMW1 makes a window of type 1, for programs written for libibverbs. Go programs have type 2, which does more.
+func (pd *protectionDomain) AllocMW1() (verbs.MemoryWindow, error) { return pd.allocMW(true) }
+
+func (pd *protectionDomain) allocMW(isType1 bool) (verbs.MemoryWindow, error) {
+	w := &memoryWindow{object: object{e: pd.e}, region: region{pd: pd, window: true}, isType1: isType1}
 	return made[verbs.MemoryWindow](pd.e.device, w, "allocate memory window",
 		pd.openRegion(&w.Handle, &w.region, kindMW, maxMW))
 }
@@ -215,28 +222,32 @@ func (r *region) unbind() {
 	r.mr, r.qp, r.access, r.base, r.size, r.at = nil, nil, 0, 0, 0, nil
 }
 
-// bind executes a BIND_MW work request and reports whether it was legal.
+// bind executes a BIND_MW work request and reports whether it was legal. Of the key the low byte counts, as on NICs.
 func (q *queuePair) bind(b *verbs.MemoryWindowBind) bool {
 	w := b.Window.(*memoryWindow)
 	m, _ := b.Region.(*memoryRegion)
-	if w.Closed() || w.pd != q.pd || b.RKey>>8 != w.key>>8 {
-		return false
-	}
 	switch {
-	case b.Length == 0, // type 1 alone unbinds by that
-		m == nil || m.pd != q.pd || m.access&verbs.AccessMWBind == 0 || !m.covers(b.Addr, b.Length),
+	case w.Closed() || w.pd != q.pd, !w.isType1 && (b.Length == 0 || w.mr != nil):
+		return false
+	case b.Length == 0:
+		w.unbind()
+	case m == nil || m.pd != q.pd || m.access&verbs.AccessMWBind == 0 || !m.covers(b.Addr, b.Length),
 		b.Access&^(remoteAccess|verbs.AccessLocalWrite|verbs.AccessZeroBased) != 0,
 		b.Access&(verbs.AccessRemoteWrite|verbs.AccessRemoteAtomic) != 0 && m.access&verbs.AccessLocalWrite == 0,
-		w.mr != nil, // a bound type 2 window is invalidated first
 		m.Use("bound "+kindMW) != nil:
 		return false
+	default:
+		w.unbind()
+		w.mr, w.access, w.size = m, b.Access, b.Length
+		if !w.isType1 {
+			w.qp = q
+		}
+		w.at = unsafe.Add(m.at, b.Addr-m.base)
+		if w.base = b.Addr; b.Access&verbs.AccessZeroBased != 0 {
+			w.base = 0
+		}
 	}
-	w.mr, w.qp, w.access, w.size = m, q, b.Access, b.Length
-	w.at = unsafe.Add(m.at, b.Addr-m.base)
-	if w.base = b.Addr; b.Access&verbs.AccessZeroBased != 0 {
-		w.base = 0
-	}
-	w.key = b.RKey
+	w.key = w.key&^0xff | b.RKey&0xff
 	return true
 }
 

@@ -65,6 +65,16 @@ func testWindows(t *test) {
 	runTrials(t, []trial{
 		{name: "first bytes", rig: o, op: write, edit: at(0), lands: true},
 		{name: "last bytes", rig: o, op: verbs.OpRead, edit: at(windowBytes - 64), lands: true},
+		{
+			name: "the low byte alone of a key is asked for", rig: o, op: write, lands: true,
+			edit: func(p *posting) {
+				w := p.bind(windowAt, windowBytes)
+				w.Bind.RKey ^= 0x5a5a5a00
+				p.b.do(w)
+				w.Bind.RKey = w.Bind.Window.RKey()
+				p.through(w, 0)
+			},
+		},
 		{name: "before", rig: o, op: write, edit: at(-1), sent: outside},
 		{name: "behind", rig: o, op: write, edit: at(windowBytes - 63), sent: outside},
 		{name: "a right it lacks", rig: o, op: verbs.OpFetchAdd, length: 8, edit: at(0), sent: denied, spared: true},

@@ -27,7 +27,7 @@
 	X(AllocPD, (int, uint32_t *))                                                                                  \
 	X(Free, (uint32_t))                                                                                            \
 	X(Register, (uint32_t, void *, size_t, uint64_t, int, uint32_t *, uint32_t *))                                 \
-	X(AllocWindow, (uint32_t, uint32_t *, uint32_t *))                                                             \
+	X(AllocWindow, (uint32_t, int, uint32_t *, uint32_t *))                                                        \
 	X(CreateAH, (uint32_t, struct vb_ah_attr *, uint32_t *))                                                       \
 	X(CreateChannel, (int, int, uint32_t *))                                                                       \
 	X(CreateCQ, (uint32_t, int, void *, int, int, uint32_t *, int *))                                              \
@@ -77,6 +77,12 @@ struct channel {
 struct pd {
 	struct vb_pd base;
 	int is_parent_domain;
+};
+
+struct mw_bind {
+	uint64_t wr_id;
+	uint32_t send_flags;
+	struct vb_mw_bind_info info;
 };
 
 struct ah {

@@ -134,7 +134,7 @@ EXPORT struct vb_mr *ibv_reg_buf_mr(struct vb_pd *pd, struct buffer *b, void *ad
 INLINE(advise_mr) INLINE_OBJECT(alloc_null_mr) INLINE_OBJECT(create_counters) INLINE_OBJECT(alloc_dm)
 INLINE_OBJECT(create_flow_action_esp) INLINE(modify_qp_rate_limit) INLINE(modify_cq) INLINE(post_srq_ops)
 INLINE_OBJECT(create_rwq_ind_table) INLINE_OBJECT(create_wq) INLINE_OBJECT(create_flow) INLINE_OBJECT(open_qp)
-INLINE_OBJECT(open_xrcd) INLINE_OBJECT(create_srq_ex) INLINE(get_srq_num) INLINE(bind_mw)
+INLINE_OBJECT(open_xrcd) INLINE_OBJECT(create_srq_ex) INLINE(get_srq_num)
 
 void set_missing_calls(struct context *c) {
 	c->advise_mr = no_advise_mr, c->alloc_null_mr = no_alloc_null_mr, c->create_counters = no_create_counters;
@@ -143,7 +143,6 @@ void set_missing_calls(struct context *c) {
 	c->post_srq_ops = no_post_srq_ops, c->create_rwq_ind_table = no_create_rwq_ind_table, c->create_wq = no_create_wq;
 	c->verbs.flows[2] = no_create_flow, c->verbs.open_qp = no_open_qp, c->verbs.open_xrcd = no_open_xrcd;
 	c->verbs.create_srq_ex = no_create_srq_ex, c->verbs.get_srq_num = no_get_srq_num;
-	c->verbs.context.ops.bind_mw = no_bind_mw;
 }
 
 /* ---- RDMA CM: librdmacm needs the kernel's rdma_cm, which knows no device of a process ---- */

@@ -138,15 +138,11 @@ EXPORT int ibv_rereg_mr(struct vb_mr *mr, int flags, struct vb_pd *pd, void *add
 }
 
 static struct vb_mw *alloc_mw(struct vb_pd *pd, int type) {
-	if (type != 2) {
-		unsupported("ibv_alloc_mw: a memory window of type 1");
-		return NULL;
-	}
 	struct vb_mw *mw = object(sizeof *mw);
 	if (!mw)
 		return NULL;
 	*mw = (struct vb_mw){.context = pd->context, .pd = pd, .type = type};
-	return made(mw, CALL(AllocWindow, pd->handle, &mw->handle, &mw->rkey));
+	return made(mw, CALL(AllocWindow, pd->handle, type, &mw->handle, &mw->rkey));
 }
 
 static int dealloc_mw(struct vb_mw *mw) {
@@ -410,6 +406,20 @@ static int post_send(struct vb_qp *q, struct vb_send_wr *wr, struct vb_send_wr *
 	return device.PostSend(q->handle, wr, bad);
 }
 
+/* bind_mw is the call for windows of type 1. The program gets the next key at once, and asks with the bind for it. */
+static int bind_mw(struct vb_qp *q, struct vb_mw *mw, struct mw_bind *b) {
+	enum { OP_BIND = 8, TYPE_1 = 1, ZERO_BASED = 1 << 5 };
+	if (mw->type != TYPE_1 || b->info.mw_access_flags & ZERO_BASED)
+		return told(EINVAL);
+	struct vb_send_wr *bad, wr = {.wr_id = b->wr_id, .opcode = OP_BIND, .send_flags = b->send_flags};
+	wr.u.bind_mw.mw = mw, wr.u.bind_mw.rkey = mw->rkey + 1, wr.u.bind_mw.bind_info = b->info;
+	uint32_t before = mw->rkey;
+	int error = post_send(q, &wr, &bad);
+	if (error)
+		mw->rkey = before;
+	return told(error);
+}
+
 static int post_recv(struct vb_qp *q, struct vb_recv_wr *wr, struct vb_recv_wr **bad) {
 	if (forked())
 		return *bad = wr, EPERM;
@@ -430,6 +440,7 @@ void set_calls_of_objects(struct context *c) {
 	c->dealloc_td = dealloc_td;
 	struct vb_context *v = &c->verbs.context;
 	v->ops.alloc_mw = alloc_mw;
+	v->ops.bind_mw = bind_mw;
 	v->ops.dealloc_mw = dealloc_mw;
 	v->ops.poll_cq = poll_cq;
 	v->ops.req_notify_cq = req_notify_cq;

@@ -1,4 +1,4 @@
-/* A program that does odd things with libibverbs: odd fork|handler|crash|threads|unmap|close|signals. It ends with 0 where all went as it should. */
+/* A program that does odd things with libibverbs: odd fork|handler|crash|threads|unmap|close|windows. It ends with 0 where all went as it should. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <infiniband/verbs.h>
@@ -59,7 +59,7 @@ static void connect_to(struct ibv_qp *qp, uint32_t peer) {
 
 static struct ends make_ends(void) {
 	struct ends e;
-	int access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
+	int access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_MW_BIND;
 	MUST((e.cq = ibv_create_cq(context, 64, NULL, NULL, 0)));
 	for (int i = 0; i < 2; i++) {
 		struct ibv_qp_init_attr a = {.send_cq = e.cq, .recv_cq = e.cq, .qp_type = IBV_QPT_RC, .sq_sig_all = 1,
@@ -80,18 +80,27 @@ static void close_ends(struct ends *e) {
 	MUST(!ibv_destroy_cq(e->cq));
 }
 
-/* request posts one and returns how it completed. */
-static enum ibv_wc_status request(struct ends *e, enum ibv_wr_opcode opcode, int length) {
-	struct ibv_sge sge = {(uintptr_t)e->memory[0], length, e->mr[0]->lkey};
-	struct ibv_send_wr wr = {.wr_id = 1, .sg_list = &sge, .num_sge = 1, .opcode = opcode}, *bad;
-	wr.wr.rdma.remote_addr = (uintptr_t)e->memory[1], wr.wr.rdma.rkey = e->mr[1]->rkey;
-	MUST(!ibv_post_send(e->qp[0], &wr, &bad));
+/* completion waits for one and returns how it ended. */
+static enum ibv_wc_status completion(struct ends *e) {
 	struct ibv_wc wc;
 	int n;
 	while (!(n = ibv_poll_cq(e->cq, 1, &wc)))
 		;
 	MUST(n == 1);
 	return wc.status;
+}
+
+static enum ibv_wc_status request_by(struct ends *e, enum ibv_wr_opcode opcode, int length, uint32_t rkey) {
+	struct ibv_sge sge = {(uintptr_t)e->memory[0], length, e->mr[0]->lkey};
+	struct ibv_send_wr wr = {.wr_id = 1, .sg_list = &sge, .num_sge = 1, .opcode = opcode}, *bad;
+	wr.wr.rdma.remote_addr = (uintptr_t)e->memory[1], wr.wr.rdma.rkey = rkey;
+	MUST(!ibv_post_send(e->qp[0], &wr, &bad));
+	return completion(e);
+}
+
+/* request posts one and returns how it completed. */
+static enum ibv_wc_status request(struct ends *e, enum ibv_wr_opcode opcode, int length) {
+	return request_by(e, opcode, length, e->mr[1]->rkey);
 }
 
 static void expect(const char *what, enum ibv_wc_status got, enum ibv_wc_status want) {
@@ -214,6 +223,47 @@ static void closes(void) {
 	}
 }
 
+/* bind_whole binds a window of either type to a region, or to none, as the peer of a connection. */
+static enum ibv_wc_status bind_whole(struct ends *e, struct ibv_mw *mw, struct ibv_mr *mr, uint32_t rkey) {
+	struct ibv_mw_bind_info info = {mr, mr ? (uintptr_t)mr->addr : 0, mr ? mr->length : 0, IBV_ACCESS_REMOTE_WRITE};
+	struct ibv_mw_bind type1 = {.wr_id = 2, .bind_info = info};
+	struct ibv_send_wr type2 = {.wr_id = 2, .opcode = IBV_WR_BIND_MW, .bind_mw = {mw, rkey, info}}, *bad;
+	MUST(!(mw->type == IBV_MW_TYPE_1 ? ibv_bind_mw(e->qp[1], mw, &type1) : ibv_post_send(e->qp[1], &type2, &bad)));
+	return completion(e);
+}
+
+/* Of a key that a program asks for, the low byte counts, and its window has the key that comes of it. */
+static void windows(void) {
+	open_device();
+	struct ends e = make_ends(), other = make_ends();
+	struct ibv_mw *one = ibv_alloc_mw(pd, IBV_MW_TYPE_1), *two = ibv_alloc_mw(pd, IBV_MW_TYPE_2);
+	MUST(one && two);
+	uint32_t before = two->rkey;
+	expect("bind of type 2", bind_whole(&e, two, e.mr[1], 0x5a5a5aba), IBV_WC_SUCCESS);
+	MUST(two->rkey == ((before & ~0xffu) | 0xba));
+	expect("WRITE by type 2", request_by(&e, IBV_WR_RDMA_WRITE, 64, two->rkey), IBV_WC_SUCCESS);
+	MUST(ibv_bind_mw(e.qp[1], two, &(struct ibv_mw_bind){.bind_info = {e.mr[1], 0, 1, 0}}) == EINVAL);
+
+	expect("bind of type 1", bind_whole(&e, one, e.mr[1], 0), IBV_WC_SUCCESS);
+	MUST(ibv_dereg_mr(e.mr[1]) == EBUSY);
+	expect("WRITE by type 1", request_by(&e, IBV_WR_RDMA_WRITE, 64, one->rkey), IBV_WC_SUCCESS);
+	before = one->rkey;
+	expect("bind of type 1 again, elsewhere", bind_whole(&e, one, other.mr[1], 0), IBV_WC_SUCCESS);
+	MUST(one->rkey != before);
+	expect("WRITE by another queue pair", request_by(&other, IBV_WR_RDMA_WRITE, 64, one->rkey), IBV_WC_SUCCESS);
+	expect("unbind", bind_whole(&e, one, NULL, 0), IBV_WC_SUCCESS);
+	expect("WRITE by nothing", request_by(&other, IBV_WR_RDMA_WRITE, 64, one->rkey), IBV_WC_REM_ACCESS_ERR);
+	expect("WRITE by an old key", request_by(&e, IBV_WR_RDMA_WRITE, 64, before), IBV_WC_REM_ACCESS_ERR);
+
+	struct ibv_mr *nothing = ibv_reg_mr(pd, e.memory[0], 0, IBV_ACCESS_LOCAL_WRITE);
+	MUST(nothing && !ibv_dereg_mr(nothing));
+	MUST(!ibv_dealloc_mw(one) && !ibv_dealloc_mw(two));
+	uint32_t handle = other.qp[0]->handle;
+	other.qp[0]->handle = 0x12345;
+	MUST(ibv_post_send(other.qp[0], &(struct ibv_send_wr){0}, &(struct ibv_send_wr *){NULL}) == ENOENT);
+	other.qp[0]->handle = handle;
+}
+
 /* Where the program has no handler, a fault ends it by its signal. */
 static void crash(void) {
 	struct rlimit none = {0, 0};
@@ -237,6 +287,8 @@ int main(int argc, char **argv) {
 		unmaps();
 	else if (!strcmp(what, "close"))
 		closes();
+	else if (!strcmp(what, "windows"))
+		windows();
 	else if (!strcmp(what, "crash"))
 		crash();
 	else

@@ -201,7 +201,7 @@ static int bind(struct qp *q, const struct vb_send_wr *w) {
 		k = &keys[w->u.bind_mw.mw->rkey >> 8 & (KEYS - 1)];
 	if (k->bound || !b->length || !region || !(region->access & MW_BIND) || region->pd != q->ex.base.pd || !within(region, b->addr, b->length))
 		return MW_BIND_ERR;
-	k->key = w->u.bind_mw.rkey;
+	k->key = (w->u.bind_mw.mw->rkey & ~0xffu) | (w->u.bind_mw.rkey & 0xff);
 	k->addr = b->addr, k->zero = 0, k->length = b->length, k->access = (int)b->mw_access_flags, k->qp = q, k->bound = 1;
 	if (k->access & ZERO_BASED)
 		k->zero = k->addr, k->addr = 0;
