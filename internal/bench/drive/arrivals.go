@@ -10,8 +10,8 @@ import (
 
 // Lulls: an end whose peer is done believes that all has arrived when nothing has come for so long.
 const (
-	// lullReliable and lullUnreliable are the lulls between ends of ours: unacknowledged packets may still lie in a socket,
-	// or be on their way.
+	// lullReliable and lullUnreliable are the lulls of the two kinds of transport: unacknowledged packets may still lie in
+	// a socket, or be on their way.
 	lullReliable   = 2 * time.Millisecond
 	lullUnreliable = 20 * time.Millisecond
 	// lullStock is that of datagrams from a stock perftest, which does not say that it is done, and may begin late: it
@@ -35,9 +35,10 @@ type stillness struct {
 	naks    uint64 // these and packets: as counted at since
 }
 
-// lasts tells whether nothing has moved for the limit, or most has passed since the first look although something moves.
-// lastChange is when the last message moved. packets counts the device's packets. naks counts retransmissions that were
-// answered by receiver-not-ready NAKs: they are no progress. looked: every thread of this end has looked again.
+// lasts tells whether nothing has moved for the limit, or most has passed since the first look although something
+// moves. lastChange is when the last message moved. packets counts the device's packets. naks counts retransmissions
+// that were answered by receiver-not-ready NAKs: they are no progress. looked: every thread of this end has looked
+// again.
 func (s *stillness) lasts(now, lastChange, limit, most job.Ticks, packets, naks uint64, looked bool) bool {
 	if s.begun == 0 {
 		s.begun = now

@@ -33,8 +33,8 @@ type Task struct {
 	Round  plan.Round
 	Job    *job.Job
 	Runner job.Runner
-	// Session is nil where somebody else ends the test at both ends: no Done is exchanged, and a queue pair's own error says
-	// why the job failed.
+	// Session is nil where somebody else ends the test at both ends: no Done is exchanged, and a queue pair's own error
+	// says why the job failed.
 	Session  control.Session
 	Devices  Devices
 	Limits   Limits
@@ -348,8 +348,8 @@ func (d *Driver) waitsForFirst() bool {
 	return d.Session != nil && d.Plan.Receives() && d.Plan.Role == plan.Target
 }
 
-// heard tells whether each direction of the job has had its first completion, or is so late after the deadline that this
-// end waits no longer.
+// heard tells whether each direction of the job has had its first completion, or is so late after the deadline that
+// this end waits no longer.
 func (d *Driver) heard(late job.Ticks) bool {
 	if late >= d.Limits.FirstWithin || d.Job.Shape == job.Serve {
 		return true

@@ -56,8 +56,8 @@ func (s *steadiness) steady() bool {
 	return low > 0 && high-low <= steadyShare*high || s.n >= unsteadyMost
 }
 
-// rises tells whether the later windows have a higher median rate than the earlier ones: one window in which the process
-// had no CPU does not change a median. A rise that is only noise costs the warm-up a few windows.
+// rises tells whether the later windows have a higher median rate than the earlier ones: one window in which the
+// process had no CPU does not change a median. A rise that is only noise costs the warm-up a few windows.
 func (s *steadiness) rises() bool {
 	const half = steadyWindows / 2
 	var earlier, later []float64

@@ -116,8 +116,8 @@ func (t *Trace) Join(p *Trace, first bool) {
 	t.Counters = addChanges(t.Counters, p.Counters)
 }
 
-// follow adds what a part did to what those before it did. Between parts lies unmeasured work, so the end of all moves on
-// by the time that p took, and not to the end of p.
+// follow adds what a part did to what those before it did. Between parts lies unmeasured work, so the end of all moves
+// on by the time that p took, and not to the end of p.
 func follow(all, p job.Progress) job.Progress {
 	begin, end := cmp.Or(p.FirstPost, p.FirstIn), all.LastDone
 	all.Add(p)

@@ -9,7 +9,7 @@ import (
 	"github.com/gobw/gobw/internal/control"
 )
 
-// run does what crosses the wire at a call, of which a report swaps figures.
+// run does the steps of one call of the session, in order. Only a report takes and returns figures.
 func (s *Session) run(ctx context.Context, steps []step, doing string, limit time.Duration,
 	local control.Figures,
 ) (remote control.Figures, err error) {
@@ -20,7 +20,7 @@ func (s *Session) run(ctx context.Context, steps []step, doing string, limit tim
 		case stepKeys:
 			err = s.keysAgain(ctx, limit)
 		case stepReport:
-			remote, err = s.report(ctx, local)
+			remote, err = s.swapReports(ctx, local)
 		}
 		if err != nil {
 			return remote, err
@@ -47,11 +47,11 @@ func (s *Session) keysAgain(ctx context.Context, limit time.Duration) error {
 
 // keys exchanges the keys of queue pair i.
 func (s *Session) keys(ctx context.Context, doing string, i int, limit time.Duration) (a control.Address, err error) {
-	mine := s.encode(control.Address{}) // a barrier before there are any, with RDMA CM
+	mine := s.encode(control.Address{}) // with RDMA CM, barriers come before this end has keys
 	if i < len(s.local) {
 		mine = s.local[i]
 	}
-	theirs, err := s.exchange(doing, mine, func() ([]byte, error) { return s.takeKeys(ctx, doing, len(mine), limit) })
+	theirs, err := s.inTurn(doing, mine, func() ([]byte, error) { return s.takeKeys(ctx, doing, len(mine), limit) })
 	if err != nil {
 		return a, err
 	}
@@ -102,13 +102,13 @@ func (s *Session) takeKeys(ctx context.Context, doing string, want int, limit ti
 	return b, nil
 }
 
-// swap is one exchange of equal lengths.
+// swap writes mine and takes as many bytes of the peer's.
 func (s *Session) swap(ctx context.Context, doing string, mine []byte) (theirs []byte, err error) {
-	return s.exchange(doing, mine, func() ([]byte, error) { return s.take(ctx, doing, len(mine), s.patience()) })
+	return s.inTurn(doing, mine, func() ([]byte, error) { return s.take(ctx, doing, len(mine), s.patience()) })
 }
 
-// exchange is one exchange: the client speaks first, and the server answers once it has taken that.
-func (s *Session) exchange(doing string, mine []byte, take func() ([]byte, error)) (theirs []byte, err error) {
+// inTurn writes mine and takes the peer's: the client writes first, and the server once it has taken that.
+func (s *Session) inTurn(doing string, mine []byte, take func() ([]byte, error)) (theirs []byte, err error) {
 	if s.o.Dialled {
 		if err := s.write(doing, mine); err != nil {
 			return nil, err

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// HelloBytes is the length of perftest's first message, in which both dialects hide.
+// HelloBytes is the length of the first message, the same in perftest's dialect and in ours.
 const HelloBytes = 16
 
 // Hello is the first message of each end: perftest's version string, a NUL, and for our programs a marker that a stock
@@ -57,13 +57,13 @@ type Version int
 const (
 	VersionOldest      Version = 570 // below: refused by every perftest since
 	VersionUsual       Version = 627 // the last that negotiates nothing: all but 6.28 talk to it
-	VersionNegotiates  Version = 628 // 6.28 negotiates with everyone, later ones only with 6.28 and up
-	versionConditional Version = 629
+	VersionNegotiates  Version = 628 // the first that negotiates: 6.28 itself does so with everyone
+	versionConditional Version = 629 // the first that negotiates only with 6.28 and up
 )
 
 func (v Version) String() string { return fmt.Sprintf("%d.%02d", v/100, v%100) }
 
-// Advertised reads a version to advertise; of an empty one, which is chosen later, it is 0.
+// Advertised reads a version to advertise. An empty text gives 0: the version is chosen later.
 func Advertised(text string) (Version, error) {
 	if text == "" {
 		return 0, nil

@@ -49,14 +49,15 @@ func ParseKeys(b []byte) (a control.Address, err error) {
 	return a, nil
 }
 
-// Lengths of a keys message by RDMA CM: a struct, all fields big-endian. 6.29 put an address between the other two.
+// Lengths of a keys message by RDMA CM: a struct, all fields big-endian. 6.29 put 8 bytes between its front and its
+// back.
 const (
 	KeysBytesRDMA       = 56
 	keysBytesRDMAModern = 64
 	keysBackBytes       = 24
 )
 
-// keysFront and keysBack are what the struct has before and behind that.
+// keysFront and keysBack are the fields before and behind those 8 bytes.
 type (
 	keysFront struct {
 		LID, Outstanding, QPN, PSN, RKey, _ uint32
@@ -64,7 +65,7 @@ type (
 	}
 	keysBack struct {
 		GID            verbs.GID
-		SRQN, GIDIndex uint32 // the index nobody needs
+		SRQN, GIDIndex uint32 // nobody needs the index
 	}
 )
 

@@ -27,13 +27,13 @@ const unlessDuration = 5
 
 // The parameters, in the order in which they are compared.
 const (
-	method = iota
+	method = iota // one size, all sizes, or for ever
 	connection
 	verb
 	kind
 	atomicType
-	stop
-	unitCode
+	stop     // by iterations or by duration
+	unitCode // of reports
 	messageSize
 	iterations
 	queuePairs
@@ -41,10 +41,12 @@ const (
 	firstFlag // from here on options that are on or off
 )
 
-const flagRDMA = firstFlag + 1 // the one of the flags that we have; it tells nothing of -R
+// flagRDMA is use_rdma_cm, the only flag that this end may set: the control connection is RDMA CM's, with or without
+// -R.
+const flagRDMA = firstFlag + 1
 
-// layout lists them: where a big-endian number is, how many bytes it has, what perftest calls it, and the words of its
-// values. Write with immediate (offset 64) is sent as 0 by perftest and told by the verb.
+// layout lists the parameters: where a big-endian number is, how many bytes it has, what perftest calls it, and the
+// words of its values. Write with immediate (offset 64) is sent as 0 by perftest and told by the verb.
 const layout = `
  0 4 test_method RUN_REGULAR RUN_ALL RUN_INFINITELY
  4 4 connection_type RC UC UD RawEth XRC DC SRD
@@ -85,7 +87,7 @@ func parameters() (all []parameter) {
 // in is the parameter's place in a message.
 func (p parameter) in(m []byte) []byte { return m[p.at:][:p.bytes] }
 
-// say is a value in perftest's word.
+// say is perftest's word for a value.
 func (p parameter) say(v uint64) string {
 	if v < uint64(len(p.words)) {
 		return p.words[v]

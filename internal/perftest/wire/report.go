@@ -35,7 +35,7 @@ func encodeReport(f control.Figures, gbits bool) []byte {
 	return b
 }
 
-// DecodeReport reads them.
+// DecodeReport reads the bytes of a report.
 func DecodeReport(b []byte, gbits bool) control.Figures {
 	var f figures
 	_, _ = binary.Decode(b, binary.BigEndian, &f)

@@ -35,14 +35,15 @@ func sequenceOf(p *plan.Spec) (s sequence) {
 	if p.AllSizes {
 		afterSize = barrier
 	}
-	oneSided := row.Addressed()
+	addressed := row.Addressed()
+	unseen := addressed && !row.NeedsReceive() // the peer is not told that a message has arrived
 	s.connected = []step{stepBarrier, stepKeys}
-	if oneSided {
+	if addressed {
 		s.connected = []step{stepKeys, stepBarrier}
 	}
 	if p.Kind == plan.Latency {
 		switch {
-		case !oneSided:
+		case !addressed:
 			s.ready, s.finished = barrier, barrier
 		case row.Responded:
 			s.opening, s.done, s.lastAlone = barrier, barrier, true
@@ -55,14 +56,14 @@ func sequenceOf(p *plan.Spec) (s sequence) {
 		return s
 	}
 	s.finished = barrier
-	if oneSided && !row.NeedsReceive() && !p.Bidirectional {
+	if unseen && !p.Bidirectional {
 		s.done, s.report, s.lastAlone = barrier, report, true
 		return s
 	}
 	s.ready, s.done = barrier, afterSize
-	if p.Bidirectional && (p.Duration == 0 || oneSided && !row.NeedsReceive()) {
+	if p.Bidirectional && (p.Duration == 0 || unseen) {
 		s.report = report
-		if !oneSided { // there the barrier comes behind the report
+		if !addressed { // the barrier comes behind the report
 			s.done, s.report = nil, append(report, afterSize...)
 		}
 	}

@@ -33,18 +33,18 @@ type Session struct {
 	plan     *plan.Spec
 	sequence sequence
 	gbits    bool              // figures cross the wire in Gb/s, not MiB/s: a negotiating client's choice at its server
-	settled  *control.Facts    // the peer's facts
+	facts    *control.Facts    // the peer's; nil: not exchanged yet
 	local    [][]byte          // this end's keys, encoded
-	remote   []control.Address // of the first pass
-	lastDone bool              // the last size is
+	remote   []control.Address // the peer's keys of the first pass
+	lastDone bool              // the last size is done
 	once     sync.Once
 
-	calls atomic.Int32 // calls that are exchanging messages: they report a closed connection themselves
-	over  atomic.Bool  // nothing more is due: a closed connection is the normal end
+	calls      atomic.Int32 // calls that are exchanging messages: they report a closed connection themselves
+	nothingDue atomic.Bool  // any more: a closed connection is the normal end
 }
 
-// Resume starts a session on a connection whose first messages were read, and more if there is something unread. Unless
-// answered is 0, this end has told its version. The session owns the connection.
+// Resume starts a session on a connection whose first messages have been read. unread is what came behind them and is
+// not used yet. answered is the version that this end has told; 0: none. The session owns the connection.
 func Resume(conn net.Conn, unread []byte, v Versions, answered Version, o control.Options) *Session {
 	s := &Session{
 		Ends: control.Ends{Conn: conn, Client: o.Dialled}, in: newStream(conn, unread), o: o.WithDefaults(), v: v,
@@ -106,7 +106,7 @@ func (s *Session) adopt(p *plan.Spec) {
 }
 
 // AnswerVersion is the server's half of the first exchange. It returns the version that it has told. told says that the
-// server knows which test a client means that does not say it.
+// server was told the test, so that it can serve a client that does not say its own.
 func AnswerVersion(conn net.Conn, v Versions, told bool) (mine Version, err error) { //nolint:revive // told is no mode
 	if !told && v.Peer < VersionNegotiates {
 		return 0, v.untold()
@@ -134,7 +134,7 @@ func (v Versions) untold() error {
 // remote facts are known; MaxOutstanding is 0 where nothing told it.
 func (s *Session) Facts(ctx context.Context, local control.Facts) (control.Facts, error) {
 	defer s.o.Waiting(false)()
-	if s.settled == nil {
+	if s.facts == nil {
 		remote, err := s.preamble(ctx, local)
 		if err == nil && s.v.negotiate() {
 			remote.MaxOutstanding, err = s.negotiate(ctx, local, min(local.MTU, remote.MTU))
@@ -142,9 +142,9 @@ func (s *Session) Facts(ctx context.Context, local control.Facts) (control.Facts
 		if err != nil {
 			return remote, err
 		}
-		s.settled = &remote
+		s.facts = &remote
 	}
-	return *s.settled, nil
+	return *s.facts, nil
 }
 
 // swapBytes swaps a number of bytes.
@@ -179,7 +179,7 @@ func (s *Session) preamble(ctx context.Context, local control.Facts) (remote con
 	return remote, nil
 }
 
-// negotiatingPhase is what both ends do then, for errors.
+// negotiatingPhase is what errors call the exchange of parameters.
 const negotiatingPhase = "negotiating parameters"
 
 // negotiate compares the parameters; a server without a plan takes the client's. Both ends send theirs before either
@@ -200,7 +200,7 @@ func (s *Session) negotiate(ctx context.Context, local control.Facts, mtu verbs.
 	return int(theirs.Outstanding), err
 }
 
-// answerParameters takes those of a client and answers with this end's.
+// answerParameters takes a client's parameters and answers with this end's.
 func (s *Session) answerParameters(ctx context.Context, local control.Facts, mtu verbs.MTU) (outstanding int,
 	err error,
 ) {
@@ -246,7 +246,7 @@ func (s *Session) negotiationOf(mtu verbs.MTU, outstanding int) negotiation {
 	return n
 }
 
-// Exchange swaps the keys, first pass. Latency tests put a barrier in front.
+// Exchange swaps the keys, first pass. One-sided latency tests put a barrier in front.
 func (s *Session) Exchange(ctx context.Context, local []control.Address) ([]control.Address, error) {
 	defer s.o.Waiting(false)()
 	s.local = nil
@@ -264,7 +264,7 @@ func (s *Session) Exchange(ctx context.Context, local []control.Address) ([]cont
 		}
 		s.remote = append(s.remote, a)
 	}
-	if s.plan.RDMACM { // which has found the way by itself
+	if s.plan.RDMACM { // RDMA CM has chosen the GIDs
 		return s.remote, nil
 	}
 	return s.remote, checkGIDFamilies(local[0], s.remote[0])
@@ -272,10 +272,10 @@ func (s *Session) Exchange(ctx context.Context, local []control.Address) ([]cont
 
 // call begins a call that exchanges messages, and returns what ends it.
 func (s *Session) call(measuring bool) (end func()) {
-	over := s.o.Waiting(measuring)
+	waited := s.o.Waiting(measuring)
 	s.calls.Add(1)
 	return func() {
-		over()
+		waited()
 		s.calls.Add(-1)
 	}
 }
@@ -302,9 +302,9 @@ func (s *Session) Sync(ctx context.Context, phase control.Phase, _ int, last boo
 	if _, err := s.run(ctx, steps, "waiting for the peer to be "+phase.String(), limit, control.Figures{}); err != nil {
 		return err
 	}
-	// Nothing is due after the last of these.
+	// After the last of these calls nothing more is due.
 	if phase == control.PhaseFinished || s.lastDone && len(s.sequence.report)+len(s.sequence.finished) == 0 {
-		s.over.Store(true)
+		s.nothingDue.Store(true)
 	}
 	return nil
 }
@@ -318,9 +318,9 @@ func (s *Session) Report(ctx context.Context, local control.Figures) (remote con
 	return remote, err
 }
 
-// report is one exchange of figures. In a test of one direction only the initiator's figures
-// mean anything: the target's are dropped.
-func (s *Session) report(ctx context.Context, local control.Figures) (remote control.Figures, err error) {
+// swapReports is one exchange of figures. Of a test in one direction the initiator's figures count, and the target's
+// are dropped.
+func (s *Session) swapReports(ctx context.Context, local control.Figures) (remote control.Figures, err error) {
 	var theirs []byte
 	for mine := range slices.Chunk(encodeReport(local, s.gbits), ReportItem) {
 		b, err := s.swap(ctx, "exchanging reports", mine)
@@ -358,7 +358,7 @@ func (s *Session) Watch(ctx context.Context) (context.Context, context.CancelFun
 			case <-ctx.Done():
 				return
 			}
-			if s.over.Load() {
+			if s.nothingDue.Load() {
 				return
 			}
 			if s.calls.Load() == 0 {
