@@ -35,10 +35,10 @@ func TestMain(m *testing.M) {
 		select {}
 	case "is slow":
 		o := order{tell: tell}
-		over := o.slow(time.Millisecond, "it was slow", nil)
+		over := o.slow(time.Millisecond, "it was slow", still)
 		time.Sleep(10 * time.Millisecond)
 		over()
-		o.slow(time.Second/2, "it is slow", nil)
+		o.slow(time.Second/2, "it is slow", still)
 		select {}
 	case "plans":
 		tell(event{Test: "a test", Agreed: true})

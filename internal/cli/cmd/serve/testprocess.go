@@ -132,7 +132,7 @@ func runTestProcess(ctx context.Context) error {
 	defer cancel(nil)
 	o.tell, o.perftest = tell, o.Client.Ours == nil
 	admit := func(p *plan.Spec) error {
-		defer o.slow(judgeTime, fmt.Sprintf("the check of this client's test takes longer than %v", judgeTime), nil)()
+		defer o.slow(judgeTime, fmt.Sprintf("the check of this client's test takes longer than %v", judgeTime), still)()
 		if err := o.admit(p); err != nil {
 			return err
 		}
@@ -212,27 +212,26 @@ const (
 // waiting tells the server of steps that take long. What is measured takes its time as long as packets come and go;
 // where a device does not count them, the time of the test, and where messages are counted nobody knows which.
 func (o *order) waiting(measuring bool) (over func()) {
-	most := stepTime
+	most, what, moves := stepTime, "this client did nothing for %v", still
 	if p := o.granted; p != nil {
 		most += time.Duration(p.Memory.Total()>>20) * stepPerMiB
 		if o.perftest {
 			most += time.Duration(p.Spec.QPs) * stepPerKey
 		}
 	}
-	if !measuring {
-		return o.slow(most, fmt.Sprintf("this client did nothing for %v", most.Round(time.Second)), nil)
+	if measuring {
+		most += time.Duration(o.granted.PauseNs(o.granted.LargestSize()))
+		runs := o.granted.Spec.Duration
+		switch _, counts := o.packets(); {
+		case counts:
+			what, moves = "no packet of this client's test came or went for %v", func() uint64 { n, _ := o.packets(); return n }
+		case runs == 0:
+			return func() {}
+		default:
+			most += runs
+		}
 	}
-	most += time.Duration(o.granted.PauseNs(o.granted.LargestSize()))
-	if _, counts := o.packets(); counts {
-		moves := func() uint64 { n, _ := o.packets(); return n }
-		return o.slow(most, fmt.Sprintf("no packet of this client's test came or went for %v", most.Round(time.Second)),
-			moves)
-	}
-	runs := o.granted.Spec.Duration
-	if most += runs; runs == 0 {
-		return func() {}
-	}
-	return o.slow(most, fmt.Sprintf("this client did nothing for %v", most.Round(time.Second)), nil)
+	return o.slow(most, fmt.Sprintf(what, most.Round(time.Second)), moves)
 }
 
 // packets is how many packets the devices of the test have sent and received, where they count them.
@@ -252,34 +251,28 @@ func (o *order) packets() (n uint64, counts bool) {
 	return n, counts
 }
 
-// slow tells of what takes longer than so, until it is over, or until what moves has moved. nil: nothing does.
+// still is what never moves.
+func still() uint64 { return 0 }
+
+// slow tells of what takes longer than so, until it is over, or until what moves has moved.
 func (o *order) slow(most time.Duration, what string, moves func() uint64) (over func()) {
-	done := make(chan struct{})
-	told, last := false, uint64(0)
-	tell := func(slow bool) { //nolint:revive // what is told
-		if told != slow {
-			told = slow
-			o.tell(event{Slow: plain.When(slow, "%s", what)})
+	done, last, told := make(chan struct{}), moves(), ""
+	tell := func(now string) {
+		if told != now {
+			told = now
+			o.tell(event{Slow: now})
 		}
 	}
-	if moves != nil {
-		last = moves()
-	}
 	go func() {
-		every := time.NewTicker(most)
-		defer every.Stop()
 		for {
 			select {
 			case <-done:
-				tell(false)
+				tell("")
 				return
-			case <-every.C:
+			case <-time.After(most):
 			}
-			now := last
-			if moves != nil {
-				now = moves()
-			}
-			tell(now == last)
+			now := moves()
+			tell(plain.When(now == last, "%s", what))
 			last = now
 		}
 	}()
