@@ -327,7 +327,7 @@ func (h *hunt) reduce(y *symptom, c cause, p Point) (holds bool) {
 	}
 	if c.dim >= 0 {
 		if f.Good = p.with(c.dim, c.good); !confirmed() {
-			return h.unproven(f, c)
+			return false
 		}
 	}
 	for d := range p {
@@ -348,7 +348,7 @@ func (h *hunt) reduce(y *symptom, c cause, p Point) (holds bool) {
 		return false
 	}
 	if c.dim < 0 && !confirmed() {
-		return h.unproven(f, c)
+		return false
 	}
 	var events []float64
 	for _, s := range h.steps {
@@ -364,28 +364,7 @@ func (h *hunt) reduce(y *symptom, c cause, p Point) (holds bool) {
 	return true
 }
 
-// unproven keeps what pairs did not confirm, by its cause and the values that differ from the base, once each.
-func (h *hunt) unproven(f Finding, c cause) (holds bool) {
-	f.Rule = nil
-	base := h.Space.Base()
-	for d, v := range f.Bad {
-		switch dim := &h.Space.Dimensions[d]; {
-		case v == base[d] && d != c.dim:
-		case dim.Words != nil:
-			f.Rule = append(f.Rule, Condition{Dimension: dim.Name, Words: []string{dim.Word(v)}})
-		default:
-			f.Rule = append(f.Rule, Condition{Dimension: dim.Name, Low: &v, High: &v})
-		}
-	}
-	known := slices.ContainsFunc(h.Answer.Unproven,
-		func(o Finding) bool { return slices.Equal(o.Bad, f.Bad) && o.Counter == f.Counter })
-	if !known && !h.over() {
-		h.Answer.Unproven = append(h.Answer.Unproven, f)
-	}
-	return false
-}
-
-// explained tells whether a rule that was found holds. One that was not confirmed may be noise, and would hide much.
+// explained tells whether a rule that was found holds.
 func (h *hunt) explained(p Point) bool {
 	return slices.ContainsFunc(h.Answer.Found, func(f Finding) bool { return f.Rule.Holds(&h.Space, p) })
 }

@@ -121,9 +121,8 @@ func TestPlantedRulesAreFoundLive(t *testing.T) {
 		if c.others += len(s.Answer.Found); at >= 0 {
 			c.others--
 		}
-		rules := plain.Each(slices.Concat(s.Answer.Found, s.Answer.Unproven),
-			func(f engine.Finding) string { return f.Rule.String() })
-		t.Logf("%s, seed %d: %d tests in %v, %d found, with those not confirmed %q", p.rule, s.Seed, len(s.Steps()),
+		rules := plain.Each(s.Answer.Found, func(f engine.Finding) string { return f.Rule.String() })
+		t.Logf("%s, seed %d: %d tests in %v, %d found: %q", p.rule, s.Seed, len(s.Steps()),
 			time.Since(from).Round(time.Second), len(s.Answer.Found), rules)
 	}
 	t.Logf("device  rule                                           exact  inexact  other rules  tests  seconds   (of so " +

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"math"
 	"regexp"
 	"slices"
 	"strings"
@@ -30,19 +29,16 @@ type Result struct {
 	Question   string             `json:"question"`
 	Test       string             `json:"test"`
 	Started    time.Time          `json:"started"`
-	Seconds    float64            `json:"seconds"` // with those of the runs that --resume went on with
+	Seconds    float64            `json:"seconds"`
 	Complete   bool               `json:"complete"`
 	Failure    string             `json:"failure,omitempty"`
 	Label      string             `json:"label,omitempty"`
 	Device     string             `json:"device"`
-	Seed       uint64             `json:"seed"`
 	Dimensions []engine.Dimension `json:"dimensions"`
 	TestTime   time.Duration      `json:"test_time_ns"`
-	// where the search starts; it limits what may be in flight
-	StartBytesPerS float64       `json:"start_bytes_per_s,omitempty"`
-	Answer         engine.Answer `json:"answer"`
-	Commands       []string      `json:"commands,omitempty"` // of the best setting, ours first
-	Gives          string        `json:"gives,omitempty"`    // what it gives
+	Answer     engine.Answer      `json:"answer"`
+	Commands   []string           `json:"commands,omitempty"` // of the best setting, ours first
+	Gives      string             `json:"gives,omitempty"`    // what it gives
 	// name, default, best, and the effect of the default in the best
 	Settings [][4]string `json:"settings,omitempty"`
 	Findings []finding   `json:"findings,omitempty"` // the answer's, and tests that failed, in words
@@ -196,15 +192,10 @@ func (r *Result) table() string {
 		say(f.Beside != "", "   good:   %s", f.Beside)
 		say(f.Perftest != "", "   perftest: %s", f.Perftest)
 	}
-	for _, f := range r.Answer.Unproven {
-		say(true, "not confirmed by a second measurement: %s%s", f.Rule, plain.When(f.Counter != "", " (%s)", f.Counter))
-	}
 	if len(r.Findings) == 0 && r.Complete {
 		if r.Question == dips {
-			sizes, gap := r.sizes()
-			say(true, "nothing found: none of %d sizes is slower than the sizes next to it. A range of sizes narrower than "+
-				"%.0f %% may lie\n"+
-				"between them: give a smaller --size, as 2K:4K", sizes, math.Ceil(100*gap))
+			say(true, "nothing found: none of %d sizes is slower than the sizes next to it. Narrower ranges of sizes may lie\n"+
+				"between them: give a smaller --size, as 2K:4K", r.sizes())
 		}
 		ordered := slices.ContainsFunc(r.Dimensions, func(d engine.Dimension) bool { return !d.AnyCost })
 		say(r.Question == anomalies && ordered, "nothing found: no combination of settings is slow")
@@ -216,23 +207,17 @@ func (r *Result) table() string {
 			"nothing found: %s. Slow tests were not looked for, because nobody knows which value of\n"+
 				"these settings should be faster. Also try a setting such as qp.", counters)
 	}
-	say(true, "%d tests in %s, %.0f a minute; --seed %d%s", len(r.Steps),
-		time.Duration(r.Seconds*1e9).Round(time.Second/10), float64(len(r.Steps))/max(r.Seconds, 1e-9)*60, r.Seed,
+	say(true, "%d tests in %s, %.0f a minute%s", len(r.Steps),
+		time.Duration(r.Seconds*1e9).Round(time.Second/10), float64(len(r.Steps))/max(r.Seconds, 1e-9)*60,
 		plain.When(r.Empty > 0, "; in %d no message arrived: give a longer --test-time", r.Empty))
 	return b.String()
 }
 
-// sizes is how many sizes dips measured, and the widest gap between two of them as a share of the smaller one.
-func (r *Result) sizes() (n int, gap float64) {
+// sizes is how many sizes dips measured.
+func (r *Result) sizes() int {
 	var all []int
 	for _, s := range r.Steps {
 		all = plain.AddNew(all, s.Point[0])
 	}
-	slices.Sort(all)
-	for i := range len(all) - 1 {
-		if all[i+1]-all[i] > 1 {
-			gap = max(gap, float64(all[i+1]-all[i])/float64(all[i]))
-		}
-	}
-	return len(all), gap
+	return len(all)
 }

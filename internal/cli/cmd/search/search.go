@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -113,10 +112,7 @@ func newQuestion(tool, question string, kind plan.Kind, out output.Streams) *cob
 		fs.StringSliceVar(&f.Only, "only", nil, "try only these `SETTINGS`: tx-depth,inline")
 		fs.StringArrayVar(&f.fix, "fix", nil, "keep this `SETTING`: inline=0; may be repeated")
 	}
-	cmdline.Parsed(fs, &f.wrong, &f.Seed, "seed", "",
-		"", "repeat the random choices of an earlier search: it printed its `SEED`", parseSeed)
 	f.output.Bind(fs, formats)
-	f.output.Resumable(fs, "continue the search in the --save file")
 	if question != best {
 		fs.BoolVar(&f.FailOnFinding, "fail-on-finding", false, "exit 1 if something is found (7: the time was too short)")
 	}
@@ -163,14 +159,6 @@ func parseSizes(text string) ([2]int, error) {
 		return [2]int{}, fmt.Errorf("%q: want from and to, as in 2:8M", text)
 	}
 	return [2]int(ends), nil
-}
-
-func parseSeed(text string) (uint64, error) {
-	seed, err := strconv.ParseUint(text, 10, 63)
-	if err != nil || seed == 0 {
-		err = fmt.Errorf("%q: want a whole number, 1 or more", text)
-	}
-	return seed, err
 }
 
 // parseTest reads the test. Of anomalies, what is no operation is a host.
