@@ -1,69 +1,69 @@
 package wire
 
 import (
+	"encoding/binary"
+	"hash/crc32"
 	"unsafe"
 
 	"golang.org/x/sys/cpu"
 )
 
-// foldConstants are, for distances of 256, 64 and 16 bytes, x^(8·distance+32) and x^(8·distance-32) modulo the
-// polynomial, reflected and shifted left by one as carry-less products of reflected operands need it (V. Gopal et al.,
-// "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ Instruction", 2009).
-var foldConstants = makeFoldConstants() //nolint:gochecknoglobals // a constant table
+//nolint:gochecknoglobals // never changed but by tests
+var (
+	// folds tells whether the processor multiplies without carries, and foldsWide whether it multiplies 512 bits so.
+	folds     = cpu.X86.HasPCLMULQDQ && cpu.X86.HasSSE41 && cpu.X86.HasSSSE3
+	foldsWide = folds && cpu.X86.HasAVX512F && cpu.X86.HasAVX512VL && cpu.X86.HasAVX512VPCLMULQDQ
+)
 
-// canFold tells whether the processor multiplies 512 bits without carries.
-//
-//nolint:gochecknoglobals // never changes
-var canFold = cpu.X86.HasAVX512F && cpu.X86.HasAVX512VL && cpu.X86.HasAVX512VPCLMULQDQ
+const (
+	// foldBytes is the least that is folded, and wideBytes the least that folding by 512 bits pays off for.
+	foldBytes = 16
+	wideBytes = 256
+	// apartBytes is the least that hash/crc32, which folds four times 16 bytes at once, is quicker for.
+	apartBytes = 128
+)
 
-func makeFoldConstants() (c [6]uint64) {
-	for i, distance := range []int{256, 64, 16} {
-		c[2*i] = uint64(powerOfX(8*distance+32)) << 1
-		c[2*i+1] = uint64(powerOfX(8*distance-32)) << 1
-	}
-	return c
-}
-
-// powerOfX is x^n modulo the polynomial.
-func powerOfX(n int) uint32 {
-	p, square := uint32(1<<31), uint32(1<<30)
-	for ; n > 0; n >>= 1 {
-		if n&1 != 0 {
-			p = multiply(p, square)
-		}
-		square = multiply(square, square)
-	}
-	return p
-}
-
-// foldBytes is the least that folding pays off for.
-const foldBytes = 256
-
-// fold carries a CRC over the front of p, as much as is folded fast, and returns the rest.
+// fold carries a CRC over the front of p, and returns the rest.
 func fold(crc uint32, p []byte) (uint32, []byte) {
-	if !canFold || len(p) < foldBytes {
-		return crc, p
+	if foldsWide && len(p) >= wideBytes {
+		whole := len(p) &^ 63
+		var out [foldBytes]byte
+		fold512(^crc, unsafe.SliceData(p), whole, &out)
+		crc, p = ^fold128(0, &out[0], len(out)), p[whole:]
 	}
-	whole := len(p) &^ 63
-	var out [16]byte
-	fold512(&foldConstants, ^crc, unsafe.SliceData(p), whole, &out)
-	return sliceBlock(0, out[:]), p[whole:]
+	if whole := (len(p) - foldBytes) &^ 15; whole >= apartBytes {
+		crc, p = crc32.Update(crc, crc32.IEEETable, p[:whole]), p[whole:]
+	}
+	switch {
+	case !folds || len(p) < 4:
+		return crc, p
+	case len(p) < foldBytes: // behind zeros, which leave a register of zeros as it is
+		var padded [foldBytes]byte
+		front := padded[foldBytes-len(p):]
+		copy(front, p)
+		binary.LittleEndian.PutUint32(front, binary.LittleEndian.Uint32(front)^^crc)
+		return ^fold128(0, &padded[0], len(padded)), nil
+	}
+	return ^fold128(^crc, unsafe.SliceData(p), len(p)), nil
 }
 
 // foldCopy is fold that copies the front of p to to, which is as long as p at least.
 func foldCopy(crc uint32, to, p []byte) (uint32, []byte) {
-	if !canFold || len(p) < foldBytes {
+	if !foldsWide || len(p) < wideBytes {
 		return crc, p
 	}
 	whole := len(p) &^ 63
 	_ = to[whole-1]
-	var out [16]byte
-	foldCopy512(&foldConstants, ^crc, unsafe.SliceData(p), whole, &out, unsafe.SliceData(to))
-	return sliceBlock(0, out[:]), p[whole:]
+	var out [foldBytes]byte
+	foldCopy512(^crc, unsafe.SliceData(p), whole, &out, unsafe.SliceData(to))
+	return ^fold128(0, &out[0], len(out)), p[whole:]
 }
 
 //go:noescape
-func foldCopy512(constants *[6]uint64, register uint32, p *byte, n int, out *[16]byte, to *byte)
+func foldCopy512(register uint32, p *byte, n int, out *[foldBytes]byte, to *byte)
 
 //go:noescape
-func fold512(constants *[6]uint64, register uint32, p *byte, n int, out *[16]byte)
+func fold512(register uint32, p *byte, n int, out *[foldBytes]byte)
+
+//go:noescape
+func fold128(register uint32, p *byte, n int) uint32

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"hash/crc32"
 	"math/rand/v2"
+	"strconv"
 	"testing"
 )
 
@@ -70,4 +71,18 @@ func BenchmarkFoldedICRC(b *testing.B) {
 		crc = UpdateICRC(crc, p)
 	}
 	_ = crc
+}
+
+// BenchmarkShortICRC takes what the front of a small packet has: 16 bytes are a SEND of up to four, 28 a READ, 32 a WRITE.
+func BenchmarkShortICRC(b *testing.B) {
+	for _, n := range []int{12, 16, 20, 28, 32, 40, 64, 80, 96, 144, 200} {
+		b.Run(strconv.Itoa(n), func(b *testing.B) {
+			p := make([]byte, n)
+			crc := uint32(0)
+			for b.Loop() {
+				crc = UpdateICRC(crc, p)
+			}
+			_ = crc
+		})
+	}
 }

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"bytes"
+	"hash/crc32"
 	"net/netip"
 	"testing"
 
@@ -56,5 +57,22 @@ func FuzzDatagram(f *testing.F) {
 			return
 		}
 		_, _ = flow.Solve(d.Payload, d.ID) // must not panic, whatever the length
+	})
+}
+
+// FuzzICRC compares the CRC of bytes in two pieces, one of them copied, with hash/crc32.
+// The first byte says where the cut is.
+func FuzzICRC(f *testing.F) {
+	f.Add([]byte("123456789 and somewhat more"))
+	testrun.Fuzz(f, func(t *testing.T, b []byte) {
+		if len(b) == 0 {
+			return
+		}
+		cut := int(b[0]) % len(b)
+		to := make([]byte, len(b)-cut)
+		got := CopyICRC(UpdateICRC(7, b[:cut]), to, b[cut:])
+		if want := crc32.Update(7, crc32.IEEETable, b); got != want || !bytes.Equal(to, b[cut:]) {
+			t.Errorf("%x cut at %d: %08x and %x, want %08x", b, cut, got, to, want)
+		}
 	})
 }

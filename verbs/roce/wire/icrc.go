@@ -69,8 +69,6 @@ type family struct {
 }
 
 var (
-	// slicing[n][b] is what byte b contributes with n bytes after it.
-	slicing = makeSlicing() //nolint:gochecknoglobals // a table: never written
 	// maskTerms[f] masks a BTH whose byte 4 is f.
 	maskTerms = makeMaskTerms()                 //nolint:gochecknoglobals // a table: never written
 	v4        = sync.OnceValue(func() *family { //nolint:gochecknoglobals // a table: never written
@@ -83,23 +81,6 @@ var (
 	//nolint:gochecknoglobals // a table: never written
 	v6 = sync.OnceValue(func() *family { return newFamily(ipv6Bytes, ipv6LengthAt, 0, 0) })
 )
-
-func makeSlicing() (t [16][256]uint32) {
-	for b := range 256 {
-		v := uint32(b)
-		for range 8 {
-			v = v>>1 ^ reflectedPoly&-(v&1)
-		}
-		t[0][b] = v
-	}
-	for n := 1; n < len(t); n++ {
-		for b := range 256 {
-			v := t[n-1][b]
-			t[n][b] = v>>8 ^ t[0][byte(v)]
-		}
-	}
-	return t
-}
 
 // makeMaskTerms rewinds the change of byte 4, f to 0xFF, by the four bytes before it.
 func makeMaskTerms() (t [256]uint32) {
@@ -164,31 +145,12 @@ func factor(n int) uint32 {
 	return f
 }
 
-// UpdateICRC carries a CRC over more bytes of a packet. Long pieces go through hash/crc32, short ones and odd ends
-// through a table of their own: most packets of small messages are shorter than the 64 bytes that pay off there.
+// UpdateICRC carries a CRC over more bytes of a packet.
 func UpdateICRC(crc uint32, p []byte) uint32 {
-	if len(p) >= 64 {
-		crc, p = fold(crc, p)
+	if crc, p = fold(crc, p); len(p) == 0 {
+		return crc
 	}
-	if len(p) >= 64 {
-		whole := len(p) &^ 15
-		crc = crc32.Update(crc, crc32.IEEETable, p[:whole])
-		p = p[whole:]
-	}
-	crc = ^crc
-	for len(p) >= 16 {
-		crc = ^sliceBlock(crc, p)
-		p = p[16:]
-	}
-	for len(p) >= 4 {
-		v := binary.LittleEndian.Uint32(p) ^ crc
-		crc = slicing[3][byte(v)] ^ slicing[2][byte(v>>8)] ^ slicing[1][byte(v>>16)] ^ slicing[0][byte(v>>24)]
-		p = p[4:]
-	}
-	for _, b := range p {
-		crc = slicing[0][byte(crc)^b] ^ crc>>8
-	}
-	return ^crc
+	return crc32.Update(crc, crc32.IEEETable, p)
 }
 
 // CopyICRC copies p to to and carries a CRC over what it copied: p may change meanwhile.
@@ -198,16 +160,6 @@ func CopyICRC(crc uint32, to, p []byte) uint32 {
 	to = to[len(p)-len(rest):]
 	copy(to, rest)
 	return UpdateICRC(crc, to)
-}
-
-// sliceBlock runs 16 bytes through a register and returns the CRC.
-func sliceBlock(register uint32, p []byte) uint32 {
-	lo := binary.LittleEndian.Uint64(p) ^ uint64(register)
-	hi := binary.LittleEndian.Uint64(p[8:])
-	return ^(slicing[15][byte(lo)] ^ slicing[14][byte(lo>>8)] ^ slicing[13][byte(lo>>16)] ^ slicing[12][byte(lo>>24)] ^
-		slicing[11][byte(lo>>32)] ^ slicing[10][byte(lo>>40)] ^ slicing[9][byte(lo>>48)] ^ slicing[8][byte(lo>>56)] ^
-		slicing[7][byte(hi)] ^ slicing[6][byte(hi>>8)] ^ slicing[5][byte(hi>>16)] ^ slicing[4][byte(hi>>24)] ^
-		slicing[3][byte(hi>>32)] ^ slicing[2][byte(hi>>40)] ^ slicing[1][byte(hi>>48)] ^ slicing[0][byte(hi>>56)])
 }
 
 // BeginICRC carries a flow's prefix over the front of a packet, at least its BTH, which it masks on the way. What
