@@ -123,26 +123,18 @@ func (x *Source) Prove() {
 // probability 2^-25, with a counter 2^-20. Only the first packet of an address, those after a minute of silence
 // and those of the third kind pass with 2^-15.
 type numbers struct {
-	way       numbering
-	strangers uint8  // packets in a row that did not fit
+	known     bool   // a packet has come
+	counts    bool   // by a counter; else IDs are places
+	strangers uint8  // packets in a row that did not fit; manyStrangers: it numbers them in no way
 	stranger  uint16 // ID of the latest
 	last      uint16 // counter
 	at        tick.Time
 }
 
-type numbering uint8
-
-const (
-	unknownNumbers numbering = iota
-	byPlaces
-	byCounter
-	inNoWay
-)
-
 const (
 	// counterReach is how far the counter may run ahead between two packets that we see: others of its destination
-	// use it too, and packets are lost. The kernel adds up to one per clock tick of idleness on top
-	// (net/ipv4/route.c, ip_idents_reserve).
+	// use it too, and packets are lost. The kernel adds up to one per clock tick of idleness, at most 1000 a second,
+	// on top (net/ipv4/route.c, ip_idents_reserve).
 	counterReach = 1024
 	// counterBack is how far behind a packet may be that was overtaken.
 	counterBack = 256
@@ -153,50 +145,33 @@ const (
 
 // expects tells whether a packet with this ID, which is not its place, may come from the source, and learns from it.
 func (n *numbers) expects(id uint16, now tick.Time, clock tick.Rate) bool {
+	reach := maxPlace - 1 // segments before it were lost
+	if n.counts {
+		reach = counterReach + int(min(clock.Duration(now-n.at).Milliseconds(), 1<<16))
+	}
+	overtaken := n.counts && n.last-id <= counterBack
+	fits := !n.known || overtaken || within(id, n.last, reach)
+	follows := n.strangers > 0 && within(id, n.stranger, counterReach) // two that follow each other: 2^-37
 	switch {
-	case n.way == inNoWay:
+	case n.strangers == manyStrangers:
 		return true
-	case id < maxPlace && n.way != byCounter: // segments before it were lost
-		n.fits(byPlaces, id, now)
-		return true
-	case n.way == unknownNumbers:
-		n.fits(byCounter, id, now)
-		return true
-	case n.way == byCounter && within(id, n.last, counterReach+n.idle(now, clock)):
-		n.fits(byCounter, id, now)
-		return true
-	case n.way == byCounter && n.last-id <= counterBack:
-		n.strangers = 0
-		return true
+	case !fits && !follows:
+		n.stranger = id
+		n.strangers++
+		return n.strangers == manyStrangers
+	case !overtaken && (n.counts || id >= maxPlace):
+		n.counts, n.last, n.at = true, id, now
 	}
-	if n.strangers++; n.strangers > 1 && within(id, n.stranger, counterReach) { // two that follow each other: 2^-37
-		n.fits(byCounter, id, now)
-		return true
-	}
-	n.stranger = id
-	if n.strangers < manyStrangers {
-		return false
-	}
-	n.way = inNoWay
+	n.known, n.strangers = true, 0
 	return true
-}
-
-// fits notes a packet that was as expected.
-func (n *numbers) fits(way numbering, id uint16, now tick.Time) {
-	n.way, n.last, n.at, n.strangers = way, id, now, 0
 }
 
 // inPlace notes a packet whose ID is its place, which proves its ICRC right.
 func (n *numbers) inPlace() {
-	if n.way == unknownNumbers {
-		n.way = byPlaces
+	n.known = true
+	if n.strangers < manyStrangers {
+		n.strangers = 0
 	}
-	n.strangers = 0
-}
-
-// idle is how many ticks of the kernel's clock, at most 1000 a second, passed since the last packet.
-func (n *numbers) idle(now tick.Time, clock tick.Rate) int {
-	return int(min(clock.Duration(now-n.at).Milliseconds(), 1<<16))
 }
 
 // within tells whether a number is beyond another by at most reach.
