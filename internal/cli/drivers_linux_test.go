@@ -15,7 +15,7 @@ import (
 
 	"github.com/gobw/gobw/internal/cli/exit"
 	"github.com/gobw/gobw/internal/testrun"
-	"github.com/gobw/gobw/verbs/ibv/fakeverbs"
+	"github.com/gobw/gobw/scripts/fakeverbs"
 )
 
 // fakeLibrary compiles the tests' libibverbs into a folder.

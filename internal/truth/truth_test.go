@@ -32,7 +32,7 @@ import (
 	"github.com/gobw/gobw/internal/testrun"
 	"github.com/gobw/gobw/report"
 	"github.com/gobw/gobw/report/figure"
-	"github.com/gobw/gobw/verbs/ibv/fakeverbs"
+	"github.com/gobw/gobw/scripts/fakeverbs"
 )
 
 var table = flag.String("out", "", "write the table to this file")

@@ -13,8 +13,8 @@ import (
 	"testing"
 
 	"github.com/gobw/gobw/internal/testrun"
+	"github.com/gobw/gobw/scripts/fakeverbs"
 	"github.com/gobw/gobw/verbs"
-	"github.com/gobw/gobw/verbs/ibv/fakeverbs"
 )
 
 // fakeLibraries are those compiled so far, in a folder that goes when the tests end.

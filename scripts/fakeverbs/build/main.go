@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/gobw/gobw/verbs/ibv/fakeverbs"
+	"github.com/gobw/gobw/scripts/fakeverbs"
 )
 
 func main() {
