@@ -3,6 +3,8 @@ package verbstest
 import (
 	"errors"
 	"io"
+	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -25,70 +27,83 @@ type handles struct {
 	job     job.Runner
 }
 
+// kind is a kind of handles with one of it, which may be nil, and what keeps that open.
+type kind struct {
+	name string
+	io.Closer
+	users []string
+	api   reflect.Type // the interface
+}
+
+func kindOf[T io.Closer](name string, one T, users ...string) kind {
+	return kind{name, one, users, reflect.TypeFor[T]()}
+}
+
+// kinds are all kinds, newest first.
+func (h *handles) kinds() []kind {
+	return []kind{
+		kindOf("job", h.job),
+		kindOf("queue pair", h.qp, "1 prepared job"),
+		kindOf("address handle", h.address),
+		kindOf("memory window", h.window),
+		kindOf("memory region", h.mr),
+		kindOf("shared receive queue", h.srq, "1 queue pair"),
+		kindOf("completion queue", h.recvCQ, "1 queue pair"),
+		kindOf("completion channel", h.channel, "2 completion queues"),
+		kindOf("protection domain", h.pd, "1 queue pair", "1 memory region", "1 shared receive queue"),
+		kindOf("device", h.device, "protection domain", "completion queues", "completion channel"),
+	}
+}
+
 // method is a call on a handle; one that returns no error tells nil.
 type method struct {
 	name string
 	call func() error
 }
 
-// kind is a kind of handles with one of it, which may be nil, what keeps that open, and
-// all of its methods that return an error.
-type kind struct {
-	name string
-	io.Closer
-	users   []string
-	methods []method
+// methods are the calls that the interface of a kind has: those that tell an error, and the others. Left out are those
+// that a device may refuse whatever its state is, and what takes the number of a lane.
+func (h *handles) methods(k kind) (failing, others []method) {
+	for m := range k.api.Methods() {
+		x := method{m.Name, func() error { return h.call(k, m) }}
+		switch last := m.Type.NumOut() - 1; {
+		case slices.Contains([]string{"Close", "Bind", "Name", "RegisterDMABuf", "Received"}, m.Name):
+		case m.Type.Out(last) == reflect.TypeFor[error]():
+			failing = append(failing, x)
+		default:
+			others = append(others, x)
+		}
+	}
+	return failing, others
 }
 
-// kinds are all kinds, newest first.
-func (h *handles) kinds() []kind {
-	one := []verbs.ReceiveRequest{{}}
-	return []kind{
-		{"job", h.job, nil, []method{
-			{"Run", func() error { _, err := h.job.Run(job.Now() + 1<<20); return err }},
-		}},
-		{"queue pair", h.qp, []string{"1 prepared job"}, []method{
-			{"Modify", func() error {
-				return h.qp.Modify(verbs.QueuePairAttributes{Mask: verbs.AttrState, State: verbs.StateError})
-			}},
-			{"Query", func() error { _, err := h.qp.Query(); return err }},
-			{"PostSend", func() error { return h.qp.PostSend([]verbs.SendRequest{h.request(1, verbs.OpSend, 8)}) }},
-			{"PostReceive", func() error { return h.qp.PostReceive(one) }},
-			{"AttachMulticast", func() error { return h.qp.AttachMulticast(verbs.GID{0xff, 0x0e}, 0) }},
-			{"DetachMulticast", func() error { return h.qp.DetachMulticast(verbs.GID{0xff, 0x0e}, 0) }},
-		}},
-		{"address handle", h.address, nil, nil},
-		{"memory window", h.window, nil, nil},
-		{"memory region", h.mr, nil, nil},
-		{"shared receive queue", h.srq, []string{"1 queue pair"}, []method{
-			{"PostReceive", func() error { return h.srq.PostReceive(one) }},
-			{"SetLimit", func() error { return h.srq.SetLimit(1) }},
-		}},
-		{"completion queue", h.recvCQ, []string{"1 queue pair"}, []method{
-			{"Poll", func() error { _, err := h.recvCQ.Poll(make([]verbs.Completion, 4)); return err }},
-			{"Resize", func() error { return h.recvCQ.Resize(600) }},
-			{"Arm", func() error { return h.recvCQ.Arm(verbs.NotifyAny) }},
-		}},
-		{"completion channel", h.channel, []string{"2 completion queues"}, []method{
-			{"Wait", func() error { _, err := h.channel.Wait(h.r.Context()); return err }},
-		}},
-		{"protection domain", h.pd, []string{"1 queue pair", "1 memory region", "1 shared receive queue"}, []method{
-			{"RegisterMemory", func() error { return closed(h.pd.RegisterMemory(h.buf, 0, h.buf.Len(), 0)) }},
-			{"CreateQP", func() error { return closed(h.pd.CreateQP(verbs.QueuePairOptions{SendCQ: h.spare})) }},
-			{"CreateSRQ", func() error { return closed(h.pd.CreateSRQ(verbs.SharedReceiveQueueOptions{})) }},
-			{"CreateAH", func() error { return closed(h.pd.CreateAH(h.vector(h.peer()))) }},
-			{"AllocMW", func() error { return closed(h.pd.AllocMW()) }},
-		}},
-		{"device", h.device, []string{"protection domain", "completion queues", "completion channel"}, []method{
-			{"Port", func() error { _, err := h.device.Port(max(h.end.Port, 1)); return err }},
-			{"GIDs", func() error { _, err := h.device.GIDs(max(h.end.Port, 1)); return err }},
-			{"PKeys", func() error { _, err := h.device.PKeys(max(h.end.Port, 1)); return err }},
-			{"AllocPD", func() error { return closed(h.device.AllocPD()) }},
-			{"CreateCompletionChannel", func() error { return closed(h.device.CreateCompletionChannel()) }},
-			{"CreateCQ", func() error { return closed(h.device.CreateCQ(verbs.CompletionQueueOptions{})) }},
-			{"Counters", func() error { _, err := h.device.Counters(max(h.end.Port, 1)); return err }},
-		}},
+// call calls a method of a kind's handle, and closes what it has made.
+func (h *handles) call(k kind, m reflect.Method) error {
+	var arguments []reflect.Value
+	for of := range m.Type.Ins() {
+		arguments = append(arguments, h.argument(of))
 	}
+	results := reflect.ValueOf(k.Closer).MethodByName(m.Name).Call(arguments)
+	err, fails := results[len(results)-1].Interface().(error)
+	if made, is := results[0].Interface().(io.Closer); is && !fails && len(results) > 1 && m.Name != "Wait" {
+		return made.Close()
+	}
+	return err
+}
+
+// argument is a value of a type that the methods of handles take.
+func (h *handles) argument(of reflect.Type) reflect.Value {
+	for _, v := range []any{
+		1, job.Now() + 1<<20, h.r.Context(), h.buf, h.vector(h.peer()),
+		verbs.GID{0xff, 0x0e}, make([]verbs.Completion, 4), verbs.QueuePairOptions{SendCQ: h.spare},
+		verbs.QueuePairAttributes{Mask: verbs.AttrState, State: verbs.StateError},
+		[]verbs.SendRequest{h.request(1, verbs.OpSend, 8)}, []verbs.ReceiveRequest{{}},
+	} {
+		if reflect.TypeOf(v).AssignableTo(of) {
+			return reflect.ValueOf(v)
+		}
+	}
+	return reflect.Zero(of)
 }
 
 // closed closes what a method has made.
@@ -146,8 +161,9 @@ func testHandles(t *test) {
 				younger = append(append(younger, h.r.met...), h.spare, a.qp, a.sendCQ, a.recvCQ, a.mr, a.pd)
 			}
 			closeAll(t, younger...)
-			closeBeside(t, x)
-			for _, m := range x.methods {
+			methods, others := h.methods(x)
+			closeBeside(t, x, methods)
+			for _, m := range methods {
 				if err := m.call(); !errors.Is(err, verbs.ErrClosed) {
 					t.Errorf("%s after Close: %v, want ErrClosed", m.name, err)
 				}
@@ -155,7 +171,10 @@ func testHandles(t *test) {
 			if err := x.Close(); err != nil {
 				t.Errorf("close again: %v", err)
 			}
-			h.touch()
+			for _, m := range others {
+				_ = m.call()
+			}
+			h.job.Received(0)
 		})
 	}
 }
@@ -173,10 +192,10 @@ func checkBusy(t testing.TB, err error, users []string) {
 }
 
 // closeBeside closes a handle while a goroutine calls each of its methods until it is told that the handle is closed.
-func closeBeside(t testing.TB, x kind) {
+func closeBeside(t testing.TB, x io.Closer, methods []method) {
 	t.Helper()
 	var calls sync.WaitGroup
-	for _, m := range x.methods {
+	for _, m := range methods {
 		entered := make(chan struct{})
 		calls.Go(func() {
 			close(entered)
@@ -199,15 +218,4 @@ func closeBeside(t testing.TB, x kind) {
 		}
 	}
 	calls.Wait()
-}
-
-// touch calls what returns no error.
-func (h *handles) touch() {
-	_, _, _, _, _ = h.qp.QPN(), h.qp.Transport(), h.qp.Capabilities(), h.qp.State(), h.qp.Device()
-	_, _, _, _ = h.mr.Addr(), h.mr.Len(), h.mr.LKey(), h.mr.RKey()
-	_, _, _ = h.recvCQ.Depth(), h.device.Info(), h.device.Events()
-	h.job.Received(0)
-	if h.window != nil {
-		h.window.RKey()
-	}
 }
