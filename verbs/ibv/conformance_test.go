@@ -3,9 +3,13 @@
 package ibv
 
 import (
+	"context"
+	"errors"
+	"io"
 	"net/netip"
 	"os"
 	"testing"
+	"time"
 
 	"github.com/gobw/gobw/internal/testrun"
 	"github.com/gobw/gobw/verbs"
@@ -105,9 +109,12 @@ func TestConformance(t *testing.T) {
 		end := func() verbstest.End {
 			d := realDevice(t)
 			g := bestGID(t, d)
-			return verbstest.End{Device: d, Port: 1, GIDIndex: g.Index, GID: g.GID, Address: managerAddress(t, d)}
+			return verbstest.End{Device: d, Port: 1, GIDIndex: g.Index, GID: g.GID}
 		}
 		p := verbstest.Pair{A: end(), B: end()}
+		if at := managerAddress(t, p.A.Device); at.IsValid() {
+			p.Connect = meetAt(at)
+		}
 		port, err := p.A.Device.Port(1)
 		if err != nil {
 			t.Fatal(err)
@@ -141,4 +148,61 @@ func managerAddress(t *testing.T, d verbs.Device) (a netip.Addr) {
 			d.Info().Name)
 	}
 	return a
+}
+
+// meetAt connects queue pairs by RDMA CM, whose listener is at an address of both devices.
+func meetAt(at netip.Addr) func(t testing.TB, a, b verbs.QueuePair, ao, bo verbs.ConnectOptions) []io.Closer {
+	return func(t testing.TB, a, b verbs.QueuePair, ao, bo verbs.ConnectOptions) []io.Closer {
+		t.Helper()
+		l, err := b.Device().(verbs.ConnectionManager).ListenCM(netip.AddrPortFrom(at, 0), verbs.CMOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		closeLater(t, l)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		var dialled verbs.CMConnection
+		joined := make(chan error, 1)
+		go func() {
+			var err error
+			dialled, err = a.Device().(verbs.ConnectionManager).DialCM(ctx, l.Addr(), verbs.CMOptions{Source: at})
+			if err == nil {
+				err = join(ctx, a, dialled, ao)
+			}
+			if err != nil {
+				cancel()
+			}
+			joined <- err
+		}()
+		accepted, err := l.Accept(ctx)
+		if err == nil {
+			err = join(ctx, b, accepted, bo)
+		}
+		err = errors.Join(err, <-joined)
+		made := []io.Closer{l}
+		for _, c := range []verbs.CMConnection{accepted, dialled} {
+			if c != nil {
+				closeLater(t, c)
+				made = append([]io.Closer{c}, made...)
+			}
+		}
+		if err != nil {
+			t.Fatalf("connect by RDMA CM: %v", err)
+		}
+		return made
+	}
+}
+
+// join takes one end's queue pair to RTS.
+func join(ctx context.Context, qp verbs.QueuePair, cm verbs.CMConnection, o verbs.ConnectOptions) error {
+	path, err := cm.InitOptions()
+	if err != nil {
+		return err
+	}
+	o.Port, o.PKeyIndex, o.AddressVector = path.Port, path.PKeyIndex, verbs.AddressVector{}
+	if err := verbs.InitQP(qp, o); err != nil {
+		return err
+	}
+	_, err = cm.Join(ctx, qp, o)
+	return err
 }

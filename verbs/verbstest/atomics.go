@@ -15,23 +15,22 @@ func testAtomics(t *test) {
 	if !t.B.Device.Info().Limits.Atomic {
 		t.Skip("the device has no atomics")
 	}
-	t.Run("values", testAtomicValues)
+	t.on("values", rigOptions{}, testAtomicValues)
 	t.Run("concurrent", testConcurrentAtomics)
 }
 
-func testAtomicValues(t *test) {
-	r := newRig(t, rigOptions{})
+func testAtomicValues(r *rig) {
 	for _, tt := range []struct {
 		op                       verbs.Opcode
 		before, compareAdd, swap uint64
 	}{
-		{verbs.OpFetchAdd, 41, 1, 0},
-		{verbs.OpFetchAdd, 1<<64 - 1, 2, 0},
-		{verbs.OpFetchAdd, 0x0102030405060708, 0x1000000000000000, 0},
-		{verbs.OpFetchAdd, 7, 0, 99},
-		{verbs.OpCompareSwap, 5, 5, 0x1122334455667788},
-		{verbs.OpCompareSwap, 6, 5, 9},
-		{verbs.OpCompareSwap, 1 << 63, 1 << 63, 0},
+		{fetchAdd, 41, 1, 0},
+		{fetchAdd, 1<<64 - 1, 2, 0},
+		{fetchAdd, 0x0102030405060708, 0x1000000000000000, 0},
+		{fetchAdd, 7, 0, 99},
+		{compareSwap, 5, 5, 0x1122334455667788},
+		{compareSwap, 6, 5, 9},
+		{compareSwap, 1 << 63, 1 << 63, 0},
 	} {
 		r.refill(512)
 		binary.NativeEndian.PutUint64(r.b.buf.Bytes()[64:], tt.before)
@@ -54,7 +53,7 @@ func testConcurrentAtomics(t *test) {
 	for _, r := range rigs {
 		wg.Go(func() { // a fault ends this goroutine, and fails the test
 			for id := range uint64(each) {
-				q := r.a.request(id, verbs.OpFetchAdd, 8)
+				q := r.a.request(id, fetchAdd, 8)
 				q.RemoteAddr, q.RKey, q.CompareAdd = first.b.buf.Addr(), first.b.mr.RKey(), 1
 				r.a.do(q)
 				seen[word(r.a.buf.Bytes())%uint64(len(seen))].Add(1)

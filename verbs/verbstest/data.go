@@ -16,7 +16,7 @@ func sizes(mtu int) []int {
 func testData(t *test) {
 	for _, transport := range []verbs.Transport{verbs.RC, verbs.UC, verbs.UD} {
 		for _, op := range []verbs.Opcode{
-			verbs.OpSend, verbs.OpSendWithImmediate, verbs.OpWrite, verbs.OpWriteWithImmediate, verbs.OpRead,
+			send, verbs.OpSendWithImmediate, write, writeImmediate, read,
 		} {
 			if transport.Supports(op) {
 				t.Run(fmt.Sprintf("%v %v", transport, op), func(t *test) { testOperation(t, transport, op) })
@@ -33,7 +33,7 @@ func testOperation(t *test, transport verbs.Transport, op verbs.Opcode) {
 		transport: transport, bytes: 1<<20 + 4096,
 		qp: verbs.QueuePairOptions{SendSGEs: most, RecvSGEs: most, SendDepth: 16, RecvDepth: 16},
 	})
-	if op == verbs.OpRead && limits.MaxSGERead > 0 {
+	if op == read && limits.MaxSGERead > 0 {
 		most = min(most, limits.MaxSGERead)
 	}
 	id, immediates := uint64(0), []uint32{0, 1, 0x01020304, 0x80000000, 0xffffffff}
@@ -77,7 +77,7 @@ func testLargest(t *test) {
 	r.timeout = 5 * patience
 	far, mr := r.b.memory(int(size), allRemote)
 	fill(far.Bytes()[size-4096:], 9)
-	q := r.a.request(1, verbs.OpRead, 0)
+	q := r.a.request(1, read, 0)
 	q.RemoteAddr, q.RKey = far.Addr(), mr.RKey()
 	q.SGEs = nil
 	for left := size; left > 0; left -= min(left, part) {

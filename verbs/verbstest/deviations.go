@@ -107,6 +107,12 @@ func (d Deviations) find(c Case) (Deviation, bool) {
 	return Deviation{}, false
 }
 
+// deviates tells whether the provider has a row for a case.
+func (d Deviations) deviates(c Case) bool {
+	_, has := d.find(c)
+	return has
+}
+
 // status is the completion status to expect in a case.
 func (d Deviations) status(c Case, usual verbs.Status) verbs.Status {
 	if v, ok := d.find(c); ok {

@@ -62,17 +62,13 @@ func testPort(t *test, e End) {
 func testChurn(t *test) {
 	d := t.A.Device
 	before := runtime.NumGoroutine()
-	buf := got(verbs.Alloc(1<<20, verbs.MemoryOptions{})).closing(t, "memory")
+	buf := got(verbs.Alloc(1<<20, verbs.MemoryOptions{})).closing(t)
 	for range 300 {
-		pd := got(d.AllocPD()).need(t, "allocate domain")
-		cq := got(d.CreateCQ(verbs.CompletionQueueOptions{})).need(t, "create CQ")
-		mr := got(pd.RegisterMemory(buf, 0, buf.Len(), allRemote)).need(t, "register memory")
-		qp := got(pd.CreateQP(verbs.QueuePairOptions{Transport: verbs.RC, SendCQ: cq})).need(t, "create QP")
-		for _, c := range []interface{ Close() error }{qp, mr, cq, pd} {
-			if err := c.Close(); err != nil {
-				t.Fatalf("close %T: %v", c, err)
-			}
-		}
+		pd := got(d.AllocPD()).need(t)
+		cq := got(d.CreateCQ(verbs.CompletionQueueOptions{})).need(t)
+		mr := got(pd.RegisterMemory(buf, 0, buf.Len(), allRemote)).need(t)
+		qp := got(pd.CreateQP(verbs.QueuePairOptions{SendCQ: cq})).need(t)
+		closeAll(t, qp, mr, cq, pd)
 	}
 	if after := runtime.NumGoroutine(); after > before+8 {
 		t.Errorf("%d goroutines after, %d before", after, before)

@@ -5,7 +5,7 @@
 // and compares the device's job runner with the reference. It uses the API alone: no network, no files, no clock but
 // time-outs, so that a compiled test binary runs anywhere.
 //
-// Queue pairs are connected by what the ends are told of each other, or by RDMA CM where an [End] has an address.
+// Queue pairs are connected by what the ends are told of each other, or as the [Pair] says.
 //
 // What a provider does differently on purpose is a row of its [Deviations]: a name, the other outcome, and a source.
 // A row that says that the device lacks something is held to it.

@@ -30,7 +30,7 @@ type eventRig struct {
 }
 
 func newEventRig(t *test) eventRig {
-	ch := got(t.B.Device.CreateCompletionChannel()).closing(t, "channel")
+	ch := got(t.B.Device.CreateCompletionChannel()).closing(t)
 	r := newRig(t, rigOptions{channel: ch})
 	r.b.receives(0, 8, 64)
 	return eventRig{r, ch}
@@ -70,7 +70,7 @@ func (r eventRig) none(why string) {
 
 func testEvents(t *test) {
 	t.Run("established", func(t *test) {
-		if t.managed() || t.ignored(CommEstablished) {
+		if t.Connect != nil || t.ignored(CommEstablished) {
 			return
 		}
 		r := newRig(t, rigOptions{connect: func(side string, o *verbs.ConnectOptions) { o.StayRTR = side == "B" }})
@@ -86,7 +86,7 @@ func testEvents(t *test) {
 	run("any", func(t *test, r eventRig) {
 		for i := range uint64(4) {
 			r.arm(verbs.NotifyAny)
-			r.a.postOne(i, verbs.OpSend, 8)
+			r.a.postOne(i, send, 8)
 			r.wait() // nobody polls meanwhile: the device works by itself
 			r.b.recvs.want(i)
 			r.a.sends.want(i)
@@ -111,7 +111,7 @@ func testEvents(t *test) {
 		r.arm(verbs.NotifySolicited)
 		r.a.sendOne(0, 8)
 		r.none("an ordinary message")
-		for i, op := range []verbs.Opcode{verbs.OpSend, verbs.OpWriteWithImmediate} {
+		for i, op := range []verbs.Opcode{send, writeImmediate} {
 			id := uint64(i) + 1
 			r.arm(verbs.NotifySolicited)
 			q := r.a.request(id, op, 8)
@@ -193,7 +193,7 @@ func testOverflow(t *test) {
 	for i := range uint64(depth) {
 		r.a.sendOne(i, 8)
 	}
-	r.a.postOne(uint64(depth), verbs.OpSend, 8) // may never be acknowledged
+	r.a.postOne(uint64(depth), send, 8) // may never be acknowledged
 	if e := r.wantEvent(r.b, verbs.EventCQError); e.CQ != r.b.recvCQ {
 		t.Errorf("the event names the queue %v, want the one that overflowed", e.CQ)
 	}

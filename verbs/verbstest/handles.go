@@ -97,7 +97,7 @@ func (h *handles) argument(of reflect.Type) reflect.Value {
 		1, job.Now() + 1<<20, h.r.Context(), h.buf, h.vector(h.peer()),
 		verbs.GID{0xff, 0x0e}, make([]verbs.Completion, 4), verbs.QueuePairOptions{SendCQ: h.spare},
 		verbs.QueuePairAttributes{Mask: verbs.AttrState, State: verbs.StateError},
-		[]verbs.SendRequest{h.request(1, verbs.OpSend, 8)}, []verbs.ReceiveRequest{{}},
+		[]verbs.SendRequest{h.request(1, send, 8)}, []verbs.ReceiveRequest{{}},
 	} {
 		if reflect.TypeOf(v).AssignableTo(of) {
 			return reflect.ValueOf(v)
@@ -117,22 +117,22 @@ func closed[T io.Closer](made T, err error) error {
 func newHandles(t *test) *handles {
 	t.Helper()
 	h := &handles{device: t.B.Device}
-	pd := got(h.device.AllocPD()).closing(t, "domain")
-	h.channel = got(h.device.CreateCompletionChannel()).closing(t, "channel")
-	h.spare = got(h.device.CreateCQ(verbs.CompletionQueueOptions{})).closing(t, "CQ")
-	h.srq = got(pd.CreateSRQ(verbs.SharedReceiveQueueOptions{})).closing(t, "SRQ")
+	pd := got(h.device.AllocPD()).closing(t)
+	h.channel = got(h.device.CreateCompletionChannel()).closing(t)
+	h.spare = got(h.device.CreateCQ(verbs.CompletionQueueOptions{})).closing(t)
+	h.srq = got(pd.CreateSRQ(verbs.SharedReceiveQueueOptions{})).closing(t)
 	h.side = newRig(t, rigOptions{pdB: pd, channel: h.channel, srq: h.srq}).b
 	if h.device.Info().Limits.MemoryWindow2 {
-		h.window = got(pd.AllocMW()).closing(t, "window")
+		h.window = got(pd.AllocMW()).closing(t)
 	}
 	if !t.lacks(HasUnconnected) {
-		h.address = got(pd.CreateAH(h.vector(h.peer()))).closing(t, "AH")
+		h.address = got(pd.CreateAH(h.vector(h.peer()))).closing(t)
 	}
 	serves := &job.Job{
 		Shape: job.Serve, Stop: new(atomic.Uint32), CQs: []verbs.CompletionQueue{h.sendCQ, h.recvCQ},
 		Lanes: []job.Lane{{QP: h.qp}},
 	}
-	h.job = got(job.Prepare(h.device, serves)).closing(t, "job")
+	h.job = got(job.Prepare(h.device, serves)).closing(t)
 	return h
 }
 

@@ -33,7 +33,7 @@ func testAbandonedJob(t *test, e engine) {
 	g := newStage(t, 3, rigOptions{bytes: 256 << 10, cqDepth: 1024, qp: verbs.QueuePairOptions{SendDepth: 256}})
 	g.slice = time.Millisecond
 	for round := range 4 { // what is in flight at the stop is a matter of luck
-		long, whole, b := g.stream("A", verbs.OpWrite, size, 0, 64, 1, 1), g.stream("A", verbs.OpWrite, size, count, 16, 4,
+		long, whole, b := g.stream("A", write, size, 0, 64, 1, 1), g.stream("A", write, size, count, 16, 4,
 			2), serve()
 		long.Abandon = true
 		stopSoon(long)
@@ -57,9 +57,9 @@ func testAbandonedJob(t *test, e engine) {
 func testForeignCompletion(t *test, e engine) {
 	g := newStage(t, 1, rigOptions{})
 	r := g.rigs[0]
-	r.a.postOne(0xffff, verbs.OpWrite, 8)
+	r.a.postOne(0xffff, write, 8)
 	<-time.After(silence)
-	a, b := g.stream("A", verbs.OpWrite, 8, 20, 4, 1, 1), serve()
+	a, b := g.stream("A", write, 8, 20, 4, 1, 1), serve()
 	oa, _ := g.run(a, b, e, byDevice, func() {})
 	if p := oa.progress; oa.err == nil && (p.Posted != 20 || p.Completed != 20) {
 		t.Errorf("%d messages posted and %d completed beside somebody else's, want 20 or an error", p.Posted, p.Completed)
@@ -71,7 +71,7 @@ func testEarlyPrepare(t *test, e engine) {
 	size := 5*t.MTU.Bytes() + 7
 	r := newRig(t, rigOptions{short: verbs.StateRTS, bytes: 1 << 20})
 	g := &stage{test: t, rigs: []*rig{r}}
-	a, b := g.stream("A", verbs.OpWrite, size, 6, 4, 2, 1), serve()
+	a, b := g.stream("A", write, size, 6, 4, 2, 1), serve()
 	oa, _ := g.run(a, b, e, byDevice, func() { r.connect(rigOptions{connect: patient}) })
 	if oa.err != nil || oa.progress.Completed != 6 {
 		t.Fatalf("%d of 6 messages completed: %v", oa.progress.Completed, oa.err)
@@ -83,7 +83,7 @@ func testEarlyPrepare(t *test, e engine) {
 func testChannelless(t *test, e engine) {
 	g := newStage(t, 1, rigOptions{})
 	r := g.rigs[0]
-	ch := got(t.A.Device.CreateCompletionChannel()).closing(t, "channel")
+	ch := got(t.A.Device.CreateCompletionChannel()).closing(t)
 	a := &job.Job{Channel: ch, Lanes: []job.Lane{{QP: r.a.qp, Receives: r.a.receiveRing(8), Expect: 1}}}
 	stopSoon(a)
 	if oa, _ := g.run(a, serve(), e, byDevice, func() {}); oa.err == nil {
@@ -103,11 +103,11 @@ func testAfterDone(t *test, e engine) {
 	if err := j.Lanes[0].PostInitial(ringReceives); err != nil {
 		t.Fatal(err)
 	}
-	x := got(e.prepare(r.b, &j)).closing(t, "job")
+	x := got(e.prepare(r.b, &j)).closing(t)
 	r.unpolled = r.b
 	p, err := x.Run(job.Now() + t.ticks(time.Second))
 	for i := uint64(0); i < 3*ringReceives && err == nil; i++ {
-		r.a.postOne(i, verbs.OpSend, 8)
+		r.a.postOne(i, send, 8)
 		r.until("A's message", func() bool {
 			p, err = x.Run(job.Now() + t.ticks(100*time.Microsecond))
 			return err != nil || len(r.a.sends.list) > 0

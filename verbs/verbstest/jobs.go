@@ -86,22 +86,21 @@ func testJobs(t *test) {
 			t.Run(fmt.Sprintf("%s by %s and %s", c.name, e[0], e[1]), func(t *test) { runCase(t, c, e[0], e[1]) })
 		}
 	}
-	t.Run("refused", func(t *test) {
-		r := newRig(t, rigOptions{})
-		bad := job.Job{Lanes: []job.Lane{{QP: r.a.qp, Ring: r.a.ring(verbs.OpWrite, 8, 1), Window: 0, Signal: 3, Batch: 1}}}
-		if _, err := job.Prepare(t.A.Device, &bad); err == nil {
-			t.Error("the device prepared a job without a window, count or completion queue")
+	t.on("refused", rigOptions{}, func(r *rig) {
+		bad := job.Job{Lanes: []job.Lane{{QP: r.a.qp, Ring: r.a.ring(write, 8, 1), Window: 0, Signal: 3, Batch: 1}}}
+		if _, err := job.Prepare(r.A.Device, &bad); err == nil {
+			r.Error("the device prepared a job without a window, count or completion queue")
 		}
 	})
 }
 
 func runCase(t *test, c jobCase, ea, eb engine) {
 	t.Helper()
-	if _, deviates := t.find(RefusedByPeer); deviates && c.want != verbs.Success {
+	if t.deviates(RefusedByPeer) && c.want != verbs.Success {
 		t.Skip("no message tells that the peer has refused it")
 	}
 	if c.channel {
-		c.rig.channel = got(t.B.Device.CreateCompletionChannel()).closing(t, "channel")
+		c.rig.channel = got(t.B.Device.CreateCompletionChannel()).closing(t)
 	}
 	g := newStage(t, c.lanes, c.rig)
 	g.slice = c.slice
@@ -299,7 +298,7 @@ func (x *side) ring(op verbs.Opcode, size, n int) []job.Message {
 		q.Flags = 0
 		q.SGEs = []verbs.SGE{x.sge(k*size, size)}
 		q.RemoteAddr += uint64(k * size)
-		if op == verbs.OpFetchAdd {
+		if op == fetchAdd {
 			q.RemoteAddr, q.CompareAdd = x.peer().buf.Addr(), 1
 		}
 		ring = append(ring, job.Message{Steps: []job.Step{{Requests: []verbs.SendRequest{q}}}, Bytes: uint64(size)})
@@ -326,7 +325,7 @@ func serve() *job.Job { return &job.Job{Shape: job.Serve} }
 // stream is a stream of count messages on every lane of one end.
 func (g *stage) stream(end string, op verbs.Opcode, size int, count uint64, window, signal, batch int) *job.Job {
 	g.needOpcode(op)
-	if _, deviates := g.find(ReceiverNotReady); deviates && op == verbs.OpSend && count > ringReceives {
+	if g.deviates(ReceiverNotReady) && op == send && count > ringReceives {
 		g.Skip("nothing holds back SENDs that outrun the receives")
 	}
 	p := new(job.Job)
@@ -369,7 +368,7 @@ func (c jobCase) jobs(g *stage) (a, b *job.Job) {
 		}
 	default:
 		a, b = g.stream("A", c.op, c.size, c.count, c.window, c.signal, c.batch), serve()
-		if c.op == verbs.OpRead {
+		if c.op == read {
 			fill(g.rigs[0].b.buf.Bytes()[:8*c.size], 12)
 		}
 		if c.op.NeedsReceive() {
@@ -386,11 +385,11 @@ func (c jobCase) checkStream(g *stage) {
 	g.Helper()
 	x := g.rigs[0].b.buf
 	switch {
-	case c.op == verbs.OpFetchAdd:
+	case c.op == fetchAdd:
 		if got := word(x.Bytes()); got != c.count {
 			g.Errorf("the counter is %d, want %d", got, c.count)
 		}
-	case c.op == verbs.OpSend:
+	case c.op == send:
 		g.sameRings(c.size, x.Len()/2)
 	case c.count >= 8:
 		g.sameRings(c.size, 0)
@@ -398,8 +397,6 @@ func (c jobCase) checkStream(g *stage) {
 }
 
 func jobCases(t *test) []jobCase {
-	const write, read, add, send, immediate = verbs.OpWrite, verbs.OpRead, verbs.OpFetchAdd, verbs.OpSend,
-		verbs.OpWriteWithImmediate
 	long, large := 3*t.MTU.Bytes()+9, rigOptions{bytes: 256 << 10}
 	cases := []jobCase{
 		{
@@ -407,16 +404,16 @@ func jobCases(t *test) []jobCase {
 			slice: 200 * time.Microsecond,
 		},
 		{name: "read", op: read, size: long, count: 24, window: 4, signal: 1, batch: 1, rig: large},
-		{name: "atomic", op: add, size: 8, count: 30, window: 4, signal: 2, batch: 1},
+		{name: "atomic", op: fetchAdd, size: 8, count: 30, window: 4, signal: 2, batch: 1},
 		{name: "send", op: send, size: 700, count: 80, window: 16, signal: 4, batch: 4, rig: large},
 		{name: "send on three queue pairs", op: send, size: 100, count: 40, window: 8, signal: 4, batch: 2, lanes: 3},
 		{
 			name: "receives posted in lists", op: send, size: 100, count: 163, window: 8, signal: 4, batch: 2, lanes: 2, list: 7,
 		},
 		{name: "write on four queue pairs", op: write, size: 64, count: 60, window: 16, signal: 8, batch: 4, lanes: 4},
-		{name: "write with immediate", op: immediate, size: 64, count: 40, window: 8, signal: 2, batch: 1},
+		{name: "write with immediate", op: writeImmediate, size: 64, count: 40, window: 8, signal: 2, batch: 1},
 		{
-			name: "receives of a write posted in a list as long as the queue", op: immediate, size: 64, count: 100, window: 8,
+			name: "receives of a write posted in a list as long as the queue", op: writeImmediate, size: 64, count: 100, window: 8,
 			signal: 2, batch: 1, list: ringReceives,
 			edit: func(_ *stage, _, b *job.Job) {
 				b.Lanes[0].Receives, b.Lanes[0].Posted = []verbs.ReceiveRequest{{}}, ringReceives
@@ -431,9 +428,9 @@ func jobCases(t *test) []jobCase {
 		{
 			name: "WRITEs that READs flush", op: write, size: 90, count: 30, window: 8, signal: 4, batch: 2,
 			edit: requests(func(q verbs.SendRequest) []verbs.SendRequest {
-				read := piece(q, 89, 1)
-				read.Opcode = verbs.OpRead
-				return []verbs.SendRequest{q, read}
+				flush := piece(q, 89, 1)
+				flush.Opcode = read
+				return []verbs.SendRequest{q, flush}
 			}),
 		},
 		{
@@ -481,7 +478,7 @@ func jobCases(t *test) []jobCase {
 
 // bothWays has B send 33 messages on each lane as well.
 func bothWays(g *stage, a, b *job.Job) {
-	back := g.stream("B", verbs.OpSend, 300, 33, 8, 4, 1)
+	back := g.stream("B", send, 300, 33, 8, 4, 1)
 	for i, r := range g.rigs {
 		a.Lanes[i].Receives, a.Lanes[i].Expect = r.a.receiveRing(300), 33
 		back.Lanes[i].Receives, back.Lanes[i].Expect = b.Lanes[i].Receives, 50
@@ -585,7 +582,7 @@ func wantCalls(t testing.TB, list []job.Work, want int) {
 func pingPongCases(t *test) []jobCase {
 	clock := !t.A.Device.Info().Clock.IsZero()
 	latency := jobCase{
-		name: "read latency", pingPong: true, op: verbs.OpRead, size: 64, count: 30, signal: 1, await: job.AwaitCompletion,
+		name: "read latency", pingPong: true, op: read, size: 64, count: 30, signal: 1, await: job.AwaitCompletion,
 	}
 	cases := []jobCase{latency}
 	if clock {
@@ -595,7 +592,7 @@ func pingPongCases(t *test) []jobCase {
 	}
 	for _, transport := range []verbs.Transport{verbs.RC, verbs.UC, verbs.UD} {
 		send := jobCase{
-			pingPong: true, rig: rigOptions{transport: transport}, op: verbs.OpSend, size: 64, count: 40,
+			pingPong: true, rig: rigOptions{transport: transport}, op: send, size: 64, count: 40,
 			await: job.AwaitReceive,
 		}
 		for _, send.signal = range []int{1, 8} {
@@ -611,7 +608,7 @@ func pingPongCases(t *test) []jobCase {
 			continue
 		}
 		write := jobCase{
-			pingPong: true, rig: rigOptions{transport: transport}, op: verbs.OpWrite, count: 40, signal: 4,
+			pingPong: true, rig: rigOptions{transport: transport}, op: write, count: 40, signal: 4,
 			await: job.AwaitLastByte,
 		}
 		for _, write.size = range []int{2*t.MTU.Bytes() + 3, 1} {
@@ -696,7 +693,6 @@ func within(least, most time.Duration) func(g *stage, a, b outcome) {
 }
 
 func endingCases() []jobCase {
-	const write = verbs.OpWrite
 	return []jobCase{
 		{
 			name: "stopped within a batch", op: write, size: 64, window: 16, signal: 5, batch: 3,
@@ -733,7 +729,7 @@ func endingCases() []jobCase {
 			edit: func(_ *stage, a, _ *job.Job) { a.Lanes[0].Ring[5].Steps[0].Requests[0].RKey ^= 0x12345600 },
 		},
 		{
-			name: "ping-pong stopped", pingPong: true, op: verbs.OpSend, size: 64, signal: 1, await: job.AwaitReceive,
+			name: "ping-pong stopped", pingPong: true, op: send, size: 64, signal: 1, await: job.AwaitReceive,
 			edit: func(_ *stage, a, b *job.Job) { stopSoon(a, b) },
 		},
 	}

@@ -12,34 +12,33 @@ func testLacks(t *test) {
 		if !v.Refused {
 			continue
 		}
-		t.Run(string(v.Case), func(t *test) {
-			r := newRig(t, rigOptions{})
+		t.on(string(v.Case), rigOptions{}, func(r *rig) {
 			create := func(transport verbs.Transport) error {
 				return closed(r.a.pd.CreateQP(verbs.QueuePairOptions{Transport: transport, SendCQ: r.a.sendCQ}))
 			}
-			post := func(op verbs.Opcode) error { return r.a.qp.PostSend([]verbs.SendRequest{r.a.request(1, op, 8)}) }
+			post := func(op verbs.Opcode) error { return r.a.try(r.a.request(1, op, 8)) }
 			var tried []error
 			switch v.Case {
 			case HasUnconnected:
 				tried = []error{create(verbs.UC), create(verbs.UD)}
 			case HasImmediate:
-				tried = []error{post(verbs.OpSendWithImmediate), post(verbs.OpWriteWithImmediate)}
+				tried = []error{post(verbs.OpSendWithImmediate), post(writeImmediate)}
 			case HasAtomics:
-				tried = []error{post(verbs.OpFetchAdd), post(verbs.OpCompareSwap)}
+				tried = []error{post(fetchAdd), post(compareSwap)}
 			case HasPKeys:
 				if keys, err := r.a.end.Device.PKeys(max(r.a.end.Port, 1)); err == nil && len(keys) > 0 {
 					tried = []error{nil}
 				}
 			case HasEmptyLists:
-				tried = []error{r.b.qp.PostReceive([]verbs.ReceiveRequest{{ID: 1}})}
+				tried = []error{postReceive(r.b.qp, 1)}
 			case ConnectsByHand:
-				r = newRig(t, rigOptions{short: verbs.StateRTS - verbs.StateInit})
+				r = newRig(r.test, rigOptions{short: verbs.StateRTS - verbs.StateInit})
 				tried = []error{verbs.ConnectQP(r.a.qp, r.connectOptions(r.a, rigOptions{}))}
 			default:
-				t.Error("the suite does not know how to see that this is refused")
+				r.Error("the suite does not know how to see that this is refused")
 			}
 			if slices.Contains(tried, nil) {
-				t.Errorf("the device has it: take the row away (%s; %s)", v.Reason, v.Source)
+				r.Errorf("the device has it: take the row away (%s; %s)", v.Reason, v.Source)
 			}
 		})
 	}
@@ -48,7 +47,7 @@ func testLacks(t *test) {
 // needOpcode skips a test of what the device lacks.
 func (t *test) needOpcode(op verbs.Opcode) {
 	t.Helper()
-	if op.HasImmediate() && t.lacks(HasImmediate) || (op == verbs.OpFetchAdd || op == verbs.OpCompareSwap) &&
+	if op.HasImmediate() && t.lacks(HasImmediate) || (op == fetchAdd || op == compareSwap) &&
 		t.lacks(HasAtomics) {
 		t.Skipf("the device has no %v", op)
 	}
@@ -66,7 +65,7 @@ func (t *test) transports(list ...verbs.Transport) (has []verbs.Transport) {
 
 // refused is the status of a request that the peer refuses.
 func (t *test) refused(op verbs.Opcode, usual verbs.Status) verbs.Status {
-	if op == verbs.OpRead {
+	if op == read {
 		return t.status(RefusedReadByPeer, usual)
 	}
 	return t.status(RefusedByPeer, usual)
@@ -74,7 +73,7 @@ func (t *test) refused(op verbs.Opcode, usual verbs.Status) verbs.Status {
 
 // notAllowed is the status of a request for which the peer's memory or queue pair has no right.
 func (t *test) notAllowed(op verbs.Opcode, usual verbs.Status) verbs.Status {
-	if _, deviates := t.find(ReadRights); deviates && op == verbs.OpRead {
+	if t.deviates(ReadRights) && op == read {
 		return t.status(ReadRights, usual)
 	}
 	return t.refused(op, usual)

@@ -34,7 +34,7 @@ func (r *rig) move(list ...verbs.SendRequest) {
 	}
 	apart, from := r.ignored(OrderBehindRead), 0
 	for to := 1; to <= len(list); to++ {
-		if to == len(list) || apart && list[to-1].Opcode == verbs.OpRead && list[to].Flags&verbs.Fence == 0 {
+		if to == len(list) || apart && list[to-1].Opcode == read && list[to].Flags&verbs.Fence == 0 {
 			r.a.post(list[from:to]...)
 			for ; from < to; from++ {
 				q := &list[from]
@@ -90,18 +90,18 @@ func (r *rig) named(q *verbs.SendRequest, a, b []byte) (local, remote []byte) {
 
 // untold tells a WRITE of which its last byte alone says that it has arrived.
 func (r *rig) untold(q *verbs.SendRequest) bool {
-	return q.Opcode == verbs.OpWrite && q.Length() > 0 && r.a.qp.Transport() == verbs.UC
+	return q.Opcode == write && q.Length() > 0 && r.a.qp.Transport() == verbs.UC
 }
 
 // do does what a request does.
 func do(q *verbs.SendRequest, local, remote []byte) {
 	switch q.Opcode {
-	case verbs.OpRead:
+	case read:
 		copy(local, remote)
-	case verbs.OpFetchAdd, verbs.OpCompareSwap:
+	case fetchAdd, compareSwap:
 		copy(local, remote)
 		switch old := word(remote); {
-		case q.Opcode == verbs.OpFetchAdd:
+		case q.Opcode == fetchAdd:
 			binary.NativeEndian.PutUint64(remote, old+q.CompareAdd)
 		case old == q.CompareAdd:
 			binary.NativeEndian.PutUint64(remote, q.Swap)
@@ -119,7 +119,7 @@ func do(q *verbs.SendRequest, local, remote []byte) {
 func (r *rig) receiveOf(q *verbs.SendRequest) {
 	r.Helper()
 	switch at, grh := int(q.RemoteAddr-r.b.buf.Addr()), r.grh(); {
-	case q.Opcode == verbs.OpWriteWithImmediate:
+	case q.Opcode == writeImmediate:
 		r.b.receive(q.ID, r.b.split(0, 64, int(q.ID%2))...)
 	case q.Opcode.NeedsReceive():
 		r.b.receive(q.ID, r.b.split(at, int(q.Length())+grh, max(len(q.SGEs), min(grh, 1)))...)
@@ -131,7 +131,7 @@ func (r *rig) checkReceive(q *verbs.SendRequest) {
 	c := r.b.recvs.want(q.ID)
 	want := verbs.Completion{ID: q.ID, Opcode: verbs.CompletedReceive, Bytes: uint32(q.Length()) + uint32(r.grh())}
 	got := verbs.Completion{ID: c.ID, Opcode: c.Opcode, Bytes: c.Bytes, Flags: c.Flags & verbs.WithImmediate}
-	if q.Opcode == verbs.OpWriteWithImmediate {
+	if q.Opcode == writeImmediate {
 		want.Opcode = verbs.CompletedReceiveWithImmediate
 	}
 	if q.Opcode.HasImmediate() {

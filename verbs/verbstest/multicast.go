@@ -40,13 +40,14 @@ func (x *side) toGroup(group verbs.GID, length int) verbs.SendRequest {
 	to := x.vector(x.peer())
 	to.DGID = group
 	ah := x.addressHandle(to)
-	q := x.request(1, verbs.OpSend, length)
+	q := x.request(1, send, length)
 	q.AH, q.RemoteQPN = ah, verbs.MulticastQPN
 	return q
 }
 
 func testMulticast(t *test) {
-	t.Run("refused", testRefusedGroups)
+	ud := rigOptions{transport: verbs.UD}
+	t.on("refused", ud, testRefusedGroups)
 	if t.ignored(MulticastDelivered) {
 		return
 	}
@@ -65,11 +66,10 @@ func testMulticast(t *test) {
 			return errors.Join(b.qp.AttachMulticast(group, 0), b.qp.DetachMulticast(group, 0))
 		}, 0, false},
 	} {
-		t.Run(tt.name, func(t *test) {
-			group := newGroup(t)
-			r, other := newRig(t, rigOptions{transport: verbs.UD}), newRig(t, rigOptions{transport: verbs.UD})
+		t.on(tt.name, ud, func(r *rig) {
+			group, other := newGroup(r.test), newRig(r.test, ud)
 			if err := errors.Join(other.b.attach(group), tt.prepare(r.b, group)); err != nil {
-				t.Fatal(err)
+				r.Fatal(err)
 			}
 			r.refill(256)
 			r.b.receives(1, 2, 256)
@@ -103,23 +103,21 @@ func (x *side) wantCopy(from *side, group verbs.GID) {
 }
 
 // testRefusedGroups: only UD has groups, a group has a multicast address, and who is attached to one stays open.
-func testRefusedGroups(t *test) {
-	group := newGroup(t)
-	r := newRig(t, rigOptions{})
-	if err := r.b.qp.AttachMulticast(group, 0); err == nil {
-		t.Error("an RC queue pair was attached to a multicast group")
+func testRefusedGroups(r *rig) {
+	group := newGroup(r.test)
+	if newRig(r.test, rigOptions{}).b.qp.AttachMulticast(group, 0) == nil {
+		r.Error("an RC queue pair was attached to a multicast group")
 	}
-	r = newRig(t, rigOptions{transport: verbs.UD})
-	if err := r.b.qp.AttachMulticast(t.B.GID, 0); err == nil {
-		t.Errorf("%v was taken for a multicast group", t.B.GID)
+	if r.b.qp.AttachMulticast(r.B.GID, 0) == nil {
+		r.Errorf("%v was taken for a multicast group", r.B.GID)
 	}
-	if err := r.b.qp.DetachMulticast(group, 0); err == nil {
-		t.Error("detached from a group that it is not attached to")
+	if r.b.qp.DetachMulticast(group, 0) == nil {
+		r.Error("detached from a group that it is not attached to")
 	}
 	if err := r.b.attach(group); err != nil {
-		t.Error(err)
+		r.Error(err)
 	}
 	if err := r.b.qp.Close(); !errors.Is(err, verbs.ErrBusy) {
-		t.Errorf("a queue pair attached to a group was closed: %v", err)
+		r.Errorf("a queue pair attached to a group was closed: %v", err)
 	}
 }

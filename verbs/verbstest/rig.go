@@ -2,10 +2,8 @@ package verbstest
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"io"
-	"net/netip"
 	"runtime"
 	"slices"
 	"testing"
@@ -22,6 +20,14 @@ const (
 	// A rig that finds nothing polls so often without a break, and then with one.
 	spins = 100
 	pause = 200 * time.Microsecond
+
+	// The operations of most tests.
+	write          = verbs.OpWrite
+	writeImmediate = verbs.OpWriteWithImmediate
+	read           = verbs.OpRead
+	send           = verbs.OpSend
+	fetchAdd       = verbs.OpFetchAdd
+	compareSwap    = verbs.OpCompareSwap
 
 	allRemote = verbs.AccessLocalWrite | verbs.AccessRemoteWrite | verbs.AccessRemoteRead | verbs.AccessRemoteAtomic
 	testQKey  = 0x11111111
@@ -49,7 +55,7 @@ type rig struct {
 	*test
 	a, b     *side
 	unpolled *side       // left alone when the rig is polled; nil: none
-	met      []io.Closer // what connects the ends by RDMA CM, newest first
+	met      []io.Closer // what Pair.Connect has made
 	timeout  time.Duration
 	empty    int // polls in a row that found nothing
 	filled   int // bytes at both ends, see refill
@@ -80,11 +86,11 @@ type completions struct {
 	list []verbs.Completion
 }
 
-func closing(t testing.TB, what string, c io.Closer) {
+func closing(t testing.TB, c io.Closer) {
 	t.Helper()
 	t.Cleanup(func() {
 		if err := c.Close(); err != nil && !errors.Is(err, verbs.ErrClosed) {
-			t.Errorf("close %s: %v", what, err)
+			t.Errorf("close %T: %v", c, err)
 		}
 	})
 }
@@ -110,19 +116,24 @@ type attempt[T io.Closer] struct {
 func got[T io.Closer](made T, err error) attempt[T] { return attempt[T]{made, err} }
 
 // need is what was made.
-func (a attempt[T]) need(t testing.TB, what string) T {
+func (a attempt[T]) need(t testing.TB) T {
 	t.Helper()
 	if a.err != nil {
-		t.Fatalf("%s: %v", what, a.err)
+		t.Fatal(a.err)
 	}
 	return a.made
 }
 
 // closing is what was made, which is closed when the test ends.
-func (a attempt[T]) closing(t testing.TB, what string) T {
+func (a attempt[T]) closing(t testing.TB) T {
 	t.Helper()
-	closing(t, what, a.need(t, what))
+	closing(t, a.need(t))
 	return a.made
+}
+
+// on runs a part of the test on a rig of its own.
+func (t *test) on(name string, o rigOptions, run func(r *rig)) {
+	t.Run(name, func(t *test) { run(newRig(t, o)) })
 }
 
 func newRig(t *test, o rigOptions) *rig {
@@ -147,7 +158,7 @@ func newRig(t *test, o rigOptions) *rig {
 	r.b = r.newSide("B", t.B, o)
 	for _, x := range []*side{r.a, r.b} {
 		if o.transport == verbs.UD {
-			x.ah = got(x.pd.CreateAH(x.vector(x.peer()))).closing(t, "AH")
+			x.ah = got(x.pd.CreateAH(x.vector(x.peer()))).closing(t)
 		}
 	}
 	r.connect(o)
@@ -165,20 +176,20 @@ func (r *rig) newSide(name string, e End, o rigOptions) *side {
 	case name == "B" && o.pdB != nil:
 		x.pd = o.pdB
 	default:
-		x.pd = got(e.Device.AllocPD()).closing(t, "domain")
+		x.pd = got(e.Device.AllocPD()).closing(t)
 	}
 	queue := verbs.CompletionQueueOptions{Depth: o.cqDepth, Timestamps: o.timestamps || x.r.Timestamps}
 	if name == "B" {
 		queue.Channel, o.qp.SRQ = o.channel, o.srq
 	}
 	if x.sendCQ == nil {
-		x.sendCQ = got(e.Device.CreateCQ(queue)).closing(t, "send CQ")
-		x.recvCQ = got(e.Device.CreateCQ(queue)).closing(t, "receive CQ")
+		x.sendCQ = got(e.Device.CreateCQ(queue)).closing(t)
+		x.recvCQ = got(e.Device.CreateCQ(queue)).closing(t)
 	}
 	x.sends, x.recvs = completions{x: x, what: "send"}, completions{x: x, what: "receive"}
 	x.buf, x.mr = x.memory(o.bytes, o.access)
 	o.qp.Transport, o.qp.SendCQ, o.qp.RecvCQ = o.transport, x.sendCQ, x.recvCQ
-	x.qp = got(x.pd.CreateQP(o.qp)).closing(t, "QP")
+	x.qp = got(x.pd.CreateQP(o.qp)).closing(t)
 	return x
 }
 
@@ -186,19 +197,19 @@ func (r *rig) newSide(name string, e End, o rigOptions) *side {
 func (x *side) memory(bytes int, access verbs.Access) (*verbs.Buffer, verbs.MemoryRegion) {
 	t := x.r
 	t.Helper()
-	buf := got(verbs.Alloc(bytes, verbs.MemoryOptions{})).closing(t, "memory")
-	return buf, got(x.pd.RegisterMemory(buf, 0, buf.Len(), access)).closing(t, "region")
+	buf := got(verbs.Alloc(bytes, verbs.MemoryOptions{})).closing(t)
+	return buf, got(x.pd.RegisterMemory(buf, 0, buf.Len(), access)).closing(t)
 }
 
 // region registers the side's memory once more.
 func (x *side) region(access verbs.Access) verbs.MemoryRegion {
 	x.r.Helper()
-	return got(x.pd.RegisterMemory(x.buf, 0, x.buf.Len(), access)).closing(x.r, "region")
+	return got(x.pd.RegisterMemory(x.buf, 0, x.buf.Len(), access)).closing(x.r)
 }
 
 func (x *side) addressHandle(to verbs.AddressVector) verbs.AddressHandle {
 	x.r.Helper()
-	return got(x.pd.CreateAH(to)).closing(x.r, "AH")
+	return got(x.pd.CreateAH(to)).closing(x.r)
 }
 
 func (r *rig) connectOptions(x *side, o rigOptions) verbs.ConnectOptions {
@@ -223,11 +234,11 @@ func (x *side) vector(peer *side) verbs.AddressVector {
 
 func (r *rig) connect(o rigOptions) {
 	r.Helper()
-	if r.managed() && o.short == 0 {
-		r.meet(o)
-	} else {
+	if r.Connect == nil || o.short > 0 {
 		r.climb(o)
+		return
 	}
+	r.met = r.Connect(r, r.a.qp, r.b.qp, r.connectOptions(r.a, o), r.connectOptions(r.b, o))
 }
 
 // climb connects by what the ends are told of each other.
@@ -248,59 +259,6 @@ func (r *rig) climb(o rigOptions) {
 			r.Fatalf("%s to %v: %v", x.name, to, err)
 		}
 	}
-}
-
-// meet connects by RDMA CM.
-func (r *rig) meet(o rigOptions) {
-	t := r
-	t.Helper()
-	l := got(r.b.end.Device.(verbs.ConnectionManager).ListenCM(netip.AddrPortFrom(r.b.end.Address, 0),
-		verbs.CMOptions{})).closing(t, "listener")
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	joined := make(chan error, 1)
-	var dialled, accepted verbs.CMConnection
-	go func() {
-		var err error
-		if dialled, err = r.a.end.Device.(verbs.ConnectionManager).DialCM(ctx, l.Addr(),
-			verbs.CMOptions{Source: r.a.end.Address}); err == nil {
-			err = r.join(ctx, r.a, dialled, o)
-		}
-		if err != nil {
-			cancel()
-		}
-		joined <- err
-	}()
-	accepted, err := l.Accept(ctx)
-	if err == nil {
-		err = r.join(ctx, r.b, accepted, o)
-	}
-	err = errors.Join(err, <-joined)
-	for _, c := range []verbs.CMConnection{dialled, accepted} {
-		if c != nil {
-			closing(t, "connection", c)
-			r.met = append(r.met, c)
-		}
-	}
-	r.met = append(r.met, l)
-	if err != nil {
-		t.Fatalf("connect by RDMA CM: %v", err)
-	}
-}
-
-// join takes one side's queue pair to RTS.
-func (r *rig) join(ctx context.Context, x *side, cm verbs.CMConnection, o rigOptions) error {
-	c := r.connectOptions(x, o)
-	path, err := cm.InitOptions()
-	if err != nil {
-		return err
-	}
-	c.Port, c.PKeyIndex, c.AddressVector = path.Port, path.PKeyIndex, verbs.AddressVector{}
-	if err := verbs.InitQP(x.qp, c); err != nil {
-		return err
-	}
-	_, err = cm.Join(ctx, x.qp, c)
-	return err
 }
 
 // side is an end by its name; "": A.
@@ -357,15 +315,18 @@ func (x *side) post(q ...verbs.SendRequest) {
 	for i := range q {
 		x.r.needOpcode(q[i].Opcode)
 	}
-	if err := x.qp.PostSend(q); err != nil {
+	if err := x.try(q...); err != nil {
 		x.r.Fatalf("%s: post send: %v", x.name, err)
 	}
 }
 
+// try posts requests that may be refused.
+func (x *side) try(q ...verbs.SendRequest) error { return x.qp.PostSend(q) }
+
 // refuses posts a request that may not be taken.
 func (x *side) refuses(what string, q verbs.SendRequest) {
 	x.r.Helper()
-	if x.qp.PostSend([]verbs.SendRequest{q}) == nil {
+	if x.try(q) == nil {
 		x.r.Errorf("%s was taken", what)
 	}
 }
@@ -391,9 +352,17 @@ func (x *side) receive(id uint64, list ...verbs.SGE) {
 	if len(list) == 0 && x.r.lacks(HasEmptyLists) {
 		list = []verbs.SGE{x.sge(0, 0)}
 	}
-	if err := x.qp.PostReceive([]verbs.ReceiveRequest{{ID: id, SGEs: list}}); err != nil {
+	if err := postReceive(x.qp, id, list...); err != nil {
 		x.r.Fatalf("%s: post receive: %v", x.name, err)
 	}
+}
+
+// postReceive posts one receive to a queue pair, or to a shared queue.
+func postReceive(to interface {
+	PostReceive(r []verbs.ReceiveRequest) error
+}, id uint64, list ...verbs.SGE,
+) error {
+	return to.PostReceive([]verbs.ReceiveRequest{{ID: id, SGEs: list}})
 }
 
 // poll moves what has completed on either end into the sides' lists.
@@ -508,7 +477,7 @@ func (x *side) to(state verbs.QPState) {
 // sendOne does a SEND from the front of the buffer.
 func (x *side) sendOne(id uint64, length int) {
 	x.r.Helper()
-	x.do(x.request(id, verbs.OpSend, length))
+	x.do(x.request(id, send, length))
 }
 
 // postOne posts a signaled request from the front of the buffer to the front of the peer's.
@@ -545,7 +514,7 @@ func (r *rig) exchange(first uint64, n, length int) {
 func (x *side) wantError() {
 	x.r.Helper()
 	broken := func() bool { return x.qp.State() == verbs.StateError }
-	if _, untold := x.r.find(ErrorStateTold); untold {
+	if x.r.deviates(ErrorStateTold) {
 		x.r.never("take the row away: the state ERR is told", broken)
 		return
 	}

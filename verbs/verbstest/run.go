@@ -1,7 +1,7 @@
 package verbstest
 
 import (
-	"net/netip"
+	"io"
 	"slices"
 	"testing"
 	"time"
@@ -16,15 +16,15 @@ type End struct {
 	Port     int // counted from 1
 	GIDIndex int
 	GID      verbs.GID
-	// Address is where RDMA CM finds the device. Where both ends have one, queue pairs are connected by RDMA CM, which the
-	// devices must have ([verbs.ConnectionManager]); else by what the ends are told of each other.
-	Address netip.Addr
 }
 
 // Pair is two ends that can reach each other; both may be one device. MTU is the path MTU to use.
 type Pair struct {
 	A, B End
 	MTU  verbs.MTU
+	// Connect, where set, connects a queue pair of A and one of B, both in RESET, with these options each, in place of what
+	// the ends are told of each other. It returns the connection's handles, newest first, which the test closes.
+	Connect func(t testing.TB, a, b verbs.QueuePair, ao, bo verbs.ConnectOptions) []io.Closer
 	// Largest bounds the longest message tried, in bytes; 0: what the device grants, up to 2^31.
 	Largest uint64
 	// Timestamps has all completions stamped, not only those of the tests that look at stamps.
@@ -110,6 +110,3 @@ func (t *test) ticks(d time.Duration) tick.Time {
 	}
 	return t.rate.Ticks(d)
 }
-
-// managed tells whether queue pairs are connected by RDMA CM.
-func (t *test) managed() bool { return t.A.Address.IsValid() && t.B.Address.IsValid() }

@@ -2,6 +2,7 @@ package verbstest
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/gobw/gobw/verbs"
 )
@@ -13,8 +14,8 @@ type sharedRig struct {
 }
 
 func newSharedRig(t *test) sharedRig {
-	pd := got(t.B.Device.AllocPD()).closing(t, "domain")
-	srq := got(pd.CreateSRQ(verbs.SharedReceiveQueueOptions{Depth: 16, SGEs: 2})).closing(t, "SRQ")
+	pd := got(t.B.Device.AllocPD()).closing(t)
+	srq := got(pd.CreateSRQ(verbs.SharedReceiveQueueOptions{Depth: 16, SGEs: 2})).closing(t)
 	o := rigOptions{srq: srq, pdB: pd}
 	return sharedRig{srq, newRig(t, o), newRig(t, o)}
 }
@@ -23,7 +24,7 @@ func newSharedRig(t *test) sharedRig {
 func (x sharedRig) post(id uint64) {
 	x.one.Helper()
 	at := int(id%64) * 256
-	if err := x.srq.PostReceive([]verbs.ReceiveRequest{{ID: id, SGEs: x.one.b.split(at, 256, 2)}}); err != nil {
+	if err := postReceive(x.srq, id, x.one.b.split(at, 256, 2)...); err != nil {
 		x.one.Fatalf("post shared receive: %v", err)
 	}
 }
@@ -51,11 +52,11 @@ func testSharedReceives(t *test) {
 		}
 	})
 	t.Run("empty", func(t *test) {
-		if _, deviates := t.find(ReceiverNotReady); deviates {
+		if t.deviates(ReceiverNotReady) {
 			return // as without a receive
 		}
 		x := newSharedRig(t)
-		x.one.a.postOne(1, verbs.OpSend, 100)
+		x.one.a.postOne(1, send, 100)
 		x.one.quiet("without a shared receive")
 		x.post(5)
 		x.one.a.sends.want(1)
@@ -84,7 +85,7 @@ func testSharedReceives(t *test) {
 	// a queue pair that shares receives has none of its own, whatever is asked for
 	run("depth", func(t *test, x sharedRig) {
 		o := verbs.QueuePairOptions{SendCQ: x.one.b.sendCQ, SRQ: x.srq, RecvDepth: 1 << 30}
-		got(x.one.b.pd.CreateQP(o)).closing(t, "queue pair")
+		got(x.one.b.pd.CreateQP(o)).closing(t)
 	})
 	run("not flushed", func(_ *test, x sharedRig) { // shared receives outlive a queue pair that could have taken them
 		x.post(1)
@@ -94,15 +95,12 @@ func testSharedReceives(t *test) {
 		x.two.b.recvs.want(1)
 	})
 	run("posting past it", func(t *test, x sharedRig) {
-		if err := x.one.b.qp.PostReceive([]verbs.ReceiveRequest{{SGEs: []verbs.SGE{x.one.b.sge(0, 64)}}}); err == nil {
+		if postReceive(x.one.b.qp, 0, x.one.b.sge(0, 64)) == nil {
 			t.Error("a queue pair with an SRQ took a receive of its own")
 		}
 	})
 	run("full", func(t *test, x sharedRig) {
-		var list []verbs.ReceiveRequest
-		for i := range uint64(80) {
-			list = append(list, verbs.ReceiveRequest{ID: i, SGEs: []verbs.SGE{x.one.b.sge(0, 64)}})
-		}
+		list := slices.Repeat([]verbs.ReceiveRequest{{SGEs: []verbs.SGE{x.one.b.sge(0, 64)}}}, 80)
 		wantFull(t, nil, x.srq.PostReceive(list), 16)
 	})
 }
@@ -113,18 +111,18 @@ func testSharedDomain(t *test) {
 	if t.ignored(SharedReceiveDomain) {
 		return
 	}
-	pd := got(t.B.Device.AllocPD()).closing(t, "domain")
-	srq := got(pd.CreateSRQ(verbs.SharedReceiveQueueOptions{})).closing(t, "SRQ")
+	pd := got(t.B.Device.AllocPD()).closing(t)
+	srq := got(pd.CreateSRQ(verbs.SharedReceiveQueueOptions{})).closing(t)
 	r := newRig(t, rigOptions{srq: srq})
 	for id, mr := range []verbs.MemoryRegion{
-		got(pd.RegisterMemory(r.b.buf, 0, 64, allRemote)).closing(t, "region"), r.b.mr,
+		got(pd.RegisterMemory(r.b.buf, 0, 64, allRemote)).closing(t), r.b.mr,
 	} {
-		if err := srq.PostReceive([]verbs.ReceiveRequest{{ID: uint64(id), SGEs: []verbs.SGE{mr.SGE(0, 64)}}}); err != nil {
+		if err := postReceive(srq, uint64(id), mr.SGE(0, 64)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	r.exchange(0, 1, 64)
-	r.a.postOne(1, verbs.OpSend, 64)
+	r.a.postOne(1, send, 64)
 	r.a.sends.want(1, verbs.RemoteOperationError)
 	r.b.recvs.want(1, verbs.LocalProtectionError)
 }

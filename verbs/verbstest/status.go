@@ -13,12 +13,11 @@ func testStatuses(t *test) {
 	runTrials(t, statusTrials(t))
 	t.Run("RETRY_EXC: dead peer", func(t *test) { testRetriesEnd(t, DeadPeer, 10, 2) })
 	t.Run("RETRY_EXC: seven is seven", func(t *test) { testRetriesEnd(t, RetrySevenEnds, 8, 7) })
-	t.Run("RNR: a late receive", testLateReceive)
+	t.on("RNR: a late receive", rigOptions{}, testLateReceive)
 	t.Run("refused by name", testRefused)
 }
 
 func statusTrials(t *test) []trial {
-	const write, read, add, swap, send = verbs.OpWrite, verbs.OpRead, verbs.OpFetchAdd, verbs.OpCompareSwap, verbs.OpSend
 	protection := t.status(WrongRangeSend, verbs.LocalProtectionError)
 	list := []trial{
 		{
@@ -59,21 +58,21 @@ func statusTrials(t *test) []trial {
 			},
 		},
 		{
-			name: "LOC_PROT: FETCH_ADD by a wrong lkey", op: add, length: 8, sent: verbs.LocalProtectionError, broken: "A",
+			name: "LOC_PROT: FETCH_ADD by a wrong lkey", op: fetchAdd, length: 8, sent: verbs.LocalProtectionError, broken: "A",
 			edit: wrongLKey,
 		},
 		{
-			name: "REM_INV_REQ: misaligned atomic", op: add, length: 8, refused: true, sent: verbs.RemoteInvalidRequestError,
+			name: "REM_INV_REQ: misaligned atomic", op: fetchAdd, length: 8, refused: true, sent: verbs.RemoteInvalidRequestError,
 			edit: func(p *posting) { p.RemoteAddr += 4 },
 		},
 	}
-	if d, deviates := t.find(AtomicLength); !deviates || !d.Ignored {
+	if !t.ignored(AtomicLength) {
 		list = append(list, trial{
-			name: "LOC_LEN: atomic of 9 bytes", op: add, length: 9, refused: true, sent: verbs.LocalLengthError, spared: true,
+			name: "LOC_LEN: atomic of 9 bytes", op: fetchAdd, length: 9, refused: true, sent: verbs.LocalLengthError, spared: true,
 		})
 	}
 	list = append(list, trial{
-		name: "REM_ACCESS: WRITE with immediate by an unknown rkey", op: verbs.OpWriteWithImmediate, receive: 64,
+		name: "REM_ACCESS: WRITE with immediate by an unknown rkey", op: writeImmediate, receive: 64,
 		spared: true, broken: "AB",
 		sent: t.refused(write, verbs.RemoteAccessError), meets: true,
 		received: t.status(RefusedImmediate, verbs.LocalAccessError),
@@ -99,21 +98,21 @@ func statusTrials(t *test) []trial {
 		}
 	}
 	for op, less := range map[verbs.Opcode]verbs.Access{
-		write: verbs.AccessRemoteWrite, read: verbs.AccessRemoteRead, add: verbs.AccessRemoteAtomic,
+		write: verbs.AccessRemoteWrite, read: verbs.AccessRemoteRead, fetchAdd: verbs.AccessRemoteAtomic,
 	} {
 		list = append(list, trial{
 			name: fmt.Sprintf("REM_INV_REQ: %v not let in", op), rig: without(less), op: op, length: 8,
 			sent: t.notAllowed(op, verbs.RemoteInvalidRequestError), broken: "AB",
 		})
 	}
-	for _, op := range []verbs.Opcode{write, read, add, swap} {
+	for _, op := range []verbs.Opcode{write, read, fetchAdd, compareSwap} {
 		list = append(list, trial{
 			name: fmt.Sprintf("REM_ACCESS: %v by an unknown rkey", op), op: op, length: 8,
 			sent: t.refused(op, verbs.RemoteAccessError), broken: "AB",
 			edit: wrongRKey,
 		})
 	}
-	for _, op := range []verbs.Opcode{send, verbs.OpWriteWithImmediate} {
+	for _, op := range []verbs.Opcode{send, writeImmediate} {
 		list = append(list, trial{
 			name: fmt.Sprintf("RNR_RETRY_EXC: no receive for a %v", op), op: op,
 			sent: t.status(ReceiverNotReady, verbs.RNRRetryExceeded), broken: "A",
@@ -129,7 +128,7 @@ func testRetriesEnd(t *test, row Case, timeout, retries uint8) {
 	r := newRig(t,
 		rigOptions{connect: func(_ string, o *verbs.ConnectOptions) { o.Timeout, o.RetryCount = timeout, retries }})
 	r.b.to(verbs.StateError)
-	r.a.post(r.a.request(1, verbs.OpWrite, 64), r.a.request(2, verbs.OpWrite, 64))
+	r.a.post(r.a.request(1, write, 64), r.a.request(2, write, 64))
 	if t.ignored(row) {
 		for range 2 { // longer than all of them take
 			r.never("take the row away: retries end", func() bool {
@@ -144,26 +143,25 @@ func testRetriesEnd(t *test, row Case, timeout, retries uint8) {
 }
 
 // testLateReceive: messages whose receives come while they are sent again.
-func testLateReceive(t *test) {
-	if _, deviates := t.find(ReceiverNotReady); deviates {
+func testLateReceive(r *rig) {
+	if r.deviates(ReceiverNotReady) {
 		return // as without a receive
 	}
-	r := newRig(t, rigOptions{})
 	fill(r.a.buf.Bytes()[:5000], 8)
-	r.a.post(r.a.request(1, verbs.OpSend, 5000), r.a.request(2, verbs.OpSend, 10))
+	r.a.post(r.a.request(1, send, 5000), r.a.request(2, send, 10))
 	r.quiet("before a receive is posted")
 	r.b.receive(1, r.b.sge(0, 5000))
 	r.b.receive(2, r.b.sge(8192, 10))
 	r.a.sends.wantAll(1, 2)
 	r.b.recvs.wantAll(1, 2)
-	same(t, "message", r.b.buf.Bytes(), r.a.buf.Bytes()[:5000])
+	same(r, "message", r.b.buf.Bytes(), r.a.buf.Bytes()[:5000])
 }
 
 // testRefused posts what the transport does not have, or what no message can be.
 func testRefused(t *test) {
 	for _, transport := range t.transports(verbs.UC, verbs.UD) {
 		r := newRig(t, rigOptions{transport: transport})
-		for op := verbs.OpWrite; op <= verbs.OpFetchAdd; op++ {
+		for op := write; op <= fetchAdd; op++ {
 			if !transport.Supports(op) {
 				r.a.refuses(fmt.Sprintf("%v on %v", op, transport), r.a.request(1, op, 8))
 			}
@@ -180,17 +178,16 @@ func testRefused(t *test) {
 
 // testFlush breaks a queue pair with much posted: everything completes, in order, and what is posted later too.
 func testFlush(t *test) {
-	t.Run("after an error", func(t *test) {
-		r := newRig(t, rigOptions{})
+	t.on("after an error", rigOptions{}, func(r *rig) {
 		r.a.receives(100, 5, 64)
 		r.b.receives(200, 5, 64)
-		list := r.a.requests(6, verbs.OpWrite, 64)
+		list := r.a.requests(6, write, 64)
 		list[1].RKey ^= 0x12345600
 		list[2].Flags, list[4].Flags = 0, 0 // flushed all the same
 		r.a.post(list...)
 		r.a.sends.want(0)
-		r.a.sends.want(1, t.refused(verbs.OpWrite, verbs.RemoteAccessError))
-		if _, deviates := t.find(RefusedByPeer); deviates {
+		r.a.sends.want(1, r.refused(write, verbs.RemoteAccessError))
+		if r.deviates(RefusedByPeer) {
 			return // how many of the others get through is a matter of luck
 		}
 		r.a.sends.wantAll(2, 4, verbs.FlushError)
@@ -198,20 +195,19 @@ func testFlush(t *test) {
 		r.b.recvs.wantAll(200, 5, verbs.FlushError)
 		r.a.wantError()
 		r.b.wantError()
-		if t.ignored(PostAfterErrorFlushes) {
+		if r.ignored(PostAfterErrorFlushes) {
 			return
 		}
-		r.a.postOne(50, verbs.OpWrite, 8)
+		r.a.postOne(50, write, 8)
 		tooLong := r.a.split(0, 640, r.a.qp.Capabilities().RecvSGEs+1)
-		if err := r.a.qp.PostReceive([]verbs.ReceiveRequest{{ID: 51}, {ID: 52, SGEs: tooLong}}); err == nil {
-			t.Error("a receive of too many entries was taken")
+		if r.a.qp.PostReceive([]verbs.ReceiveRequest{{ID: 51}, {ID: 52, SGEs: tooLong}}) == nil {
+			r.Error("a receive of too many entries was taken")
 		}
 		r.a.sends.want(50, verbs.FlushError)
 		r.a.recvs.want(51, verbs.FlushError)
 	})
 	for _, transport := range []verbs.Transport{verbs.RC, verbs.UC, verbs.UD} {
-		t.Run("on purpose, "+transport.String(), func(t *test) {
-			r := newRig(t, rigOptions{transport: transport})
+		t.on("on purpose, "+transport.String(), rigOptions{transport: transport}, func(r *rig) {
 			r.b.receives(0, 5, 64)
 			r.b.to(verbs.StateError)
 			r.b.recvs.wantAll(0, 5, verbs.FlushError)

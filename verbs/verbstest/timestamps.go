@@ -12,18 +12,14 @@ func testTimestamps(t *test) {
 	d := t.A.Device
 	clock := d.Info().Clock
 	if clock.IsZero() {
-		cq, err := d.CreateCQ(verbs.CompletionQueueOptions{Timestamps: true})
-		if err == nil {
-			t.Errorf("%s tells no clock and makes a queue with time stamps", d.Info().Name)
-			_ = cq.Close()
-		} else if !errors.Is(err, verbs.ErrUnsupported) {
-			t.Errorf("a queue with time stamps: %v, want %v", err, verbs.ErrUnsupported)
+		err := closed(d.CreateCQ(verbs.CompletionQueueOptions{Timestamps: true}))
+		if !errors.Is(err, verbs.ErrUnsupported) {
+			t.Errorf("%s tells no clock: a queue with time stamps: %v, want %v", d.Info().Name, err, verbs.ErrUnsupported)
 		}
 		return
 	}
-	for _, op := range []verbs.Opcode{verbs.OpWrite, verbs.OpRead, verbs.OpSend} {
-		t.Run(op.String(), func(t *test) {
-			r := newRig(t, rigOptions{timestamps: true})
+	for _, op := range []verbs.Opcode{write, read, send} {
+		t.on(op.String(), rigOptions{timestamps: true}, func(r *rig) {
 			var ends [2][2]time.Time // of the first and the last message: before it was posted, after its completion was seen
 			var seen [2]verbs.Completion
 			for n := range ends {
@@ -31,11 +27,11 @@ func testTimestamps(t *test) {
 					r.quiet("nothing posted")
 				}
 				ends[n][0] = time.Now()
-				if op == verbs.OpSend {
+				if op == send {
 					r.b.receive(7, r.b.sge(0, 64))
 				}
 				r.a.postOne(uint64(n), op, 64)
-				if seen[n] = r.a.sends.want(uint64(n)); op == verbs.OpSend {
+				if seen[n] = r.a.sends.want(uint64(n)); op == send {
 					seen[n] = r.b.recvs.want(7)
 				}
 				ends[n][1] = time.Now()
@@ -43,7 +39,7 @@ func testTimestamps(t *test) {
 			took := time.Duration(float64(clock.Between(seen[0].Timestamp, seen[1].Timestamp)) / clock.Hz * 1e9)
 			low, high := ends[1][0].Sub(ends[0][1]), ends[1][1].Sub(ends[0][0])
 			if took < low-low/100 || took > high+high/100 {
-				t.Errorf("%v between two completions by a clock of %g Hz; by the host's it was %v to %v", took, clock.Hz, low, high)
+				r.Errorf("%v between two completions by a clock of %g Hz; by the host's it was %v to %v", took, clock.Hz, low, high)
 			}
 		})
 	}

@@ -64,7 +64,7 @@ func (c *trial) run(t *test) {
 		return
 	}
 	was, of := []byte(nil), r.b.buf.Bytes()[c.receive:]
-	if c.op == verbs.OpRead {
+	if c.op == read {
 		of = r.a.buf.Bytes()
 	}
 	if c.spared {
@@ -73,7 +73,7 @@ func (c *trial) run(t *test) {
 	if c.receive > 0 {
 		r.b.receive(1, p.entry)
 	}
-	if err := x.qp.PostSend([]verbs.SendRequest{p.SendRequest}); err != nil {
+	if err := x.try(p.SendRequest); err != nil {
 		if !c.refused {
 			t.Errorf("post send: %v", err)
 		}

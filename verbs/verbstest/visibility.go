@@ -21,7 +21,7 @@ func testVisibility(t *test) {
 		}
 	}
 	//nolint:forbidigo // a test that measures nothing
-	t.Run("nobody polls", func(t *test) { newRig(t, rigOptions{}).watch(3*mtu+1, 3, runtime.Gosched) })
+	t.on("nobody polls", rigOptions{}, func(r *rig) { r.watch(3*mtu+1, 3, runtime.Gosched) })
 }
 
 func (r *rig) watch(size int, rounds byte, pass func()) {
@@ -29,7 +29,7 @@ func (r *rig) watch(size int, rounds byte, pass func()) {
 	a, b := r.a.buf.Bytes()[:size], r.b.buf.Bytes()[:size]
 	for k := byte(1); k <= rounds; k++ {
 		copy(a, bytes.Repeat([]byte{k}, size))
-		r.a.postOne(uint64(k), verbs.OpWrite, size)
+		r.a.postOne(uint64(k), write, size)
 		for deadline := time.Now().Add(patience); job.LoadByte(&b[size-1]) != k; pass() {
 			if time.Now().After(deadline) {
 				r.Fatalf("the last byte of WRITE %d did not come", k)
@@ -46,19 +46,19 @@ func testMany(t *test) {
 		return
 	}
 	const pairs = 32
-	first := newRig(t, rigOptions{bytes: 4096})
-	rigs := []*rig{first}
-	numbers := map[uint32]string{}
-	for range pairs - 1 {
+	var rigs []*rig
+	for range pairs {
 		rigs = append(rigs, newRig(t, rigOptions{bytes: 4096}))
 	}
+	taken := map[uint32]bool{}
 	for i, r := range rigs {
-		if n := r.a.qp.QPN(); n == 0 || n > 0xffffff || numbers[n] != "" {
+		n := r.a.qp.QPN()
+		if n == 0 || n > 0xffffff || taken[n] {
 			t.Errorf("queue pair number %#x is taken or out of range", n)
 		}
-		numbers[r.a.qp.QPN()] = "A"
+		taken[n] = true
 		fill(r.a.buf.Bytes(), uint32(i))
-		r.a.postOne(uint64(i), verbs.OpWrite, 4096)
+		r.a.postOne(uint64(i), write, 4096)
 	}
 	for i, r := range rigs {
 		r.a.sends.want(uint64(i))

@@ -9,7 +9,7 @@ const windowAt, windowBytes = 8192, 4096
 
 // bind asks for a new window of B onto its memory, under the next key: its low byte is the consumer's to choose.
 func (r *rig) bind(at, length uint64) verbs.SendRequest {
-	w := got(r.b.pd.AllocMW()).closing(r, "window")
+	w := got(r.b.pd.AllocMW()).closing(r)
 	return verbs.SendRequest{ID: 1, Opcode: verbs.OpBindMW, Flags: verbs.Signaled, Bind: &verbs.MemoryWindowBind{
 		Window: w, Region: r.b.mr, RKey: nextKey(w.RKey()), Addr: r.b.buf.Addr() + at, Length: length,
 		Access: verbs.AccessRemoteWrite | verbs.AccessRemoteRead,
@@ -51,7 +51,7 @@ func testWindows(t *test) {
 	if !t.B.Device.Info().Limits.MemoryWindow2 {
 		t.Skip("the device has no type 2 memory windows")
 	}
-	const write, denied = verbs.OpWrite, verbs.RemoteAccessError
+	const denied = verbs.RemoteAccessError
 	outside := t.status(WindowRange, denied)
 	invalidated := t.status(InvalidateRefused, verbs.MWBindError)
 	foreign := t.status(InvalidateForeign, invalidated)
@@ -64,7 +64,7 @@ func testWindows(t *test) {
 	}
 	runTrials(t, []trial{
 		{name: "first bytes", rig: o, op: write, edit: at(0), lands: true},
-		{name: "last bytes", rig: o, op: verbs.OpRead, edit: at(windowBytes - 64), lands: true},
+		{name: "last bytes", rig: o, op: read, edit: at(windowBytes - 64), lands: true},
 		{
 			name: "the low byte alone of a key is asked for", rig: o, op: write, lands: true,
 			edit: func(p *posting) {
@@ -77,7 +77,7 @@ func testWindows(t *test) {
 		},
 		{name: "before", rig: o, op: write, edit: at(-1), sent: outside},
 		{name: "behind", rig: o, op: write, edit: at(windowBytes - 63), sent: outside},
-		{name: "a right it lacks", rig: o, op: verbs.OpFetchAdd, length: 8, edit: at(0), sent: denied, spared: true},
+		{name: "a right it lacks", rig: o, op: fetchAdd, length: 8, edit: at(0), sent: denied, spared: true},
 		{
 			name: "another queue pair's", rig: o, op: write, sent: denied, spared: true,
 			edit: func(p *posting) {
