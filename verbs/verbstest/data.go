@@ -11,10 +11,12 @@ func sizes(mtu int) []int {
 	return []int{0, 1, 2, 3, mtu - 1, mtu, mtu + 1, 3*mtu + 7, 8 * mtu, 65536 + 3, 1<<20 + 5}
 }
 
+func transports() []verbs.Transport { return []verbs.Transport{verbs.RC, verbs.UC, verbs.UD} }
+
 // testData moves every size by every operation of every transport, through lists of every length on both ends, and
 // checks each byte of the target and those around it.
 func testData(t *test) {
-	for _, transport := range []verbs.Transport{verbs.RC, verbs.UC, verbs.UD} {
+	for _, transport := range transports() {
 		for _, op := range []verbs.Opcode{
 			send, verbs.OpSendWithImmediate, write, writeImmediate, read,
 		} {

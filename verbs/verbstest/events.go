@@ -73,7 +73,7 @@ func testEvents(t *test) {
 		if t.Connect != nil || t.ignored(CommEstablished) {
 			return
 		}
-		r := newRig(t, rigOptions{connect: func(side string, o *verbs.ConnectOptions) { o.StayRTR = side == "B" }})
+		r := newRig(t, onB(func(o *verbs.ConnectOptions) { o.StayRTR = true }))
 		r.b.receives(0, 2, 64)
 		r.exchange(0, 2, 8)
 		if e := r.wantEvent(r.b, verbs.EventCommEstablished); e.QP != r.b.qp {

@@ -11,7 +11,7 @@ import (
 
 func testFlags(t *test) {
 	if !t.lacks(HasUnconnected) { // address handles are for UD, and mean nothing here
-		runTrials(t, []trial{{name: "address handle on RC", op: write, lands: true, edit: func(p *posting) {
+		runTrials(t, []trial{{name: "address handle on RC", lands: true, edit: func(p *posting) {
 			p.AH, p.RemoteQPN, p.RemoteQKey = p.a.addressHandle(p.a.vector(p.b)), 5, 6
 		}}})
 	}
@@ -41,7 +41,7 @@ func testResize(r *rig) {
 
 // testSignaled posts unsignaled requests between signaled ones: only those complete, in order.
 func testSignaled(t *test) {
-	for _, transport := range []verbs.Transport{verbs.RC, verbs.UC, verbs.UD} {
+	for _, transport := range transports() {
 		t.on(transport.String(), rigOptions{transport: transport}, func(r *rig) {
 			list := r.a.requests(24, send, 64)
 			for i := range list {
@@ -68,7 +68,7 @@ func testSignalAll(r *rig) {
 
 // testInline sends data that is overwritten the moment the post returns, under a key that means nothing.
 func testInline(t *test) {
-	for _, transport := range t.transports(verbs.RC, verbs.UC, verbs.UD) {
+	for _, transport := range t.transports(transports()...) {
 		r := newRig(t,
 			rigOptions{transport: transport, qp: verbs.QueuePairOptions{InlineBytes: 64, SendSGEs: 2, RecvSGEs: 2}})
 		limit := r.a.qp.Capabilities().InlineBytes

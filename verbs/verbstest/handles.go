@@ -95,9 +95,12 @@ func (h *handles) call(k kind, m reflect.Method) error {
 func (h *handles) argument(of reflect.Type) reflect.Value {
 	for _, v := range []any{
 		1, job.Now() + 1<<20, h.r.Context(), h.buf, h.vector(h.peer()),
-		verbs.GID{0xff, 0x0e}, make([]verbs.Completion, 4), verbs.QueuePairOptions{SendCQ: h.spare},
+		verbs.GID{0xff, 0x0e},
+		make([]verbs.Completion, 4),
+		verbs.QueuePairOptions{SendCQ: h.spare},
 		verbs.QueuePairAttributes{Mask: verbs.AttrState, State: verbs.StateError},
-		[]verbs.SendRequest{h.request(1, send, 8)}, []verbs.ReceiveRequest{{}},
+		[]verbs.SendRequest{h.request(1, send, 8)},
+		[]verbs.ReceiveRequest{{}},
 	} {
 		if reflect.TypeOf(v).AssignableTo(of) {
 			return reflect.ValueOf(v)

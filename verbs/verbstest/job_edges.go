@@ -30,38 +30,41 @@ func testJobEdges(t *test) {
 // testAbandonedJob runs a job where another has left messages in flight: on more lanes, and with a longer ring.
 func testAbandonedJob(t *test, e engine) {
 	const size, count = 2000, 100
-	g := newStage(t, 3, rigOptions{bytes: 256 << 10, cqDepth: 1024, qp: verbs.QueuePairOptions{SendDepth: 256}})
+	o := rigOptions{bytes: 256 << 10, cqDepth: 1024, qp: verbs.QueuePairOptions{SendDepth: 256}}
+	g := newStage(t, 3, o, e, byDevice)
 	g.slice = time.Millisecond
 	for round := range 4 { // what is in flight at the stop is a matter of luck
-		long, whole, b := g.stream("A", write, size, 0, 64, 1, 1), g.stream("A", write, size, count, 16, 4,
-			2), serve()
+		long := jobCase{size: size, window: 64, signal: 1, batch: 1}.stream(g, "A")
 		long.Abandon = true
-		stopSoon(long)
-		left, _ := g.run(long, b, e, byDevice, func() {})
-		if left.err != nil {
-			t.Fatalf("round %d: the abandoned job: %v", round, left.err)
+		g.a.Job, g.b.Job = long, serve()
+		stopBoth(g)
+		g.run()
+		left := g.a.progress
+		if g.a.err != nil {
+			t.Fatalf("round %d: the abandoned job: %v", round, g.a.err)
 		}
-		left.verify(t, "A", size)
-		lost := left.progress.Posted - left.progress.Completed
+		g.a.verify("", size)
+		after := fmt.Sprintf("the job after %d of %d messages were left, ", left.Posted-left.Completed, left.Posted)
+		whole := jobCase{size: size, count: count, window: 16, signal: 4, batch: 2}.stream(g, "A")
 		whole.Lanes = whole.Lanes[:1]
-		a, _ := g.run(whole, b, e, byDevice, func() {})
-		if a.err != nil {
-			t.Fatalf("round %d: the job after one that left %d of %d messages: %v", round, lost, left.progress.Posted, a.err)
+		g.a.Job, g.b.Job = whole, serve()
+		g.run()
+		if g.a.err != nil {
+			t.Fatalf("round %d: %s%v", round, after, g.a.err)
 		}
-		a.verify(t, fmt.Sprintf("the job after %d of %d messages were left, A", lost, left.progress.Posted), size)
+		g.a.verify(after, size)
 	}
 }
 
 // testForeignCompletion leaves a completion that no job asked for in a job's
 // queue: it is not one of the job's messages.
 func testForeignCompletion(t *test, e engine) {
-	g := newStage(t, 1, rigOptions{})
-	r := g.rigs[0]
-	r.a.postOne(0xffff, write, 8)
+	g := newStage(t, 1, rigOptions{}, e, byDevice)
+	g.a.x.postOne(0xffff, write, 8)
 	<-time.After(silence)
-	a, b := g.stream("A", write, 8, 20, 4, 1, 1), serve()
-	oa, _ := g.run(a, b, e, byDevice, func() {})
-	if p := oa.progress; oa.err == nil && (p.Posted != 20 || p.Completed != 20) {
+	jobCase{size: 8, count: 20, window: 4, signal: 1, batch: 1}.jobs(g)
+	g.run()
+	if p := g.a.progress; g.a.err == nil && (p.Posted != 20 || p.Completed != 20) {
 		t.Errorf("%d messages posted and %d completed beside somebody else's, want 20 or an error", p.Posted, p.Completed)
 	}
 }
@@ -69,25 +72,25 @@ func testForeignCompletion(t *test, e engine) {
 // testEarlyPrepare prepares a job of several packets a message on queue pairs that have no path yet.
 func testEarlyPrepare(t *test, e engine) {
 	size := 5*t.MTU.Bytes() + 7
-	r := newRig(t, rigOptions{short: verbs.StateRTS, bytes: 1 << 20})
-	g := &stage{test: t, rigs: []*rig{r}}
-	a, b := g.stream("A", write, size, 6, 4, 2, 1), serve()
-	oa, _ := g.run(a, b, e, byDevice, func() { r.connect(rigOptions{connect: patient}) })
-	if oa.err != nil || oa.progress.Completed != 6 {
-		t.Fatalf("%d of 6 messages completed: %v", oa.progress.Completed, oa.err)
+	g := newStage(t, 1, rigOptions{short: verbs.StateRTS, bytes: 1 << 20}, e, byDevice)
+	jobCase{size: size, count: 6, window: 4, signal: 2, batch: 1}.jobs(g)
+	g.ready = func() { g.rigs[0].connect(rigOptions{connect: patient}) }
+	g.run()
+	if g.a.err != nil || g.a.progress.Completed != 6 {
+		t.Fatalf("%d of 6 messages completed: %v", g.a.progress.Completed, g.a.err)
 	}
-	same(t, "target", r.b.buf.Bytes(), r.a.buf.Bytes()[:size])
+	same(t, "target", g.b.x.buf.Bytes(), g.a.x.buf.Bytes()[:size])
 }
 
 // testChannelless has a job wait on a channel that its queues announce nothing on.
 func testChannelless(t *test, e engine) {
-	g := newStage(t, 1, rigOptions{})
-	r := g.rigs[0]
-	ch := got(t.A.Device.CreateCompletionChannel()).closing(t)
-	a := &job.Job{Channel: ch, Lanes: []job.Lane{{QP: r.a.qp, Receives: r.a.receiveRing(8), Expect: 1}}}
-	stopSoon(a)
-	if oa, _ := g.run(a, serve(), e, byDevice, func() {}); oa.err == nil {
-		t.Errorf("the job ran until it was stopped (%d messages), want an error that names the queue", oa.progress.Received)
+	g := newStage(t, 1, rigOptions{}, e, byDevice)
+	lanes := []job.Lane{{QP: g.a.x.qp, Receives: g.a.x.receiveRing(8), Expect: 1}}
+	g.a.Job = &job.Job{Channel: got(t.A.Device.CreateCompletionChannel()).closing(t), Lanes: lanes}
+	g.b.Job = serve()
+	stopBoth(g)
+	if g.run(); g.a.err == nil {
+		t.Errorf("the job ran until it was stopped (%d messages), want an error that names the queue", g.a.progress.Received)
 	}
 }
 

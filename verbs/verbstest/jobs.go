@@ -1,11 +1,8 @@
 package verbstest
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
-	"runtime"
-	"sync/atomic"
 	"testing"
 	"time"
 	"unsafe"
@@ -13,32 +10,6 @@ import (
 	"github.com/gobw/gobw/verbs"
 	"github.com/gobw/gobw/verbs/job"
 )
-
-// ringReceives is how many receives an end keeps posted.
-const ringReceives = 32
-
-// engine is who runs an end's job: the reference, or the device.
-type engine string
-
-const (
-	byReference engine = "reference"
-	byDevice    engine = "device"
-)
-
-func (e engine) prepare(x *side, j *job.Job) (job.Runner, error) {
-	if e == byReference {
-		return job.NewVerbsRunner(x.end.Device, j)
-	}
-	return job.Prepare(x.end.Device, j)
-}
-
-// stage is what a job case is built on: one or more connected pairs that share completion queues.
-type stage struct {
-	*test
-	rigs  []*rig
-	slice time.Duration // how long each Run lasts; 10 ms
-	stop  *atomic.Uint32
-}
 
 // jobCase is a job for both ends, and what must hold afterwards. It is a stream of messages of one kind from A to B,
 // or a ping-pong, which edit may change. What a stream of a count has sent is compared with what has arrived, and what
@@ -48,7 +19,7 @@ type jobCase struct {
 	rig   rigOptions
 	slice time.Duration // see stage
 
-	op                    verbs.Opcode
+	op                    verbs.Opcode // the zero value is a WRITE
 	size                  int
 	count                 uint64
 	window, signal, batch int
@@ -56,20 +27,9 @@ type jobCase struct {
 	pingPong              bool // not a stream: what ends a step is await, and A moves first
 	await                 job.Await
 	stamped               bool // samples by the device's clock
-	edit                  func(g *stage, a, b *job.Job)
-	check                 func(g *stage, a, b outcome)
+	edit, check           func(g *stage)
 	want                  verbs.Status // the status A's job fails with; Success: none
 	channel               bool         // B waits for events
-}
-
-// outcome is how an end's job went.
-type outcome struct {
-	progress job.Progress
-	err      error
-	trace    []job.TraceEvent
-	record   *job.Recorder
-	job      *job.Job
-	took     time.Duration
 }
 
 // testJobs runs every shape of job by the reference and by the device, in all combinations, and holds each to the same
@@ -94,7 +54,7 @@ func testJobs(t *test) {
 	})
 }
 
-func runCase(t *test, c jobCase, ea, eb engine) {
+func runCase(t *test, c jobCase, a, b engine) {
 	t.Helper()
 	if t.deviates(RefusedByPeer) && c.want != verbs.Success {
 		t.Skip("no message tells that the peer has refused it")
@@ -102,283 +62,84 @@ func runCase(t *test, c jobCase, ea, eb engine) {
 	if c.channel {
 		c.rig.channel = got(t.B.Device.CreateCompletionChannel()).closing(t)
 	}
-	g := newStage(t, c.lanes, c.rig)
+	g := newStage(t, c.lanes, c.rig, a, b)
 	g.slice = c.slice
-	pa, pb := c.jobs(g)
-	pb.Channel = c.rig.channel
-	if c.stamped {
-		stamp(pa, c.count, t.A)
-		stamp(pb, c.count, t.B)
-	}
-	a, b := g.run(pa, pb, ea, eb, func() {})
+	c.jobs(g)
+	g.b.Channel = c.rig.channel
+	g.run()
 	if c.want != verbs.Success {
 		var e *verbs.CompletionError
-		if !errors.Is(a.err, c.want) || !errors.As(a.err, &e) {
-			t.Errorf("A ended with %v, want a CompletionError of %v", a.err, c.want)
+		if !errors.Is(g.a.err, c.want) || !errors.As(g.a.err, &e) {
+			t.Errorf("A ended with %v, want a CompletionError of %v", g.a.err, c.want)
 		}
 		return
 	}
-	if a.err != nil || b.err != nil {
-		t.Fatalf("A: %v, B: %v", a.err, b.err)
+	if g.a.err != nil || g.b.err != nil {
+		t.Fatalf("A: %v, B: %v", g.a.err, g.b.err)
 	}
-	a.verify(t, "A", c.size)
-	b.verify(t, "B", c.size)
+	g.a.verify("", c.size)
+	g.b.verify("", c.size)
 	switch {
-	case c.pingPong && c.count > 0:
-		c.checkPingPong(g, a, b)
-	case c.size > 0 && c.count > 0:
+	case c.count == 0:
+	case c.pingPong:
+		c.checkPingPong(g)
+	default:
 		c.checkStream(g)
 	}
 	if c.check != nil {
-		c.check(g, a, b)
+		c.check(g)
 	}
 }
 
-// newStage has so many pairs, at least one, whose ends may be off the processor for long.
-func newStage(t *test, pairs int, o rigOptions) *stage {
-	t.Helper()
-	g := &stage{test: t}
-	o.connect = patient
-	for i := range max(pairs, 1) {
-		if i > 0 {
-			o.with = g.rigs[0]
-		}
-		g.rigs = append(g.rigs, newRig(t, o))
-	}
-	return g
-}
-
-// patient lets an end be off the processor for seconds, as two spinning ends on a busy machine are.
-func patient(_ string, o *verbs.ConnectOptions) { o.Timeout = 18 }
-
-func (g *stage) prepare(x *side, j *job.Job, e engine, o *outcome) (job.Runner, error) {
-	j.CQs = []verbs.CompletionQueue{x.sendCQ, x.recvCQ}
-	if j.Shape == job.Serve {
-		j.Stop = g.stop
-	}
-	if j.Record == nil {
-		j.Record = job.NewRecorder(64)
-	}
-	j.Record.Samples, j.Record.Peak, j.Record.CPU = true, true, j.NeedsGo()
-	o.trace = make([]job.TraceEvent, 0, 8192) // more than any case has: a run allocates nothing
-	j.Trace = func(ev job.TraceEvent) { o.trace = append(o.trace, ev) }
-	o.job, o.record = j, j.Record
-	for i := range j.Lanes {
-		l := &j.Lanes[i]
-		if len(l.Receives) > 0 {
-			if err := l.PostInitial(ringReceives); err != nil {
-				return nil, err
-			}
-		}
-	}
-	return e.prepare(x, j)
-}
-
-// run prepares the jobs of both ends and runs them to their ends. In between, when both are ready, it calls ready.
-func (g *stage) run(a, b *job.Job, ea, eb engine, ready func()) (oa, ob outcome) {
-	g.Helper()
-	g.stop = new(atomic.Uint32)
-	slice := g.ticks(cmp.Or(g.slice, 10*time.Millisecond))
-	ra, errA := g.prepare(g.rigs[0].a, a, ea, &oa)
-	rb, errB := g.prepare(g.rigs[0].b, b, eb, &ob)
-	if oa.err = errors.Join(errA, errB); oa.err == nil {
-		ready()
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
-			g.finish(rb, slice, &ob, a.Shape == job.Serve)
-		}()
-		g.finish(ra, slice, &oa, b.Shape == job.Serve)
-		<-done
-	}
-	for _, r := range []job.Runner{ra, rb} {
-		if r == nil {
-			continue
-		}
-		if err := r.Close(); err != nil {
-			g.Errorf("close runner: %v", err)
-		}
-	}
-	return oa, ob
-}
-
-// finish runs a prepared job to its end. When the other end only serves, it is told to stop.
-func (g *stage) finish(r job.Runner, slice job.Ticks, o *outcome, otherServes bool) {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	start := time.Now()
-	for !o.progress.Done && o.err == nil {
-		o.progress, o.err = r.Run(job.Now() + slice)
-		if time.Since(start) > patience {
-			o.err = errors.Join(o.err, fmt.Errorf("not done after %v: %+v", patience, o.progress))
-			g.stop.Store(1)
-		}
-	}
-	o.took = time.Since(start)
-	if otherServes || o.err != nil && o.job.Shape != job.Serve {
-		g.stop.Store(1)
-	}
-}
-
-// verify replays a trace against the job's own numbers.
-func (o *outcome) verify(t testing.TB, name string, size int) {
-	t.Helper()
-	lanes, samples := make([]struct{ posted, retired, received, reposted uint64 }, len(o.job.Lanes)), uint64(0)
-	for i := range lanes {
-		lanes[i].reposted = o.job.Lanes[i].Posted
-	}
-	for _, e := range o.trace {
-		if e.Lane < 0 || e.Lane >= len(lanes) {
-			t.Fatalf("%s: trace of lane %d of %d", name, e.Lane, len(lanes))
-		}
-		l, at := &o.job.Lanes[e.Lane], &lanes[e.Lane]
-		want := at.posted
-		switch e.Kind {
-		case job.TracePost:
-			at.posted++
-			if at.posted-at.retired > uint64(l.Window) {
-				t.Fatalf("%s lane %d: %d messages in flight, the window is %d", name, e.Lane, at.posted-at.retired, l.Window)
-			}
-		case job.TraceComplete:
-			want = at.retired + uint64(l.Signal) - 1
-			if l.Count > 0 {
-				want = min(want, l.Count-1)
-			}
-			at.retired = e.N + 1
-			samples++
-			if at.retired > at.posted {
-				t.Fatalf("%s lane %d: message %d completed before it was posted", name, e.Lane, e.N)
-			}
-		case job.TraceReceive:
-			want = at.received
-			at.received++
-		case job.TraceRepost:
-			want = at.reposted
-			at.reposted++
-			if l.Expect > 0 && at.reposted > l.Expect {
-				t.Fatalf("%s lane %d: receive %d posted, %d expected", name, e.Lane, at.reposted, l.Expect)
-			}
-		}
-		if e.N != want {
-			t.Fatalf("%s lane %d: %v %d, want %d", name, e.Lane, e.Kind, e.N, want)
-		}
-	}
-	var posted, completed, received uint64
-	for i := range lanes {
-		l, at := &o.job.Lanes[i], &lanes[i]
-		posted, completed, received = posted+at.posted, completed+at.retired, received+at.received
-		if l.Count > 0 && at.posted != l.Count || l.Expect > 0 && (at.received != l.Expect || at.reposted != l.Expect) {
-			t.Errorf("%s lane %d: %+v, want %d messages posted and %d received", name, i, *at, l.Count, l.Expect)
-		}
-	}
-	p := o.progress
-	if p.Posted != posted || p.Completed != completed || p.Received != received {
-		t.Errorf("%s: progress says %d posted, %d completed, %d received; the trace %d, %d, %d",
-			name, p.Posted, p.Completed, p.Received, posted, completed, received)
-	}
-	if n := uint64(size); p.BytesOut != completed*n || p.BytesIn != received*n {
-		t.Errorf("%s: %d bytes out, %d in, of %d and %d messages of %d", name, p.BytesOut, p.BytesIn, completed, received, n)
-	}
-	if o.job.Shape == job.Stream && (o.record.N != samples || (o.record.PeakTicks > 0) != (samples > 0)) {
-		t.Errorf("%s: %d samples of %d completions, and a peak of %d ticks", name, o.record.N, samples, o.record.PeakTicks)
-	}
-	if !o.job.Abandon && p.Completed != p.Posted {
-		t.Errorf("%s: done with %d of %d messages completed", name, p.Completed, p.Posted)
-	}
-	if p.Posted > 0 && (p.FirstPost == 0 || (p.Completed > 0 && p.LastDone <= p.FirstPost)) {
-		t.Errorf("%s: first post at %d, last completion at %d", name, p.FirstPost, p.LastDone)
-	}
-}
-
-// ring is n messages of one request each, at n places of the buffer.
-func (x *side) ring(op verbs.Opcode, size, n int) []job.Message {
-	var ring []job.Message
-	for k := range n {
-		q := x.request(0, op, size)
-		q.Flags = 0
-		q.SGEs = []verbs.SGE{x.sge(k*size, size)}
-		q.RemoteAddr += uint64(k * size)
-		if op == fetchAdd {
-			q.RemoteAddr, q.CompareAdd = x.peer().buf.Addr(), 1
-		}
-		ring = append(ring, job.Message{Steps: []job.Step{{Requests: []verbs.SendRequest{q}}}, Bytes: uint64(size)})
-	}
-	return ring
-}
-
-// receiveRing is a ring of 32 receives in the upper half of the buffer.
-func (x *side) receiveRing(size int) []verbs.ReceiveRequest {
-	var ring []verbs.ReceiveRequest
-	room := size
-	if x.qp.Transport() == verbs.UD {
-		room += verbs.GRHBytes
-	}
-	for k := range ringReceives {
-		ring = append(ring, verbs.ReceiveRequest{ID: uint64(k), SGEs: []verbs.SGE{x.sge(x.buf.Len()/2+k*room, room)}})
-	}
-	return ring
-}
-
-// serve is the job of an end that only serves: it ends when the other end's has.
-func serve() *job.Job { return &job.Job{Shape: job.Serve} }
-
-// stream is a stream of count messages on every lane of one end.
-func (g *stage) stream(end string, op verbs.Opcode, size int, count uint64, window, signal, batch int) *job.Job {
-	g.needOpcode(op)
-	if g.deviates(ReceiverNotReady) && op == send && count > ringReceives {
+// stream is the case's stream on every lane of one end.
+func (c jobCase) stream(g *stage, from string) *job.Job {
+	g.needOpcode(c.op)
+	if c.op == send && c.count > ringReceives && g.deviates(ReceiverNotReady) {
 		g.Skip("nothing holds back SENDs that outrun the receives")
 	}
 	p := new(job.Job)
 	for _, r := range g.rigs {
-		x := r.a
-		if end == "B" {
-			x = r.b
-		}
-		fill(x.buf.Bytes()[:8*size], 6)
-		p.Lanes = append(p.Lanes,
-			job.Lane{QP: x.qp, Ring: x.ring(op, size, 8), Count: count, Window: window, Signal: signal, Batch: batch})
+		x := r.side(from)
+		fill(x.buf.Bytes()[:8*c.size], 6)
+		p.Lanes = append(p.Lanes, job.Lane{
+			QP: x.qp, Ring: x.ring(c.op, c.size, 8), Count: c.count, Window: c.window, Signal: c.signal, Batch: c.batch,
+		})
 	}
 	return p
 }
 
-// sink receives what a stream sends, and posts its receives again in lists; 0: as they come.
-func (g *stage) sink(size int, count uint64, list int) *job.Job {
-	p := new(job.Job)
-	for _, r := range g.rigs {
-		p.Lanes = append(p.Lanes, job.Lane{QP: r.b.qp, Receives: r.b.receiveRing(size), Expect: count, ReceiveList: list})
-	}
-	return p
-}
-
-// sameRings checks that the ring of messages is at the target, where it was written, or received.
-func (g *stage) sameRings(size, at int) {
-	g.Helper()
-	for i, r := range g.rigs {
-		same(g, fmt.Sprintf("lane %d", i), r.b.buf.Bytes()[at:], r.a.buf.Bytes()[:8*size])
-	}
-}
-
-// jobs are those of both ends.
-func (c jobCase) jobs(g *stage) (a, b *job.Job) {
+// jobs makes those of both ends.
+func (c jobCase) jobs(g *stage) {
+	a, b := &g.a, &g.b
+	b.Job = serve()
 	switch {
 	case c.pingPong:
-		a, b = c.alternating(g.rigs[0].a), c.alternating(g.rigs[0].b)
-		if c.await == job.AwaitCompletion {
-			b = serve()
+		a.Job = c.alternating(a.x)
+		if c.await != job.AwaitCompletion {
+			b.Job = c.alternating(b.x)
 		}
 	default:
-		a, b = g.stream("A", c.op, c.size, c.count, c.window, c.signal, c.batch), serve()
+		a.Job = c.stream(g, "A")
 		if c.op == read {
-			fill(g.rigs[0].b.buf.Bytes()[:8*c.size], 12)
+			fill(b.x.buf.Bytes()[:8*c.size], 12)
 		}
 		if c.op.NeedsReceive() {
-			b = g.sink(c.size, c.count, c.list)
+			b.Job = new(job.Job)
+			for _, r := range g.rigs {
+				b.Lanes = append(b.Lanes,
+					job.Lane{QP: r.b.qp, Receives: r.b.receiveRing(c.size), Expect: c.count, ReceiveList: c.list})
+			}
+		}
+	}
+	for _, o := range []*outcome{a, b} {
+		if c.stamped && o.Shape == job.PingPong { // samples by the device's clock
+			o.Record = job.NewRecorder(int(c.count))
+			o.Record.Clock = o.x.end.Device.Info().Clock
 		}
 	}
 	if c.edit != nil {
-		c.edit(g, a, b)
+		c.edit(g)
 	}
-	return a, b
 }
 
 func (c jobCase) checkStream(g *stage) {
@@ -400,7 +161,7 @@ func jobCases(t *test) []jobCase {
 	long, large := 3*t.MTU.Bytes()+9, rigOptions{bytes: 256 << 10}
 	cases := []jobCase{
 		{
-			name: "write of several packets", op: write, size: long, count: 40, window: 8, signal: 2, batch: 2, rig: large,
+			name: "write of several packets", size: long, count: 40, window: 8, signal: 2, batch: 2, rig: large,
 			slice: 200 * time.Microsecond,
 		},
 		{name: "read", op: read, size: long, count: 24, window: 4, signal: 1, batch: 1, rig: large},
@@ -410,23 +171,24 @@ func jobCases(t *test) []jobCase {
 		{
 			name: "receives posted in lists", op: send, size: 100, count: 163, window: 8, signal: 4, batch: 2, lanes: 2, list: 7,
 		},
-		{name: "write on four queue pairs", op: write, size: 64, count: 60, window: 16, signal: 8, batch: 4, lanes: 4},
+		{name: "write on four queue pairs", size: 64, count: 60, window: 16, signal: 8, batch: 4, lanes: 4},
 		{name: "write with immediate", op: writeImmediate, size: 64, count: 40, window: 8, signal: 2, batch: 1},
 		{
-			name: "receives of a write posted in a list as long as the queue", op: writeImmediate, size: 64, count: 100, window: 8,
+			name: "receives of a write posted in a list as long as the queue", op: writeImmediate, size: 64,
+			count: 100, window: 8,
 			signal: 2, batch: 1, list: ringReceives,
-			edit: func(_ *stage, _, b *job.Job) {
-				b.Lanes[0].Receives, b.Lanes[0].Posted = []verbs.ReceiveRequest{{}}, ringReceives
+			edit: func(g *stage) {
+				g.b.Lanes[0].Receives, g.b.Lanes[0].Posted = []verbs.ReceiveRequest{{}}, ringReceives
 			},
 		},
 		{
-			name: "chains of requests", op: write, size: 90, count: 30, window: 8, signal: 4, batch: 2,
+			name: "chains of requests", size: 90, count: 30, window: 8, signal: 4, batch: 2,
 			edit: requests(func(q verbs.SendRequest) []verbs.SendRequest {
 				return []verbs.SendRequest{piece(q, 0, 30), piece(q, 30, 30), piece(q, 60, 30)}
 			}),
 		},
 		{
-			name: "WRITEs that READs flush", op: write, size: 90, count: 30, window: 8, signal: 4, batch: 2,
+			name: "WRITEs that READs flush", size: 90, count: 30, window: 8, signal: 4, batch: 2,
 			edit: requests(func(q verbs.SendRequest) []verbs.SendRequest {
 				flush := piece(q, 89, 1)
 				flush.Opcode = read
@@ -444,7 +206,7 @@ func jobCases(t *test) []jobCase {
 		},
 		{name: "events", op: send, size: 100, count: 40, window: 4, signal: 1, batch: 1, channel: true},
 		{
-			name: "kernels", op: write, size: 100, count: 20, window: 1, signal: 1, batch: 1, edit: packing, check: checkKernels,
+			name: "kernels", size: 100, count: 20, window: 1, signal: 1, batch: 1, edit: packing, check: checkKernels,
 		},
 		{
 			name: "kernels on arrival", op: send, size: 100, count: 40, window: 4, signal: 1, batch: 1, edit: unpacking,
@@ -471,27 +233,26 @@ func jobCases(t *test) []jobCase {
 	} {
 		name := fmt.Sprintf("write count %d window %d signal %d batch %d", n.count, n.window, n.signal, n.batch)
 		cases = append(cases,
-			jobCase{name: name, op: write, size: 200, count: n.count, window: n.window, signal: n.signal, batch: n.batch})
+			jobCase{name: name, size: 200, count: n.count, window: n.window, signal: n.signal, batch: n.batch})
 	}
 	return append(append(cases, pingPongCases(t)...), endingCases()...)
 }
 
 // bothWays has B send 33 messages on each lane as well.
-func bothWays(g *stage, a, b *job.Job) {
-	back := g.stream("B", send, 300, 33, 8, 4, 1)
+func bothWays(g *stage) {
+	back := jobCase{op: send, size: 300, count: 33, window: 8, signal: 4, batch: 1}.stream(g, "B")
 	for i, r := range g.rigs {
-		a.Lanes[i].Receives, a.Lanes[i].Expect = r.a.receiveRing(300), 33
-		back.Lanes[i].Receives, back.Lanes[i].Expect = b.Lanes[i].Receives, 50
+		g.a.Lanes[i].Receives, g.a.Lanes[i].Expect = r.a.receiveRing(300), 33
+		back.Lanes[i].Receives, back.Lanes[i].Expect = g.b.Lanes[i].Receives, 50
 	}
-	*b = *back
+	g.b.Job = back
 }
 
 // requests makes another list of each message's only request.
-func requests(of func(q verbs.SendRequest) []verbs.SendRequest) func(g *stage, a, _ *job.Job) {
-	return func(_ *stage, a, _ *job.Job) {
-		for k := range a.Lanes[0].Ring {
-			step := &a.Lanes[0].Ring[k].Steps[0]
-			step.Requests = of(step.Requests[0])
+func requests(of func(q verbs.SendRequest) []verbs.SendRequest) func(g *stage) {
+	return func(g *stage) {
+		for _, m := range g.a.Lanes[0].Ring {
+			m.Steps[0].Requests = of(m.Steps[0].Requests[0])
 		}
 	}
 }
@@ -528,12 +289,12 @@ func (x *side) copies(n, size, from, to int) (list []job.Work) {
 }
 
 // packing packs each half of a message before posting it, and unpacks what a READ fetched.
-func packing(g *stage, p, _ *job.Job) {
-	x := g.rigs[0].a
+func packing(g *stage) {
+	x := g.a.x
 	fill(x.buf.Bytes()[32<<10:], 3)
 	packs, unpacks := x.copies(16, 50, 32<<10, 0), x.copies(8, 100, 0, 48<<10)
-	for k := range p.Lanes[0].Ring {
-		m := &p.Lanes[0].Ring[k]
+	for k := range g.a.Lanes[0].Ring {
+		m := &g.a.Lanes[0].Ring[k]
 		q := m.Steps[0].Requests[0]
 		m.Steps = nil
 		for i := range 2 {
@@ -543,29 +304,29 @@ func packing(g *stage, p, _ *job.Job) {
 	}
 }
 
-func checkKernels(g *stage, a, _ outcome) {
-	b := g.rigs[0].a.buf.Bytes()
+func checkKernels(g *stage) {
+	b := g.a.x.buf.Bytes()
 	same(g, "packed", b, b[32<<10:32<<10+800])
 	same(g, "unpacked", b[48<<10:], b[:800])
 	var all []job.Work
-	for _, m := range a.job.Lanes[0].Ring {
+	for _, m := range g.a.Lanes[0].Ring {
 		all = append(all, m.Steps[0].Pack, m.Steps[1].Pack, m.Done)
 	}
 	wantCalls(g, all, 3*20)
-	if r := a.record; r.PackTicks == 0 || r.UnpackTicks == 0 || r.PostTicks == 0 {
+	if r := g.a.Record; r.PackTicks == 0 || r.UnpackTicks == 0 || r.PostTicks == 0 {
 		g.Errorf("ticks packing %d, unpacking %d, posting %d; want all above 0", r.PackTicks, r.UnpackTicks, r.PostTicks)
 	}
 }
 
 // unpacking unpacks every message that arrives.
-func unpacking(g *stage, _, b *job.Job) {
-	x := g.rigs[0].b
-	b.Lanes[0].Unpack = x.copies(ringReceives, 100, x.buf.Len()/2, 0)
+func unpacking(g *stage) {
+	x := g.b.x
+	g.b.Lanes[0].Unpack = x.copies(ringReceives, 100, x.buf.Len()/2, 0)
 }
 
-func checkUnpack(g *stage, _, b outcome) {
+func checkUnpack(g *stage) {
 	g.sameRings(100, 0)
-	wantCalls(g, b.job.Lanes[0].Unpack, 40)
+	wantCalls(g, g.b.Lanes[0].Unpack, 40)
 }
 
 func wantCalls(t testing.TB, list []job.Work, want int) {
@@ -590,7 +351,7 @@ func pingPongCases(t *test) []jobCase {
 		latency.stamped, latency.rig.timestamps = true, true
 		cases = append(cases, latency)
 	}
-	for _, transport := range []verbs.Transport{verbs.RC, verbs.UC, verbs.UD} {
+	for _, transport := range transports() {
 		send := jobCase{
 			pingPong: true, rig: rigOptions{transport: transport}, op: send, size: 64, count: 40,
 			await: job.AwaitReceive,
@@ -608,7 +369,7 @@ func pingPongCases(t *test) []jobCase {
 			continue
 		}
 		write := jobCase{
-			pingPong: true, rig: rigOptions{transport: transport}, op: write, count: 40, signal: 4,
+			pingPong: true, rig: rigOptions{transport: transport}, count: 40, signal: 4,
 			await: job.AwaitLastByte,
 		}
 		for _, write.size = range []int{2*t.MTU.Bytes() + 3, 1} {
@@ -620,14 +381,6 @@ func pingPongCases(t *test) []jobCase {
 		}
 	}
 	return cases
-}
-
-// stamp has the samples of a job taken by the clock of its device.
-func stamp(j *job.Job, samples uint64, e End) {
-	j.Record = job.NewRecorder(int(samples))
-	if j.Shape == job.PingPong {
-		j.Record.Clock = e.Device.Info().Clock
-	}
 }
 
 // alternating is one end of a ping-pong; A moves first.
@@ -647,21 +400,17 @@ func (c jobCase) alternating(x *side) *job.Job {
 	return &job.Job{Shape: job.PingPong, First: x == x.r.a, Lanes: []job.Lane{l}}
 }
 
-func (c jobCase) checkPingPong(g *stage, a, b outcome) {
+func (c jobCase) checkPingPong(g *stage) {
 	g.Helper()
-	for i, o := range []outcome{a, b} {
-		if o.job.Shape == job.Serve {
-			continue
-		}
-		if c.stamped {
-			c.checkStamped(g, o, a.took+b.took)
-			continue
-		}
-		if want := c.count - uint64(i); o.record.N != want { // B has none of its first step
-			g.Errorf("%d samples, want %d", o.record.N, want)
-		}
-		if o.record.Min <= 0 || o.record.Max < o.record.Min {
-			g.Errorf("samples from %d to %d ticks", o.record.Min, o.record.Max)
+	for i, o := range []outcome{g.a, g.b} {
+		switch r := o.Record; {
+		case o.Shape == job.Serve:
+		case c.stamped:
+			c.checkStamped(g, o, g.a.took+g.b.took)
+		case r.N != c.count-uint64(i): // B has none of its first step
+			g.Errorf("%d samples, want %d", r.N, c.count-uint64(i))
+		case r.Min <= 0 || r.Max < r.Min:
+			g.Errorf("samples from %d to %d ticks", r.Min, r.Max)
 		}
 	}
 }
@@ -670,76 +419,65 @@ func (c jobCase) checkPingPong(g *stage, a, b outcome) {
 // have arrived before this end's job began.
 func (c jobCase) checkStamped(g *stage, o outcome, most time.Duration) {
 	g.Helper()
-	if o.record.N != c.count-1 || o.record.RawLen != c.count-1 {
-		g.Errorf("%d samples of %d messages, %d of them kept, want one less than messages", o.record.N, c.count,
-			o.record.RawLen)
+	r := o.Record
+	if r.N != c.count-1 || r.RawLen != c.count-1 {
+		g.Errorf("%d samples of %d messages, %d of them kept, want one less than messages", r.N, c.count, r.RawLen)
 	}
-	if sum := time.Duration(o.record.Sum / o.record.Clock.Hz * 1e9); sum <= 0 || sum > most+most/100 {
+	if sum := time.Duration(r.Sum / r.Clock.Hz * 1e9); sum <= 0 || sum > most+most/100 {
 		g.Errorf("samples of %v in all, of jobs that took %v", sum, most)
 	}
-	if o.record.Elapsed <= 0 || g.rate.Duration(o.record.Elapsed) > o.took+o.took/100 {
-		g.Errorf("samples of %d ticks by the host's clock, of a job that took %v", o.record.Elapsed, o.took)
+	if r.Elapsed <= 0 || g.rate.Duration(r.Elapsed) > o.took+o.took/100 {
+		g.Errorf("samples of %d ticks by the host's clock, of a job that took %v", r.Elapsed, o.took)
 	}
 }
 
 // within checks how long A's messages took.
-func within(least, most time.Duration) func(g *stage, a, b outcome) {
-	return func(g *stage, a, _ outcome) {
+func within(least, most time.Duration) func(g *stage) {
+	return func(g *stage) {
 		g.Helper()
-		if took := g.rate.Duration(a.progress.LastDone - a.progress.FirstPost); took < least || took > most {
+		if took := g.rate.Duration(g.a.progress.LastDone - g.a.progress.FirstPost); took < least || took > most {
 			g.Errorf("the messages took %v, want %v to %v", took, least, most)
 		}
 	}
 }
 
+// paced gives A's messages a time between their starts, and bursts.
+func paced(pace time.Duration, burst int) func(g *stage) {
+	return func(g *stage) { g.a.Pace, g.a.Burst = g.ticks(pace), burst }
+}
+
 func endingCases() []jobCase {
 	return []jobCase{
 		{
-			name: "stopped within a batch", op: write, size: 64, window: 16, signal: 5, batch: 3,
-			edit: func(_ *stage, a, _ *job.Job) { stopSoon(a) },
-			check: func(g *stage, a, _ outcome) {
-				if a.progress.Posted%5 != 0 { // none, where the machine was busy elsewhere
-					g.Errorf("%d messages posted, want a multiple of 5", a.progress.Posted)
+			name: "stopped within a batch", size: 64, window: 16, signal: 5, batch: 3, edit: stopBoth,
+			check: func(g *stage) {
+				if g.a.progress.Posted%5 != 0 { // none, where the machine was busy elsewhere
+					g.Errorf("%d messages posted, want a multiple of 5", g.a.progress.Posted)
 				}
-				if late := a.took - 30*time.Millisecond; late > 5*time.Second {
+				if late := g.a.took - 30*time.Millisecond; late > 5*time.Second {
 					g.Errorf("ended %v after it was stopped", late)
 				}
 			},
 		},
-		{
-			name: "stopped", op: write, size: 64, window: 16, signal: 4, batch: 2,
-			edit: func(_ *stage, a, _ *job.Job) { stopSoon(a) },
-		},
+		{name: "stopped", size: 64, window: 16, signal: 4, batch: 2, edit: stopBoth},
 		{ // 2 ms apart: from the first to the last 18 ms
-			name: "paced", op: write, size: 64, count: 10, window: 4, signal: 1, batch: 1,
-			check: within(17500*time.Microsecond, time.Minute),
-			edit:  func(g *stage, a, _ *job.Job) { a.Pace = g.ticks(2 * time.Millisecond) },
+			name: "paced", size: 64, count: 10, window: 4, signal: 1, batch: 1,
+			edit: paced(2*time.Millisecond, 0), check: within(17500*time.Microsecond, time.Minute),
 		},
 		{ // 3 bursts, 20 ms apart
-			name: "paced in bursts", op: write, size: 64, count: 30, window: 4, signal: 1, batch: 1,
-			check: within(39500*time.Microsecond, time.Minute),
-			edit:  func(g *stage, a, _ *job.Job) { a.Pace, a.Burst = g.ticks(2*time.Millisecond), 10 },
+			name: "paced in bursts", size: 64, count: 30, window: 4, signal: 1, batch: 1,
+			edit: paced(2*time.Millisecond, 10), check: within(39500*time.Microsecond, time.Minute),
 		},
 		{ // one by one they take 29 s
-			name: "one burst", op: write, size: 64, count: 30, window: 4, signal: 1, batch: 1, check: within(0, 15*time.Second),
-			edit: func(g *stage, a, _ *job.Job) { a.Pace, a.Burst = g.ticks(time.Second), 30 },
+			name: "one burst", size: 64, count: 30, window: 4, signal: 1, batch: 1,
+			edit: paced(time.Second, 30), check: within(0, 15*time.Second),
 		},
 		{
-			name: "failing", op: write, size: 64, count: 30, window: 8, signal: 4, batch: 1, want: verbs.RemoteAccessError,
-			edit: func(_ *stage, a, _ *job.Job) { a.Lanes[0].Ring[5].Steps[0].Requests[0].RKey ^= 0x12345600 },
+			name: "failing", size: 64, count: 30, window: 8, signal: 4, batch: 1, want: verbs.RemoteAccessError,
+			edit: func(g *stage) { g.a.Lanes[0].Ring[5].Steps[0].Requests[0].RKey ^= 0x12345600 },
 		},
 		{
-			name: "ping-pong stopped", pingPong: true, op: send, size: 64, signal: 1, await: job.AwaitReceive,
-			edit: func(_ *stage, a, b *job.Job) { stopSoon(a, b) },
+			name: "ping-pong stopped", pingPong: true, op: send, size: 64, signal: 1, await: job.AwaitReceive, edit: stopBoth,
 		},
 	}
-}
-
-// stopSoon stops jobs at the same time.
-func stopSoon(jobs ...*job.Job) {
-	stop := new(atomic.Uint32)
-	for _, j := range jobs {
-		j.Stop = stop
-	}
-	time.AfterFunc(30*time.Millisecond, func() { stop.Store(1) })
 }

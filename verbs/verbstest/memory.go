@@ -89,15 +89,15 @@ func testDomains(t *test) {
 	refused := t.refused(write, verbs.RemoteAccessError)
 	list := []trial{
 		{
-			name: "lkey of another domain", op: write, sent: t.status(BadLKeySend, verbs.LocalProtectionError),
+			name: "lkey of another domain", sent: t.status(BadLKeySend, verbs.LocalProtectionError),
 			edit: func(p *posting) { p.SGEs[0].LKey = other(p.a).LKey() },
 		},
 		{
-			name: "rkey of another domain", op: write, sent: refused,
+			name: "rkey of another domain", sent: refused,
 			edit: func(p *posting) { p.RKey = other(p.b).RKey() },
 		},
 		{
-			name: "rkey of a closed region", op: write, sent: refused,
+			name: "rkey of a closed region", sent: refused,
 			edit: func(p *posting) {
 				mr := got(p.b.pd.RegisterMemory(p.b.buf, 0, p.b.buf.Len(), allRemote)).need(p)
 				p.RKey = mr.RKey()

@@ -61,7 +61,7 @@ func testStates(t *test) {
 	if t.lacks(ConnectsByHand) {
 		t.Skip("RDMA CM alone moves the device's queue pairs")
 	}
-	for _, transport := range []verbs.Transport{verbs.RC, verbs.UC, verbs.UD} {
+	for _, transport := range transports() {
 		t.on(transport.String(), rigOptions{transport: transport, short: verbs.StateRTS}, testLadder)
 		t.Run(transport.String()+" posting", func(t *test) { testPostingByState(t, transport) })
 		t.on(transport.String()+" reset", rigOptions{transport: transport}, testReset)

@@ -21,7 +21,7 @@ func statusTrials(t *test) []trial {
 	protection := t.status(WrongRangeSend, verbs.LocalProtectionError)
 	list := []trial{
 		{
-			name: "UC drops a bad rkey", rig: rigOptions{transport: verbs.UC}, op: write, receive: 64, dropped: true,
+			name: "UC drops a bad rkey", rig: rigOptions{transport: verbs.UC}, receive: 64, dropped: true,
 			spared: true,
 			edit: func(p *posting) {
 				p.RKey, p.RemoteAddr = p.RKey^0x12345600, p.RemoteAddr+4096
@@ -44,11 +44,7 @@ func statusTrials(t *test) []trial {
 		},
 		{
 			name: "REM_INV_REQ: no READ resources", op: read, sent: t.status(NoReadResources, verbs.RemoteInvalidRequestError),
-			rig: rigOptions{connect: func(side string, o *verbs.ConnectOptions) {
-				if side == "B" {
-					o.MaxDestRDAtomic = 0
-				}
-			}},
+			rig: onB(func(o *verbs.ConnectOptions) { o.MaxDestRDAtomic = 0 }),
 		},
 		{
 			name: "REM_ACCESS before LOC_PROT: READ by two wrong keys", op: read, sent: t.refused(read, verbs.RemoteAccessError),
@@ -62,13 +58,15 @@ func statusTrials(t *test) []trial {
 			edit: wrongLKey,
 		},
 		{
-			name: "REM_INV_REQ: misaligned atomic", op: fetchAdd, length: 8, refused: true, sent: verbs.RemoteInvalidRequestError,
+			name: "REM_INV_REQ: misaligned atomic", op: fetchAdd, length: 8, refused: true,
+			sent: verbs.RemoteInvalidRequestError,
 			edit: func(p *posting) { p.RemoteAddr += 4 },
 		},
 	}
 	if !t.ignored(AtomicLength) {
 		list = append(list, trial{
-			name: "LOC_LEN: atomic of 9 bytes", op: fetchAdd, length: 9, refused: true, sent: verbs.LocalLengthError, spared: true,
+			name: "LOC_LEN: atomic of 9 bytes", op: fetchAdd, length: 9, refused: true, sent: verbs.LocalLengthError,
+			spared: true,
 		})
 	}
 	list = append(list, trial{
@@ -101,7 +99,8 @@ func statusTrials(t *test) []trial {
 		write: verbs.AccessRemoteWrite, read: verbs.AccessRemoteRead, fetchAdd: verbs.AccessRemoteAtomic,
 	} {
 		list = append(list, trial{
-			name: fmt.Sprintf("REM_INV_REQ: %v not let in", op), rig: without(less), op: op, length: 8,
+			name: fmt.Sprintf("REM_INV_REQ: %v not let in", op), rig: onB(func(o *verbs.ConnectOptions) { o.Access &^= less }),
+			op: op, length: 8,
 			sent: t.notAllowed(op, verbs.RemoteInvalidRequestError), broken: "AB",
 		})
 	}
@@ -206,7 +205,7 @@ func testFlush(t *test) {
 		r.a.sends.want(50, verbs.FlushError)
 		r.a.recvs.want(51, verbs.FlushError)
 	})
-	for _, transport := range []verbs.Transport{verbs.RC, verbs.UC, verbs.UD} {
+	for _, transport := range transports() {
 		t.on("on purpose, "+transport.String(), rigOptions{transport: transport}, func(r *rig) {
 			r.b.receives(0, 5, 64)
 			r.b.to(verbs.StateError)

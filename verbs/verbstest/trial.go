@@ -11,8 +11,8 @@ import (
 type trial struct {
 	name    string
 	rig     rigOptions
-	by      string // the side that posts it; "": A
-	op      verbs.Opcode
+	by      string           // the side that posts it; "": A
+	op      verbs.Opcode     // the zero value is a WRITE
 	length  int              // 0: 64 bytes
 	receive int              // bytes of the receive that B posts before; 0: none
 	edit    func(p *posting) // nil: nothing is wrong
@@ -106,11 +106,11 @@ func (c *trial) run(t *test) {
 	}
 }
 
-// without takes rights of remote operations away from the queue pair of B.
-func without(less verbs.Access) rigOptions {
+// onB is a rig whose queue pair of B is connected in another way.
+func onB(edit func(o *verbs.ConnectOptions)) rigOptions {
 	return rigOptions{connect: func(side string, o *verbs.ConnectOptions) {
 		if side == "B" {
-			o.Access &^= less
+			edit(o)
 		}
 	}}
 }

@@ -16,14 +16,19 @@ func (r *rig) bind(at, length uint64) verbs.SendRequest {
 	}}
 }
 
-// bound is the request by which a window was bound, and again one for its next key.
-func (r *rig) bound() (done, again verbs.SendRequest) {
-	done = r.bind(windowAt, windowBytes)
-	r.b.do(done)
-	again, next := done, *done.Bind
+// bound is the request by which a window was bound.
+func (r *rig) bound() verbs.SendRequest {
+	w := r.bind(windowAt, windowBytes)
+	r.b.do(w)
+	return w
+}
+
+// again binds a window anew, by its next key.
+func again(window verbs.SendRequest) verbs.SendRequest {
+	next := *window.Bind
 	next.RKey = nextKey(next.RKey)
-	again.Bind = &next
-	return done, again
+	window.Bind = &next
+	return window
 }
 
 func nextKey(key uint32) uint32 { return key&^0xff | (key+1)&0xff }
@@ -57,16 +62,13 @@ func testWindows(t *test) {
 	foreign := t.status(InvalidateForeign, invalidated)
 	o := rigOptions{access: allRemote | verbs.AccessMWBind}
 	at := func(offset int64) func(p *posting) {
-		return func(p *posting) {
-			w, _ := p.bound()
-			p.through(w, offset)
-		}
+		return func(p *posting) { p.through(p.bound(), offset) }
 	}
-	runTrials(t, []trial{
-		{name: "first bytes", rig: o, op: write, edit: at(0), lands: true},
-		{name: "last bytes", rig: o, op: read, edit: at(windowBytes - 64), lands: true},
+	list := []trial{
+		{name: "first bytes", edit: at(0), lands: true},
+		{name: "last bytes", op: read, edit: at(windowBytes - 64), lands: true},
 		{
-			name: "the low byte alone of a key is asked for", rig: o, op: write, lands: true,
+			name: "the low byte alone of a key is asked for", lands: true,
 			edit: func(p *posting) {
 				w := p.bind(windowAt, windowBytes)
 				w.Bind.RKey ^= 0x5a5a5a00
@@ -75,40 +77,38 @@ func testWindows(t *test) {
 				p.through(w, 0)
 			},
 		},
-		{name: "before", rig: o, op: write, edit: at(-1), sent: outside},
-		{name: "behind", rig: o, op: write, edit: at(windowBytes - 63), sent: outside},
-		{name: "a right it lacks", rig: o, op: fetchAdd, length: 8, edit: at(0), sent: denied, spared: true},
+		{name: "before", edit: at(-1), sent: outside},
+		{name: "behind", edit: at(windowBytes - 63), sent: outside},
+		{name: "a right it lacks", op: fetchAdd, length: 8, edit: at(0), sent: denied, spared: true},
 		{
-			name: "another queue pair's", rig: o, op: write, sent: denied, spared: true,
-			edit: func(p *posting) {
-				w, _ := newRig(p.test, rigOptions{access: o.access, pdB: p.b.pd}).bound()
-				p.through(w, 0)
-			},
+			name: "another queue pair's", sent: denied, spared: true,
+			edit: func(p *posting) { p.through(newRig(p.test, rigOptions{access: o.access, pdB: p.b.pd}).bound(), 0) },
 		},
 		{
-			name: "old key", rig: o, op: write, sent: denied,
+			name: "old key", sent: denied,
 			edit: func(p *posting) {
-				old, again := p.bound()
-				p.b.post(invalidate(old.Bind.RKey), again)
+				old := p.bound()
+				next := again(old)
+				p.b.post(invalidate(old.Bind.RKey), next)
 				p.b.sends.want(1)
 				p.b.sends.want(1)
-				p.through(again, 0)
+				p.through(next, 0)
 				p.a.do(p.SendRequest)
 				p.through(old, 0)
 			},
 		},
 		{
-			name: "LOCAL_INV", rig: o, op: write, sent: denied, spared: true,
+			name: "LOCAL_INV", sent: denied, spared: true,
 			edit: func(p *posting) {
-				w, _ := p.bound()
+				w := p.bound()
 				p.b.do(invalidate(w.Bind.RKey))
 				p.through(w, 0)
 			},
 		},
 		{
-			name: "SEND_WITH_INV", rig: o, op: write, sent: denied,
+			name: "SEND_WITH_INV", sent: denied,
 			edit: func(p *posting) {
-				w, _ := p.bound()
+				w := p.bound()
 				p.b.receive(5, p.b.sge(0, 64))
 				inv := p.a.request(2, verbs.OpSendWithInvalidate, 64)
 				inv.InvalidateRKey = w.Bind.RKey
@@ -121,7 +121,7 @@ func testWindows(t *test) {
 			},
 		},
 		{
-			name: "zero-based", rig: o, op: write, lands: true,
+			name: "zero-based", lands: true,
 			edit: func(p *posting) {
 				w := p.bind(windowAt, windowBytes)
 				w.Bind.Access |= verbs.AccessZeroBased
@@ -131,35 +131,34 @@ func testWindows(t *test) {
 			},
 		},
 		{
-			name: "MW_BIND: LOCAL_INV of another queue pair's", rig: o, sent: foreign,
+			name: "MW_BIND: LOCAL_INV of another queue pair's", sent: foreign,
 			broken: map[bool]string{true: "A"}[foreign != verbs.Success],
 			edit: func(p *posting) {
-				w, _ := newRig(p.test, rigOptions{access: o.access}).bound()
-				p.SendRequest = invalidate(w.Bind.RKey)
+				p.SendRequest = invalidate(newRig(p.test, o).bound().Bind.RKey)
 			},
 		},
 		{
-			name: "MW_BIND: no bytes", rig: o, by: "B", sent: verbs.MWBindError,
+			name: "MW_BIND: no bytes", by: "B", sent: verbs.MWBindError,
 			edit: func(p *posting) { p.SendRequest = p.bind(windowAt, 0) },
 		},
 		{
-			name: "LOCAL_INV of an unknown key", rig: o, by: "B", sent: invalidated, broken: "B",
-			edit: func(p *posting) {
-				w, _ := p.bound()
-				p.SendRequest = invalidate(w.Bind.Window.RKey() ^ 0x5a5a00)
-			},
+			name: "LOCAL_INV of an unknown key", by: "B", sent: invalidated, broken: "B",
+			edit: func(p *posting) { p.SendRequest = invalidate(p.bound().Bind.Window.RKey() ^ 0x5a5a00) },
 		},
 		{
-			name: "MW_BIND: bound already", rig: o, by: "B", sent: verbs.MWBindError,
-			edit: func(p *posting) { _, p.SendRequest = p.bound() },
+			name: "MW_BIND: bound already", by: "B", sent: verbs.MWBindError,
+			edit: func(p *posting) { p.SendRequest = again(p.bound()) },
 		},
 		{
-			name: "MW_BIND: out of the region", rig: o, by: "B", sent: verbs.MWBindError,
+			name: "MW_BIND: out of the region", by: "B", sent: verbs.MWBindError,
 			edit: func(p *posting) { p.SendRequest = p.bind(64<<10-16, 32) },
 		},
-		{
-			name: "MW_BIND: region without the right", by: "B", sent: verbs.MWBindError, refused: true,
-			edit: func(p *posting) { p.SendRequest = p.bind(windowAt, windowBytes) },
-		},
-	})
+	}
+	for i := range list {
+		list[i].rig = o
+	}
+	runTrials(t, append(list, trial{
+		name: "MW_BIND: region without the right", by: "B", sent: verbs.MWBindError, refused: true,
+		edit: func(p *posting) { p.SendRequest = p.bind(windowAt, windowBytes) },
+	}))
 }
