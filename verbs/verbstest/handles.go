@@ -84,8 +84,8 @@ func (h *handles) call(k kind, m reflect.Method) error {
 		arguments = append(arguments, h.argument(of))
 	}
 	results := reflect.ValueOf(k.Closer).MethodByName(m.Name).Call(arguments)
-	err, fails := results[len(results)-1].Interface().(error)
-	if made, is := results[0].Interface().(io.Closer); is && !fails && len(results) > 1 && m.Name != "Wait" {
+	err, fails := reflect.TypeAssert[error](results[len(results)-1])
+	if made, is := reflect.TypeAssert[io.Closer](results[0]); is && !fails && len(results) > 1 && m.Name != "Wait" {
 		return made.Close()
 	}
 	return err
