@@ -199,6 +199,7 @@ static inline int meet(const char *host)
 		freeaddrinfo(at);
 		return s;
 	}
+	fprintf(stderr, "waiting: now start the other end, with the name of this host\n");
 	setsockopt(s, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
 	if (bind(s, at->ai_addr, at->ai_addrlen) || listen(s, 1))
 		die("listen");

@@ -6,10 +6,12 @@
 
 static void copy(const struct layout *l, uint8_t *strided, uint8_t *packed, int unpacks)
 {
+	/* GAP 1: copy block after block, in one direction or the other. */
 	for (int i = 0; i < l->num; i++) {
 		uint8_t *block = strided + (size_t)i * l->stride, *place = packed + (size_t)i * l->block;
 		memcpy(unpacks ? block : place, unpacks ? place : block, l->block);
 	}
+	/* END */
 }
 
 static void post_send(struct end *e, struct ibv_sge *list, int entries, int flags)
@@ -32,8 +34,10 @@ static int part(struct end *e, const struct layout *l, int k, int packs, struct 
 		return k == 0;
 	}
 	int n = 0;
+	/* GAP 2: fill entries for the blocks of request k, at most e->max_sge. n is how many they are. */
 	for (int i = k * e->max_sge; i < l->num && n < e->max_sge; i++, n++)
 		list[n] = (struct ibv_sge){(uintptr_t)e->memory + (size_t)i * l->stride, l->block, e->mr->lkey};
+	/* END */
 	return n;
 }
 
@@ -72,9 +76,11 @@ static int receives(struct end *e, const struct layout *l, int packs)
 			posted++;
 		} while (entries > 0 && k % (DEPTH / 2) != 0);
 		post_send(e, NULL, 0, IBV_SEND_SIGNALED);
+		/* GAP 3: wait for all receives of this round and for the own SEND, and see whether they succeeded. */
 		for (int i = 0; i < posted + 1; i++)
 			if (arrived(complete(e)) != 0)
 				return -1;
+		/* END */
 	}
 	if (packs)
 		copy(l, e->memory, contiguous(e), 1);

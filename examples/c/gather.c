@@ -4,7 +4,8 @@
  *   gobw run -- ./gather                          one end
  *   gobw run -- ./gather HOST [MESSAGE [STRIDE]]  the other end: bytes of a message (65536), stride in block sizes (2)
  *
- * "make starter" writes starter.c, which lacks the three parts that begin with GAP.
+ * "make starter" writes starter.c, which lacks the three parts that begin with GAP; "make starter FROM=scatter" and
+ * FROM=exchange, those of the other two programs.
  */
 #include "table.h"
 

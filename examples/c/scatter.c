@@ -6,8 +6,10 @@
 /* unpack copies contiguous memory into the blocks of a layout, which begins at to. */
 static void unpack(const struct layout *l, const uint8_t *from, uint8_t *to)
 {
+	/* GAP 1: copy block after block. */
 	for (int i = 0; i < l->num; i++)
 		memcpy(to + (size_t)i * l->stride, from + (size_t)i * l->block, l->block);
+	/* END */
 }
 
 static void post_read(struct end *e, struct ibv_sge *list, int entries, uint64_t from, uint32_t rkey, int flags)
@@ -23,6 +25,7 @@ static void post_read(struct end *e, struct ibv_sge *list, int entries, uint64_t
 static int lists(struct end *e, const struct layout *l, const struct address *peer)
 {
 	struct ibv_sge list[l->num];
+	/* GAP 2: fill the list, and post it in pieces of e->max_sge_rd entries. */
 	for (int i = 0; i < l->num; i++)
 		list[i] = (struct ibv_sge){(uintptr_t)e->memory + (size_t)i * l->stride, l->block, e->mr->lkey};
 	for (int i = 0, requests = 1; i < l->num; i += e->max_sge_rd, requests++) {
@@ -33,6 +36,7 @@ static int lists(struct end *e, const struct layout *l, const struct address *pe
 		if (flags && arrived(complete(e)) != 0)
 			return -1;
 	}
+	/* END */
 	return 0;
 }
 
@@ -41,8 +45,10 @@ static int packs(struct end *e, const struct layout *l, const struct address *pe
 {
 	struct ibv_sge sge = {(uintptr_t)contiguous(e), (uint32_t)(l->block * l->num), e->mr->lkey};
 	post_read(e, &sge, 1, peer_contiguous(e, peer), peer->rkey, IBV_SEND_SIGNALED);
+	/* GAP 3: wait until the data is here, and see whether it is. */
 	if (arrived(complete(e)) != 0)
 		return -1;
+	/* END */
 	unpack(l, contiguous(e), e->memory);
 	return 0;
 }

@@ -34,7 +34,6 @@ type end struct {
 
 // connect meets the other end, which waits where this one names it, and brings a queue pair to RTS.
 func connect(host string) *end {
-	log.SetFlags(0)
 	e := &end{conn: meet(host)}
 	e.reader = json.NewDecoder(e.conn)
 	dev := opened(e, must(verbs.Open("", ibv.New(), roce.New(roce.Options{}))))
@@ -55,7 +54,7 @@ func connect(host string) *end {
 	e.mr = opened(e, must(pd.RegisterMemory(buf, 0, buf.Len(), access)))
 	e.qp = opened(e, must(pd.CreateQP(verbs.QueuePairOptions{
 		Transport: verbs.RC, SendCQ: e.sent, RecvCQ: e.received,
-		SendDepth: depth, RecvDepth: depth, SendSGEs: e.entries, RecvSGEs: e.entries,
+		SendDepth: depth, RecvDepth: max(depth, most), SendSGEs: e.entries, RecvSGEs: e.entries,
 	})))
 
 	here := must(verbs.AddressOf(e.qp, 1, gid, e.mr))
@@ -153,7 +152,9 @@ func meet(host string) net.Conn {
 // swap sends a value to the other end, and returns the one that the other end sends.
 func swap[T any](e *end, mine T) (theirs T) {
 	check(json.NewEncoder(e.conn).Encode(mine))
-	check(e.reader.Decode(&theirs))
+	if err := e.reader.Decode(&theirs); err != nil {
+		log.Fatalln("the other end is gone:", err)
+	}
 	return theirs
 }
 

@@ -17,13 +17,9 @@ import (
 const planAttempts = 5
 
 // TestShippedPlans runs the plans that come with the program on the software device, as docs/results.md and the
-// examples for CI call them. A mistake in a plan, a set-up that fails and corrupt data fail at once. What "course"
-// expects of a test compared with another is asked of three runs each; that all of it runs, of one, and of three sizes
-// in place of all: as a user does who has it printed and changes it.
-//
-// Completions for every hundredth message save the software device nearly nothing, so that whether it reaches four
-// fifths of the rate with a completion for each is decided by what runs beside it (by 9 % on busy CPUs, then missed
-// twice): of signal-hundredth it counts that it was compared.
+// examples for CI call them. A mistake in a plan, a set-up that fails and corrupt data fail at once. That all of
+// "course" runs is asked of one run each, and of three sizes in place of all: as a user does who has it printed and
+// changes it.
 func TestShippedPlans(t *testing.T) {
 	testrun.OnlyWhole(t, "it judges figures")
 	for _, tt := range []struct {
@@ -32,7 +28,6 @@ func TestShippedPlans(t *testing.T) {
 		edits []string          // of the plan printed: what stands there, and what to put in its place
 		files map[string]string // what they hold
 		says  []string
-		may   string // miss what it expects: a test's name
 	}{
 		{
 			"quick", "quick -d roce0 --loopback --save junit.xml --save quick.html --save quick.json",
@@ -42,23 +37,14 @@ func TestShippedPlans(t *testing.T) {
 				"quick.html": "PASS: plan quick", "quick.json": `"outcome": "pass"`,
 			},
 			[]string{"PASS: plan quick: 12 passed"},
-			"",
 		},
 		{
 			"course, short", "course.yaml -d roce0 --loopback --runs 1 --leave-out all --save course.json",
 			[]string{
-				"-s 2:1M", "-s 2,4K,1M", "-s 2:64K", "-s 2,4K,64K", "-D 0.5", "-D 0.1", "-D 1 ", "-D 0.1 ", "-n 10000", "-n 1100",
+				"-s 2:1M", "-s 2,4K,1M", "-s 2:64K", "-s 2,4K,64K", "-D 0.3", "-D 0.1", "-n 2000", "-n 1100",
 			},
 			map[string]string{"course.json": `"name": "noncontig"`},
 			[]string{"software device, not a NIC", "PASS: plan course: 13 passed"},
-			"",
-		},
-		{
-			"course, what it expects", "course.yaml -d roce0 --loopback --runs 3 --only depth-128,signal-hundredth,noncontig",
-			[]string{"-D 1 ", "-D 0.2 "},
-			nil,
-			[]string{"depth-128: pass,", "noncontig: pass,", "0.8*signal-each.msgrate"},
-			"signal-hundredth",
 		},
 		{
 			"nic, what needs no NIC of it",
@@ -66,7 +52,6 @@ func TestShippedPlans(t *testing.T) {
 			[]string{"-D 3", "-D 0.1"},
 			map[string]string{"nic.xml": `<skipped message="left out on request`},
 			[]string{"PASS: plan nic: 3 passed"},
-			"",
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -95,9 +80,7 @@ func TestShippedPlans(t *testing.T) {
 			for attempt := 1; ; attempt++ {
 				var code int
 				text, code = qualify(append([]string{"--peer-timeout", "60s"}, strings.Fields(tt.args)...)...)
-				mayMiss := code == exit.Missed && tt.may != "" &&
-					strings.Count(text, ": fail,") == strings.Count(text, tt.may+": fail,")
-				if code == exit.Passed || mayMiss {
+				if code == exit.Passed {
 					testrun.Later(t, t.Name(), attempt)
 					break
 				}

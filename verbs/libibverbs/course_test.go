@@ -4,6 +4,8 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -26,7 +28,7 @@ func course(t *testing.T) string {
 	if err := os.CopyFS(dir, os.DirFS("../../examples/c")); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := exec.Command("make", "-C", dir, "clean", "all", "starter",
+	if out, err := exec.Command("make", "-C", dir, "clean", "all",
 		"CFLAGS=-O2 -Wall -Wextra -Werror -std=gnu11").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
@@ -89,12 +91,34 @@ func TestCourse(t *testing.T) {
 			}
 		})
 	}
-	starter, err := os.ReadFile(filepath.Join(dir, "starter.c"))
-	if err != nil {
-		t.Fatal(err)
+}
+
+// TestStarters: each starter builds and lacks three parts, and a second one does not take the place of a student's work.
+func TestStarters(t *testing.T) {
+	dir := course(t)
+	written := filepath.Join(dir, "starter.c")
+	make := func(words ...string) error {
+		return exec.Command("make", append([]string{"-C", dir, "CFLAGS=-std=gnu11"}, words...)...).Run()
 	}
-	if gaps := len(regexp.MustCompile(`GAP \d:`).FindAll(starter, -1)); gaps != 3 ||
-		strings.Contains(string(starter), "complete(") {
-		t.Errorf("the starter has %d gaps, want 3, with nothing between GAP and END", gaps)
+	for _, program := range []string{"gather", "scatter", "exchange"} {
+		if err := os.Remove(written); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			t.Fatal(err)
+		}
+		if err := make("starter", "FROM="+program); err != nil {
+			t.Fatal(err)
+		}
+		text, err := os.ReadFile(written)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if gaps := regexp.MustCompile(`GAP \d: [^*]*\*/\s*/\* END \*/`).FindAll(text, -1); len(gaps) != 3 {
+			t.Errorf("%s: the starter has %d empty gaps, want 3", program, len(gaps))
+		}
+		if err := make("filled"); err != nil {
+			t.Errorf("%s: the starter does not build: %v", program, err)
+		}
+		if make("starter") == nil {
+			t.Errorf("%s: starter.c was replaced", program)
+		}
 	}
 }

@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"net"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -109,10 +107,6 @@ func Explain(root, command *cobra.Command, args []string, err error) error {
 	}
 	if word := typography(args); word != "" {
 		err = exit.With(exit.Usage, errors.New(word))
-	}
-	if name, is := errors.AsType[*net.DNSError](err); is && slices.Contains([]string{"alpha", "beta", "HOST"}, name.Name) {
-		err = exit.With(exit.Setup, fmt.Errorf("%s is a name of our examples: "+
-			"type the name of your server, or --loopback in its place", name.Name))
 	}
 	return err
 }

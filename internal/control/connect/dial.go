@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"slices"
 	"syscall"
 	"time"
 
@@ -94,6 +95,9 @@ type connectError struct {
 
 func (e *connectError) Error() string {
 	cause := e.err
+	if name, is := errors.AsType[*net.DNSError](cause); is && inExamples(name) {
+		return name.Name + " is a name of our examples"
+	}
 	if op, is := errors.AsType[*net.OpError](cause); is {
 		cause = op.Err
 	}
@@ -102,6 +106,9 @@ func (e *connectError) Error() string {
 	}
 	return fmt.Sprintf("connect to %s: %v", e.address, cause)
 }
+
+// inExamples tells a host that was copied from the documents.
+func inExamples(e *net.DNSError) bool { return slices.Contains([]string{"alpha", "beta", "HOST"}, e.Name) }
 
 func (e *connectError) Unwrap() error { return e.err }
 
@@ -121,6 +128,8 @@ func (e *connectError) Remedy() string {
 	name, is := errors.AsType[*net.DNSError](e.err)
 	timeout, _ := errors.AsType[net.Error](e.err)
 	switch {
+	case is && inExamples(name):
+		return "type the name of your server, or --loopback in its place"
 	case is && name.IsNotFound:
 		return "check the name of the host, or give its address"
 	case is:

@@ -72,10 +72,11 @@ func runProgram(ctx context.Context, t *planned, peer measure.PeerConfig) (*repo
 			fmt.Errorf("the other end did not end within %v of this one", serverGrace))
 		defer cancel()
 		code, err := server.Wait(soon)
-		if err != nil {
+		switch {
+		case doc.Program.ExitCode != 0: // what failed first is told, whatever the other end made of it
+		case err != nil:
 			return nil, err
-		}
-		if doc.Program.ExitCode == 0 {
+		default:
 			doc.Program.ExitCode = code
 		}
 		said = cmp.Or(said, server.Err.String())
