@@ -108,7 +108,9 @@ func (e *connectError) Error() string {
 }
 
 // inExamples tells a host that was copied from the documents.
-func inExamples(e *net.DNSError) bool { return slices.Contains([]string{"alpha", "beta", "HOST"}, e.Name) }
+func inExamples(e *net.DNSError) bool {
+	return slices.Contains([]string{"alpha", "beta", "HOST"}, e.Name)
+}
 
 func (e *connectError) Unwrap() error { return e.err }
 
