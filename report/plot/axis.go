@@ -120,12 +120,12 @@ func (r ruler) place(v float64) float64 {
 // mostTicks bounds an axis whose steps are below the resolution of its numbers.
 const mostTicks = 200
 
-// ticks are as many as have room: each takes so much of the axis by its label.
+// ticks are as many as fit; room is the share of the axis that a label takes.
 func (r ruler) ticks(room func(label string) float64) []tick {
 	var out []tick
 	for level := range 12 {
 		out = nil
-		for _, v := range r.level(level) {
+		for _, v := range r.candidates(level) {
 			if v >= r.min-1e-9*(r.max-r.min) && v <= r.max+1e-9*(r.max-r.min) && len(out) < mostTicks {
 				out = append(out, tick{v, r.text(v)})
 			}
@@ -141,13 +141,14 @@ func (r ruler) ticks(room func(label string) float64) []tick {
 	return out
 }
 
-// level are the values that ticks may have, fewer from level to level.
-func (r ruler) level(level int) []float64 {
+// candidates are the values that ticks may have, fewer from level to level.
+func (r ruler) candidates(level int) []float64 {
 	var out []float64
 	switch r.Scale {
 	case Linear:
 		step := niceStep((r.max - r.min) / r.unit.Of / 6 * math.Pow(1.7, float64(level)))
-		for i := math.Ceil(r.min/r.unit.Of/step-1e-9) + 0; i*step*r.unit.Of <= r.max*(1+1e-9) && len(out) < mostTicks; i++ {
+		first := math.Ceil(r.min/r.unit.Of/step-1e-9) + 0 // not -0, which labels would show
+		for i := first; i*step*r.unit.Of <= r.max*(1+1e-9) && len(out) < mostTicks; i++ {
 			out = append(out, i*step*r.unit.Of)
 		}
 	case Log10:

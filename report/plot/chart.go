@@ -25,7 +25,7 @@ type Series struct {
 	Low   []float64
 	High  []float64
 	Shape Shape
-	Color int // from the palette, from 1; 0: by the place in the chart
+	Color int // from the palette, from 1; 0: by its place in the diagram
 }
 
 // Mark is a line across the chart at a value, with a label: a limit, a bound, a crossover.
@@ -49,7 +49,7 @@ const (
 	chartWidth  = 380 // fits a phone at its size
 	chartTall   = 250 // of the axes
 	severalTall = 160 // where there are several diagrams
-	most        = 4   // curves in one
+	mostCurves  = 4   // in one diagram
 	manyPoints  = 40  // above, lines have no markers
 )
 
@@ -78,18 +78,18 @@ func (c *Chart) draw(cv *svg) (title string, width, height float64) {
 	}
 	f := frame{right: chartWidth - edge - 8, x: newRuler(c.X, xs), y: newRuler(c.Y, ys).rounded()}
 	bottom := header(cv, c.Title, c.Subtitle, chartWidth)
-	diagrams, tall := max((len(c.Series)+most-1)/most, 1), float64(chartTall)
+	diagrams, tall := max((len(c.Series)+mostCurves-1)/mostCurves, 1), float64(chartTall)
 	if diagrams > 1 {
 		tall = severalTall
 	}
-	for i := range diagrams { // of as many curves each
+	for i := range diagrams { // the curves are shared out evenly
 		chosen := c.Series[i*len(c.Series)/diagrams : (i+1)*len(c.Series)/diagrams]
 		bottom = legend(cv, plain.Each(chosen, func(s Series) string { return s.Name }), bottom, chartWidth,
 			func(k int, at point) {
 				if chosen[k].Shape != Dots {
 					cv.line([]point{{at.x - 9, at.y}, {at.x + 9, at.y}}, stroke{chosen[k].color(k), 2, false})
 				}
-				if chosen[k].marked() {
+				if chosen[k].hasMarkers() {
 					cv.marker(at, k, chosen[k].color(k))
 				}
 			})
@@ -116,8 +116,10 @@ func (s Series) color(place int) color {
 	return seriesColor(place)
 }
 
-// marked tells whether each point has a marker.
-func (s Series) marked() bool { return s.Shape == Dots || s.Shape == Line && len(s.X) <= manyPoints }
+// hasMarkers tells whether each point has a marker.
+func (s Series) hasMarkers() bool {
+	return s.Shape == Dots || s.Shape == Line && len(s.X) <= manyPoints
+}
 
 // axes draws a grid with its labels; those on the left decide where it begins.
 func (c *Chart) axes(cv *svg, f *frame) {
@@ -172,7 +174,7 @@ func (f frame) mark(cv *svg, m Mark) {
 	cv.text(at, m.Label, label)
 }
 
-// runs gives the points of a series between its gaps.
+// runs draws each run of points without a gap.
 func (f frame) runs(s Series, ys []float64, draw func(points []point)) {
 	var run []point
 	for i := range min(len(s.X), len(ys)) {
@@ -190,7 +192,7 @@ func (f frame) runs(s Series, ys []float64, draw func(points []point)) {
 	draw(run)
 }
 
-// band shades the intervals of a series; a point alone has a line.
+// band shades the intervals of a series. The interval of a point alone is a line.
 func (f frame) band(cv *svg, s Series, c color) {
 	var highs [][]point
 	f.runs(s, s.High, func(points []point) { highs = append(highs, points) })
@@ -220,7 +222,7 @@ func (f frame) series(cv *svg, s Series, place int) {
 		}
 		cv.line(run, stroke{c, 2, false})
 	})
-	if !s.marked() {
+	if !s.hasMarkers() {
 		return
 	}
 	for i := range min(len(s.X), len(s.Y)) {

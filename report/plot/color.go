@@ -21,7 +21,8 @@ const (
 	series1 // and so on
 )
 
-// colors of series and categories: the third is for what is wrong, the last, grey, for what others are set against.
+// colors is how many colours series and categories have: the third is for what is wrong, the last, grey, for what
+// others are set against.
 const colors = 5
 
 func seriesColor(i int) color { return color{series1 + role(i%colors), 1} }

@@ -15,8 +15,8 @@ type Figure interface {
 	draw(c *svg) (title string, width, height float64)
 }
 
-// WriteSVG writes a stand-alone SVG on white, fit for a paper: the figures, one below the other. Of several each has an
-// id, by which programs take it out: "picture-1".
+// WriteSVG writes a stand-alone SVG on white, fit for a paper: the figures, one below the other. Where there are
+// several, each has an id by which programs take it out: "picture-1".
 func WriteSVG(w io.Writer, figures ...Figure) error { return writeSVG(w, lightColor, figures) }
 
 // WriteInlineSVG writes an SVG element for an HTML page, whose colours are CSS variables: --ink, --muted, --grid,
@@ -35,7 +35,7 @@ func writeSVG(w io.Writer, paint func(color) string, figures []Figure) error {
 			paint(color{paper, 1}), s.out)
 		width, height = max(width, wide), height+tall
 	}
-	// the page of a phone shows such a wide one in parts
+	// a phone scrolls a wide picture instead of shrinking it below this width
 	least := plain.When(width > chartWidth, ` style="min-width:%spx"`, short(0.6*width))
 	_, err := io.WriteString(w,
 		plain.XML(fmt.Sprintf(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %[1]s %[2]s" `+
@@ -78,22 +78,22 @@ func paragraph(cv *svg, text string, y, width float64, f font) float64 {
 	return y
 }
 
-// legend names things in rows below y, behind their marks, and returns where it ends.
-func legend(cv *svg, names []string, y, width float64, mark func(i int, at point)) float64 {
-	const markWide, gap = 24, 18
+// legend names things in rows below y, each behind its symbol, and returns where it ends.
+func legend(cv *svg, names []string, y, width float64, symbol func(i int, at point)) float64 {
+	const symbolWide, gap = 24, 18
 	if !slices.ContainsFunc(names, func(n string) bool { return n != "" }) {
 		return y
 	}
 	f := font{size: textSize, color: color{ink, 1}}
 	x := float64(edge)
 	for i, name := range names {
-		wide := markWide + textWidth(name, f) + gap
+		wide := symbolWide + textWidth(name, f) + gap
 		if x > edge && x+wide-gap > width-edge {
 			x = edge
 			y += lineTall
 		}
-		mark(i, point{x + 9, y + lineTall/2})
-		cv.text(point{x + markWide, y + lineTall/2 + 4}, name, f)
+		symbol(i, point{x + 9, y + lineTall/2})
+		cv.text(point{x + symbolWide, y + lineTall/2 + 4}, name, f)
 		x += wide
 	}
 	return y + lineTall + 2

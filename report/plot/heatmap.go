@@ -82,7 +82,7 @@ func (h *HeatMap) draw(cv *svg) (title string, width, height float64) {
 			}
 		}
 	}
-	if right := left + float64(len(h.Columns))*w; h.Square > 0 { // most cells may be empty
+	if right := left + float64(len(h.Columns))*w; h.Square > 0 { // a frame, as most cells may be empty
 		cv.line([]point{{left, top}, {right, top}, {right, bottom}, {left, bottom}, {left, top}},
 			stroke{color: color{ink, 0.6}, width: 1})
 	}

@@ -74,7 +74,7 @@ func (r *loop) endStep(now Ticks, sendsFirst bool) (lap Ticks, is bool) {
 	return lap, is
 }
 
-// listen drives the device one round: whatever came, the answer goes out before anything more is looked at.
+// listen does what was put off until the answer had gone out, then drives the device one round.
 func (r *loop) listen(now Ticks) (moved bool, err error) {
 	if len(r.owing) > 0 || r.lapped {
 		if err := r.catchUp(); err != nil {

@@ -11,17 +11,17 @@ type Books struct {
 	samples           bool   // of a stream; those of a ping-pong are its steps
 }
 
-// laneBook is a lane's: its messages in flight, in bursts that were posted at one time.
+// laneBook is the book of a lane. It has its messages in flight by the time at which they were posted.
 type laneBook struct {
 	before          []uint64 // payload of the ring before each message
 	posted, retired uint64
 	signal, count   uint64
-	bursts          []burst // a ring, the oldest at head
+	postings        []posting // a ring, the oldest at head
 	head, flying    int
 }
 
-// burst is the messages before the end-th that are in none before it.
-type burst struct {
+// posting is the messages that were posted at one time: those below end that no earlier posting has.
+type posting struct {
 	end uint64
 	at  Ticks
 }
@@ -42,7 +42,7 @@ func NewBooks(j *Job) (*Books, error) {
 		from := &j.Lanes[i]
 		b.lanes[i] = laneBook{
 			before: from.Payload(), signal: uint64(max(from.Signal, 1)), count: from.Count,
-			bursts: make([]burst, max(from.Window, 1)+1),
+			postings: make([]posting, max(from.Window, 1)+1),
 		}
 	}
 	return b, nil
@@ -109,15 +109,15 @@ func (b *Books) post(l *laneBook, n uint64, at Ticks) {
 	from := l.posted
 	l.posted += n
 	b.posted += PayloadBefore(l.before, l.posted) - PayloadBefore(l.before, from)
-	l.bursts[wrap(l.head, l.flying, len(l.bursts))] = burst{l.posted, at}
+	l.postings[wrap(l.head, l.flying, len(l.postings))] = posting{l.posted, at}
 	l.flying++
 }
 
-// complete takes a sample for each message that was signaled, of the time since its burst was posted.
+// complete takes a sample for each message that was signaled, of the time since it was posted.
 func (b *Books) complete(l *laneBook, n uint64, at Ticks) {
 	from, to := l.retired, l.retired+n
 	for l.retired < to && l.flying > 0 {
-		p := &l.bursts[l.head]
+		p := &l.postings[l.head]
 		end := min(p.end, to)
 		signaled := end/l.signal - l.retired/l.signal
 		if end == l.count && end%l.signal != 0 {
@@ -127,7 +127,7 @@ func (b *Books) complete(l *laneBook, n uint64, at Ticks) {
 			b.loop.record.add(at-p.at, signaled)
 		}
 		if l.retired = end; end == p.end {
-			l.head = wrap(l.head, 1, len(l.bursts))
+			l.head = wrap(l.head, 1, len(l.postings))
 			l.flying--
 		}
 	}

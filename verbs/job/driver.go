@@ -17,8 +17,8 @@ type Driver interface {
 	Enter() error
 	Leave()
 
-	// Append puts requests on the lane's list, and Flush posts the list. AtOnce says that it shall be on its way when
-	// Flush returns; else it is when the device makes progress.
+	// Append puts requests on the lane's list, and Flush posts the list. AtOnce says that the list has left when Flush
+	// returns; else it leaves when the device makes progress.
 	Append(b Batch) error
 	Flush(lane int, atOnce bool) error
 	// Lists tells whether a list is more to the device than its requests: then a stream
@@ -57,8 +57,8 @@ type verbsDriver struct {
 	job    *Job
 	lanes  []verbsLane
 	next   int  // the queue that is polled first
-	armed  bool // for an event: the queues have been looked at since
-	sleeps bool // a job that only serves: the device does so by itself
+	armed  bool // the queues tell of an event, and have been polled since
+	sleeps bool // the job only serves, and the device does so by itself
 	idle   int  // rounds since it last yielded the processor
 }
 

@@ -34,11 +34,11 @@ type Job struct {
 	// MakeUp bounds the lateness that is made up for: messages that could not be posted when they were due follow each
 	// other sooner, until the rate is as if none had been late. 0: Pace is the least time between two messages.
 	MakeUp Ticks
-	// Burst is how many messages of a lane may follow each other at once before it waits for its pace: all of a burst take
-	// the time of as many messages. 0: 1.
+	// Burst is how many messages of a lane may follow each other at once before it waits: the next
+	// burst is due when Pace has passed for each message of this one. 0: 1.
 	Burst int
-	// InGo has the job run by the loop of this package, as jobs with work for the CPU are, also where a device has a
-	// quicker one: their figures can be compared then.
+	// InGo has the loop of this package run the job even where the device has a quicker one. Jobs with work for the CPU
+	// always run in this loop, and figures of one loop can be compared.
 	InGo bool
 	// Trace, where set, is told every event in order: for the conformance suite, not for measuring.
 	Trace func(TraceEvent)
@@ -102,8 +102,8 @@ type Lane struct {
 	Posted uint64
 	// Expect is how many messages to receive; 0 with Receives: until Stop.
 	Expect uint64
-	// ReceiveList is how many receives are posted again as one list, which waits until so many have completed; the last
-	// may be shorter. 0: what a poll has brought. As many must be posted as a list is long, or none ever becomes due.
+	// ReceiveList is how many receives are posted again as one list, once so many have completed; the last list may be
+	// shorter. 0: as many as a poll has brought. Posted must be at least ReceiveList, or no list ever becomes due.
 	ReceiveList int
 	// Unpack is done when receive k completes: Unpack[k % len]; empty: nothing.
 	Unpack []Work
@@ -144,9 +144,10 @@ func (w Work) IsZero() bool { return w.Go == nil }
 
 // Runner is a prepared job. It belongs to one goroutine, locked to its thread.
 type Runner interface {
-	// Run works until the job is done, has failed, or the clock passes until (about 10 ms ahead), and resumes where it
-	// left. It allocates nothing. After Done it may be called on: it takes what still comes and keeps receives posted, for
-	// the peer's sake, and counts it in the progress, but measures none of it. After an error it must not be called again.
+	// Run works until the job is done, has failed, or the clock reaches the given time (a few milliseconds ahead), and
+	// resumes where it left. It allocates nothing. It may be called again after Done: for the peer's sake it takes what
+	// still comes and keeps receives posted. It counts that in the progress, but does not measure it. After an error it
+	// must not be called again.
 	Run(until Ticks) (Progress, error)
 	// Received is how many messages a lane has received so far.
 	Received(lane int) uint64
@@ -195,7 +196,7 @@ type Progress struct {
 	BytesOut  uint64 // payload of completed messages
 	BytesIn   uint64 // payload of received messages
 	FirstPost Ticks  // when the first post began; 0: nothing posted yet
-	FirstIn   Ticks  // just before the first receive was seen, where [Progress.Since] has said so
+	FirstIn   Ticks  // when the Run that saw the first receive began: only [Progress.Since] sets it
 	LastDone  Ticks  // when the latest completion or receive was seen
 }
 
@@ -243,12 +244,12 @@ func (l *Lane) PostInitial(depth int) error {
 	return nil
 }
 
-// PostReceives posts n of the lane's receives as one list, from its k-th on, one of its ring.
+// PostReceives posts n receives of the lane as one list, from receive k on, which is Receives[k % len].
 func (l *Lane) PostReceives(k uint64, n int) error {
 	return l.postList(l.listed(nil, int(k%uint64(len(l.Receives))), n))
 }
 
-// listed is n receives of the ring from place at on, beginning anew at its end: a part of it, or all of them in room.
+// listed is n receives of the ring from place at on: a slice of the ring, or a copy in room where they go over its end.
 func (l *Lane) listed(room []verbs.ReceiveRequest, at, n int) []verbs.ReceiveRequest {
 	if at+n <= len(l.Receives) {
 		return l.Receives[at : at+n]

@@ -12,21 +12,20 @@ type lane struct {
 	ud     bool
 	packed bool // some message has several steps or a kernel before its requests
 	ring   []message
-	packs  []Work // of each group
-	lazy   uint64 // messages in flight before somebody waits for a completion
+	packs  []Work // of each of the driver's groups, which are the steps of the messages
+	lazy   uint64 // with fewer messages in flight than this, nobody waits for a completion
 
-	sendAt, groupAt, retireAt                 int // places in the ring, and in the groups
+	sendAt, groupAt, retireAt                 int // places in the ring, and in the driver's groups
 	receiveAt, unpackAt                       int
 	untilSignal                               uint64 // messages up to the next signaled one
 	posted, retired, received, receivesPosted uint64
-	list                                      int  // ReceiveList, until the job is done
-	owed                                      int  // receives that have completed and are not posted again
-	owing                                     bool // some of them are due: see loop.owing
-	// when the next burst may begin; of one that has begun, when it might
-	nextPost           Ticks
-	inBurst            uint64  // messages of a burst that has begun
-	postedAt           []Ticks // of the messages in flight; nil: not needed
-	stampAt, stampedAt int     // places in postedAt: next to be posted, next to be retired
+	list                                      int     // ReceiveList, until the job is done
+	owed                                      int     // receives that have completed and are not posted again
+	queued                                    bool    // in loop.owing: some of them are due
+	nextPost                                  Ticks   // when the next burst is due, or the one that has begun was
+	inBurst                                   uint64  // messages posted of a burst that has begun
+	postedAt                                  []Ticks // of the messages in flight, a ring; nil: not needed
+	newestAt, oldestAt                        int     // places in postedAt: of the next message to post, and to retire
 }
 
 // message is a Message without its requests.
@@ -72,7 +71,7 @@ func (l *lane) compile(j *Job, index int) [][]verbs.SendRequest {
 	return groups
 }
 
-// due is the length of the lane's next batch: 0 when it has sent everything.
+// due is the length of the lane's next batch; 0: it has sent everything, or too many groups are in flight.
 func (l *lane) due(ended bool) uint64 {
 	if len(l.ring) == 0 {
 		return 0
@@ -129,8 +128,8 @@ func wrap(at, n, ring int) int {
 	return at % ring
 }
 
-// pace lets the messages of a burst follow each other at once. Then the lane waits until the time of all of them has
-// passed since the burst was due. One that began late, by up to the job's MakeUp, is thus made up for.
+// pace lets the messages of a burst follow each other at once. The next burst is due when Pace has passed for each of
+// them since this one was due: so a burst that began late, by up to MakeUp, is made up for.
 func (l *lane) pace(start Ticks, n uint64, j *Job) {
 	if l.inBurst == 0 {
 		l.nextPost = max(l.nextPost, start-j.MakeUp)

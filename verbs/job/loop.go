@@ -40,8 +40,8 @@ type loop struct {
 
 	progress    Progress
 	over        bool // the job is done: what still comes is taken, and not measured
-	cpu         bool // the recorder's, until then
-	times       bool // and of what the driver does not account for itself
+	cpu         bool // the recorder asks for CPU, and the job is not done
+	times       bool // cpu, and this loop times posts and polls: the driver is no Meter
 	meter       Meter
 	postedBytes uint64
 	peak        *PeakSearch // nil: not asked for
@@ -51,8 +51,8 @@ type loop struct {
 	// Ping-pong.
 	steps     uint64
 	stepStart Ticks // when the previous step ended
-	lap       Ticks // the previous step's sample,
-	lapped    bool  // not yet recorded
+	lap       Ticks // the previous step's sample
+	lapped    bool  // lap is not recorded yet
 	sent      bool  // this step's message is out
 	// By the device's clock: the latest completion of the kind that is awaited, and the one that ended the previous step.
 	awaited, stepAwaited uint64
@@ -119,7 +119,7 @@ func (r *loop) Run(until Ticks) (Progress, error) {
 	} else if done {
 		r.finish()
 	}
-	r.read(over)
+	r.readMeter(over)
 	if late := r.catchUp(); err == nil {
 		err = late
 	}
@@ -128,8 +128,8 @@ func (r *loop) Run(until Ticks) (Progress, error) {
 	return r.progress, err
 }
 
-// read takes what the driver has accounted for; of a job that was over, nothing.
-func (r *loop) read(over bool) {
+// readMeter records what the driver has accounted for, unless the job was over before.
+func (r *loop) readMeter(over bool) {
 	if r.meter == nil || !r.record.CPU {
 		return
 	}
@@ -145,19 +145,19 @@ func (r *loop) finish() {
 	for i := range r.lanes {
 		l := &r.lanes[i]
 		l.list, l.postedAt = 0, nil
-		if l.owed > 0 && !l.owing {
-			l.owing = true
+		if l.owed > 0 && !l.queued {
+			l.queued = true
 			r.owing = append(r.owing, l)
 		}
 	}
 }
 
-// run works until the job is done; one that is takes what comes.
+// run works until the job is done, and then takes what still comes.
 func (r *loop) run(until Ticks) (done bool, err error) {
 	j, began := r.job, Now()
 	for {
 		now := Now()
-		if now >= until || now < began { // a counter that went back does not reach until for long
+		if now >= until || now < began { // the counter went back: the slice would not end for long
 			return false, nil
 		}
 		ended := j.Stop != nil && j.Stop.Load() != 0
@@ -306,8 +306,8 @@ func (r *loop) appendSteps(l *lane, b Batch, packing *Ticks) error {
 func (r *loop) stamp(l *lane, n uint64, at Ticks) {
 	for range n {
 		if l.postedAt != nil {
-			l.postedAt[l.stampAt] = at
-			l.stampAt = wrap(l.stampAt, 1, len(l.postedAt))
+			l.postedAt[l.newestAt] = at
+			l.newestAt = wrap(l.newestAt, 1, len(l.postedAt))
 		}
 		r.postedBytes += l.ring[l.sendAt].bytes
 		l.sendAt = wrap(l.sendAt, 1, len(l.ring))
@@ -425,8 +425,8 @@ func (r *loop) retire(l *lane, to uint64, now Ticks) {
 		r.trace(TraceComplete, l, to-1, 1)
 	}
 	if l.postedAt != nil {
-		last := wrap(l.stampedAt, int(n)-1, len(l.postedAt))
-		l.stampedAt = wrap(last, 1, len(l.postedAt))
+		last := wrap(l.oldestAt, int(n)-1, len(l.postedAt))
+		l.oldestAt = wrap(last, 1, len(l.postedAt))
 		r.record.Add(now - l.postedAt[last])
 	}
 	if r.peak != nil {
@@ -461,16 +461,16 @@ func (r *loop) receive(l *lane, bytes uint32) {
 	if len(l.Receives) == 0 || l.Expect > 0 && l.receivesPosted+uint64(l.owed) >= l.Expect {
 		return
 	}
-	if l.owed++; !l.owing && l.dueReceives() > 0 {
-		l.owing = true
+	if l.owed++; !l.queued && l.dueReceives() > 0 {
+		l.queued = true
 		r.owing = append(r.owing, l)
 	}
 }
 
-// catchUp posts the receives that are due, and keeps a ping-pong's sample: its answer goes out before either.
+// catchUp posts the receives that are due, and records a ping-pong's sample: both after the answer has gone out.
 func (r *loop) catchUp() error {
 	for _, l := range r.owing {
-		l.owing = false
+		l.queued = false
 		for n := l.dueReceives(); n > 0; n = l.dueReceives() {
 			l.owed -= n
 			if err := r.driver.PostReceives(l.index, l.receiveAt, n); err != nil {

@@ -2,8 +2,7 @@ package job
 
 import "math"
 
-// hullPoints bounds the memory of a [PeakSearch]: posts whose times bend the same way for longer than this lose the
-// oldest of them as possible starts.
+// hullPoints bounds the memory of a [PeakSearch]: a hull with more corners loses its oldest posts as possible starts.
 const hullPoints = 256
 
 // PeakSearch finds the best rate from the post of any batch to any later completion, which perftest prints as "BW

@@ -33,7 +33,8 @@ type Recorder struct {
 	// Clock, where set, is the device's, and the samples of a ping-pong are from the completion that ended one step to
 	// that of the next, in its ticks. The first step has none. All queues of the job must stamp their completions.
 	Clock verbs.CompletionClock
-	// HoldFirst keeps the first sample back, up to a Reset: that of a ping-pong holds the time until the peer was ready.
+	// HoldFirst leaves out the first sample, unless none follows it before Release: in a ping-pong it contains the time
+	// until the peer was ready. Reset clears HoldFirst.
 	HoldFirst bool
 	held      Ticks
 
@@ -47,8 +48,8 @@ type Recorder struct {
 	SumSq   float64 // of (sample - Shift), so that the deviation keeps its digits
 	Shift   Ticks   // the first sample
 	Clipped uint64
-	// Elapsed is by the host's clock what Sum is by Clock: from the moment the first sample's begin was noticed to that of
-	// the last one's end.
+	// Elapsed is the time of all samples by the host's clock, where Sum is by Clock: from when the first one's begin was
+	// noticed to when the last one's end was.
 	Elapsed Ticks
 
 	PeakBytes uint64 // the best rate, as a fraction; see [PeakSearch]
@@ -116,7 +117,7 @@ func (r *Recorder) add(t Ticks, times uint64) {
 	r.Counts[HistogramIndex(uint64(t))] += int64(times)
 }
 
-// Quantile is what so large a share of the samples so far is at most, within a thousandth; 0 where there is none.
+// Quantile is the value that so large a share of the samples so far does not exceed, within a thousandth; 0: no sample.
 func (r *Recorder) Quantile(share float64) Ticks {
 	left := int64(math.Ceil(share * float64(r.N)))
 	for i, n := range r.Counts {
@@ -127,8 +128,8 @@ func (r *Recorder) Quantile(share float64) Ticks {
 	return 0
 }
 
-// Merge adds what another recorder has taken, but for its peak: of the best rates of two the best rate of both does not
-// follow.
+// Merge adds what another recorder has taken, but for its peak: the best rate of both does not follow from the best
+// rates of the two.
 func (r *Recorder) Merge(o *Recorder) {
 	r.PackTicks += o.PackTicks
 	r.UnpackTicks += o.UnpackTicks

@@ -37,13 +37,13 @@ type Threads struct {
 	summed  []Progress // of each part, as of the last sum
 }
 
-// part is one thread's.
+// part is what one thread runs.
 type part struct {
 	job    *Job
 	runner Runner
 	over   atomic.Bool   // it is done, and has nothing to do for the peer
-	slices atomic.Uint64 // that it has worked
-	seen   uint64        // of them at the last Looked that was true
+	worked atomic.Uint64 // slices so far
+	seen   uint64        // worked, when Looked was last true
 
 	mu       sync.Mutex
 	progress Progress
@@ -152,7 +152,7 @@ func (t *Threads) slice(n int, until Ticks) Progress {
 	}
 	p.mu.Unlock()
 	p.over.Store(err != nil || progress.Done && !p.job.KeepsReceives())
-	p.slices.Add(1)
+	p.worked.Add(1)
 	return progress
 }
 
@@ -206,10 +206,10 @@ func (t *Threads) Parts() []Progress { return slices.Clone(t.summed) }
 // Looked tells whether every thread that is still at work has looked for completions since this was last true. A thread
 // that gets no CPU has seen nothing of what has arrived, however often it had looked before.
 func (t *Threads) Looked() bool {
-	starved := slices.ContainsFunc(t.parts, func(p *part) bool { return !p.over.Load() && p.slices.Load() == p.seen })
+	starved := slices.ContainsFunc(t.parts, func(p *part) bool { return !p.over.Load() && p.worked.Load() == p.seen })
 	for _, p := range t.parts {
 		if !starved {
-			p.seen = p.slices.Load()
+			p.seen = p.worked.Load()
 		}
 	}
 	return !starved
