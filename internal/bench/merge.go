@@ -165,6 +165,6 @@ type arrival struct {
 	Whole    uint64 `json:"whole,omitempty"` // messages compared and found whole
 }
 
-// share is that of messages sent which arrived. Both are of whole rounds: margins cannot be
-// told apart at an end that only counts.
+// share is the share of the sent messages that arrived. Both counts are of whole rounds, because an end that only
+// counts cannot leave out margins.
 func share(arrived, sent uint64) float64 { return min(float64(arrived)/float64(max(sent, 1)), 1) }

@@ -18,14 +18,14 @@ const (
 	noisyLead   = 5    // on a noisy host one answer must lead by 5 looks
 )
 
-// hunt is a search for anomalies.
+// hunt is one search for anomalies.
 type hunt struct {
 	*Search
-	noise   map[string]float64 // the most that tests of the base had of each counter
+	noise   map[string]float64 // the largest value of each counter in tests of the base
 	top     [2]float64         // the most messages and bytes a second that any test had
 	lead    int                // by how many looks one answer must lead
 	slow    float64            // of the rate with a smaller value: an anomaly has less
-	jump    claim              // of the slow point beside the good one
+	jump    claim              // what confirms that a point is slow
 	refuted map[cause]int      // how often it was followed up for nothing
 }
 
@@ -60,7 +60,7 @@ func Anomalies(s *Search) {
 	}
 }
 
-// scatters tells that it was not known before that tests of one point differ by much: one look does not tell then.
+// scatters tells whether tests of one point have begun to differ by much. From then on one look is not enough.
 func (h *hunt) scatters() bool {
 	for _, values := range h.results {
 		if h.lead == 1 && slices.Max(values) > steady*slices.Min(values) {

@@ -99,7 +99,7 @@ func (s *Search) halve(points []Point) Point {
 	return points[0]
 }
 
-// beats tells whether a is better than b beyond noise.
+// beats tells whether a is better than b, beyond noise.
 func (s *Search) beats(a, b Point) bool {
 	if y := s.median(b); slices.Equal(a, b) || s.over() || y > 0 && s.median(a) < y { // not even by what is known
 		return false

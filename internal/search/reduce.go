@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// symptom is what is wrong with bad points.
+// symptom tells bad points from good ones.
 type symptom struct {
 	*Search
 	look  func(p Point) (share float64, ok bool) // below 1: this look says that the point is bad; not ok: it says nothing
@@ -31,7 +31,7 @@ const (
 	mostSplit = 2  // points near an edge: what falls little by little has none
 )
 
-// is tells whether a point shows the symptom, and remembers the answer.
+// is tells whether a point is bad, and remembers the answer.
 func (y *symptom) is(p Point) verdict {
 	key := fmt.Sprint(p)
 	if v, known := y.known[key]; known {
@@ -67,7 +67,7 @@ func (y *symptom) is(p Point) verdict {
 	return v
 }
 
-// again asks once more where one look does not tell: a wrong answer would stand in a rule.
+// again asks once more if one look is not enough: a wrong answer would make a wrong rule.
 func (y *symptom) again(p Point) verdict {
 	if y.lead > 1 {
 		delete(y.known, fmt.Sprint(p))
@@ -75,8 +75,8 @@ func (y *symptom) again(p Point) verdict {
 	return y.is(p)
 }
 
-// reduced is the smallest point that is still as it should be: each dimension takes the first of the values with which
-// it is, until no dimension changes any more.
+// reduced makes a point simpler. It gives each dimension the first of its values for which still holds, until no
+// dimension changes.
 func (s *Space) reduced(p Point, values func(d, v int) []int, still func(q Point) bool) Point {
 	tried := map[string]bool{fmt.Sprint(p): true}
 	for d := 0; d < len(p); d++ {
@@ -138,7 +138,7 @@ func (y *symptom) extent(p Point, d int) (c Condition, neighbour Point) {
 	return c, neighbour
 }
 
-// edge bisects between the value of a bad point and a good one beyond it: the last bad value, and the first good one.
+// edge bisects between the value of a bad point and a good value. It returns the last bad and the first good value.
 func (y *symptom) edge(p Point, d, end int) (last, first int) {
 	dim := &y.Space.Dimensions[d]
 	last, first = p[d], end

@@ -34,7 +34,7 @@ type Step struct {
 	Failure string  `json:"failure,omitempty"`
 }
 
-// Nothing is the failure of a test in whose time no message came through.
+// Nothing is the failure of a test in which no message arrived.
 const Nothing = "no message came through in the time of a test"
 
 // ErrPoints ends a search that has measured as many points as it may.
@@ -48,7 +48,7 @@ type Finding struct {
 	Bad     Point   `json:"bad"`               // the simplest point that shows it
 	Good    Point   `json:"good"`              // its nearest good neighbour
 	Events  float64 `json:"events,omitempty"`  // of the counter, per message
-	// of sizes: the measured one at which the rate of bytes is again what it was
+	// of dips: the first measured size at which the bandwidth is normal again
 	Until int          `json:"until,omitempty"`
 	Pairs stats.Effect `json:"pairs"` // the rate of Bad against Good
 }
@@ -183,11 +183,11 @@ func (s *Search) pairs(a, b Point, n int, value func(Figures) float64) stats.Eff
 	return e
 }
 
-// claim is what has to be shown in pairs.
+// claim says how pairs must show that a point is worse.
 type claim struct {
-	pairs int     // that tell; a third of them is measured before, and must make it likely
-	least float64 // by which the worse point is worse at the interval's end
-	doubt float64 // that a difference is told where there is none
+	pairs int     // number of pairs; a third as many are measured before, to see whether it is likely
+	least float64 // least difference, at the interval's nearer end
+	doubt float64 // highest probability that there is no difference
 }
 
 // holds tells whether one point is worse than another.

@@ -79,10 +79,11 @@ func (w *layouts) messages(e *Endpoint, qp *pair) ([]job.Message, error) {
 	return ring, nil
 }
 
-// ground is where a message lies at its end: its data, and what of it is packed.
+// ground is where a message lies at this end: place has its data, slot its packed form.
 type ground struct{ place, slot int }
 
-// slots is where each ring entry has its slot: a layout's are one after the other, a list's of each queue pair.
+// slots returns where the slot of each ring entry begins. All queue pairs share the slots of a layout; of a list each
+// queue pair has slots of its own.
 func (w *layouts) slots(n, differ int, at plan.Steps, qp *pair) func(k int) int {
 	if !w.Listed() {
 		return func(k int) int { return at.At(uint64(k)) }
@@ -143,7 +144,7 @@ func (w *layouts) staged(e *Endpoint, qp *pair, share *pattern.Transfer) func(k 
 	}
 }
 
-// portions are those of each message, at the end whose data is the local side.
+// portions returns the portions of each message, for the end whose data is the local side.
 func (w *layouts) portions(share *pattern.Transfer) [][]portion {
 	if !w.Listed() {
 		bytes := share.Local.Size()
@@ -225,7 +226,7 @@ func (w *layouts) scattered(e *Endpoint, qp *pair, share *pattern.Transfer,
 	return out
 }
 
-// data is how the blocks of one layout or list lie at an end, and where: the initiator's, or the target's.
+// data returns how the blocks of one layout or list lie at the initiator or at the target, and where each begins.
 func (w *layouts) data(initiator bool) (l *pattern.Layout, at plan.Steps) { //nolint:revive // which end
 	switch {
 	case initiator && !w.Listed() && w.Strategy.Bound:

@@ -10,7 +10,7 @@ import (
 	"github.com/gobw/gobw/pattern"
 )
 
-// image is how messages lie in the memory where they start.
+// image describes where messages lie in the sender's memory.
 type image struct {
 	at     func(m uint64) int // where message m begins
 	layout pattern.Layout     // its blocks, from there on
@@ -18,7 +18,7 @@ type image struct {
 	contents uint64
 }
 
-// destination is how they lie where they arrive, and which of them must be there.
+// destination describes where messages lie in the receiver's memory, and which of them must be there.
 type destination struct {
 	image
 	low, high uint64 // the messages that are looked at
@@ -32,7 +32,7 @@ type destination struct {
 	from  *pattern.Layout // the blocks that it comes from; nil: one
 }
 
-// content is what begins a message, block by block: each byte is told by where it comes from.
+// content writes the first bytes that a message must have. Each byte depends on where it comes from.
 func (d *destination) content(b []byte, seed, message uint64) {
 	if d.from == nil {
 		payload.Fill(b, seed, message, 0)
@@ -66,7 +66,7 @@ func blocks(l *pattern.Layout) iter.Seq2[int, pattern.Block] {
 	}
 }
 
-// moves tells whether data starts at this end, and whether it arrives here.
+// moves tells whether data leaves this end, and whether data arrives here.
 func (e *Endpoint) moves() (starts, arrives bool) {
 	both, starts := e.spec.Bidirectional || e.plan.Answers(), (e.plan.Role == plan.Initiator) != e.plan.Row.Fetches()
 	return both || starts, both || !starts
@@ -103,7 +103,7 @@ func (e *Endpoint) Arm(size int, seed uint64) {
 	}
 }
 
-// ofData are the queue pairs whose data is compared: of those that share it one.
+// ofData are the queue pairs whose data is compared. The queue pairs of a list share their data, so there it is one.
 func (e *Endpoint) ofData() []*pair {
 	if p := e.plan.Point; p != nil && p.Listed() {
 		return e.qps[:1]

@@ -50,7 +50,7 @@ func PortHolder(root fs.FS) Holder {
 // Machine is the file system of this machine.
 func Machine() fs.FS { return os.DirFS("/") }
 
-// What says who it is, and Remedy what to do about it.
+// What says who holds the port.
 func (h Holder) What() string {
 	switch {
 	case h.Ours:

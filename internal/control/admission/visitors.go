@@ -41,7 +41,7 @@ type Visitors struct {
 	mu   sync.Mutex
 	list []*Visitor
 	held map[netip.Prefix]int // how many there are from each source
-	less int                  // than Most, as the process has not the descriptors
+	less int                  // how many fewer than Most there may be, because the process ran out of descriptors
 }
 
 // Add admits a connection. If there are too many, it closes one, which may be the new one, and returns it. It looks for

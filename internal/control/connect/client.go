@@ -80,8 +80,8 @@ func (c *Client) options() control.Options {
 	return o
 }
 
-// TakeSlot waits for a slot, as long as the client does; without one it says who holds them. It is called once the
-// client has agreed on a test: until then the client can lose its seat.
+// TakeSlot waits for a slot as long as the client waits. If it gets none, busy says who holds them. The caller has
+// agreed with the client on a test; before that the client can lose its seat.
 func (c *Client) TakeSlot(ctx context.Context) (busy string) {
 	c.seat.keep()
 	ctx, cancel := context.WithDeadline(ctx, c.until)
@@ -95,8 +95,8 @@ func (c *Client) TakeSlot(ctx context.Context) (busy string) {
 	return busy
 }
 
-// MustStand tells whether others need the seat of a client that has had it for longer
-// than so, and has not agreed on a test.
+// MustStand tells whether the client must give its seat to another: it has had the seat for longer than after, and has
+// not agreed on a test.
 func (c *Client) MustStand(after time.Duration) bool { return c.seat.overdue(after) }
 
 // OthersWait tells whether others wait for a seat or a slot.

@@ -116,7 +116,7 @@ func (l *Listener) hearBeginning(c *Client) (err error) {
 	return nil
 }
 
-// waitFor waits for one of what there is, as long as the client does. One that gets none is turned away.
+// waitFor waits in a queue as long as the client waits. It turns away a client that gets no place.
 func (l *Listener) waitFor(c *Client, queue *slots) *slot {
 	ctx, patience := l.ctx, l.o.Timeouts.Parting
 	if c.ours != nil {

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// slots are what may run at once. The client that came first is served first.
+// slots are places for clients. The client that came first gets the next free one.
 type slots struct {
 	most int
 
@@ -22,12 +22,12 @@ type slots struct {
 type slot struct {
 	of    *slots
 	by    netip.AddrPort
-	since time.Time     // it has it
-	turn  chan struct{} // closed by then
-	keeps bool          // it does not leave it to others
+	since time.Time     // when it got the slot
+	turn  chan struct{} // closed when it gets the slot
+	keeps bool          // it cannot lose the slot
 }
 
-// take waits for a slot, no longer than until the context ends. Without one it says who holds them.
+// take waits for a slot until the context ends. If it gets none, busy says who holds them.
 func (s *slots) take(ctx context.Context, by netip.AddrPort) (mine *slot, busy string) {
 	mine = &slot{of: s, by: by, turn: make(chan struct{})}
 	s.mu.Lock()
@@ -47,7 +47,7 @@ func (s *slots) take(ctx context.Context, by netip.AddrPort) (mine *slot, busy s
 	return mine, ""
 }
 
-// release gives it back; it may be called again.
+// release gives the slot back. It may be called twice.
 func (x *slot) release() {
 	s := x.of
 	s.mu.Lock()
@@ -56,15 +56,15 @@ func (x *slot) release() {
 	s.dealOut()
 }
 
-// keep says that its holder does not leave it to others.
+// keep says that the client cannot lose the slot.
 func (x *slot) keep() {
 	x.of.mu.Lock()
 	defer x.of.mu.Unlock()
 	x.keeps = true
 }
 
-// overdue tells whether others wait for it: all are held, of those that may be left to others this one has been
-// held the longest, and for longer than so.
+// overdue tells whether the client must give its slot to another: somebody waits, no slot is free, the client has had
+// its slot for longer than after, and longest of those that can lose theirs.
 func (x *slot) overdue(after time.Duration) bool {
 	s := x.of
 	s.mu.Lock()
@@ -77,7 +77,7 @@ func without(list []*slot, gone *slot) []*slot {
 	return slices.DeleteFunc(list, func(x *slot) bool { return x == gone })
 }
 
-// dealOut gives what is free to those that came first. The lock is held.
+// dealOut gives free slots to the clients that came first. The lock is held.
 func (s *slots) dealOut() {
 	for len(s.held) < s.most && len(s.queue) > 0 {
 		next := s.queue[0]

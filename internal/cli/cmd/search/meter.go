@@ -36,10 +36,10 @@ type meter struct {
 	limits  plan.Limits
 }
 
-// returns is how long a peer may take to come back after a test that failed.
-const returns = 10 * time.Second
+// reconnectWithin is how long a peer may take to come back after a test that failed.
+const reconnectWithin = 10 * time.Second
 
-// limit is how long one test of a point may take in all: one that hangs is a finding, too.
+// limit is how long one test may take in all. A test that hangs is a finding.
 func (c *config) limit() time.Duration { return 4*c.Test.Peer.Timeout + 2*c.Test.Plan.Duration }
 
 // open connects, if there is no session.
@@ -50,7 +50,7 @@ func (m *meter) open(ctx context.Context) error {
 	c := m.config.Test.Config
 	c.Command, c.Output.Quiet = m.config.Args, m.config.Output.Quiet
 	if m.failed {
-		c.Peer.Wait, c.Output.Quiet = max(c.Peer.Wait, returns), true
+		c.Peer.Wait, c.Output.Quiet = max(c.Peer.Wait, reconnectWithin), true
 	}
 	var err error
 	if m.session, err = measure.Open(ctx, m.out, c); err != nil {
@@ -176,7 +176,7 @@ func (m *meter) command(p engine.Point) string {
 	return line
 }
 
-// others are the flags of the test that are no settings, and do more than find the other end.
+// others are flags of the test that change what is measured, and are no settings.
 func (m *meter) others() (all []*pflag.Flag) {
 	known := append(plain.Each(settings(), func(s setting) string { return s.flagName() }),
 		"device", "port", "source", "wait", "peer-timeout", "token-file", "cpu", "loopback")

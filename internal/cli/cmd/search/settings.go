@@ -143,7 +143,7 @@ func (s *setting) name() string {
 	return "--" + s.Name
 }
 
-// flagName is that of the flag by which a test has it.
+// flagName is the name of the test's flag.
 func (s *setting) flagName() string {
 	if s.Name == "sge" {
 		return "mix"
@@ -171,7 +171,7 @@ func has(tool string, o plan.Operation, flag string) (is bool) {
 	return is
 }
 
-// tests are the points of a space as tests.
+// tests makes a test of each point of a space.
 type tests struct {
 	dims   []setting
 	fixed  []setting // at their Base
@@ -182,8 +182,9 @@ type tests struct {
 	depth  int     // messages
 }
 
-// typed are the settings of a point that its command line has beside the test's own; of no point those of --fix.
-// Moderation would follow from others where it is not named, and dips begin at another size than the test's.
+// typed calls each with the settings that the command line of a point must name beside those of the test. For no point
+// these are the settings of --fix. The command names -Q, whose default depends on other settings, and the size, which
+// may differ from the test's.
 func (t *tests) typed(p engine.Point, each func(s *setting, v int)) {
 	for i := range p {
 		if s := &t.dims[i]; p[i] != s.Base || s.Name == "cq-mod" || s.Name == "size" {
@@ -202,8 +203,8 @@ func (t *tests) spec(p engine.Point) plan.Spec {
 	return spec
 }
 
-// problems is how much stands against a point's test: the rules that it breaks, and how often what
-// is in flight would have to be halved.
+// problems counts what is wrong with a point: the rules that it breaks, and how often its bytes in flight must be halved
+// to be allowed.
 func (t *tests) problems(p engine.Point) float64 {
 	spec := t.spec(p)
 	n := 0.0
@@ -220,7 +221,7 @@ func (t *tests) problems(p engine.Point) float64 {
 	return n + max(math.Log2(inFlight(&spec, window)/t.mostInFlight()), 0)
 }
 
-// settle makes the test of this end, and of the server, whose device is taken to be as this one.
+// settle settles the test at both ends, and returns this end's. It assumes that the server's device is the same.
 func (t *tests) settle(spec plan.Spec) (*plan.Settled, error) {
 	server := t.limits
 	server.Dialled = false
@@ -230,12 +231,12 @@ func (t *tests) settle(spec plan.Spec) (*plan.Settled, error) {
 	return plan.Settle(spec, t.limits, plan.Peer{}, plan.Policy{})
 }
 
-// uncounted tells of a test whose messages nobody counts when they arrive.
+// uncounted tells whether nobody counts the messages of a test that arrive.
 func uncounted(spec *plan.Spec) bool {
 	return spec.Transport != verbs.RC && spec.Transport != 0 && spec.Operation != plan.Send
 }
 
-// inFlight is how many bytes a test has in flight, with so many messages on each queue pair.
+// inFlight is how many bytes a test has in flight. Window is the number of messages of a queue pair.
 func inFlight(spec *plan.Spec, window int) float64 {
 	return float64(max(spec.QPs, 1)*window) * spec.MeanBytes(spec.Sizes[0])
 }
@@ -374,7 +375,7 @@ func (t *tests) fix(s setting, text string) error {
 	return nil
 }
 
-// begin finds where the search starts: at the settings that are in force where the test names none.
+// begin makes the test's settings, and else the defaults, the point where the search starts.
 func (t *tests) begin(operations bool) error { //nolint:revive // whether other operations are tried
 	settled, err := t.settle(t.base)
 	if err != nil {
@@ -403,7 +404,7 @@ func (t *tests) begin(operations bool) error { //nolint:revive // whether other 
 	return nil
 }
 
-// trim leaves out what the device does not have, or no other setting goes with.
+// trim removes values that the device does not have or that fit no other setting.
 func (t *tests) trim() {
 	whole := t.space()
 	for i := range t.dims {

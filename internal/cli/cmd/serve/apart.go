@@ -187,9 +187,9 @@ func (f *follower) kill(why error) {
 	_ = f.Process.Process.Kill()
 }
 
-// follow logs what a process does until it has ended. It gets a slot for a test that was agreed on. It ends a process
-// that takes longer than is granted, or long while others wait, that outlives its client, or whose server is to end.
-// Where the process did not say how it ended the error does.
+// follow logs what a process does until it has ended. It takes a slot for a test that was agreed on. It ends a process
+// that takes longer than is granted, that takes long while others wait, or that outlives its client or the server. It
+// returns an error if the process has not reported how it ended.
 func (f *follower) follow(ctx context.Context) error {
 	f.late, f.limit = time.NewTimer(f.o.Timeouts.Hello), fmt.Errorf("no test was agreed on within %v", f.o.Timeouts.Hello)
 	defer f.late.Stop()
@@ -283,8 +283,7 @@ func (f *follower) hear(e event) {
 	f.said = f.said || e.Ended
 }
 
-// look ends a process that takes long while others wait, and one that outlives its
-// client: it may hang, or have been stopped.
+// look ends a process that takes long while others wait, and one that outlives its client.
 func (f *follower) look() {
 	switch {
 	case f.slow != "" && f.door.OthersWait():

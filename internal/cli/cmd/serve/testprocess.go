@@ -38,7 +38,7 @@ const (
 	kindEvent = "event"
 )
 
-// slotOrder lets a test begin that was agreed on, or has its client turned away.
+// slotOrder starts a test that was agreed on, or turns its client away.
 type slotOrder struct {
 	Busy string `json:"busy,omitempty"` // who has the slots; empty: this client has one
 }
@@ -199,9 +199,8 @@ func (o *order) admit(p *plan.Spec) (err error) {
 	return err
 }
 
-// What may take so long while others wait: until a plan is judged, and a step of a client that lives. It may have as
-// much memory to register as this end, which takes the more the more there is. In perftest's dialect each queue
-// pair's keys are a message of their own.
+// How long a check of a plan and a step of a client may take while others wait. A step may register memory, and the time
+// grows with the memory. In perftest's dialect each queue pair's keys are a message of their own.
 const (
 	judgeTime  = time.Second
 	stepTime   = 5 * time.Second
@@ -209,8 +208,8 @@ const (
 	stepPerKey = 10 * time.Millisecond
 )
 
-// waiting tells the server of steps that take long. What is measured takes its time as long as packets come and go;
-// where a device does not count them, the time of the test, and where messages are counted nobody knows which.
+// waiting tells the server of a step that takes long. A measurement may take long as long as packets move. If the device
+// does not count packets, a measurement with -D may take its time longer, and one with -n has no limit.
 func (o *order) waiting(measuring bool) (over func()) {
 	most, what, moves := stepTime, "this client did nothing for %v", still
 	if p := o.granted; p != nil {
@@ -251,10 +250,10 @@ func (o *order) packets() (n uint64, counts bool) {
 	return n, counts
 }
 
-// still is what never moves.
+// still counts nothing.
 func still() uint64 { return 0 }
 
-// slow tells of what takes longer than so, until it is over, or until what moves has moved.
+// slow tells the server that something takes longer than most, and when it is over or moves again.
 func (o *order) slow(most time.Duration, what string, moves func() uint64) (over func()) {
 	done, last, told := make(chan struct{}), moves(), ""
 	tell := func(now string) {
