@@ -203,8 +203,8 @@ func (t *tests) spec(p engine.Point) plan.Spec {
 	return spec
 }
 
-// problems counts what is wrong with a point: the rules that it breaks, and how often its bytes in flight must be halved
-// to be allowed.
+// problems counts what is wrong with a point: the rules that it breaks, and how often its bytes in flight must be
+// halved to be allowed.
 func (t *tests) problems(p engine.Point) float64 {
 	spec := t.spec(p)
 	n := 0.0

@@ -199,8 +199,8 @@ func (o *order) admit(p *plan.Spec) (err error) {
 	return err
 }
 
-// How long a check of a plan and a step of a client may take while others wait. A step may register memory, and the time
-// grows with the memory. In perftest's dialect each queue pair's keys are a message of their own.
+// How long a check of a plan and a step of a client may take while others wait. A step may register memory, and the
+// time grows with the memory. In perftest's dialect each queue pair's keys are a message of their own.
 const (
 	judgeTime  = time.Second
 	stepTime   = 5 * time.Second
@@ -208,8 +208,8 @@ const (
 	stepPerKey = 10 * time.Millisecond
 )
 
-// waiting tells the server of a step that takes long. A measurement may take long as long as packets move. If the device
-// does not count packets, a measurement with -D may take its time longer, and one with -n has no limit.
+// waiting tells the server of a step that takes long. A measurement may take long as long as packets move. If the
+// device does not count packets, a measurement with -D may take its time longer, and one with -n has no limit.
 func (o *order) waiting(measuring bool) (over func()) {
 	most, what, moves := stepTime, "this client did nothing for %v", still
 	if p := o.granted; p != nil {
