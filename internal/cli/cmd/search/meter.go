@@ -10,14 +10,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/pflag"
-
 	"github.com/gobw/gobw/internal/bench"
 	"github.com/gobw/gobw/internal/bench/endpoint"
 	"github.com/gobw/gobw/internal/cli/exit"
 	"github.com/gobw/gobw/internal/cli/measure"
 	"github.com/gobw/gobw/internal/cli/output"
-	"github.com/gobw/gobw/internal/perftest/flags"
 	"github.com/gobw/gobw/internal/plan"
 	engine "github.com/gobw/gobw/internal/search"
 	"github.com/gobw/gobw/report"
@@ -163,7 +160,7 @@ func (m *meter) command(p engine.Point) string {
 		sized = sized || s.Name == "size"
 		off := s.Words != nil && s.Words[v] == "no"
 		if s.Name != "size" && s.flagName() != "mix" && !off && has(m.config.Tool, spec.Operation, s.flagName()) {
-			line += " " + s.flag(s.name(), v)
+			line += " " + s.flag(v)
 		}
 	})
 	if sized && spec.Operation != plan.Atomic && len(spec.Mix) == 0 &&
@@ -174,57 +171,4 @@ func (m *meter) command(p engine.Point) string {
 		line += " --mix " + spec.Mix.String()
 	}
 	return line
-}
-
-// others are flags of the test that change what is measured, and are no settings.
-func (m *meter) others() (all []*pflag.Flag) {
-	known := append(plain.Each(settings(), func(s setting) string { return s.flagName() }),
-		"device", "port", "source", "wait", "peer-timeout", "token-file", "cpu", "loopback")
-	m.config.typed.Visit(func(f *pflag.Flag) {
-		if !slices.Contains(known, f.Name) {
-			all = append(all, f)
-		}
-	})
-	return all
-}
-
-// perftest is the command of stock perftest that runs a point's test; empty where it cannot.
-func (m *meter) perftest(p engine.Point) string {
-	spec := m.spec(p)
-	tool := slices.IndexFunc(flags.Tools(),
-		func(t flags.Tool) bool { return t.Operation == spec.Operation && t.Kind == spec.Kind })
-	if tool < 0 || spec.Threads > 1 || spec.Rails > 1 || spec.PostAPI != 0 || len(spec.Mix) > 0 ||
-		m.limits.Device.Software {
-		return ""
-	}
-	words := []string{flags.Tools()[tool].Name, "-F"}
-	if name := m.config.Test.Device.Name; name != "" {
-		words = append(words, "-d", name)
-	}
-	for _, f := range m.others() {
-		switch value := f.Value.String(); {
-		case value == "false":
-		case f.Shorthand == "":
-			return ""
-		case value == "true":
-			words = append(words, "-"+f.Shorthand)
-		default:
-			words = append(words, "-"+f.Shorthand, value)
-		}
-	}
-	for _, s := range settings() {
-		v := s.get(&spec)
-		given := v > 0 && (s.Name != "size" || spec.Operation != plan.Atomic)
-		if s.Name == "inline" {
-			given = v >= 0 && has(m.config.Tool, spec.Operation, "inline")
-		}
-		if s.perftest != "" && given {
-			words = append(words, s.flag(s.perftest, v))
-		}
-	}
-	line := strings.Join(append(words, "-D 3"), " ")
-	if _, err := flags.ParseLine(line); err != nil { // perftest refuses it, as -e of a WRITE
-		return ""
-	}
-	return line + " " + cmp.Or(m.config.Test.Peer.Host, "HOST")
 }

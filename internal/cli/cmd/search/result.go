@@ -37,8 +37,8 @@ type Result struct {
 	Dimensions []engine.Dimension `json:"dimensions"`
 	TestTime   time.Duration      `json:"test_time_ns"`
 	Answer     engine.Answer      `json:"answer"`
-	Commands   []string           `json:"commands,omitempty"` // of the best setting, ours first
-	Gives      string             `json:"gives,omitempty"`    // what it gives
+	Best       string             `json:"best,omitempty"`  // the command of the best setting
+	Gives      string             `json:"gives,omitempty"` // what it gives
 	// name, default, best, and the effect of the default in the best
 	Settings [][4]string `json:"settings,omitempty"`
 	Findings []finding   `json:"findings,omitempty"` // the answer's, and tests that failed, in words
@@ -51,11 +51,10 @@ type Result struct {
 
 // finding is what is wrong with a device, and the commands that show it.
 type finding struct {
-	What     string `json:"what"`
-	How      string `json:"how"`
-	Command  string `json:"command"`
-	Beside   string `json:"beside,omitempty"`   // a test that is well
-	Perftest string `json:"perftest,omitempty"` // where perftest can say it
+	What    string `json:"what"`
+	How     string `json:"how"`
+	Command string `json:"command"`
+	Beside  string `json:"beside,omitempty"` // a test that is well
 }
 
 // Load reads a saved result; nil without an error: the file holds something else.
@@ -82,7 +81,7 @@ func (r *Result) finish(s *engine.Search, m *meter, failed error) {
 			what = fmt.Sprintf("sizes %d to %d", f.Bad[0], f.Until-1)
 		}
 		r.Findings = append(r.Findings,
-			finding{What: what, How: how, Command: m.command(f.Bad), Beside: m.command(f.Good), Perftest: m.perftest(f.Bad)})
+			finding{What: what, How: how, Command: m.command(f.Bad), Beside: m.command(f.Good)})
 	}
 	r.failures(m)
 }
@@ -108,7 +107,7 @@ func (r *Result) failures(m *meter) {
 		if count[cause] == 0 {
 			first[cause] = len(r.Findings)
 			r.Findings = append(r.Findings,
-				finding{What: what, Command: m.command(step.Point), Perftest: m.perftest(step.Point)})
+				finding{What: what, Command: m.command(step.Point)})
 		}
 		count[cause]++
 	}
@@ -128,8 +127,7 @@ func (r *Result) unanswered() error {
 
 // best puts the best setting in words.
 func (r *Result) best(b *engine.BestSettings, m *meter) {
-	r.Commands = slices.DeleteFunc([]string{m.command(b.At), m.perftest(b.At)}, func(c string) bool { return c == "" })
-	r.Gives, r.Settings = "", nil
+	r.Best, r.Gives, r.Settings = m.command(b.At), "", nil
 	if b.Value > 0 {
 		against := plain.When(r.Complete, "; no other setting is significantly better")
 		if b.Gain.N > 0 {
@@ -175,13 +173,7 @@ func (r *Result) table() string {
 	say := func(given bool, format string, args ...any) { b.WriteString(plain.When(given, format+"\n", args...)) }
 	say(r.Label != "", "%s", r.Label)
 	say(!r.Complete, "INCOMPLETE: %s", r.Failure)
-	names := []string{"best:    ", "perftest:"}
-	if !r.Complete {
-		names[0] = "so far:  "
-	}
-	for i, line := range r.Commands {
-		say(true, "%s %s", names[min(i, 1)], line)
-	}
+	say(r.Best != "", "%-9s %s", map[bool]string{true: "best:", false: "so far:"}[r.Complete], r.Best)
 	say(r.Gives != "", "          %s", r.Gives)
 	if len(r.Settings) > 0 {
 		rows := plain.Each(r.Settings, func(s [4]string) []string { return s[:] })
@@ -190,7 +182,6 @@ func (r *Result) table() string {
 	for i, f := range r.Findings {
 		say(true, "%d. %s\n   %s\n   slow:   %s", i+1, f.What, f.How, f.Command)
 		say(f.Beside != "", "   good:   %s", f.Beside)
-		say(f.Perftest != "", "   perftest: %s", f.Perftest)
 	}
 	if len(r.Findings) == 0 && r.Complete {
 		if r.Question == dips {

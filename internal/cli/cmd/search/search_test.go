@@ -75,9 +75,8 @@ func TestEveryRepairedPointIsATest(t *testing.T) {
 	}
 	point, m := space.Base(), &meter{tests: tests, config: c}
 	point[space.Index("sge")], point[space.Index("mix")] = 4, 1
-	if got := m.command(point); !strings.HasSuffix(got, "gobw write alpha -Q 100 --mix 4Kx4,64") ||
-		m.perftest(point) != "" {
-		t.Errorf("a mix is typed %q, and perftest %q", got, m.perftest(point))
+	if got := m.command(point); !strings.HasSuffix(got, "gobw write alpha -Q 100 --mix 4Kx4,64") {
+		t.Errorf("a mix is typed %q", got)
 	}
 	tried, refused := 0, map[string]int{}
 	s := &engine.Search{
@@ -120,13 +119,13 @@ func TestSettingsAreFlags(t *testing.T) {
 		known := s.Name == "operation" || slices.ContainsFunc(operations(), func(o plan.Operation) (has bool) {
 			_, _ = operation.Parse([]string{"gobw", string(o), "alpha"}, func(typed *pflag.FlagSet) error {
 				f := typed.Lookup(s.flagName())
-				has = f != nil && (len(s.perftest) != 2 || s.perftest == "-"+f.Shorthand)
+				has = f != nil && (s.letter == "" || s.letter == f.Shorthand)
 				return nil
 			})
 			return has
 		})
 		if !known {
-			t.Errorf("no test has --%s, %q", s.Name, s.perftest)
+			t.Errorf("no test has --%s, %q", s.Name, s.letter)
 		}
 	}
 }

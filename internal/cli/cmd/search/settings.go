@@ -23,16 +23,16 @@ import (
 // setting is a field of a plan as a dimension of a search.
 type setting struct {
 	engine.Dimension        // by the flag's name; of one with words the values follow
-	perftest         string // its name there; a letter is ours, too; empty: perftest has it not
+	letter           string // of the flag; empty: it has none
 	best             bool   // 'best' tries it
 	get              func(p *plan.Spec) int
 	set              func(p *plan.Spec, v int)
 }
 
 // oneOf is a setting whose value v is values[v], of which none needs to be the fastest.
-func oneOf[T comparable](name, perftest string, values []T, at func(p *plan.Spec) *T) setting {
+func oneOf[T comparable](name, letter string, values []T, at func(p *plan.Spec) *T) setting {
 	s := setting{
-		Dimension: engine.Dimension{Name: name, AnyCost: true}, perftest: perftest,
+		Dimension: engine.Dimension{Name: name, AnyCost: true}, letter: letter,
 		get: func(p *plan.Spec) int { return max(slices.Index(values, *at(p)), 0) }, // what is none of them is the first
 		set: func(p *plan.Spec, v int) { *at(p) = values[v] },
 	}
@@ -61,10 +61,10 @@ func settings() []setting {
 	}
 	all := []setting{
 		oneOf("operation", "", operations(), func(p *plan.Spec) *plan.Operation { return &p.Operation }),
-		oneOf("connection", "-c", transports(), func(p *plan.Spec) *verbs.Transport { return &p.Transport }),
+		oneOf("connection", "c", transports(), func(p *plan.Spec) *verbs.Transport { return &p.Transport }),
 		{
 			Dimension: dimension{Name: "size", Values: []int{8, 64, 256, 1024, 4096, 16384, 65536, 262144}, Fine: true},
-			perftest:  "-s",
+			letter:    "s",
 			get:       func(p *plan.Spec) int { return p.Sizes[0] },
 			set:       func(p *plan.Spec, v int) { p.Sizes = []int{v} },
 		},
@@ -80,13 +80,12 @@ func settings() []setting {
 		},
 		{
 			Dimension: dimension{Name: "mtu", Values: []int{256, 512, 1024, 2048, 4096}},
-			perftest:  "-m",
+			letter:    "m",
 			get:       func(p *plan.Spec) int { return p.MTU.Bytes() },
 			set:       func(p *plan.Spec, v int) { p.MTU, _ = verbs.ParseMTU(v) },
 		},
 	}
 	for _, f := range plan.Fields() {
-		letter := plain.When(f.Letter != "", "-%s", f.Letter)
 		switch f.At(&plan.Spec{}).(type) {
 		case *int:
 			if f.Tries == nil {
@@ -94,12 +93,12 @@ func settings() []setting {
 			}
 			all = append(all, setting{
 				dimension{Name: f.Name, Values: f.Tries, AnyCost: slices.Contains([]string{"threads", "inline"}, f.Name)},
-				letter, f.Name != "rx-depth",
+				f.Letter, f.Name != "rx-depth",
 				func(p *plan.Spec) int { return *f.At(p).(*int) }, func(p *plan.Spec, v int) { *f.At(p).(*int) = v },
 			})
 		case *bool:
 			if slices.Contains([]string{"bidirectional", "events", "srq"}, f.Name) {
-				s := oneOf(f.Name, cmp.Or(letter, "--use-srq"), []bool{false, true},
+				s := oneOf(f.Name, f.Letter, []bool{false, true},
 					func(p *plan.Spec) *bool { return f.At(p).(*bool) })
 				s.Words = []string{"no", "yes"}
 				all = append(all, s)
@@ -135,14 +134,6 @@ func (s *setting) parse(text string) (int, error) {
 	return i, nil
 }
 
-// name is the flag.
-func (s *setting) name() string {
-	if len(s.perftest) == len("-x") {
-		return s.perftest
-	}
-	return "--" + s.Name
-}
-
 // flagName is the name of the test's flag.
 func (s *setting) flagName() string {
 	if s.Name == "sge" {
@@ -152,11 +143,12 @@ func (s *setting) flagName() string {
 }
 
 // flag is the setting on a command line.
-func (s *setting) flag(name string, v int) string {
-	if s.Words == nil {
+func (s *setting) flag(v int) string {
+	name := cmp.Or(plain.When(s.letter != "", "-%s", s.letter), "--"+s.Name)
+	switch {
+	case s.Words == nil:
 		return name + " " + strconv.Itoa(v)
-	}
-	if s.Words[v] == "yes" {
+	case s.Words[v] == "yes":
 		return name
 	}
 	return name + " " + s.Words[v]
