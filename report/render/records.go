@@ -222,8 +222,11 @@ type note struct {
 // cause is the same for notes that share a line below the table: the kind, and the text without numbers and remedy.
 func (n note) cause() string {
 	text, _, _ := strings.Cut(n.text, "; try ")
-	if n.kind == "" {
+	switch {
+	case n.kind == "":
 		text = n.text
+	case strings.Contains(text, "; a test needs "): // a time, or messages: the longest is enough for both
+		text = ""
 	}
 	return n.kind + strings.Map(func(c rune) rune {
 		if strings.ContainsRune("0123456789.", c) {

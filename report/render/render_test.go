@@ -283,7 +283,10 @@ func TestOneLineForEachKindOfNote(t *testing.T) {
 	d.Records, d.Checks, d.Warnings = d.Records[:6], nil, nil
 	for i := range d.Records {
 		d.Records[i].Warnings = []string{
-			fmt.Sprintf("peer: short: measured for 3 ms, but a test needs %[1]d ms; try -D %[1]d", 5+(i+2)%6),
+			[]string{
+				fmt.Sprintf("peer: short: 3 ms; a test needs 10.00 ms; try -n %d", 5000+(i+2)%6),
+				"short: 100 messages; a test needs 1280 (10 x messages in flight); try -n 1300",
+			}[i%2],
 			fmt.Sprintf("disturbed: other programs took %d %% of the measuring CPU; try 'chrt -r 1' before the command (needs "+
 				"root, or 'ulimit -r 1')", 10+i),
 			fmt.Sprintf("peer: disturbed: other programs took %d %% of the measuring CPU; try 'chrt -r 1' before the command "+
@@ -305,7 +308,7 @@ func TestOneLineForEachKindOfNote(t *testing.T) {
 	}
 	for _, want := range []string{
 		"disturbed (6 of 6 rows): other programs took 25 % of the measuring CPU", "noisy (2 of 6 rows): the rate moved",
-		"short (6 of 6 rows): measured for 3 ms, but a test needs 10 ms; try -D 10\n", "short, disturbed, noisy\n",
+		"short (6 of 6 rows): 3 ms; a test needs 10.00 ms; try -n 5004\n", "short, disturbed, noisy\n",
 	} {
 		if strings.Count(text, want) < 1 {
 			t.Errorf("no %q in\n%s", want, text)
