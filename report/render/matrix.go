@@ -202,7 +202,7 @@ func (m hostMatrix) spreads() table {
 	return g
 }
 
-// pictures are a heat map for each rail, and what a receiver gets of many senders.
+// pictures are a heat map for each rail.
 func (m hostMatrix) pictures(d *report.Document) []plot.Figure {
 	var out []plot.Figure
 	subtitle := subtitle([]*report.Document{d})
@@ -211,17 +211,6 @@ func (m hostMatrix) pictures(d *report.Document) []plot.Figure {
 			h.Subtitle = subtitle
 			out = append(out, h)
 		}
-	}
-	if all := m.Incast(); len(all) > 1 {
-		s := plot.Series{}
-		for _, i := range all {
-			s.X, s.Y = append(s.X, float64(i.FanIn)), append(s.Y, i.Receiver)
-		}
-		out = append(out, &plot.Chart{
-			Title: "What a receiver gets, by number of senders", Subtitle: subtitle,
-			X: plot.Axis{Label: "senders", Scale: plot.Log2}, Y: plot.Axis{Label: "bandwidth", Units: plain.BitsPerS},
-			Series: []plot.Series{s},
-		})
 	}
 	return out
 }

@@ -2,7 +2,6 @@ package render
 
 import (
 	"cmp"
-	"slices"
 	"strconv"
 
 	"github.com/gobw/gobw/report"
@@ -11,13 +10,13 @@ import (
 	"github.com/gobw/gobw/report/stats"
 )
 
-// shareGrids show what each device and each thread did, at the sending end and at the other: a row for each size and
-// thread. The table above has their total. If each device has one thread, there is no table of devices.
+// shareGrids show what each thread did, and on which device, at the sending end and at the other: a row for each size and
+// thread. The table above has their total.
 func shareGrids(g figure.Group) []table {
 	var out []table
-	add := func(title, part string, of func(*report.Record) []report.Share) {
+	add := func(title string, of func(*report.Record) []report.Share) {
 		t := table{
-			Title: title + repetitions(g), Header: []string{"bytes", part, "device", "CPU", "QPs", "Gb/s", "MiB/s", "Mmsg/s"},
+			Title: title + repetitions(g), Header: []string{"bytes", "thread", "device", "CPU", "QPs", "Gb/s", "MiB/s", "Mmsg/s"},
 			keys: 2,
 		}
 		for _, row := range g.Rows {
@@ -40,23 +39,7 @@ func shareGrids(g figure.Group) []table {
 			out = append(out, t)
 		}
 	}
-	if rails := g.Setup.Rails; rails > 1 && g.Setup.Threads > rails {
-		add("by rail", "rail", func(r *report.Record) []report.Share { return ofRails(r.PerThread, rails) })
-		add("by rail of the other end", "rail",
-			func(r *report.Record) []report.Share { return ofRails(r.PeerThreads, rails) })
-	}
-	add("by thread", "thread", func(r *report.Record) []report.Share { return r.PerThread })
-	add("by thread of the other end", "thread", func(r *report.Record) []report.Share { return r.PeerThreads })
-	return out
-}
-
-// ofRails adds up the threads of each rail. Thread i belongs to rail i modulo rails.
-func ofRails(threads []report.Share, rails int) []report.Share {
-	out := slices.Clone(threads[:min(rails, len(threads))])
-	for i, t := range threads[len(out):] {
-		s := &out[i%rails]
-		s.CPU, s.QPs = -1, s.QPs+t.QPs
-		s.AverageBitsPerS, s.MessagesPerS = s.AverageBitsPerS+t.AverageBitsPerS, s.MessagesPerS+t.MessagesPerS
-	}
+	add("by thread", func(r *report.Record) []report.Share { return r.PerThread })
+	add("by thread of the other end", func(r *report.Record) []report.Share { return r.PeerThreads })
 	return out
 }
