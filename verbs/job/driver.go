@@ -57,7 +57,7 @@ type verbsDriver struct {
 	job    *Job
 	lanes  []verbsLane
 	next   int  // the queue that is polled first
-	armed  bool // the queues tell of an event, and have been polled since
+	armed  bool // the queues will announce an event, and have been polled since
 	sleeps bool // the job only serves, and the device does so by itself
 	idle   int  // rounds since it last yielded the processor
 }

@@ -43,7 +43,7 @@ func (s *stillness) lasts(now, lastChange, limit, most job.Ticks, packets, naks 
 	if s.begun == 0 {
 		s.begun = now
 	}
-	if lastChange > s.since { // a message was found, and more may lie behind it
+	if lastChange > s.since { // a message has come since, and more may follow it: wait ten times as long
 		most *= 10
 	}
 	if s.since == 0 || lastChange > s.since || packets != s.packets && naks == s.naks {

@@ -96,8 +96,8 @@ func New(t Task) *Driver {
 	return d
 }
 
-// Run runs the job to its end and meets the peer at Done. An end whose own part is over goes on for the peer until that
-// is done, and all that it has sent has arrived.
+// Run runs the job to its end and meets the peer at Done. An end that is done goes on for the peer, until the peer is
+// done and all that the peer has sent has arrived.
 func (d *Driver) Run(ctx context.Context) (err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -160,7 +160,7 @@ func (d *Driver) Run(ctx context.Context) (err error) {
 	}
 }
 
-// end notes what this end's part was, and takes what a stopped ping-pong has left on its way.
+// end notes what this end has done, and takes what a stopped ping-pong has left on its way.
 func (d *Driver) end() error {
 	d.ended = true
 	if last := &d.Trace.Last; d.toldDone() && !d.Limits.Passive { // what it sent was noted then
@@ -174,7 +174,7 @@ func (d *Driver) end() error {
 	return d.takeLeftovers()
 }
 
-// work lets the runner work once, or waits for the peer where nobody is needed here.
+// work lets the runner work once, or waits for the peer where this end has nothing to do.
 func (d *Driver) work(watch context.Context) (done bool, err error) {
 	if d.maySleep() {
 		return false, d.sleep(watch)

@@ -188,7 +188,7 @@ func (s *Session) negotiate(ctx context.Context, local control.Facts, mtu verbs.
 	if !s.o.Dialled {
 		return s.answerParameters(ctx, local, mtu)
 	}
-	mine := s.negotiationOf(mtu, local.MaxOutstanding)
+	mine := s.ownNegotiation(mtu, local.MaxOutstanding)
 	b, err := s.swap(ctx, negotiatingPhase, mine.Encode(NegotiationBytes))
 	if err != nil {
 		return 0, err
@@ -228,7 +228,7 @@ func (s *Session) answerParameters(ctx context.Context, local control.Facts, mtu
 		s.adopt(p)
 		s.gbits = theirs.values[unitCode] == 0
 	}
-	mine := s.negotiationOf(mtu, local.MaxOutstanding)
+	mine := s.ownNegotiation(mtu, local.MaxOutstanding)
 	if err := s.write(negotiatingPhase, mine.Encode(len(b))); err != nil {
 		return 0, err
 	}
@@ -238,7 +238,8 @@ func (s *Session) answerParameters(ctx context.Context, local control.Facts, mtu
 // patience is how long the peer may take to its next message, for which it may register memory.
 func (s *Session) patience() time.Duration { return s.o.Timeouts.ForPhase(control.PhaseJoined, s.plan) }
 
-func (s *Session) negotiationOf(mtu verbs.MTU, outstanding int) negotiation {
+// ownNegotiation is what this end sends to negotiate.
+func (s *Session) ownNegotiation(mtu verbs.MTU, outstanding int) negotiation {
 	n := NegotiationOf(s.plan, s.gbits, mtu, outstanding)
 	if s.o.RDMA != nil {
 		n.values[flagRDMA] = 1
