@@ -54,7 +54,7 @@ func TestCounterChanges(t *testing.T) {
 	if err := errors.Join(err, s.Close(), <-served); err != nil {
 		t.Fatal(err)
 	}
-	for i, want := range []string{"the rate of the cycle counter changed by -0.5 %", ""} {
+	for i, want := range []string{"the rate of the cycle counter changed by -0.", ""} {
 		var told string
 		for _, w := range result.Records[i].Warnings {
 			if kind, text := figure.NoteOf(w); kind == figure.Impossible {
