@@ -9,7 +9,7 @@
 
 #define LARGEST (1 << 20)
 #define ROUNDS 5             /* of which the median counts */
-#define ROUND_BYTES (4 << 20) /* that a round moves, in at least 20 messages */
+#define ROUND_BYTES (2 << 20) /* that a round moves, in at least 20 messages */
 
 /* A layout is num blocks of block bytes; the first bytes of two blocks are stride bytes apart. */
 struct layout {

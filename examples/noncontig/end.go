@@ -54,7 +54,7 @@ func connect(host string) *end {
 	e.mr = opened(e, must(pd.RegisterMemory(buf, 0, buf.Len(), access)))
 	e.qp = opened(e, must(pd.CreateQP(verbs.QueuePairOptions{
 		Transport: verbs.RC, SendCQ: e.sent, RecvCQ: e.received,
-		SendDepth: depth, RecvDepth: max(depth, most), SendSGEs: e.entries, RecvSGEs: e.entries,
+		SendDepth: depth, RecvDepth: depth, SendSGEs: e.entries, RecvSGEs: e.entries,
 	})))
 
 	here := must(verbs.AddressOf(e.qp, 1, gid, e.mr))

@@ -30,8 +30,7 @@ const (
 	smallest = 64        // bytes of a block
 	factor   = 2         // a stride is so many blocks
 	rounds   = 5         // of which the median counts
-	round    = 4 << 20   // bytes of a round, in 20 to 256 messages
-	most     = 256
+	round    = 2 << 20   // bytes of a round, in at least 20 messages
 )
 
 // task is what both ends do next. The zero task ends the program.
@@ -41,7 +40,13 @@ type task struct {
 	Packs  bool         // the CPU packs or unpacks
 }
 
-func (t task) messages() int { return min(most, max(20, round/t.Layout.bytes())) }
+// messages is how many a round has. SENDs are few: the ends take turns.
+func (t task) messages() int {
+	if t.Opcode == verbs.OpSend {
+		return 20
+	}
+	return max(20, round/t.Layout.bytes())
+}
 
 var shapes = map[string]verbs.Opcode{"G-WR": verbs.OpWrite, "S-RD": verbs.OpRead, "GSSR": verbs.OpSend}
 
