@@ -138,6 +138,8 @@ EXPORT int ibv_rereg_mr(struct vb_mr *mr, int flags, struct vb_pd *pd, void *add
 }
 
 static struct vb_mw *alloc_mw(struct vb_pd *pd, int type) {
+	if (type != 1 && type != 2)
+		return no_object(EINVAL);
 	struct vb_mw *mw = object(sizeof *mw);
 	if (!mw)
 		return NULL;

@@ -238,6 +238,7 @@ static void windows(void) {
 	struct ends e = make_ends(), other = make_ends();
 	struct ibv_mw *one = ibv_alloc_mw(pd, IBV_MW_TYPE_1), *two = ibv_alloc_mw(pd, IBV_MW_TYPE_2);
 	MUST(one && two);
+	MUST(!ibv_alloc_mw(pd, (enum ibv_mw_type)3) && errno == EINVAL);
 	uint32_t before = two->rkey;
 	expect("bind of type 2", bind_whole(&e, two, e.mr[1], 0x5a5a5aba), IBV_WC_SUCCESS);
 	MUST(two->rkey == ((before & ~0xffu) | 0xba));
