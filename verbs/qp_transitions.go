@@ -77,18 +77,25 @@ func CheckTransition(t Transport, from, to QPState, mask AttributeMask) error {
 		}
 		return nil
 	}
-	for _, e := range transitions {
-		if e.from != from || e.to != to || t < RC || t > UD || t == RC && from == StateSQE {
-			continue
-		}
-		required := e.required[t-RC]
-		missing, extra := required&^rest, rest&^(required|e.optional[t-RC])
-		if missing != 0 || extra != 0 {
-			return &TransitionError{Transport: t, From: from, To: to, Missing: missing, NotAllowed: extra}
-		}
-		return nil
+	required, optional, is := edge(t, from, to)
+	missing, extra := required&^rest, rest&^(required|optional)
+	switch {
+	case !is:
+		return &TransitionError{Transport: t, From: from, To: to, NoSuchChange: true}
+	case missing != 0 || extra != 0:
+		return &TransitionError{Transport: t, From: from, To: to, Missing: missing, NotAllowed: extra}
 	}
-	return &TransitionError{Transport: t, From: from, To: to, NoSuchChange: true}
+	return nil
+}
+
+// edge is what a transport needs and may set on the way from one state to another, if there is one.
+func edge(t Transport, from, to QPState) (required, optional AttributeMask, is bool) {
+	for _, e := range transitions {
+		if e.from == from && e.to == to && t >= RC && t <= UD && (t != RC || from != StateSQE) {
+			return e.required[t-RC], e.optional[t-RC], true
+		}
+	}
+	return 0, 0, false
 }
 
 // CheckValues refuses attributes that are out of a device's range, by name: libibverbs says EINVAL, or takes them.

@@ -208,19 +208,7 @@ func DefaultConnect() ConnectOptions {
 }
 
 // InitQP moves a queue pair from RESET to INIT, from where receives may be posted.
-func InitQP(qp QueuePair, o ConnectOptions) error {
-	a := QueuePairAttributes{
-		Mask: AttrState | AttrPKeyIndex | AttrPort, State: StateInit, PKeyIndex: o.PKeyIndex, Port: max(o.Port, 1),
-	}
-	if qp.Transport() == UD {
-		a.Mask |= AttrQKey
-		a.QKey = o.QKey
-	} else {
-		a.Mask |= AttrAccess
-		a.Access = o.Access
-	}
-	return qp.Modify(a)
-}
+func InitQP(qp QueuePair, o ConnectOptions) error { return o.move(qp, StateReset, StateInit) }
 
 // ConnectQP moves a queue pair from INIT to RTR and, unless o.StayRTR, to RTS.
 func ConnectQP(qp QueuePair, o ConnectOptions) error {
@@ -231,21 +219,20 @@ func ConnectQP(qp QueuePair, o ConnectOptions) error {
 		}
 		o.PathMTU = port.ActiveMTU
 	}
-	rtr := QueuePairAttributes{Mask: AttrState, State: StateRTR, PeerWindow: o.PeerWindow}
-	rts := QueuePairAttributes{Mask: AttrState | AttrSendPSN, State: StateRTS, SendPSN: o.SendPSN}
-	if qp.Transport() != UD {
-		rtr.Mask |= AttrAddressVector | AttrPathMTU | AttrDestQPN | AttrRecvPSN
-		rtr.AddressVector, rtr.PathMTU, rtr.DestQPN, rtr.RecvPSN = o.AddressVector, o.PathMTU, o.DestQPN, o.RecvPSN
-		rtr.AddressVector.Port = max(o.Port, 1)
-	}
-	if qp.Transport() == RC {
-		rtr.Mask |= AttrMaxDestRDAtomic | AttrMinRNRTimer
-		rtr.MaxDestRDAtomic, rtr.MinRNRTimer = o.MaxDestRDAtomic, o.MinRNRTimer
-		rts.Mask |= AttrTimeout | AttrRetryCount | AttrRNRRetry | AttrMaxRDAtomic
-		rts.Timeout, rts.RetryCount, rts.RNRRetry, rts.MaxRDAtomic = o.Timeout, o.RetryCount, o.RNRRetry, o.MaxRDAtomic
-	}
-	if err := qp.Modify(rtr); err != nil || o.StayRTR {
+	o.AddressVector.Port = max(o.Port, 1)
+	if err := o.move(qp, StateInit, StateRTR); err != nil || o.StayRTR {
 		return err
 	}
-	return qp.Modify(rts)
+	return o.move(qp, StateRTR, StateRTS)
+}
+
+// move sets the attributes that a queue pair needs to go from one state to another.
+func (o *ConnectOptions) move(qp QueuePair, from, to QPState) error {
+	required, _, _ := edge(qp.Transport(), from, to)
+	return qp.Modify(QueuePairAttributes{
+		Mask: AttrState | required, State: to, Access: o.Access, PKeyIndex: o.PKeyIndex, Port: max(o.Port, 1), QKey: o.QKey,
+		AddressVector: o.AddressVector, PathMTU: o.PathMTU, Timeout: o.Timeout, RetryCount: o.RetryCount,
+		RNRRetry: o.RNRRetry, RecvPSN: o.RecvPSN, SendPSN: o.SendPSN, MaxRDAtomic: o.MaxRDAtomic,
+		MaxDestRDAtomic: o.MaxDestRDAtomic, MinRNRTimer: o.MinRNRTimer, DestQPN: o.DestQPN, PeerWindow: o.PeerWindow,
+	})
 }
