@@ -33,7 +33,7 @@ func testAtomicValues(r *rig) {
 		{compareSwap, 1 << 63, 1 << 63, 0},
 	} {
 		r.refill(512)
-		binary.NativeEndian.PutUint64(r.b.buf.Bytes()[64:], tt.before)
+		binary.NativeEndian.PutUint64(r.b.mem[64:], tt.before)
 		q := r.a.request(1, tt.op, 8)
 		q.SGEs[0], q.RemoteAddr, q.CompareAdd, q.Swap = r.a.sge(136, 8), q.RemoteAddr+64, tt.compareAdd, tt.swap
 		r.move(q)
@@ -56,12 +56,12 @@ func testConcurrentAtomics(t *test) {
 				q := r.a.request(id, fetchAdd, 8)
 				q.RemoteAddr, q.RKey, q.CompareAdd = first.b.buf.Addr(), first.b.mr.RKey(), 1
 				r.a.do(q)
-				seen[word(r.a.buf.Bytes())%uint64(len(seen))].Add(1)
+				seen[word(r.a.mem)%uint64(len(seen))].Add(1)
 			}
 		})
 	}
 	wg.Wait()
-	if got := word(first.b.buf.Bytes()); got != pairs*each {
+	if got := word(first.b.mem); got != pairs*each {
 		t.Errorf("the counter is %d, want %d", got, pairs*each)
 	}
 	for v := range seen {

@@ -87,7 +87,7 @@ func testLargest(t *test) {
 	}
 	r.a.do(q)
 	last := (size - 1) % part // of the last entry
-	same(t, "last page", r.a.buf.Bytes()[last+1-4096:], far.Bytes()[size-4096:])
+	same(t, "last page", r.a.mem[last+1-4096:], far.Bytes()[size-4096:])
 	if size < limits.MaxMessageBytes {
 		return
 	}

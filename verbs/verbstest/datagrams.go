@@ -60,7 +60,7 @@ func testGRH(r *rig) {
 	r.a.ah = r.a.addressHandle(av)
 	r.a.sendOne(1, 64)
 	r.b.recvs.want(1)
-	grh := r.b.buf.Bytes()[:verbs.GRHBytes]
+	grh := r.b.mem[:verbs.GRHBytes]
 	from, to, h := r.A.GID, r.B.GID, grh[20:]
 	gotClass, gotHops := h[1], h[8]
 	is4 := from.Addr().Is4()

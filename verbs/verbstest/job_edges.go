@@ -79,7 +79,7 @@ func testEarlyPrepare(t *test, e engine) {
 	if g.a.err != nil || g.a.progress.Completed != 6 {
 		t.Fatalf("%d of 6 messages completed: %v", g.a.progress.Completed, g.a.err)
 	}
-	same(t, "target", g.b.x.buf.Bytes(), g.a.x.buf.Bytes()[:size])
+	same(t, "target", g.b.x.mem, g.a.x.mem[:size])
 }
 
 // testChannelless has a job wait on a channel that its queues announce nothing on.

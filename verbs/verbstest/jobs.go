@@ -100,7 +100,7 @@ func (c jobCase) stream(g *stage, from string) *job.Job {
 	p := new(job.Job)
 	for _, r := range g.rigs {
 		x := r.side(from)
-		fill(x.buf.Bytes()[:8*c.size], 6)
+		fill(x.mem[:8*c.size], 6)
 		p.Lanes = append(p.Lanes, job.Lane{
 			QP: x.qp, Ring: x.ring(c.op, c.size, 8), Count: c.count, Window: c.window, Signal: c.signal, Batch: c.batch,
 		})
@@ -121,7 +121,7 @@ func (c jobCase) jobs(g *stage) {
 	default:
 		a.Job = c.stream(g, "A")
 		if c.op == read {
-			fill(b.x.buf.Bytes()[:8*c.size], 12)
+			fill(b.x.mem[:8*c.size], 12)
 		}
 		if c.op.NeedsReceive() {
 			b.Job = new(job.Job)
@@ -144,14 +144,14 @@ func (c jobCase) jobs(g *stage) {
 
 func (c jobCase) checkStream(g *stage) {
 	g.Helper()
-	x := g.rigs[0].b.buf
+	half := g.b.x.buf.Len() / 2
 	switch {
 	case c.op == fetchAdd:
-		if got := word(x.Bytes()); got != c.count {
+		if got := word(g.b.x.mem); got != c.count {
 			g.Errorf("the counter is %d, want %d", got, c.count)
 		}
 	case c.op == send:
-		g.sameRings(c.size, x.Len()/2)
+		g.sameRings(c.size, half)
 	case c.count >= 8:
 		g.sameRings(c.size, 0)
 	}
@@ -280,7 +280,7 @@ func copyKernel(arg unsafe.Pointer) {
 
 // copies are kernels that copy pieces of a side's memory, one behind the other.
 func (x *side) copies(n, size, from, to int) (list []job.Work) {
-	b := x.buf.Bytes()
+	b := x.mem
 	for i := range n {
 		k := &kernel{from: b[from+i*size:][:size], to: b[to+i*size:][:size]}
 		list = append(list, job.Work{Go: copyKernel, Arg: unsafe.Pointer(k)})
@@ -291,7 +291,7 @@ func (x *side) copies(n, size, from, to int) (list []job.Work) {
 // packing packs each half of a message before posting it, and unpacks what a READ fetched.
 func packing(g *stage) {
 	x := g.a.x
-	fill(x.buf.Bytes()[32<<10:], 3)
+	fill(x.mem[32<<10:], 3)
 	packs, unpacks := x.copies(16, 50, 32<<10, 0), x.copies(8, 100, 0, 48<<10)
 	for k := range g.a.Lanes[0].Ring {
 		m := &g.a.Lanes[0].Ring[k]
@@ -305,7 +305,7 @@ func packing(g *stage) {
 }
 
 func checkKernels(g *stage) {
-	b := g.a.x.buf.Bytes()
+	b := g.a.x.mem
 	same(g, "packed", b, b[32<<10:32<<10+800])
 	same(g, "unpacked", b[48<<10:], b[:800])
 	var all []job.Work
@@ -394,7 +394,7 @@ func (c jobCase) alternating(x *side) *job.Job {
 	case job.AwaitLastByte: // WRITEs go from the lower half to the peer's upper half
 		half := x.buf.Len() / 2
 		l.Ring[0].Steps[0].Requests[0].RemoteAddr += uint64(half)
-		l.FlagOut, l.FlagIn = &x.buf.Bytes()[c.size-1], &x.buf.Bytes()[half+c.size-1]
+		l.FlagOut, l.FlagIn = &x.mem[c.size-1], &x.mem[half+c.size-1]
 	case job.AwaitCompletion:
 	}
 	return &job.Job{Shape: job.PingPong, First: x == x.r.a, Lanes: []job.Lane{l}}

@@ -11,8 +11,8 @@ import (
 // refill writes bytes that were not there to the front of both ends' memory, which move compares.
 func (r *rig) refill(n int) {
 	r.filled, r.seed = n, r.seed+2
-	fill(r.a.buf.Bytes()[:n], r.seed)
-	fill(r.b.buf.Bytes()[:n], r.seed+1)
+	fill(r.a.mem[:n], r.seed)
+	fill(r.b.mem[:n], r.seed+1)
 }
 
 // move posts requests of A as one list, and compares their completions, and what was refilled of both ends' memory,
@@ -20,7 +20,7 @@ func (r *rig) refill(n int) {
 func (r *rig) move(list ...verbs.SendRequest) {
 	t := r
 	t.Helper()
-	onA, onB := r.a.buf.Bytes()[:r.filled], r.b.buf.Bytes()[:r.filled]
+	onA, onB := r.a.mem[:r.filled], r.b.mem[:r.filled]
 	for i := range list {
 		if from, to := r.named(&list[i], onA, onB); r.untold(&list[i]) {
 			to[len(to)-1] = ^from[len(from)-1]

@@ -90,12 +90,12 @@ func testMulticast(t *test) {
 
 // wantCopy waits for a side's copy of the 100 bytes that another has sent to a group.
 func (x *side) wantCopy(from *side, group verbs.GID) {
-	t, b := x.r, x.buf.Bytes()
+	t, b := x.r, x.mem
 	t.Helper()
 	if c := x.recvs.want(1); c.SourceQPN != from.qp.QPN() || c.Bytes != 100+verbs.GRHBytes {
 		t.Errorf("%d bytes from qp %#x, want %d from %#x", c.Bytes, c.SourceQPN, 100+verbs.GRHBytes, from.qp.QPN())
 	}
-	same(t, "copy", b[verbs.GRHBytes:], from.buf.Bytes()[:100])
+	same(t, "copy", b[verbs.GRHBytes:], from.mem[:100])
 	if to := verbs.GID(b[24:40]); group.Addr().Is4() && [4]byte(b[36:]) != group.Addr().As4() ||
 		!group.Addr().Is4() && to != group {
 		t.Errorf("GRH %x: want the group %v as destination", b[:verbs.GRHBytes], group)

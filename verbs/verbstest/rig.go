@@ -73,6 +73,7 @@ type side struct {
 	recvCQ verbs.CompletionQueue
 	qp     verbs.QueuePair
 	buf    *verbs.Buffer
+	mem    []byte // the whole buffer
 	mr     verbs.MemoryRegion
 	ah     verbs.AddressHandle
 	sends  completions
@@ -188,6 +189,7 @@ func (r *rig) newSide(name string, e End, o rigOptions) *side {
 	}
 	x.sends, x.recvs = completions{x: x, what: "send"}, completions{x: x, what: "receive"}
 	x.buf, x.mr = x.memory(o.bytes, o.access)
+	x.mem = x.buf.Bytes()
 	o.qp.Transport, o.qp.SendCQ, o.qp.RecvCQ = o.transport, x.sendCQ, x.recvCQ
 	x.qp = got(x.pd.CreateQP(o.qp)).closing(t)
 	return x

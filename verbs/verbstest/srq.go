@@ -42,13 +42,13 @@ func testSharedReceives(t *test) {
 		}
 		for id := range uint64(8) {
 			r := []*rig{x.one, x.two, x.two, x.one}[id%4]
-			source := r.a.buf.Bytes()[:200]
+			source := r.a.mem[:200]
 			fill(source, uint32(id))
 			r.a.sendOne(id, 200)
 			if c := r.b.recvs.want(id); c.Bytes != 200 {
 				t.Errorf("received %d bytes, want 200", c.Bytes)
 			}
-			same(t, fmt.Sprintf("message %d", id), x.one.b.buf.Bytes()[int(id)*256:], source)
+			same(t, fmt.Sprintf("message %d", id), x.one.b.mem[int(id)*256:], source)
 		}
 	})
 	t.Run("empty", func(t *test) {

@@ -229,7 +229,7 @@ func serve() *job.Job { return &job.Job{Shape: job.Serve} }
 func (g *stage) sameRings(size, at int) {
 	g.Helper()
 	for i, r := range g.rigs {
-		same(g, fmt.Sprintf("lane %d", i), r.b.buf.Bytes()[at:], r.a.buf.Bytes()[:8*size])
+		same(g, fmt.Sprintf("lane %d", i), r.b.mem[at:], r.a.mem[:8*size])
 	}
 }
 

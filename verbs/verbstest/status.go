@@ -146,14 +146,14 @@ func testLateReceive(r *rig) {
 	if r.deviates(ReceiverNotReady) {
 		return // as without a receive
 	}
-	fill(r.a.buf.Bytes()[:5000], 8)
+	fill(r.a.mem[:5000], 8)
 	r.a.post(r.a.request(1, send, 5000), r.a.request(2, send, 10))
 	r.quiet("before a receive is posted")
 	r.b.receive(1, r.b.sge(0, 5000))
 	r.b.receive(2, r.b.sge(8192, 10))
 	r.a.sends.wantAll(1, 2)
 	r.b.recvs.wantAll(1, 2)
-	same(r, "message", r.b.buf.Bytes(), r.a.buf.Bytes()[:5000])
+	same(r, "message", r.b.mem, r.a.mem[:5000])
 }
 
 // testRefused posts what the transport does not have, or what no message can be.

@@ -63,9 +63,9 @@ func (c *trial) run(t *test) {
 		r.move(p.SendRequest)
 		return
 	}
-	was, of := []byte(nil), r.b.buf.Bytes()[c.receive:]
+	was, of := []byte(nil), r.b.mem[c.receive:]
 	if c.op == read {
-		of = r.a.buf.Bytes()
+		of = r.a.mem
 	}
 	if c.spared {
 		was = bytes.Clone(of)

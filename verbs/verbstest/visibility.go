@@ -26,7 +26,7 @@ func testVisibility(t *test) {
 
 func (r *rig) watch(size int, rounds byte, pass func()) {
 	r.Helper()
-	a, b := r.a.buf.Bytes()[:size], r.b.buf.Bytes()[:size]
+	a, b := r.a.mem[:size], r.b.mem[:size]
 	for k := byte(1); k <= rounds; k++ {
 		copy(a, bytes.Repeat([]byte{k}, size))
 		r.a.postOne(uint64(k), write, size)
@@ -57,11 +57,11 @@ func testMany(t *test) {
 			t.Errorf("queue pair number %#x is taken or out of range", n)
 		}
 		taken[n] = true
-		fill(r.a.buf.Bytes(), uint32(i))
+		fill(r.a.mem, uint32(i))
 		r.a.postOne(uint64(i), write, 4096)
 	}
 	for i, r := range rigs {
 		r.a.sends.want(uint64(i))
-		same(t, fmt.Sprintf("pair %d", i), r.b.buf.Bytes(), r.a.buf.Bytes())
+		same(t, fmt.Sprintf("pair %d", i), r.b.mem, r.a.mem)
 	}
 }
