@@ -34,6 +34,7 @@ func Pictures(docs []*report.Document) []plot.Figure {
 	for _, chosen := range plain.Grouped(allCurves(docs), curve.operation) {
 		label(chosen, len(docs) > 1)
 		out = append(out, overSize(chosen)...)
+		chosen = ofOneSize(chosen)
 		out = append(out, distributions(chosen)...)
 		out = append(out, overTime(chosen)...)
 	}
@@ -64,7 +65,11 @@ func allCurves(docs []*report.Document) []curve {
 		if d.Fabric != nil { // a matrix is the picture of its hosts
 			continue
 		}
-		for _, g := range figure.Groups(d.Records) {
+		records := slices.Clone(d.Records)
+		for i := range records {
+			records[i].InlineBytes = 0 // small messages alone have it, and one curve has all sizes
+		}
+		for _, g := range figure.Groups(records) {
 			slices.SortStableFunc(g.Rows, func(a, b figure.Row) int { return cmp.Compare(a.Size, b.Size) })
 			out = append(out, curve{Group: g, doc: d})
 		}
@@ -138,8 +143,8 @@ func overSize(curves []curve) []plot.Figure {
 			Title: operation + " " + what + " over message size", Subtitle: subtitleOf(curves),
 			X: sizeAxis("message size"), Y: y,
 		}
-		for _, cv := range curves {
-			for _, name := range figures {
+		for _, name := range figures {
+			for _, cv := range curves {
 				s := medians(len(cv.Rows), func(i int) (x float64, values []float64) {
 					return float64(cv.Rows[i].Size), cv.Rows[i].Values(figure.Of(name))
 				})
@@ -217,6 +222,25 @@ func bandsOf(series []plot.Series) string {
 	}
 	return plain.When(shaded, "Bands: %s intervals of the medians; of fewer than six runs their range.",
 		stats.Percent(stats.DefaultConfidence))
+}
+
+// ofOneSize are curves with the rows that a picture of one row each compares: if all rows are too many, those of the
+// smallest size that most curves have.
+func ofOneSize(curves []curve) []curve {
+	var sizes []uint64
+	for _, c := range curves {
+		sizes = append(sizes, plain.Each(c.Rows, func(r figure.Row) uint64 { return r.Size })...)
+	}
+	if len(curves) < 2 || len(sizes) <= mostCurves {
+		return curves
+	}
+	slices.Sort(sizes)
+	same := plain.Grouped(sizes, func(size uint64) uint64 { return size })
+	chosen := slices.MaxFunc(same, func(a, b []uint64) int { return len(a) - len(b) })[0]
+	return plain.Each(curves, func(c curve) curve {
+		c.Rows = slices.DeleteFunc(slices.Clone(c.Rows), func(r figure.Row) bool { return r.Size != chosen })
+		return c
+	})
 }
 
 // mostCurves is how many distributions or runs one picture shows.

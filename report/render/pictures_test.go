@@ -2,6 +2,7 @@ package render
 
 import (
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -105,6 +106,45 @@ func TestChartsSayBandsAndKeepGaps(t *testing.T) {
 	for part := range strings.SplitSeq(svg.String(), "<path") {
 		if strings.Contains(part, `stroke="#1f6fb4" stroke-width="2"`) && strings.Count(part, "L") > 1 {
 			t.Errorf("a line bridges the gap: %s", part)
+		}
+	}
+}
+
+// TestPicturesCompareResults: three results of several sizes are one curve each, whatever was inline, and pictures of a
+// row each show one size of all three.
+func TestPicturesCompareResults(t *testing.T) {
+	var docs []*report.Document
+	for _, transport := range []string{"RC", "UC", "UD"} {
+		docs = append(docs, overlay(func(d *report.Document) {
+			d.Description = transport
+			for i := range d.Records {
+				r := &d.Records[i]
+				r.Kind, r.Transport = "latency", transport
+				r.Latency = &report.Latency{Samples: 2000, P50Ns: 1000, P99Ns: new(2000.0)}
+				r.Series = &report.Series{IntervalS: 0.01, Messages: []float64{900, 900, 900}, Bytes: []float64{9e6, 9e6, 9e6}}
+				if r.SizeBytes < 100 {
+					r.InlineBytes = 236
+				}
+			}
+		}))
+	}
+	names := func(f plot.Figure) []string {
+		var out []string
+		for _, s := range f.(*plot.Chart).Series {
+			out = append(out, s.Name)
+		}
+		return out
+	}
+	pictures := Pictures(docs)
+	if len(pictures) != 2 {
+		t.Fatalf("%d pictures, want latency over size and round trips over time", len(pictures))
+	}
+	for i, want := range [][]string{
+		{"RC, RC, p50", "UC, UC, p50", "UD, UD, p50", "RC, RC, p99", "UC, UC, p99", "UD, UD, p99"},
+		{"RC, RC, 64 B", "UC, UC, 64 B", "UD, UD, 64 B"},
+	} {
+		if got := names(pictures[i]); !slices.Equal(got, want) {
+			t.Errorf("picture %d has %q, want %q", i+1, got, want)
 		}
 	}
 }
