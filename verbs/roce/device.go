@@ -324,8 +324,15 @@ type socket struct {
 	mtu     int // payload bytes of a packet that its interface carries
 	paths   map[pathKey]*path
 	flows   map[netip.Addr]*rc.Flow
-	senders []*link.Socket // of other ports, see senderAt
-	members []*queuePair   // it is a multicast group's: those attached to it
+	senders []sender     // of other ports, see senderAt
+	members []*queuePair // it is a multicast group's: those attached to it
+}
+
+// sender is a socket that only sends: over IPv6 to one address, with one flow label.
+type sender struct {
+	*link.Socket
+	to    netip.Addr
+	label uint32
 }
 
 // pathKey tells paths of a socket apart.
@@ -347,29 +354,46 @@ func sourcePort(label, qpn, peer uint32) uint16 {
 	return uint16(label&0x3fff^label>>14) | 0xc000
 }
 
-// mostSenders is how many ports the packets from an address leave by: enough for all paths that a switch has.
+// mostSenders is how many sockets send the packets from an address: more ports than any switch has equal paths.
 const mostSenders = 64
 
-// senderAt is the socket whose packets leave by a port, or by another where that is taken or there are many already.
-// Where the kernel cuts batches, packets of all queue pairs leave by the port they arrive at: a batch has one port, and
-// interfaces without hardware, which alone are trusted with that, have no equal-cost paths behind them.
-func (e *engine) senderAt(s *socket, port uint16) *link.Socket {
-	if s.Segments() || !link.SendsFromPorts {
+// senderAt is the socket whose packets to an address leave by a port, or by another where that is taken or there are
+// many sockets already. Over IPv6 it is connected, so that the kernel need not look up the route for each packet; IPv4
+// packets of connected sockets have an IP identification, which the ICRC covers, from a counter that nobody can read.
+// Where the kernel cuts batches, packets of all queue pairs leave by one port: a batch has one, and interfaces without
+// hardware, which alone are trusted with that, have no equal-cost paths behind them.
+func (e *engine) senderAt(s *socket, port uint16, remote netip.Addr, label uint32) *link.Socket {
+	way := sender{to: remote, label: label}
+	connects, shares := remote.Is6(), s.Segments()
+	switch {
+	case !link.SendsFromPorts, shares && !connects:
 		return s.Socket
+	case !connects:
+		way = sender{}
 	}
 	for _, x := range s.senders {
-		if x.Port == port {
-			return x
+		if x.to == way.to && x.label == way.label && (x.Port == port || shares) {
+			return x.Socket
 		}
 	}
-	for try := uint16(0); len(s.senders) < mostSenders && try < 8; try++ {
-		if x, err := link.Open(s.Local, s.Zone, (port+try)|0xc000, 1, e.clock); err == nil {
-			s.senders = append(s.senders, x)
-			return x
+	for try := uint16(0); len(s.senders) < mostSenders && try < mostSenders; try++ {
+		x, err := link.Open(s.Local, s.Zone, (port+try)|0xc000, 1, e.clock)
+		if err != nil {
+			continue
 		}
+		if shares {
+			x.UseOffloads()
+		}
+		if connects && x.Connect(netip.AddrPortFrom(remote, Port), label) != nil { // there is no route yet
+			_ = x.Close()
+			break
+		}
+		way.Socket = x
+		s.senders = append(s.senders, way)
+		return x
 	}
-	if n := len(s.senders); n > 0 {
-		return s.senders[int(port)%n]
+	if n := len(s.senders); n > 0 && !connects {
+		return s.senders[int(port)%n].Socket
 	}
 	return s.Socket
 }
@@ -443,7 +467,7 @@ func (e *engine) pathTo(g *gid, a verbs.AddressVector, port uint16) (*path, erro
 	}
 	from := s.Socket
 	if port != Port && !remote.IsMulticast() {
-		from = e.senderAt(s, port)
+		from = e.senderAt(s, port, remote, a.FlowLabel)
 	}
 	return e.pathFor(s, from, remote,
 		link.Service{Class: a.TrafficClass, Level: a.SL, Hops: a.HopLimit, FlowLabel: a.FlowLabel})

@@ -356,6 +356,44 @@ func TestReadWithoutResources(t *testing.T) {
 	}
 }
 
+// TestConnectedSenders: over IPv6 packets of connected queue pairs leave by a socket of their own, one for each address
+// and flow label up to a limit, and by the common one where there are too many.
+func TestConnectedSenders(t *testing.T) {
+	o := pairOptions{transport: verbs.RC, mtu: verbs.MTU4096, depth: 64, sges: 1, timeout: 14, bytes: 1 << 16}
+	x := newEnd(t, Options{Address: netip.IPv6Loopback()}, o)
+	connect(t, x.device, x.qp, x.device, x.qp, o) // to itself
+	q, e := x.qp.(*queuePair), x.device.e
+	check(t, x.qp.PostSend([]verbs.SendRequest{{
+		Opcode: verbs.OpWrite, Flags: verbs.Signaled, SGEs: []verbs.SGE{x.sge(0, 9000)}, RemoteAddr: x.mr.Addr() + 1<<15,
+		RKey: x.mr.RKey(),
+	}}))
+	if c := x.await(nil); c.Status != verbs.Success {
+		t.Fatal(c)
+	}
+	home, err := x.device.DefaultGID()
+	check(t, err)
+	g := x.device.gids[home.Index]
+	e.held(func() {
+		s := q.path.socket
+		if q.path.Socket == s.Socket || len(s.senders) != 1 || q.path.Segments != link.MaxSegments {
+			t.Errorf("by port %d, %d packets a send, of %d senders", q.path.Socket.Port, q.path.Segments, len(s.senders))
+		}
+		common := 0
+		for label := range uint32(2 * mostSenders) {
+			for range 2 {
+				p, err := e.pathTo(&g, verbs.AddressVector{UseGID: true, DGID: home.GID, FlowLabel: label}, 0xc123)
+				check(t, err)
+				if p.Socket == s.Socket {
+					common++
+				}
+			}
+		}
+		if len(s.senders) != mostSenders || common != 2*mostSenders {
+			t.Errorf("%d senders, %d paths by the common socket", len(s.senders), common)
+		}
+	})
+}
+
 // TestSourcePorts: where the kernel cuts no batches, queue pairs send by ports of their own, so that switches can
 // spread them, and share what is known of the way to the peer. A flow label chooses the port.
 func TestSourcePorts(t *testing.T) {

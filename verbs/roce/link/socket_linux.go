@@ -44,6 +44,7 @@ func makeSockaddr(a netip.Addr, zone uint32, port uint16, flowLabel uint32) sock
 type system struct {
 	fd         int
 	multicasts bool // it sends to groups
+	connected  bool // it sends to one address
 
 	in struct {
 		message syscall.Msghdr
@@ -125,6 +126,18 @@ func Open(local netip.Addr, zone uint32, port uint16, receiveBuffer int, clock t
 	}
 	s.BufferBytes, _ = syscall.GetsockoptInt(fd, syscall.SOL_SOCKET, syscall.SO_RCVBUF)
 	return s, nil
+}
+
+// Connect has all that the socket sends go to a peer, whose address the kernel then does not look up for each packet.
+func (s *Socket) Connect(to netip.AddrPort, flowLabel uint32) error {
+	name := makeSockaddr(to.Addr(), s.Zone, to.Port(), flowLabel)
+	_, _, errno := syscall.RawSyscall(syscall.SYS_CONNECT, uintptr(s.fd), uintptr(unsafe.Pointer(&name.b[0])),
+		uintptr(name.n))
+	if errno != 0 {
+		return errno
+	}
+	s.connected = true
+	return nil
 }
 
 // join makes the socket, which is not bound yet, a member of its group on one interface,
@@ -277,12 +290,12 @@ func (s *Socket) send(p *Path, b []byte, segment int) verdict {
 	if p.Service != s.treated {
 		s.treat(p.Service)
 	}
+	name, length := s.to(p)
 	for try := 0; ; try++ {
 		var errno syscall.Errno
 		if len(b) <= segment { // the kernel has no message header to read
 			_, _, errno = syscall.RawSyscall6(syscall.SYS_SENDTO, uintptr(s.fd), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)),
-				syscall.MSG_DONTWAIT,
-				uintptr(unsafe.Pointer(&p.name.b[0])), uintptr(p.name.n))
+				syscall.MSG_DONTWAIT, uintptr(unsafe.Pointer(name)), uintptr(length))
 		} else {
 			s.describe(0, p, b, segment)
 			_, _, errno = syscall.RawSyscall(syscall.SYS_SENDMSG, uintptr(s.fd),
@@ -302,10 +315,20 @@ func (s *Socket) send(p *Path, b []byte, segment int) verdict {
 				return uncut
 			}
 			return failed
-		default:
-			return failed
+		default: // a connected socket tells what became of an earlier packet, and has not sent this one
+			if !s.connected || try > 0 {
+				return failed
+			}
 		}
 	}
+}
+
+// to is the address that the kernel is told with a packet: none by a connected socket.
+func (s *Socket) to(p *Path) (name *byte, length uint32) {
+	if s.connected {
+		return nil, 0
+	}
+	return &p.name.b[0], p.name.n
 }
 
 // sendBatches hands batches to the kernel in one call, and tells how many it took.
@@ -328,8 +351,7 @@ func (s *Socket) sendBatches(t *Sender) int {
 // describe makes message i one of b, in packets of segment bytes.
 func (s *Socket) describe(i int, p *Path, b []byte, segment int) {
 	m, v, control := &s.out.messages[i].Msghdr, &s.out.vectors[i], &s.out.controls[i]
-	m.Name = &p.name.b[0]
-	m.Namelen = p.name.n
+	m.Name, m.Namelen = s.to(p)
 	v.Base = &b[0]
 	v.SetLen(len(b))
 	m.Iov = v

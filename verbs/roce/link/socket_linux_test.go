@@ -245,3 +245,46 @@ func TestEmptyDatagrams(t *testing.T) {
 		t.Error("the socket is not empty")
 	}
 }
+
+// TestConnected sends by a connected socket to a port where nobody is, which the kernel tells with the next packet, and
+// then to somebody: every packet is taken, and the first that can arrive does.
+func TestConnected(t *testing.T) {
+	var ports [2]uint16
+	for i := range ports {
+		other, err := net.ListenUDP("udp6", &net.UDPAddr{IP: net.IPv6loopback})
+		check(t, err)
+		defer func() { _ = other.Close() }()
+		ports[i] = other.LocalAddr().(*net.UDPAddr).AddrPort().Port()
+		check(t, other.Close())
+	}
+	s, err := Open(netip.IPv6Loopback(), 0, ports[0], 1<<16, 1)
+	check(t, err)
+	defer func() { check(t, s.Close()) }()
+	s.UseOffloads()
+	check(t, s.Connect(netip.AddrPortFrom(s.Local, ports[1]), 0x12345))
+	p, err := NewPath(s, s.Local, Service{Hops: 64, FlowLabel: 0x12345})
+	check(t, err)
+	sender := NewSender()
+	send := func(n int) {
+		for range n {
+			sender.Open(&p, wire.RCAcknowledge, 0, 5, 6, 0)
+			sender.Close()
+		}
+		sender.Flush()
+	}
+	for range 4 {
+		send(1)
+		send(3)
+	}
+	if sent := &sender.Sent; sent.Errors != 0 || sent.Packets != 16 || sent.Uncut != 0 {
+		t.Errorf("to nobody: %+v", *sent)
+	}
+	r, err := Open(netip.IPv6Loopback(), 0, ports[1], 1<<16, 1)
+	check(t, err)
+	defer func() { check(t, r.Close()) }()
+	send(1)
+	b := make([]byte, 1<<16)
+	if got := receiveOne(t, r, b); got.From.Port != ports[0] || got.From.Addr != s.Local {
+		t.Errorf("from %v port %d, want %v port %d", got.From.Addr, got.From.Port, s.Local, ports[0])
+	}
+}

@@ -113,6 +113,9 @@ func (s *Socket) SendToGroups() error { return errNoMulticast }
 // TellService does nothing here: datagrams seem to have been treated as by default.
 func (s *Socket) TellService() {}
 
+// Connect does nothing here: senders of their own are not made.
+func (s *Socket) Connect(netip.AddrPort, uint32) error { return nil }
+
 // UseOffloads does nothing here.
 func (s *Socket) UseOffloads() {}
 
