@@ -20,7 +20,7 @@ const (
 	foldBytes = 16
 	wideBytes = 256
 	// apartBytes is the least that hash/crc32, which folds four times 16 bytes at once, is quicker for.
-	apartBytes = 128
+	apartBytes = 256
 )
 
 // fold carries a CRC over the front of p, and returns the rest.
