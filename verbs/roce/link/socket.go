@@ -7,7 +7,8 @@ import (
 	"github.com/gobw/gobw/verbs/tick"
 )
 
-// Socket is an unconnected UDP socket bound to a port of one local address. It belongs to one goroutine at a time.
+// Socket is a UDP socket bound to a port of one local address. One that only sends may be connected to a peer. It
+// belongs to one goroutine at a time.
 type Socket struct {
 	Local       netip.Addr // without zone
 	Zone        uint32     // index of its interface

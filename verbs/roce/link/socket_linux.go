@@ -369,8 +369,8 @@ func (s *Socket) describe(i int, p *Path, b []byte, segment int) {
 	m.SetControllen(cmsgSpace)
 }
 
-// treat tells the kernel how what follows is to be treated on its way. One socket sends to all paths, so that every
-// packet comes from port 4791; paths that differ take turns at some cost.
+// treat tells the kernel how what follows is to be treated on its way. A socket may send to several paths: those that
+// differ take turns at some cost.
 func (s *Socket) treat(v Service) {
 	s.treated = v
 	level, class, hops, groupHops := syscall.IPPROTO_IP, syscall.IP_TOS, syscall.IP_TTL, syscall.IP_MULTICAST_TTL
