@@ -80,7 +80,7 @@ func (j *Judge) finding(s subject, t *trial) matrix.Finding {
 	case t.loaded.decision == slow && t.quiet.decision == fine:
 		f.Verdict = stats.Failure(matrix.SlowUnderLoad, "", "")
 	case len(t.loaded.x) == 0 && len(j.goodHosts(s.rail)) == 0:
-		f.Verdict = unclear("not tested again: this needs a partner that is known to be good, and there is none")
+		f.Verdict = unclear("not tested again: no host was steady enough to test it with")
 	case len(t.loaded.x) == 0:
 		f.Verdict = unclear("not tested again: the run ended first")
 	case t.loaded.decision == slow && len(t.quiet.x) == 0:
