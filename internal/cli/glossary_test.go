@@ -76,7 +76,8 @@ func TestGlossary(t *testing.T) {
 
 // TestExampleNames: who copies a command line of the documents is told what to put in place of its host.
 func TestExampleNames(t *testing.T) {
-	for _, words := range [][]string{{"write", "alpha", "-d", "roce0"}, {"send", "beta", "-d", "roce0"}, {"doctor", "HOST", "-d", "roce0"}} {
+	for _, line := range []string{"write alpha -d roce0", "send beta -d roce0", "doctor HOST -d roce0"} {
+		words := strings.Fields(line)
 		var out bytes.Buffer
 		code := run(t.Context(), "gobw", words, output.Streams{Out: &out, Err: &out})
 		said := strings.Join(strings.Fields(out.String()), " ")

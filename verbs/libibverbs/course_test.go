@@ -93,7 +93,8 @@ func TestCourse(t *testing.T) {
 	}
 }
 
-// TestStarters: each starter builds and lacks three parts, and a second one does not take the place of a student's work.
+// TestStarters: each starter builds and lacks three parts, and a second one does not take the place of a student's
+// work.
 func TestStarters(t *testing.T) {
 	dir := course(t)
 	written := filepath.Join(dir, "starter.c")
