@@ -75,21 +75,7 @@ func (f *flags) bind(fs *pflag.FlagSet, op plan.Operation, kind plan.Kind) {
 	fs.Lookup("verify").NoOptDefVal = "ends"
 	cmdline.Group(fs, "Messages")
 
-	cmdline.Parsed(fs, wrong, &p.Iterations, "iters", "n",
-		"", "send `N` messages "+plain.When(bandwidth, "per queue pair and size")+plain.When(!bandwidth, "of each size")+
-			" (default: "+defaultLengthText(kind, row.Counter)+")", parseIterations)
-	cmdline.Parsed(fs, wrong, &p.Duration, "duration", "D", "", "measure for this `TIME`: 10 (seconds), 0.5, 500ms",
-		plan.ParseTime)
-	cmdline.Parsed(fs, wrong, &p.Warmup, "warmup", "", "steady",
-		"send `N` messages before the measurement, or steady (until the rate is steady)", f.parseWarmup)
-	f.bindFields(plan.GroupLength)
-	if bandwidth {
-		cmdline.Parsed(fs, wrong, &p.RateBits, "rate", "", "", "send at most this `RATE` in bits per second: 10G, 500M",
-			plan.ParseRate)
-	} else {
-		cmdline.Parsed(fs, wrong, &p.Gap, "gap", "", "", "wait this `TIME` before each message: 10us", plan.ParseSeconds)
-	}
-	cmdline.Group(fs, "Length")
+	f.bindLength(bandwidth, row.Counter)
 
 	f.bindFields(plan.GroupQueues)
 	cmdline.Parsed(fs, wrong, &p.PostAPI, "post-api", "", "auto",
@@ -115,6 +101,26 @@ func (f *flags) bind(fs *pflag.FlagSet, op plan.Operation, kind plan.Kind) {
 	f.bindFields(plan.GroupPath)
 	cmdline.Group(fs, opendevice.Heading)
 	fs.BoolVarP(&f.cpuFreq, "cpu-freq", "F", false, "ignored: time stamps need no CPU frequency")
+}
+
+// bindLength registers what says how long to measure.
+func (f *flags) bindLength(bandwidth, oneSize bool) { //nolint:revive // what the test is
+	fs, p, wrong := f.set, &f.spec, &f.wrong
+	cmdline.Parsed(fs, wrong, &p.Iterations, "iters", "n",
+		"", "send `N` messages "+plain.When(bandwidth, "per queue pair and size")+plain.When(!bandwidth, "of each size")+
+			" (default: "+defaultLengthText(p.Kind, oneSize)+")", parseIterations)
+	cmdline.Parsed(fs, wrong, &p.Duration, "duration", "D", "", "measure for this `TIME`: 10 (seconds), 0.5, 500ms",
+		plan.ParseTime)
+	cmdline.Parsed(fs, wrong, &p.Warmup, "warmup", "", "steady",
+		"send `N` messages before the measurement, or steady (until the rate is steady)", f.parseWarmup)
+	f.bindFields(plan.GroupLength)
+	if bandwidth {
+		cmdline.Parsed(fs, wrong, &p.RateBits, "rate", "", "", "send at most this `RATE` in bits per second: 10G, 500M",
+			plan.ParseRate)
+	} else {
+		cmdline.Parsed(fs, wrong, &p.Gap, "gap", "", "", "wait this `TIME` before each message: 10us", plan.ParseSeconds)
+	}
+	cmdline.Group(fs, "Length")
 }
 
 // bindFields registers the flags of a group in the table of settings.
