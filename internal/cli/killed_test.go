@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -133,13 +134,17 @@ func TestKilledGridResumes(t *testing.T) {
 	}
 }
 
-// A search that was killed leaves what it has measured, and says that it is not finished. Another one takes its place.
-func TestKilledSearch(t *testing.T) {
+// A search that was killed is not finished: without --resume its file is not replaced, and with it no test is measured
+// twice.
+func TestKilledSearchResumes(t *testing.T) {
 	dir := t.TempDir()
 	type saved struct {
 		Complete bool
 		Failure  string
-		Steps    []struct{ Point []int }
+		Steps    []struct {
+			Point   []int
+			Figures struct{ Value float64 }
+		}
 	}
 	load := func() (s saved) {
 		if b, err := os.ReadFile(filepath.Join(dir, "s.json")); err == nil {
@@ -150,12 +155,20 @@ func TestKilledSearch(t *testing.T) {
 	line := []string{"search", "best", "write --loopback -d roce0 -s 4K --peer-timeout 60s", "--only", "cq-mod,tx-depth"}
 	line = append(line, "--test-time", "10ms", "--save", "s.json")
 	killed(t, dir, func() bool { return len(load().Steps) >= 20 }, line...)
-	if left := load(); left.Complete || left.Failure == "" {
-		t.Errorf("killed after %d tests, and complete: %v, %q", len(left.Steps), left.Complete, left.Failure)
+	before := load()
+	if before.Complete || before.Failure == "" {
+		t.Errorf("killed after %d tests, and complete: %v, %q", len(before.Steps), before.Complete, before.Failure)
 	}
-	finish(t, dir, line...)
-	if whole := load(); !whole.Complete || whole.Failure != "" {
-		t.Errorf("after %d tests, complete: %v, %q", len(whole.Steps), whole.Complete, whole.Failure)
+	again := exec.CommandContext(t.Context(), "gobw", line...)
+	again.Dir = dir
+	if out, err := again.CombinedOutput(); statusOf(err) != 2 || !strings.Contains(string(out), "--resume") {
+		t.Errorf("once more without --resume: %v\n%s", err, out)
+	}
+	finish(t, dir, append(line, "--resume")...)
+	after := load()
+	if n := len(before.Steps); !after.Complete || len(after.Steps) <= n ||
+		!reflect.DeepEqual(after.Steps[:n], before.Steps) {
+		t.Errorf("after %d tests resumed to %d, complete: %v", n, len(after.Steps), after.Complete)
 	}
 }
 

@@ -364,7 +364,7 @@ func (h *hunt) reduce(y *symptom, c cause, p Point) (holds bool) {
 	return true
 }
 
-// explained tells whether a rule that was found holds.
+// explained tells whether a rule that was found holds. One that was not confirmed may be noise, and would hide much.
 func (h *hunt) explained(p Point) bool {
 	return slices.ContainsFunc(h.Answer.Found, func(f Finding) bool { return f.Rule.Holds(&h.Space, p) })
 }

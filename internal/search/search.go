@@ -61,7 +61,8 @@ type Answer struct {
 	Begun bool `json:"begun,omitempty"`
 }
 
-// Search is one search. What it does follows from the seed and the figures alone. It belongs to one goroutine.
+// Search is one search. What it does follows from the seed and the figures alone, so that one which was interrupted
+// goes on from its steps. It belongs to one goroutine.
 type Search struct {
 	Space Space
 	// Measure runs the test of a point once. A [PointError] says that this point cannot be measured and others can.
@@ -69,6 +70,7 @@ type Search struct {
 
 	Seed   uint64
 	Most   int        // points; 0: no limit
+	Known  []Step     // of an earlier run of the same search: taken in place of measuring
 	Tell   func(Step) // told each step as it is measured; nil: nobody
 	Answer Answer     // so far
 
@@ -99,10 +101,13 @@ func (s *Search) Steps() []Step { return s.steps }
 // at measures a point. It tells whether there are figures: there are none where
 // the point failed, or the search is over.
 func (s *Search) at(p Point) (Figures, bool) {
+	n := len(s.steps)
 	switch {
 	case s.err != nil:
 		return Figures{}, false
-	case s.Most > 0 && len(s.steps) >= s.Most:
+	case n < len(s.Known) && slices.Equal(s.Known[n].Point, p):
+		return s.add(s.Known[n])
+	case s.Most > 0 && n >= s.Most:
 		s.err = ErrPoints
 		return Figures{}, false
 	}
@@ -121,13 +126,18 @@ func (s *Search) at(p Point) (Figures, bool) {
 	case !(f.Value > 0) || math.IsInf(f.Value, 0):
 		step.Figures.Value, step.Failure = 0, Nothing
 	}
+	if s.Tell != nil {
+		defer s.Tell(step)
+	}
+	return s.add(step)
+}
+
+// add takes a step over.
+func (s *Search) add(step Step) (Figures, bool) {
 	s.steps = append(s.steps, step)
 	if step.Failure == "" {
 		key := fmt.Sprint(step.Point)
 		s.results[key] = append(s.results[key], step.Figures.Value)
-	}
-	if s.Tell != nil {
-		s.Tell(step)
 	}
 	return step.Figures, step.Failure == ""
 }

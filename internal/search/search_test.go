@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"testing"
 )
@@ -31,6 +32,35 @@ func newFlaky(space *Space, lostAfter int) *flaky {
 	rule := plants()[2]
 	return &flaky{
 		simulated{space: space, noise: rand.New(rand.NewPCG(1, 1)), sigma: 0.03, planted: rule.planted}, lostAfter,
+	}
+}
+
+// TestASearchThatWasCutOffGoesOn: it takes its steps over, measures none of them
+// again, and finds what a whole one finds.
+func TestASearchThatWasCutOffGoesOn(t *testing.T) {
+	space := simulatedSpace()
+	whole := &Search{Space: space, Measure: newFlaky(&space, 0).Measure, Seed: 7, Most: 300}
+	err := whole.Run(t.Context(), Anomalies)
+	if !errors.Is(err, ErrPoints) || len(whole.Answer.Found) == 0 {
+		t.Fatal(whole.Answer, err)
+	}
+	cut := &Search{Space: space, Measure: newFlaky(&space, 90).Measure, Seed: 7, Most: 300}
+	if err := cut.Run(t.Context(), Anomalies); !errors.Is(err, errPeerLost) {
+		t.Fatal(err)
+	}
+	rest := newFlaky(&space, 0)
+	for range cut.Steps() { // its noise goes on where the other's ended
+		rest.noise.NormFloat64()
+	}
+	again := &Search{Space: space, Measure: rest.Measure, Seed: 7, Most: 300, Known: cut.Steps()}
+	if err := again.Run(t.Context(), Anomalies); !errors.Is(err, ErrPoints) {
+		t.Fatal(err)
+	}
+	if rest.points+len(cut.Steps()) != 300 {
+		t.Errorf("%d points measured after %d were known, want 300 in all", rest.points, len(cut.Steps()))
+	}
+	if !reflect.DeepEqual(again.Answer, whole.Answer) {
+		t.Errorf("found %+v, want %+v", again.Answer, whole.Answer)
 	}
 }
 

@@ -100,6 +100,7 @@ func interrupted(path string) bool {
 		Complete  *bool
 		Records   []json.RawMessage
 		Noncontig json.RawMessage
+		Steps     []json.RawMessage // of a search
 		Tests     []struct{ Document json.RawMessage }
 		ExitCode  int `json:"exit_code"` // of a qualification
 	}
@@ -113,7 +114,8 @@ func interrupted(path string) bool {
 	measured := slices.ContainsFunc(saved.Tests,
 		func(t struct{ Document json.RawMessage }) bool { return t.Document != nil })
 	incomplete := saved.Complete != nil && !*saved.Complete
-	return measured && (draft || saved.ExitCode > 128) || incomplete && len(saved.Records)+len(saved.Noncontig) > 0
+	return measured && (draft || saved.ExitCode > 128) || incomplete && len(saved.Records)+len(saved.Noncontig)+
+		len(saved.Steps) > 0
 }
 
 // Keeper saves what was measured so far, for every command that measures for long. Saving takes less than a twentieth

@@ -30,9 +30,9 @@ func openLive(t *testing.T, question string, only ...string) (*meter, engine.Spa
 	if *live == "" {
 		t.Skip("no -live: no device is asked for")
 	}
-	f := commandFlags{config: config{Only: only}, testTime: *length}
+	f := commandFlags{config: config{Only: only, By: byRate}, testTime: *length}
 	fs := NewCommand("gobw", "bandwidth", output.Streams{}).Flags()
-	f.output.Bind(fs, formats)
+	f.output.Bind(fs, formats())
 	c, err := f.validated("gobw", question, "bandwidth", *live)
 	if err != nil {
 		t.Fatal(err)

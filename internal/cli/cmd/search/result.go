@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"regexp"
 	"slices"
 	"strings"
@@ -13,6 +14,8 @@ import (
 	engine "github.com/gobw/gobw/internal/search"
 	"github.com/gobw/gobw/report"
 	"github.com/gobw/gobw/report/plain"
+	"github.com/gobw/gobw/report/plot"
+	"github.com/gobw/gobw/report/qualify"
 	"github.com/gobw/gobw/report/render"
 	"github.com/gobw/gobw/report/stats"
 )
@@ -28,17 +31,21 @@ type Result struct {
 	Command    []string           `json:"command"`
 	Question   string             `json:"question"`
 	Test       string             `json:"test"`
+	By         string             `json:"by,omitempty"`
 	Started    time.Time          `json:"started"`
-	Seconds    float64            `json:"seconds"`
+	Seconds    float64            `json:"seconds"` // with those of the runs that --resume went on with
 	Complete   bool               `json:"complete"`
 	Failure    string             `json:"failure,omitempty"`
 	Label      string             `json:"label,omitempty"`
 	Device     string             `json:"device"`
+	Seed       uint64             `json:"seed"`
 	Dimensions []engine.Dimension `json:"dimensions"`
 	TestTime   time.Duration      `json:"test_time_ns"`
-	Answer     engine.Answer      `json:"answer"`
-	Best       string             `json:"best,omitempty"`  // the command of the best setting
-	Gives      string             `json:"gives,omitempty"` // what it gives
+	// where the search starts; it limits what may be in flight
+	StartBytesPerS float64       `json:"start_bytes_per_s,omitempty"`
+	Answer         engine.Answer `json:"answer"`
+	Commands       []string      `json:"commands,omitempty"` // of the best setting, ours first
+	Gives          string        `json:"gives,omitempty"`    // what it gives
 	// name, default, best, and the effect of the default in the best
 	Settings [][4]string `json:"settings,omitempty"`
 	Findings []finding   `json:"findings,omitempty"` // the answer's, and tests that failed, in words
@@ -51,10 +58,11 @@ type Result struct {
 
 // finding is what is wrong with a device, and the commands that show it.
 type finding struct {
-	What    string `json:"what"`
-	How     string `json:"how"`
-	Command string `json:"command"`
-	Beside  string `json:"beside,omitempty"` // a test that is well
+	What     string `json:"what"`
+	How      string `json:"how"`
+	Command  string `json:"command"`
+	Beside   string `json:"beside,omitempty"`   // a test that is well
+	Perftest string `json:"perftest,omitempty"` // where perftest can say it
 }
 
 // Load reads a saved result; nil without an error: the file holds something else.
@@ -81,7 +89,7 @@ func (r *Result) finish(s *engine.Search, m *meter, failed error) {
 			what = fmt.Sprintf("sizes %d to %d", f.Bad[0], f.Until-1)
 		}
 		r.Findings = append(r.Findings,
-			finding{What: what, How: how, Command: m.command(f.Bad), Beside: m.command(f.Good)})
+			finding{What: what, How: how, Command: m.command(f.Bad), Beside: m.command(f.Good), Perftest: m.perftest(f.Bad)})
 	}
 	r.failures(m)
 }
@@ -107,7 +115,7 @@ func (r *Result) failures(m *meter) {
 		if count[cause] == 0 {
 			first[cause] = len(r.Findings)
 			r.Findings = append(r.Findings,
-				finding{What: what, Command: m.command(step.Point)})
+				finding{What: what, Command: m.command(step.Point), Perftest: m.perftest(step.Point)})
 		}
 		count[cause]++
 	}
@@ -127,13 +135,14 @@ func (r *Result) unanswered() error {
 
 // best puts the best setting in words.
 func (r *Result) best(b *engine.BestSettings, m *meter) {
-	r.Best, r.Gives, r.Settings = m.command(b.At), "", nil
+	r.Commands = slices.DeleteFunc([]string{m.command(b.At), m.perftest(b.At)}, func(c string) bool { return c == "" })
+	r.Gives, r.Settings = "", nil
 	if b.Value > 0 {
 		against := plain.When(r.Complete, "; no other setting is significantly better")
 		if b.Gain.N > 0 {
 			against = fmt.Sprintf(", %s against the defaults in %s", change(b.Gain), plain.Plural(b.Gain.N, "pair"))
 		}
-		r.Gives = inWords(m.config.Test.Plan.Kind, b.Value) + against +
+		r.Gives = goals()[r.By].text(b.Value) + against +
 			plain.When(b.Behind.N > 0, "; %s against the fastest found", change(b.Behind))
 	}
 	for i, e := range b.Without {
@@ -143,7 +152,7 @@ func (r *Result) best(b *engine.BestSettings, m *meter) {
 	}
 }
 
-var formats = []string{"table", "json"}
+func formats() []string { return []string{"table", "json", "junit", "svg"} }
 
 // Write writes the result in one of its formats.
 func (r *Result) Write(w io.Writer, format string) error {
@@ -155,8 +164,30 @@ func (r *Result) Write(w io.Writer, format string) error {
 		e := json.NewEncoder(w)
 		e.SetIndent("", " ")
 		return e.Encode(r)
+	case "junit":
+		return render.Qualification(w, format, r.suites())
+	case "svg":
+		return plot.WriteSVG(w, r.picture())
 	}
-	return exit.With(exit.Usage, fmt.Errorf("a search has the formats %s, not %s", strings.Join(formats, ", "), format))
+	return exit.With(exit.Usage, fmt.Errorf("a search has the formats %s, not %s", strings.Join(formats(), ", "), format))
+}
+
+// suites are the findings as failed tests.
+func (r *Result) suites() *qualify.Qualification {
+	q := &qualify.Qualification{
+		Plan: "search " + r.Question, Version: r.Version, Command: r.Command, Started: r.Started, Label: r.Label,
+	}
+	for _, f := range r.Findings {
+		q.Tests = append(q.Tests, qualify.Result{Name: f.What, Command: f.Command, Outcome: qualify.Broken, Reason: f.How})
+	}
+	through := qualify.Result{
+		Name: "the search is through", Command: plain.JoinWords(r.Command), Outcome: stats.Pass, Seconds: r.Seconds,
+	}
+	if r.Failure != "" {
+		through.Outcome, through.Reason = qualify.Broken, r.Failure
+	}
+	q.Tests = append(q.Tests, through)
+	return q
 }
 
 // change is an effect in words.
@@ -173,7 +204,13 @@ func (r *Result) table() string {
 	say := func(given bool, format string, args ...any) { b.WriteString(plain.When(given, format+"\n", args...)) }
 	say(r.Label != "", "%s", r.Label)
 	say(!r.Complete, "INCOMPLETE: %s", r.Failure)
-	say(r.Best != "", "%-9s %s", map[bool]string{true: "best:", false: "so far:"}[r.Complete], r.Best)
+	names := []string{"best:    ", "perftest:"}
+	if !r.Complete {
+		names[0] = "so far:  "
+	}
+	for i, line := range r.Commands {
+		say(true, "%s %s", names[min(i, 1)], line)
+	}
 	say(r.Gives != "", "          %s", r.Gives)
 	if len(r.Settings) > 0 {
 		rows := plain.Each(r.Settings, func(s [4]string) []string { return s[:] })
@@ -182,11 +219,14 @@ func (r *Result) table() string {
 	for i, f := range r.Findings {
 		say(true, "%d. %s\n   %s\n   slow:   %s", i+1, f.What, f.How, f.Command)
 		say(f.Beside != "", "   good:   %s", f.Beside)
+		say(f.Perftest != "", "   perftest: %s", f.Perftest)
 	}
 	if len(r.Findings) == 0 && r.Complete {
 		if r.Question == dips {
-			say(true, "nothing found: none of %d sizes is slower than the sizes next to it. Narrower ranges of sizes may lie\n"+
-				"between them: give a smaller --size, as 2K:4K", r.sizes())
+			sizes, gap := r.sizes()
+			say(true, "nothing found: none of %d sizes is slower than the sizes next to it. A range of sizes narrower than "+
+				"%.0f %% may lie\n"+
+				"between them: give a smaller --size, as 2K:4K", sizes, math.Ceil(100*gap))
 		}
 		ordered := slices.ContainsFunc(r.Dimensions, func(d engine.Dimension) bool { return !d.AnyCost })
 		say(r.Question == anomalies && ordered, "nothing found: no combination of settings is slow")
@@ -198,17 +238,58 @@ func (r *Result) table() string {
 			"nothing found: %s. Slow tests were not looked for, because nobody knows which value of\n"+
 				"these settings should be faster. Also try a setting such as qp.", counters)
 	}
-	say(true, "%d tests in %s, %.0f a minute%s", len(r.Steps),
-		time.Duration(r.Seconds*1e9).Round(time.Second/10), float64(len(r.Steps))/max(r.Seconds, 1e-9)*60,
+	say(true, "%d tests in %s, %.0f a minute; --seed %d%s", len(r.Steps),
+		time.Duration(r.Seconds*1e9).Round(time.Second/10), float64(len(r.Steps))/max(r.Seconds, 1e-9)*60, r.Seed,
 		plain.When(r.Empty > 0, "; in %d no message arrived: give a longer --test-time", r.Empty))
 	return b.String()
 }
 
-// sizes is how many sizes dips measured.
-func (r *Result) sizes() int {
+// sizes is how many sizes dips measured, and the widest gap between two of them as a share of the smaller one.
+func (r *Result) sizes() (n int, gap float64) {
 	var all []int
 	for _, s := range r.Steps {
 		all = plain.AddNew(all, s.Point[0])
 	}
-	return len(all)
+	slices.Sort(all)
+	for i := range len(all) - 1 {
+		if all[i+1]-all[i] > 1 {
+			gap = max(gap, float64(all[i+1]-all[i])/float64(all[i]))
+		}
+	}
+	return len(all), gap
+}
+
+// picture is what each test gave, as a share of the first: in their order, or, of dips, over the size.
+func (r *Result) picture() *plot.Chart {
+	c := &plot.Chart{
+		Title: "search " + r.Question + ": " + r.Test, Subtitle: strings.TrimPrefix(r.Label+", "+r.Device, ", "),
+		X: plot.Axis{Label: "test"}, Y: plot.Axis{Label: "rate / rate of the first test", Scale: plot.Log10},
+	}
+	all, top, first := plot.Series{Name: "test", Shape: plot.Dots}, plot.Series{
+		Name: "best so far", Shape: plot.Steps,
+	}, 0.0
+	for i, s := range r.Steps {
+		if s.Failure != "" || len(s.Point) == 0 {
+			continue
+		}
+		if first == 0 {
+			first = s.Figures.Value
+		}
+		x := float64(i + 1)
+		if r.Question == dips {
+			x = float64(s.Point[0])
+		}
+		all.X, all.Y = append(all.X, x), append(all.Y, s.Figures.Value/first)
+		top.X, top.Y = all.X, append(top.Y, slices.Max(all.Y))
+	}
+	c.Series = []plot.Series{all, top}
+	if r.Question == dips {
+		c.X, c.Series = plot.Axis{Label: "size", Scale: plot.Log2, Format: plain.Bytes}, c.Series[:1]
+		for _, f := range r.Answer.Found {
+			if len(f.Bad) > 0 {
+				c.Marks = append(c.Marks, plot.Mark{Label: f.Rule.String(), X: float64(f.Bad[0])})
+			}
+		}
+	}
+	return c
 }

@@ -8,12 +8,14 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/gobw/gobw/internal/cli/cmd/ab"
 	"github.com/gobw/gobw/internal/cli/cmd/operation"
 	"github.com/gobw/gobw/internal/cli/cmdline"
 	"github.com/gobw/gobw/internal/cli/exit"
@@ -28,6 +30,13 @@ const (
 	best      = "best"
 	dips      = "dips"
 	anomalies = "anomalies"
+)
+
+// What best goes by.
+const (
+	byRate    = "rate"
+	byLatency = "latency"
+	byCPU     = "cpu"
 )
 
 // mostTestTime is the longest test: a search makes hundreds.
@@ -48,14 +57,17 @@ type config struct {
 	Words          []string // of the test
 	Test           operation.Config
 	Args           []string // the command line, for the document
-	Sizes          [2]int   // of dips: the smallest and the largest
+	By             string
+	Sizes          [2]int // of dips: the smallest and the largest
 	Limit          time.Duration
 	Points         int
 	Only           []string
 	Fix            map[string]string
-	Seed           uint64 // 0: any
+	Beside         []string // tests to run beside, or none
+	Seed           uint64   // 0: any
 	Output         output.Config
 	FailOnFinding  bool
+	neighbours     []ab.Neighbour // of Beside
 	typed          *pflag.FlagSet // of the test
 }
 
@@ -93,7 +105,7 @@ func NewCommand(tool string, kind plan.Kind, out output.Streams) *cobra.Command 
 }
 
 func newQuestion(tool, question string, kind plan.Kind, out output.Streams) *cobra.Command {
-	f, cmd := &commandFlags{}, command(tool, question)
+	f, cmd := &commandFlags{config: config{By: byRate}}, command(tool, question)
 	cmd.Args = cmdline.ArgumentCount(1, 1, "one test, in quotes")
 	cmd.RunE = cmdline.Run(
 		func(args []string) (config, error) { return f.validated(tool, question, kind, args[0]) },
@@ -112,7 +124,17 @@ func newQuestion(tool, question string, kind plan.Kind, out output.Streams) *cob
 		fs.StringSliceVar(&f.Only, "only", nil, "try only these `SETTINGS`: tx-depth,inline")
 		fs.StringArrayVar(&f.fix, "fix", nil, "keep this `SETTING`: inline=0; may be repeated")
 	}
-	f.output.Bind(fs, formats)
+	if question == anomalies {
+		fs.StringArrayVar(&f.Beside, "beside", nil, "also try each test while this `TEST` runs; may be repeated")
+	}
+	if question == best && kind == plan.Bandwidth {
+		fs.StringVar(&f.By, "by", byRate,
+			"search for `GOAL`: rate (most messages a second), cpu (least CPU time per message)")
+	}
+	cmdline.Parsed(fs, &f.wrong, &f.Seed, "seed", "",
+		"", "repeat the random choices of an earlier search: it printed its `SEED`", parseSeed)
+	f.output.Bind(fs, formats())
+	f.output.Resumable(fs, "continue the search in the --save file")
 	if question != best {
 		fs.BoolVar(&f.FailOnFinding, "fail-on-finding", false, "exit 1 if something is found (7: the time was too short)")
 	}
@@ -123,6 +145,11 @@ func newQuestion(tool, question string, kind plan.Kind, out output.Streams) *cob
 func (f *commandFlags) validated(tool, question string, kind plan.Kind, line string) (config, error) {
 	c, wrong := f.config, slices.Clone(f.wrong)
 	c.Tool, c.Question, c.Args, c.Fix = tool, question, measure.CommandLine(tool), map[string]string{}
+	wrong.If(c.By != byRate && c.By != byCPU, "--by %q: want rate or cpu%s", c.By,
+		plain.When(c.By == byLatency, "; for latency: golat search best 'send HOST'"))
+	if kind == plan.Latency {
+		c.By = byLatency
+	}
 	wrong.Note(c.parseTest(line))
 	wrong.If(question == dips && c.Test.Plan.Operation == plan.Atomic, "atomics have one size: 8 bytes")
 	length := f.testTime
@@ -130,7 +157,7 @@ func (f *commandFlags) validated(tool, question string, kind plan.Kind, line str
 		length, mostTestTime)
 	p := &c.Test.Plan
 	p.Iterations, p.Duration, p.WarmupSteady, p.Warmup, p.Runs = 0, length, false, 0, 1
-	p.NoPeak = kind == plan.Latency
+	p.NoPeak, p.CPU = c.By != byRate, c.By == byCPU
 	wrong.If(c.Points < 0, "--points %d: want 0 or more", c.Points)
 	names := plain.Each(settings(), func(s setting) string { return s.Name })
 	for _, name := range c.Only {
@@ -148,6 +175,11 @@ func (f *commandFlags) validated(tool, question string, kind plan.Kind, line str
 		wrong.If(only && fixed || typed && (only || fixed),
 			"%s: name it once: in the test or --fix, which keep it, or in --only, which tries it", s.Name)
 	}
+	for _, line := range c.Beside {
+		n, err := ab.ParseNeighbour(tool, line)
+		wrong.Note(cmdline.Prefixed("--beside", err))
+		c.neighbours = append(c.neighbours, n)
+	}
 	c.Output = f.output.Config(&wrong)
 	return c, errors.Join(wrong...)
 }
@@ -159,6 +191,14 @@ func parseSizes(text string) ([2]int, error) {
 		return [2]int{}, fmt.Errorf("%q: want from and to, as in 2:8M", text)
 	}
 	return [2]int(ends), nil
+}
+
+func parseSeed(text string) (uint64, error) {
+	seed, err := strconv.ParseUint(text, 10, 63)
+	if err != nil || seed == 0 {
+		err = fmt.Errorf("%q: want a whole number, 1 or more", text)
+	}
+	return seed, err
 }
 
 // parseTest reads the test. Of anomalies, what is no operation is a host.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"io"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -11,6 +13,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/gobw/gobw/internal/cli/cmd/ab"
 	"github.com/gobw/gobw/internal/cli/cmd/operation"
 	"github.com/gobw/gobw/internal/cli/exit"
 	"github.com/gobw/gobw/internal/cli/measure"
@@ -75,8 +78,9 @@ func TestEveryRepairedPointIsATest(t *testing.T) {
 	}
 	point, m := space.Base(), &meter{tests: tests, config: c}
 	point[space.Index("sge")], point[space.Index("mix")] = 4, 1
-	if got := m.command(point); !strings.HasSuffix(got, "gobw write alpha -Q 100 --mix 4Kx4,64") {
-		t.Errorf("a mix is typed %q", got)
+	if got := m.command(point); !strings.HasSuffix(got, "gobw write alpha -Q 100 --mix 4Kx4,64") ||
+		m.perftest(point) != "" {
+		t.Errorf("a mix is typed %q, and perftest %q", got, m.perftest(point))
 	}
 	tried, refused := 0, map[string]int{}
 	s := &engine.Search{
@@ -119,14 +123,51 @@ func TestSettingsAreFlags(t *testing.T) {
 		known := s.Name == "operation" || slices.ContainsFunc(operations(), func(o plan.Operation) (has bool) {
 			_, _ = operation.Parse([]string{"gobw", string(o), "alpha"}, func(typed *pflag.FlagSet) error {
 				f := typed.Lookup(s.flagName())
-				has = f != nil && (s.letter == "" || s.letter == f.Shorthand)
+				has = f != nil && (len(s.perftest) != 2 || s.perftest == "-"+f.Shorthand)
 				return nil
 			})
 			return has
 		})
 		if !known {
-			t.Errorf("no test has --%s, %q", s.Name, s.letter)
+			t.Errorf("no test has --%s, %q", s.Name, s.perftest)
 		}
+	}
+}
+
+// TestBeside: a point's neighbour runs while its test is measured, and no other; one
+// that has ended is a failure of the point.
+func TestBeside(t *testing.T) {
+	dir := t.TempDir()
+	runs, program := filepath.Join(dir, "runs"), filepath.Join(dir, "gobw")
+	script := "#!/bin/sh\n[ $2 != gone ] || exit 3\n: >" + runs + "\ntrap 'rm " + runs +
+		"; exit' TERM INT\nprintf '\\r4 KiB  1 Gb/s' >&2\nwhile :; do sleep 0.01; done\n"
+	if err := os.WriteFile(program, []byte(script), 0o755); err != nil { //nolint:gosec // it is run
+		t.Fatal(err)
+	}
+	c := &config{Tool: "gobw", Question: anomalies, Beside: []string{program + " send alpha", program + " send gone"}}
+	for _, line := range c.Beside {
+		n, err := ab.ParseNeighbour("gobw", line)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.neighbours = append(c.neighbours, n)
+	}
+	m := &meter{config: c, tests: &tests{dims: []setting{{Dimension: engine.Dimension{Name: besideName}}}}}
+	running := func() bool { _, err := os.Stat(runs); return err == nil }
+	for _, v := range []int{0, 1, 1, 0} {
+		if err := m.keepBeside(t.Context(), engine.Point{v}); err != nil || running() != (v == 1) {
+			t.Fatalf("beside %d: %v, runs: %t", v, err, running())
+		}
+	}
+	if err := m.keepBeside(t.Context(), engine.Point{1}); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.close(); err != nil || running() {
+		t.Errorf("after the end: %v, runs: %t", err, running())
+	}
+	if err := m.keepBeside(t.Context(), engine.Point{2}); err == nil ||
+		!strings.Contains(err.Error(), "it ended before the test beside it") {
+		t.Error(err)
 	}
 }
 
@@ -197,11 +238,12 @@ func TestNothingFoundSaysWhatWasLookedFor(t *testing.T) {
 	}
 }
 
-// TestNoMessageHasNoFigure: a test in which no message came has no figure, so that it is measured once more.
-func TestNoMessageHasNoFigure(t *testing.T) {
-	for _, kind := range []plan.Kind{plan.Bandwidth, plan.Latency} {
-		if v := value(&report.Record{Plan: report.Plan{Kind: string(kind)}}); v != 0 {
-			t.Errorf("%s: the value is %v, want 0", kind, v)
+// TestNoMessageHasNoCPUTime: a test in which no message came has no figure, also by CPU
+// time, so that it is measured once more.
+func TestNoMessageHasNoCPUTime(t *testing.T) {
+	for _, r := range []*report.Record{{}, {CPU: &report.CPU{}}} {
+		if v := goals()[byCPU].value(r); v != 0 {
+			t.Errorf("the value is %v, want 0", v)
 		}
 	}
 }

@@ -23,16 +23,16 @@ import (
 // setting is a field of a plan as a dimension of a search.
 type setting struct {
 	engine.Dimension        // by the flag's name; of one with words the values follow
-	letter           string // of the flag; empty: it has none
+	perftest         string // its name there; a letter is ours, too; empty: perftest has it not
 	best             bool   // 'best' tries it
 	get              func(p *plan.Spec) int
 	set              func(p *plan.Spec, v int)
 }
 
 // oneOf is a setting whose value v is values[v], of which none needs to be the fastest.
-func oneOf[T comparable](name, letter string, values []T, at func(p *plan.Spec) *T) setting {
+func oneOf[T comparable](name, perftest string, values []T, at func(p *plan.Spec) *T) setting {
 	s := setting{
-		Dimension: engine.Dimension{Name: name, AnyCost: true}, letter: letter,
+		Dimension: engine.Dimension{Name: name, AnyCost: true}, perftest: perftest,
 		get: func(p *plan.Spec) int { return max(slices.Index(values, *at(p)), 0) }, // what is none of them is the first
 		set: func(p *plan.Spec, v int) { *at(p) = values[v] },
 	}
@@ -61,10 +61,10 @@ func settings() []setting {
 	}
 	all := []setting{
 		oneOf("operation", "", operations(), func(p *plan.Spec) *plan.Operation { return &p.Operation }),
-		oneOf("connection", "c", transports(), func(p *plan.Spec) *verbs.Transport { return &p.Transport }),
+		oneOf("connection", "-c", transports(), func(p *plan.Spec) *verbs.Transport { return &p.Transport }),
 		{
 			Dimension: dimension{Name: "size", Values: []int{8, 64, 256, 1024, 4096, 16384, 65536, 262144}, Fine: true},
-			letter:    "s",
+			perftest:  "-s",
 			get:       func(p *plan.Spec) int { return p.Sizes[0] },
 			set:       func(p *plan.Spec, v int) { p.Sizes = []int{v} },
 		},
@@ -80,12 +80,13 @@ func settings() []setting {
 		},
 		{
 			Dimension: dimension{Name: "mtu", Values: []int{256, 512, 1024, 2048, 4096}},
-			letter:    "m",
+			perftest:  "-m",
 			get:       func(p *plan.Spec) int { return p.MTU.Bytes() },
 			set:       func(p *plan.Spec, v int) { p.MTU, _ = verbs.ParseMTU(v) },
 		},
 	}
 	for _, f := range plan.Fields() {
+		letter := plain.When(f.Letter != "", "-%s", f.Letter)
 		switch f.At(&plan.Spec{}).(type) {
 		case *int:
 			if f.Tries == nil {
@@ -93,12 +94,12 @@ func settings() []setting {
 			}
 			all = append(all, setting{
 				dimension{Name: f.Name, Values: f.Tries, AnyCost: slices.Contains([]string{"threads", "inline"}, f.Name)},
-				f.Letter, f.Name != "rx-depth",
+				letter, f.Name != "rx-depth",
 				func(p *plan.Spec) int { return *f.At(p).(*int) }, func(p *plan.Spec, v int) { *f.At(p).(*int) = v },
 			})
 		case *bool:
 			if slices.Contains([]string{"bidirectional", "events", "srq"}, f.Name) {
-				s := oneOf(f.Name, f.Letter, []bool{false, true},
+				s := oneOf(f.Name, cmp.Or(letter, "--use-srq"), []bool{false, true},
 					func(p *plan.Spec) *bool { return f.At(p).(*bool) })
 				s.Words = []string{"no", "yes"}
 				all = append(all, s)
@@ -134,6 +135,14 @@ func (s *setting) parse(text string) (int, error) {
 	return i, nil
 }
 
+// name is the flag.
+func (s *setting) name() string {
+	if len(s.perftest) == len("-x") {
+		return s.perftest
+	}
+	return "--" + s.Name
+}
+
 // flagName is the name of the test's flag.
 func (s *setting) flagName() string {
 	if s.Name == "sge" {
@@ -143,12 +152,11 @@ func (s *setting) flagName() string {
 }
 
 // flag is the setting on a command line.
-func (s *setting) flag(v int) string {
-	name := cmp.Or(plain.When(s.letter != "", "-%s", s.letter), "--"+s.Name)
-	switch {
-	case s.Words == nil:
+func (s *setting) flag(name string, v int) string {
+	if s.Words == nil {
 		return name + " " + strconv.Itoa(v)
-	case s.Words[v] == "yes":
+	}
+	if s.Words[v] == "yes" {
 		return name
 	}
 	return name + " " + s.Words[v]
@@ -161,6 +169,17 @@ func has(tool string, o plan.Operation, flag string) (is bool) {
 		return nil
 	})
 	return is
+}
+
+// besideName is the dimension of tests that run at the same time.
+const besideName = "beside"
+
+// beside is which of the tests to run beside has a point, counted from 1; 0: none.
+func (t *tests) beside(p engine.Point) int {
+	if i := slices.IndexFunc(t.dims, func(s setting) bool { return s.Name == besideName }); i >= 0 && p != nil {
+		return p[i]
+	}
+	return 0
 }
 
 // tests makes a test of each point of a space.
@@ -311,6 +330,14 @@ func (c *config) tests(l plan.Limits) (*tests, error) {
 			}
 			t.dims = append(t.dims, s)
 		}
+	}
+	if len(c.Beside) > 0 { // the plan does not know of it
+		words := append([]string{"nothing"}, c.Beside...)
+		t.dims = append(t.dims, setting{
+			Dimension: engine.Dimension{Name: besideName, Words: words, Values: plain.UpTo(0, len(words)), AnyCost: true},
+			get:       func(*plan.Spec) int { return 0 },
+			set:       func(*plan.Spec, int) {},
+		})
 	}
 	others := slices.ContainsFunc(t.dims, func(s setting) bool { return s.Name == "operation" })
 	wrong.If(c.Question != dips && !others && uncounted(&t.base),
