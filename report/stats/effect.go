@@ -30,8 +30,8 @@ type Effect struct {
 
 // Unpaired is the effect between two independent sets of values. The change is that of their medians, so that it can be
 // computed again from what is printed. The interval is that of the middle of all ratios of a new to an old value
-// (Hodges and Lehmann's estimate), exact by ranks. P is that of Mann and Whitney's test, which belongs to the interval:
-// one of a confidence up to 1 - P does not hold zero. Values that are not all positive have no ratios; their
+// (Hodges and Lehmann's estimate), exact by ranks. P is that of Mann and Whitney's test. It agrees with the interval:
+// an interval of a confidence up to 1 - P does not hold zero. Values that are not all positive have no ratios; their
 // differences are taken as shares of the larger of the two medians. Without a value on each side, or with one that is
 // not finite, the change is NaN.
 func Unpaired(old, new []float64, confidence float64, better Direction) Effect {
@@ -40,27 +40,28 @@ func Unpaired(old, new []float64, confidence float64, better Direction) Effect {
 		return e
 	}
 	a, b := slices.Sorted(slices.Values(old)), slices.Sorted(slices.Values(new))
-	back, change := math.Expm1, func(old, new float64) float64 { return new/old - 1 }
-	middles := [2]float64{median(a), median(b)}
+	oldMedian, newMedian := median(a), median(b)
+	asChange := math.Expm1 // makes a change of a difference b - a
 	if a[0] > 0 && b[0] > 0 {
+		e.Change = newMedian/oldMedian - 1
 		a, b = plain.Each(a, math.Log), plain.Each(b, math.Log)
 	} else {
-		scale := max(math.Abs(median(a)), math.Abs(median(b)))
+		scale := max(math.Abs(oldMedian), math.Abs(newMedian))
 		if scale == 0 {
 			scale = max(math.Abs(a[0]), math.Abs(b[0]), math.Abs(a[len(a)-1]), math.Abs(b[len(b)-1]),
 				math.SmallestNonzeroFloat64)
 		}
-		back = func(d float64) float64 { return d / scale }
-		change = func(old, new float64) float64 { return back(new - old) }
+		asChange = func(difference float64) float64 { return difference / scale }
+		e.Change = asChange(newMedian - oldMedian)
 	}
-	e.Change = change(middles[0], middles[1])
 	none := rankSum(len(a), len(b))
 	less, _ := atMost(a, b, 0)
 	more, _ := atMost(b, a, 0)
-	e.P = none.p(min(less, more)) // what is equal counts against either direction
-	if k, covered := none.order(confidence); k > 0 {
+	e.P = none.p(min(less, more)) // equal values are in both, so that they raise p
+	if k, covered := none.bounds(confidence); k > 0 {
 		e.Interval = &Interval{
-			Low: back(kthDifference(a, b, k)), High: back(kthDifference(a, b, len(a)*len(b)+1-k)), Confidence: covered,
+			Low: asChange(kthDifference(a, b, k)), High: asChange(kthDifference(a, b, len(a)*len(b)+1-k)),
+			Confidence: covered,
 		}
 	}
 	return e
@@ -69,9 +70,9 @@ func Unpaired(old, new []float64, confidence float64, better Direction) Effect {
 // Paired is the effect between values that were measured in pairs, back to back: what drifts, drifts in both and leaves
 // their ratio. The change is the median of the ratios, so that it can be computed again from the pairs. The interval is
 // that of the median of Walsh's means of two ratios, on the scale of logarithms, with the test of Wilcoxon's signed
-// ranks (Biometrics Bulletin 1:80, 1945); where some ratios lie far out with Winsorized ranks, see [highestRank]. It
-// takes the ratios to be symmetric about their middle, as they are where the order within a pair is drawn by lot.
-// Values must be positive; with one that is not, or not finite, the change is NaN.
+// ranks (Biometrics Bulletin 1:80, 1945). Where some ratios lie far out, the largest ranks are made equal (Winsorized),
+// see [highestRank]. The test takes the ratios to be symmetric about their middle, as they are where the order within a
+// pair is drawn by lot. Values must be positive; with one that is not, or not finite, the change is NaN.
 func Paired(old, new []float64, confidence float64, better Direction) Effect {
 	e := Effect{Change: math.NaN(), P: 1, N: min(len(old), len(new)), Better: better, Pairs: true}
 	ratios := make([]float64, e.N)
@@ -86,7 +87,7 @@ func Paired(old, new []float64, confidence float64, better Direction) Effect {
 	}
 	slices.Sort(ratios)
 	highest := highestRank(ratios)
-	means := make([]float64, 0, e.N*highest) // as many are positive as the ranks of the positive ratios add up to
+	means := make([]float64, 0, e.N*highest) // the number of positive means is the sum of the positive ratios' ranks
 	for i, a := range ratios {
 		for _, b := range ratios[i:min(i+highest, e.N)] {
 			means = append(means, (a+b)/2)
@@ -97,21 +98,21 @@ func Paired(old, new []float64, confidence float64, better Direction) Effect {
 	none := signs(plain.Each(plain.UpTo(1, e.N), func(rank int) int { return min(rank, highest) }))
 	less := sort.Search(len(means), func(i int) bool { return means[i] > 0 })
 	more := len(means) - sort.SearchFloat64s(means, 0)
-	e.P = none.p(min(less, more)) // what is zero counts against either direction
-	if k, covered := none.order(confidence); k > 0 {
+	e.P = none.p(min(less, more)) // means of zero are in both, so that they raise p
+	if k, covered := none.bounds(confidence); k > 0 {
 		e.Interval = &Interval{Low: math.Expm1(means[k-1]), High: math.Expm1(means[len(means)-k]), Confidence: covered}
 	}
 	return e
 }
 
-// farOut is how many times as far from the middle as the median ratio the ninth of ten must be for some ratios to count
-// as far out. In a normal distribution it is 2.4 times as far.
+// farOut compares two distances of ratios from their middle: the ninth decile and the median. Some ratios lie far out
+// where the ninth decile is more than farOut times the median. In a normal distribution it is 2.4 times the median.
 const farOut = 4
 
-// highestRank is what larger ranks are counted as: all of them as they are; or, where some ratios lie far out because a
-// side of their pair was disturbed, as three tenths of their number. After Policello and Hettmansperger, "Adaptive
-// robust procedures for the one-sample location problem" (JASA 71:624, 1976). As the ratios themselves choose, an
-// interval of 95 % covers 94.5 % or more.
+// highestRank is the rank that replaces all larger ones. It is three tenths of the number of ratios where some lie far
+// out, because a side of their pair was disturbed; otherwise it is their number, and no rank is larger. After Policello
+// and Hettmansperger, "Adaptive robust procedures for the one-sample location problem" (JASA 71:624, 1976). An interval
+// of 95 % covers 94.5 % or more, as the same ratios choose the rank.
 func highestRank(sorted []float64) int {
 	n, middle := len(sorted), median(sorted)
 	far := slices.Sorted(slices.Values(plain.Each(sorted, func(v float64) float64 { return math.Abs(v - middle) })))
@@ -149,7 +150,7 @@ func finite(values []float64) bool {
 	return !slices.ContainsFunc(values, func(v float64) bool { return math.IsNaN(v) || math.IsInf(v, 0) })
 }
 
-// atMost is how many of all b - a, both sorted, are at most d, and the largest of these.
+// atMost counts the differences b - a that are at most d, and gives the largest of these. Both sides are sorted.
 func atMost(a, b []float64, d float64) (count int, largest float64) {
 	largest = math.Inf(-1)
 	near := 0
@@ -164,8 +165,8 @@ func atMost(a, b []float64, d float64) (count int, largest float64) {
 	return count, largest
 }
 
-// kthDifference is the k-th smallest of all b - a, both sorted, k from 1: found by halving the values between which it
-// lies, so that many values need no table of all pairs.
+// kthDifference is the k-th smallest difference b - a, k from 1. Both sides are sorted. Bisection finds it without a
+// table of all pairs.
 func kthDifference(a, b []float64, k int) float64 {
 	low, high := b[0]-a[len(a)-1], b[len(b)-1]-a[0]
 	for range 200 {

@@ -6,19 +6,19 @@ import (
 
 // null is the distribution of a count where there is no difference. It is symmetric about its mean.
 type null struct {
-	// of the orders that have each count; nil: too many to count, the distribution is taken as normal
+	// the probability of each count; nil: there are many values, and the distribution is taken as normal
 	shares      []float64
 	mean, sigma float64
 }
 
-// Up to how many values orders are counted. Above, the normal distribution is good to the third digit.
+// The largest numbers of values with an exact distribution. For more, the normal one is good to the third digit.
 const (
 	exactRankSum = 60
 	exactSigns   = 200
 )
 
-// rankSum is the number of the n·m pairs of values in which that of the second side is the smaller one: of Mann and
-// Whitney's test.
+// rankSum is the distribution of Mann and Whitney's count: of the n·m pairs with a value of each side, how many have
+// the smaller value on the second side.
 func rankSum(n, m int) null {
 	d := null{mean: float64(n*m) / 2, sigma: math.Sqrt(float64(n*m) * float64(n+m+1) / 12)}
 	if n+m > exactRankSum {
@@ -43,8 +43,8 @@ func rankSum(n, m int) null {
 	return d
 }
 
-// signs is the sum of those ranks whose sign is positive, where both signs are as likely: of Wilcoxon's test, and where
-// all ranks are 1 of the sign test.
+// signs is the distribution of the sum of the ranks with a positive sign, where both signs are as likely. The sum is
+// that of Wilcoxon's test or, where all ranks are 1, of the sign test.
 func signs(ranks []int) null {
 	total, squares := 0, 0.0
 	for _, r := range ranks {
@@ -68,9 +68,9 @@ func signs(ranks []int) null {
 	return d
 }
 
-// order is how many of the lowest counts, and as many of the highest, lie outside of an interval that has at least the
-// confidence, and the coverage reached: the k-th smallest and the k-th largest of what is counted bound their median.
-func (d null) order(confidence float64) (k int, covered float64) {
+// bounds gives the k of an interval from the k-th smallest to the k-th largest of what is counted, and what it covers:
+// at least the confidence. Where k is not positive, there is no such interval.
+func (d null) bounds(confidence float64) (k int, covered float64) {
 	if d.shares == nil {
 		k = int(math.Floor(d.mean - math.Sqrt2*math.Erfinv(confidence)*d.sigma + 0.5))
 		return k, 1 - math.Erfc((d.mean-float64(k)+0.5)/d.sigma/math.Sqrt2)
@@ -86,7 +86,7 @@ func (d null) order(confidence float64) (k int, covered float64) {
 	return k, covered
 }
 
-// p is the two-sided chance of a count so small or smaller, and of one as large.
+// p is the two-sided probability of a count: of one as small or smaller, and of its mirror image on the large side.
 func (d null) p(count int) float64 {
 	if d.shares == nil {
 		return math.Erfc(max(d.mean-float64(count)-0.5, 0) / d.sigma / math.Sqrt2)
@@ -109,8 +109,8 @@ func least(confidence float64, share func(n float64) float64) int {
 	return n
 }
 
-// LeastRuns is how many runs on each side an interval of this confidence takes at least: one of the 2n over n orders is
-// the rarest.
+// LeastRuns is how many runs on each side an interval of this confidence takes at least. With n runs on each side, the
+// rarest order is one of (2n)! / (n!)^2.
 func LeastRuns(confidence float64) int {
 	return least(confidence, func(n float64) float64 { return n / (4*n - 2) })
 }

@@ -33,7 +33,7 @@ func Summarize(values []float64, confidence float64) Summary {
 	}
 	sorted := slices.Sorted(slices.Values(values))
 	s := Summary{N: n, Median: median(sorted)}
-	if k, covered := signs(slices.Repeat([]int{1}, n)).order(confidence); k > 0 {
+	if k, covered := signs(slices.Repeat([]int{1}, n)).bounds(confidence); k > 0 {
 		s.Interval = &Interval{Low: sorted[k-1], High: sorted[n-k], Confidence: covered}
 	}
 	return s

@@ -108,8 +108,8 @@ func TestNullApproximation(t *testing.T) {
 		if exact, p := tt.p(tt.sum), normal.p(tt.sum); math.Abs(exact-p) > 0.005 {
 			t.Errorf("%s: approximate p %v, exact %v", name, p, exact)
 		}
-		k, covered := tt.order(0.95)
-		nearly, covers := normal.order(0.95)
+		k, covered := tt.bounds(0.95)
+		nearly, covers := normal.bounds(0.95)
 		if math.Abs(float64(k-nearly)) > 1 || math.Abs(covered-covers) > 0.005 {
 			t.Errorf("%s: order %d with %v, exact %d with %v", name, nearly, covers, k, covered)
 		}

@@ -44,13 +44,13 @@ const (
 	Impossible Cause = "impossible" // what was measured cannot be true
 )
 
-// Causes are all of them.
+// Causes lists the causes for which nothing can be told.
 func Causes() []Cause {
 	return []Cause{TooFew, Unclear, Disturbed, Incomplete, Missing, NotFinite, Impossible}
 }
 
-// Accepted are the causes, [Unclear] and [Disturbed], for which a gate judges by the figures although they cannot tell.
-// A figure that is missing is never accepted.
+// Accepted are causes that a gate accepts, [Unclear] or [Disturbed] or both: it then passes or fails by the figures
+// alone. A figure that is missing is never accepted.
 type Accepted []Cause
 
 // ParseAccepted reads a list such as "unclear,disturbed".
@@ -88,7 +88,7 @@ func (v Verdict) String() string {
 	return string(v.Word)
 }
 
-// Shown is the verdict in a word or two, in capitals unless it passed.
+// Shown is the verdict in a word or two, in capitals where it failed or nothing can be told.
 func (v Verdict) Shown() string {
 	switch {
 	case v.Word == Pass && v.Cause != "":
@@ -149,9 +149,9 @@ const DefaultMargin = 0.05
 const Procedure = "Benjamini-Hochberg"
 
 // Conclude judges effects together. Same: the interval lies within the margin same. Better and worse: the interval does
-// not hold zero, and the difference stands among all (Benjamini-Hochberg at [Level], so that equal figures, however
-// many, raise an alarm in less than 1 - confidence of comparisons). A claim that all are the same needs no correction,
-// as all must hold.
+// not hold zero, and p is at most [Level] after its correction for all effects (Benjamini-Hochberg). Equal figures,
+// however many, then raise an alarm in less than 1 - confidence of comparisons. A claim that all are the same needs no
+// correction, as all must hold.
 func Conclude(effects []Effect, same, confidence float64) []Verdict {
 	adjusted := BenjaminiHochberg(plain.Each(effects, func(e Effect) float64 { return e.P }))
 	out := make([]Verdict, len(effects))
@@ -167,35 +167,37 @@ func (e Effect) conclude(same, confidence, p float64, together int) Verdict {
 		return Unknown(NotFinite, "", "a figure is missing, infinite or not a number")
 	}
 	if e.Interval == nil {
-		if least := LeastPairs(confidence); e.Pairs {
-			return Unknown(TooFew, fmt.Sprintf("--pairs %d", least), "pairs: %d, needed: %d", e.N, least)
+		if e.Pairs {
+			needed := LeastPairs(confidence)
+			return Unknown(TooFew, fmt.Sprintf("--pairs %d", needed), "pairs: %d, needed: %d", e.N, needed)
 		}
-		least := LeastRuns(confidence)
-		return Unknown(TooFew, fmt.Sprintf("measuring each side with --runs %d", least), "runs on a side: %d, needed: %d",
-			e.N, least)
+		needed := LeastRuns(confidence)
+		return Unknown(TooFew, fmt.Sprintf("measuring each side with --runs %d", needed), "runs on a side: %d, needed: %d",
+			e.N, needed)
 	}
-	by, low, high := e.Worse()
+	worseBy, low, high := e.Worse()
+	worse, better := low > 0, high < 0 // by the interval
 	said := inWords(e.Change) + ", " + e.Interval.changes()
 	switch {
-	case low > 0 && by <= 0 || high < 0 && by >= 0:
+	case worse && worseBy <= 0, better && worseBy >= 0:
 		return Unknown(Unclear, e.settle(same, confidence, together),
 			"%s: the medians disagree, so the runs fall into two groups", said)
 	case low >= -same && high <= same:
 		return Verdict{Word: Same, Reason: said}
-	case low > 0 && p <= Level(confidence, together):
+	case worse && p <= Level(confidence, together):
 		return Verdict{Word: Worse, Reason: said}
-	case high < 0 && p <= Level(confidence, together):
+	case better && p <= Level(confidence, together):
 		return Verdict{Word: Better, Reason: said}
 	}
-	if together > 1 && (low > 0 || high < 0) {
+	if together > 1 && (worse || better) {
 		return Unknown(Unclear, e.settle(same, confidence, together),
 			"%s; with %d figures, some differ by chance (%s: p = %.2g)", said, together, Procedure, p)
 	}
 	return Unknown(Unclear, e.settle(same, confidence, together), "%s", said)
 }
 
-// Level is the level at which one of several differences is told. Of figures that are all equal the procedure uses the
-// whole level, so several are judged at four fifths of it: false alarms then stay below what is promised.
+// Level is the largest p at which a difference is told. Where all figures are equal, the procedure raises false alarms
+// as often as its level allows. So several are judged at four fifths of it: false alarms stay below what is promised.
 func Level(confidence float64, together int) float64 {
 	if together > 1 {
 		return 0.8 * (1 - confidence)
@@ -205,26 +207,28 @@ func Level(confidence float64, together int) float64 {
 
 // settle says how many runs or pairs would likely tell.
 func (e Effect) settle(same, confidence float64, together int) string {
-	what, least := "runs", LeastRuns
+	what, leastFor := "runs", LeastRuns
 	if e.Pairs {
-		what, least = "pairs", LeastPairs
+		what, leastFor = "pairs", LeastPairs
 	}
+	strictest := 1 - Level(confidence, together)/float64(together) // the confidence that one difference among all takes
 	half, change := (e.Interval.High-e.Interval.Low)/2, math.Abs(e.Change)
-	needed := Needed(what, e.N, least(1-Level(confidence, together)/float64(together)), half, max(change, same-change))
+	distance := max(change, same-change) // from zero or from the margin, whichever is told with fewer runs
+	needed := Needed(what, e.N, leastFor(strictest), half, distance)
 	return plain.When(!e.Pairs && strings.HasPrefix(needed, "--"), "measuring each side with ") + needed
 }
 
 // mostNeeded is how many runs or pairs are worth advising.
 const mostNeeded = 1000
 
-// Needed says how many runs (or pairs), at least so many, would likely narrow an interval of this half width so much
-// that what is at this distance lies outside: it narrows with the root of their number.
-func Needed(what string, n, least int, half, distance float64) string {
+// Needed says how many runs or pairs, but no fewer than atLeast, would likely narrow an interval to a half width of the
+// distance. With n of them the half width is half; it narrows with the root of their number.
+func Needed(what string, n, atLeast int, half, distance float64) string {
 	need := math.Ceil(float64(n) * (half / distance) * (half / distance))
-	if !(need <= mostNeeded) {
+	if !(need <= mostNeeded) { // or it is not a number
 		return fmt.Sprintf("a quieter machine (more than %d %s would be needed)", mostNeeded, what)
 	}
-	return fmt.Sprintf("--%s %d", what, max(n+1, least, int(need)))
+	return fmt.Sprintf("--%s %d", what, max(n+1, atLeast, int(need)))
 }
 
 // NotWorse tells whether the interval shows that the figure is worse by no more than the limit.
@@ -260,10 +264,10 @@ func BenjaminiHochberg(ps []float64) []float64 {
 	order := plain.UpTo(0, len(ps))
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(ps[a], ps[b]) })
 	out := make([]float64, len(ps))
-	least := 1.0
+	smallest := 1.0
 	for rank, at := range slices.Backward(order) {
-		least = min(least, ps[at]*float64(len(ps))/float64(rank+1))
-		out[at] = least
+		smallest = min(smallest, ps[at]*float64(len(ps))/float64(rank+1))
+		out[at] = smallest
 	}
 	return out
 }

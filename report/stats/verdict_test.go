@@ -27,7 +27,7 @@ func TestRankInterval(t *testing.T) {
 		{5, 5, 0.95, 3, 1 - 2*4.0/252},
 		{40, 40, 0.95, 0, 0}, // by the normal approximation
 	} {
-		k, covered := rankSum(tt.n, tt.m).order(tt.confidence)
+		k, covered := rankSum(tt.n, tt.m).bounds(tt.confidence)
 		if tt.n+tt.m <= exactRankSum && (k != tt.k || math.Abs(covered-tt.covered) > 1e-12) {
 			t.Errorf("%d and %d at %g: got %d with %v, want %d with %v", tt.n, tt.m, tt.confidence, k, covered, tt.k, tt.covered)
 		}

@@ -64,10 +64,10 @@ func Append(b []byte, m Message) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s message: %w", m.Kind, err)
 	}
-	return appendText(b, j), nil
+	return appendFrame(b, j), nil
 }
 
-func appendText(b, text []byte) []byte {
+func appendFrame(b, text []byte) []byte {
 	return append(binary.BigEndian.AppendUint32(b, uint32(len(text))), text...)
 }
 
@@ -96,7 +96,7 @@ func Read[T any](r io.Reader, kind string, most int) (v T, err error) {
 	return Decode[T](m)
 }
 
-// read passes heartbeats over.
+// read reads one message, and skips the heartbeats before it.
 func read(r io.Reader, most int) (Message, error) {
 	for prefix := make([]byte, prefixBytes); ; {
 		if _, err := io.ReadFull(r, prefix); err != nil {
@@ -111,18 +111,18 @@ func read(r io.Reader, most int) (Message, error) {
 	}
 }
 
-// prefixBytes is the length of what tells how long a message is.
+// prefixBytes is the length of a frame's prefix, which holds the length of the message.
 const prefixBytes = 4
 
-// lengthOf is how long the message behind a prefix is; 0: a heartbeat.
+// lengthOf is the length of the message behind a prefix; 0: a heartbeat.
 func lengthOf(prefix []byte) int { return int(binary.BigEndian.Uint32(prefix)) }
 
-// atOnce is how much of a message is made room for before it has come.
-const atOnce = 64 << 10
+// firstBuffer is the size of the first buffer for a long message.
+const firstBuffer = 64 << 10
 
-// message is the next one, of n bytes. Memory grows with what arrives, not with the length that the peer claims.
-func message(r io.Reader, n int, sealed *seal) (Message, error) {
-	b := make([]byte, 0, min(n, atOnce))
+// message reads the next message, of n bytes. Memory grows with what arrives, not with the length that the peer claims.
+func message(r io.Reader, n int, in *seal) (Message, error) {
+	b := make([]byte, 0, min(n, firstBuffer))
 	for {
 		got, err := io.ReadFull(r, b[len(b):cap(b)])
 		if b = b[:len(b)+got]; len(b) == n {
@@ -136,7 +136,7 @@ func message(r io.Reader, n int, sealed *seal) (Message, error) {
 		}
 		b = append(make([]byte, 0, min(n, 2*len(b))), b...)
 	}
-	b, err := sealed.open(b)
+	b, err := in.open(b)
 	if err != nil {
 		return Message{}, err
 	}
@@ -157,11 +157,11 @@ func tooLong(n, most int) error {
 // escape is an escaped character of a JSON string.
 var escape = regexp.MustCompile(`\\(u[0-9a-fA-F]{4}|.)`)
 
-// printable replaces, in a JSON text, what would steer the terminal that the peer's words are
-// printed on ([plain.Steers]), escaped or not.
+// printable replaces the characters of a JSON text that would steer a terminal ([plain.Steers]), escaped or not: the
+// peer's words are printed.
 func printable(text []byte) []byte {
 	text = bytes.Map(func(c rune) rune {
-		if plain.Steers(c) && c != '\r' { // between values a carriage return is white space, inside a string it is no JSON
+		if plain.Steers(c) && c != '\r' { // a carriage return is white space; inside a string JSON forbids it
 			return utf8.RuneError
 		}
 		return c

@@ -6,7 +6,7 @@ import (
 	"github.com/gobw/gobw/internal/control"
 )
 
-// heartbeatsPerSecond is how many a peer may send: five times as many as with the shortest peer timeout.
+// heartbeatsPerSecond is how many heartbeats a peer may send: five times as many as at the shortest interval, 5 ms.
 const heartbeatsPerSecond = 1000
 
 // interval is how often to send heartbeats: the end that bears less silence decides it.
@@ -43,7 +43,7 @@ func (s *Session) beat(every time.Duration) {
 				s.die(&control.LostError{Phase: *s.doing.Load(), Cause: err})
 				return
 			}
-			if err := s.write(make([]byte, 4)); err != nil {
+			if err := s.write(make([]byte, prefixBytes)); err != nil {
 				if !s.leaving.Load() {
 					s.die(err)
 				}
@@ -53,11 +53,14 @@ func (s *Session) beat(every time.Duration) {
 	}
 }
 
-// judge asks the kernel about the peer's host once the peer timeout has passed in silence.
+// judge returns the error of a lost peer. It asks the kernel about the peer's host only after the peer timeout.
 func (s *Session) judge() error {
 	now := time.Since(s.start)
-	if s.paused.Load() || s.silence.verdict(now, hostUnknown) == nil || unread(s.Conn) {
+	if s.silence.lost(now, hostUnknown) == nil {
 		return nil
 	}
-	return s.silence.verdict(now, hostOf(s.Conn, s.o.Bears))
+	if s.paused.Load() || unread(s.Conn) { // the peer has sent something that this end has not read
+		return nil
+	}
+	return s.silence.lost(now, hostOf(s.Conn, s.o.Bears))
 }

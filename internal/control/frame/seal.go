@@ -11,16 +11,16 @@ import (
 )
 
 // seal authenticates the frames of one direction behind the hello, where there is a token: each ends with a tag over
-// its number and its text. So nobody who passed on the proof of another can say anything more.
+// its number and its text. So a relay that passed the proofs on cannot add a frame.
 type seal struct {
 	Key   []byte `json:"key"`
-	Count uint64 `json:"count"` // of the next frame
+	Count uint64 `json:"count"` // of the frames so far: the number of the next one
 }
 
 // tagBytes is the length of a tag.
 const tagBytes = 16
 
-// lastFrame is the number of a word that another process says where the one that counted has died.
+// lastFrame is the number of a farewell. Another process sends it: the one that counted the frames has died.
 const lastFrame = math.MaxUint64
 
 // sealOf is the seal of what an end ("client" or "server") says after both have proven the token
@@ -52,7 +52,7 @@ func (s *seal) close(text []byte) []byte {
 var errForged = control.Malformed("a frame without the right tag: %w",
 	errors.New("somebody is between the ends, or the other end is of another version"))
 
-// open takes the tag off a text, and checks it.
+// open checks the tag of a text, and takes it off.
 func (s *seal) open(b []byte) ([]byte, error) {
 	if s == nil {
 		return b, nil

@@ -25,10 +25,10 @@ type Options struct {
 	From    Handover      // of another process that began the session; zero: it begins here
 }
 
-// Handover is a session between two processes.
+// Handover is the state of a session that one process passes to another.
 type Handover struct {
-	Messages []Message `json:"messages,omitempty"` // that have come and were not looked at
-	Unread   []byte    `json:"unread,omitempty"`   // what was read of the connection behind them
+	Messages []Message `json:"messages,omitempty"` // that have come and were not received
+	Unread   []byte    `json:"unread,omitempty"`   // the bytes behind them that are no longer in the connection
 	Hello    Hello     `json:"hello"`              // the peer's
 	In       *seal     `json:"in,omitempty"`       // of what the peer says; nil: there is no token
 	Out      *seal     `json:"out,omitempty"`
@@ -45,29 +45,29 @@ type Session struct {
 
 	inbox  chan Message
 	due    chan int      // to a reader that has paused: the longest message that Receive waits for
-	paused atomic.Bool   // the reader waits for that, in front of a long message
+	paused atomic.Bool   // the reader waits for due, in front of a long message
 	came   chan struct{} // something has come: a message, or the beginning of a long one
 	beats  float64       // heartbeats that the peer has sent
 
-	pace chan time.Duration // of heartbeats: a new one, once the peer has said its timeout
+	pace chan time.Duration // a new interval of heartbeats, once the peer has said its timeout
 	life context.Context    //nolint:containedctx // ends, with its cause, when the peer is lost, said an error, or left
 	die  context.CancelCauseFunc
 	stop chan struct{} // closed by End, Abandon and Handover
 	end  sync.Once
 	wg   sync.WaitGroup
 
-	sealed chan struct{} // closed once the ends have met, or need not; the reader waits for that behind a hello
-	in     *seal         // of the reader
+	inKnown chan struct{} // closed once it is known whether in is nil; the reader waits for it after a hello
+	in      *seal         // of what the peer says; nil: there is no token
 
 	writing sync.Mutex
 	out     *seal
 	doing   atomic.Pointer[string] // what this end waits for, for errors
 	leaving atomic.Bool            // the peer said goodbye
-	theirs  Hello                  // once they have met
+	theirs  Hello                  // the peer's, once the ends have met
 }
 
-// inboxMessages is how many messages may have come before they are due. The ends take turns, so more than an answer and
-// a goodbye come from nobody who keeps to that.
+// inboxMessages is how many messages may have come before they are due. The ends take turns, so a correct peer sends at
+// most an answer and a goodbye ahead.
 const inboxMessages = 4
 
 // New starts a session on a connection, which it owns.
@@ -78,9 +78,9 @@ func New(conn net.Conn, o Options) *Session {
 		inbox: make(chan Message, inboxMessages), due: make(chan int), came: make(chan struct{}, 1),
 		pace: make(chan time.Duration, 1), stop: make(chan struct{}),
 	}
-	s.sealed, s.in, s.out = make(chan struct{}), o.From.In, o.From.Out
+	s.inKnown, s.in, s.out = make(chan struct{}), o.From.In, o.From.Out
 	if o.Token == nil || o.From.In != nil {
-		close(s.sealed)
+		close(s.inKnown)
 	}
 	s.life, s.die = context.WithCancelCause(context.Background())
 	for _, m := range o.From.Messages[:min(len(o.From.Messages), inboxMessages)] {
@@ -140,9 +140,9 @@ func (s *Session) read() {
 		}
 		if m.Kind == KindHello {
 			select {
-			case <-s.sealed:
+			case <-s.inKnown:
 			case <-s.stop:
-				s.die(os.ErrDeadlineExceeded)
+				s.die(errStopped)
 				return
 			}
 		}
@@ -157,7 +157,7 @@ func (s *Session) noteArrival() {
 	}
 }
 
-// next reads the next message. Another process can go on where a read deadline ends it between two messages.
+// next reads the next message. Between two messages it may end with errStopped; then another process can go on.
 func (s *Session) next() (Message, error) {
 	for {
 		prefix, err := s.r.Peek(prefixBytes)
@@ -181,17 +181,17 @@ func (s *Session) next() (Message, error) {
 			continue
 		}
 		m, err := message(s.r, n, s.inSeal())
-		if errors.Is(err, os.ErrDeadlineExceeded) { // nobody can go on in the middle
+		if errors.Is(err, errStopped) { // nobody can go on in the middle of a message
 			err = io.ErrUnexpectedEOF
 		}
 		return m, err
 	}
 }
 
-// inSeal is the seal of what the peer says: of the first process of a session there is none before both ends have met.
+// inSeal is the seal of what the peer says; nil before both ends have met.
 func (s *Session) inSeal() *seal {
 	select {
-	case <-s.sealed:
+	case <-s.inKnown:
 		return s.in
 	default:
 		return nil
@@ -201,10 +201,13 @@ func (s *Session) inSeal() *seal {
 // errUnasked is a peer that sends ahead of its turn.
 var errUnasked = control.Malformed("it sent unexpected messages")
 
+// errStopped ends the reader when this end stops. It is the error of the read deadline that Handover sets.
+var errStopped = os.ErrDeadlineExceeded
+
 func (s *Session) readFailed(err error) error {
 	_, format := errors.AsType[*control.FormatError](err)
 	switch {
-	case format, errors.Is(err, os.ErrDeadlineExceeded):
+	case format, errors.Is(err, errStopped):
 		return err
 	case s.leaving.Load() && errors.Is(err, io.EOF):
 		return s.saidGoodbye()
@@ -223,7 +226,7 @@ func (s *Session) awaitReceiver(n int) error {
 	defer s.paused.Store(false)
 	select {
 	case most := <-s.due:
-		s.silence.listen(time.Since(s.start))
+		s.silence.listen(time.Since(s.start)) // the pause was not the peer's silence
 		if s.inSeal() != nil {
 			n -= tagBytes
 		}
@@ -232,7 +235,7 @@ func (s *Session) awaitReceiver(n int) error {
 		}
 		return nil
 	case <-s.stop:
-		return os.ErrDeadlineExceeded
+		return errStopped
 	}
 }
 
@@ -242,14 +245,14 @@ func (s *Session) Receive(ctx context.Context, most int, limit time.Duration) (M
 	return s.wait(ctx, limit, s.inbox, s.due, most)
 }
 
-// Await waits until a message, or the beginning of a long one, has come, which Receive
-// then reads; no longer than the limit.
+// Await waits until a message or the beginning of a long one has come, but no longer than the limit. Receive then takes
+// the message.
 func (s *Session) Await(ctx context.Context, limit time.Duration) error {
 	_, err := s.wait(ctx, limit, nil, nil, 0)
 	return err
 }
 
-// wait waits for a message from the inbox; without an inbox for there being one.
+// wait takes a message from the inbox once there is one. Without an inbox it takes none, and returns once one has come.
 func (s *Session) wait(ctx context.Context, limit time.Duration, inbox <-chan Message, due chan<- int,
 	most int,
 ) (Message, error) {
@@ -258,7 +261,7 @@ func (s *Session) wait(ctx context.Context, limit time.Duration, inbox <-chan Me
 		over = time.After(limit)
 	}
 	for {
-		select { // first
+		select { // what has come goes before the end of the session
 		case m := <-inbox:
 			return m, nil
 		default:
@@ -271,7 +274,7 @@ func (s *Session) wait(ctx context.Context, limit time.Duration, inbox <-chan Me
 			return m, nil
 		case <-s.came:
 		case due <- most:
-			due = nil // one message is waited for
+			due = nil // the reader is told once
 		case <-s.life.Done():
 			if len(s.inbox) == 0 {
 				return Message{}, context.Cause(s.life)
@@ -304,7 +307,7 @@ func (s *Session) Protest(format string, args ...any) error {
 	return control.Malformed("%s: %w", *s.doing.Load(), fmt.Errorf(format, args...))
 }
 
-// Send says something; the peer must take it while its silence would be borne.
+// Send sends a message. It fails if the peer does not take it within the peer timeout.
 func (s *Session) Send(kind string, body any) error { return s.sendThenSeal(kind, body, nil) }
 
 // sendThenSeal sends a message. What is sent after it has this seal, if there is one.
@@ -323,14 +326,14 @@ func (s *Session) send(m Message, next *seal) error {
 	}
 	s.writing.Lock()
 	defer s.writing.Unlock()
-	b := appendText(nil, s.out.close(text))
+	b := appendFrame(nil, s.out.close(text))
 	if next != nil {
 		s.out = next
 	}
 	return s.writeLocked(b)
 }
 
-// write sends what has no seal.
+// write sends a heartbeat, which has no seal.
 func (s *Session) write(b []byte) error {
 	s.writing.Lock()
 	defer s.writing.Unlock()
@@ -395,7 +398,7 @@ func (s *Session) Handover() (Handover, error) {
 	})
 	s.wg.Wait()
 	h := Handover{Hello: s.theirs, In: s.in, Out: s.out}
-	if err := context.Cause(s.life); !errors.Is(err, os.ErrDeadlineExceeded) {
+	if err := context.Cause(s.life); !errors.Is(err, errStopped) {
 		_ = s.Conn.Close()
 		return h, err
 	}
@@ -414,7 +417,7 @@ func (h *Handover) Farewell(conn net.Conn, m Message, within time.Duration) {
 		text = append(text, h.Out.tag(lastFrame, text)...)
 	}
 	if err == nil {
-		_, err = conn.Write(appendText(nil, text))
+		_, err = conn.Write(appendFrame(nil, text))
 	}
 	if err != nil {
 		return

@@ -12,13 +12,13 @@ import (
 type silence struct {
 	bears time.Duration // the peer timeout
 	heard atomic.Int64  // when the peer last said something
-	spoke atomic.Bool   // it ever has
+	spoke atomic.Bool   // whether it ever did
 	gap   atomic.Int64  // the longest time between two of its words, or of this end's ticks, fading
 }
 
 const (
 	gapsBorne    = 4       // a peer may be silent for so many of its longest gaps
-	longestBorne = 10. / 3 // in peer timeouts: 10 s of the default's 3 s
+	longestBorne = 10. / 3 // in peer timeouts: 10 s where the peer timeout is 3 s, as by default
 )
 
 // listen notes a sign of life.
@@ -28,21 +28,21 @@ func (s *silence) listen(now time.Duration) {
 	s.spoke.Store(true)
 }
 
-// noteGap notes how far apart two words of the peer's were, or two ticks of this
-// end's: what is slow here may be so there.
+// noteGap notes how far apart two words of the peer were, or two ticks of this end: the peer may be as slow.
 func (s *silence) noteGap(gap time.Duration) {
-	faded := s.gap.Load()
-	s.gap.Store(max(int64(gap), faded-faded/16))
+	longest := s.gap.Load()
+	s.gap.Store(max(int64(gap), longest-longest/16))
 }
 
-// excuse takes back what is more than half a timeout of silence: this process was stalled and could not hear.
+// excuse shortens the silence to half a peer timeout at most: this process was stalled and could not hear.
 func (s *silence) excuse(now time.Duration) {
 	s.heard.Store(max(s.heard.Load(), int64(now-s.bears/2)))
 }
 
-// verdict is nil while the peer may live. One that kept its beat is lost after the peer timeout. One that did not, or
-// has said nothing yet, has longer, as long as its host answers: it, or this end, has too little CPU.
-func (s *silence) verdict(now time.Duration, h hostLife) error {
+// lost is the error of a peer that is silent for too long; nil while it may live. The limit is the peer timeout. While
+// its host answers, the limit is longer for a peer that was slow before, and longest for one that has said nothing yet:
+// that peer, or this end, has too little CPU.
+func (s *silence) lost(now time.Duration, h hostLife) error {
 	silent := now - time.Duration(s.heard.Load())
 	limit := s.bears
 	if h == hostAnswers {

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// hostOf asks the kernel when the peer's last acknowledged anything; heartbeats go there all the time.
+// hostOf asks the kernel when the peer's host last acknowledged anything. Heartbeats give it something to acknowledge.
 func hostOf(c net.Conn, bears time.Duration) hostLife {
 	life := hostUnknown
 	WithSocket(c, func(fd int) {

@@ -38,16 +38,16 @@ func TestSilence(t *testing.T) {
 			last := time.Duration(0)
 			for _, w := range tt.words {
 				last = time.Duration(w * float64(time.Second))
-				if err := s.verdict(last, tt.host); err != nil {
+				if err := s.lost(last, tt.host); err != nil {
 					t.Fatalf("lost before it spoke at %v: %v", last, err)
 				}
 				s.listen(last)
 			}
 			limit := time.Duration(tt.want * float64(time.Second))
-			if err := s.verdict(last+limit, tt.host); err != nil {
+			if err := s.lost(last+limit, tt.host); err != nil {
 				t.Errorf("lost too early: %v", err)
 			}
-			if err := s.verdict(last+limit+time.Millisecond, tt.host); !errors.Is(err, control.ErrSilent) {
+			if err := s.lost(last+limit+time.Millisecond, tt.host); !errors.Is(err, control.ErrSilent) {
 				t.Errorf("after %v: %v, want silence", limit, err)
 			}
 		})

@@ -18,7 +18,7 @@ type Hello struct {
 	Program string          `json:"program,omitempty"`  // name and version
 	BearsMs int64           `json:"bears_ms,omitempty"` // the sender's peer timeout; Meet fills it in
 	WaitMs  int64           `json:"wait_ms,omitempty"`  // how long a client waits for a server that serves others
-	More    json.RawMessage `json:"more,omitempty"`     // of the conversation's own
+	More    json.RawMessage `json:"more,omitempty"`     // what the conversation adds
 }
 
 // proven is a hello with its proof: what the HMAC covers is Text, byte by byte.
@@ -40,7 +40,7 @@ var (
 )
 
 // Meet exchanges the hellos, once. The end that was dialled speaks first: with a token it challenges, and each proves
-// to the other that it knows it. What follows is sealed then.
+// to the other that it knows the token. What follows is then sealed.
 func (s *Session) Meet(ctx context.Context, mine Hello, limit time.Duration) (h Hello, err error) {
 	mine.BearsMs = s.o.Bears.Milliseconds()
 	text, err := json.Marshal(mine)
@@ -51,9 +51,9 @@ func (s *Session) Meet(ctx context.Context, mine Hello, limit time.Duration) (h 
 	if s.o.Dialled {
 		meet = s.meetAsClient
 	}
-	theirs, err := meet(ctx, printable(text), limit) // as it arrives
+	theirs, err := meet(ctx, printable(text), limit) // the proof covers the text that the peer reads
 	if s.o.Token != nil {
-		close(s.sealed) // the reader goes on, with the seal if they have met
+		close(s.inKnown) // the reader goes on, with the seal if the ends have met
 	}
 	if err != nil {
 		return h, err
@@ -67,12 +67,12 @@ func (s *Session) Meet(ctx context.Context, mine Hello, limit time.Duration) (h 
 }
 
 func (s *Session) meetAsServer(ctx context.Context, text []byte, limit time.Duration) (theirs proven, err error) {
-	var mine []byte
+	var challenge proven
 	if s.o.Token != nil {
 		s.Doing("waiting for the proof of the token")
-		mine, limit = nonce(), proofTime
+		challenge.Nonce, limit = nonce(), proofTime
 	}
-	if err := s.Send(KindChallenge, proven{Nonce: mine}); err != nil {
+	if err := s.Send(KindChallenge, challenge); err != nil {
 		return theirs, err
 	}
 	theirs, err = Expect[proven](ctx, s, KindHello, Short, limit)
@@ -82,13 +82,14 @@ func (s *Session) meetAsServer(ctx context.Context, text []byte, limit time.Dura
 	case s.o.Token == nil:
 	case len(theirs.Proof) == 0:
 		return theirs, ErrNoToken
-	case len(theirs.Nonce) != nonceBytes || !hmac.Equal(theirs.Proof, s.mac("client", mine, theirs.Nonce, theirs.Text)):
+	case len(theirs.Nonce) != nonceBytes,
+		!hmac.Equal(theirs.Proof, s.mac("client", challenge.Nonce, theirs.Nonce, theirs.Text)):
 		return theirs, ErrWrongToken
 	}
-	answer := proven{Text: text, Proof: s.mac("server", mine, theirs.Nonce, text)}
-	err = s.sendThenSeal(KindHello, answer, s.sealOf("server", mine, theirs.Nonce))
+	mine := proven{Text: text, Proof: s.mac("server", challenge.Nonce, theirs.Nonce, text)}
+	err = s.sendThenSeal(KindHello, mine, s.sealOf("server", challenge.Nonce, theirs.Nonce))
 	if s.o.Token != nil {
-		s.in = s.sealOf("client", mine, theirs.Nonce)
+		s.in = s.sealOf("client", challenge.Nonce, theirs.Nonce)
 	}
 	return theirs, err
 }
@@ -99,7 +100,7 @@ func (s *Session) meetAsClient(ctx context.Context, text []byte, limit time.Dura
 	if err != nil {
 		return theirs, err
 	}
-	if s.o.Token != nil { // without one the server says whether it asks for it
+	if s.o.Token != nil { // a client without a token proves nothing: the server refuses it or not
 		s.Doing("proving the token")
 		if len(challenge.Nonce) != nonceBytes {
 			return theirs,
@@ -128,8 +129,8 @@ func nonce() []byte {
 	return b
 }
 
-// mac binds the token to a label and to what goes with it; nil without a token. A proof is that of who proves it, of
-// both ends' nonces, so that none can be used again, and of what it says.
+// mac is the HMAC of a label and some parts under the token; nil without a token. A proof covers the end that proves,
+// the nonces of both, so that it cannot be used again, and the end's hello.
 func (s *Session) mac(label string, parts ...[]byte) []byte {
 	if s.o.Token == nil {
 		return nil
