@@ -10,14 +10,14 @@ import (
 	"github.com/gobw/gobw/report/stats"
 )
 
-// shareGrids show what each thread did, and on which device, at the sending end and at the other: a row for each size and
-// thread. The table above has their total.
+// shareGrids show what each thread did, and on which device, at the sending end and at the other: a row for each size
+// and thread. The table above has their total.
 func shareGrids(g figure.Group) []table {
 	var out []table
 	add := func(title string, of func(*report.Record) []report.Share) {
 		t := table{
-			Title: title + repetitions(g), Header: []string{"bytes", "thread", "device", "CPU", "QPs", "Gb/s", "MiB/s", "Mmsg/s"},
-			keys: 2,
+			Title:  title + repetitions(g),
+			Header: []string{"bytes", "thread", "device", "CPU", "QPs", "Gb/s", "MiB/s", "Mmsg/s"}, keys: 2,
 		}
 		for _, row := range g.Rows {
 			for n, share := range of(row.Runs[0]) {

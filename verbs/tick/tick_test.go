@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// TestDrift has simulated clocks: a counter of 2 ticks a nanosecond that is calibrated for a while and runs a test then.
+// TestDrift has simulated clocks: a counter of 2 ticks a nanosecond that is calibrated for a while and then runs
+// a test.
 func TestDrift(t *testing.T) {
 	const rate = 2
 	start := time.Now()
