@@ -29,8 +29,11 @@ type List struct {
 func NewList(list *pattern.Descriptors) (*List, error) {
 	text := list.Append(nil)
 	var packed bytes.Buffer
-	w := gzip.NewWriter(&packed)
-	if _, err := w.Write(text); err != nil {
+	w, err := gzip.NewWriterLevel(&packed, gzip.BestSpeed)
+	if err == nil {
+		_, err = w.Write(text)
+	}
+	if err != nil {
 		return nil, err
 	}
 	if err := w.Close(); err != nil {

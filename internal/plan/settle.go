@@ -238,7 +238,10 @@ func (s *Settled) slots() (send, recv, lead uint64) {
 		if s.places = s.Point.Window; s.Point.Listed() {
 			s.places = 1
 		}
-		return send, recv, 0
+		if s.Role == Initiator { // each end has the data of its side
+			return send, 0, 0
+		}
+		return 0, recv, 0
 	}
 	largest, line := uint64(s.largest), uint64(s.line)
 	message := align(largest+verbs.GRHBytes, line)

@@ -722,16 +722,22 @@ func checkGeometry(t *testing.T, s *Settled) {
 		_, send, at := b.SlotsAt(q)
 		within("send slot", send, b.SendBytes, bytes)
 		within("receive slot", at, b.RecvBytes, bytes)
+		if s.Point != nil {
+			at += s.Point.Far.Slot.Start
+		}
 		if s.Spec.Transport == verbs.UD && at < verbs.GRHBytes {
 			t.Fatalf("receive slot at %d: no room for the header", at)
 		}
 	}
 	if p := s.Point; p != nil {
 		lastPlace, lastSlot := uint64(p.Near.Place.Places-1), uint64(p.Far.Slot.Places-1)
-		if !p.Strategy.Bound {
-			within("place", p.Near.Place.At(lastPlace), int(p.Layout.Extent()), b.SendBytes)
+		if s.Role == Initiator {
+			if !p.Strategy.Bound {
+				within("place", p.Near.Place.At(lastPlace), int(p.Layout.Extent()), b.SendBytes)
+			}
+			within("send slot", p.Near.Slot.At(uint64(p.Near.Slot.Places-1)), int(p.Layout.Size()), b.SendBytes)
+			return
 		}
-		within("send slot", p.Near.Slot.At(uint64(p.Near.Slot.Places-1)), int(p.Layout.Size()), b.SendBytes)
 		within("receive slot", p.Far.Slot.At(lastSlot), int(p.Layout.Size()), b.RecvBytes)
 		if p.Strategy.Remote == Strided && !p.Strategy.Bound {
 			within("remote place", p.Near.Place.At(lastPlace), int(p.Layout.Extent()), b.RecvBytes)
