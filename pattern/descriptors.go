@@ -11,6 +11,7 @@ import (
 	"math/bits"
 	"slices"
 	"strconv"
+	"strings"
 )
 
 // Bounds of a list of descriptors.
@@ -114,43 +115,38 @@ func ReadDescriptors(r io.Reader, o DescriptorOptions) (*Descriptors, error) {
 // line reads one line.
 func (d *Descriptors) line(text []byte, number int, most int64) error {
 	var v [6]int64
-	text, _, _ = bytes.Cut(text, []byte{'#'})
-	n, start := 0, -1
 	names := [len(v)]string{"local", "remote", "length", "count", "local_stride", "remote_stride"}
-	at := [len(v)]int{}
-	comma := true // a comma where no number is between two
-	for i := 0; i <= len(text); i++ {
-		c := byte('\n')
-		if i < len(text) {
-			c = text[i]
+	at := [len(v) + 1]int{} // columns
+	wrong := func(column int, format string, args ...any) error {
+		return &LineError{number, at[column], fmt.Errorf(format, args...)}
+	}
+	text, _, _ = bytes.Cut(text, []byte{'#'})
+	n, comma := 0, true // a comma where no number is between two
+	for i := 0; i < len(text); {
+		end := i
+		for end < len(text) && strings.IndexByte(", \t\r\n", text[end]) < 0 {
+			end++
 		}
-		separates := c == ',' || c == ' ' || c == '\t' || c == '\r' || c == '\n'
-		switch {
-		case !separates && start < 0:
-			start = i
-		case separates && start >= 0:
-			word := text[start:i]
-			if n == len(v) {
-				return &LineError{
-					number, start + 1, fmt.Errorf("%q is too much: want %s", shorten(string(word)), DescriptorGrammar),
-				}
-			}
-			value, ok := descriptorNumber(word)
-			if !ok {
+		at[n] = i + 1
+		switch word := text[i:end]; {
+		case end > i && n == len(v):
+			return wrong(n, "%q is too much: want %s", shorten(string(word)), DescriptorGrammar)
+		case end > i:
+			var err error
+			if v[n], err = descriptorNumber(string(word)); err != nil {
 				if number == 1 && n == 0 && string(word) == names[0] { // a header
 					return nil
 				}
-				return &LineError{
-					number, start + 1, fmt.Errorf("%s %q is not a number: write 4096 or 0x1000", names[n], shorten(string(word))),
-				}
+				return wrong(n, "%s %q is not a number: write 4096 or 0x1000", names[n], shorten(string(word)))
 			}
-			v[n], at[n] = value, start+1
-			n, start, comma = n+1, -1, c == ','
-		case c == ',' && comma:
-			return &LineError{number, i + 1, fmt.Errorf("%s is missing before the comma", names[min(n, len(names)-1)])}
-		case c == ',':
+			n, comma, i = n+1, false, end
+			continue
+		case text[i] == ',' && comma:
+			return wrong(n, "%s is missing before the comma", names[min(n, len(names)-1)])
+		case text[i] == ',':
 			comma = true
 		}
+		i++
 	}
 	switch {
 	case n == 0:
@@ -161,9 +157,6 @@ func (d *Descriptors) line(text []byte, number int, most int64) error {
 		v[3] = 1
 	}
 	x := descriptor{v[0], v[1], v[2], v[3], v[4], v[5], number}
-	wrong := func(column int, format string, args ...any) error {
-		return &LineError{number, at[column], fmt.Errorf(format, args...)}
-	}
 	switch {
 	case x.length == 0:
 		return wrong(2, "length 0: leave the line out")
@@ -188,19 +181,13 @@ func (d *Descriptors) line(text []byte, number int, most int64) error {
 }
 
 // descriptorNumber is a decimal number, or one with 0x.
-func descriptorNumber(word []byte) (v int64, ok bool) {
-	if len(word) > 2 && word[0] == '0' && word[1]|0x20 == 'x' {
-		u, err := strconv.ParseUint(string(word[2:]), 16, 63)
-		return int64(u), err == nil
+func descriptorNumber(word string) (int64, error) {
+	base := 10
+	if len(word) > 2 && (word[:2] == "0x" || word[:2] == "0X") {
+		word, base = word[2:], 16
 	}
-	for _, c := range word {
-		digit := int64(c) - '0'
-		if digit < 0 || digit > 9 || v > (math.MaxInt64-digit)/10 {
-			return 0, false
-		}
-		v = 10*v + digit
-	}
-	return v, true
+	v, err := strconv.ParseUint(word, base, 63)
+	return int64(v), err
 }
 
 // rebase makes addresses offsets, and refuses what spans too much.

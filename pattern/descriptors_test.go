@@ -149,8 +149,8 @@ func TestScaled(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := s.Local.BlockBytes(); got != mean || s.Remote.Extent() != 100*mean {
-			t.Errorf("mean %d: blocks of %d, remote extent %d", mean, got, s.Remote.Extent())
+		if got := s.Local.MeanBlockBytes(); got != float64(mean) || s.Remote.Extent() != 100*mean {
+			t.Errorf("mean %d: blocks of %v, remote extent %d", mean, got, s.Remote.Extent())
 		}
 		if c := (Cut{Entries: 30, Merge: true}); s.Count(c, 1000) != transfer.Count(c, 1000) {
 			t.Errorf("mean %d: %+v, want %+v", mean, s.Count(c, 1000), transfer.Count(c, 1000))

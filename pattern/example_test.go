@@ -33,7 +33,7 @@ func ExampleVector() {
 func ExampleParse() {
 	layout, err := pattern.Parse("subarray:dims=4x4x4,face=y", pattern.ParseOptions{})
 	check(err)
-	fmt.Println(layout.Blocks(), "blocks of", layout.BlockBytes(), "bytes,", layout.Stride(), "apart")
+	fmt.Println(layout.Blocks(), "blocks of", layout.MeanBlockBytes(), "bytes,", layout.Stride(), "apart")
 	// Output: 4 blocks of 32 bytes, 128 apart
 }
 

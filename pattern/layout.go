@@ -233,19 +233,6 @@ func (l Layout) Extent() int64 { return l.extent }
 // Blocks is the number of blocks.
 func (l Layout) Blocks() int64 { return int64(len(l.blocks)) * l.inner.count * l.outer.count }
 
-// BlockBytes is the length of every block, or 0 where they differ.
-func (l Layout) BlockBytes() int64 {
-	if len(l.blocks) == 0 {
-		return 0
-	}
-	for _, b := range l.blocks[1:] {
-		if b.Length != l.blocks[0].Length {
-			return 0
-		}
-	}
-	return l.blocks[0].Length
-}
-
 // MeanBlockBytes is the payload divided by the number of blocks.
 func (l Layout) MeanBlockBytes() float64 { return float64(l.size) / float64(l.Blocks()) }
 

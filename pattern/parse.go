@@ -56,30 +56,22 @@ func Parse(text string, o ParseOptions) (Layout, error) {
 	}
 	f := parseFields(rest)
 	l, err := f.layout(kind, o)
-	if _, ok := errors.AsType[*UnknownWordError](err); !ok {
-		f.unknown()
-	}
+	f.unknown()
 	if len(f.errs) > 0 { // what newLayout says of half-read numbers would only confuse
 		return Layout{}, fmt.Errorf("layout %q: %w", shorten(text), errors.Join(f.errs...))
 	}
 	return l, err
 }
 
-// UnknownWordError is a kind of layout or a key that the grammar does not have, and those that it has there.
-type UnknownWordError struct {
-	What, Word string
-	Known      []string
+func unknown(what, word string, known ...string) error {
+	return fmt.Errorf("unknown %s %q: want %s", what, shorten(word), strings.Join(known, ", "))
 }
 
-func (e *UnknownWordError) Error() string {
-	return fmt.Sprintf("unknown %s %q: want %s", e.What, e.Word, strings.Join(e.Known, ", "))
-}
-
-// unknown refuses the keys that nothing asked for.
+// unknown tells the keys that the grammar does not have there.
 func (f *fields) unknown() {
 	for _, key := range slices.Sorted(maps.Keys(f.values)) {
 		if !f.used[key] {
-			f.fault(&UnknownWordError{"key", shorten(key), slices.Sorted(maps.Keys(f.used))})
+			f.fault(unknown("key", key, slices.Sorted(maps.Keys(f.used))...))
 		}
 	}
 }
@@ -122,8 +114,8 @@ func (f *fields) layout(kind string, o ParseOptions) (Layout, error) {
 		}
 		return Indexed(blocks)
 	default:
-		return Layout{}, fmt.Errorf("layout: %w",
-			&UnknownWordError{"kind", shorten(kind), []string{"vector", "subarray", "indexed", "struct"}})
+		clear(f.values) // no key is known
+		return Layout{}, fmt.Errorf("layout: %w", unknown("kind", kind, "vector", "subarray", "indexed", "struct"))
 	}
 }
 

@@ -64,21 +64,14 @@ func (l Layout) Segments(bytes int64) []Segment {
 	}
 	planes, rows := l.cut(bytes)
 	for o := int64(0); o < l.outer.count; o += planes {
-		plane := o * l.outer.step
-		if rows == l.inner.count {
-			add(plane, l.blocks, loop{min(planes, l.outer.count-o), l.outer.step}, l.inner)
-			continue
-		}
+		outer := loop{min(planes, l.outer.count-o), l.outer.step}
 		for at := int64(0); at < l.inner.count; at += max(rows, 1) {
-			row := plane + at*l.inner.step
-			if rows > 0 {
-				add(row, l.blocks, loop{1, 0}, loop{min(rows, l.inner.count-at), l.inner.step})
-				continue
-			}
-			for b := 0; b < len(l.blocks); {
-				n := l.piece(b, bytes)
-				add(row, l.blocks[b:b+n], loop{1, 0}, loop{1, 0})
-				b += n
+			inner := loop{min(max(rows, 1), l.inner.count-at), l.inner.step}
+			for b, n := 0, len(l.blocks); b < len(l.blocks); b += n {
+				if rows == 0 {
+					n = l.piece(b, bytes)
+				}
+				add(o*outer.step+at*inner.step, l.blocks[b:b+n], outer, inner)
 			}
 		}
 	}
