@@ -226,22 +226,16 @@ func (p *Point) key() Key {
 }
 
 func (p *Point) figure() Figure {
-	of := func(f func(*Run) float64) []float64 {
-		out := make([]float64, len(p.Runs))
-		for i := range p.Runs {
-			out[i] = f(&p.Runs[i])
-		}
-		return out
-	}
-	goodputs := of(func(r *Run) float64 { return r.GoodputBitsPerS })
+	goodputs := plain.Each(p.Runs, func(r Run) float64 { return r.GoodputBitsPerS })
+	median := func(f func(Run) float64) float64 { return stats.Median(plain.Each(p.Runs, f)) }
 	return Figure{
 		Strategy: p.Strategy, WRs: p.WRs, SGEs: p.SGEs, Goodputs: goodputs,
 		Goodput: stats.Summarize(goodputs, stats.DefaultConfidence), point: p,
-		P50Ns:            stats.Median(of(func(r *Run) float64 { return r.P50Ns })),
-		CPUNsPerByte:     stats.Median(of(func(r *Run) float64 { return r.CPUNsPerByte })),
-		PeerCPUNsPerByte: stats.Median(of(func(r *Run) float64 { return r.PeerCPUNsPerByte })),
-		ListNs:           stats.Median(of(func(r *Run) float64 { return r.ListNs })),
-		PostNs:           stats.Median(of(func(r *Run) float64 { return r.PostNs })),
+		P50Ns:            median(func(r Run) float64 { return r.P50Ns }),
+		CPUNsPerByte:     median(func(r Run) float64 { return r.CPUNsPerByte }),
+		PeerCPUNsPerByte: median(func(r Run) float64 { return r.PeerCPUNsPerByte }),
+		ListNs:           median(func(r Run) float64 { return r.ListNs }),
+		PostNs:           median(func(r Run) float64 { return r.PostNs }),
 	}
 }
 
@@ -327,21 +321,16 @@ func CourseNames() map[string]string {
 }
 
 // CrossoverOf a series; nil where it has none.
-func (n *Grid) CrossoverOf(k Key) *Crossover {
-	for i := range n.Crossovers {
-		if n.Crossovers[i].Key == k {
-			return &n.Crossovers[i]
-		}
-	}
-	return nil
-}
+func (n *Grid) CrossoverOf(k Key) *Crossover { return n.crossover(func(of Key) bool { return of == k }) }
 
 // Threshold is the crossover of a list that was scaled; nil where it has none.
 func (n *Grid) Threshold() *Crossover {
-	for i := range n.Crossovers {
-		if n.Crossovers[i].Stride == Scaled {
-			return &n.Crossovers[i]
-		}
+	return n.crossover(func(of Key) bool { return of.Stride == Scaled })
+}
+
+func (n *Grid) crossover(of func(Key) bool) *Crossover {
+	if i := slices.IndexFunc(n.Crossovers, func(x Crossover) bool { return of(x.Key) }); i >= 0 {
+		return &n.Crossovers[i]
 	}
 	return nil
 }

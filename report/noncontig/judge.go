@@ -49,11 +49,29 @@ func (r *Run) round(place int) int { return cmp.Or(r.Round, place+1) }
 
 // verdicts judges each two strategies of every cell. All of them are judged together.
 func (n *Grid) verdicts() {
-	var all []*Judgement
+	var all, bounds []*Judgement
+	var bounded []*Cell
 	for i := range n.Cells {
-		n.Cells[i].weigh()
-		all = append(all, n.Cells[i].judged...)
+		c := &n.Cells[i]
+		c.weigh()
+		all = append(all, c.judged...)
+		if bound := c.Find(Contiguous); bound != nil {
+			for _, f := range c.rivals() {
+				bounds, bounded = append(bounds, judge(f.point, bound.point)), append(bounded, c)
+			}
+		}
 	}
+	conclude(all)
+	conclude(bounds)
+	for i, j := range bounds {
+		bounded[i].doubt(j)
+	}
+	for i := range n.Cells {
+		n.Cells[i].decide()
+	}
+}
+
+func conclude(all []*Judgement) {
 	effects := plain.Each(all, func(j *Judgement) stats.Effect { return j.Goodput })
 	for i, v := range stats.Conclude(effects, stats.DefaultMargin, stats.DefaultConfidence) {
 		v.Settle = strings.Replace(v.Settle, "pairs", "runs", 1) // a run is a pair of each two strategies
@@ -62,40 +80,18 @@ func (n *Grid) verdicts() {
 			all[i].Speedup = 1 + all[i].Goodput.Change
 		}
 	}
-	n.doubt()
-	for i := range n.Cells {
-		n.Cells[i].decide()
-	}
 }
 
-// doubt finds the cells in which a strategy is faster than contiguous, by more than counts as the same and beyond
-// noise. That cannot be: each strategy moves the bytes of contiguous, and does more. Then something else than the
-// device was measured, and nothing in the cell can be told.
-func (n *Grid) doubt() {
-	var all []*Judgement
-	var of []*Cell
-	for i := range n.Cells {
-		c := &n.Cells[i]
-		bound := c.Find(Contiguous)
-		if c.Impossible = ""; bound == nil {
-			continue
-		}
-		for _, f := range c.rivals() {
-			all, of = append(all, judge(f.point, bound.point)), append(of, c)
-		}
+// doubt finds that a strategy is faster than contiguous, by more than counts as the same and beyond noise. That cannot
+// be: each strategy moves the bytes of contiguous, and does more. Then something else than the device was measured, and
+// nothing in the cell can be told.
+func (c *Cell) doubt(bound *Judgement) {
+	if bound.Word != stats.Better || bound.Goodput.Interval.Low <= stats.DefaultMargin {
+		return
 	}
-	effects := plain.Each(all, func(j *Judgement) stats.Effect { return j.Goodput })
-	for i, v := range stats.Conclude(effects, stats.DefaultMargin, stats.DefaultConfidence) {
-		if in := effects[i].Interval; v.Word == stats.Better && in.Low > stats.DefaultMargin {
-			of[i].Impossible = fmt.Sprintf("%s is faster than contiguous (%s)", all[i].Strategy, v.Reason)
-		}
-	}
-	for i := range n.Cells {
-		for _, j := range n.Cells[i].judged {
-			if why := n.Cells[i].Impossible; why != "" {
-				j.Verdict = stats.Unknown(stats.Impossible, "", "%s", why)
-			}
-		}
+	c.Impossible = fmt.Sprintf("%s is faster than contiguous (%s)", bound.Strategy, bound.Reason)
+	for _, j := range c.judged {
+		j.Verdict = stats.Unknown(stats.Impossible, "", "%s", c.Impossible)
 	}
 }
 

@@ -1,6 +1,7 @@
 package noncontig
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -66,7 +67,14 @@ type gridLayout struct {
 	Stride string // as asked
 	Held   string // "total" or "num"
 	Mean   int    // 0: as it is
+
+	called   string // the list; empty: a layout
+	list     *plan.Descriptors
+	transfer *pattern.Transfer
 }
+
+// name is the list's, or the layout's text.
+func (g *gridLayout) name() string { return cmp.Or(g.called, g.Layout.String()) }
 
 // NewCommand makes 'noncontig'.
 func NewCommand(tool string, out output.Streams) *cobra.Command {
@@ -163,10 +171,14 @@ func (f *Flags) Config(tool string, args []string) (Config, error) {
 	c, wrong := f.typed, slices.Clone(f.wrong)
 	var err error
 	c.Config = f.Flags.Config(&wrong, tool, args)
-	if c.List, err = f.list(&c); c.List != nil {
+	clash := f.exclusive()
+	if wrong.Note(clash); clash == nil {
+		c.List, err = f.list(&c)
+		wrong.Note(err)
+	}
+	if c.List != nil {
 		c.Shapes = []string{c.List.shape}
 	}
-	wrong.Note(err)
 	f.Judge(&wrong, &c.Config, plan.Bandwidth, c.Transport.String(), Names(c.Shapes)...)
 	c.Strategies, err = parseStrategies(f.only, c.Shapes)
 	wrong.Note(err)
@@ -180,7 +192,7 @@ func (f *Flags) Config(tool string, args []string) (Config, error) {
 	wrong.Range("--qp (-q)", c.QPs, 1, maxGridQPs)
 	wrong.Range("--max-sge", c.MaxSGE, 0, 1024)
 	wrong.If(c.Segment < 64 || c.Segment > 1<<30, "--segment %d: want 64 bytes to 1 GiB", c.Segment)
-	if c.List == nil && f.descriptors+f.preset == "" {
+	if clash == nil && f.descriptors+f.preset == "" {
 		c.Layouts, err = f.grid()
 		wrong.Note(err)
 	}
@@ -195,15 +207,25 @@ func (f *Flags) Config(tool string, args []string) (Config, error) {
 	return c, errors.Join(wrong...)
 }
 
-// exclusive refuses flags of which one would have no effect.
+// exclusive refuses flags that would have no effect beside another.
 func (f *Flags) exclusive() error {
-	for _, name := range []string{"blocks", "size", "nums", "strides"} {
-		if len(f.layouts) > 0 && f.set.Changed(name) {
-			return fmt.Errorf("--layout replaces the grid: leave out --%s", name)
+	list := f.descriptors+f.preset != ""
+	for _, x := range []struct {
+		given bool
+		why   string
+		flags []string
+	}{
+		{!list, "it is for --descriptors or --preset", []string{"direction", "threshold"}},
+		{f.descriptors != "", "--descriptors says itself what is moved: leave it out", []string{"preset", "nums", "strides"}},
+		{list, "a list of descriptors says itself what is moved: leave it out", []string{"shape", "blocks", "size", "layout"}},
+		{len(f.layouts) > 0, "--layout replaces it: leave it out", []string{"blocks", "size", "nums", "strides"}},
+		{f.set.Changed("nums"), "--nums replaces it: leave it out", []string{"size"}},
+	} {
+		for _, name := range x.flags {
+			if x.given && f.set.Changed(name) {
+				return fmt.Errorf("--%s: %s", name, x.why)
+			}
 		}
-	}
-	if f.set.Changed("nums") && f.set.Changed("size") {
-		return errors.New("--nums and --size (-s) exclude each other: give one")
 	}
 	return nil
 }
@@ -212,9 +234,6 @@ func (f *Flags) exclusive() error {
 func (f *Flags) grid() ([]gridLayout, error) {
 	var out []gridLayout
 	var wrong cmdline.Faults
-	if err := f.exclusive(); err != nil {
-		return nil, err
-	}
 	if len(f.layouts) > 0 {
 		read := f.ReadFile
 		if read == nil {

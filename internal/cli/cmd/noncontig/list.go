@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"math"
+	"math/bits"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -24,7 +26,6 @@ import (
 type list struct {
 	*bench.List
 	name, shape string
-	lengths     pattern.Transfer // as it is
 }
 
 // preset is a list that is made here: so many pieces, each a row of strided memory at the client.
@@ -51,21 +52,8 @@ func presetText() string {
 
 // list reads --descriptors, or makes the list of --preset; nil: neither was asked for.
 func (f *Flags) list(c *Config) (*list, error) {
-	for _, name := range []string{"direction", "threshold"} {
-		if f.descriptors+f.preset == "" && f.set.Changed(name) {
-			return nil, fmt.Errorf("--%s: it is for --descriptors or --preset", name)
-		}
-	}
-	switch {
-	case f.descriptors+f.preset == "":
+	if f.descriptors+f.preset == "" {
 		return nil, nil //nolint:nilnil // a grid
-	case f.descriptors != "" && f.preset != "":
-		return nil, errors.New("--descriptors and --preset exclude each other: give one")
-	}
-	for _, name := range []string{"shape", "blocks", "size", "layout", "nums", "strides"} {
-		if f.set.Changed(name) && (f.preset == "" || name != "nums" && name != "strides") {
-			return nil, fmt.Errorf("--%s: a list of descriptors says itself what is moved: leave it out", name)
-		}
 	}
 	shape := map[string]string{"write": plan.WritesList, "read": plan.ReadsList}[f.direction]
 	if shape == "" {
@@ -78,47 +66,40 @@ func (f *Flags) list(c *Config) (*list, error) {
 		c.Segment = 64 << 10
 	}
 	flag, name := "--descriptors "+f.descriptors, filepath.Base(f.descriptors)
-	descriptors, err := f.read()
 	if f.preset != "" {
 		flag, name = "--preset "+f.preset, f.preset
 	}
+	l, whole := &list{name: name, shape: shape}, gridLayout{}
+	in, err := f.text()
+	var descriptors *pattern.Descriptors
+	if err == nil {
+		descriptors, err = pattern.ReadDescriptors(in, pattern.DescriptorOptions{})
+	}
+	if err == nil {
+		l.List, err = bench.NewList(descriptors)
+	}
+	if err == nil {
+		whole, err = l.scaled(0)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", flag, err)
 	}
-	l := &list{name: name, shape: shape}
-	if l.List, err = bench.NewList(descriptors); err != nil {
-		return nil, err
-	}
-	_, t, err := l.Describe(shape == plan.ReadsList, 0)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", flag, err)
-	}
-	l.lengths = *t
-	c.Layouts = []gridLayout{{Stride: noncontig.AsGiven, Held: "total"}}
+	c.Layouts = []gridLayout{whole}
 	return l, nil
 }
 
-func (f *Flags) read() (*pattern.Descriptors, error) {
-	if f.preset != "" {
+// text is that of the list.
+func (f *Flags) text() (io.Reader, error) {
+	switch {
+	case f.preset != "":
 		text, err := f.presetList()
-		if err != nil {
-			return nil, err
-		}
-		return pattern.ReadDescriptors(strings.NewReader(text), pattern.DescriptorOptions{})
-	}
-	if f.ReadFile != nil {
+		return strings.NewReader(text), err
+	case f.ReadFile != nil:
 		b, err := f.ReadFile(f.descriptors, report.MostBytes)
-		if err != nil {
-			return nil, err
-		}
-		return pattern.ReadDescriptors(bytes.NewReader(b), pattern.DescriptorOptions{})
+		return bytes.NewReader(b), err
+	default:
+		return os.Open(f.descriptors)
 	}
-	file, err := os.Open(f.descriptors)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = file.Close() }()
-	return pattern.ReadDescriptors(file, pattern.DescriptorOptions{})
 }
 
 // presetList is the text of a preset.
@@ -155,14 +136,21 @@ func (f *Flags) presetList() (string, error) {
 	return text.String(), nil
 }
 
-// text names the list, or what it is when scaled.
-func (l *list) text(mean int) string {
-	return l.name + plain.When(mean > 0, ", %d B a piece", mean)
+// scaled is the list with pieces of a mean length; 0: as it is.
+func (l *list) scaled(mean int) (g gridLayout, err error) {
+	g = gridLayout{Stride: noncontig.AsGiven, Held: "total", Mean: mean, called: l.name}
+	if mean > 0 {
+		g.Stride, g.Held, g.called = noncontig.Scaled, "num", fmt.Sprintf("%s, %d B a piece", l.name, mean)
+	}
+	if g.list, g.transfer, err = l.Describe(l.shape == plan.ReadsList, mean); err == nil {
+		g.Layout = g.transfer.Local
+	}
+	return g, err
 }
 
 // describe is what the document keeps of the list.
-func (l *list) describe(d *plan.Descriptors) *noncontig.List {
-	t := &l.lengths
+func (l *list) describe(g *gridLayout) *noncontig.List {
+	t, d := g.transfer, g.list
 	runs := func(t *pattern.Transfer) int {
 		return t.Count(pattern.Cut{Merge: true, Entries: 1}, math.MaxInt).Requests
 	}
@@ -178,11 +166,7 @@ func (l *list) describe(d *plan.Descriptors) *noncontig.List {
 		if !more {
 			break
 		}
-		least := int64(1)
-		for 2*least <= b.Length {
-			least *= 2
-		}
-		counts[least]++
+		counts[1<<(bits.Len64(uint64(b.Length))-1)]++
 	}
 	for _, least := range slices.Sorted(maps.Keys(counts)) {
 		out.Lengths = append(out.Lengths, noncontig.Lengths{FromBytes: least, Pieces: counts[least]})
@@ -191,7 +175,7 @@ func (l *list) describe(d *plan.Descriptors) *noncontig.List {
 }
 
 // absent says why a road need not be measured, as another is the same; empty: it is a road of its own.
-func (l *list) absent(p *plan.Point) string {
+func absent(p *plan.Point) string {
 	switch s := p.Strategy; {
 	case s.Name == "coalesce" && p.Load.WRs >= int(p.Transfer.Local.Blocks()):
 		return "no neighbours touch at both ends: the same as multi-wr"
@@ -207,8 +191,8 @@ func (l *list) absent(p *plan.Point) string {
 }
 
 // ladder are the mean lengths at which a threshold is looked for first.
-func (l *list) ladder() []int {
-	most := max(l.lengths.Local.Size(), 64<<20) / l.lengths.Local.Blocks()
+func ladder(l *pattern.Layout) []int {
+	most := max(l.Size(), 64<<20) / l.Blocks()
 	var out []int
 	for mean := int64(64); mean <= min(most, 32<<10); mean *= 2 {
 		out = append(out, int(mean))

@@ -111,6 +111,9 @@ func (e *experiment) prepare(m *measure.Measurer) error {
 		wrong.If(!slices.ContainsFunc(plan.Strategies(shape), c.carries),
 			"--shape %s: %v cannot carry it: use --connection RC", shape, c.Transport)
 	}
+	if c.List != nil {
+		n.List = c.List.describe(&c.Layouts[0])
+	}
 	e.add(c.Layouts, &wrong)
 	wrong.If(len(e.cells) == 0 && len(wrong) == 0,
 		"nothing to measure: no strategy is left for these shapes and layouts%s",
@@ -138,13 +141,15 @@ func (e *experiment) add(layouts []gridLayout, wrong *cmdline.Faults) {
 	refused := map[string]bool{} // reasons: a grid has many layouts, and few reasons
 	largest := uint64(0)
 	for _, g := range layouts {
-		extent := g.Layout.Extent() * int64(2*c.Window)
+		inFlight := int64(2 * c.Window)
 		if c.List != nil {
-			extent = c.List.lengths.Local.Extent()
+			inFlight = 1
 		} else if g.Layout.Extent() == g.Layout.Size() {
 			e.warnOfNoGaps(g)
 		}
-		n.Setup.FootprintBytes = max(n.Setup.FootprintBytes, e.footprint, extent)
+		if g.Mean == 0 {
+			n.Setup.FootprintBytes = max(n.Setup.FootprintBytes, e.footprint, g.Layout.Extent()*inFlight)
+		}
 		for _, shape := range c.Shapes {
 			var cell []arm
 			named := map[string]bool{}
@@ -160,18 +165,16 @@ func (e *experiment) add(layouts []gridLayout, wrong *cmdline.Faults) {
 						if r, is := errors.AsType[*plan.Refusal](problem); is {
 							reason = r.Reason
 						}
-						wrong.If(!refused[reason], "%s of %s: %v", s.Name, e.nameOf(g), problem)
+						wrong.If(!refused[reason], "%s of %s: %v", s.Name, g.name(), problem)
 						refused[reason] = true
 					}
 					continue
 				}
-				if c.List != nil {
-					if why := c.List.absent(settled.Point); why != "" && g.Mean > 0 {
-						continue
-					} else if why != "" {
+				if why := absent(settled.Point); c.List != nil && why != "" {
+					if g.Mean == 0 {
 						n.Absent = plain.AddNew(n.Absent, noncontig.Absence{Shape: shape, Strategy: s.Name, Reason: why})
-						continue
 					}
+					continue
 				}
 				largest = max(largest, settled.Memory.Buffers)
 				cell = e.addPoint(cell, g, settled)
@@ -201,28 +204,21 @@ func (e *experiment) warnOfNoGaps(g gridLayout) {
 	e.doc.Warnings = plain.AddNew(e.doc.Warnings, text)
 }
 
-// nameOf is what a layout, or the list, is called.
-func (e *experiment) nameOf(g gridLayout) string {
-	if l := e.config.List; l != nil {
-		return l.text(g.Mean)
-	}
-	return g.Layout.String()
-}
-
-// settle makes one measurement of a strategy on a layout, or on the list.
+// settle makes one measurement of a strategy on a layout, or on the list. The strategy's own settings are for Settle
+// to fill in.
 func (e *experiment) settle(s plan.Strategy, g gridLayout) (*plan.Settled, error) {
-	limits, spec := e.limits, e.spec(s, g.Layout.String())
-	if l := e.config.List; l != nil {
-		d, t, err := l.Describe(s.Shape == plan.ReadsList, g.Mean)
-		if err != nil {
-			return nil, err
-		}
-		limits.List = t
-		spec.Noncontig.Layout, spec.Noncontig.Descriptors = "", d
+	c, limits := &e.config, e.limits
+	spec := plan.Spec{
+		Timeout: gridTimeout,
+		// hot: each place once
+		Transport: c.Transport, Events: c.Events, QPs: c.QPs, Duration: c.MinTime, Warmup: uint64(2 * c.Window),
+		Noncontig: &plan.Noncontig{
+			Shape: s.Shape, Strategy: s.Name, Layout: g.Layout.String(), Descriptors: g.list, Window: c.Window,
+			Footprint: int(e.footprint), Segment: int(c.Segment), ListBytes: e.listBytes(s), MaxSGE: c.MaxSGE,
+		},
+	}
+	if limits.List = g.transfer; g.list != nil {
 		spec.Duration, spec.Iterations, spec.Warmup = 0, 1, 1
-		if e.doc.Noncontig.List == nil {
-			e.doc.Noncontig.List = l.describe(d)
-		}
 	}
 	return plan.Settle(spec, limits, plan.Peer{}, plan.Policy{})
 }
@@ -235,9 +231,13 @@ func (e *experiment) findThreshold(ctx context.Context, m *measure.Measurer) err
 			return nil
 		}
 		var wrong cmdline.Faults // what cannot be scaled so far is left out
-		e.add(plain.Each(means, func(mean int) gridLayout {
-			return gridLayout{Stride: noncontig.Scaled, Held: "num", Mean: mean}
-		}), &wrong)
+		var layouts []gridLayout
+		for _, mean := range means {
+			if g, err := l.scaled(mean); err == nil {
+				layouts = append(layouts, g)
+			}
+		}
+		e.add(layouts, &wrong)
 		e.shuffle()
 		e.todo = slices.DeleteFunc(e.todo, e.done)
 		return e.measure(ctx, m)
@@ -250,7 +250,7 @@ func (e *experiment) findThreshold(ctx context.Context, m *measure.Measurer) err
 		return nil // one of them was left out
 	}
 	e.config.Strategies = []string{device, cpu}
-	if err := scaled(l.ladder()); err != nil {
+	if err := scaled(ladder(&e.config.Layouts[0].Layout)); err != nil {
 		return err
 	}
 	n.Analyze()
@@ -300,21 +300,6 @@ func (c *Config) takes(s plan.Strategy, g gridLayout) bool {
 	return c.List != nil || s.Cut != plan.Segments || l.Size() > c.Segment && l.Blocks() > 1
 }
 
-// spec of one measurement; the strategy's own settings are for Settle to fill in.
-func (e *experiment) spec(s plan.Strategy, layout string) plan.Spec {
-	c := &e.config
-	return plan.Spec{
-		Timeout: gridTimeout,
-		// hot: each place once
-		Transport: c.Transport, Events: c.Events, QPs: c.QPs, Duration: c.MinTime, Warmup: uint64(2 * c.Window),
-		Noncontig: &plan.Noncontig{
-			Shape: s.Shape, Strategy: s.Name, Layout: layout, Window: c.Window, Footprint: int(e.footprint),
-			Segment:   int(c.Segment),
-			ListBytes: e.listBytes(s), MaxSGE: c.MaxSGE,
-		},
-	}
-}
-
 // listBytes is where the device had best cut the chains of a strategy's lists: 0 for as few requests as possible.
 func (e *experiment) listBytes(s plan.Strategy) int {
 	batched := e.device.Info().Batched
@@ -333,21 +318,12 @@ func (e *experiment) listBytesText() string {
 
 // addPoint adds a point to the result, and its arm to a cell; one that the grid has twice is measured once.
 func (e *experiment) addPoint(cell []arm, g gridLayout, settled *plan.Settled) []arm {
-	s, load, data := settled.Point.Strategy, settled.Point.Load, &g.Layout
-	if e.config.List != nil {
-		data = &settled.Point.Transfer.Local
-	}
+	s, load := settled.Point.Strategy, settled.Point.Load
 	p := noncontig.Point{
-		Shape: s.Shape, Strategy: s.Name, Layout: e.nameOf(g), BlockBytes: int64(data.MeanBlockBytes() + 0.5),
-		Blocks:      data.Blocks(),
-		StrideBytes: g.Layout.Stride(), Stride: g.Stride, SizeBytes: data.Size(), Held: g.Held, WRs: load.WRs,
-		SGEs:     load.SGEs + load.RecvSGEs,
-		Verified: e.config.Verify,
-	}
-	if list := e.config.List; list != nil { // also of what has no gaps
-		p.Blocks, p.BlockBytes = list.lengths.Local.Blocks(),
-			(data.Size()+list.lengths.Local.Blocks()/2)/list.lengths.Local.Blocks()
-		p.PeerUnpacks = s.Pack && s.Unpack
+		Shape: s.Shape, Strategy: s.Name, Layout: g.name(), BlockBytes: int64(g.Layout.MeanBlockBytes() + 0.5),
+		Blocks: g.Layout.Blocks(), StrideBytes: g.Layout.Stride(), Stride: g.Stride, SizeBytes: g.Layout.Size(),
+		Held: g.Held, WRs: load.WRs, SGEs: load.SGEs + load.RecvSGEs, Verified: e.config.Verify,
+		PeerUnpacks: g.list != nil && s.Pack && s.Unpack,
 	}
 	n := e.doc.Noncontig
 	at := slices.IndexFunc(n.Points, func(q noncontig.Point) bool { return samePoint(&p, &q) })
