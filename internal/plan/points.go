@@ -125,11 +125,24 @@ func (s *Settled) choosePoint(wrong *Faults) {
 	if len(*wrong) > before {
 		return
 	}
-	s.Point = &Point{
-		Window: max(n.Window, 1), InFlight: max(n.Window, 1), Messages: 1, list: n.Descriptors, qps: max(s.Spec.QPs, 1),
+	rows := slices.DeleteFunc(Strategies(n.Shape), func(r Strategy) bool { return r.Name != n.Strategy })
+	if len(rows) > 1 { // of a list, whose operation the plan may know
+		rows = slices.DeleteFunc(rows, func(r Strategy) bool {
+			return s.Spec.Operation != "" && r.Operation != s.Spec.Operation
+		})
 	}
-	if s.Point.Listed() {
-		s.chooseList(wrong)
+	listed := n.Shape == WritesList || n.Shape == ReadsList
+	if len(rows) == 0 || listed != (n.Descriptors != nil) {
+		wrong.Add("the shape %q has no strategy %q of %s", n.Shape, n.Strategy,
+			map[bool]string{true: "a list of descriptors", false: "a layout"}[n.Descriptors != nil])
+		return
+	}
+	s.Point = &Point{
+		Strategy: rows[0], Window: max(n.Window, 1), InFlight: max(n.Window, 1), Messages: 1, list: n.Descriptors,
+		qps: max(s.Spec.QPs, 1),
+	}
+	if listed {
+		s.chooseList(rows, wrong)
 	} else {
 		s.chooseLayout(wrong)
 	}
@@ -155,20 +168,13 @@ func (s *Settled) choosePoint(wrong *Faults) {
 func (s *Settled) chooseLayout(wrong *Faults) {
 	n, p := s.Spec.Noncontig, s.Point
 	var err error
-	if p.Layout, err = pattern.Parse(n.Layout, pattern.ParseOptions{}); err == nil {
-		p.Strategy, err = StrategyNamed(n.Shape, n.Strategy)
-	}
-	if err != nil {
+	if p.Layout, err = pattern.Parse(n.Layout, pattern.ParseOptions{}); err != nil {
 		wrong.Note(err)
 		return
 	}
 	l := p.Layout
 	if l.Size() > MaxMessage || product(uint64(2*p.Window), uint64(l.Extent())) > mostBytes {
 		wrong.Add("layout %s: %d bytes over %d are more than a message or a memory holds", l, l.Size(), l.Extent())
-		return
-	}
-	if p.Strategy.Shape == WritesList || p.Strategy.Shape == ReadsList {
-		wrong.Add("shape %s: it is of lists of descriptors", p.Strategy.Shape)
 		return
 	}
 	p.Load = LoadOf(p.Strategy, l, s.limits.Device.Limits, n)
@@ -181,24 +187,13 @@ func (s *Settled) chooseLayout(wrong *Faults) {
 }
 
 // chooseList finds the road of a list. An end that does not know the list yet goes by what the plan says of it.
-func (s *Settled) chooseList(wrong *Faults) {
+func (s *Settled) chooseList(rows []Strategy, wrong *Faults) {
 	n, p, list := s.Spec.Noncontig, s.Point, s.limits.List
-	d, reads := n.Descriptors, n.Shape == ReadsList
-	rows := slices.DeleteFunc(Strategies(n.Shape), func(r Strategy) bool {
-		return r.Name != n.Strategy || s.Spec.Operation != "" && r.Operation != s.Spec.Operation
-	})
-	if len(rows) == 0 || n.Shape != WritesList && !reads {
-		wrong.Add("a list of descriptors has no shape %q with a strategy %q", n.Shape, n.Strategy)
-		return
-	}
+	d, before := n.Descriptors, len(*wrong)
 	wrong.If(d.Pieces < p.qps, "--qp (-q) %d: the list has %d pieces, and each queue pair needs one", p.qps, d.Pieces)
 	wrong.If(d.Pieces < 1 || d.Bytes < d.Pieces || d.LocalBytes < 1 || d.RemoteBytes < 1,
 		"a list of %d descriptors with %d bytes cannot be", d.Pieces, d.Bytes)
-	if p.Strategy = rows[0]; len(*wrong) > 0 {
-		return
-	}
-	p.Load = Load{WRs: 1, SGEs: 1, SendSGEs: 1}
-	if list == nil {
+	if p.Load = (Load{WRs: 1, SGEs: 1, SendSGEs: 1}); len(*wrong) > before || list == nil {
 		return
 	}
 	t := *list
@@ -277,7 +272,7 @@ func (p *Point) planList(lim verbs.Limits, n *Noncontig, wrong *Faults) {
 // Ring is after how many layouts or lists places and slots both begin anew, of
 // which any n that follow each other differ.
 func (p *Point) Ring(places, n int) int {
-	if n = max(n, 1); !p.Listed() {
+	if !p.Listed() {
 		return max(places, 1)
 	}
 	return places * max((n+places*p.Messages-1)/(places*p.Messages), 1)
@@ -294,68 +289,65 @@ func Apart(n, differ int) (slot func(i int) int, slots int) {
 	return slot, (n + blocks - 1) / blocks
 }
 
-// layOutPoint computes the geometry of the point once the device is known.
+// layOutPoint computes the geometry of the point once the device is known. A list has as many places as the footprint
+// holds, and slots only for what is packed or unpacked there.
 func (s *Settled) layOutPoint() (send, recv uint64) {
-	p, n := s.Point, s.Spec.Noncontig
-	line := uint64(max(s.line, 64))
-	sending, receiving := p.Window, p.Window
+	p, n, line := s.Point, s.Spec.Noncontig, uint64(max(s.line, 64))
+	near, far, slot, sharers := uint64(p.Layout.Extent()), uint64(p.Layout.Extent()), uint64(p.Layout.Size()), 1
+	places, nearSlots, farSlots := 0, p.Window, p.Window
 	if s.Row.NeedsReceive() {
-		receiving = 2 * p.Window
+		farSlots *= 2
 	}
 	if p.Listed() {
-		return s.layOutList(line, sending, receiving)
-	}
-	place := Steps{
-		Stride: int(align(uint64(p.Layout.Extent()), line)), Places: Places(p.Layout, int64(n.Footprint), p.Window),
-	}
-	if p.Strategy.Bound { // it walks as much memory as the others do, so that the cache state is the same
-		sending = place.Places
-	}
-	layOut := func(strided bool, slots int) (g Ground, bytes uint64) { //nolint:revive // what the end's data is
-		g = Ground{place, Steps{Start: SlotLead, Stride: int(align(uint64(p.Layout.Size())+SlotLead, line)), Places: slots}}
-		if strided {
-			g.Slot.Start += int(product(uint64(place.Places), uint64(place.Stride)))
+		near, far, sharers = uint64(n.Descriptors.LocalBytes), uint64(n.Descriptors.RemoteBytes), p.qps
+		if p.Strategy.Reversed {
+			near, far = far, near
 		}
-		return g, align(sum(uint64(g.Slot.Start), product(uint64(slots), uint64(g.Slot.Stride)), noncontigPad), 64)
-	}
-	p.Near, send = layOut(!p.Strategy.Bound, sending)
-	p.Far, recv = layOut(p.FarStrided(), receiving)
-	return send, recv
-}
-
-// layOutList gives both ends as many places as the footprint holds, and slots to what is packed or unpacked there.
-func (s *Settled) layOutList(line uint64, sending, receiving int) (send, recv uint64) {
-	p, d := s.Point, s.Spec.Noncontig.Descriptors
-	near, far := uint64(d.LocalBytes), uint64(d.RemoteBytes)
-	if p.Strategy.Reversed {
-		near, far = far, near
-	}
-	if p.Strategy.Bound {
-		near, far = uint64(d.Bytes), uint64(d.Bytes)
-	}
-	near, far = align(near, line), align(far, line)
-	places := max(s.Spec.Noncontig.Footprint/int(max(near, far)), 1)
-	segment := uint64(0)
-	for q := range p.qps {
-		if p.Transfer.Local.Blocks() > 0 {
-			share := p.Share(q)
-			segment = max(segment, uint64(share.Local.Size()+int64(p.Messages)-1)/uint64(p.Messages))
+		if p.Strategy.Bound {
+			near, far = uint64(n.Descriptors.Bytes), uint64(n.Descriptors.Bytes)
 		}
-	}
-	//nolint:revive // whether the end has slots
-	layOut := func(pitch uint64, staged bool, n int) (g Ground, bytes uint64) {
-		g.Place = Steps{Stride: int(pitch), Places: places}
-		bytes = product(pitch, uint64(places))
-		if staged {
+		places = max(n.Footprint/int(align(max(near, far), line)), 1)
+		slot = p.longestMessage()
+		slots := func(staged bool, n int) int { //nolint:revive // whether the end has slots
+			if !staged {
+				return 0
+			}
 			_, slots := Apart(p.Ring(places, n)*p.Messages, n)
-			g.Slot = Steps{Start: int(bytes) + SlotLead, Stride: int(align(segment+SlotLead, line)), Places: slots}
-			bytes = sum(bytes, SlotLead, product(uint64(slots), uint64(g.Slot.Stride), uint64(p.qps)))
+			return slots
+		}
+		nearSlots = slots(p.Strategy.Pack || s.Row.Fetches() && p.Strategy.Unpack, nearSlots)
+		farSlots = slots(s.Row.NeedsReceive(), farSlots)
+	} else {
+		places = Places(p.Layout, int64(n.Footprint), p.Window)
+		if p.Strategy.Bound { // it walks as much memory as the others do, so that the cache state is the same
+			nearSlots = places
+		}
+	}
+	layOut := func(pitch uint64, strided bool, slots int) (g Ground, bytes uint64) { //nolint:revive // what its data is
+		g.Place = Steps{Stride: int(align(pitch, line)), Places: places}
+		if strided {
+			bytes = product(uint64(places), uint64(g.Place.Stride))
+		}
+		if slots > 0 {
+			g.Slot = Steps{Start: int(bytes) + SlotLead, Stride: int(align(slot+SlotLead, line)), Places: slots}
+			bytes = sum(bytes, SlotLead, product(uint64(slots), uint64(g.Slot.Stride), uint64(sharers)))
 		}
 		return g, align(sum(bytes, noncontigPad), 64)
 	}
-	p.Near, send = layOut(near, p.Strategy.Pack || s.Row.Fetches() && p.Strategy.Unpack, sending)
-	p.Far, recv = layOut(far, s.Row.NeedsReceive(), receiving)
+	p.Near, send = layOut(near, p.Listed() || !p.Strategy.Bound, nearSlots)
+	p.Far, recv = layOut(far, p.FarStrided(), farSlots)
 	return send, recv
+}
+
+// longestMessage is how many bytes a message of a list has at most; 0: the list is not known yet.
+func (p *Point) longestMessage() (bytes uint64) {
+	for q := range p.qps {
+		if p.Transfer.Local.Blocks() > 0 {
+			share := p.Share(q)
+			bytes = max(bytes, uint64(share.Local.Size()+int64(p.Messages)-1)/uint64(p.Messages))
+		}
+	}
+	return bytes
 }
 
 // queuesOf are the queues of the point.

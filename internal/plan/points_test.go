@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -81,11 +82,9 @@ func TestNoncontigLoads(t *testing.T) {
 		{"both", "gather-send", 1024, 3, 70, 3, 70}, // the peer cuts its receives alike
 		{"both", "pack-send-unpack", 0, 1, 1, 1, 1},
 	} {
-		s, err := StrategyNamed(c.shape, c.strategy)
-		if err != nil {
-			t.Fatal(err)
-		}
-		got := LoadOf(s, l, lim, &Noncontig{Segment: 1024, ListBytes: c.listBytes})
+		rows := Strategies(c.shape)
+		at := slices.IndexFunc(rows, func(s Strategy) bool { return s.Name == c.strategy })
+		got := LoadOf(rows[at], l, lim, &Noncontig{Segment: 1024, ListBytes: c.listBytes})
 		if got.WRs != c.wrs || got.SGEs != c.sges || got.RecvWRs != c.recvWRs || got.RecvSGEs != c.recvs {
 			t.Errorf("%s/%s: got %+v, want %d, %d, %d, %d", c.shape, c.strategy, got, c.wrs, c.sges, c.recvWRs, c.recvs)
 		}

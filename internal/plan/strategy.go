@@ -1,7 +1,6 @@
 package plan
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/gobw/gobw/pattern"
@@ -98,16 +97,6 @@ const contiguous = "contiguous"
 // Strategies are all ways of a shape to reach the same end state. The device's own comes first, the bound last.
 func Strategies(shape string) []Strategy {
 	return slices.DeleteFunc(strategies(), func(s Strategy) bool { return s.Shape != shape })
-}
-
-// StrategyNamed finds a row.
-func StrategyNamed(shape, name string) (Strategy, error) {
-	for _, s := range Strategies(shape) {
-		if s.Name == name {
-			return s, nil
-		}
-	}
-	return Strategy{}, fmt.Errorf("the shape %q has no strategy %q", shape, name)
 }
 
 // Load is what a strategy makes of a layout, or of a list over all queue pairs, on a device.

@@ -321,7 +321,9 @@ func CourseNames() map[string]string {
 }
 
 // CrossoverOf a series; nil where it has none.
-func (n *Grid) CrossoverOf(k Key) *Crossover { return n.crossover(func(of Key) bool { return of == k }) }
+func (n *Grid) CrossoverOf(k Key) *Crossover {
+	return n.crossover(func(of Key) bool { return of == k })
+}
 
 // Threshold is the crossover of a list that was scaled; nil where it has none.
 func (n *Grid) Threshold() *Crossover {

@@ -28,17 +28,15 @@ func checkedMemory(t *testing.T) (*layouts, *Endpoint) {
 		return p
 	}
 	source, destination := end(true), end(false)
-	slots := source.Buffers
-	_, bytes := slots.Regions()
-	b, err := verbs.Alloc(bytes, verbs.MemoryOptions{})
+	send, recv := source.Buffers.SendBytes, destination.Buffers.RecvBytes // each end has the memory of its side
+	b, err := verbs.Alloc(send+recv, verbs.MemoryOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = b.Close() })
 	part := func(at, bytes int) slot { return slot{bytes: b.Bytes()[at:][:bytes]} }
 	qp := &pair{moved: movement{sent: 1, received: 1}}
-	_, send, recv := slots.SlotsAt(0)
-	qp.send, qp.recv = part(send, slots.SendBytes), part(recv, slots.RecvBytes)
+	qp.send, qp.recv = part(0, send), part(send, recv)
 	e := &Endpoint{qps: []*pair{qp}, plan: source, spec: source.Spec, work: workloadOf(source)}
 	e.Arm(0, 7)
 	e.plan, e.work = destination, workloadOf(destination)
