@@ -217,7 +217,10 @@ func (f *Flags) exclusive() error {
 	}{
 		{!list, "it is for --descriptors or --preset", []string{"direction", "threshold"}},
 		{f.descriptors != "", "--descriptors says itself what is moved: leave it out", []string{"preset", "nums", "strides"}},
-		{list, "a list of descriptors says itself what is moved: leave it out", []string{"shape", "blocks", "size", "layout"}},
+		{
+			list, "a list of descriptors says itself what is moved: leave it out",
+			[]string{"shape", "blocks", "size", "layout"},
+		},
 		{len(f.layouts) > 0, "--layout replaces it: leave it out", []string{"blocks", "size", "nums", "strides"}},
 		{f.set.Changed("nums"), "--nums replaces it: leave it out", []string{"size"}},
 	} {

@@ -74,6 +74,7 @@ func (f *Flags) list(c *Config) (*list, error) {
 	var descriptors *pattern.Descriptors
 	if err == nil {
 		descriptors, err = pattern.ReadDescriptors(in, pattern.DescriptorOptions{})
+		_ = in.Close()
 	}
 	if err == nil {
 		l.List, err = bench.NewList(descriptors)
@@ -89,14 +90,14 @@ func (f *Flags) list(c *Config) (*list, error) {
 }
 
 // text is that of the list.
-func (f *Flags) text() (io.Reader, error) {
+func (f *Flags) text() (io.ReadCloser, error) {
 	switch {
 	case f.preset != "":
 		text, err := f.presetList()
-		return strings.NewReader(text), err
+		return io.NopCloser(strings.NewReader(text)), err
 	case f.ReadFile != nil:
 		b, err := f.ReadFile(f.descriptors, report.MostBytes)
-		return bytes.NewReader(b), err
+		return io.NopCloser(bytes.NewReader(b)), err
 	default:
 		return os.Open(f.descriptors)
 	}
