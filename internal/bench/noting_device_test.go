@@ -254,6 +254,27 @@ func (q *notingQP) Query() (verbs.QueuePairAttributes, error) {
 
 func (q *notingQP) Modify(a verbs.QueuePairAttributes) error {
 	a.RecvPSN, a.SendPSN = 0, 0 // drawn by lot
+	for _, field := range []struct {
+		bit verbs.AttributeMask
+		at  any
+	}{
+		{verbs.AttrAccess, &a.Access},
+		{verbs.AttrPKeyIndex, &a.PKeyIndex},
+		{verbs.AttrPort, &a.Port},
+		{verbs.AttrQKey, &a.QKey},
+		{verbs.AttrPathMTU, &a.PathMTU},
+		{verbs.AttrTimeout, &a.Timeout},
+		{verbs.AttrRetryCount, &a.RetryCount},
+		{verbs.AttrRNRRetry, &a.RNRRetry},
+		{verbs.AttrMaxRDAtomic, &a.MaxRDAtomic},
+		{verbs.AttrMaxDestRDAtomic, &a.MaxDestRDAtomic},
+		{verbs.AttrMinRNRTimer, &a.MinRNRTimer},
+		{verbs.AttrDestQPN, &a.DestQPN},
+	} {
+		if a.Mask&field.bit == 0 { // the device does not look at it
+			reflect.ValueOf(field.at).Elem().SetZero()
+		}
+	}
 	prefix := strings.TrimSuffix(a.State.String(), ";") + ": "
 	if a.Mask&verbs.AttrAddressVector != 0 {
 		q.d.seen.addFields("packets: ", a.AddressVector)

@@ -138,14 +138,14 @@ func (a *attack) try(gobw string, rate int) (int, string, error) {
 	if err != nil {
 		return 0, "", fmt.Errorf("raw socket: %w (start it as root, or in a user namespace)", err)
 	}
-	defer unix.Close(sniffer)
+	defer func() { _ = unix.Close(sniffer) }()
 	server := exec.CommandContext(ctx, gobw, "serve", "-d", "roce0", "--listen", "127.0.0.1", "--port", "19977")
 	if err := server.Start(); err != nil {
 		return 0, "", err
 	}
 	defer func() {
-		server.Process.Kill()
-		server.Wait()
+		_ = server.Process.Kill()
+		_ = server.Wait()
 	}()
 	time.Sleep(500 * time.Millisecond)
 	var said strings.Builder
@@ -158,7 +158,7 @@ func (a *attack) try(gobw string, rate int) (int, string, error) {
 	var over atomic.Bool
 	done := make(chan struct{})
 	go func() {
-		client.Wait()
+		_ = client.Wait()
 		over.Store(true)
 		close(done)
 	}()
@@ -174,7 +174,7 @@ func (a *attack) try(gobw string, rate int) (int, string, error) {
 		return 0, "", err
 	}
 	if !over.Load() {
-		client.Process.Signal(os.Interrupt)
+		_ = client.Process.Signal(os.Interrupt)
 		<-done
 		return sent, "", nil
 	}
@@ -233,7 +233,7 @@ func (a *attack) flood(v victim, rate int, over *atomic.Bool) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	defer unix.Close(socket)
+	defer func() { _ = unix.Close(socket) }()
 	flow, err := wire.NewFlow(v.from, v.to)
 	if err != nil {
 		return 0, err

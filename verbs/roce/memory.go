@@ -96,7 +96,10 @@ func (e *engine) local(pd *protectionDomain, addr uint64, n uint32, lkey uint32,
 // remote resolves what a peer names.
 func (e *engine) remote(q *queuePair, addr uint64, n uint64, rkey uint32, need verbs.Access) unsafe.Pointer {
 	r := e.keys.find(rkey)
-	if r == nil || r.pd != q.pd || r.access&need == 0 || !r.covers(addr, n) || r.window && (r.mr == nil || r.qp != nil && r.qp != q) {
+	if r == nil || r.pd != q.pd || r.access&need == 0 || !r.covers(addr, n) {
+		return nil
+	}
+	if unbound := r.mr == nil; r.window && (unbound || r.qp != nil && r.qp != q) {
 		return nil
 	}
 	return unsafe.Add(r.at, addr-r.base)
@@ -182,8 +185,8 @@ func (m *memoryRegion) SGE(offset, n int) verbs.SGE {
 	return verbs.SGE{Addr: m.base + uint64(offset), Length: uint32(n), LKey: m.key}
 }
 
-// memoryWindow is a memory window (IBTA 10.6.7.2). One of type 1 serves all queue pairs of its domain, and moves when it
-// is bound again. One of type 2 serves the queue pair that bound it, until it is invalidated.
+// memoryWindow is a memory window (IBTA 10.6.7.2). One of type 1 serves all queue pairs of its domain, and moves when
+// it is bound again. One of type 2 serves the queue pair that bound it, until it is invalidated.
 type memoryWindow struct {
 	object
 	region

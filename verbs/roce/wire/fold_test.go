@@ -73,7 +73,8 @@ func BenchmarkFoldedICRC(b *testing.B) {
 	_ = crc
 }
 
-// BenchmarkShortICRC takes what the front of a small packet has: 16 bytes are a SEND of up to four, 28 a READ, 32 a WRITE.
+// BenchmarkShortICRC takes what the front of a small packet has: 16 bytes are a SEND of up to four, 28 a READ, 32 a
+// WRITE.
 func BenchmarkShortICRC(b *testing.B) {
 	for _, n := range []int{12, 16, 20, 28, 32, 40, 64, 80, 96, 144, 200} {
 		b.Run(strconv.Itoa(n), func(b *testing.B) {
