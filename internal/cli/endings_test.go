@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -12,10 +13,13 @@ import (
 	"time"
 )
 
-// TestEndings is the table of exit codes in the README: what happened decides, whichever end saw it, in every kind of
+// TestEndings is the table of exit codes in docs/results.md: what happened decides, whichever end saw it, in every kind of
 // test.
 func TestEndings(t *testing.T) {
 	const lossy = " -n 300 -u 10 --warmup 0 --emulate loss=100%"
+	if signal.Ignored(syscall.SIGHUP) { // as under nohup: what starts here would ignore it, too
+		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
+	}
 	for _, tt := range []struct {
 		what, line string
 		signal     os.Signal
