@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// TestEndings is the table of exit codes in docs/results.md: what happened decides, whichever end saw it, in every kind of
-// test.
+// TestEndings is the table of exit codes in docs/results.md: what happened decides, whichever end saw it, in every kind
+// of test.
 func TestEndings(t *testing.T) {
 	const lossy = " -n 300 -u 10 --warmup 0 --emulate loss=100%"
 	if signal.Ignored(syscall.SIGHUP) { // as under nohup: what starts here would ignore it, too
