@@ -33,7 +33,7 @@ type Config struct {
 	Wait       time.Duration // until rank 0 must have been found
 	Worker     func(rail int) Worker
 	Note       func(string) // told what is waited for, and that rank 0 was found; nil: nobody
-	// Dial connects to a address; nil: over TCP.
+	// Dial connects to an address; nil: over TCP.
 	Dial func(ctx context.Context, address string) (net.Conn, error)
 }
 
@@ -68,14 +68,14 @@ type agent struct {
 	workers map[int]Worker // by rail
 }
 
-// find dials the addresses in turn until one answers that belongs to this run. What is said there before the proof is
-// anybody's word: another run may have its rank 0 at that address, and refuse this agent.
+// find dials the addresses in turn until rank 0 of this run answers. A refusal does not end the search: rank 0 of
+// another run may be at that address.
 func find(ctx context.Context, cfg Config) (*frame.Session, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, cfg.Wait,
 		fmt.Errorf("rank 0 did not accept this rank within %v", cfg.Wait))
 	defer cancel()
 	var last error
-	told := time.Now().Add(fabric.TellAfter - tellEvery)
+	told := time.Now().Add(fabric.TellAfter - tellEvery) // so the first note comes after TellAfter
 	for {
 		for i, address := range cfg.Rendezvous {
 			s, err := meetRankZero(ctx, cfg, address)
@@ -86,6 +86,7 @@ func find(ctx context.Context, cfg Config) (*frame.Session, error) {
 			if ctx.Err() != nil && last != nil { // an attempt that was cut short says nothing
 				break
 			}
+			// The notes name the likeliest address, or one where something answered.
 			if _, answered := errors.AsType[*strangerError](err); i == 0 || answered {
 				last = explain(address, err)
 			}
@@ -102,7 +103,7 @@ func find(ctx context.Context, cfg Config) (*frame.Session, error) {
 	}
 }
 
-// strangerError is a address where another program answers than this run's rank 0.
+// strangerError says that an address took the connection, but did not prove to be rank 0 of this run.
 type strangerError struct{ err error }
 
 func (e *strangerError) Error() string { return e.err.Error() }
@@ -125,8 +126,8 @@ func meetRankZero(ctx context.Context, cfg Config, address string) (*frame.Sessi
 	return s, nil
 }
 
-// explain says of a failed attempt what is likely wrong with the address. Many systems give their own name a loopback
-// address: where that is the name of rank 0's host, each host looks for rank 0 on itself.
+// explain says what is likely wrong with the address of a failed attempt. Many systems give their own name a loopback
+// address. If the name of rank 0's host resolves to one, this agent has dialled its own host.
 func explain(address string, err error) error {
 	if unknown, is := errors.AsType[*net.DNSError](err); is {
 		return fmt.Errorf("%s: %w: correct DNS or /etc/hosts, or give the address of rank 0 by --coordinator",
@@ -134,6 +135,7 @@ func explain(address string, err error) error {
 	}
 	dialled, is := errors.AsType[*net.OpError](err)
 	host, _, _ := net.SplitHostPort(address)
+	// literal is nil if the host is an address: only a name can resolve to a wrong one.
 	if _, literal := netip.ParseAddr(host); is && literal != nil && dialled.Addr != nil {
 		at, e := netip.ParseAddrPort(dialled.Addr.String())
 		switch {
@@ -154,12 +156,12 @@ func explain(address string, err error) error {
 	return fmt.Errorf("%s: %w", address, err)
 }
 
-// partingTime is how long a rank that was told to stop waits for rank 0 to say so: a job that is cancelled signals all
-// at once, and rank 0 is to save a run that was stopped, not one whose hosts have gone.
+// partingTime is how long a stopped agent still waits for the parting words of rank 0. A cancelled job signals all
+// ranks at once; if the agents left first, rank 0 would save a run that lost its hosts, not one that was stopped.
 const partingTime = 2 * time.Second
 
-// run does what rank 0 asks, one thing after another, until it says that the run is
-// over; its end also ends what is under way.
+// run does what rank 0 asks, one thing after another, until rank 0 says that the run is over. If rank 0 is lost, the
+// work under way ends too.
 func (a *agent) run(stopped context.Context) (string, error) {
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(stopped))
 	defer context.AfterFunc(stopped, func() {
@@ -199,7 +201,7 @@ func (a *agent) run(stopped context.Context) (string, error) {
 	}
 }
 
-// do does what rank 0 asks, on all rails at once; nothing of what is asked of a rail that may not be.
+// do does what rank 0 asks, on all rails at once. It does nothing if a rail is out of bounds or named twice.
 func (a *agent) do(ctx context.Context, o fabric.Orders) (out fabric.Answer) {
 	if !o.Possible() {
 		return out
@@ -214,7 +216,7 @@ func (a *agent) do(ctx context.Context, o fabric.Orders) (out fabric.Answer) {
 		}
 		wg.Go(func() {
 			r := w.Do(ctx, order)
-			r.Error = control.Bounded(r.Error) // rank 0 takes no longer answer
+			r.Error = control.Bounded(r.Error) // rank 0 refuses an answer that is too long
 			out.Rails[i] = r
 		})
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/gobw/gobw/report/plain"
 )
 
-// Process is a worker in a process of its own: what crashes there costs a round, and
-// its spinning takes no heartbeat away.
+// Process is a worker in a process of its own. Its crash does not end the agent, and its busy loop does not delay the
+// agent's heartbeats.
 type Process struct {
 	// Command are the words with which this program runs [Measure] on its standard streams.
 	Command []string
@@ -56,9 +56,10 @@ func (p *Process) Do(ctx context.Context, o fabric.Order) (r fabric.Rail) {
 	return fabric.Rail{Error: p.ended}
 }
 
+// kill kills the system's process: p.Process is the child, whose Process comes from exec.Cmd.
 func (p *Process) kill() { _ = p.Process.Process.Kill() }
 
-// wait waits for a process that has been told to end, if only by the end of its input.
+// wait closes the process's input, which tells it to end, and waits for it.
 func (p *Process) wait() {
 	_ = p.In.Close()
 	_ = p.Wait()

@@ -41,8 +41,9 @@ const (
 	leastPerHost = 8
 )
 
-// New is the schedule of a pattern for some hosts, two or more, of about as many rounds as there is time for: of pairs
-// as many as fit, of incast all. One so short that hosts have few cells is repeated as often as it fits.
+// New is the schedule of a pattern for two or more hosts. rounds says how many there is time for. Pairs keep to it, but
+// have at least leastRounds; incast always has all of its rounds. While there is time, a short schedule is repeated
+// until each side of a host has leastPerHost cells.
 func New(p Pattern, hosts, rounds int, seed uint64) Schedule {
 	s := incast(hosts)
 	if p == Pairs {
@@ -64,7 +65,7 @@ func New(p Pattern, hosts, rounds int, seed uint64) Schedule {
 }
 
 // pairs brings each of some hosts together with each other. Their order is random, so that the first rounds alone are
-// random pairs: neighbours, which share a switch, meet as different hosts as others do.
+// random pairs. Otherwise neighbours, which share a switch, would have neighbours as partners.
 func pairs(hosts []int, seed uint64) Schedule {
 	order := slices.Clone(hosts)
 	r := rand.New(rand.NewPCG(seed, 0))
@@ -103,9 +104,9 @@ func circle(n, k int) []Flow {
 	return out
 }
 
-// incast lets groups of 1, 2, 4, 8, ... and n-1 hosts send to one each; one sender is the yardstick of the
-// others. The receivers differ from fan-in to fan-in. Of two hosts each is both, so that every host's
-// sending and receiving is seen alone once.
+// incast lets groups of 1, 2, 4, 8, ... and n-1 hosts send to one each. The receivers differ from fan-in to fan-in.
+// The round with one sender is the yardstick of the others. In it both hosts of a pair send and receive, so that a
+// host's sending and receiving is seen alone once.
 func incast(n int) Schedule {
 	var fans []int
 	for k := 1; k < n-1; k *= 2 {

@@ -78,7 +78,7 @@ func (s *Session) encode(a control.Address) []byte {
 	}
 }
 
-// takeKeys waits for a keys message. Of the two text forms, the 59-byte one is told from the 108-byte one by its NUL.
+// takeKeys waits for a keys message. Byte 59 tells the two text forms apart: the short form ends there with a NUL.
 func (s *Session) takeKeys(ctx context.Context, doing string, want int, limit time.Duration) ([]byte, error) {
 	if s.o.RDMA != nil {
 		return s.take(ctx, doing, want, limit)
@@ -107,7 +107,7 @@ func (s *Session) swap(ctx context.Context, doing string, mine []byte) (theirs [
 	return s.inTurn(doing, mine, func() ([]byte, error) { return s.take(ctx, doing, len(mine), s.patience()) })
 }
 
-// inTurn writes mine and takes the peer's: the client writes first, and the server once it has taken that.
+// inTurn writes mine and takes the peer's. The client writes first, the server takes first.
 func (s *Session) inTurn(doing string, mine []byte, take func() ([]byte, error)) (theirs []byte, err error) {
 	if s.o.Dialled {
 		if err := s.write(doing, mine); err != nil {
@@ -137,7 +137,7 @@ func (s *Session) take(ctx context.Context, doing string, n int, limit time.Dura
 	return b, nil
 }
 
-// explain words a failure and names the mismatch that usually causes it: perftest says nothing itself.
+// explain makes the error of a failed exchange and names the mismatch that usually causes it: perftest sends no reason.
 func (s *Session) explain(ctx context.Context, doing string, err error) error {
 	if _, is := errors.AsType[*control.FormatError](err); is {
 		return err

@@ -10,11 +10,11 @@ import (
 // HelloBytes is the length of the first message, the same in perftest's dialect and in ours.
 const HelloBytes = 16
 
-// Hello is the first message of each end: perftest's version string, a NUL, and for our programs a marker that a stock
-// perftest does not look at. Zero ours means no marker.
+// Hello is the first message of each end: perftest's version string, a NUL, and from our programs a marker that a stock
+// perftest ignores.
 type Hello struct {
 	Version Version
-	Ours    int // version of our dialect, 0: a stock perftest
+	Ours    int // version of our dialect; 0: no marker, a stock perftest
 }
 
 // Encode makes the 16 bytes on the wire.

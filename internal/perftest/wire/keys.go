@@ -27,7 +27,7 @@ func encodeKeys(a control.Address) []byte {
 		a.LID, uint16(a.Outstanding), a.QPN&0xff_ffff, a.PSN&0xff_ffff, a.RKey, a.Addr, gid, a.SRQN, end)
 }
 
-// Where the bytes of a GID are, each with its colon.
+// Where the bytes of a GID are in the long form, each with its colon. The long form has one colon more, before its NUL.
 const (
 	gidBegins = 50
 	gidEnds   = gidBegins + KeysBytes - KeysBytesNoGID - 1

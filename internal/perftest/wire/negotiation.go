@@ -18,8 +18,8 @@ const (
 	NegotiationBytesNoMLX5 = 312
 )
 
-// AtOutstanding is where the message has max_qp_rd_atom: inside ibv_device_attr, which is the
-// sender's memory as it is, little-endian here.
+// AtOutstanding is where the message has max_qp_rd_atom: byte 144 of the sender's ibv_device_attr, which begins at byte
+// 80. The sender copies this struct from its memory; we take it for little-endian.
 const AtOutstanding = 80 + 144
 
 // unlessDuration is the duration that perftest fills in where the test counts iterations.
@@ -41,12 +41,11 @@ const (
 	firstFlag // from here on options that are on or off
 )
 
-// flagRDMA is use_rdma_cm, the only flag that this end may set: the control connection is RDMA CM's, with or without
-// -R.
+// flagRDMA is use_rdma_cm: the control connection is RDMA CM's, with or without -R. This end sets no other flag.
 const flagRDMA = firstFlag + 1
 
 // layout lists the parameters: where a big-endian number is, how many bytes it has, what perftest calls it, and the
-// words of its values. Write with immediate (offset 64) is sent as 0 by perftest and told by the verb.
+// words of its values. perftest always sends 0 for use_write_with_imm: the verb says it.
 const layout = `
  0 4 test_method RUN_REGULAR RUN_ALL RUN_INFINITELY
  4 4 connection_type RC UC UD RawEth XRC DC SRD
@@ -95,7 +94,7 @@ func (p parameter) say(v uint64) string {
 	return strconv.FormatUint(v, 10)
 }
 
-// transports are those of ours by perftest's number.
+// transports lists our transports in the order of perftest's numbers.
 func transports() []verbs.Transport { return []verbs.Transport{verbs.RC, verbs.UC, verbs.UD} }
 
 // negotiation is what two ends of perftest 6.28 and later compare before they exchange keys.
@@ -165,8 +164,8 @@ func NegotiationOf(p *plan.Spec, gbits bool, mtu verbs.MTU, outstanding int) neg
 	return n
 }
 
-// plan is the test that a client's negotiation describes. It tells nothing of both directions (-b): such a client needs
-// a server that was told.
+// plan is the test that a client's negotiation describes. A negotiation does not say whether the test has both
+// directions (-b): such a test must be given to the server.
 func (n negotiation) plan() (*plan.Spec, error) {
 	p := &plan.Spec{QPs: int(min(n.values[queuePairs], 1<<30)), Iterations: n.values[iterations], Kind: plan.Latency}
 	served := transports()

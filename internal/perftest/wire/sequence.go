@@ -13,8 +13,8 @@ const (
 	stepReport              // five exchanges of 8 bytes
 )
 
-// sequence is a perftest tool as a table: what crosses the wire at each call of the session. The first pass of keys is
-// always Exchange's own.
+// sequence is a perftest tool as a table: what crosses the wire at each call of the session. It leaves out the first
+// keys, which Exchange always swaps.
 type sequence struct {
 	opening      []step // before the first keys
 	connected    []step
@@ -26,8 +26,8 @@ type sequence struct {
 	partingUnannounced bool
 }
 
-// sequenceOf is the table of a plan's tool. Ends that only serve (one-sided, one direction) wait for the peer's end of
-// the test in done.
+// sequenceOf is the table of a plan's tool. In a one-sided test of one direction the target waits in the barrier of
+// done until the initiator has measured.
 func sequenceOf(p *plan.Spec) (s sequence) {
 	row, _ := p.Row() // a settled plan has one
 	barrier, report := []step{stepBarrier}, []step{stepReport}
@@ -61,6 +61,7 @@ func sequenceOf(p *plan.Spec) (s sequence) {
 		return s
 	}
 	s.ready, s.done = barrier, afterSize
+	// Both directions report each size, unless the test has a duration and its messages need receives.
 	if p.Bidirectional && (p.Duration == 0 || unseen) {
 		s.report = report
 		if !addressed { // the barrier comes behind the report

@@ -17,7 +17,8 @@ import (
 	"github.com/gobw/gobw/verbs"
 )
 
-// partingGrace is how long a closed connection stays no fault where a test ends without a word (write latency).
+// partingGrace is how long this end may measure after the peer has closed, where a test ends without a word (write
+// latency).
 const partingGrace = 2 * time.Second
 
 // Session speaks perftest's dialect: exchanges in which the client writes N bytes, the server reads and answers
@@ -29,10 +30,10 @@ type Session struct {
 	o  control.Options
 	v  Versions
 
-	answered bool // this server's version was told
+	answered bool // this server has sent its version
 	plan     *plan.Spec
 	sequence sequence
-	gbits    bool              // figures cross the wire in Gb/s, not MiB/s: a negotiating client's choice at its server
+	gbits    bool              // reports are in Gb/s, not MiB/s; a server without a plan takes the client's unit
 	facts    *control.Facts    // the peer's; nil: not exchanged yet
 	local    [][]byte          // this end's keys, encoded
 	remote   []control.Address // the peer's keys of the first pass
@@ -40,11 +41,11 @@ type Session struct {
 	once     sync.Once
 
 	calls      atomic.Int32 // calls that are exchanging messages: they report a closed connection themselves
-	nothingDue atomic.Bool  // any more: a closed connection is the normal end
+	nothingDue atomic.Bool  // no message is due any more: a closed connection is the normal end
 }
 
 // Resume starts a session on a connection whose first messages have been read. unread is what came behind them and is
-// not used yet. answered is the version that this end has told; 0: none. The session owns the connection.
+// not used yet. answered is the version that this end has sent; 0: none. The session owns the connection.
 func Resume(conn net.Conn, unread []byte, v Versions, answered Version, o control.Options) *Session {
 	s := &Session{
 		Ends: control.Ends{Conn: conn, Client: o.Dialled}, in: newStream(conn, unread), o: o.WithDefaults(), v: v,
@@ -56,7 +57,7 @@ func Resume(conn net.Conn, unread []byte, v Versions, answered Version, o contro
 	return s
 }
 
-// Dialect is [Perftest].
+// Dialect is [control.Perftest].
 func (s *Session) Dialect() control.Dialect { return control.Perftest }
 
 // PeerProgram is the peer's version.
@@ -105,8 +106,8 @@ func (s *Session) adopt(p *plan.Spec) {
 	}
 }
 
-// AnswerVersion is the server's half of the first exchange. It returns the version that it has told. told says that the
-// server was told the test, so that it can serve a client that does not say its own.
+// AnswerVersion is the server's half of the first exchange. It returns the version that it has sent. told says that the
+// server was given a test: only then can it serve a client that does not describe one.
 func AnswerVersion(conn net.Conn, v Versions, told bool) (mine Version, err error) { //nolint:revive // told is no mode
 	if !told && v.Peer < VersionNegotiates {
 		return 0, v.untold()
@@ -147,7 +148,7 @@ func (s *Session) Facts(ctx context.Context, local control.Facts) (control.Facts
 	return *s.facts, nil
 }
 
-// swapBytes swaps a number of bytes.
+// swapBytes swaps one number, a size in bytes.
 func (s *Session) swapBytes(ctx context.Context, what string, mine int) (theirs int, err error) {
 	b, err := s.swap(ctx, "exchanging "+what, binary.BigEndian.AppendUint32(nil, uint32(mine)))
 	if err != nil {
@@ -159,7 +160,7 @@ func (s *Session) swapBytes(ctx context.Context, what string, mine int) (theirs 
 	return theirs, err
 }
 
-// preamble swaps three numbers.
+// preamble swaps page size, cache line and MTU.
 func (s *Session) preamble(ctx context.Context, local control.Facts) (remote control.Facts, err error) {
 	remote.PageBytes, err = s.swapBytes(ctx, "page sizes", local.PageBytes)
 	if err == nil {
@@ -235,7 +236,7 @@ func (s *Session) answerParameters(ctx context.Context, local control.Facts, mtu
 	return int(theirs.Outstanding), mine.mismatches(theirs)
 }
 
-// patience is how long the peer may take to its next message, for which it may register memory.
+// patience is how long this end waits for the peer's next message. The peer may register memory before it sends.
 func (s *Session) patience() time.Duration { return s.o.Timeouts.ForPhase(control.PhaseJoined, s.plan) }
 
 // ownNegotiation is what this end sends to negotiate.
@@ -303,7 +304,7 @@ func (s *Session) Sync(ctx context.Context, phase control.Phase, _ int, last boo
 	if _, err := s.run(ctx, steps, "waiting for the peer to be "+phase.String(), limit, control.Figures{}); err != nil {
 		return err
 	}
-	// After the last of these calls nothing more is due.
+	// Nothing is due after the finish, nor after the last size if neither report nor finish has steps.
 	if phase == control.PhaseFinished || s.lastDone && len(s.sequence.report)+len(s.sequence.finished) == 0 {
 		s.nothingDue.Store(true)
 	}
@@ -319,8 +320,7 @@ func (s *Session) Report(ctx context.Context, local control.Figures) (remote con
 	return remote, err
 }
 
-// swapReports is one exchange of figures. Of a test in one direction the initiator's figures count, and the target's
-// are dropped.
+// swapReports is one exchange of figures. In a test of one direction the initiator drops the target's figures.
 func (s *Session) swapReports(ctx context.Context, local control.Figures) (remote control.Figures, err error) {
 	var theirs []byte
 	for mine := range slices.Chunk(encodeReport(local, s.gbits), ReportItem) {
@@ -332,7 +332,7 @@ func (s *Session) swapReports(ctx context.Context, local control.Figures) (remot
 	}
 	initiator := s.o.Dialled != s.plan.Reversed
 	if s.plan.Infinite || !s.plan.Bidirectional && initiator {
-		return remote, nil // a stock target, and either end of an endless test, tells whatever lies in its memory
+		return remote, nil // a stock target sends whatever lies in its memory; so do both ends of an endless test
 	}
 	if remote = DecodeReport(theirs, s.gbits); !plausible(remote) {
 		return control.Figures{},
@@ -342,12 +342,12 @@ func (s *Session) swapReports(ctx context.Context, local control.Figures) (remot
 	return remote, nil
 }
 
-// Watch returns a context that ends when the connection closes: the only sign of life that perftest gives. While a call
-// is exchanging messages it is that call that fails, and once nothing more is due nothing fails.
+// Watch returns a context that ends when the connection closes: the only sign of life that perftest gives. The context
+// does not end while a call exchanges messages, because that call fails itself, nor when nothing more is due.
 func (s *Session) Watch(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	stop := context.AfterFunc(s.in.over, func() {
-		grace := 50 * time.Millisecond // what came before the end may be about to be read
+		grace := 50 * time.Millisecond // a call may be about to read what came before the end
 		if s.sequence.partingUnannounced {
 			grace = partingGrace // the peer may have finished just before this end
 		}
@@ -383,8 +383,8 @@ func (s *Session) Fail(error) {
 	})
 }
 
-// Close ends as perftest does: no farewell of ours; one of an old peer is read, because a connection closed with unread
-// bytes is reset.
+// Close ends as perftest does, without a farewell. It waits a second for the peer to close: an old peer sends a
+// farewell, and a connection closed with unread bytes is reset.
 func (s *Session) Close() error {
 	s.o.Release()
 	if c, ok := s.Conn.(interface{ CloseWrite() error }); ok {
