@@ -23,7 +23,7 @@ type Effect struct {
 	Change   float64   `json:"change"`             // (new - old) / old
 	Interval *Interval `json:"interval,omitempty"` // of the change; nil: too few values for one
 	P        float64   `json:"p"`                  // two-sided, of no change
-	N        int       `json:"n"`                  // values, or pairs, on the side that has fewer
+	N        int       `json:"n"`                  // pairs, or values on the side that has fewer
 	Better   Direction `json:"better"`             // which way the figure is better
 	Pairs    bool      `json:"pairs,omitempty"`    // measured back to back, see [Paired]
 }
@@ -41,7 +41,7 @@ func Unpaired(old, new []float64, confidence float64, better Direction) Effect {
 	}
 	a, b := slices.Sorted(slices.Values(old)), slices.Sorted(slices.Values(new))
 	oldMedian, newMedian := median(a), median(b)
-	asChange := math.Expm1 // makes a change of a difference b - a
+	asChange := math.Expm1 // turns a difference b - a (of logarithms, unless replaced below) into a change
 	if a[0] > 0 && b[0] > 0 {
 		e.Change = newMedian/oldMedian - 1
 		a, b = plain.Each(a, math.Log), plain.Each(b, math.Log)
@@ -67,12 +67,13 @@ func Unpaired(old, new []float64, confidence float64, better Direction) Effect {
 	return e
 }
 
-// Paired is the effect between values that were measured in pairs, back to back: what drifts, drifts in both and leaves
-// their ratio. The change is the median of the ratios, so that it can be computed again from the pairs. The interval is
-// that of the median of Walsh's means of two ratios, on the scale of logarithms, with the test of Wilcoxon's signed
-// ranks (Biometrics Bulletin 1:80, 1945). Where some ratios lie far out, the largest ranks are made equal (Winsorized),
-// see [highestRank]. The test takes the ratios to be symmetric about their middle, as they are where the order within a
-// pair is drawn by lot. Values must be positive; with one that is not, or not finite, the change is NaN.
+// Paired is the effect between values that were measured in pairs, back to back: a drift moves both values of a pair
+// and does not change their ratio. The change is the median of the ratios, so that it can be computed again from the
+// pairs. The interval is that of the median of Walsh's means of two ratios, on the scale of logarithms, with the test
+// of Wilcoxon's signed ranks (Biometrics Bulletin 1:80, 1945). Where some ratios lie far out, the largest ranks are
+// made equal (Winsorized), see [highestRank]. The test takes the ratios to be symmetric about their middle, as they are
+// where the order within a pair is drawn by lot. Values must be positive; with one that is not, or not finite, the
+// change is NaN.
 func Paired(old, new []float64, confidence float64, better Direction) Effect {
 	e := Effect{Change: math.NaN(), P: 1, N: min(len(old), len(new)), Better: better, Pairs: true}
 	ratios := make([]float64, e.N)
@@ -111,8 +112,8 @@ const farOut = 4
 
 // highestRank is the rank that replaces all larger ones. It is three tenths of the number of ratios where some lie far
 // out, because a side of their pair was disturbed; otherwise it is their number, and no rank is larger. After Policello
-// and Hettmansperger, "Adaptive robust procedures for the one-sample location problem" (JASA 71:624, 1976). An interval
-// of 95 % covers 94.5 % or more, as the same ratios choose the rank.
+// and Hettmansperger, "Adaptive robust procedures for the one-sample location problem" (JASA 71:624, 1976). The ratios
+// themselves choose the rank. This costs an interval of 95 % a little: it covers 94.5 % or more.
 func highestRank(sorted []float64) int {
 	n, middle := len(sorted), median(sorted)
 	far := slices.Sorted(slices.Values(plain.Each(sorted, func(v float64) float64 { return math.Abs(v - middle) })))
@@ -135,8 +136,8 @@ func (e Effect) Worse() (change, low, high float64) {
 	return e.Change, low, high
 }
 
-// Finite makes an effect fit for JSON, which has no infinity: a change that is not finite becomes 0. It returns by how
-// much the figure is worse.
+// Finite sets a change that is not finite to 0: JSON has no infinity. It returns by how much the figure is worse, 0 for
+// such a change.
 func (e *Effect) Finite() (worseBy float64) {
 	if !finite([]float64{e.Change}) {
 		e.Change = 0

@@ -43,8 +43,8 @@ func rankSum(n, m int) null {
 	return d
 }
 
-// signs is the distribution of the sum of the ranks with a positive sign, where both signs are as likely. The sum is
-// that of Wilcoxon's test or, where all ranks are 1, of the sign test.
+// signs is the distribution of the sum of the ranks with a positive sign, where both signs are equally likely. The sum
+// is that of Wilcoxon's test or, where all ranks are 1, of the sign test.
 func signs(ranks []int) null {
 	total, squares := 0, 0.0
 	for _, r := range ranks {
@@ -68,8 +68,8 @@ func signs(ranks []int) null {
 	return d
 }
 
-// bounds gives the k of an interval from the k-th smallest to the k-th largest of what is counted, and what it covers:
-// at least the confidence. Where k is not positive, there is no such interval.
+// bounds gives a k and a coverage: the interval from the k-th smallest to the k-th largest of the values, differences
+// or means covers at least the confidence. Where k is not positive, there is no such interval.
 func (d null) bounds(confidence float64) (k int, covered float64) {
 	if d.shares == nil {
 		k = int(math.Floor(d.mean - math.Sqrt2*math.Erfinv(confidence)*d.sigma + 0.5))

@@ -26,11 +26,11 @@ const (
 	Same   Word = "same"
 )
 
-// CannotTell is the third word of a gate and the fourth of a comparison: whatever cannot be claimed cannot be told.
+// CannotTell is the third word of a gate and the fourth of a comparison. It is said where no other word can be claimed.
 const CannotTell Word = "cannot tell"
 
-// Cause is the short name of why a gate failed or why nothing can be told. Packages add their own to fail by ("slow",
-// "lost").
+// Cause is the short name of why a gate failed or why nothing can be told. Other packages add causes of a failure
+// ("slow", "lost").
 type Cause string
 
 // Causes for which nothing can be told.
@@ -88,7 +88,8 @@ func (v Verdict) String() string {
 	return string(v.Word)
 }
 
-// Shown is the verdict in a word or two, in capitals where it failed or nothing can be told.
+// Shown is the verdict in a word or two, in capitals where it failed or nothing can be told. A pass that needed an
+// accepted cause shows the cause.
 func (v Verdict) Shown() string {
 	switch {
 	case v.Word == Pass && v.Cause != "":
@@ -148,10 +149,10 @@ const DefaultMargin = 0.05
 // Procedure names the correction for many figures judged together, for outputs to say.
 const Procedure = "Benjamini-Hochberg"
 
-// Conclude judges effects together. Same: the interval lies within the margin same. Better and worse: the interval does
-// not hold zero, and p is at most [Level] after its correction for all effects (Benjamini-Hochberg). Equal figures,
-// however many, then raise an alarm in less than 1 - confidence of comparisons. A claim that all are the same needs no
-// correction, as all must hold.
+// Conclude judges effects together. Same: the interval lies within ±same, the margin. Better and worse: the interval
+// does not hold zero, and p is at most [Level] after its correction for all effects (Benjamini-Hochberg). Where all
+// figures are equal, fewer than 1 - confidence of comparisons raise an alarm, however many figures they have. A claim
+// that all are the same needs no correction, as all must hold.
 func Conclude(effects []Effect, same, confidence float64) []Verdict {
 	adjusted := BenjaminiHochberg(plain.Each(effects, func(e Effect) float64 { return e.P }))
 	out := make([]Verdict, len(effects))
@@ -161,7 +162,7 @@ func Conclude(effects []Effect, same, confidence float64) []Verdict {
 	return out
 }
 
-// conclude one of several effects; p is adjusted for them.
+// conclude judges one of several effects. together is their number, and p is already corrected for all of them.
 func (e Effect) conclude(same, confidence, p float64, together int) Verdict {
 	if math.IsNaN(e.Change) || math.IsInf(e.Change, 0) {
 		return Unknown(NotFinite, "", "a figure is missing, infinite or not a number")
@@ -179,6 +180,7 @@ func (e Effect) conclude(same, confidence, p float64, together int) Verdict {
 	worse, better := low > 0, high < 0 // by the interval
 	said := inWords(e.Change) + ", " + e.Interval.changes()
 	switch {
+	// The interval lies on one side of zero, and the change does not.
 	case worse && worseBy <= 0, better && worseBy >= 0:
 		return Unknown(Unclear, e.settle(same, confidence, together),
 			"%s: the medians disagree, so the runs fall into two groups", said)
@@ -211,7 +213,7 @@ func (e Effect) settle(same, confidence float64, together int) string {
 	if e.Pairs {
 		what, leastFor = "pairs", LeastPairs
 	}
-	strictest := 1 - Level(confidence, together)/float64(together) // the confidence that one difference among all takes
+	strictest := 1 - Level(confidence, together)/float64(together) // the confidence that tells one difference among all
 	half, change := (e.Interval.High-e.Interval.Low)/2, math.Abs(e.Change)
 	distance := max(change, same-change) // from zero or from the margin, whichever is told with fewer runs
 	needed := Needed(what, e.N, leastFor(strictest), half, distance)
@@ -221,8 +223,8 @@ func (e Effect) settle(same, confidence float64, together int) string {
 // mostNeeded is how many runs or pairs are worth advising.
 const mostNeeded = 1000
 
-// Needed says how many runs or pairs, but no fewer than atLeast, would likely narrow an interval to a half width of the
-// distance. With n of them the half width is half; it narrows with the root of their number.
+// Needed says how many runs or pairs, but no fewer than atLeast, would likely narrow an interval until half of its
+// width is the distance. half is that half width with n of them. It narrows with the root of their number.
 func Needed(what string, n, atLeast int, half, distance float64) string {
 	need := math.Ceil(float64(n) * (half / distance) * (half / distance))
 	if !(need <= mostNeeded) { // or it is not a number
@@ -242,7 +244,7 @@ func (i Interval) changes() string {
 	return fmt.Sprintf("between %s and %s (%s interval)", inWords(i.Low), inWords(i.High), Percent(i.Confidence))
 }
 
-// inWords is a change; from elevenfold on the factor says more.
+// inWords writes a change as a percentage. From elevenfold on it writes the factor, which says more.
 func inWords(change float64) string {
 	if change >= 10 {
 		return fmt.Sprintf("%.0f times", 1+change)
@@ -259,7 +261,8 @@ func Percent(share float64) string {
 	return fmt.Sprintf("%.*g %%", digits, 100*share)
 }
 
-// BenjaminiHochberg adjusts p values that are judged together: those below a level are false in at most that share.
+// BenjaminiHochberg adjusts p values that are judged together. Of the differences whose adjusted p is at most a level,
+// no more than that share is expected to be false.
 func BenjaminiHochberg(ps []float64) []float64 {
 	order := plain.UpTo(0, len(ps))
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(ps[a], ps[b]) })

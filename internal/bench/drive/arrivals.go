@@ -28,17 +28,17 @@ const (
 
 // stillness is the time since a message or a packet has moved.
 type stillness struct {
-	begun   job.Ticks // the first look
-	since   job.Ticks
-	looks   int // since then
-	packets uint64
-	naks    uint64 // these and packets: as counted at since
+	begun   job.Ticks // when the first look was
+	since   job.Ticks // when a look last found that something had moved
+	looks   int       // how many followed that look
+	packets uint64    // the device's count at that look
+	naks    uint64    // the device's count at that look
 }
 
-// lasts tells whether nothing has moved for the limit, or most has passed since the first look although something
-// moves. lastChange is when the last message moved. packets counts the device's packets. naks counts retransmissions
-// that were answered by receiver-not-ready NAKs: they are no progress. looked: every thread of this end has looked
-// again.
+// lasts tells whether nothing has moved for the time limit. It also ends a wait in which something always moves: when
+// the time most has passed since the first look. lastChange is when the last message moved. packets counts the device's
+// packets. naks counts retransmissions that were answered by receiver-not-ready NAKs: they are no progress. looked:
+// every thread of this end has looked again.
 func (s *stillness) lasts(now, lastChange, limit, most job.Ticks, packets, naks uint64, looked bool) bool {
 	if s.begun == 0 {
 		s.begun = now
@@ -46,6 +46,7 @@ func (s *stillness) lasts(now, lastChange, limit, most job.Ticks, packets, naks 
 	if lastChange > s.since { // a message has come since, and more may follow it: wait ten times as long
 		most *= 10
 	}
+	// the first look, a new message, or packets without a NAK
 	if s.since == 0 || lastChange > s.since || packets != s.packets && naks == s.naks {
 		s.since, s.looks, s.packets, s.naks = now, 0, packets, naks
 		return now-s.begun > most
@@ -56,8 +57,8 @@ func (s *stillness) lasts(now, lastChange, limit, most job.Ticks, packets, naks 
 	return s.looks >= lullLooks && now-s.since > limit
 }
 
-// mostExtensions is for how many stall limits packets alone keep a test alive: the device counts packets of other
-// traffic, too.
+// mostExtensions bounds how long packets without a message keep a test alive, in stall limits: the device counts
+// packets of other traffic, too.
 const mostExtensions = 10
 
 // stalled tells whether no message has moved for the limit, and no packet in its second half: a signaled window of
@@ -67,7 +68,8 @@ func (d *Driver) stalled(now, limit job.Ticks) bool {
 		d.stall = stillness{}
 		return false
 	}
-	c := d.Devices.Counters() // names of the kernel's rxe and of roce; other devices are fast
+	// Only the kernel's rxe and roce have counters of these names. Other devices need none: they are fast.
+	c := d.Devices.Counters()
 	packets, naks := c["sent_pkts"]+c["rcvd_pkts"], c["rnr_nak_retry_err"]+c["rcvd_rnr_err"]
 	return d.stall.lasts(now, d.Trace.lastChange, limit/2, mostExtensions*limit, packets, naks, true)
 }
@@ -90,9 +92,10 @@ func (d *Driver) stalledSince(last, now job.Ticks) error {
 // expected is how many messages will arrive in all; 0: nobody knows.
 func (d *Driver) expected() uint64 { return d.Limits.Count * d.Plan.ReceivesPerMessage() }
 
-// allArrived tells whether all that the peer has sent is here, the peer being done. What is acknowledged has arrived
-// when its sender is done; of the rest nobody knows, and it is over when nothing has come for a while.
+// allArrived tells, once the peer is done, whether all that it sent is here. An acknowledged message has arrived when
+// its sender is done. Whether others still come nobody knows: a lull decides.
 func (d *Driver) allArrived(now job.Ticks) bool {
+	// serves: this end receives nothing more itself. Its device may still have to serve the peer.
 	reliable, serves := d.Spec.Transport == verbs.RC, d.Job.Shape == job.Serve || d.ended && !d.Job.KeepsReceives()
 	nothingDue := serves && (reliable || d.ended && !d.Spec.Bidirectional)
 	// a stock perftest sends as many as it was told to, and begins the next size when told so
@@ -110,10 +113,10 @@ func (d *Driver) allArrived(now job.Ticks) bool {
 		if !d.Ours && d.Plan.Receives() {
 			quiet = lullStock
 		}
-	case d.expected() > 0 && d.Plan.Receives(): // the others are on their way: an end may have no CPU for long
+	case d.expected() > 0 && d.Plan.Receives(): // the missing messages will come: an end may have no CPU for long
 		quiet, most = lullMost, 10*lullMost
 	}
-	t, several := d.Runner.(*job.Threads)
+	t, several := d.Runner.(*job.Threads) // of several threads that work, each must have looked
 	return d.lull.lasts(now, d.Trace.lastChange, d.PerNs.Ticks(quiet), d.PerNs.Ticks(most), packets,
 		0, !several || d.maySleep() || t.Looked())
 }

@@ -25,7 +25,7 @@ func Changes(before, after []map[string]uint64) map[string]int64 {
 	for i := range min(len(before), len(after)) {
 		changes := map[string]int64{}
 		for name, v := range after[i] {
-			// 0 is kept: "retransmits == 0" is met by it, and not by a device without the counter
+			// A change of 0 stays in the map: it meets "retransmits == 0". A missing counter does not.
 			changes[name] = change(name, before[i][name], v)
 		}
 		out = addChanges(out, changes)

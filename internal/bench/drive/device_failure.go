@@ -13,8 +13,8 @@ import (
 // reasonWait is how long this end waits for what explains a failure.
 const reasonWait = 200 * time.Millisecond
 
-// explain puts first why this end's device failed: a failed completion follows from that, and the peer's words may, as
-// a port that both ends use fails at both. Next it puts why the peer is gone, and last the failed completion.
+// explain puts a cause before what follows from it: first why this end's device failed, next why the peer is gone, last
+// the failed completion. The device comes before the peer's words, too: a port that both ends use fails at both.
 func (d *Driver) explain(ctx, watch context.Context, err error) error {
 	_, failed := errors.AsType[*verbs.CompletionError](err)
 	_, told := errors.AsType[*control.PeerError](err)

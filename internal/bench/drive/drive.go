@@ -33,8 +33,8 @@ type Task struct {
 	Round  plan.Round
 	Job    *job.Job
 	Runner job.Runner
-	// Session is nil where somebody else ends the test at both ends: no Done is exchanged, and a queue pair's own error
-	// says why the job failed.
+	// Session is nil where somebody else ends the test at both ends. Then no Done is exchanged, and no device's events
+	// are read: the error of a queue pair says why the job failed.
 	Session  control.Session
 	Devices  Devices
 	Limits   Limits
@@ -44,9 +44,12 @@ type Task struct {
 
 // Devices are those of this end.
 type Devices interface {
-	Counters() map[string]uint64                      // added up; nil where one has none
-	Failure(counts func(verbs.AsyncEvent) bool) error // an event that ends a test, of those that count; it does not wait
-	ServeThemselves() bool                            // the peer's requests, while this process sleeps
+	// Counters are those of all devices, added up.
+	Counters() map[string]uint64
+	// Failure is an error for each event that ends a test and that counts accepts. It does not wait for events.
+	Failure(counts func(verbs.AsyncEvent) bool) error
+	// ServeThemselves tells whether the devices serve the peer's requests while this process sleeps.
+	ServeThemselves() bool
 }
 
 // Limits end a job.
@@ -74,10 +77,10 @@ type Driver struct {
 	begun    job.Ticks
 	synced   chan error // the peer's Done; nil: not waiting yet
 	stopping bool
-	ended    bool      // this end's job; what follows is for the peer
-	lull     stillness // since the peer is done
-	stall    stillness // before that
-	told     job.Ticks // when progress was
+	ended    bool      // this end's job has ended: the driver goes on for the peer
+	lull     stillness // while this end waits for what a done peer has sent
+	stall    stillness // while this end waits for the next message of the job
+	told     job.Ticks // when progress was last told
 	gauge    steadiness
 }
 
@@ -140,9 +143,9 @@ func (d *Driver) Run(ctx context.Context) (err error) {
 		if d.Limits.Yields && d.Trace.lastChange < now-d.slice {
 			time.Sleep(yieldTime)
 		}
-		if d.synced == nil && !d.Round.Local && (d.ended || d.sentAll()) {
+		if d.synced == nil && !d.Round.Local && (d.ended || d.sentAll()) { // this end is done, and has not said so yet
 			if !d.ended {
-				d.Trace.Last = d.p
+				d.Trace.Last = d.p // what it has sent; end adds what it still receives
 			}
 			d.meet(ctx)
 		}
@@ -163,7 +166,7 @@ func (d *Driver) Run(ctx context.Context) (err error) {
 // end notes what this end has done, and takes what a stopped ping-pong has left on its way.
 func (d *Driver) end() error {
 	d.ended = true
-	if last := &d.Trace.Last; d.toldDone() && !d.Limits.Passive { // what it sent was noted then
+	if last := &d.Trace.Last; d.toldDone() && !d.Limits.Passive { // Run noted what it sent before it told the peer
 		last.Received, last.BytesIn, last.FirstIn = d.p.Received, d.p.BytesIn, d.p.FirstIn
 	} else {
 		*last = d.p
@@ -197,6 +200,7 @@ func (d *Driver) work(watch context.Context) (done bool, err error) {
 func (d *Driver) until(now job.Ticks) job.Ticks {
 	length := d.slice
 	firstMissing := d.p.Received == 0 && d.p.Posted <= 1 && now-d.begun < d.PerNs.Ticks(time.Second)
+	// peerDone: the peer said so. In a local round d.PeerDone is true, though nobody said it.
 	peerDone, serves := d.PeerDone && !d.Round.Local, d.toldDone() && d.Limits.Passive && d.Job.Shape == job.Serve
 	switch {
 	case d.ended:
@@ -224,7 +228,7 @@ func (d *Driver) nearEnd(now job.Ticks) bool {
 	return float64(left) < rate*float64(d.PerNs.Ticks(6*Slice))
 }
 
-// deadline is when posting ends; 0: by count.
+// deadline is when posting ends; 0: the clock has not started, or a count or the peer ends the job.
 func (d *Driver) deadline() job.Ticks {
 	if d.Limits.Duration == 0 || d.Limits.Passive {
 		return 0
@@ -232,7 +236,7 @@ func (d *Driver) deadline() job.Ticks {
 	return d.sinceStart(d.Limits.Duration)
 }
 
-// sinceStart is so long after the start of a test by duration; 0: it has not started yet.
+// sinceStart is the moment t after the start of a test by duration; 0: the test has not started yet.
 func (d *Driver) sinceStart(t job.Ticks) job.Ticks {
 	if start := d.start(); start > 0 {
 		return start + t
@@ -281,8 +285,8 @@ func (d *Driver) account(began job.Ticks, p job.Progress) {
 		d.Trace.lastChange = now
 		d.Trace.Series.add(now, bytes, messages)
 	}
-	p.Since(d.p, began)
-	answered := p.Posted > 1 || !d.Job.First && p.Posted > 0 // the peer has come
+	p.Since(d.p, began)                                      // sets FirstIn
+	answered := p.Posted > 1 || !d.Job.First && p.Posted > 0 // the first message of the peer is here
 	if d.alternatesWithStock() && d.Limits.Duration > 0 && d.Trace.firstStep == 0 && answered {
 		d.Trace.firstStep, d.Trace.skipped = now, p.Completed
 	}
@@ -337,6 +341,7 @@ func (d *Driver) lookAround(watch context.Context, now job.Ticks) error {
 	if !d.Ours && d.p.Posted+d.p.Received == 0 {
 		limit *= 3 // a stock peer measures its CPU's frequency first, and tells nobody
 	}
+	// A passive end never stalls: the peer ends its job. An end that is done stalls only on what a stock peer owes.
 	if !d.Limits.Passive && (!d.toldDone() || d.owed()) && d.stalled(now, limit) {
 		return d.stalledSince(d.Trace.lastChange, now)
 	}
@@ -366,8 +371,8 @@ func (d *Driver) heard(late job.Ticks) bool {
 	return true
 }
 
-// owed tells whether a stock peer still has messages to send: it does not say when it is done, and would wait for ever
-// if this end left before it received them.
+// owed tells whether a stock peer still has messages to send. A stock peer does not say when it is done, and waits for
+// ever if this end leaves before all of them have arrived.
 func (d *Driver) owed() bool {
 	return !d.Ours && !d.ended && d.Spec.Transport == verbs.RC && d.Job.Shape == job.Stream && d.Limits.Count > 0 &&
 		d.Plan.Receives() && d.p.Received < d.expected()
@@ -393,7 +398,7 @@ func (d *Driver) Moved(q int) (sent, received uint64) {
 		received = d.Runner.Received(q)
 	}
 	switch n := d.Limits.Count; {
-	case n == 0 && !d.Plan.Sends(): // a one-sided target does not know: every place
+	case n == 0 && !d.Plan.Sends(): // a target does not know how many came: each place may hold one
 		sent = math.MaxUint64
 	case n == 0:
 		sent = (d.p.Completed + qps - 1 - uint64(q)) / qps

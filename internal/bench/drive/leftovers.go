@@ -26,6 +26,7 @@ func (d *Driver) takeLeftovers() error {
 	for end := job.Now() + d.PerNs.Ticks(wait); job.Now() < end; {
 		answered := !answerDue || lane.Await == job.AwaitReceive && p.Received >= p.Posted ||
 			lane.Await == job.AwaitLastByte && *lane.FlagIn == byte(p.Posted)
+		// only every Signal-th message has a completion
 		if answered && p.Completed >= p.Posted-p.Posted%uint64(lane.Signal) {
 			return nil
 		}

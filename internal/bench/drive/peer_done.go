@@ -8,8 +8,8 @@ import (
 	"github.com/gobw/gobw/verbs/job"
 )
 
-// maySleep tells whether this end has nothing to do: only the peer still works, and this end's device serves it by
-// itself, or the peer asks for nothing.
+// maySleep tells whether this end has nothing to do while the peer works: either the peer asks for nothing, or this
+// end's devices serve the peer by themselves.
 func (d *Driver) maySleep() bool {
 	if d.ended {
 		return !d.Job.KeepsReceives() && (d.Devices.ServeThemselves() || !d.Spec.Bidirectional)

@@ -8,13 +8,13 @@ import (
 )
 
 const (
-	steadyWindow  = 20 * time.Millisecond
-	steadyShare   = 0.10
-	steadyWindows = 10    // the later half of which is compared with the earlier one
-	steadyRise    = 0.015 // less is no rise
-	steadyCalm    = 5     // windows without a rise: noise may hide a rise for a window
-	unsteadyMost  = 25    // windows of a rate that goes up and down: more do not help
-	// SteadyMost is the longest that a warm-up may take: while the rate still rises.
+	steadyWindow  = 20 * time.Millisecond // the length of a window
+	steadyShare   = 0.10                  // by how much three windows in a row may differ
+	steadyWindows = 10                    // how many are kept: the later half is compared with the earlier
+	steadyRise    = 0.015                 // less is no rise
+	steadyCalm    = 5                     // windows without a rise: noise may hide a rise for a window
+	unsteadyMost  = 25                    // after so many windows a rate may go up and down, but not rise
+	// SteadyMost bounds a warm-up whose rate does not stop rising.
 	SteadyMost = 3 * time.Second
 )
 

@@ -17,8 +17,8 @@ type Trace struct {
 	lastChange job.Ticks
 	Series     Series
 	Counters   map[string]int64
-	// Recorder holds the samples and ticks of the measured interval: the job's own, and from
-	// the end of a sampling window on a copy.
+	// Recorder holds the samples and ticks of the measured interval. It is the job's own recorder until a sampling window
+	// closes, and then a copy that later messages do not change.
 	Recorder *job.Recorder
 }
 
@@ -116,8 +116,8 @@ func (t *Trace) Join(p *Trace, first bool) {
 	t.Counters = addChanges(t.Counters, p.Counters)
 }
 
-// follow adds what a part did to what those before it did. Between parts lies unmeasured work, so the end of all moves
-// on by the time that p took, and not to the end of p.
+// follow adds the progress of a part to that of all parts before it. The work between parts is not measured: LastDone
+// moves on by the time that the part took, and not to its end.
 func follow(all, p job.Progress) job.Progress {
 	begin, end := cmp.Or(p.FirstPost, p.FirstIn), all.LastDone
 	all.Add(p)
