@@ -168,7 +168,15 @@ func (n *Grid) listInWords(series []Cell, by map[stats.Word][]Cell) (out []strin
 		}
 		var open []string
 		for _, j := range c.judged {
-			open = append(open, fmt.Sprintf("%s and %s: %s", j.Strategy, j.Against, j.Word))
+			faster, slower := j.Strategy, j.Against
+			switch j.Word {
+			case stats.Better:
+				open = append(open, faster+" beats "+slower)
+			case stats.Worse:
+				open = append(open, slower+" beats "+faster)
+			default:
+				open = append(open, fmt.Sprintf("%s and %s: %s", j.Strategy, j.Against, j.Word))
+			}
 		}
 		out = append(out, text+"no road is the fastest of all; "+strings.Join(open, "; "))
 	}
