@@ -67,10 +67,6 @@ func attacks() []attack {
 			seen: wire.MakeOpcode(uc, wire.SendOnly), forged: wire.MakeOpcode(uc, wire.SendOnly), bits: 0, payload: 64,
 		},
 		{
-			name: "an RC queue pair ended by a wrong request", test: "send -s 64 -D 10m",
-			seen: wire.MakeOpcode(rc, wire.SendOnly), forged: wire.MakeOpcode(rc, wire.SendFirst), bits: 15, payload: mtu,
-		},
-		{
 			name: "a WRITE of its own, without the R_Key", test: "write -c UC -s 64 -n 500000000 --verify=all", noEnd: true,
 			seen: wire.MakeOpcode(uc, wire.WriteOnly), forged: wire.MakeOpcode(uc, wire.WriteOnly), bits: 32, key: true,
 			payload: 64,
