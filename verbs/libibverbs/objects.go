@@ -79,13 +79,18 @@ func find(handle C.uint32_t) *object {
 
 // as is what the device has for a handle, where it is of that kind.
 func as[T any](handle C.uint32_t) (T, error) {
-	var none T
-	if o := find(handle); o != nil {
+	x, _, err := open[T](handle)
+	return x, err
+}
+
+// open is as, with the object.
+func open[T any](handle C.uint32_t) (x T, o *object, err error) {
+	if o = find(handle); o != nil {
 		if x, is := o.device.(T); is {
-			return x, nil
+			return x, o, nil
 		}
 	}
-	return none, fmt.Errorf("handle %d is not that of an open object of this kind: %w", handle, syscall.ENOENT)
+	return x, nil, fmt.Errorf("handle %d is not that of an open object of this kind: %w", handle, syscall.ENOENT)
 }
 
 func objectOf(device any) *object {

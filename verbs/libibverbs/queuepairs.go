@@ -137,12 +137,11 @@ func sges(list *C.struct_vb_sge, n C.int32_t) []verbs.SGE {
 
 //export gobwPostSend
 func gobwPostSend(qp C.uint32_t, wr *C.struct_vb_send_wr, bad **C.struct_vb_send_wr) C.int {
-	q, err := as[verbs.QueuePair](qp)
+	q, o, err := open[verbs.QueuePair](qp)
 	if err != nil {
 		*bad = wr
 		return errno("ibv_post_send", err)
 	}
-	o := find(qp)
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	datagrams := q.Transport() == verbs.UD
@@ -151,12 +150,19 @@ func gobwPostSend(qp C.uint32_t, wr *C.struct_vb_send_wr, bad **C.struct_vb_send
 		for ; wr != nil && n < batch; wr, n = wr.next, n+1 {
 			fillSend(&o.sends[n], &o.binds[n], wr, datagrams)
 		}
-		if err := q.PostSend(o.sends[:n]); err != nil {
-			if at, is := errors.AsType[*verbs.PostError](err); is {
-				for range at.Index {
-					first = first.next
-				}
+		err := q.PostSend(o.sends[:n])
+		if at, is := errors.AsType[*verbs.PostError](err); is {
+			n = at.Index
+		} else if err != nil {
+			n = 0
+		}
+		for i := range n {
+			if o.sends[i].Opcode == verbs.OpBindMW {
+				tellKey(first)
 			}
+			first = first.next
+		}
+		if err != nil {
 			*bad = first
 			return postErrno("ibv_post_send", err)
 		}
@@ -170,6 +176,22 @@ func postErrno(call string, err error) C.int {
 		return C.int(syscall.ENOMEM)
 	}
 	return errno(call, err)
+}
+
+// bind is what a request says of a window.
+type bind struct {
+	mw   *C.struct_vb_mw
+	rkey C.uint32_t
+	info C.struct_vb_mw_bind_info
+}
+
+func bindOf(wr *C.struct_vb_send_wr) *bind { return (*bind)(unsafe.Pointer(&wr.u)) }
+
+// tellKey gives a window that is being bound its new key, of which the program chooses the low byte.
+func tellKey(wr *C.struct_vb_send_wr) {
+	if w := bindOf(wr); w.mw != nil {
+		w.mw.rkey = w.mw.rkey&^0xff | w.rkey&0xff
+	}
 }
 
 // fillSend reads a request.
@@ -207,17 +229,12 @@ func fillSend(r *verbs.SendRequest, b *verbs.MemoryWindowBind, wr *C.struct_vb_s
 		})(unsafe.Pointer(&wr.wr))
 		r.RemoteAddr, r.CompareAdd, r.Swap, r.RKey = a.addr, a.compareAdd, a.swap, a.rkey
 	case verbs.OpBindMW:
-		w := (*struct {
-			mw   *C.struct_vb_mw
-			rkey C.uint32_t
-			info C.struct_vb_mw_bind_info
-		})(unsafe.Pointer(&wr.u))
+		w := bindOf(wr)
 		*b = verbs.MemoryWindowBind{
 			RKey: uint32(w.rkey), Addr: uint64(w.info.addr), Length: uint64(w.info.length),
 			Access: verbs.Access(w.info.mw_access_flags),
 		}
-		if w.mw != nil { // the low byte of its key is the program's to choose
-			w.mw.rkey = w.mw.rkey&^0xff | w.rkey&0xff
+		if w.mw != nil {
 			b.Window, _ = as[verbs.MemoryWindow](w.mw.handle)
 		}
 		if w.info.mr != nil {
@@ -243,12 +260,11 @@ type receiver interface {
 
 //export gobwPostReceive
 func gobwPostReceive(queue C.uint32_t, wr *C.struct_vb_recv_wr, bad **C.struct_vb_recv_wr) C.int {
-	q, err := as[receiver](queue)
+	q, o, err := open[receiver](queue)
 	if err != nil {
 		*bad = wr
 		return errno("ibv_post_recv", err)
 	}
-	o := find(queue)
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for wr != nil {

@@ -328,7 +328,7 @@ type socket struct {
 	members []*queuePair // it is a multicast group's: those attached to it
 }
 
-// sender is a socket that only sends: over IPv6 to one address, with one flow label.
+// sender is a socket that only sends: one that is connected to one address, with one flow label.
 type sender struct {
 	*link.Socket
 	to    netip.Addr
@@ -358,35 +358,38 @@ func sourcePort(label, qpn, peer uint32) uint16 {
 const mostSenders = 64
 
 // senderAt is the socket whose packets to an address leave by a port, or by another where that is taken or there are
-// many sockets already. Over IPv6 it is connected, so that the kernel need not look up the route for each packet; IPv4
-// packets of connected sockets have an IP identification, which the ICRC covers, from a counter that nobody can read.
-// Where the kernel cuts batches, packets of all queue pairs leave by one port: a batch has one, and interfaces without
-// hardware, which alone are trusted with that, have no equal-cost paths behind them.
+// many sockets already. Switches spread equal-cost paths by the port, so queue pairs have ports of their own. Where the
+// kernel cuts batches they have not: a batch has one port, and interfaces without hardware, which alone are trusted with
+// that, have no equal-cost paths behind them. There an IPv6 socket is connected instead, to an address and with a flow
+// label, so that the kernel need not look up the route for each packet. IPv4 packets of connected sockets have an IP
+// identification, which the ICRC covers, from a counter that nobody can read.
 func (e *engine) senderAt(s *socket, port uint16, remote netip.Addr, label uint32) *link.Socket {
-	way := sender{to: remote, label: label}
-	connects, shares := remote.Is6(), s.Segments()
+	connects, way := s.Segments(), sender{}
 	switch {
-	case !link.SendsFromPorts, shares && !connects:
+	case !link.SendsFromPorts, connects && !remote.Is6():
 		return s.Socket
-	case !connects:
-		way = sender{}
+	case connects:
+		way = sender{to: remote, label: label}
 	}
 	for _, x := range s.senders {
-		if x.to == way.to && x.label == way.label && (x.Port == port || shares) {
+		if x.to == way.to && x.label == way.label && (x.Port == port || connects) {
 			return x.Socket
 		}
 	}
 	for try := uint16(0); len(s.senders) < mostSenders && try < mostSenders; try++ {
 		x, err := link.Open(s.Local, s.Zone, (port+try)|0xc000, 1, e.clock)
-		if err != nil {
+		if errors.Is(err, syscall.EADDRINUSE) {
 			continue
 		}
-		if shares {
-			x.UseOffloads()
-		}
-		if connects && x.Connect(netip.AddrPortFrom(remote, Port), label) != nil { // there is no route yet
-			_ = x.Close()
+		if err != nil {
 			break
+		}
+		if connects {
+			x.UseOffloads()
+			if x.Connect(netip.AddrPortFrom(remote, Port), label) != nil { // there is no route yet
+				_ = x.Close()
+				break
+			}
 		}
 		way.Socket = x
 		s.senders = append(s.senders, way)

@@ -394,6 +394,26 @@ func TestConnectedSenders(t *testing.T) {
 	})
 }
 
+// TestSourcePortsOfManyPeers: over IPv6, too, the queue pairs to each of several peers are spread.
+func TestSourcePortsOfManyPeers(t *testing.T) {
+	o := pairOptions{transport: verbs.RC, mtu: verbs.MTU4096, depth: 64, sges: 1, timeout: 14, bytes: 1 << 16}
+	x := newEnd(t, WithoutOffload(Options{Address: netip.IPv6Loopback()}), o)
+	connect(t, x.device, x.qp, x.device, x.qp, o)
+	e := x.device.e
+	e.held(func() {
+		s := x.qp.(*queuePair).path.socket
+		for _, peer := range []string{"::1", "fd00::9", "fd00::a"} {
+			ports := map[uint16]bool{}
+			for qpn := range uint32(256) {
+				ports[e.senderAt(s, sourcePort(0, qpn+2, 77), netip.MustParseAddr(peer), 0).Port] = true
+			}
+			if len(ports) < mostSenders/2 {
+				t.Errorf("256 queue pairs to %s leave by %d ports", peer, len(ports))
+			}
+		}
+	})
+}
+
 // TestSourcePorts: where the kernel cuts no batches, queue pairs send by ports of their own, so that switches can
 // spread them, and share what is known of the way to the peer. A flow label chooses the port.
 func TestSourcePorts(t *testing.T) {

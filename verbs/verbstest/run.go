@@ -23,7 +23,8 @@ type Pair struct {
 	A, B End
 	MTU  verbs.MTU
 	// Connect, where set, connects a queue pair of A and one of B, both in RESET, with these options each, in place of
-	// what the ends are told of each other. It returns the connection's handles, newest first, which the test closes.
+	// what the ends are told of each other. It returns the connection's handles, newest first, and closes them by
+	// t.Cleanup, where no test has.
 	Connect func(t testing.TB, a, b verbs.QueuePair, ao, bo verbs.ConnectOptions) []io.Closer
 	// Largest bounds the longest message tried, in bytes; 0: what the device grants, up to 2^31.
 	Largest uint64

@@ -415,11 +415,7 @@ static int bind_mw(struct vb_qp *q, struct vb_mw *mw, struct mw_bind *b) {
 		return told(EINVAL);
 	struct vb_send_wr *bad, wr = {.wr_id = b->wr_id, .opcode = OP_BIND, .send_flags = b->send_flags};
 	wr.u.bind_mw.mw = mw, wr.u.bind_mw.rkey = mw->rkey + 1, wr.u.bind_mw.bind_info = b->info;
-	uint32_t before = mw->rkey;
-	int error = post_send(q, &wr, &bad);
-	if (error)
-		mw->rkey = before;
-	return told(error);
+	return told(post_send(q, &wr, &bad));
 }
 
 static int post_recv(struct vb_qp *q, struct vb_recv_wr *wr, struct vb_recv_wr **bad) {

@@ -291,6 +291,7 @@ func (s *Socket) send(p *Path, b []byte, segment int) verdict {
 		s.treat(p.Service)
 	}
 	name, length := s.to(p)
+	told := !s.connected // a connected socket tells once what became of an earlier packet
 	for try := 0; ; try++ {
 		var errno syscall.Errno
 		if len(b) <= segment { // the kernel has no message header to read
@@ -315,10 +316,11 @@ func (s *Socket) send(p *Path, b []byte, segment int) verdict {
 				return uncut
 			}
 			return failed
-		default: // a connected socket tells what became of an earlier packet, and has not sent this one
-			if !s.connected || try > 0 {
+		default:
+			if told {
 				return failed
 			}
+			told = true
 		}
 	}
 }

@@ -145,12 +145,13 @@ const (
 
 // expects tells whether a packet with this ID, which is not its place, may come from the source, and learns from it.
 func (n *numbers) expects(id uint16, now tick.Time, clock tick.Rate) bool {
-	reach := maxPlace - 1 // segments before it were lost
+	overtaken, fits := false, id < maxPlace // segments before it were lost, or it was sent by itself
 	if n.counts {
-		reach = counterReach + int(min(clock.Duration(now-n.at).Milliseconds(), 1<<16))
+		reach := counterReach + int(min(clock.Duration(now-n.at).Milliseconds(), 1<<16))
+		overtaken = n.last-id <= counterBack
+		fits = overtaken || within(id, n.last, reach)
 	}
-	overtaken := n.counts && n.last-id <= counterBack
-	fits := !n.known || overtaken || within(id, n.last, reach)
+	fits = fits || !n.known
 	follows := n.strangers > 0 && within(id, n.stranger, counterReach) // two that follow each other: 2^-37
 	switch {
 	case n.strangers == manyStrangers:

@@ -70,6 +70,21 @@ func TestNumbers(t *testing.T) {
 	}
 }
 
+// TestJoinedSingles: packets that were sent each by itself have ID 0. The kernel joins them at the receiver, where they
+// have places beyond 0.
+func TestJoinedSingles(t *testing.T) {
+	from := netip.MustParseAddrPort("127.2.0.2:4791")
+	s := newListener()
+	for i := range 100 {
+		for place := range uint16(10) {
+			now := tick.Time(1000*i + 1)
+			if id, ok := s.From(from.Addr(), from.Port()).Verify(sealed(t, s, from, 64, 0), place, now); !ok || id != 0 {
+				t.Fatalf("batch %d, place %d: ID %d, %v", i, place, id, ok)
+			}
+		}
+	}
+}
+
 // TestDamagedPackets damages the payload of a peer's packets: where any ID is accepted, 30 of these pass.
 func TestDamagedPackets(t *testing.T) {
 	const count = 1 << 20
