@@ -46,7 +46,7 @@ func Listen(o control.Options) (*Listener, error) {
 		return nil, err
 	}
 	l := &Listener{o: o, listener: listener, clients: make(chan *Client), slots: slots{most: max(o.Clients, 1)}}
-	l.seats = slots{most: o.Seats}
+	l.seats = slots{most: o.Seats, keepers: l.slots.most}
 	l.ctx, l.cancel = context.WithCancelCause(context.Background())
 	l.wg.Go(l.admit)
 	return l, nil

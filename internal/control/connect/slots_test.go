@@ -7,11 +7,12 @@ import (
 	"slices"
 	"testing"
 	"testing/synctest"
-	"time"
+
+	"github.com/gobw/gobw/internal/control/admission"
 )
 
-// queue is one slot, and the order in which clients have it.
-type queue struct {
+// turns are those that clients of one slot take.
+type turns struct {
 	slots
 	taken chan turn
 }
@@ -22,105 +23,82 @@ type turn struct {
 }
 
 // arrive lets a client wait for its turn.
-func (x *queue) arrive(ctx context.Context, who string) {
+func (x *turns) arrive(who string) {
 	go func() {
-		if mine, _ := x.take(ctx, netip.MustParseAddrPort(who)); mine != nil {
-			x.taken <- turn{who, mine}
-		}
+		mine, _ := x.take(context.Background(), netip.MustParseAddrPort(who))
+		x.taken <- turn{who, mine}
 	}()
 	synctest.Wait()
 }
 
-func newQueue() *queue { return &queue{slots: slots{most: 1}, taken: make(chan turn, 100)} }
+func newTurns() *turns { return &turns{slots: slots{most: 1}, taken: make(chan turn, 1000)} }
 
-// TestTurns: clients are served in the order in which they came, whatever their addresses are; one that gives up is
-// left out, and one that comes again stands behind all who wait.
+// TestTurns: who comes first is served first; who was served stands behind those that wait, and so does its network.
 func TestTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newQueue()
-		const a, b, c = "192.0.2.1:1", "192.0.2.2:1", "[2001:db8::1]:1"
-		patient := context.Background()
-		impatient, giveUp := context.WithCancel(patient)
-		for _, who := range []string{a, a, c} {
-			s.arrive(patient, who)
+		s := newTurns()
+		const a, b, c, d, e = "192.0.2.1:1", "192.0.2.2:1", "[2001:db8::1]:1", "[2001:db8::2]:1", "[2001:db8:0:1::2]:1"
+		for _, who := range []string{a, a, a, a, c, d, c, e, d, b} {
+			s.arrive(who)
 		}
-		s.arrive(impatient, c)
-		s.arrive(patient, b)
-		giveUp()
-		synctest.Wait()
 		var got []string
-		for range 5 {
+		for range 11 {
 			x := <-s.taken
-			if got = append(got, x.who); len(got) == 1 {
-				s.arrive(patient, a)
+			got = append(got, x.who)
+			if x.who == b && len(got) < 9 {
+				s.arrive(b) // who comes back stands behind those that wait
 			}
 			x.release()
 			synctest.Wait()
 		}
-		if want := []string{a, a, c, b, a}; !slices.Equal(got, want) {
+		want := []string{a, a, c, b, a, e, b, a, d, b, c}
+		if !slices.Equal(got, want) {
 			t.Errorf("served %v, want %v", got, want)
 		}
 	})
 }
 
-// TestNewSources: clients of ever new addresses, two of which always wait, do not overtake one that came before them.
+// TestNewSources: clients of ever new addresses and networks, two of which always wait, do not overtake one that came
+// before them and was served just now; and little is remembered of them.
 func TestNewSources(t *testing.T) {
 	const honest = "192.0.2.1:1"
-	synctest.Test(t, func(t *testing.T) {
-		s, stranger := newQueue(), func(i int) string { return fmt.Sprintf("[2001:db8:%x::1]:1", i) }
-		s.arrive(t.Context(), stranger(0))
-		s.arrive(t.Context(), stranger(1))
-		s.arrive(t.Context(), honest)
-		since, served := 0, 0
-		for i := range 200 {
-			x := <-s.taken
-			if since++; x.who == honest {
-				since = 0
-				served++
-				s.arrive(t.Context(), honest)
-			} else {
-				s.arrive(t.Context(), stranger(i+2))
-			}
-			x.release()
-			synctest.Wait()
-			if since > 2 {
-				t.Fatalf("%d others were served while the honest client waited", since)
-			}
-		}
-		if served < 60 {
-			t.Errorf("the honest client was served %d times of 200", served)
-		}
-		for range 3 {
-			(<-s.taken).release()
-			synctest.Wait()
-		}
-	})
-}
-
-// TestOverdue: of those that have not agreed on a test, the one that has its seat longest loses it, and only where
-// others wait.
-func TestOverdue(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newQueue()
-		s.most = 2
-		s.arrive(t.Context(), "192.0.2.1:1")
-		s.arrive(t.Context(), "192.0.2.2:1")
-		first, second := <-s.taken, <-s.taken
-		time.Sleep(time.Second)
-		overdue := func() [2]bool { return [2]bool{first.overdue(time.Second / 2), second.overdue(time.Second / 2)} }
-		if got := overdue(); got != [2]bool{} {
-			t.Errorf("nobody waits: %v", got)
-		}
-		s.arrive(t.Context(), "192.0.2.3:1")
-		if got := overdue(); got != [2]bool{true, false} {
-			t.Errorf("another waits: %v", got)
-		}
-		first.keep()
-		if got := overdue(); got != [2]bool{false, true} {
-			t.Errorf("the first has agreed: %v", got)
-		}
-		second.release()
-		(<-s.taken).release()
-		first.release()
-	})
+	for name, stranger := range map[string]func(i int) string{
+		"IPv4": func(i int) string { return fmt.Sprintf("198.51.%d.%d:1", i/256, i%256) },
+		"/64":  func(i int) string { return fmt.Sprintf("[2001:db8:0:%x::1]:1", i) },
+		"/48":  func(i int) string { return fmt.Sprintf("[2001:db8:%x::1]:1", i) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newTurns()
+				s.arrive(honest)
+				(<-s.taken).release()
+				s.arrive(stranger(0))
+				s.arrive(stranger(1))
+				s.arrive(honest)
+				since, most := 0, 0
+				for i := range 2000 {
+					x := <-s.taken
+					if since++; x.who == honest {
+						most, since = max(most, since), 0
+						s.arrive(honest)
+					} else {
+						s.arrive(stranger(i + 2))
+					}
+					x.release()
+					synctest.Wait()
+				}
+				if most == 0 || most > 4 || since > 4 {
+					t.Errorf("the honest client waited for %d and %d others", most, since)
+				}
+				if len(s.served) > 8*admission.Most {
+					t.Errorf("%d sources are remembered", len(s.served))
+				}
+				s.most = 1000
+				for range len(s.queue) + 1 {
+					(<-s.taken).release()
+					synctest.Wait()
+				}
+			})
+		})
+	}
 }
