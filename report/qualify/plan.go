@@ -61,12 +61,17 @@ type Options struct {
 	// Parse reads a command line (words[0] is the tool), and files that it names by
 	// read. Nil: command lines are only split.
 	Parse func(words []string, read ReadFile) (Run, error)
+	// Typed are the flags of a command line, in the order typed. Nil: a test's own flags do not replace the defaults.
+	Typed func(words []string) ([]Flag, error)
 	// Bytes reads a size. Nil: sizes are not read.
 	Bytes func(text string) (int64, error)
 	Flags []string // of all tests, in place of those that they have
 	// Unread says that nothing will be judged: files that expectations name may not be there yet.
 	Unread bool
 }
+
+// Flag is a flag as it was typed, by its long name.
+type Flag struct{ Name, Value string }
 
 // ReadFile reads a file of at most so many bytes by its name.
 type ReadFile func(name string, most int64) ([]byte, error)
@@ -360,7 +365,7 @@ func (p *planParser) run(t *Test, line text, flags []string) {
 		return
 	}
 	test := min(2, len(words)) // behind "gobw write", so that the test's own flags come later and win
-	t.Words = slices.Concat(words[:test], without(flags, words[test:]), words[test:], p.options.Flags)
+	t.Words = slices.Concat(words[:test], p.without(flags, words[:test], words[test:]), words[test:], p.options.Flags)
 	if p.options.Parse == nil {
 		return
 	}
@@ -373,21 +378,23 @@ func (p *planParser) run(t *Test, line text, flags []string) {
 	}
 }
 
-// without leaves out the flags, with their values, that own has, too: a list would have the values of both.
-func without(flags, own []string) (out []string) {
-	kept := true
-	for _, word := range flags {
-		if name, _, _ := strings.Cut(word, "="); strings.HasPrefix(name, "-") {
-			letter := !strings.HasPrefix(name, "--")
-			kept = !slices.ContainsFunc(own, func(w string) bool {
-				return letter && strings.HasPrefix(w, name[:2]) || w == name || strings.HasPrefix(w, name+"=")
-			})
-		}
-		if kept {
-			out = append(out, word)
-		}
+// without leaves out the flags that own has, too: a list would have the values of both.
+func (p *planParser) without(flags, tool, own []string) []string {
+	if p.options.Typed == nil {
+		return flags
 	}
-	return out
+	defaults, wrong := p.options.Typed(slices.Concat(tool, flags))
+	again, bad := p.options.Typed(slices.Concat(tool, own))
+	if wrong != nil || bad != nil { // Parse says what is wrong
+		return flags
+	}
+	kept := slices.DeleteFunc(slices.Clone(defaults), func(d Flag) bool {
+		return slices.ContainsFunc(again, func(f Flag) bool { return f.Name == d.Name })
+	})
+	if len(kept) == len(defaults) {
+		return flags
+	}
+	return plain.Each(kept, func(f Flag) string { return "--" + f.Name + "=" + f.Value })
 }
 
 // ServerWord is the word of a program's command line that stands for the host of the other end.

@@ -43,28 +43,6 @@ func repeated(share float64) *report.Document {
 	return d
 }
 
-// TestOwnFlagsReplaceDefaults: a list that is given twice has the values of both, but a test's own stand alone.
-func TestOwnFlagsReplaceDefaults(t *testing.T) {
-	p, err := parsePlan("mine.yaml", []byte(`
-defaults:
-  flags: -s 64K --runs=3 --mix 64,4K
-tests:
-  - {name: both, run: gobw write -n 9}
-  - {name: own, run: gobw write -s4K --mix=1K}
-`), Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i, want := range []string{
-		"gobw write -s 64K --runs=3 --mix 64,4K -n 9",
-		"gobw write --runs=3 -s4K --mix=1K",
-	} {
-		if got := strings.Join(p.Tests[i].Words, " "); got != want {
-			t.Errorf("%s, want %s", got, want)
-		}
-	}
-}
-
 func TestParsePlan(t *testing.T) {
 	p, err := parsePlan("dir/mine.yaml", []byte(`
 description: two tests

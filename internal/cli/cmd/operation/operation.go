@@ -70,17 +70,34 @@ func testExamples(tool string, op plan.Operation, kind plan.Kind) string {
 	return strings.Join(lines, "\n")
 }
 
-// Parse reads the command line of a test that another command runs: program, operation, flags. check sees the typed
-// flags first.
-func Parse(words []string, check func(typed *pflag.FlagSet) error) (Config, error) {
+// command is the program's command for a line, with its flags: program, operation, flags.
+func command(words []string) (*flags, *cobra.Command, error) {
 	kind := map[string]plan.Kind{"gobw": plan.Bandwidth, "golat": plan.Latency}[words[0]]
 	if len(words) < 2 || kind == "" || !slices.Contains(plan.Operations(), plan.Operation(words[1])) {
-		return Config{}, fmt.Errorf("%q: want a test, such as 'gobw write' or 'golat send'", strings.Join(words, " "))
+		return nil, nil, fmt.Errorf("%q: want a test, such as 'gobw write' or 'golat send'", strings.Join(words, " "))
 	}
 	f, cmd := &flags{}, &cobra.Command{Use: words[1]}
 	(&cobra.Command{Use: words[0]}).AddCommand(cmd) // by whose name its errors call it
 	cmd.SetGlobalNormalizationFunc(cmdline.NormalizeFlag)
 	f.bind(cmd.Flags(), plan.Operation(words[1]), kind)
+	return f, cmd, nil
+}
+
+// FlagsOf are the flags of a test's command line, with nothing set.
+func FlagsOf(words []string) (*pflag.FlagSet, error) {
+	_, cmd, err := command(words)
+	if err != nil {
+		return nil, err
+	}
+	return cmd.Flags(), nil
+}
+
+// Parse reads the command line of a test that another command runs. check sees the typed flags first.
+func Parse(words []string, check func(typed *pflag.FlagSet) error) (Config, error) {
+	f, cmd, err := command(words)
+	if err != nil {
+		return Config{}, err
+	}
 	if err := cmd.ParseFlags(words[2:]); err != nil {
 		return Config{}, cmdline.FlagError(cmd, err)
 	}

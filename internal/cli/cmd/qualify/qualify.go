@@ -122,7 +122,9 @@ func (f *flags) config(tool string, args []string, typed *pflag.FlagSet) (config
 	c.Resume, err = output.Previous(c.Output, qualify.Load)
 	wrong.Note(err)
 	wrong.If(f.runs < 0 || f.runs > 1000, "--runs %d: want 1 to 1000", f.runs)
-	o := qualify.Options{Parse: parse, Bytes: plan.ParseBytes, Unread: slices.Contains(f.leaveOut, leaveAll)}
+	o := qualify.Options{
+		Parse: parse, Typed: flagsOf, Bytes: plan.ParseBytes, Unread: slices.Contains(f.leaveOut, leaveAll),
+	}
 	if f.runs > 0 {
 		o.Flags = []string{"--runs", strconv.Itoa(f.runs)}
 	}

@@ -54,9 +54,7 @@ func parse(words []string, read qualify.ReadFile) (qualify.Run, error) {
 		return typed.Set("loopback", "true")
 	}
 	if len(words) > 1 && words[0] == "gobw" && words[1] == "noncontig" {
-		f, cmd := &noncontig.Flags{ReadFile: read}, &cobra.Command{Use: words[1]}
-		cmd.SetGlobalNormalizationFunc(cmdline.NormalizeFlag)
-		f.Bind(cmd.Flags())
+		f, cmd := grid(read)
 		if err := cmd.ParseFlags(words[2:]); err != nil {
 			return nil, cmdline.FlagError(cmd, err)
 		}
@@ -76,6 +74,33 @@ func parse(words []string, read qualify.ReadFile) (qualify.Run, error) {
 	}
 	c, err := operation.Parse(words, loopback)
 	return &test{operation: c}, err
+}
+
+// grid is the command of noncontig with its flags.
+func grid(read qualify.ReadFile) (*noncontig.Flags, *cobra.Command) {
+	f, cmd := &noncontig.Flags{ReadFile: read}, &cobra.Command{Use: "noncontig"}
+	cmd.SetGlobalNormalizationFunc(cmdline.NormalizeFlag)
+	f.Bind(cmd.Flags())
+	return f, cmd
+}
+
+// flagsOf are the flags of a test's command line.
+func flagsOf(words []string) (list []qualify.Flag, err error) {
+	var fs *pflag.FlagSet
+	if len(words) > 1 && words[0] == "gobw" && words[1] == "noncontig" {
+		_, cmd := grid(nil)
+		fs = cmd.Flags()
+	} else if fs, err = operation.FlagsOf(words); err != nil {
+		return nil, err
+	}
+	err = fs.ParseAll(words[2:], func(f *pflag.Flag, value string) error {
+		list = append(list, qualify.Flag{Name: f.Name, Value: value})
+		return nil
+	})
+	if err == nil && fs.NArg() > 0 {
+		err = fmt.Errorf("unexpected %q", fs.Arg(0))
+	}
+	return list, err
 }
 
 // misplaced are the flags and words of a test that belong to qualify's own command line, or to the plan's keys.
