@@ -43,7 +43,7 @@ func connect(host string) *end {
 	e.entries = min(mine, swap(e, mine))
 	reads := min(16, limits.MaxInitRDAtomic, limits.MaxRDAtomic) // in flight
 	reads = min(reads, swap(e, reads))
-	depth := largest/smallest/e.entries + 2
+	depth := max(largest/smallest/e.entries+2, least)
 
 	pd := opened(e, must(dev.AllocPD()))
 	e.sent = opened(e, must(dev.CreateCQ(verbs.CompletionQueueOptions{Depth: depth})))

@@ -30,7 +30,8 @@ const (
 	smallest = 64        // bytes of a block
 	factor   = 2         // a stride is so many blocks
 	rounds   = 5         // of which the median counts
-	round    = 2 << 20   // bytes of a round, in at least 20 messages
+	round    = 2 << 20   // bytes of a round, in at least so many messages:
+	least    = 20
 )
 
 // task is what both ends do next. The zero task ends the program.
@@ -43,9 +44,9 @@ type task struct {
 // messages is how many a round has. SENDs are few: the ends take turns.
 func (t task) messages() int {
 	if t.Opcode == verbs.OpSend {
-		return 20
+		return least
 	}
-	return max(20, round/t.Layout.bytes())
+	return max(least, round/t.Layout.bytes())
 }
 
 var shapes = map[string]verbs.Opcode{"G-WR": verbs.OpWrite, "S-RD": verbs.OpRead, "GSSR": verbs.OpSend}

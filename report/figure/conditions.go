@@ -163,8 +163,8 @@ func (c Conditions) Warnings() []string {
 	add(c.MedianNs > 0 && c.ClockCostNs > clockRelative*c.MedianNs, Short,
 		"a time stamp costs %.0f ns, %.0f %% of the median", c.ClockCostNs, 100*c.ClockCostNs/c.MedianNs)
 	add(c.ClockDrift != 0, Impossible,
-		"the rate of the cycle counter changed by %+.2g %%: the virtual machine was moved or suspended, or somebody set the "+
-			"clock; measure again", 100*c.ClockDrift)
+		"the rate of the cycle counter changed by %+.2g %%: the virtual machine was moved or suspended, or NTP corrects the "+
+			"clock ('chronyc tracking'); measure again", 100*c.ClockDrift)
 	for _, name := range slices.Sorted(maps.Keys(c.Counters)) {
 		meaning, change := counterMeaning(name), c.Counters[name]
 		add(meaning != "" && change < 0, Impossible, "%s", fell(name, change))

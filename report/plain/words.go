@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"sync"
 )
 
 // Realtime is what to try where other programs had the measuring CPU.
@@ -51,4 +52,20 @@ func JoinWords(words []string) string {
 		}
 		return w
 	}), " ")
+}
+
+// number is a number, or one that says what happened.
+var number = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(status|signal|errno|code) \d+|0x[0-9a-f]+|\d+(\.\d+)*`)
+})
+
+// WithoutNumbers is a text without its numbers, which differ between messages of one cause. Those of a status, a signal
+// or a code stay: they are the cause.
+func WithoutNumbers(text string) string {
+	return number().ReplaceAllStringFunc(text, func(found string) string {
+		if strings.Contains(found, " ") {
+			return found
+		}
+		return ""
+	})
 }

@@ -228,12 +228,7 @@ func (n note) cause() string {
 	case strings.Contains(text, "; a test needs "): // a time, or messages: the longest is enough for both
 		text = ""
 	}
-	return n.kind + strings.Map(func(c rune) rune {
-		if strings.ContainsRune("0123456789.", c) {
-			return -1
-		}
-		return c
-	}, text)
+	return n.kind + plain.WithoutNumbers(text)
 }
 
 // rank orders notes: counters of the device and the CPU quota come first, because they explain the others.

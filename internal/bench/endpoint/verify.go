@@ -157,7 +157,7 @@ func (e *Endpoint) compare(d destination, memory []byte, seed uint64, q int, bef
 			numbers[head(first)] = m
 		}
 	}
-	untouched := make([]byte, max(size, d.pitch))
+	untouched, part := make([]byte, max(size, d.pitch)), make([]byte, min(size, mostPart))
 	arrived := uint64(0)
 	for m := d.low; m < d.high; m++ {
 		at := d.at(m)
@@ -176,7 +176,7 @@ func (e *Endpoint) compare(d destination, memory []byte, seed uint64, q int, bef
 		if !known {
 			number = m % d.contents
 		}
-		right, holes := d.right(got, seed, number)
+		right, holes := d.right(got, part, seed, number)
 		switch {
 		case right:
 			whole++
@@ -201,16 +201,20 @@ func (e *Endpoint) compare(d destination, memory []byte, seed uint64, q int, bef
 	return whole, nil
 }
 
-// right tells whether a message arrived as it was sent, or but for words that were never written.
-func (d *destination) right(got []byte, seed, message uint64) (whole, holes bool) {
-	var sent [64 << 10]byte // a part at a time: a message may be as large as the memory
+// mostPart is how many bytes of a message are compared at a time.
+const mostPart = 64 << 10
+
+// right tells whether a message arrived as it was sent, or but for words that were never written. It compares a part at
+// a time, as long as sent: a message may be as large as the memory. d.from has as many blocks as d.layout.
+func (d *destination) right(got, sent []byte, seed, message uint64) (whole, holes bool) {
 	whole, holes = true, true
-	origin := d.layout.Iterate()
+	origin := d.layout
 	if d.from != nil {
-		origin = d.from.Iterate()
+		origin = *d.from
 	}
+	sources := origin.Iterate()
 	for at, b := range blocks(&d.layout) {
-		if from, _ := origin.Next(); d.from != nil {
+		if from, _ := sources.Next(); d.from != nil {
 			at = int(from.Offset)
 		}
 		for n, got := 0, got[b.Offset:b.End()]; len(got) > 0; n += len(sent) {

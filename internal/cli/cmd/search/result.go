@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -52,8 +51,6 @@ type Result struct {
 	// points at which nothing came through in the time of a test
 	Empty int           `json:"empty,omitempty"`
 	Steps []engine.Step `json:"steps"`
-
-	failed int // steps whose test failed
 }
 
 // finding is what is wrong with a device, and the commands that show it.
@@ -94,12 +91,8 @@ func (r *Result) finish(s *engine.Search, m *meter, failed error) {
 	r.failures(m)
 }
 
-// numbers in an error's text differ between tests that fail for one cause.
-var numbers = regexp.MustCompile(`0x[0-9a-f]+|\d+`)
-
 // failures makes a finding of each cause for which tests failed, with the first of them.
 func (r *Result) failures(m *meter) {
-	r.failed = 0
 	count, first := map[string]int{}, map[string]int{}
 	for _, step := range r.Steps {
 		what, _, _ := strings.Cut(step.Failure, "\n")
@@ -110,8 +103,7 @@ func (r *Result) failures(m *meter) {
 			r.Empty++
 			continue
 		}
-		r.failed++
-		cause := numbers.ReplaceAllString(what, "N")
+		cause := plain.WithoutNumbers(what) // they differ between tests that fail for one cause
 		if count[cause] == 0 {
 			first[cause] = len(r.Findings)
 			r.Findings = append(r.Findings,
@@ -126,11 +118,17 @@ func (r *Result) failures(m *meter) {
 
 // unanswered is an error where most tests failed: what the others say may be chance.
 func (r *Result) unanswered() error {
-	if 2*r.failed <= len(r.Steps) {
+	failed := 0
+	for _, step := range r.Steps {
+		if step.Failure != "" && step.Failure != engine.Nothing {
+			failed++
+		}
+	}
+	if 2*failed <= len(r.Steps) {
 		return nil
 	}
 	return exit.With(exit.Undecided,
-		fmt.Errorf("%d of %d tests failed, so the answer may be chance: mend the causes told above", r.failed, len(r.Steps)))
+		fmt.Errorf("%d of %d tests failed, so the answer may be chance: mend the causes told above", failed, len(r.Steps)))
 }
 
 // best puts the best setting in words.

@@ -125,11 +125,15 @@ func (c *config) ask(ctx context.Context, s *engine.Search) error {
 // deliver prints and saves. An unfinished result goes beside the file of a finished one.
 func (c *config) deliver(out output.Streams, r *Result, failed error) error {
 	err := errors.Join(failed, c.Output.DeliverPart(out, r.Complete, c.Args, r.Write))
+	missed := exit.Error{Code: exit.Missed}
+	if err == nil && c.FailOnFinding && len(r.Answer.Found) > 0 { // by pairs: it holds whatever else failed
+		return missed
+	}
 	if err == nil {
 		err = r.unanswered()
 	}
 	if err == nil && c.FailOnFinding && len(r.Findings) > 0 {
-		return exit.Error{Code: exit.Missed}
+		return missed
 	}
 	return err
 }

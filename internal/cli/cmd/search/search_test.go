@@ -255,18 +255,19 @@ func TestOneCauseIsOneFinding(t *testing.T) {
 	steps := []engine.Step{{Figures: engine.Figures{Value: 1}}}
 	for _, failure := range []string{
 		"out of memory: 4096 entries", "out of memory: 8192 entries", "qp 0x12ab: no answer", "qp 0xff: no answer",
+		"qp 0xff: status 5",
 	} {
 		steps = append(steps, engine.Step{Failure: failure})
 	}
 	r := &Result{Steps: steps}
 	r.failures(m)
-	if len(r.Findings) != 2 || r.Findings[0].How != "2 tests failed like this" {
-		t.Errorf("findings %+v, want one of each cause with 2 tests", r.Findings)
+	if len(r.Findings) != 3 || r.Findings[0].How != "2 tests failed like this" {
+		t.Errorf("findings %+v, want three causes, the first of 2 tests", r.Findings)
 	}
-	if err := r.unanswered(); exit.Code(err) != exit.Undecided || !strings.Contains(err.Error(), "4 of 5 tests failed") {
+	if err := r.unanswered(); exit.Code(err) != exit.Undecided || !strings.Contains(err.Error(), "5 of 6 tests failed") {
 		t.Errorf("where most tests failed: %v, exit code %d", err, exit.Code(err))
 	}
-	r.Steps = append(r.Steps, steps[0], steps[0], steps[0])
+	r.Steps = append(r.Steps, steps[0], steps[0], steps[0], steps[0])
 	if err := r.unanswered(); err != nil {
 		t.Errorf("where half of the tests failed: %v", err)
 	}
