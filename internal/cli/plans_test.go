@@ -17,9 +17,9 @@ import (
 const planAttempts = 5
 
 // TestShippedPlans runs the plans that come with the program on the software device, as docs/results.md and the
-// examples for CI call them. A mistake in a plan, a set-up that fails and corrupt data fail at once. That all of
-// "course" runs is asked of one run each, and of three sizes in place of all: as a user does who has it printed and
-// changes it.
+// examples for CI call them. A mistake in a plan, a set-up that fails and corrupt data fail at once. What "course"
+// expects of a test compared with another is asked of three runs each; that all of it runs, of one, and of three sizes
+// in place of all: as a user does who has it printed and changes it.
 func TestShippedPlans(t *testing.T) {
 	testrun.OnlyWhole(t, "it judges figures")
 	for _, tt := range []struct {
@@ -45,6 +45,13 @@ func TestShippedPlans(t *testing.T) {
 			},
 			map[string]string{"course.json": `"name": "noncontig"`},
 			[]string{"software device, not a NIC", "PASS: plan course: 13 passed"},
+		},
+		{
+			"course, what it expects",
+			"course.yaml -d roce0 --loopback --runs 3 --only depth-128,signal-hundredth,lists,noncontig",
+			[]string{"-D 0.3", "-D 0.2"},
+			nil,
+			[]string{"depth-128: pass,", "noncontig: pass,", "0.5*signal-each.msgrate", "0.5*signal-hundredth.msgrate"},
 		},
 		{
 			"nic, what needs no NIC of it",
