@@ -55,6 +55,8 @@ func JoinWords(words []string) string {
 }
 
 // number is a number, or one that says what happened.
+//
+//nolint:gochecknoglobals // compiled once, where it is used
 var number = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`(status|signal|errno|code) \d+|0x[0-9a-f]+|\d+(\.\d+)*`)
 })
