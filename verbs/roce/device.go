@@ -361,8 +361,8 @@ const mostSenders = 64
 // many sockets already. Switches spread equal-cost paths by the port, so queue pairs have ports of their own. Where the
 // kernel cuts batches they have not: a batch has one port, and interfaces without hardware, which alone are trusted
 // with that, have no equal-cost paths behind them. There an IPv6 socket is connected instead, to an address and with a
-// flow label, so that the kernel need not look up the route for each packet. IPv4 packets of connected sockets have an IP
-// identification, which the ICRC covers, from a counter that nobody can read.
+// flow label, so that the kernel need not look up the route for each packet. IPv4 packets of connected sockets have an
+// IP identification, which the ICRC covers, from a counter that nobody can read.
 func (e *engine) senderAt(s *socket, port uint16, remote netip.Addr, label uint32) *link.Socket {
 	connects, way := s.Segments(), sender{}
 	switch {
