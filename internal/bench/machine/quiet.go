@@ -31,6 +31,7 @@ type Quiet struct {
 	losses    cpuLosses
 	process   time.Duration // CPU time of the process before
 	started   time.Time
+	rested    time.Time // when it last gave the kernel its share
 }
 
 // BeQuiet prepares the calling goroutine's thread, the first of those that measure: one for each of
@@ -95,7 +96,23 @@ func (q *Quiet) Collect() {
 }
 
 // PrepareWatch does what takes a while, so that Watch, between the ends' meeting and the first message, does not.
-func (q *Quiet) PrepareWatch() { q.losses = readCPULosses("/", q.cpus) }
+func (q *Quiet) PrepareWatch() {
+	q.rest()
+	q.losses = readCPULosses("/", q.cpus)
+}
+
+// kernelShare is what the kernel keeps of each second from threads of realtime priority (sched_rt_runtime_us: 5 %), and a
+// little more.
+const kernelShare = 0.07
+
+// rest gives the kernel its share before a measurement. Otherwise the kernel takes it while it is measured: what ran
+// before, such as the warm-up, counts in the same second.
+func (q *Quiet) rest() {
+	if Priority() == "realtime" {
+		time.Sleep(time.Duration(kernelShare * float64(min(time.Since(q.rested), time.Second))))
+	}
+	q.rested = time.Now()
+}
 
 // Watch begins to count what disturbs the measuring thread; PrepareWatch comes before.
 func (q *Quiet) Watch() {
