@@ -32,6 +32,8 @@ const DescriptorGrammar = "local,remote,length[,count,local_stride,remote_stride
 type Descriptors struct {
 	Pieces, Bytes int64
 	runs          []descriptor
+
+	localBase, remoteBase int64 // addresses as they stand in the file, where offsets begin
 }
 
 // descriptor is a line: count pieces of one length, so many bytes apart.
@@ -74,26 +76,30 @@ func ReadDescriptors(r io.Reader, o DescriptorOptions) (*Descriptors, error) {
 	if o.Pieces == 0 {
 		o.Pieces = MaxPieces
 	}
-	in := bufio.NewReaderSize(r, maxLineBytes)
+	in, what := bufio.NewReaderSize(r, maxLineBytes), ""
 	if magic, _ := in.Peek(2); bytes.Equal(magic, []byte{0x1f, 0x8b}) {
+		what = "the compressed data is cut off, damaged, or followed by other data: "
 		unpacked, err := gzip.NewReader(in)
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("%s%w", what, err)
 		}
 		in = bufio.NewReaderSize(unpacked, maxLineBytes)
+	}
+	if mark, _ := in.Peek(len(byteOrderMark)); string(mark) == byteOrderMark {
+		_, _ = in.Discard(len(byteOrderMark))
 	}
 	d, errs, left := &Descriptors{}, []error(nil), o.TextBytes
 	for n := 1; len(errs) < maxFaults; n++ {
 		text, err := in.ReadSlice('\n')
 		if left -= int64(len(text)); left < 0 {
-			return nil, fmt.Errorf("%w: more than %d bytes of text", ErrTooLarge, o.TextBytes)
+			return nil, fmt.Errorf("more than %d bytes of text", o.TextBytes)
 		}
 		if errors.Is(err, bufio.ErrBufferFull) {
 			errs = append(errs, &LineError{n, 0, fmt.Errorf("longer than %d bytes: want %s", maxLineBytes, DescriptorGrammar)})
 			break
 		}
 		if err != nil && !errors.Is(err, io.EOF) {
-			return nil, fmt.Errorf("line %d: %w", n, err)
+			return nil, fmt.Errorf("line %d: %s%w", n, what, err)
 		}
 		last := err != nil
 		if err := d.line(text, n, o.Pieces); err != nil {
@@ -104,7 +110,7 @@ func ReadDescriptors(r io.Reader, o DescriptorOptions) (*Descriptors, error) {
 		}
 	}
 	if len(errs) == 0 && d.Pieces == 0 {
-		errs = append(errs, fmt.Errorf("%w: no line has a descriptor: want %s", ErrEmpty, DescriptorGrammar))
+		errs = append(errs, fmt.Errorf("no line has a descriptor: want %s", DescriptorGrammar))
 	}
 	if len(errs) > 0 {
 		return nil, errors.Join(errs...)
@@ -112,7 +118,10 @@ func ReadDescriptors(r io.Reader, o DescriptorOptions) (*Descriptors, error) {
 	return d, d.rebase()
 }
 
-// line reads one line.
+// byteOrderMark begins a text that some programs have saved.
+const byteOrderMark = "\ufeff"
+
+// line reads one line. A header before the first descriptor has the names of the columns.
 func (d *Descriptors) line(text []byte, number int, most int64) error {
 	var v [6]int64
 	names := [len(v)]string{"local", "remote", "length", "count", "local_stride", "remote_stride"}
@@ -120,11 +129,11 @@ func (d *Descriptors) line(text []byte, number int, most int64) error {
 	wrong := func(column int, format string, args ...any) error {
 		return &LineError{number, at[column], fmt.Errorf(format, args...)}
 	}
-	text, _, _ = bytes.Cut(text, []byte{'#'})
-	n, comma := 0, true // a comma where no number is between two
+	text, _, _ = bytes.Cut(bytes.TrimRight(text, "\r\n"), []byte{'#'})
+	n, heads, comma := 0, 0, true // heads: names; comma: where no number is between two
 	for i := 0; i < len(text); {
 		end := i
-		for end < len(text) && strings.IndexByte(", \t\r\n", text[end]) < 0 {
+		for end < len(text) && strings.IndexByte(", \t", text[end]) < 0 {
 			end++
 		}
 		at[n] = i + 1
@@ -133,11 +142,15 @@ func (d *Descriptors) line(text []byte, number int, most int64) error {
 			return wrong(n, "%q is too much: want %s", shorten(string(word)), DescriptorGrammar)
 		case end > i:
 			var err error
-			if v[n], err = descriptorNumber(string(word)); err != nil {
-				if number == 1 && n == 0 && string(word) == names[0] { // a header
-					return nil
-				}
-				return wrong(n, "%s %q is not a number: write 4096 or 0x1000", names[n], shorten(string(word)))
+			switch v[n], err = descriptorNumber(string(word)); {
+			case err == nil:
+			case len(d.runs) > 0, heads < n:
+				return wrong(n, "%s %q %w", names[n], shorten(string(word)), err)
+			case strings.EqualFold(strings.Trim(string(word), `"`), names[n]):
+				heads++
+			default:
+				return wrong(n, "%s %q %w. A header has the names %s, or begins with #", names[n], shorten(string(word)), err,
+					DescriptorGrammar)
 			}
 			n, comma, i = n+1, false, end
 			continue
@@ -149,8 +162,10 @@ func (d *Descriptors) line(text []byte, number int, most int64) error {
 		i++
 	}
 	switch {
-	case n == 0:
+	case heads == n:
 		return nil
+	case heads > 0:
+		return wrong(0, "a header has names alone")
 	case n != 3 && n != len(v):
 		return &LineError{number, 0, fmt.Errorf("%d numbers: want %s", n, DescriptorGrammar)}
 	case n == 3:
@@ -165,11 +180,11 @@ func (d *Descriptors) line(text []byte, number int, most int64) error {
 	case x.count == 0:
 		return wrong(3, "count 0: leave the line out")
 	case x.count > most-d.Pieces:
-		return wrong(3*min(n-3, 1), "%w: more than %d pieces", ErrTooLarge, most)
+		return wrong(3*min(n-3, 1), "more than %d pieces", most)
 	}
 	for side, stride := range []int64{x.localStride, x.remoteStride} {
 		reach, ok := mul(x.count-1, stride)
-		if !ok || reach > MaxSpan || v[side] > math.MaxInt64-MaxSpan-x.length {
+		if !ok || reach > MaxSpan {
 			return wrong(4*min(n-3, 1)+side, "the pieces of this line span more than %d bytes", MaxSpan)
 		}
 	}
@@ -180,13 +195,21 @@ func (d *Descriptors) line(text []byte, number int, most int64) error {
 	return nil
 }
 
-// descriptorNumber is a decimal number, or one with 0x.
+// descriptorNumber is a decimal number, or one with 0x, below 2^62: sums of a few stay numbers.
 func descriptorNumber(word string) (int64, error) {
 	base := 10
 	if len(word) > 2 && (word[:2] == "0x" || word[:2] == "0X") {
 		word, base = word[2:], 16
 	}
-	v, err := strconv.ParseUint(word, base, 63)
+	v, err := strconv.ParseUint(word, base, 62)
+	switch {
+	case errors.Is(err, strconv.ErrRange):
+		err = fmt.Errorf("is larger than %d", v)
+	case err != nil && strings.HasPrefix(word, "-"):
+		err = errors.New("is negative: subtract the lowest place from all")
+	case err != nil:
+		err = errors.New("is not a number: write 4096 or 0x1000")
+	}
 	return int64(v), err
 }
 
@@ -194,10 +217,11 @@ func descriptorNumber(word string) (int64, error) {
 func (d *Descriptors) rebase() error {
 	for _, side := range []struct {
 		name string
+		base *int64
 		of   func(*descriptor) (at *int64, stride int64)
 	}{
-		{"local", func(x *descriptor) (*int64, int64) { return &x.local, x.localStride }},
-		{"remote", func(x *descriptor) (*int64, int64) { return &x.remote, x.remoteStride }},
+		{"local", &d.localBase, func(x *descriptor) (*int64, int64) { return &x.local, x.localStride }},
+		{"remote", &d.remoteBase, func(x *descriptor) (*int64, int64) { return &x.remote, x.remoteStride }},
 	} {
 		low, high := int64(math.MaxInt64), int64(0)
 		first, last := 0, 0
@@ -216,6 +240,7 @@ func (d *Descriptors) rebase() error {
 				"offsets, each region's behind the one before",
 				first, last, side.name, high-low, MaxSpan)
 		}
+		*side.base = low
 		for i := range d.runs {
 			at, _ := side.of(&d.runs[i])
 			*at -= low
@@ -252,9 +277,9 @@ func (d *Descriptors) Transfer(reads bool) (Transfer, error) { //nolint:revive /
 			x.local, x.remote = x.local+x.localStride, x.remote+x.remoteStride
 		}
 	}
-	target, name := remote, "remote"
+	target, name, base := remote, "remote", d.remoteBase
 	if reads {
-		target, name = local, "local"
+		target, name, base = local, "local", d.localBase
 	}
 	a, b := 0, 0 // two that overlap
 	walk(target, func(at, before int, end int64) {
@@ -263,8 +288,12 @@ func (d *Descriptors) Transfer(reads bool) (Transfer, error) { //nolint:revive /
 		}
 	})
 	if a != b {
-		return Transfer{}, fmt.Errorf("%w: the %s pieces of lines %d and %d: both are written, from offset %d on", ErrOverlap,
-			name, d.lineOf(min(a, b)), d.lineOf(max(a, b)), max(target[a].Offset, target[b].Offset))
+		lines := fmt.Sprintf("lines %d and %d", d.lineOf(min(a, b)), d.lineOf(max(a, b)))
+		if first := d.lineOf(a); first == d.lineOf(b) {
+			lines = fmt.Sprintf("line %d, whose %s_stride is below its length", first, name)
+		}
+		return Transfer{}, fmt.Errorf("%s: the %s %w, and all are written, from %d (%#[4]x) on", lines, name, ErrOverlap,
+			base+max(target[a].Offset, target[b].Offset))
 	}
 	return Transfer{scattered("", local), scattered("", remote)}, nil
 }

@@ -30,6 +30,8 @@ func TestReadDescriptors(t *testing.T) {
 		{"commas", "0,64,10\n", "0,64,10\n"},
 		{"blanks, tabs, hex and comments", "# a dump\n\n 0x10\t64  10 # first\r\n32 , 128 , 0X0a", "16,64,10\n32,128,10\n"},
 		{"header", "local,remote,length\n0,0,8\n", "0,0,8\n"},
+		{"header behind a comment", "# a dump\n\"Local\",\"Remote\",\"Length\"\r\n0,0,8\r\n", "0,0,8\n"},
+		{"a byte order mark", "\ufeff0,0,8\r\n16,8,8\r\n", "0,0,8\n16,8,8\n"},
 		{"repeats", "0,0,8,3,16,8\n", "0,0,8,3,16,8\n"},
 		{"a repeat of one", "0,0,8,1,999,999\n", "0,0,8\n"},
 		{"addresses", "0x7f0012345678,0x7f00deadb000,64\n0x7f0012346678,0x7f00deadb040,64\n", "1656,0,64\n5752,64,64\n"},
@@ -60,21 +62,26 @@ func TestDescriptorFaults(t *testing.T) {
 		{"1,2,3,4,5,6,7\n", `line 1, column 13: "7" is too much`},
 		{"0,0,8\n0,x,8\n", `line 2, column 3: remote "x" is not a number: write 4096 or 0x1000`},
 		{"0,0,4K\n", `line 1, column 5: length "4K" is not a number`},
-		{"0,-1,8\n", `line 1, column 3: remote "-1" is not a number`},
+		{"0,-1,8\n", `line 1, column 3: remote "-1" is negative: subtract the lowest place from all`},
 		{"0,,8\n", "line 1, column 3: remote is missing before the comma"},
 		{",0,8\n", "line 1, column 1: local is missing before the comma"},
 		{"0,0,0\n", "line 1, column 5: length 0: leave the line out"},
 		{"0,0,8,0,8,8\n", "line 1, column 7: count 0: leave the line out"},
 		{"0,0,2147483648\n", "line 1, column 5: length 2147483648: at most 1073741824 bytes"},
-		{"0,0,1,10000001,1,1\n", "line 1, column 7: layout is too large: more than 10000000 pieces"},
+		{"0,0,1,10000001,1,1\n", "line 1, column 7: more than 10000000 pieces"},
 		{"0,0,1,2,1,1073741825\n", "line 1, column 11: the pieces of this line span more than 1073741824 bytes"},
-		{"0,0,1,2,9223372036854775807,1\n", "line 1, column 9: the pieces of this line span"},
-		{"99999999999999999999,0,1\n", "line 1, column 1: local \"99999999999999999999\" is not a number"},
-		{"9223372036854775807,0,1\n", "line 1, column 1: the pieces of this line span"},
+		{"0,0,1,2,4611686018427387903,1\n", "line 1, column 9: the pieces of this line span"},
+		{"99999999999999999999,0,1\n", "line 1, column 1: local \"99999999999999999999\" is larger than 4611686018427387903"},
+		{"9223372036854775807,0,1\n", "line 1, column 1: local \"9223372036854775807\" is larger than 4611686018427387903"},
 		{"0,0,8\n0,2000000000,8\n", "lines 1 and 2: the remote pieces span 2000000008 bytes, at most 1073741824"},
 		{"0,0,8\n" + strings.Repeat("1", 5000) + "\n", "line 2: longer than 4096 bytes"},
 		{"0,a,1\n0,0,0\n", "line 2, column 5: length 0"},
-		{"\x1f\x8bxxxxxxxxxxxxxxxx", "gzip: invalid header"},
+		{"\x1f\x8bxxxxxxxxxxxxxxxx", "the compressed data is cut off, damaged, or followed by other data: gzip: invalid header"},
+		{"0,0,4096\r8192,4096,4096\r", `line 1, column 5: length "4096\r8192" is not a number`},
+		{"local,length,remote\n0,8,0\n", `line 1, column 7: remote "length" is not a number: write 4096 or 0x1000. A header has ` +
+			"the names local,remote,length[,count,local_stride,remote_stride], or begins with #"},
+		{"local,0,8\n", "line 1, column 1: a header has names alone"},
+		{"0,0,8\nlocal,remote,length\n", `line 2, column 1: local "local" is not a number: write 4096 or 0x1000`},
 	} {
 		_, err := ReadDescriptors(strings.NewReader(c.text), DescriptorOptions{})
 		if err == nil || !strings.Contains(err.Error(), c.want) {
@@ -130,10 +137,19 @@ func TestOverlaps(t *testing.T) {
 	if found < 100 {
 		t.Errorf("only %d overlaps: the test shows too little", found)
 	}
-	_, err := read(t, "0,0,8\n100,100,8\n50,4,8\n").Transfer(false)
-	if want := "the remote pieces of lines 1 and 3: both are written, from offset 4 on"; err == nil ||
-		!strings.Contains(err.Error(), want) {
-		t.Errorf("got %v, want %q", err, want)
+	for _, c := range []struct{ text, want string }{
+		{
+			"0,0x7f0000000000,8\n100,0x7f0000000100,8\n50,0x7f0000000004,8\n",
+			"lines 1 and 3: the remote blocks overlap, and all are written, from 139637976727556 (0x7f0000000004) on",
+		},
+		{
+			"0,0,8,9,8,4\n",
+			"line 1, whose remote_stride is below its length: the remote blocks overlap, and all are written, from 4 (0x4) on",
+		},
+	} {
+		if _, err := read(t, c.text).Transfer(false); err == nil || err.Error() != c.want {
+			t.Errorf("got %v, want %q", err, c.want)
+		}
 	}
 }
 

@@ -112,8 +112,8 @@ func (p *Point) cut(footprint int) bool {
 	return !p.Listed() && footprint > unit && place.Places*place.Stride <= footprint-unit
 }
 
-// choosePoint makes the spec what its point of the experiment needs.
-func (s *Settled) choosePoint(wrong *Faults) {
+// choosePoint makes the spec what its point of the experiment needs, and tells whether there is one.
+func (s *Settled) choosePoint(wrong *Faults) bool {
 	n := s.Spec.Noncontig
 	before := len(*wrong)
 	checkNumbers(pointTable, &s.Spec, wrong)
@@ -123,7 +123,7 @@ func (s *Settled) choosePoint(wrong *Faults) {
 		wrong.If(n.Footprint > pattern.MaxSpan, "footprint %d: want at most %d for a list", n.Footprint, pattern.MaxSpan)
 	}
 	if len(*wrong) > before {
-		return
+		return false
 	}
 	rows := slices.DeleteFunc(Strategies(n.Shape), func(r Strategy) bool { return r.Name != n.Strategy })
 	if len(rows) > 1 { // of a list, whose operation the plan may know
@@ -135,7 +135,7 @@ func (s *Settled) choosePoint(wrong *Faults) {
 	if len(rows) == 0 || listed != (n.Descriptors != nil) {
 		wrong.Add("the shape %q has no strategy %q of %s", n.Shape, n.Strategy,
 			map[bool]string{true: "a list of descriptors", false: "a layout"}[n.Descriptors != nil])
-		return
+		return false
 	}
 	s.Point = &Point{
 		Strategy: rows[0], Window: max(n.Window, 1), InFlight: max(n.Window, 1), Messages: 1, list: n.Descriptors,
@@ -147,7 +147,7 @@ func (s *Settled) choosePoint(wrong *Faults) {
 		s.chooseLayout(wrong)
 	}
 	if len(*wrong) > before {
-		return
+		return false
 	}
 	p, size := &s.Spec, int(s.Point.Transfer.Local.Size())
 	if s.Point.Listed() {
@@ -163,6 +163,7 @@ func (s *Settled) choosePoint(wrong *Faults) {
 	p.Operation, p.Kind, p.Reversed = strategy.Operation, Bandwidth, strategy.Reversed
 	p.Sizes, p.TxDepth, p.CQMod, p.CPU = []int{size}, s.Point.Window, 1, true
 	p.RxDepth, p.QPs = 0, max(p.QPs, 1)
+	return true
 }
 
 func (s *Settled) chooseLayout(wrong *Faults) {
@@ -190,7 +191,7 @@ func (s *Settled) chooseLayout(wrong *Faults) {
 func (s *Settled) chooseList(rows []Strategy, wrong *Faults) {
 	n, p, list := s.Spec.Noncontig, s.Point, s.limits.List
 	d, before := n.Descriptors, len(*wrong)
-	wrong.If(d.Pieces < p.qps, "--qp (-q) %d: the list has %d pieces, and each queue pair needs one", p.qps, d.Pieces)
+	wrong.If(d.Pieces < p.qps, "--qp (-q) %d: each queue pair needs a piece, and the list has only %d", p.qps, d.Pieces)
 	wrong.If(d.Pieces < 1 || d.Bytes < d.Pieces || d.LocalBytes < 1 || d.RemoteBytes < 1,
 		"a list of %d descriptors with %d bytes cannot be", d.Pieces, d.Bytes)
 	if p.Load = (Load{WRs: 1, SGEs: 1, SendSGEs: 1}); len(*wrong) > before || list == nil {

@@ -68,8 +68,8 @@ func Settle(spec Spec, limits Limits, peer Peer, policy Policy) (*Settled, error
 func (s *Settled) read(wrong *Faults) {
 	checkNumbers(table, &s.Spec, wrong)
 	s.rulesOfNumbers(wrong.If)
-	if s.Spec.Noncontig != nil {
-		s.choosePoint(wrong)
+	if s.Spec.Noncontig != nil && !s.choosePoint(wrong) { // which knows the operation
+		return
 	}
 	var err error
 	s.Row, err = s.Spec.Row()

@@ -167,6 +167,9 @@ func (n *Grid) listInWords(series []Cell, by map[stats.Word][]Cell) (out []strin
 			continue
 		}
 		var open []string
+		if len(c.judged) == 0 {
+			continue
+		}
 		for _, j := range c.judged {
 			faster, slower := j.Strategy, j.Against
 			switch j.Word {

@@ -122,8 +122,12 @@ func (f *Flags) presetList() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if p.count > pattern.MaxPieces {
+	switch {
+	case p.count > pattern.MaxPieces:
 		return "", fmt.Errorf("--nums %d: at most %d pieces", p.count, pattern.MaxPieces)
+	case stride > pattern.MaxSpan/p.count:
+		return "", fmt.Errorf("%d pieces, %d bytes apart, span more than %d bytes: use a smaller --nums or --strides", p.count,
+			stride, pattern.MaxSpan)
 	}
 	if !p.paged {
 		return fmt.Sprintf("0,0,%d,%d,%d,%[1]d\n", p.length, p.count, stride), nil
@@ -175,8 +179,12 @@ func (l *list) describe(g *gridLayout) *noncontig.List {
 	return out
 }
 
-// absent says why a road need not be measured, as another is the same; empty: it is a road of its own.
-func absent(p *plan.Point) string {
+// absent says why a road of a list need not be measured, as another is the same; empty: it is a road of its own.
+func absent(settled *plan.Settled) string {
+	if settled == nil || !settled.Point.Listed() {
+		return ""
+	}
+	p := settled.Point
 	switch s := p.Strategy; {
 	case s.Name == "coalesce" && p.Load.WRs >= int(p.Transfer.Local.Blocks()):
 		return "no neighbours touch at both ends: the same as multi-wr"

@@ -53,8 +53,6 @@ type experiment struct {
 	cells     [][]arm
 	todo      []round
 	caches    pattern.Caches
-	device    verbs.Device
-	mtu       verbs.MTU
 	footprint int64 // bytes of layouts walked; 0: as few as are in flight
 	limits    plan.Limits
 	planned   map[int]bool    // points that are measured
@@ -91,7 +89,7 @@ func Measure(ctx context.Context, out output.Streams, c Config) (*report.Documen
 func (e *experiment) prepare(m *measure.Measurer) error {
 	c := &e.config
 	info := m.Device.Info()
-	e.device, e.mtu = m.Device.Device, m.Port.ActiveMTU
+	e.limits = plan.Limits{Device: info, Port: m.Port, Dialled: true}
 	n := &noncontig.Grid{Setup: noncontig.Setup{
 		Device: info.Name, Transport: c.Transport.String(), Cache: c.Cache, LLCBytes: int64(e.caches.LastLevel),
 		Window: c.Window,
@@ -105,7 +103,6 @@ func (e *experiment) prepare(m *measure.Measurer) error {
 	}
 	e.doc.Noncontig = n
 	e.doc.Label = bench.Label(info)
-	e.limits = plan.Limits{Device: info, Port: m.Port, Dialled: true}
 	var wrong cmdline.Faults
 	for _, shape := range c.Shapes {
 		wrong.If(!slices.ContainsFunc(plan.Strategies(shape), c.carries),
@@ -116,9 +113,10 @@ func (e *experiment) prepare(m *measure.Measurer) error {
 	}
 	e.add(c.Layouts, &wrong)
 	wrong.If(len(e.cells) == 0 && len(wrong) == 0,
-		"nothing to measure: no strategy is left for these shapes and layouts%s",
+		"nothing to measure: no strategy is left for these shapes and layouts%s%s",
 		plain.When(slices.Contains(c.Strategies, "pack-pipelined"),
-			"; pack-pipelined needs messages of several blocks that are larger than --segment %d", c.Segment))
+			"; pack-pipelined needs messages of several blocks that are larger than --segment %d", c.Segment),
+		strings.Join(plain.Each(n.Absent, func(a noncontig.Absence) string { return "; " + a.Strategy + ": " + a.Reason }), ""))
 	e.shuffle()
 	if e.previous != nil {
 		wrong.Note(e.resume())
@@ -159,21 +157,24 @@ func (e *experiment) add(layouts []gridLayout, wrong *cmdline.Faults) {
 				}
 				named[s.Name] = true // a list has two rows of one name
 				settled, err := e.settle(s, g)
+				why := absent(settled)
 				if err != nil {
 					for _, problem := range problemsOf(err) {
 						reason := problem.Error()
-						if r, is := errors.AsType[*plan.Refusal](problem); is {
+						if r, is := errors.AsType[*plan.Refusal](problem); is && g.list != nil {
+							why = reason
+							continue
+						} else if is {
 							reason = r.Reason
 						}
 						wrong.If(!refused[reason], "%s of %s: %v", s.Name, g.name(), problem)
 						refused[reason] = true
 					}
-					continue
 				}
-				if why := absent(settled.Point); c.List != nil && why != "" {
-					if g.Mean == 0 {
-						n.Absent = plain.AddNew(n.Absent, noncontig.Absence{Shape: shape, Strategy: s.Name, Reason: why})
-					}
+				if why != "" && g.Mean == 0 {
+					n.Absent = plain.AddNew(n.Absent, noncontig.Absence{Shape: shape, Strategy: s.Name, Reason: why})
+				}
+				if err != nil || why != "" {
 					continue
 				}
 				largest = max(largest, settled.Memory.Buffers)
@@ -302,8 +303,9 @@ func (c *Config) takes(s plan.Strategy, g gridLayout) bool {
 
 // listBytes is where the device had best cut the chains of a strategy's lists: 0 for as few requests as possible.
 func (e *experiment) listBytes(s plan.Strategy) int {
-	batched := e.device.Info().Batched
-	return map[plan.Operation]int{plan.Write: batched.Write, plan.Read: batched.Read}[s.Operation] * e.mtu.Bytes()
+	batched := e.limits.Device.Batched
+	packets := map[plan.Operation]int{plan.Write: batched.Write, plan.Read: batched.Read}[s.Operation]
+	return packets * e.limits.Port.ActiveMTU.Bytes()
 }
 
 // listBytesText tells where the lists of the grid are cut, if anywhere: "gather-write 4096, scatter-read 8192".

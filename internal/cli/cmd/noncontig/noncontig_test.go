@@ -1,12 +1,15 @@
 package noncontig
 
 import (
+	"errors"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/gobw/gobw/internal/cli/cmdline"
 	"github.com/gobw/gobw/internal/cli/measure"
 	"github.com/gobw/gobw/internal/cli/output"
 	"github.com/gobw/gobw/internal/plan"
@@ -121,6 +124,41 @@ func TestNoncontigLeavesOutWhatDoesNotApply(t *testing.T) {
 	}
 	if want := []string{"both/gather-send", "both/pack-send-unpack", "both/contiguous"}; !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+// TestRoadThatCannotBe: of a list that is too long for one road the others are measured, and the result says why that one
+// is not.
+func TestRoadThatCannotBe(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "list.csv")
+	if err := os.WriteFile(file, []byte("0,0,8,5000000,16,8\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c, err := parseNoncontig(t, "--descriptors", file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	device := verbs.DeviceInfo{Name: "a0", Software: true, Limits: verbs.Limits{MaxSGE: 16}}
+	e := &experiment{
+		config: c, doc: measure.NewDocument("gobw", nil), planned: map[int]bool{},
+		limits: plan.Limits{Device: device, Dialled: true},
+	}
+	e.doc.Noncontig = &noncontig.Grid{}
+	var wrong cmdline.Faults
+	if e.add(c.Layouts, &wrong); len(wrong) > 0 {
+		t.Fatal(errors.Join(wrong...))
+	}
+	var roads []string
+	for _, a := range e.cells[0] {
+		roads = append(roads, e.point(a).Strategy)
+	}
+	if want := []string{"lists", "pack", "contiguous"}; !slices.Equal(roads, want) {
+		t.Errorf("measured are %v, want %v", roads, want)
+	}
+	why := "5000000 requests: at most 4194304 requests are prepared"
+	absent := noncontig.Absence{Shape: "write", Strategy: "multi-wr", Reason: why}
+	if !slices.Contains(e.doc.Noncontig.Absent, absent) {
+		t.Errorf("absent are %v, want %v", e.doc.Noncontig.Absent, absent)
 	}
 }
 
