@@ -164,7 +164,15 @@ func combinations(full bool) []combination {
 // role says who is who in a cell.
 type role struct {
 	name           string
-	server, client string // "stock", or the device of ours
+	server, client string // "stock", byLibrary, or the device of ours
+}
+
+// byLibrary is a stock program whose libibverbs is ours, and whose device so is roce0.
+const byLibrary = "stock by gobw run"
+
+// underLibrary is a command whose libibverbs is ours.
+func (s *suite) underLibrary(argv ...string) []string {
+	return append([]string{s.ours("gobw"), "run", "-d", "roce0@" + os.Getenv("LAB_PEER"), "--"}, argv...)
 }
 
 // runPerftest runs the matrix: each combination with the stock tool at either end, and a part with our own device.
@@ -178,6 +186,8 @@ func runPerftest(ctx context.Context, s *suite) []outcome {
 		{stock + " client, our server", s.device, "stock"},
 		{"our client on roce0, " + stock + " server", "stock", "roce0"},
 		{stock + " client, our server on roce0", "roce0", "stock"},
+		{stock + " client by gobw run, " + stock + " server", "stock", byLibrary},
+		{stock + " client, " + stock + " server by gobw run", byLibrary, "stock"},
 	}
 	var all []outcome
 	for i, r := range roles {
@@ -253,6 +263,9 @@ func (s *suite) perftestCell(r role, c combination) cell {
 		case "roce0":
 			argv = []string{s.ours(c.tool.name), "-d", "roce0"}
 			e = command{label: "gobw", peer: true}
+		case byLibrary:
+			argv = s.underLibrary(s.theirs(c.tool.name), "-d", "roce0", "-x", "1")
+			e = command{label: byLibrary, peer: true}
 		default:
 			argv[0] = s.ours(c.tool.name)
 			e = command{label: "gobw"}
@@ -261,7 +274,7 @@ func (s *suite) perftestCell(r role, c combination) cell {
 		return e
 	}
 	at := here
-	if r.server == "roce0" {
+	if r.server == "roce0" || r.server == byLibrary {
 		at = peer
 	}
 	return cell{

@@ -12,7 +12,7 @@ import (
 )
 
 // runPingpong plays rdma-core's pingpongs against ours, both ways round, with the kernel's device and with our own at
-// our end. Where our end is our own device, it lives in the other namespace.
+// our end, and against themselves with our libibverbs. Where our end is our own device, it lives in the other namespace.
 func runPingpong(ctx context.Context, s *suite) []outcome {
 	var cells []cell
 	here, peer := os.Getenv("LAB_HERE"), os.Getenv("LAB_PEER")
@@ -26,21 +26,27 @@ func runPingpong(ctx context.Context, s *suite) []outcome {
 		if transport == "ud" {
 			size = "1024"
 		}
-		for _, device := range []string{s.device, "roce0"} {
-			inPeer := device == "roce0"
+		stockOn := func(device, gid string, host ...string) []string {
+			argv := []string{
+				"ibv_" + transport + "_pingpong", "-d", device, "-g", gid, "-s", size, "-n", "300", "-p", "18517",
+			}
+			if transport != "ud" {
+				argv = append(argv, "-m", "1024")
+			}
+			return append(argv, host...)
+		}
+		stock := func(host ...string) command {
+			return command{label: "stock", argv: stockOn(s.device, gid, host...)}
+		}
+		for _, device := range []string{s.device, "roce0", byLibrary} {
+			inPeer := device != s.device
 			if inPeer && s.native {
 				continue
 			}
-			stock := func(host ...string) command {
-				argv := []string{
-					"ibv_" + transport + "_pingpong", "-d", s.device, "-g", gid, "-s", size, "-n", "300", "-p", "18517",
-				}
-				if transport != "ud" {
-					argv = append(argv, "-m", "1024")
-				}
-				return command{label: "stock", argv: append(argv, host...)}
-			}
 			ours := func(host ...string) command {
+				if device == byLibrary {
+					return command{label: byLibrary, argv: s.underLibrary(stockOn("roce0", "1", host...)...), peer: true}
+				}
 				argv := append([]string{
 					s.ours("pingpong"), "-d", device, "-s", size, "-n", "300", "-m", "1024", "-p", "18517", "-timeout", "1m",
 				}, kind...)
