@@ -98,10 +98,6 @@ func gobwClose(events C.int) C.int {
 	if len(shared.contexts) > 0 || shared.device == nil {
 		return 0
 	}
-	return errno("ibv_close_device", closeDevice())
-}
-
-func closeDevice() error {
 	err := shared.device.Close()
 	if err == nil && shared.capture != nil {
 		err = shared.capture.Close()
@@ -109,22 +105,16 @@ func closeDevice() error {
 	if err == nil {
 		shared.device = nil
 	}
-	return err
+	return errno("ibv_close_device", err)
 }
 
-// gobwQuit sends what is still owed to peers, and ends the capture file, when the program exits.
-//
 //export gobwQuit
 func gobwQuit() C.int {
-	shared.mu.Lock()
-	defer shared.mu.Unlock()
-	if shared.device != nil {
-		for _, fd := range shared.contexts {
-			freeObjectsOf(fd)
-		}
-		_ = closeDevice()
+	d := device()
+	if d == nil {
+		return 0
 	}
-	return 0
+	return errno("exit", d.(interface{ Quit() error }).Quit())
 }
 
 // deliver writes events to the contexts' pipes, until the device is closed.

@@ -227,10 +227,21 @@ func TestOddPrograms(t *testing.T) {
 		{"unmap", ""},
 		{"close", "2 memory regions, 2 queue pairs open"},
 		{"windows", ""},
+		{"deep-handlers", ""},
+		{"rereg", ""},
+		{"address-space", "needs 1 GiB of address space"},
 	} {
 		t.Run(tt.what, func(t *testing.T) {
 			if out := start(t, odd, tt.what).pass(t); !strings.Contains(out, tt.says) {
 				t.Errorf("it does not say %q:\n%s", tt.says, out)
+			}
+		})
+	}
+	for _, what := range []string{"exit-in-handler", "exit-beside-threads"} {
+		t.Run(what, func(t *testing.T) {
+			p := start(t, odd, what)
+			if err := p.Wait(); p.ProcessState.ExitCode() != 7 || p.out.Len() > 0 {
+				t.Errorf("it ended with %v, want exit status 7 and silence:\n%s", err, p.out.String())
 			}
 		})
 	}

@@ -30,6 +30,15 @@ func gobwReady() C.int {
 	return 0
 }
 
+// gobwMakeRoom makes the stack of this thread's calls so large that the program's signal handlers run on it: one that
+// was not set with SA_ONSTACK interrupts a call on the stack of that call.
+//
+//export gobwMakeRoom
+func gobwMakeRoom() C.int {
+	var room [96 << 10]byte
+	return C.int(room[complaints.Load()&1])
+}
+
 // complaints is how many refused calls are still to be told on stderr. Some programs try what they may not.
 var complaints atomic.Int32 //nolint:gochecknoglobals // one process, one stderr
 

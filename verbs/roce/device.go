@@ -510,6 +510,21 @@ func (e *engine) portMTU() uint32 {
 // Events delivers asynchronous events.
 func (d *device) Events() <-chan verbs.AsyncEvent { return d.e.events }
 
+// Quit is for a process that ends: it sends the ACKs that peers wait for, and ends the capture. It closes nothing, as
+// other threads may still use the device.
+func (d *device) Quit() error {
+	e := d.e
+	e.lock()
+	defer e.unlock()
+	e.flushAcks()
+	e.out.Flush()
+	ended := e.out.Capture
+	if e.out.Capture = nil; ended == nil {
+		return nil
+	}
+	return ended.Close()
+}
+
 // Close stops the device. Its handles must be closed first.
 func (d *device) Close() error {
 	e := d.e

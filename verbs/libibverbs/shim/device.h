@@ -21,6 +21,7 @@
 	X(Open, (int))                     /* of the context's events */                                               \
 	X(Close, (int))                                                                                                \
 	X(Quit, (void))                    /* the program exits */                                                     \
+	X(MakeRoom, (void))                /* on the stack of this thread's calls */                                   \
 	X(Device, (struct vb_device_attr_ex *))                                                                        \
 	X(Port, (uint8_t, struct vb_port_attr *))                                                                      \
 	X(GID, (uint32_t, struct vb_gid_entry *))                                                                      \
@@ -77,6 +78,12 @@ struct channel {
 struct pd {
 	struct vb_pd base;
 	int is_parent_domain;
+};
+
+struct mr {
+	struct vb_mr base;
+	uint64_t iova;
+	int access;
 };
 
 struct mw_bind {
@@ -152,7 +159,10 @@ void set_calls_of_objects(struct context *);
 void set_extended_calls(struct context *);
 void set_missing_calls(struct context *);
 
-/* A child of fork has no threads of the device: its calls are refused. */
+/*
+ * forked begins all calls but that which opens the device. A child of fork has no threads of the device: its calls are refused.
+ * A thread of the program that is new here gets room for signal handlers.
+ */
 int forked(void);
 int pipe_of_events(int *read_end, int *write_end);
 int read_event(int fd, struct event *);

@@ -7,9 +7,11 @@
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #define GO_LIBRARY "libgobw-roce0.so"
+enum { ADDRESS_SPACE = 1 << 30 }; /* most of it is reserved by Go's runtime, which ends the program where it cannot have it */
 
 struct device_calls device;
 
@@ -43,8 +45,12 @@ static void after_fork(void) {
 }
 
 int forked(void) {
-	if (!is_forked)
+	static __thread int has_room __attribute__((tls_model("initial-exec")));
+	if (!is_forked) {
+		if (!has_room && device.MakeRoom)
+			has_room = 1, device.MakeRoom();
 		return 0;
+	}
 	if (is_forked++ == 1)
 		say("process %d was forked after " DEVICE_NAME " was opened, and cannot use it: fork first and open the device in "
 		    "the child, or start the child with exec",
@@ -94,9 +100,25 @@ static void *load_library(const char *path) {
 	return library;
 }
 
+static void *last_words(void *nothing) {
+	device.Quit();
+	return nothing;
+}
+
+/* A thread of its own tells the device that the program exits: this one may be in a signal handler, in the middle of a call. */
 __attribute__((destructor)) static void quit(void) {
-	if (device.Quit && !is_forked)
-		device.Quit();
+	pthread_t thread;
+	sigset_t all, before;
+	struct timespec limit;
+	if (!device.Quit || is_forked)
+		return;
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	clock_gettime(CLOCK_REALTIME, &limit);
+	limit.tv_sec++; /* where this thread holds the device */
+	if (!pthread_create(&thread, NULL, last_words, NULL))
+		pthread_timedjoin_np(thread, NULL, &limit);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
 /* What pthread_atfork calls. That itself, as atexit, is in no shared library: releases link without the static part of libc. */
@@ -110,6 +132,12 @@ static int load(void) {
 	const char *slash = strrchr(self.dli_fname, '/');
 	int directory = slash ? (int)(slash - self.dli_fname) + 1 : 0;
 	snprintf(path, sizeof path, "%.*s" GO_LIBRARY, directory, self.dli_fname);
+	void *probe = mmap(NULL, ADDRESS_SPACE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (probe == MAP_FAILED) {
+		say(DEVICE_NAME " needs 1 GiB of address space: raise the limit (ulimit -v)");
+		return ENOMEM;
+	}
+	munmap(probe, ADDRESS_SPACE);
 	void *library = load_library(path);
 	if (!library) {
 		say("%s", dlerror());

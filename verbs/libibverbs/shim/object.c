@@ -71,13 +71,14 @@ static int dealloc_td(void *td) {
 enum { ACCESS_ZERO_BASED = 1 << 5 };
 
 EXPORT struct vb_mr *ibv_reg_mr_iova2(struct vb_pd *pd, void *addr, size_t length, uint64_t iova, unsigned access) {
-	struct vb_mr *mr = object(sizeof *mr);
+	struct mr *mr = object(sizeof *mr);
 	if (!mr)
 		return NULL;
-	*mr = (struct vb_mr){.context = pd->context, .pd = pd, .addr = addr, .length = length};
-	int error = CALL(Register, pd->handle, addr, length, access & ACCESS_ZERO_BASED ? 0 : iova,
-			 (int)(access & ~ACCESS_ZERO_BASED), &mr->handle, &mr->lkey);
-	mr->rkey = mr->lkey;
+	mr->base = (struct vb_mr){.context = pd->context, .pd = pd, .addr = addr, .length = length};
+	mr->iova = access & ACCESS_ZERO_BASED ? 0 : iova, mr->access = (int)access;
+	int error = CALL(Register, pd->handle, addr, length, mr->iova,
+			 (int)(access & ~ACCESS_ZERO_BASED), &mr->base.handle, &mr->base.lkey);
+	mr->base.rkey = mr->base.lkey;
 	return made(mr, error);
 }
 
@@ -116,14 +117,18 @@ EXPORT int ibv_dereg_mr(struct vb_mr *mr) {
 enum { REREG_TRANSLATION = 1, REREG_PD = 2, REREG_ACCESS = 4 };
 enum { REREG_ERR_INPUT = -1, REREG_ERR_CMD = -4 };
 
-/* A region that changes is another one, with another key, in the same struct. Access and place are both needed anew. */
+/* A region that changes is another one, with another key, in the same struct. */
 EXPORT int ibv_rereg_mr(struct vb_mr *mr, int flags, struct vb_pd *pd, void *addr, size_t length, int access) {
-	int whole = REREG_TRANSLATION | REREG_ACCESS;
-	if ((flags & whole) != whole || flags & ~(whole | REREG_PD) || (flags & REREG_PD && !pd)) {
-		errno = flags & ~(whole | REREG_PD) ? EINVAL : EOPNOTSUPP;
+	struct mr *old = (struct mr *)mr;
+	if (flags & ~(REREG_TRANSLATION | REREG_PD | REREG_ACCESS) || (flags & REREG_PD && !pd)) {
+		errno = EINVAL;
 		return REREG_ERR_INPUT;
 	}
-	struct vb_mr *now = ibv_reg_mr(flags & REREG_PD ? pd : mr->pd, addr, length, access);
+	uint64_t iova = (uintptr_t)addr;
+	if (!(flags & REREG_TRANSLATION))
+		addr = mr->addr, length = mr->length, iova = old->iova;
+	struct vb_mr *now = ibv_reg_mr_iova2(flags & REREG_PD ? pd : mr->pd, addr, length, iova,
+					     (unsigned)(flags & REREG_ACCESS ? access : old->access));
 	if (!now)
 		return REREG_ERR_CMD;
 	int error = CALL(Free, mr->handle);
@@ -132,7 +137,7 @@ EXPORT int ibv_rereg_mr(struct vb_mr *mr, int flags, struct vb_pd *pd, void *add
 		errno = error;
 		return REREG_ERR_CMD;
 	}
-	*mr = *now;
+	*old = *(struct mr *)now;
 	free(now);
 	return 0;
 }

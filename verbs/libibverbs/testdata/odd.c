@@ -1,4 +1,4 @@
-/* A program that does odd things with libibverbs: odd fork|handler|crash|threads|unmap|close|windows. It ends with 0 where all went as it should. */
+/* A program that does odd things with libibverbs: odd WHAT. It ends with 0 where all went well. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <infiniband/verbs.h>
@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -265,6 +266,87 @@ static void windows(void) {
 	other.qp[0]->handle = handle;
 }
 
+/* A handler of some depth, without SA_ONSTACK, often: it runs on whatever stack the thread has just then. */
+static void deep(int n) {
+	volatile char room[64 << 10];
+	for (size_t i = 0; i < sizeof room; i += 64)
+		room[i] = (char)n;
+	seen++;
+}
+
+static void *poll_a_while(void *queue) {
+	struct ibv_wc wc;
+	for (int i = 0; i < 30000; i++)
+		MUST(ibv_poll_cq(queue, 1, &wc) == 0);
+	return NULL;
+}
+
+static void deep_handlers(void) {
+	open_device();
+	struct ends e = make_ends();
+	struct sigaction a = {.sa_handler = deep, .sa_flags = SA_RESTART};
+	sigaction(SIGALRM, &a, NULL);
+	setitimer(ITIMER_REAL, &(struct itimerval){{0, 200}, {0, 200}}, NULL);
+	pthread_t t;
+	for (int i = 0; i < 4; i++) /* each thread has a stack of its own */
+		MUST(!pthread_create(&t, NULL, poll_a_while, e.cq) && !pthread_join(t, NULL));
+	writes(300);
+	setitimer(ITIMER_REAL, &(struct itimerval){0}, NULL);
+	MUST(seen > 10);
+}
+
+static void leave(int n) { exit(n == SIGALRM ? 7 : 1); }
+
+/* A handler ends the program in the middle of a call. */
+static void exits_in_handler(void) {
+	open_device();
+	struct ends e = make_ends();
+	signal(SIGALRM, leave);
+	ualarm(200000, 0);
+	for (;;)
+		poll_a_while(e.cq);
+}
+
+/* The program ends while its threads go on. */
+static void exits_beside_threads(void) {
+	pthread_t t;
+	open_device();
+	for (int i = 0; i < 8; i++)
+		MUST(!pthread_create(&t, NULL, thread, (void *)(intptr_t)1000000));
+	usleep(300000);
+	exit(7);
+}
+
+/* What is not given anew stays as it was. */
+static void registers_again(void) {
+	open_device();
+	struct ends e = make_ends();
+	struct ibv_mr *mr = ibv_reg_mr_iova(pd, e.memory[1], SIZE, PAGE, IBV_ACCESS_LOCAL_WRITE);
+	MUST(mr && !ibv_dereg_mr(e.mr[1]));
+	e.mr[1] = mr, e.memory[1] = (char *)PAGE; /* for those who name it */
+	expect("WRITE", request(&e, IBV_WR_RDMA_WRITE, 64), IBV_WC_REM_ACCESS_ERR);
+	close_ends(&e);
+	e = make_ends();
+	mr = ibv_reg_mr_iova(pd, e.memory[1], SIZE, PAGE, IBV_ACCESS_LOCAL_WRITE);
+	MUST(mr && !ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE));
+	char *at = e.memory[1];
+	MUST(!ibv_dereg_mr(e.mr[1]));
+	e.mr[1] = mr, e.memory[1] = (char *)PAGE;
+	expect("WRITE after more access", request(&e, IBV_WR_RDMA_WRITE, 64), IBV_WC_SUCCESS);
+	MUST(!ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, at, PAGE, 0) && mr->length == PAGE);
+	e.memory[1] = at;
+	expect("WRITE to another place", request(&e, IBV_WR_RDMA_WRITE, 64), IBV_WC_SUCCESS);
+	expect("WRITE beyond", request(&e, IBV_WR_RDMA_WRITE, PAGE + 1), IBV_WC_REM_ACCESS_ERR);
+	MUST(ibv_rereg_mr(mr, 1 << 9, NULL, NULL, 0, 0) == IBV_REREG_MR_ERR_INPUT && errno == EINVAL);
+}
+
+/* Go's runtime would end the program. */
+static void too_little_address_space(void) {
+	struct rlimit limit = {500 << 20, 500 << 20};
+	MUST(!setrlimit(RLIMIT_AS, &limit));
+	MUST(!ibv_open_device(ibv_get_device_list(NULL)[0]) && errno == ENOMEM);
+}
+
 /* Where the program has no handler, a fault ends it by its signal. */
 static void crash(void) {
 	struct rlimit none = {0, 0};
@@ -290,6 +372,16 @@ int main(int argc, char **argv) {
 		closes();
 	else if (!strcmp(what, "windows"))
 		windows();
+	else if (!strcmp(what, "deep-handlers"))
+		deep_handlers();
+	else if (!strcmp(what, "exit-in-handler"))
+		exits_in_handler();
+	else if (!strcmp(what, "exit-beside-threads"))
+		exits_beside_threads();
+	else if (!strcmp(what, "rereg"))
+		registers_again();
+	else if (!strcmp(what, "address-space"))
+		too_little_address_space();
 	else if (!strcmp(what, "crash"))
 		crash();
 	else

@@ -69,16 +69,15 @@ func findSource(program string) string {
 
 // build builds the library for this very program, once: a directory of the cache is named after the program's file.
 func build(ctx context.Context, out output.Streams, self, source string) (string, error) {
-	cache, err := os.UserCacheDir()
+	all, err := cacheDirectory()
 	if err != nil {
-		return "", fmt.Errorf("a directory to build %s in: %w", libraryName, err)
+		return "", err
 	}
 	info, err := os.Stat(self)
 	if err != nil {
 		return "", err
 	}
 	key := sha256.Sum256(fmt.Appendf(nil, "%s %s %d %v", self, source, info.Size(), info.ModTime()))
-	all := filepath.Join(cache, "gobw")
 	dir := filepath.Join(all, fmt.Sprintf("libibverbs-%x", key[:8]))
 	path := filepath.Join(dir, libraryName)
 	if _, err := os.Stat(path); err == nil {
@@ -87,9 +86,6 @@ func build(ctx context.Context, out output.Streams, self, source string) (string
 	forget(all)
 	if _, err := exec.LookPath("go"); err != nil {
 		return "", fmt.Errorf("build %s: the Go tool is not here: %w", libraryName, err)
-	}
-	if err := os.MkdirAll(all, 0o755); err != nil {
-		return "", err
 	}
 	fresh, err := os.MkdirTemp(all, "building-")
 	if err != nil {
@@ -110,6 +106,20 @@ func build(ctx context.Context, out output.Streams, self, source string) (string
 		}
 	}
 	return path, nil
+}
+
+// cacheDirectory makes the directory for libraries that were built.
+func cacheDirectory() (all string, err error) {
+	cache, err := os.UserCacheDir()
+	if err == nil {
+		all = filepath.Join(cache, "gobw")
+		err = os.MkdirAll(all, 0o755)
+	}
+	if err != nil {
+		return "", fmt.Errorf("a directory to build %s in: %w: set XDG_CACHE_HOME to one that you may write in",
+			libraryName, err)
+	}
+	return all, nil
 }
 
 // forget removes libraries of programs of a month ago.

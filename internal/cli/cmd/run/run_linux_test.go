@@ -60,6 +60,18 @@ func TestStatic(t *testing.T) {
 	}
 }
 
+// TestNoCache: where the library cannot be kept, the user is told what to set.
+func TestNoCache(t *testing.T) {
+	t.Setenv("XDG_CACHE_HOME", "/dev/null")
+	if _, err := cacheDirectory(); err == nil || !strings.Contains(err.Error(), "set XDG_CACHE_HOME") {
+		t.Error(err)
+	}
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	if dir, err := cacheDirectory(); err != nil {
+		t.Error(dir, err)
+	}
+}
+
 // TestEnvironment has the library loaded before what was to be loaded already, and says what the device is like.
 func TestEnvironment(t *testing.T) {
 	t.Setenv("LD_PRELOAD", "/lib/other.so")
