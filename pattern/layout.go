@@ -1,8 +1,10 @@
 package pattern
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"iter"
 	"math"
 	"math/bits"
 	"slices"
@@ -284,6 +286,29 @@ func (it *Iterator) Next() (Block, bool) {
 		}
 	}
 	return b, true
+}
+
+// Gaps are the bytes before, between and behind the blocks, of so many from the layout's base on.
+func (l *Layout) Gaps(bytes int64) iter.Seq[Block] {
+	return func(yield func(Block) bool) {
+		rising := *l
+		byOffset := func(a, b Block) int { return cmp.Compare(a.Offset, b.Offset) }
+		if !slices.IsSortedFunc(l.blocks, byOffset) {
+			rising.blocks = slices.Clone(l.blocks)
+			slices.SortFunc(rising.blocks, byOffset)
+		}
+		end, it := int64(0), rising.Iterate()
+		for more := true; more; {
+			var b Block
+			if b, more = it.Next(); !more {
+				b.Offset = bytes
+			}
+			if gap := (Block{end, b.Offset - end}); gap.Length > 0 && !yield(gap) {
+				return
+			}
+			end = max(end, b.End())
+		}
+	}
 }
 
 func blocksText(blocks []Block) string {

@@ -266,3 +266,31 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+// TestGaps: gaps and blocks together are every byte once, of loops and of lists in any order.
+func TestGaps(t *testing.T) {
+	vector, _ := Vector(8, 3, 20)
+	cube, _ := Subarray(Box{Dims: []int64{8, 4, 3}, Start: []int64{1, 1, 0}, Part: []int64{2, 2, 3}, Element: 4})
+	for _, l := range []Layout{vector, cube, vector.Packed(), scattered("", []Block{{40, 8}, {5, 1}, {6, 10}}), {}} {
+		const bytes = 512
+		seen := make([]int, bytes)
+		mark := func(b Block) {
+			for i := b.Offset; i < b.End(); i++ {
+				seen[i]++
+			}
+		}
+		for it := l.Iterate(); ; {
+			b, more := it.Next()
+			if !more {
+				break
+			}
+			mark(b)
+		}
+		for gap := range l.Gaps(bytes) {
+			mark(gap)
+		}
+		if slices.ContainsFunc(seen, func(n int) bool { return n != 1 }) {
+			t.Errorf("%v: bytes are in a gap or a block so many times: %v", l, seen)
+		}
+	}
+}

@@ -151,47 +151,44 @@ func (e *Endpoint) Check(size int, seed, before uint64) (whole uint64, err error
 func (e *Endpoint) compare(d destination, memory []byte, seed uint64, q int, before uint64) (whole uint64, err error) {
 	size, name := int(d.layout.Size()), string(e.spec.Operation)
 	numbers, first := map[uint64]uint64{}, make([]byte, min(size, 8)) // of a message, by its first word
+	part := make([]byte, min(max(size, d.pitch), mostPart))
 	if d.mixed {
 		for m := range d.contents {
 			d.content(first, seed, m)
 			numbers[head(first)] = m
 		}
 	}
-	untouched, part := make([]byte, max(size, d.pitch)), make([]byte, min(size, mostPart))
 	arrived := uint64(0)
 	for m := d.low; m < d.high; m++ {
 		at := d.at(m)
-		got := memory[at:][:min(len(untouched), len(memory)-at)]
-		want := untouched[:len(got)]
-		wipe(want, d.pitch > 0, seed, at)
-		nothing := bytes.Equal(got, want)
-		for at, b := range blocks(&d.layout) {
-			copy(want[b.Offset:], got[b.Offset:b.End()])
-			copy(first[min(at, len(first)):], got[b.Offset:b.End()])
+		got := memory[at:][:min(max(size, d.pitch), len(memory)-at)]
+		for gap := range d.layout.Gaps(int64(len(got))) { // nothing but blocks is written
+			if i := d.touched(got[gap.Offset:gap.End()], part, seed, at+int(gap.Offset)); i >= 0 {
+				i += int(gap.Offset)
+				return whole, payload.Corrupt("%s wrote %#02x at offset %d of place %d, outside the blocks", name, got[i], i, m)
+			}
 		}
-		if i := payload.Differ(got, want); i >= 0 { // nothing but blocks is written
-			return whole, payload.Corrupt("%s wrote %#02x at offset %d of place %d, outside the blocks", name, got[i], i, m)
+		for n, b := range blocks(&d.layout) {
+			if n >= len(first) {
+				break
+			}
+			copy(first[n:], got[b.Offset:b.End()])
 		}
 		number, known := numbers[head(first)]
 		if !known {
 			number = m % d.contents
 		}
-		right, holes := d.right(got, part, seed, number)
-		switch {
-		case right:
+		switch wrong := d.wrong(got, part, seed, number); {
+		case wrong == nil:
 			whole++
-		case nothing:
+		case d.nothing(got, part, seed, at):
 			continue
-		case !d.holes, !d.mixed && !holes:
-			message, sent := make([]byte, 0, size), make([]byte, size)
-			for _, b := range blocks(&d.layout) {
-				message = append(message, got[b.Offset:b.End()]...)
-			}
-			d.content(sent, seed, number)
+		case !d.holes, !d.mixed && !wrong.holes:
 			if !known {
 				number = d.latest(m)
 			}
-			return whole, payload.Wrong(name, q, before+number, message, sent)
+			return whole, payload.Corrupt("%s of %d bytes, queue pair %d, message %d: byte %d is %#02x, want %#02x",
+				name, size, q, before+number+1, wrong.at, wrong.got, wrong.want)
 		}
 		arrived++
 	}
@@ -201,31 +198,67 @@ func (e *Endpoint) compare(d destination, memory []byte, seed uint64, q int, bef
 	return whole, nil
 }
 
-// mostPart is how many bytes of a message are compared at a time.
+// mostPart is how many bytes are compared at a time: a message may be as large as the memory.
 const mostPart = 64 << 10
 
-// right tells whether a message arrived as it was sent, or but for words that were never written. It compares a part at
-// a time, as long as sent: a message may be as large as the memory. d.from has as many blocks as d.layout.
-func (d *destination) right(got, sent []byte, seed, message uint64) (whole, holes bool) {
-	whole, holes = true, true
+// touched is the place of the first byte that is not as [wipe] left it; -1: there is none. It compares a part at a time.
+// memory begins at an offset of where data arrives.
+func (d *destination) touched(memory, part []byte, seed uint64, offset int) int {
+	for n := 0; n < len(memory); n += len(part) {
+		want := part[:min(len(part), len(memory)-n)]
+		wipe(want, d.pitch > 0, seed, offset+n)
+		if i := payload.Differ(memory[n:][:len(want)], want); i >= 0 {
+			return n + i
+		}
+	}
+	return -1
+}
+
+// nothing tells whether no byte of a message has arrived.
+func (d *destination) nothing(got, part []byte, seed uint64, offset int) bool {
+	for _, b := range blocks(&d.layout) {
+		if d.touched(got[b.Offset:b.End()], part, seed, offset+int(b.Offset)) >= 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// wrong is a message that did not arrive as it was sent: its first byte that differs.
+type wrong struct {
+	at        int
+	got, want byte
+	holes     bool // all that differs are words that were never written
+}
+
+// wrong compares a message with what was sent, a part at a time; nil: it is whole. d.from has as many blocks as
+// d.layout.
+func (d *destination) wrong(got, part []byte, seed, message uint64) (first *wrong) {
 	origin := d.layout
 	if d.from != nil {
 		origin = *d.from
 	}
 	sources := origin.Iterate()
 	for at, b := range blocks(&d.layout) {
+		offset := at
 		if from, _ := sources.Next(); d.from != nil {
-			at = int(from.Offset)
+			offset = int(from.Offset)
 		}
-		for n, got := 0, got[b.Offset:b.End()]; len(got) > 0; n += len(sent) {
-			part := sent[:min(len(sent), len(got))]
-			payload.Fill(part, seed, message, at+n)
-			same := bytes.Equal(got[:len(part)], part)
-			whole, holes = whole && same, holes && (same || onlyHoles(got[:len(part)], part))
-			got = got[len(part):]
+		for n := 0; n < int(b.Length); n += len(part) {
+			got := got[b.Offset+int64(n) : b.End()]
+			want := part[:min(len(part), len(got))]
+			payload.Fill(want, seed, message, offset+n)
+			i := payload.Differ(got[:len(want)], want)
+			if i < 0 {
+				continue
+			}
+			if first == nil {
+				first = &wrong{at + n + i, got[i], want[i], true}
+			}
+			first.holes = first.holes && onlyHoles(got[:len(want)], want)
 		}
 	}
-	return whole, holes
+	return first
 }
 
 // latest is the number of the last message that went to place m.

@@ -4,11 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"runtime"
 	"strings"
 	"testing"
 
 	"github.com/gobw/gobw/internal/bench/payload"
 	"github.com/gobw/gobw/internal/control"
+	"github.com/gobw/gobw/pattern"
 )
 
 // TestCompare looks at two messages of 100 bytes: where each must lie at its own place, where any may lie
@@ -45,6 +47,38 @@ func TestCompare(t *testing.T) {
 					t.Errorf("%d whole, %v; want %d", whole, err, want)
 				}
 			})
+		}
+	}
+}
+
+// TestCompareInParts: a message that is as large as the memory is compared without a copy, also one that is wrong.
+func TestCompareInParts(t *testing.T) {
+	const size, gap = 32 << 20, 64
+	memory := make([]byte, 2*size+gap)
+	l, err := pattern.Indexed([]pattern.Block{{Offset: 0, Length: size}, {Offset: size + gap, Length: size}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := destination{image: image{func(uint64) int { return 0 }, l, 1}, high: 1, must: 1, pitch: len(memory)}
+	wipe(memory, true, 7, 0)
+	payload.Fill(memory[:size], 7, 0, 0)
+	payload.Fill(memory[size+gap:], 7, 0, size)
+	for at, want := range map[int]string{-1: "", size - 1: "byte 33554431 is", size + 3: "at offset 33554435 of place 0"} {
+		if at >= 0 {
+			memory[at] ^= 1
+		}
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, err := (&Endpoint{}).compare(d, memory, 7, 0, 0)
+		runtime.ReadMemStats(&after)
+		if at >= 0 {
+			memory[at] ^= 1
+		}
+		if took := after.TotalAlloc - before.TotalAlloc; took > 1<<20 {
+			t.Errorf("to compare %d bytes took %d more", len(memory), took)
+		}
+		if want == "" != (err == nil) || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q", err, want)
 		}
 	}
 }

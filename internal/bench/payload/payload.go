@@ -41,13 +41,6 @@ func Nothing(sent uint64) error {
 	}
 }
 
-// Wrong is a message, counted from 0, that differs from what it should be.
-func Wrong(operation string, qp int, message uint64, b, want []byte) error {
-	at := max(Differ(b, want), 0)
-	return Corrupt("%s of %d bytes, queue pair %d, message %d: byte %d is %#02x, want %#02x",
-		operation, len(b), qp, message+1, at, b[at], want[at])
-}
-
 // The pattern: each aligned 8-byte word of a message is a hash of the seed, the message's number and the word's offset,
 // little-endian; a message that ends within a word holds its first bytes. A shifted, stale, torn or foreign message
 // differs in almost every byte.
