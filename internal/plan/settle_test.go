@@ -3,7 +3,9 @@ package plan
 import (
 	"encoding/binary"
 	"encoding/json"
+	"fmt"
 	"math"
+	"math/rand/v2"
 	"net/netip"
 	"slices"
 	"strings"
@@ -13,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gobw/gobw/internal/testrun"
+	"github.com/gobw/gobw/pattern"
 	"github.com/gobw/gobw/verbs"
 	"github.com/gobw/gobw/verbs/job"
 )
@@ -705,6 +708,90 @@ func FuzzSettle(f *testing.F) {
 	})
 }
 
+// checkSide: what an end moves of a list lies as the list says for the client or the server, whoever initiates.
+func checkSide(t *testing.T, s *Settled, side pattern.Layout) {
+	t.Helper()
+	list := s.limits.List
+	if list == nil || s.Point.Strategy.Bound {
+		return
+	}
+	own := list.Remote
+	if s.limits.Dialled {
+		own = list.Local
+	}
+	for a, b := own.Iterate(), side.Iterate(); ; {
+		want, more := a.Next()
+		got, _ := b.Next()
+		if want != got {
+			t.Fatalf("%v, dialled %v: a piece lies at %d, want %d", s.Role, s.limits.Dialled, got.Offset, want.Offset)
+		}
+		if !more {
+			return
+		}
+	}
+}
+
+// TestListGeometry: both ends of a list lay out what their side of it takes, in both directions, and agree where the
+// target's data lies.
+func TestListGeometry(t *testing.T) {
+	r := rand.New(rand.NewPCG(42, 1))
+	reversed := 0
+	for range 300 {
+		text, pieces := "", 1+r.IntN(40)
+		places, at := r.Perm(pieces), 0
+		gaps := r.IntN(2) * 3000
+		for i := range pieces {
+			length := 1 + r.IntN(3000)
+			local, remote := places[i]*6000+r.IntN(3000), at
+			if gaps == 0 {
+				local = r.IntN(1 << r.IntN(18)) // sources may overlap
+			}
+			at += length + r.IntN(gaps+1)
+			text += fmt.Sprintf("%d,%d,%d\n", local, remote, length)
+		}
+		d, err := pattern.ReadDescriptors(strings.NewReader(text), pattern.DescriptorOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		list, err := d.Transfer(false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, row := range slices.Concat(Strategies(WritesList), Strategies(ReadsList)) {
+			limits := device()
+			limits.List = &list
+			spec := Spec{
+				Kind: Bandwidth, Transport: verbs.RC, QPs: 1 + r.IntN(min(pieces, 3)), Iterations: 1, Noncontig: &Noncontig{
+					Shape: row.Shape, Strategy: row.Name, Window: 1 + r.IntN(3), Descriptors: Describe("x", 100, &list, 0),
+					Footprint: r.IntN(1 << 20), Segment: 1 << (8 + r.IntN(8)), MaxSGE: r.IntN(4),
+				},
+			}
+			var ends [2]*Settled
+			for i := range ends {
+				limits.Dialled = i == 0
+				if ends[i], err = Settle(spec, limits, Peer{}, Policy{}); err != nil {
+					break
+				}
+				checkGeometry(t, ends[i])
+			}
+			if err != nil && strings.Contains(err.Error(), "too different") {
+				continue
+			} else if err != nil {
+				t.Fatalf("%s of %s: %v", row.Name, text, err)
+			}
+			if a, b := ends[0].Point, ends[1].Point; a.Near != b.Near || a.Far != b.Far {
+				t.Fatalf("%s: the client lays out %+v and %+v, the server %+v and %+v", row.Name, a.Near, a.Far, b.Near, b.Far)
+			}
+			if ends[0].Point.Strategy.Reversed {
+				reversed++
+			}
+		}
+	}
+	if reversed < 100 {
+		t.Errorf("only %d tests in which the server initiates", reversed)
+	}
+}
+
 // checkGeometry: everything that a test touches lies within its slots, and the regions are the buffers' bytes.
 func checkGeometry(t *testing.T, s *Settled) {
 	t.Helper()
@@ -730,17 +817,20 @@ func checkGeometry(t *testing.T, s *Settled) {
 		}
 	}
 	if p := s.Point; p != nil {
-		lastPlace, lastSlot := uint64(p.Near.Place.Places-1), uint64(p.Far.Slot.Places-1)
-		if s.Role == Initiator {
-			if !p.Strategy.Bound {
-				within("place", p.Near.Place.At(lastPlace), int(p.Layout.Extent()), b.SendBytes)
-			}
-			within("send slot", p.Near.Slot.At(uint64(p.Near.Slot.Places-1)), int(p.Layout.Size()), b.SendBytes)
-			return
+		ground, side, bytes, placed := p.Near, p.Transfer.Local, b.SendBytes, p.Listed() || !p.Strategy.Bound
+		if s.Role == Target {
+			ground, side, bytes, placed = p.Far, p.Transfer.Remote, b.RecvBytes, p.FarStrided()
 		}
-		within("receive slot", p.Far.Slot.At(lastSlot), int(p.Layout.Size()), b.RecvBytes)
-		if p.Strategy.Remote == Strided && !p.Strategy.Bound {
-			within("remote place", p.Near.Place.At(lastPlace), int(p.Layout.Extent()), b.RecvBytes)
+		message, sharers := int(p.Layout.Size()), 1
+		if p.Listed() {
+			message, sharers = int(p.longestMessage()), p.qps
+			checkSide(t, s, side)
+		}
+		if placed {
+			within("place", ground.Place.At(uint64(ground.Place.Places-1)), int(side.Extent()), bytes)
+		}
+		if n := sharers * ground.Slot.Places; n > 0 {
+			within("slot", ground.Slot.Start+(n-1)*ground.Slot.Stride, message, bytes)
 		}
 		return
 	}
