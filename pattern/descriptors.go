@@ -32,40 +32,29 @@ const DescriptorGrammar = "local,remote,length[,count,local_stride,remote_stride
 type Descriptors struct {
 	Pieces, Bytes int64
 	runs          []descriptor
-
-	localBase, remoteBase int64 // addresses as they stand in the file, where offsets begin
+	base          [2]int64 // of each side: where offsets begin, as it stands in the file
 }
 
-// descriptor is a line: count pieces of one length, so many bytes apart.
+// descriptor is a line: count pieces of one length, on each side so many bytes apart.
 type descriptor struct {
-	local, remote, length, count, localStride, remoteStride int64
-
-	line int
+	at, stride    [2]int64
+	length, count int64
+	line          int
 }
 
-// end is the offset after the last byte of a side.
-func (d *descriptor) end(at, stride int64) int64 { return at + (d.count-1)*stride + d.length }
+// Sides of a list.
+const (
+	localSide = iota
+	remoteSide
+)
+
+func sideNames() [2]string { return [2]string{"local", "remote"} }
 
 // DescriptorOptions bound what is read; zero fields mean the bounds of a file.
 type DescriptorOptions struct {
 	TextBytes int64 // unpacked
 	Pieces    int64
 }
-
-// LineError is a mistake in a file, at a column counted in bytes from 1; 0: it is the whole line's.
-type LineError struct {
-	Line, Column int
-	Err          error
-}
-
-func (e *LineError) Error() string {
-	if e.Column == 0 {
-		return fmt.Sprintf("line %d: %v", e.Line, e.Err)
-	}
-	return fmt.Sprintf("line %d, column %d: %v", e.Line, e.Column, e.Err)
-}
-
-func (e *LineError) Unwrap() error { return e.Err }
 
 // ReadDescriptors reads a list in the form of [DescriptorGrammar], gzip or not. Addresses become offsets. Several
 // mistakes are told together.
@@ -95,7 +84,7 @@ func ReadDescriptors(r io.Reader, o DescriptorOptions) (*Descriptors, error) {
 			return nil, fmt.Errorf("more than %d bytes of text", o.TextBytes)
 		}
 		if errors.Is(err, bufio.ErrBufferFull) {
-			errs = append(errs, &LineError{n, 0, fmt.Errorf("longer than %d bytes: want %s", maxLineBytes, DescriptorGrammar)})
+			errs = append(errs, fmt.Errorf("line %d: longer than %d bytes: want %s", n, maxLineBytes, DescriptorGrammar))
 			break
 		}
 		if err != nil && !errors.Is(err, io.EOF) {
@@ -127,7 +116,7 @@ func (d *Descriptors) line(text []byte, number int, most int64) error {
 	names := [len(v)]string{"local", "remote", "length", "count", "local_stride", "remote_stride"}
 	at := [len(v) + 1]int{} // columns
 	wrong := func(column int, format string, args ...any) error {
-		return &LineError{number, at[column], fmt.Errorf(format, args...)}
+		return fmt.Errorf("line %d, column %d: %w", number, at[column], fmt.Errorf(format, args...))
 	}
 	text, _, _ = bytes.Cut(bytes.TrimRight(text, "\r\n"), []byte{'#'})
 	n, heads, comma := 0, 0, true // heads: names; comma: where no number is between two
@@ -167,11 +156,11 @@ func (d *Descriptors) line(text []byte, number int, most int64) error {
 	case heads > 0:
 		return wrong(0, "a header has names alone")
 	case n != 3 && n != len(v):
-		return &LineError{number, 0, fmt.Errorf("%d numbers: want %s", n, DescriptorGrammar)}
+		return fmt.Errorf("line %d: %d numbers: want %s", number, n, DescriptorGrammar)
 	case n == 3:
 		v[3] = 1
 	}
-	x := descriptor{v[0], v[1], v[2], v[3], v[4], v[5], number}
+	x := descriptor{[2]int64{v[0], v[1]}, [2]int64{v[4], v[5]}, v[2], v[3], number}
 	switch {
 	case x.length == 0:
 		return wrong(2, "length 0: leave the line out")
@@ -182,14 +171,14 @@ func (d *Descriptors) line(text []byte, number int, most int64) error {
 	case x.count > most-d.Pieces:
 		return wrong(3*min(n-3, 1), "more than %d pieces", most)
 	}
-	for side, stride := range []int64{x.localStride, x.remoteStride} {
+	for side, stride := range x.stride {
 		reach, ok := mul(x.count-1, stride)
 		if !ok || reach > MaxSpan {
 			return wrong(4*min(n-3, 1)+side, "the pieces of this line span more than %d bytes", MaxSpan)
 		}
 	}
 	if x.count == 1 {
-		x.localStride, x.remoteStride = 0, 0
+		x.stride = [2]int64{}
 	}
 	d.runs, d.Pieces, d.Bytes = append(d.runs, x), d.Pieces+x.count, d.Bytes+x.count*x.length
 	return nil
@@ -215,35 +204,27 @@ func descriptorNumber(word string) (int64, error) {
 
 // rebase makes addresses offsets, and refuses what spans too much.
 func (d *Descriptors) rebase() error {
-	for _, side := range []struct {
-		name string
-		base *int64
-		of   func(*descriptor) (at *int64, stride int64)
-	}{
-		{"local", &d.localBase, func(x *descriptor) (*int64, int64) { return &x.local, x.localStride }},
-		{"remote", &d.remoteBase, func(x *descriptor) (*int64, int64) { return &x.remote, x.remoteStride }},
-	} {
+	for side, name := range sideNames() {
 		low, high := int64(math.MaxInt64), int64(0)
 		first, last := 0, 0
 		for i := range d.runs {
-			at, stride := side.of(&d.runs[i])
-			if *at < low {
-				low, first = *at, d.runs[i].line
+			x := &d.runs[i]
+			if x.at[side] < low {
+				low, first = x.at[side], x.line
 			}
-			if end := d.runs[i].end(*at, stride); end > high {
-				high, last = end, d.runs[i].line
+			if end := x.at[side] + (x.count-1)*x.stride[side] + x.length; end > high {
+				high, last = end, x.line
 			}
 		}
 		low -= low % BaseBytes
 		if high-low > MaxSpan {
 			return fmt.Errorf("lines %d and %d: the %s pieces span %d bytes, at most %d. Several regions of memory? Give "+
 				"offsets, each region's behind the one before",
-				first, last, side.name, high-low, MaxSpan)
+				first, last, name, high-low, MaxSpan)
 		}
-		*side.base = low
+		d.base[side] = low
 		for i := range d.runs {
-			at, _ := side.of(&d.runs[i])
-			*at -= low
+			d.runs[i].at[side] -= low
 		}
 	}
 	return nil
@@ -252,7 +233,7 @@ func (d *Descriptors) rebase() error {
 // Append writes the list, as [ReadDescriptors] reads it.
 func (d *Descriptors) Append(b []byte) []byte {
 	for _, x := range d.runs {
-		v := []int64{x.local, x.remote, x.length, x.count, x.localStride, x.remoteStride}
+		v := []int64{x.at[localSide], x.at[remoteSide], x.length, x.count, x.stride[localSide], x.stride[remoteSide]}
 		if x.count == 1 {
 			v = v[:3]
 		}
@@ -270,17 +251,20 @@ func (d *Descriptors) Append(b []byte) []byte {
 // Transfer is the list as pieces. Those of the side that is written must not overlap: the remote side, or the local one
 // where the transfer reads.
 func (d *Descriptors) Transfer(reads bool) (Transfer, error) { //nolint:revive // the direction
-	local, remote := make([]Block, 0, d.Pieces), make([]Block, 0, d.Pieces)
-	for _, x := range d.runs {
-		for range x.count {
-			local, remote = append(local, Block{x.local, x.length}), append(remote, Block{x.remote, x.length})
-			x.local, x.remote = x.local+x.localStride, x.remote+x.remoteStride
+	var sides [2][]Block
+	for side := range sides {
+		sides[side] = make([]Block, 0, d.Pieces)
+		for _, x := range d.runs {
+			for k := range x.count {
+				sides[side] = append(sides[side], Block{x.at[side] + k*x.stride[side], x.length})
+			}
 		}
 	}
-	target, name, base := remote, "remote", d.remoteBase
+	written := remoteSide
 	if reads {
-		target, name, base = local, "local", d.localBase
+		written = localSide
 	}
+	target, name := sides[written], sideNames()[written]
 	a, b := 0, 0 // two that overlap
 	walk(target, func(at, before int, end int64) {
 		if target[at].Offset < end && a == b {
@@ -293,9 +277,9 @@ func (d *Descriptors) Transfer(reads bool) (Transfer, error) { //nolint:revive /
 			lines = fmt.Sprintf("line %d, whose %s_stride is below its length", first, name)
 		}
 		return Transfer{}, fmt.Errorf("%s: the %s %w, and all are written, from %d (%#[4]x) on", lines, name, ErrOverlap,
-			base+max(target[a].Offset, target[b].Offset))
+			d.base[written]+max(target[a].Offset, target[b].Offset))
 	}
-	return Transfer{scattered("", local), scattered("", remote)}, nil
+	return Transfer{scattered("", sides[localSide]), scattered("", sides[remoteSide])}, nil
 }
 
 // lineOf is the line of a piece.

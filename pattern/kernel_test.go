@@ -161,11 +161,12 @@ func TestKernelsOfRandomLayouts(t *testing.T) {
 		l := randomLayout(t, r)
 		o := kernelChoices()[i%3]
 		checkRoundTrip(t, l, o)
-		for j, s := range l.Segments(1 + r.Int64N(l.Size())) {
-			if j > 8 {
+		transfer, j := Gathered(l), 0
+		for pieces := range transfer.Requests(Cut{Bytes: 1 + r.Int64N(l.Size()), Merge: true, Split: true}) {
+			if j++; j > 8 {
 				break
 			}
-			checkRoundTrip(t, s.Layout, o)
+			checkRoundTrip(t, Scattered(pieces), o)
 		}
 	}
 }

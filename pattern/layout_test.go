@@ -175,38 +175,47 @@ func TestCutByBytes(t *testing.T) {
 	}
 }
 
-func TestSegmentsCoverTheLayout(t *testing.T) {
-	for _, text := range []string{
-		"vector:block=64,num=100,stride=256", "subarray:dims=16x8x4,face=x", "subarray:dims=16x8x4,size=4x4x4,start=1x1x0",
-		"struct:0+4,8+8,24+100,extent=200,num=17", "indexed:0+4,16+200,1000+3,2000+1000",
+// TestSegments: a layout that is cut by bytes is whole, every segment but the last has so many, and pieces that are
+// equally long and far apart become a loop.
+func TestSegments(t *testing.T) {
+	for text, loops := range map[string]bool{
+		"vector:block=64,num=100,stride=256": true, "subarray:dims=16x8x4,face=x": false,
+		"struct:0+4,8+8,24+100,extent=200,num=17": false, "indexed:0+4,16+200,1000+3,2000+1000": false,
 	} {
 		l, err := Parse(text, ParseOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, bytes := range []int64{1, 7, 64, 100, 1000, 1 << 20} {
-			var got []Block
-			at := int64(0)
-			segments := l.Segments(bytes)
-			if n := l.SegmentCount(bytes); n != int64(len(segments)) {
-				t.Errorf("%s by %d: %d segments, counted %d", text, bytes, len(segments), n)
+			var got []bool // of the layout's bytes
+			transfer := Gathered(l)
+			for pieces := range transfer.Requests(Cut{Bytes: bytes, Merge: true, Split: true}) {
+				s := Scattered(pieces)
+				if s.Size() != min(bytes, l.Size()-pieces[0].Remote) {
+					t.Errorf("%s by %d: a segment of %d bytes at %d of %d", text, bytes, s.Size(), pieces[0].Remote, l.Size())
+				}
+				if whole := bytes%64 == 0; loops && whole && len(s.blocks) != 1 {
+					t.Errorf("%s by %d: a list of %d blocks", text, bytes, len(s.blocks))
+				}
+				for i, b := range blocksOf(s) {
+					if b != (Block{pieces[i].Local, pieces[i].Length}) {
+						t.Fatalf("%s by %d: block %d is %v, want %v", text, bytes, i, b, pieces[i])
+					}
+					if int(b.End()) > len(got) {
+						got = append(got, make([]bool, int(b.End())-len(got))...)
+					}
+					for at := b.Offset; at < b.End(); at++ {
+						got[at] = true
+					}
+				}
+				if end := pieces[len(pieces)-1]; s.Extent() != end.Local+end.Length {
+					t.Errorf("%s by %d: segment extent %d, want %d", text, bytes, s.Extent(), end.Local+end.Length)
+				}
 			}
-			for _, s := range segments {
-				if s.Packed != at {
-					t.Errorf("%s by %d: segment at %d, want %d", text, bytes, s.Packed, at)
+			for _, b := range blocksOf(l) {
+				if slices.Contains(got[b.Offset:b.End()], false) {
+					t.Errorf("%s by %d: the block at %d is not whole", text, bytes, b.Offset)
 				}
-				at += s.Layout.Size()
-				b := blocksOf(s.Layout)
-				if len(b) > 1 && s.Layout.Size() > bytes {
-					t.Errorf("%s by %d: a segment of %d blocks and %d bytes", text, bytes, len(b), s.Layout.Size())
-				}
-				if end := b[len(b)-1].End(); s.Layout.Extent() != end {
-					t.Errorf("%s by %d: segment extent %d, want %d", text, bytes, s.Layout.Extent(), end)
-				}
-				got = append(got, b...)
-			}
-			if !slices.Equal(got, blocksOf(l)) {
-				t.Errorf("%s by %d: segments are not the layout", text, bytes)
 			}
 		}
 	}

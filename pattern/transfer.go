@@ -189,11 +189,22 @@ func scattered(text string, blocks []Block) Layout {
 	return l
 }
 
-// Scattered is the local side of some pieces as a layout: what a kernel packs into one buffer.
+// Scattered is the local side of some pieces as a layout: what a kernel packs into one buffer. Pieces of one length, as
+// far apart each as the next, become a loop.
 func Scattered(pieces []Piece) Layout {
 	blocks := make([]Block, len(pieces))
+	stride := int64(0)
+	if len(pieces) > 1 {
+		stride = pieces[1].Local - pieces[0].Local
+	}
+	regular := stride >= pieces[0].Length
 	for i, p := range pieces {
 		blocks[i] = Block{p.Local, p.Length}
+		regular = regular && p.Length == blocks[0].Length && p.Local == blocks[0].Offset+int64(i)*stride
 	}
-	return scattered("", blocks)
+	l := scattered("", blocks)
+	if regular {
+		l.blocks, l.inner = []Block{blocks[0]}, loop{int64(len(pieces)), stride}
+	}
+	return l
 }

@@ -146,6 +146,9 @@ func (s *Settled) choosePoint(wrong *Faults) bool {
 	} else {
 		s.chooseLayout(wrong)
 	}
+	if len(*wrong) == before && s.Point.Transfer.Local.Blocks() > 0 {
+		s.Point.deal(s.limits.Device.Limits, n, wrong)
+	}
 	if len(*wrong) > before {
 		return false
 	}
@@ -178,7 +181,6 @@ func (s *Settled) chooseLayout(wrong *Faults) {
 		wrong.Add("layout %s: %d bytes over %d are more than a message or a memory holds", l, l.Size(), l.Extent())
 		return
 	}
-	p.Load = LoadOf(p.Strategy, l, s.limits.Device.Limits, n)
 	switch p.Transfer = pattern.Gathered(l); {
 	case p.Strategy.Bound:
 		p.Transfer = pattern.Range(l.Size(), 1)
@@ -212,33 +214,52 @@ func (s *Settled) chooseList(rows []Strategy, wrong *Faults) {
 	if p.Transfer = t; p.Strategy.Bound {
 		p.Transfer = pattern.Range(t.Local.Size(), int64(p.qps))
 	}
-	p.planList(s.limits.Device.Limits, n, wrong)
 }
 
-// planList counts the requests of each queue pair's share, and deals them out to messages.
-func (p *Point) planList(lim verbs.Limits, n *Noncontig, wrong *Faults) {
-	p.Load = Load{Cut: cutOf(p.Strategy, &p.Transfer, lim, n), SegmentBytes: int64(cmp.Or(n.Segment, defaultListSegment))}
-	if most := int64(lim.MaxMessageBytes); p.Strategy.Bound && most > 0 {
-		p.Load.Cut.Bytes, p.Load.Cut.Split = most, true
+// deal counts the requests of each queue pair, and deals those of a list out to messages. Queue pairs move a layout
+// each, and share a list.
+func (p *Point) deal(lim verbs.Limits, n *Noncontig, wrong *Faults) {
+	x, sharers, counted, most, least := &p.Load, 1, maxRequests, 0, math.MaxInt // requests of a queue pair
+	*x = Load{Cut: cutOf(p.Strategy, &p.Transfer, lim, n), SegmentBytes: int64(cmp.Or(n.Segment, defaultSegment))}
+	if p.Listed() {
+		sharers, counted = p.qps, maxRingSGEs
 	}
-	depth := listDepth
+	if bytes := int64(lim.MaxMessageBytes); p.Listed() && p.Strategy.Bound && bytes > 0 {
+		x.Cut.Bytes, x.Cut.Split = bytes, true
+	}
+	for q := range sharers {
+		share := p.Share(q)
+		c, bytes := pattern.Load{Requests: 1, Entries: 1, Longest: 1}, share.Local.Size()
+		switch {
+		case p.Strategy.Cut == Segments && p.Staged():
+			c.Requests = int((bytes + x.SegmentBytes - 1) / x.SegmentBytes)
+			c.Entries = c.Requests
+		case !p.Staged():
+			c = share.Count(x.Cut, counted)
+		}
+		x.WRs, x.SGEs, x.SendSGEs = x.WRs+c.Requests, x.SGEs+c.Entries, max(x.SendSGEs, c.Longest)
+		if most = max(most, c.Requests); p.Staged() {
+			c.Requests = int(bytes) // a message has one at least
+		}
+		least = min(least, c.Requests)
+	}
+	if p.each = most; p.Listed() {
+		p.inMessages(most, least, lim, wrong)
+	}
+	if p.Strategy.Operation == Send {
+		x.RecvWRs, x.RecvSGEs, x.RecvListSGEs = 1, 1, 1
+		if p.Listed() || p.Strategy.Remote == Strided { // cut alike
+			x.RecvWRs, x.RecvSGEs, x.RecvListSGEs = x.WRs, x.SGEs, x.SendSGEs
+		}
+	}
+}
+
+// inMessages makes of a queue pair's part of a list as many messages as its send queue needs. What is packed is a request
+// each.
+func (p *Point) inMessages(most, least int, lim verbs.Limits, wrong *Faults) {
+	depth, parts := listDepth, listMessages
 	if lim.MaxQPWR > 0 {
 		depth = min(depth, lim.MaxQPWR)
-	}
-	most, least, parts := 0, math.MaxInt, listMessages // requests, or segments, of a queue pair
-	for q := range p.qps {
-		share := p.Share(q)
-		if !p.Staged() {
-			c := share.Count(p.Load.Cut, maxRingSGEs)
-			p.Load.WRs, p.Load.SGEs, p.Load.SendSGEs = p.Load.WRs+c.Requests, p.Load.SGEs+
-				c.Entries, max(p.Load.SendSGEs, c.Longest)
-			most, least = max(most, c.Requests), min(least, c.Requests)
-			continue
-		}
-		bytes := share.Local.Size()
-		segments := int((bytes + p.Load.SegmentBytes - 1) / p.Load.SegmentBytes)
-		most, least = max(most, segments), int(min(int64(least), bytes))
-		parts, p.Load.SendSGEs = packedMessages, 1
 	}
 	switch {
 	case p.Load.WRs > maxRingSGEs:
@@ -247,7 +268,8 @@ func (p *Point) planList(lim verbs.Limits, n *Noncontig, wrong *Faults) {
 		})
 		return
 	case p.Staged():
-		p.Messages = min(most, least)
+		p.Messages, parts = min(most, least), packedMessages
+		p.each, p.Load.WRs, p.Load.SGEs = p.Messages, p.Messages*p.qps, p.Messages*p.qps
 	case most*p.InFlight > depth:
 		p.Messages = (most + max(depth/parts, 1) - 1) / max(depth/parts, 1)
 	}
@@ -260,13 +282,6 @@ func (p *Point) planList(lim verbs.Limits, n *Noncontig, wrong *Faults) {
 	}
 	if p.Window = p.InFlight; p.Messages > 1 {
 		p.Window = min(p.Messages*p.InFlight, parts)
-	}
-	if p.each = most; p.Staged() {
-		p.each = p.Messages
-		p.Load.WRs, p.Load.SGEs = p.Messages*p.qps, p.Messages*p.qps
-		if p.Strategy.Operation == Send {
-			p.Load.RecvWRs, p.Load.RecvSGEs, p.Load.RecvListSGEs = p.Load.WRs, p.Load.SGEs, 1
-		}
 	}
 }
 

@@ -2,7 +2,6 @@ package plan
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 
@@ -66,7 +65,7 @@ func TestNoncontigLoads(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	lim := verbs.Limits{MaxSGE: 32, MaxSGERead: 16}
+	limits := Limits{Device: verbs.DeviceInfo{Limits: verbs.Limits{MaxSGE: 32, MaxSGERead: 16}}}
 	for _, c := range []struct {
 		shape, strategy           string
 		listBytes                 int
@@ -82,9 +81,13 @@ func TestNoncontigLoads(t *testing.T) {
 		{"both", "gather-send", 1024, 3, 70, 3, 70}, // the peer cuts its receives alike
 		{"both", "pack-send-unpack", 0, 1, 1, 1, 1},
 	} {
-		rows := Strategies(c.shape)
-		at := slices.IndexFunc(rows, func(s Strategy) bool { return s.Name == c.strategy })
-		got := LoadOf(rows[at], l, lim, &Noncontig{Segment: 1024, ListBytes: c.listBytes})
+		wrong, s := new(Faults), Settled{limits: limits, Spec: Spec{Noncontig: &Noncontig{
+			Shape: c.shape, Strategy: c.strategy, Layout: l.String(), Window: 1, Segment: 1024, ListBytes: c.listBytes,
+		}}}
+		if !s.choosePoint(wrong) {
+			t.Fatal(*wrong)
+		}
+		got := s.Point.Load
 		if got.WRs != c.wrs || got.SGEs != c.sges || got.RecvWRs != c.recvWRs || got.RecvSGEs != c.recvs {
 			t.Errorf("%s/%s: got %+v, want %d, %d, %d, %d", c.shape, c.strategy, got, c.wrs, c.sges, c.recvWRs, c.recvs)
 		}
@@ -152,7 +155,7 @@ func TestListPoints(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			lim := verbs.Limits{MaxSGE: 30, MaxSGERead: 16, MaxQPWR: 4096, MaxMessageBytes: 1 << 30}
 			spec := Spec{Transport: verbs.RC, QPs: c.qps, Noncontig: &Noncontig{
-				Shape: c.shape, Strategy: c.strategy, Window: 1, Descriptors: Describe("x", 100, c.list, 0),
+				Shape: c.shape, Strategy: c.strategy, Window: 1, Segment: 64 << 10, Descriptors: Describe("x", 100, c.list, 0),
 			}}
 			known := Limits{Device: verbs.DeviceInfo{Name: "mlx5_0", Limits: lim}, Dialled: true, List: c.list}
 			s, err := Settle(spec, known, Peer{}, Policy{})

@@ -111,35 +111,8 @@ type Load struct {
 	Cut          pattern.Cut
 }
 
-// Payload that is packed at a time: large enough that a work request costs little beside it.
-const (
-	defaultSegment     = 16 << 10
-	defaultListSegment = 64 << 10
-)
-
-// LoadOf counts requests and entries of the strategy that n names.
-func LoadOf(s Strategy, l pattern.Layout, lim verbs.Limits, n *Noncontig) Load {
-	t := pattern.Gathered(l)
-	x := Load{WRs: 1, SGEs: 1, SendSGEs: 1, SegmentBytes: int64(n.Segment), Cut: cutOf(s, &t, lim, n)}
-	if n.Segment == 0 {
-		x.SegmentBytes = defaultSegment
-	}
-	switch {
-	case s.Cut == Segments:
-		x.WRs = int(min(l.SegmentCount(max(x.SegmentBytes, 1)), maxRequests+1))
-		x.SGEs = x.WRs
-	case s.Local == Strided:
-		c := t.Count(x.Cut, maxRequests)
-		x.WRs, x.SGEs, x.SendSGEs = c.Requests, c.Entries, c.Longest
-	}
-	if s.Operation == Send {
-		x.RecvWRs, x.RecvSGEs, x.RecvListSGEs = 1, 1, 1
-		if s.Remote == Strided { // cut alike
-			x.RecvWRs, x.RecvSGEs, x.RecvListSGEs = x.WRs, x.SGEs, x.SendSGEs
-		}
-	}
-	return x
-}
+// defaultSegment is how much is packed at a time: so much that a work request costs little beside it.
+const defaultSegment = 16 << 10
 
 // maxRequests is more work requests than the send queue of any device holds.
 const maxRequests = 1 << 16

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -88,12 +89,12 @@ func Measure(ctx context.Context, out output.Streams, c Config) (*report.Documen
 // prepare makes the list of measurements and refuses what cannot work, all faults together.
 func (e *experiment) prepare(m *measure.Measurer) error {
 	c := &e.config
-	info := m.Device.Info()
+	info, entries := m.Device.Info(), cmp.Or(c.MaxSGE, math.MaxInt)
 	e.limits = plan.Limits{Device: info, Port: m.Port, Dialled: true}
 	n := &noncontig.Grid{Setup: noncontig.Setup{
 		Device: info.Name, Transport: c.Transport.String(), Cache: c.Cache, LLCBytes: int64(e.caches.LastLevel),
 		Window: c.Window,
-		MaxSGE: atMost(info.Limits.MaxSGE, c.MaxSGE), MaxSGERead: atMost(info.Limits.MaxSGERead, c.MaxSGE), Runs: c.Runs,
+		MaxSGE: min(info.Limits.MaxSGE, entries), MaxSGERead: min(info.Limits.MaxSGERead, entries), Runs: c.Runs,
 		MinSeconds: c.MinTime.Seconds(), Verify: c.Verify, Events: c.Events, ListBytes: e.listBytesText(),
 		SegmentBytes: c.Segment,
 		Kernel:       pattern.KernelName(), Priority: plain.When(machine.Priority() == "realtime", "realtime"),
@@ -122,14 +123,6 @@ func (e *experiment) prepare(m *measure.Measurer) error {
 		wrong.Note(e.resume())
 	}
 	return errors.Join(wrong...)
-}
-
-// atMost is a limit of a device, or less where that was asked for.
-func atMost(limit, asked int) int {
-	if asked > 0 {
-		return min(limit, asked)
-	}
-	return limit
 }
 
 // add makes cells of layouts: what is measured next.
