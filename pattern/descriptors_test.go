@@ -76,10 +76,16 @@ func TestDescriptorFaults(t *testing.T) {
 		{"0,0,8\n0,2000000000,8\n", "lines 1 and 2: the remote pieces span 2000000008 bytes, at most 1073741824"},
 		{"0,0,8\n" + strings.Repeat("1", 5000) + "\n", "line 2: longer than 4096 bytes"},
 		{"0,a,1\n0,0,0\n", "line 2, column 5: length 0"},
-		{"\x1f\x8bxxxxxxxxxxxxxxxx", "the compressed data is cut off, damaged, or followed by other data: gzip: invalid header"},
+		{
+			"\x1f\x8bxxxxxxxxxxxxxxxx",
+			"the compressed data is cut off, damaged, or followed by other data: gzip: invalid header",
+		},
 		{"0,0,4096\r8192,4096,4096\r", `line 1, column 5: length "4096\r8192" is not a number`},
-		{"local,length,remote\n0,8,0\n", `line 1, column 7: remote "length" is not a number: write 4096 or 0x1000. A header has ` +
-			"the names local,remote,length[,count,local_stride,remote_stride], or begins with #"},
+		{
+			"local,length,remote\n0,8,0\n",
+			`line 1, column 7: remote "length" is not a number: write 4096 or 0x1000. A header has ` +
+				"the names local,remote,length[,count,local_stride,remote_stride], or begins with #",
+		},
 		{"local,0,8\n", "line 1, column 1: a header has names alone"},
 		{"0,0,8\nlocal,remote,length\n", `line 2, column 1: local "local" is not a number: write 4096 or 0x1000`},
 	} {

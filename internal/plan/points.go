@@ -254,8 +254,8 @@ func (p *Point) deal(lim verbs.Limits, n *Noncontig, wrong *Faults) {
 	}
 }
 
-// inMessages makes of a queue pair's part of a list as many messages as its send queue needs. What is packed is a request
-// each.
+// inMessages makes of a queue pair's part of a list as many messages as its send queue
+// needs. What is packed is a request each.
 func (p *Point) inMessages(most, least int, lim verbs.Limits, wrong *Faults) {
 	depth, parts := listDepth, listMessages
 	if lim.MaxQPWR > 0 {

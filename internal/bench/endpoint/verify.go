@@ -201,8 +201,8 @@ func (e *Endpoint) compare(d destination, memory []byte, seed uint64, q int, bef
 // mostPart is how many bytes are compared at a time: a message may be as large as the memory.
 const mostPart = 64 << 10
 
-// touched is the place of the first byte that is not as [wipe] left it; -1: there is none. It compares a part at a time.
-// memory begins at an offset of where data arrives.
+// touched is the place of the first byte that is not as [wipe] left it; -1: there is none. It compares a part at a
+// time. memory begins at an offset of where data arrives.
 func (d *destination) touched(memory, part []byte, seed uint64, offset int) int {
 	for n := 0; n < len(memory); n += len(part) {
 		want := part[:min(len(part), len(memory)-n)]

@@ -126,8 +126,9 @@ func (f *Flags) presetList() (string, error) {
 	case p.count > pattern.MaxPieces:
 		return "", fmt.Errorf("--nums %d: at most %d pieces", p.count, pattern.MaxPieces)
 	case stride > pattern.MaxSpan/p.count:
-		return "", fmt.Errorf("%d pieces, %d bytes apart, span more than %d bytes: use a smaller --nums or --strides", p.count,
-			stride, pattern.MaxSpan)
+		return "",
+			fmt.Errorf("%d pieces, %d bytes apart, span more than %d bytes: use a smaller --nums or --strides", p.count,
+				stride, pattern.MaxSpan)
 	}
 	if !p.paged {
 		return fmt.Sprintf("0,0,%d,%d,%d,%[1]d\n", p.length, p.count, stride), nil

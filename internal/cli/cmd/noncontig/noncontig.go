@@ -117,7 +117,8 @@ func (e *experiment) prepare(m *measure.Measurer) error {
 		"nothing to measure: no strategy is left for these shapes and layouts%s%s",
 		plain.When(slices.Contains(c.Strategies, "pack-pipelined"),
 			"; pack-pipelined needs messages of several blocks that are larger than --segment %d", c.Segment),
-		strings.Join(plain.Each(n.Absent, func(a noncontig.Absence) string { return "; " + a.Strategy + ": " + a.Reason }), ""))
+		strings.Join(plain.Each(n.Absent, func(a noncontig.Absence) string { return "; " + a.Strategy + ": " + a.Reason }),
+			""))
 	e.shuffle()
 	if e.previous != nil {
 		wrong.Note(e.resume())

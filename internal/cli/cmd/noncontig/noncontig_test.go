@@ -127,8 +127,8 @@ func TestNoncontigLeavesOutWhatDoesNotApply(t *testing.T) {
 	}
 }
 
-// TestRoadThatCannotBe: of a list that is too long for one road the others are measured, and the result says why that one
-// is not.
+// TestRoadThatCannotBe: of a list that is too long for one road the others are measured,
+// and the result says why that one is not.
 func TestRoadThatCannotBe(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "list.csv")
 	if err := os.WriteFile(file, []byte("0,0,8,5000000,16,8\n"), 0o600); err != nil {
