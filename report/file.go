@@ -377,6 +377,11 @@ func LoadAs[T any](path, schema string) (*T, error) {
 	return v, decode(path, b, v)
 }
 
+// mostWords is how long the operation and the warnings of a record may be: tables put them into many places.
+const mostWords = 64 << 10
+
+func wordsOf(list []string) int { return len(strings.Join(list, "\n")) }
+
 // Check tells whether the parts of a document fit each other, and computes again what follows from them.
 func (d *Document) Check(file string) error {
 	broken := func(place, format string, args ...any) error {
@@ -384,10 +389,16 @@ func (d *Document) Check(file string) error {
 			File: file, Place: place, Err: fmt.Errorf(format, args...), Remedy: "this is not a file of gobw, or it was edited",
 		}
 	}
+	if words := wordsOf(d.Warnings); words >= mostWords {
+		return broken("warnings", "%d KiB of words", words>>10)
+	}
 	for i := range d.Records {
 		r := &d.Records[i]
 		if h := r.Histogram; h != nil && h.Unit != histogramUnit {
 			return broken(fmt.Sprintf("records[%d].histogram.unit", i), "the unit is %q, want %q", h.Unit, histogramUnit)
+		}
+		if words := wordsOf(r.Warnings) + len(r.Operation); words >= mostWords {
+			return broken(fmt.Sprintf("records[%d].warnings", i), "%d KiB of words", words>>10)
 		}
 		if r.Kind != bandwidthKind && r.Kind != latencyKind {
 			return broken(fmt.Sprintf("records[%d].kind", i), "%q is neither %q nor %q", r.Kind, bandwidthKind, latencyKind)

@@ -184,9 +184,10 @@ func (e *testEntry) UnmarshalYAML(n ast.Node) error {
 	return nil
 }
 
-// Bounds of a plan, which is written by hand: the parser of YAML takes gigabytes for a few kilobytes of brackets.
+// Bounds of a plan, which is written by hand: the parser of YAML takes gigabytes for a few kilobytes of brackets, and
+// time by the square of a list's length.
 const (
-	planBytes = 1 << 20
+	planBytes = 1 << 18
 	planDepth = 32 // of brackets within brackets, of dashes on a line, of spaces before a key over two
 )
 
@@ -240,6 +241,9 @@ func parsePlan(file string, b []byte, o Options) (*Plan, error) {
 		p.mistake(nil, "the plan is empty; it wants name and tests")
 	case len(root.Docs) > 1:
 		p.mistake(root.Docs[1].Start, "a plan is one YAML document, this is the second")
+	case len(ast.Filter(ast.AliasType, root.Docs[0].Body)) > 0: // a few can stand for more than memory holds
+		alias := ast.Filter(ast.AliasType, root.Docs[0].Body)[0]
+		p.mistake(alias.GetToken(), "an alias (*): a plan has none; what several tests share belongs into defaults")
 	default:
 		p.unread(yaml.NodeToValue(root.Docs[0].Body, &p.planFile, yaml.Strict()))
 		p.tests()
@@ -276,7 +280,12 @@ func (p *planParser) unread(err error) {
 		known := []string{
 			"name", "description", "defaults", "tests", "about", "run", "flags", "expect", "timeout", "server", "memory",
 		}
-		p.mistake(wrong.Token, "no key %q%s", wrong.Token.Value, plain.Choices(wrong.Token.Value, known))
+		key := wrong.Token.Value
+		if slices.Contains(known, key) {
+			p.mistake(wrong.Token, "the key %q has another place: at the top, in defaults, or in a test", key)
+		} else {
+			p.mistake(wrong.Token, "no key %.60q%s", key, plain.Choices(key, known))
+		}
 	case *yaml.TypeError:
 		p.mistake(wrong.Token, "a list or a mapping, want text")
 	default:
@@ -289,7 +298,7 @@ func (p *planParser) unread(err error) {
 }
 
 // testName is what a test may be called, so that expectations can refer to it.
-var testName = regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9_-]*$`)
+var testName = regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9_-]{0,99}$`)
 
 // tests makes the tests of the plan.
 func (p *planParser) tests() {
@@ -311,7 +320,7 @@ func (p *planParser) tests() {
 		case e.Name.at == nil:
 			p.mistake(e.at, "the test has no name")
 		case !testName.MatchString(t.Name):
-			p.mistake(e.Name.at, "%q cannot name a test: letters, digits, - and _, a letter first", t.Name)
+			p.mistake(e.Name.at, "%.60q cannot name a test: up to 100 letters, digits, - and _, a letter first", t.Name)
 		case p.known[t.Name]:
 			p.mistake(e.Name.at, "a test called %q is there already", t.Name)
 		}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -350,12 +351,18 @@ func TestHostilePlans(t *testing.T) {
 		"large":                        strings.Repeat("# comment\n", 200_000),
 		"aliases":                      "a: &a [x,x]\nb: &b [*a,*a]\nc: &c [*b,*b]\n",
 		"an alias of itself":           "tests: &a [*a]\n",
+		"merged twice, 40 deep":        mergedTwice(40),
+		"a name of 80 KB":              "tests: [{name: " + strings.Repeat("x", 80_000) + ", run: gobw write}]",
+		"a key of 80 KB":               strings.Repeat("x", 80_000) + ": 1",
+		"30,000 keys":                  numbered("k%d: 1\n", 30_000),
 	} {
 		t.Run(name, func(t *testing.T) {
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
 			if _, err := parsePlan("hostile.yaml", []byte(text), Options{}); err == nil {
 				t.Error("it is a plan")
+			} else if said := len(err.Error()); said > 16<<10 {
+				t.Errorf("%d bytes of mistakes", said)
 			}
 			runtime.ReadMemStats(&after)
 			if grew := after.TotalAlloc - before.TotalAlloc; grew > 64<<20 {
@@ -363,6 +370,23 @@ func TestHostilePlans(t *testing.T) {
 			}
 		})
 	}
+}
+
+// mergedTwice is a mapping that merges another twice, which does the same, and so on.
+func mergedTwice(depth int) string {
+	text := "k0: &k0 {x: 1}\n"
+	for i := range depth {
+		text += fmt.Sprintf("k%d: &k%[1]d {<<: [*k%[2]d, *k%[2]d]}\n", i+1, i)
+	}
+	return text + fmt.Sprintf("tests: [{<<: *k%d}]\n", depth)
+}
+
+func numbered(format string, n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, format, i)
+	}
+	return b.String()
 }
 
 func FuzzParsePlan(f *testing.F) {
