@@ -65,7 +65,8 @@ func ChooseGID(d Device, port int, local netip.Addr) (GIDEntry, error) {
 // address before a link-local one, and then the local address of a connection, if there is one.
 func BestGID(table []GIDEntry, local netip.Addr) (GIDEntry, error) {
 	if len(table) == 0 {
-		return GIDEntry{}, errors.New("the port has no GID: give its interface an address")
+		return GIDEntry{},
+			&Error{Verb: "choose GID", Err: errors.New("the port has no GID"), Fix: "give its interface an address"}
 	}
 	local = local.Unmap().WithZone("") // as GIDs have it
 	yes := func(b bool) int {

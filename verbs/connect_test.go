@@ -36,8 +36,8 @@ func TestChooseGID(t *testing.T) {
 			t.Errorf("for a connection from %s: line %d, %v; want %d", local, g.Index, err, want)
 		}
 	}
-	if _, err := ChooseGID(&plainDevice{}, 1, netip.Addr{}); err == nil {
-		t.Error("a port without a GID has one")
+	if _, err := ChooseGID(&plainDevice{}, 1, netip.Addr{}); !errors.As(err, new(*Error)) {
+		t.Errorf("a port without a GID: %v, want an error of set-up", err)
 	}
 	local := netip.MustParseAddr("198.51.100.1")
 	if g, err := ChooseGID(&plainDevice{rebinds: true}, 1, local); err != nil || g.GID.Addr() != local {

@@ -97,7 +97,7 @@ func (r *run) round(ctx context.Context, rd plan.Round) error {
 		r.o.Measured(record, r.samples(rec, clock))
 	}
 	if r.o.Kept != nil && corrupt == nil {
-		r.o.Kept(r.result)
+		r.o.Kept(r.result, false)
 	}
 	return corrupt
 }

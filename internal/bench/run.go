@@ -45,9 +45,9 @@ type Options struct {
 	Step func(name string, took time.Duration)
 	// Measured is told each whole record as it is made, with this end's samples.
 	Measured func(report.Record, report.Samples)
-	// Kept is told, after each record, all that was measured so far: what a kill may not take
-	// away. It is called between two rounds.
-	Kept func(*Result)
+	// Kept is told all that was measured so far, which a kill may not take away: after each record, and at last before the
+	// queue pairs are closed, which a driver may not return from.
+	Kept func(r *Result, last bool)
 	// Progress is told about ten times a second how far a round has come. It is called between two slices of the
 	// measurement: it must return at once.
 	Progress func(drive.Progress)
@@ -161,6 +161,9 @@ func (r *run) all(ctx context.Context, spec *plan.Spec, dev verbs.Device) (*Resu
 	}
 	if err = r.connect(ctx, *agreed); err == nil {
 		err = r.measure(ctx)
+	}
+	if err == nil && r.o.Kept != nil {
+		r.o.Kept(r.result, true)
 	}
 	if err == nil && r.o.Linger > 0 {
 		if r.o.Lingering != nil {

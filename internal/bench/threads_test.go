@@ -241,7 +241,7 @@ func TestEndless(t *testing.T) {
 					results, err := runBothWith(ctx, open(), open(), plan.Spec{
 						Operation: plan.Send, Kind: plan.Bandwidth, Bidirectional: both, Duration: 20 * time.Millisecond, Infinite: true,
 						Sizes: []int{64}, RDMACM: true, QPs: 4, Threads: threads, RxDepth: 8, RecvList: 3, NoPeak: true,
-					}, dialect, Options{Kept: func(*Result) {
+					}, dialect, Options{Kept: func(*Result, bool) {
 						if rows++; rows == 5 {
 							cancel()
 						}

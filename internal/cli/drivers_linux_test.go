@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/gobw/gobw/internal/cli/exit"
 	"github.com/gobw/gobw/internal/testrun"
+	"github.com/gobw/gobw/report"
 	"github.com/gobw/gobw/scripts/fakeverbs"
 )
 
@@ -119,6 +121,30 @@ func TestHangingDriver(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestHangingClose has a queue pair not close once all is measured: what was measured is in the file.
+func TestHangingClose(t *testing.T) {
+	library := fakeLibrary(t)
+	file := filepath.Join(t.TempDir(), "x.json")
+	c := onFake(t, library, "FAKEVERBS_HANG=destroy_qp", "gobw write --loopback -d fake0 -n 500 --save "+file)
+	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		_ = syscall.Kill(-c.Process.Pid, syscall.SIGKILL)
+		_ = c.Wait()
+	}()
+	for late := time.Now().Add(time.Minute); time.Now().Before(late); <-time.After(50 * time.Millisecond) {
+		if d, err := report.Load(file); err == nil {
+			if len(d.Records) != 1 || d.Records[0].Iterations != 500 {
+				t.Errorf("%d records are kept: %+v", len(d.Records), d.Records)
+			}
+			return
+		}
+	}
+	t.Error("nothing is kept")
 }
 
 // TestHangingServer has a driver hang in the process of a client's test: the server's log names the call, and SIGTERM

@@ -23,6 +23,8 @@ func TestLyingLibrary(t *testing.T) {
 		"a limit less than none":               "a limit of -1",
 		"a GID table shorter than none":        "a GID table of -1 entries",
 		"a GID table of all memory":            "a GID table of 2147483647 entries",
+		"an MTU that no packet has":            "an MTU with the code 99",
+		"a queue pair without a number":        "a queue pair with the number 0xffffffff",
 		"more GIDs than there is room for":     "a GID table of 7 entries where there is room for 2",
 		domain:                                 "it made one without a context",
 		queue:                                  "it made a queue of 0 entries",

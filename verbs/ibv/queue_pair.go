@@ -81,7 +81,9 @@ func (p *protectionDomain) newQP(o verbs.QueuePairOptions, by verbs.Posting) (*q
 		return nil, err
 	}
 	q.announce(unsafe.Pointer(q.qp), q)
-	q.qpn = uint32(q.qp.qp_num)
+	if q.qpn = uint32(q.qp.qp_num); q.qpn == 0 || q.qpn > mostQPN {
+		return nil, errors.Join(fmt.Errorf("%w: a queue pair with the number %#x", errLie, q.qpn), q.Close())
+	}
 	q.caps = verbs.QueuePairCapabilities{
 		SendDepth: int(a.cap.max_send_wr), RecvDepth: int(a.cap.max_recv_wr), SendSGEs: int(a.cap.max_send_sge),
 		RecvSGEs: int(a.cap.max_recv_sge), InlineBytes: int(a.cap.max_inline_data),
@@ -94,6 +96,9 @@ func (p *protectionDomain) newQP(o verbs.QueuePairOptions, by verbs.Posting) (*q
 	}
 	return q, nil
 }
+
+// mostQPN is the largest number of a queue pair.
+const mostQPN = 1<<24 - 1
 
 func orDefault(v, byDefault int) C.uint32_t { return C.uint32_t(cmp.Or(v, byDefault)) }
 

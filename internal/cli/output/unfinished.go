@@ -134,6 +134,12 @@ func (c Config) Keeper(out Streams) *Keeper {
 	return &Keeper{out: out, draft: c.unfinished().Document()}
 }
 
+// KeepLast saves it now: nothing follows.
+func (k *Keeper) KeepLast(write func(w io.Writer) error) {
+	k.at = time.Time{}
+	k.Keep(write)
+}
+
 // Keep saves it now, or not yet.
 func (k *Keeper) Keep(write func(w io.Writer) error) {
 	if k.draft == "" || time.Since(k.at) < 20*k.cost {

@@ -42,10 +42,14 @@ func sweep(ctx context.Context, out output.Streams, c Config) (*report.Document,
 		several := c.Plan.AllSizes || len(c.Plan.Sizes) > 1 || c.Plan.Runs > 1
 		keeper := c.Output.Keeper(out)
 		for _, p := range parts {
-			res, err := m.Run(ctx, p.plan, bench.Options{After: p.after, Kept: func(r *bench.Result) {
-				if several {
-					keeper.Keep(func(w io.Writer) error { return writeSoFar(w, *doc.Document, r) })
+			res, err := m.Run(ctx, p.plan, bench.Options{After: p.after, Kept: func(r *bench.Result, last bool) {
+				keep := keeper.Keep
+				if last {
+					keep = keeper.KeepLast
+				} else if !several {
+					return
 				}
+				keep(func(w io.Writer) error { return writeSoFar(w, *doc.Document, r) })
 			}})
 			doc.Add(res)
 			if err != nil {

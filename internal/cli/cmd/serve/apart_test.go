@@ -5,6 +5,7 @@ package serve
 import (
 	"bytes"
 	"context"
+	"io"
 	"log/slog"
 	"net"
 	"os"
@@ -146,6 +147,18 @@ func TestTooLate(t *testing.T) {
 	cancel(control.ErrClosed)
 	if _, err := follow(t, ctx, patient, &testDoor{others: never}, nil); err == nil {
 		t.Error("the server has ended, and the process has not")
+	}
+}
+
+// TestServerEnds: a test whose server has ended tells its client that it was stopped, not that it failed.
+func TestServerEnds(t *testing.T) {
+	in, server := io.Pipe()
+	ctx, cancel := new(order).hearServer(t.Context(), in)
+	defer cancel(nil)
+	_ = server.Close()
+	<-ctx.Done()
+	if cause := control.CauseOf(context.Cause(ctx)); cause != control.Stopped {
+		t.Errorf("%v: %s", context.Cause(ctx), cause)
 	}
 }
 

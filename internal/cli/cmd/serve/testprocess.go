@@ -158,7 +158,7 @@ func (o *order) hearServer(ctx context.Context, in io.Reader) (context.Context, 
 			slot <- s
 			_, _ = io.Copy(io.Discard, in)
 		}
-		cancel(errors.New("the server has ended"))
+		cancel(fmt.Errorf("the server has ended: %w", control.ErrStopped))
 	}()
 	return ctx, cancel
 }

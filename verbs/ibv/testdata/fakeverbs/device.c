@@ -129,6 +129,8 @@ int ibv_query_port(struct vb_context *c, uint8_t port, struct vb_port_attr *a) {
 		a->gid_tbl_len = -1;
 	if (lies_about("a GID table of all memory"))
 		a->gid_tbl_len = 0x7fffffff;
+	if (lies_about("an MTU that no packet has"))
+		a->active_mtu = 99;
 	return 0;
 }
 

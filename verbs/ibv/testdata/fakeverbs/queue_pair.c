@@ -34,6 +34,8 @@ static struct vb_qp *create_qp(struct vb_pd *pd, const struct vb_qp_init_attr *a
 	qps[n] = q;
 	q->ex.base.qp_num = q->ex.base.handle = shared->next_qp = n;
 	drop_lock();
+	if (lies_about("a queue pair without a number"))
+		q->ex.base.qp_num = 0xffffffff;
 	return &q->ex.base;
 }
 
@@ -92,12 +94,13 @@ int ibv_query_qp(struct vb_qp *qp, struct vb_qp_attr *a, int mask, struct vb_qp_
 
 int ibv_destroy_qp(struct vb_qp *qp) {
 	struct qp *q = (struct qp *)qp;
+	hang("destroy_qp");
 	for (int i = 0; i < MAX_GROUPS; i++)
 		if (members[i].qp == q)
 			return EBUSY;
 	await_events(&q->events);
 	take_lock();
-	qps[qp->qp_num] = NULL;
+	qps[qp->handle] = NULL;
 	forget_planned(q);
 	forget((struct cq *)qp->send_cq, q);
 	forget((struct cq *)qp->recv_cq, q);
