@@ -1,13 +1,20 @@
 package wire
 
-import "testing"
+import (
+	"strconv"
+	"testing"
+)
 
-// TestWithoutFolding runs the tests of the ICRC as processors do that multiply less without carries.
+// TestWithoutFolding runs the test of the ICRC as processors do that multiply less without carries.
 func TestWithoutFolding(t *testing.T) {
-	some, wide := folds, foldsWide
-	defer func() { folds, foldsWide = some, wide }()
-	for folds, foldsWide = range map[bool]bool{some: false, false: false} {
-		t.Run("compute", TestFoldedICRC)
-		t.Run("copy", TestCopyICRC)
+	some, width := folds, foldWidth
+	defer func() { folds, foldWidth = some, width }()
+	t.Logf("this processor folds %d bytes at once", width)
+	for _, foldWidth = range []int{32, 0} {
+		if foldWidth < width {
+			t.Run(strconv.Itoa(foldWidth), TestFoldedICRC)
+		}
 	}
+	folds = false
+	t.Run("table", TestFoldedICRC)
 }

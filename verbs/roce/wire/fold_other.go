@@ -2,8 +2,14 @@
 
 package wire
 
-// fold leaves everything to hash/crc32.
-func fold(crc uint32, p []byte) (uint32, []byte) { return crc, p }
+import "hash/crc32"
 
-// foldCopy leaves everything to copy and hash/crc32.
-func foldCopy(crc uint32, _, p []byte) (uint32, []byte) { return crc, p }
+// UpdateICRC carries a CRC over more bytes of a packet.
+func UpdateICRC(crc uint32, p []byte) uint32 { return crc32.Update(crc, crc32.IEEETable, p) }
+
+// CopyICRC copies p to to and carries a CRC over what it copied: p may change meanwhile.
+func CopyICRC(crc uint32, to, p []byte) uint32 {
+	to = to[:len(p)]
+	copy(to, p)
+	return UpdateICRC(crc, to)
+}

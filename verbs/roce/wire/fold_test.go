@@ -8,47 +8,40 @@ import (
 	"testing"
 )
 
-// TestFoldedICRC compares every length and alignment around the sizes of packets with hash/crc32.
+// TestFoldedICRC computes the CRC of every length from every alignment, as it is and while copying, and compares it with
+// that of a plain table.
 func TestFoldedICRC(t *testing.T) {
-	b := make([]byte, 9000)
+	const begin, longest, around = 0xfedc9876, 20000, 64
+	everyLength := longest
+	if testing.Short() {
+		everyLength = 1100
+	}
+	b, to := make([]byte, longest+around), make([]byte, longest+3*around)
 	r := rand.NewChaCha8([32]byte{1})
 	_, _ = r.Read(b)
-	for n := range 4300 {
-		start := n % 67
-		crc := uint32(n) * 2654435761
-		got, want := UpdateICRC(crc, b[start:start+n]), crc32.Update(crc, crc32.IEEETable, b[start:start+n])
-		if got != want {
-			t.Fatalf("%d bytes from %d on: %08x, want %08x", n, start, got, want)
-		}
-	}
-	if got, want := UpdateICRC(7, b), crc32.Update(7, crc32.IEEETable, b); got != want {
-		t.Errorf("%d bytes: %08x, want %08x", len(b), got, want)
-	}
-}
-
-// TestCopyICRC copies every length and alignment around the sizes of packets, and nothing beyond.
-func TestCopyICRC(t *testing.T) {
-	b := make([]byte, 9000)
-	r := rand.NewChaCha8([32]byte{2})
-	_, _ = r.Read(b)
-	to := make([]byte, 9000)
-	for n := range 4300 {
-		start, at := n%67, n%71
-		for i := range to {
-			to[i] = 0xee
-		}
-		crc := uint32(n) * 2654435761
-		got, want := CopyICRC(crc, to[at:], b[start:start+n]), crc32.Update(crc, crc32.IEEETable, b[start:start+n])
-		if got != want {
-			t.Fatalf("%d bytes from %d on: %08x, want %08x", n, start, got, want)
-		}
-		if !bytes.Equal(to[at:at+n], b[start:start+n]) {
-			t.Fatalf("%d bytes from %d on: the copy differs", n, start)
-		}
-		for i, v := range to {
-			if (i < at || i >= at+n) && v != 0xee {
-				t.Fatalf("%d bytes to %d: byte %d was written", n, at, i)
+	untouched := bytes.Repeat([]byte{0xee}, around)
+	for start := range around {
+		crc := uint32(begin)
+		for n, p := 0, b[start:]; n <= longest; n++ {
+			if want := crc; n < everyLength || n%around == start {
+				if got := UpdateICRC(begin, p[:n]); got != want {
+					t.Fatalf("%d bytes from %d on: %08x, want %08x", n, start, got, want)
+				}
+				at := around + (n+start)%around
+				before, behind := to[at-around:at], to[at+n:at+n+around]
+				copy(before, untouched)
+				copy(behind, untouched)
+				if got := CopyICRC(begin, to[at:at+n], p[:n]); got != want {
+					t.Fatalf("%d bytes from %d on, copied: %08x, want %08x", n, start, got, want)
+				}
+				if !bytes.Equal(to[at:at+n], p[:n]) {
+					t.Fatalf("%d bytes from %d on: the copy differs", n, start)
+				}
+				if !bytes.Equal(before, untouched) || !bytes.Equal(behind, untouched) {
+					t.Fatalf("%d bytes from %d on: bytes beside the copy were written", n, start)
+				}
 			}
+			crc = ^(crc32.IEEETable[byte(^crc)^p[min(n, len(p)-1)]] ^ ^crc>>8)
 		}
 	}
 }

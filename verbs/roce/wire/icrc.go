@@ -145,23 +145,6 @@ func factor(n int) uint32 {
 	return f
 }
 
-// UpdateICRC carries a CRC over more bytes of a packet.
-func UpdateICRC(crc uint32, p []byte) uint32 {
-	if crc, p = fold(crc, p); len(p) == 0 {
-		return crc
-	}
-	return crc32.Update(crc, crc32.IEEETable, p)
-}
-
-// CopyICRC copies p to to and carries a CRC over what it copied: p may change meanwhile.
-func CopyICRC(crc uint32, to, p []byte) uint32 {
-	to = to[:len(p)]
-	crc, rest := foldCopy(crc, to, p)
-	to = to[len(p)-len(rest):]
-	copy(to, rest)
-	return UpdateICRC(crc, to)
-}
-
 // BeginICRC carries a flow's prefix over the front of a packet, at least its BTH, which it masks on the way. What
 // follows goes through [UpdateICRC], piece by piece, and the value after the last byte of padding is the ICRC.
 func BeginICRC(prefix uint32, packet []byte) uint32 {
