@@ -234,8 +234,10 @@ func (g *stage) sameRings(size, at int) {
 }
 
 // stopBoth stops both jobs at the same time, but for one that serves, which ends by itself.
-func stopBoth(g *stage) {
+func stopBoth(g *stage) { stopAfter(g, 30*time.Millisecond) }
+
+func stopAfter(g *stage, after time.Duration) {
 	stop := new(atomic.Uint32)
 	g.a.Stop, g.b.Stop = stop, stop
-	time.AfterFunc(30*time.Millisecond, func() { stop.Store(1) })
+	time.AfterFunc(after, func() { stop.Store(1) })
 }
