@@ -51,6 +51,10 @@ func digestOf(text []byte) string {
 //
 //nolint:revive // the direction
 func (l *List) Describe(reads bool, mean int) (*plan.Descriptors, *pattern.Transfer, error) {
+	if l.made != nil && l.of.Mean == mean && l.read == reads {
+		of := l.of
+		return &of, l.made, nil
+	}
 	t, err := l.list.Transfer(reads)
 	if err == nil && mean > 0 {
 		t, err = t.Scaled(int64(mean))
@@ -58,7 +62,9 @@ func (l *List) Describe(reads bool, mean int) (*plan.Descriptors, *pattern.Trans
 	if err != nil {
 		return nil, nil, err
 	}
-	return plan.Describe(l.digest, len(l.packed), &t, mean), &t, nil
+	of := plan.Describe(l.digest, len(l.packed), &t, mean)
+	l.made, l.of, l.read = &t, *of, reads
+	return of, l.made, nil
 }
 
 // transfer is what a plan's list moves; nil: this end does not know it yet.
@@ -66,12 +72,7 @@ func (l *List) transfer(n *plan.Noncontig) (*pattern.Transfer, error) {
 	if n == nil || n.Descriptors == nil || l.digest != n.Descriptors.Digest {
 		return nil, nil //nolint:nilnil // not known yet
 	}
-	reads := n.Shape == plan.ReadsList
-	if l.made != nil && l.of == *n.Descriptors && l.read == reads {
-		return l.made, nil
-	}
-	_, t, err := l.Describe(reads, n.Descriptors.Mean)
-	l.made, l.of, l.read = t, *n.Descriptors, reads
+	_, t, err := l.Describe(n.Shape == plan.ReadsList, n.Descriptors.Mean)
 	return t, err
 }
 

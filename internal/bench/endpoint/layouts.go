@@ -1,6 +1,7 @@
 package endpoint
 
 import (
+	"math"
 	"slices"
 
 	"github.com/gobw/gobw/internal/plan"
@@ -95,14 +96,17 @@ func (w *layouts) slots(n, differ int, at plan.Steps, qp *pair) func(k int) int 
 // direct makes messages whose requests name the data itself, at both ends.
 func (w *layouts) direct(e *Endpoint, qp *pair, share *pattern.Transfer) func(k int, near ground,
 	far uint64) (job.Message, error) {
-	var requests [][]pattern.Piece
-	for entries := range share.Requests(w.Load.Cut) {
-		requests = append(requests, slices.Clone(entries))
-	}
+	requests := share.Count(w.Load.Cut, math.MaxInt).Requests
+	var walk pattern.Planner
+	var entries []pattern.Piece
 	return func(k int, near ground, far uint64) (m job.Message, _ error) {
-		part := requests[k*len(requests)/w.Messages : (k+1)*len(requests)/w.Messages]
-		step := job.Step{Requests: make([]verbs.SendRequest, len(part))}
-		for i, entries := range part {
+		if k == 0 { // messages come in order
+			walk = share.Plan(w.Load.Cut)
+		}
+		n := (k+1)*requests/w.Messages - k*requests/w.Messages
+		step := job.Step{Requests: make([]verbs.SendRequest, n)}
+		for i := range step.Requests {
+			entries = walk.Next(entries[:0], w.Load.Cut.Bytes)
 			list := make([]verbs.SGE, len(entries))
 			for n, piece := range entries {
 				list[n] = verbs.SGE{

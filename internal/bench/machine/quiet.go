@@ -86,7 +86,7 @@ func (q *Quiet) Collect() {
 		q.collectAt = m.NextGC/2 + garbageMost/8
 	}
 	if m.HeapAlloc >= q.collectAt {
-		runtime.GC()
+		debug.FreeOSMemory() // the system has it back: a list may have left much
 		runtime.ReadMemStats(&m)
 		q.collectAt = m.HeapAlloc + garbageMost/8
 	} else if !first {

@@ -26,6 +26,7 @@ import (
 type list struct {
 	*bench.List
 	name, shape string
+	about       *noncontig.List // what the document keeps; it takes a while to count, and no server waits yet
 }
 
 // preset is a list that is made here: so many pieces, each a row of strided memory at the client.
@@ -85,7 +86,7 @@ func (f *Flags) list(c *Config) (*list, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", flag, err)
 	}
-	c.Layouts = []gridLayout{whole}
+	c.Layouts, l.about = []gridLayout{whole}, l.describe(&whole)
 	return l, nil
 }
 

@@ -110,7 +110,7 @@ func (e *experiment) prepare(m *measure.Measurer) error {
 			"--shape %s: %v cannot carry it: use --connection RC", shape, c.Transport)
 	}
 	if c.List != nil {
-		n.List = c.List.describe(&c.Layouts[0])
+		n.List = c.List.about
 	}
 	e.add(c.Layouts, &wrong)
 	wrong.If(len(e.cells) == 0 && len(wrong) == 0,
