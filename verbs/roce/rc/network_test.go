@@ -739,3 +739,15 @@ func TestManyAnswersLost(t *testing.T) {
 		t.Errorf("%.3f of the bandwidth", got/clean)
 	}
 }
+
+// TestLossAfterCounterGoesBack has a path lose something, which was idle while the cycle counter began anew, as after a
+// suspend to memory: no clock of a queue pair ran that could have been restarted.
+func TestLossAfterCounterGoesBack(t *testing.T) {
+	f := NewFlow(1, 0)
+	f.onLoss(tick.Time(time.Hour))
+	before := f.window.size
+	f.onLoss(tick.Time(time.Second))
+	if f.window.size >= before {
+		t.Errorf("the window stays at %d bytes", before)
+	}
+}

@@ -132,7 +132,7 @@ func (r *Requester) Deadline() tick.Time {
 // RestartClocks starts the clocks that run anew, after the cycle counter has gone back.
 func (r *Requester) RestartClocks(now tick.Time) {
 	r.unsample()
-	r.nakAt, r.lastAt, r.Flow.window.lastLoss, r.Flow.reads.lastLoss = 0, 0, 0, 0
+	r.nakAt, r.lastAt = 0, 0
 	if r.probeAt != tick.Never {
 		r.schedule(now)
 	}
