@@ -120,6 +120,18 @@ func TestUnfinishedReplacesNothing(t *testing.T) {
 	}
 }
 
+// TestNothingIsKeptInADevice: what is no file, as a pipe, gets the finished result alone.
+func TestNothingIsKeptInADevice(t *testing.T) {
+	c, err := configOf(t, "--save", os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Keeper(Streams{Err: io.Discard}).KeepLast(func(io.Writer) error {
+		t.Error("it was written to before the result was there")
+		return nil
+	})
+}
+
 // TestKeeperTriesAgain: a save that fails is told once, the next one comes, and the last one decides what is said of
 // the file.
 func TestKeeperTriesAgain(t *testing.T) {

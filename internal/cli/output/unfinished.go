@@ -129,9 +129,13 @@ type Keeper struct {
 	failed bool
 }
 
-// Keeper makes the keeper of a command.
+// Keeper makes the keeper of a command. It keeps nothing in a pipe or a device, which get the result alone.
 func (c Config) Keeper(out Streams) *Keeper {
-	return &Keeper{out: out, draft: c.unfinished().Document()}
+	draft := c.unfinished().Document()
+	if _, err := os.Stat(draft); err == nil && !regular(draft) {
+		draft = ""
+	}
+	return &Keeper{out: out, draft: draft}
 }
 
 // KeepLast saves it now: nothing follows.
