@@ -10,10 +10,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #define DEPTH 64
 #define PORT "18517"
+#ifndef PATIENCE
+#define PATIENCE 20 /* seconds that an end waits for a completion */
+#endif
 
 /* What one end must know of the other. */
 struct address {
@@ -156,9 +160,13 @@ static inline int post_write(struct end *e, struct ibv_sge *list, int entries, u
 static inline enum ibv_wc_status complete(struct end *e)
 {
 	struct ibv_wc wc;
+	time_t begun = time(NULL);
 	int n;
 	while ((n = ibv_poll_cq(e->cq, 1, &wc)) == 0)
-		;
+		if (time(NULL) - begun > PATIENCE) {
+			fprintf(stderr, "no completion in %d s: was a request signaled? does the other end still run?\n", PATIENCE);
+			exit(1);
+		}
 	if (n < 0)
 		die("ibv_poll_cq");
 	return wc.status;

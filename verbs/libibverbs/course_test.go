@@ -16,8 +16,8 @@ import (
 	"github.com/gobw/gobw/internal/testrun"
 )
 
-// course compiles the programs of examples/c in a directory of the test.
-func course(t *testing.T) string {
+// course makes targets of examples/c in a directory of the test.
+func course(t *testing.T, targets ...string) string {
 	t.Helper()
 	testrun.Need(t, "make", "cc")
 	const header = "/usr/include/infiniband/verbs.h"
@@ -28,8 +28,8 @@ func course(t *testing.T) string {
 	if err := os.CopyFS(dir, os.DirFS("../../examples/c")); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := exec.Command("make", "-C", dir, "clean", "all",
-		"CFLAGS=-O2 -Wall -Wextra -Werror -std=gnu11").CombinedOutput(); err != nil {
+	words := append([]string{"-C", dir, "CFLAGS=-O2 -Wall -Wextra -Werror -std=gnu11 -DPATIENCE=60"}, targets...)
+	if out, err := exec.Command("make", words...).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	return dir
@@ -38,7 +38,7 @@ func course(t *testing.T) string {
 // TestCourse: the programs of the course run, and say what docs/course.md says. Each broken program fails with
 // the sentence that a student must find.
 func TestCourse(t *testing.T) {
-	dir := course(t)
+	dir := course(t, "clean", "all")
 	both := func(t *testing.T, words ...string) (server, client string) {
 		t.Helper()
 		port := freePort(t)
@@ -93,10 +93,57 @@ func TestCourse(t *testing.T) {
 	}
 }
 
+// TestPatience: a completion that does not come ends a program, with what to look for.
+func TestPatience(t *testing.T) {
+	dir := course(t, "clean")
+	written := filepath.Join(dir, "broken", "never_polls.c")
+	text, err := os.ReadFile(written)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const posted = `must(code, "ibv_post_send");`
+	polls := strings.Replace(string(text), posted, posted+" complete(&p.a);", 1) // and still signals nothing
+	if err := os.WriteFile(written, []byte(polls), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.Command("make", "-C", dir, "broken/never_polls", "CFLAGS=-std=gnu11 -DPATIENCE=1").CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	p := start(t, filepath.Join(dir, "broken", "never_polls"))
+	err = p.Wait()
+	if want := "no completion in 1 s: was a request signaled?"; err == nil || !strings.Contains(p.out.String(), want) {
+		t.Errorf("%v: got %q, want %q", err, p.out.String(), want)
+	}
+}
+
+// TestEmptyStarter: a starter without its parts names the first wrong byte, and goes no further.
+func TestEmptyStarter(t *testing.T) {
+	dir := course(t, "clean")
+	if out, err := exec.Command("make", "-C", dir, "CFLAGS=-std=gnu11", "starter", "filled").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	port := freePort(t)
+	t.Setenv("PORT", port)
+	s := start(t, filepath.Join(dir, "starter"))
+	awaitListener(t, port)
+	c := start(t, filepath.Join(dir, "starter"), "127.0.0.1")
+	failed, alsoFailed := c.Wait(), s.Wait()
+	if failed == nil || alsoFailed == nil {
+		t.Errorf("want both ends to fail, got %v and %v", failed, alsoFailed)
+	}
+	said := c.out.String() + s.out.String()
+	for want, times := range map[string]int{"want 7": 2, `"verified": false`: 1, "one of the two ends says which": 2} {
+		if got := strings.Count(said, want); got != times {
+			t.Errorf("%q %d times, want %d: %s", want, got, times, said)
+		}
+	}
+}
+
 // TestStarters: each starter builds and lacks three parts, and a second one does not take the place of a student's
 // work.
 func TestStarters(t *testing.T) {
-	dir := course(t)
+	dir := course(t, "clean")
 	written := filepath.Join(dir, "starter.c")
 	make := func(words ...string) error {
 		return exec.Command("make", append([]string{"-C", dir, "CFLAGS=-std=gnu11"}, words...)...).Run()
