@@ -2,17 +2,11 @@ package main
 
 import (
 	"cmp"
-	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
-	"log"
-	"net"
-	"os"
 	"slices"
-	"time"
 
+	"github.com/gobw/gobw/examples/ends"
 	"github.com/gobw/gobw/verbs"
 	"github.com/gobw/gobw/verbs/ibv"
 	"github.com/gobw/gobw/verbs/roce"
@@ -20,8 +14,7 @@ import (
 
 // end is one end of the connection.
 type end struct {
-	conn           net.Conn
-	reader         *json.Decoder
+	conn           *ends.Conn
 	qp             verbs.QueuePair
 	sent, received verbs.CompletionQueue
 	mr             verbs.MemoryRegion
@@ -34,36 +27,35 @@ type end struct {
 
 // connect meets the other end, which waits where this one names it, and brings a queue pair to RTS.
 func connect(host string) *end {
-	e := &end{conn: meet(host)}
-	e.reader = json.NewDecoder(e.conn)
-	dev := opened(e, must(verbs.Open("", ibv.New(), roce.New(roce.Options{}))))
-	gid := must(verbs.ChooseGID(dev, 1, e.conn.LocalAddr().(*net.TCPAddr).AddrPort().Addr()))
+	e := &end{conn: ends.Meet(host)}
+	dev := opened(e, ends.Must(verbs.Open("", ibv.New(), roce.New(roce.Options{}))))
+	gid := ends.Must(verbs.ChooseGID(dev, 1, e.conn.Here()))
 	limits := dev.Info().Limits
 	mine := min(limits.MaxSGE, cmp.Or(limits.MaxSGERead, limits.MaxSGE))
-	e.entries = min(mine, swap(e, mine))
+	e.entries = min(mine, ends.Swap(e.conn, mine))
 	reads := min(16, limits.MaxInitRDAtomic, limits.MaxRDAtomic) // in flight
-	reads = min(reads, swap(e, reads))
+	reads = min(reads, ends.Swap(e.conn, reads))
 	depth := max(largest/smallest/e.entries+2, least)
 
-	pd := opened(e, must(dev.AllocPD()))
-	e.sent = opened(e, must(dev.CreateCQ(verbs.CompletionQueueOptions{Depth: depth})))
-	e.received = opened(e, must(dev.CreateCQ(verbs.CompletionQueueOptions{Depth: depth})))
-	buf := opened(e, must(verbs.Alloc(largest*(factor+1), verbs.MemoryOptions{})))
+	pd := opened(e, ends.Must(dev.AllocPD()))
+	e.sent = opened(e, ends.Must(dev.CreateCQ(verbs.CompletionQueueOptions{Depth: depth})))
+	e.received = opened(e, ends.Must(dev.CreateCQ(verbs.CompletionQueueOptions{Depth: depth})))
+	buf := opened(e, ends.Must(verbs.Alloc(largest*(factor+1), verbs.MemoryOptions{})))
 	e.strided, e.contiguous = buf.Bytes()[:largest*factor], buf.Bytes()[largest*factor:]
 	access := verbs.AccessLocalWrite | verbs.AccessRemoteWrite | verbs.AccessRemoteRead
-	e.mr = opened(e, must(pd.RegisterMemory(buf, 0, buf.Len(), access)))
-	e.qp = opened(e, must(pd.CreateQP(verbs.QueuePairOptions{
+	e.mr = opened(e, ends.Must(pd.RegisterMemory(buf, 0, buf.Len(), access)))
+	e.qp = opened(e, ends.Must(pd.CreateQP(verbs.QueuePairOptions{
 		Transport: verbs.RC, SendCQ: e.sent, RecvCQ: e.received,
 		SendDepth: depth, RecvDepth: depth, SendSGEs: e.entries, RecvSGEs: e.entries,
 	})))
 
-	here := must(verbs.AddressOf(e.qp, 1, gid, e.mr))
-	e.peer = swap(e, here)
+	here := ends.Must(verbs.AddressOf(e.qp, 1, gid, e.mr))
+	e.peer = ends.Swap(e.conn, here)
 	options := verbs.DefaultConnect()
 	options.Access = access
 	options.MaxRDAtomic, options.MaxDestRDAtomic = uint8(reads), uint8(reads)
-	check(verbs.Connect(e.qp, gid, here, e.peer, options))
-	swap(e, "connected")
+	ends.Check(verbs.Connect(e.qp, gid, here, e.peer, options))
+	ends.Swap(e.conn, "connected")
 	return e
 }
 
@@ -74,7 +66,7 @@ func (e *end) lists(t task) [][]verbs.SGE {
 	}
 	lists := t.Layout.lists(e.mr, e.entries)
 	if len(lists) == 0 {
-		check(errors.New("a message without a list: see GAP 3"))
+		ends.Check(errors.New("a message without a list: see GAP 3"))
 	}
 	return lists
 }
@@ -82,7 +74,7 @@ func (e *end) lists(t task) [][]verbs.SGE {
 // move is a message of the active end. A SEND begins when the peer says that its receives are posted.
 func (e *end) move(t task) {
 	if t.Opcode == verbs.OpSend {
-		e.wait(e.received, 1)
+		ends.Wait(e.received, 1)
 	}
 	if t.Packs && t.Opcode != verbs.OpRead {
 		t.Layout.pack(e.contiguous, e.strided)
@@ -95,8 +87,8 @@ func (e *end) move(t task) {
 		requests = append(requests, r)
 	}
 	requests[len(requests)-1].Flags = verbs.Signaled // it completes after those before it
-	check(e.qp.PostSend(requests))
-	e.wait(e.sent, 1)
+	ends.Check(e.qp.PostSend(requests))
+	ends.Wait(e.sent, 1)
 	if t.Packs && t.Opcode == verbs.OpRead {
 		t.Layout.unpack(e.strided, e.contiguous)
 	}
@@ -109,64 +101,25 @@ func (e *end) receive(t task) {
 	for _, list := range e.lists(t) {
 		receives = append(receives, verbs.ReceiveRequest{SGEs: list})
 	}
-	check(e.qp.PostReceive(receives))
-	check(e.qp.PostSend([]verbs.SendRequest{{Opcode: verbs.OpSend, Flags: verbs.Signaled}}))
-	e.wait(e.sent, 1)
-	e.wait(e.received, len(receives))
+	ends.Check(e.qp.PostReceive(receives))
+	ends.Check(e.qp.PostSend([]verbs.SendRequest{{Opcode: verbs.OpSend, Flags: verbs.Signaled}}))
+	ends.Wait(e.sent, 1)
+	ends.Wait(e.received, len(receives))
 	if t.Packs {
 		t.Layout.unpack(e.strided, e.contiguous)
 	}
 }
 
-// wait polls until so many requests have completed. The first that failed ends the program.
-func (e *end) wait(cq verbs.CompletionQueue, completions int) {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	must(verbs.Await(ctx, cq, completions))
-}
-
 // close gives everything back, newest first.
 func (e *end) close() {
 	for _, handle := range slices.Backward(e.handles) {
-		check(handle.Close())
+		ends.Check(handle.Close())
 	}
-	check(e.conn.Close())
+	ends.Check(e.conn.Close())
 }
 
 // opened is a handle that close gives back.
 func opened[T io.Closer](e *end, handle T) T {
 	e.handles = append(e.handles, handle)
 	return handle
-}
-
-// meet waits for the other end, or connects to a host. The environment variable PORT chooses another TCP port.
-func meet(host string) net.Conn {
-	port := cmp.Or(os.Getenv("PORT"), "18516")
-	if host != "" {
-		return must(net.Dial("tcp", net.JoinHostPort(host, port)))
-	}
-	fmt.Fprintln(os.Stderr, "waiting: now start 'noncontig HOST' at the other end, with the name of this host")
-	return must(must(net.Listen("tcp", ":"+port)).Accept())
-}
-
-// swap sends a value to the other end, and returns the one that the other end sends.
-func swap[T any](e *end, mine T) (theirs T) {
-	check(json.NewEncoder(e.conn).Encode(mine))
-	if err := e.reader.Decode(&theirs); err != nil {
-		log.Fatalln("the other end is gone:", err)
-	}
-	return theirs
-}
-
-// check ends the program at the first error, and says what to try.
-func check(err error) {
-	if err != nil {
-		log.Fatalln(err, verbs.RemedyOf(err))
-	}
-}
-
-// must is the value that a call returned.
-func must[T any](value T, err error) T {
-	check(err)
-	return value
 }

@@ -22,6 +22,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gobw/gobw/examples/ends"
 	"github.com/gobw/gobw/verbs"
 )
 
@@ -70,16 +71,16 @@ func main() {
 	good := true
 	if host != "" {
 		good = e.table(shape, sizes)
-		swap(e, task{})
+		ends.Swap(e.conn, task{})
 	} else {
-		for t := swap(e, task{}); t != (task{}); t = swap(e, task{}) {
+		for t := ends.Swap(e.conn, task{}); t != (task{}); t = ends.Swap(e.conn, task{}) {
 			_, right := e.run(t, false)
 			good = good && right
 		}
 	}
 	e.close()
 	if !good {
-		log.Fatal("not verified: a byte is not in its place")
+		log.Fatal("not verified: a byte is not in its place; one of the two ends says which")
 	}
 }
 
@@ -90,7 +91,7 @@ func (e *end) table(shape string, sizes []int) (good bool) {
 	fmt.Println("message B  block B  blocks  lists Gb/s  pack Gb/s  ratio")
 	for _, size := range sizes {
 		verified, crossover := true, 0
-		for block := smallest; block <= min(size, 8192); block *= 2 {
+		for block := smallest; verified && block <= min(size, 8192); block *= 2 {
 			l := layout{block, size / block, block * factor}
 			var lists, packs, ratios []float64
 			for n := 0; n == 0 || n < rounds && verified; n++ {
@@ -108,7 +109,7 @@ func (e *end) table(shape string, sizes []int) (good bool) {
 				crossover = block
 			}
 		}
-		check(json.NewEncoder(os.Stdout).Encode(map[string]any{
+		ends.Check(json.NewEncoder(os.Stdout).Encode(map[string]any{
 			"shape": shape, "message_bytes": size, "verified": verified, "crossover_bytes": crossover,
 		}))
 		good = good && verified
@@ -124,7 +125,7 @@ func median(values []float64) float64 {
 // run does a task at one end. It returns the goodput in Gb/s, and whether both ends have all bytes in their places.
 func (e *end) run(t task, active bool) (gigabits float64, right bool) {
 	if active {
-		swap(e, t)
+		ends.Swap(e.conn, t)
 	}
 	// A WRITE arrives in contiguous memory, and a READ comes from there. All other data is strided.
 	l, sends := t.Layout, active == (t.Opcode != verbs.OpRead)
@@ -144,9 +145,9 @@ func (e *end) run(t task, active bool) (gigabits float64, right bool) {
 	}
 
 	if active && t.Opcode == verbs.OpSend { // for what the peer says before each message
-		check(e.qp.PostReceive(make([]verbs.ReceiveRequest, t.messages())))
+		ends.Check(e.qp.PostReceive(make([]verbs.ReceiveRequest, t.messages())))
 	}
-	swap(e, "ready")
+	ends.Swap(e.conn, "ready")
 	start := time.Now()
 	for range t.messages() {
 		switch {
@@ -156,7 +157,7 @@ func (e *end) run(t task, active bool) (gigabits float64, right bool) {
 			e.receive(t)
 		}
 	}
-	swap(e, "moved")
+	ends.Swap(e.conn, "moved")
 	gigabits = 8 * float64(l.bytes()*t.messages()) / time.Since(start).Seconds() / 1e9
 
 	right = true
@@ -165,5 +166,5 @@ func (e *end) run(t task, active bool) (gigabits float64, right bool) {
 			log.Printf("%+v: byte %d of the message is %d, want %d", t, i, *place(i), value(i))
 		}
 	}
-	return gigabits, swap(e, right) && right
+	return gigabits, ends.Swap(e.conn, right) && right
 }
