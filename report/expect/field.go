@@ -58,7 +58,7 @@ func (e *Expectation) judgeField(d *report.Document) report.Check {
 	comparable := isNumber && err == nil || f.operator == "==" || f.operator == "!="
 	c.Word = stats.Pass
 	if !comparable || !holds(f.operator, order) {
-		c.Verdict = stats.Failure("", "", "%s", d.Program.Output)
+		c.Verdict = stats.Failure("", "", "%s", cmp.Or(d.Program.Output, "it is "+c.Actual))
 	}
 	return c
 }

@@ -139,7 +139,10 @@ func comparisonClosing(c *compare.Comparison) []string {
 func accepted(points []compare.Point) string {
 	alike := plain.Grouped(points, func(p compare.Point) string { return p.Accepted.String() })
 	return strings.Join(plain.Each(alike,
-		func(of []compare.Point) string { return fmt.Sprintf("%d are '%s'", len(of), of[0].Accepted.String()) }), ", ")
+		func(of []compare.Point) string {
+			is := cmp.Or(plain.When(len(of) == 1, "is"), "are")
+			return fmt.Sprintf("%d %s '%s'", len(of), is, of[0].Accepted.String())
+		}), ", ")
 }
 
 // listed are lines with the same head. After 'most' lines the rest is counted.

@@ -46,9 +46,9 @@ func TestAcceptedVerdictsAreCounted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := "; with --accept disturbed 1 are 'worse', 1 are 'same'"
+	want := "; with --accept disturbed 1 is 'worse', 1 is 'same'"
 	if lines := strings.Join(comparisonClosing(c), "\n"); !strings.Contains(lines, want) &&
-		!strings.Contains(lines, "1 are 'same', 1 are 'worse'") {
+		!strings.Contains(lines, "1 is 'same', 1 is 'worse'") {
 		t.Errorf("got %q, want %q in it", lines, want)
 	}
 }

@@ -99,29 +99,40 @@ func nearest(t *qualify.Result) []report.Check {
 	return out
 }
 
-// reasons say why tests did not pass.
+// reasons say why tests did not pass. Tests that fail for the same reason share a line.
 func reasons(q *qualify.Qualification) []string {
-	var out []string
-	skipped := map[string]int{}
+	var texts, out []string
+	tests, skipped := map[string][]string{}, map[string]int{}
+	add := func(test, text string) {
+		if len(tests[text]) == 0 {
+			texts = append(texts, text)
+		}
+		tests[text] = append(tests[text], test)
+	}
 	for i := range q.Tests {
 		t := &q.Tests[i]
 		switch {
 		case t.Outcome == qualify.Skipped:
 			skipped[t.Reason]++
-		case t.Outcome == qualify.Broken:
-			out = append(out, fmt.Sprintf("%s (%s): %s", t.Name, t.Command, t.Reason))
 		case t.Reason != "":
-			out = append(out, t.Name+": "+t.Reason)
+			add(t.Name+plain.When(t.Outcome == qualify.Broken, " (%s)", t.Command), t.Reason)
 		}
 		if t.Document == nil {
 			continue
 		}
+		// What a program that failed has not printed is no reason of its own.
+		failed := slices.ContainsFunc(t.Document.Checks, func(c report.Check) bool {
+			return c.Word != stats.Pass && strings.HasPrefix(c.Expression, "exit ")
+		})
 		for _, c := range t.Document.Checks {
-			if c.Word != stats.Pass {
+			if c.Word != stats.Pass && (!failed || c.Actual != "none") {
 				at := plain.When(c.Point != "all", " at %s", c.Point)
-				out = append(out, fmt.Sprintf("%s: %s%s: %s", t.Name, c.Expression, at, cmp.Or(c.Why(), c.Actual)))
+				add(t.Name, fmt.Sprintf("%s%s: %s", c.Expression, at, cmp.Or(c.Why(), c.Actual)))
 			}
 		}
+	}
+	for _, text := range texts {
+		out = append(out, strings.Join(tests[text], ", ")+": "+text)
 	}
 	for _, reason := range slices.Sorted(maps.Keys(skipped)) {
 		out = append(out, plain.Plural(skipped[reason], "test")+" skipped: "+reason)

@@ -42,14 +42,10 @@ func Load(paths []string) ([]*report.Document, Lost, error) {
 	var lost Lost
 	var errs []error
 	for _, path := range paths {
-		files := []string{path}
-		info, err := os.Stat(path)
-		directory := err == nil && info.IsDir()
-		if directory {
-			if files, err = inDirectory(path); err != nil {
-				errs = append(errs, err)
-				continue
-			}
+		files, directory, err := ResultFiles(path)
+		if err != nil {
+			errs = append(errs, err)
+			continue
 		}
 		for _, file := range files {
 			found, err := load(file)
@@ -92,25 +88,27 @@ func Files(words ...string) (files []string) {
 	return files
 }
 
-// inDirectory are the .json files of a directory, whatever characters its name has.
-func inDirectory(path string) ([]string, error) {
+// ResultFiles are the .json files of a directory, whatever characters its name has, or the file itself.
+func ResultFiles(path string) (files []string, directory bool, err error) {
+	if info, err := os.Stat(path); err != nil || !info.IsDir() {
+		return []string{path}, false, nil
+	}
 	entries, err := os.ReadDir(path)
 	if err != nil {
-		return nil, &report.FileError{File: path, Err: err}
+		return nil, true, &report.FileError{File: path, Err: err}
 	}
-	var files []string
 	for _, e := range entries {
 		if strings.HasSuffix(e.Name(), ".json") && !strings.HasPrefix(e.Name(), ".") {
 			files = append(files, filepath.Join(path, e.Name()))
 		}
 	}
 	if len(files) == 0 {
-		return nil, &report.FileError{
+		return nil, true, &report.FileError{
 			File: path, Err: errors.New("the directory has no .json file"), Remedy: "name a file of results",
 		}
 	}
 	slices.Sort(files)
-	return files, nil
+	return files, true, nil
 }
 
 // load reads one file.

@@ -4,11 +4,13 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/gobw/gobw/internal/bench/machine"
@@ -16,6 +18,7 @@ import (
 	"github.com/gobw/gobw/internal/cli/exit"
 	"github.com/gobw/gobw/internal/cli/measure"
 	"github.com/gobw/gobw/report"
+	"github.com/gobw/gobw/report/plain"
 	"github.com/gobw/gobw/report/qualify"
 )
 
@@ -87,21 +90,32 @@ func runProgram(ctx context.Context, t *planned, peer measure.PeerConfig) (*repo
 			doc.Program.Said = object
 		}
 	}
-	doc.Program.Output = fmt.Sprintf("%.200s", said[strings.LastIndexByte(said, '\n')+1:])
+	last := fmt.Sprintf("%.200s", said[strings.LastIndexByte(said, '\n')+1:])
+	if signal := doc.Program.ExitCode - 128; signal > 0 {
+		last = fmt.Sprintf("ended by signal %d (%v)", signal, syscall.Signal(signal)) + plain.When(last != "", "; %s", last)
+	}
+	doc.Program.Output = last
 	doc.Finished = time.Now().UTC()
 	return doc, nil
 }
 
-// prepareProgram has 'gobw run' build its library, if it must, before the time of the test begins.
-func prepareProgram(ctx context.Context, t *planned) {
+// prepareProgram has 'gobw run' build its library, if it must, before the time of the test begins. Without a library no
+// program runs on this host, whoever wrote it.
+func prepareProgram(ctx context.Context, t *planned) error {
 	t.Timeout = cmp.Or(t.Timeout, programTimeout)
 	if t.Words[0] != "gobw" {
-		return
+		return nil
 	}
-	if p, err := child.StartForeign([]string{"gobw", "run", "--print"}, nil, 1<<40); err == nil {
-		_, _ = p.Wait(ctx)
-		p.End()
+	p, err := child.StartForeign([]string{"gobw", "run", "--print"}, nil, 1<<40)
+	if err != nil {
+		return exit.With(exit.Setup, err)
 	}
+	defer p.End()
+	code, err := p.Wait(ctx)
+	if err == nil && code != exit.Passed {
+		err = errors.New(strings.TrimPrefix(strings.TrimSpace(p.Err.String()), "gobw: "))
+	}
+	return exit.With(exit.Setup, err)
 }
 
 // serverGrace is how much longer than the other end the one that was started first may run.

@@ -148,8 +148,10 @@ func (q *qualification) stopped(ctx context.Context) string {
 
 // run measures and judges one test.
 func (q *qualification) run(ctx context.Context, t *planned) qualify.Result {
+	var doc *report.Document
+	var err error
 	if t.Program() {
-		prepareProgram(ctx, t)
+		err = prepareProgram(ctx, t)
 	}
 	started := time.Now()
 	if t.Timeout > 0 {
@@ -157,7 +159,9 @@ func (q *qualification) run(ctx context.Context, t *planned) qualify.Result {
 		ctx, cancel = context.WithTimeoutCause(ctx, t.Timeout, fmt.Errorf("%w of %v", errTimeout, t.Timeout))
 		defer cancel()
 	}
-	doc, err := q.measure(ctx, t)
+	if err == nil {
+		doc, err = q.measure(ctx, t)
+	}
 	if cause := context.Cause(ctx); err != nil && cause != nil && !errors.Is(err, cause) {
 		err = fmt.Errorf("%w: %w", cause, err)
 	}

@@ -67,7 +67,7 @@ func run(out output.Streams, c config) error {
 		return err
 	}
 	if c.Grades {
-		return render.Grades(out.Out, plain.Each(c.Files, grade))
+		return grades(out.Out, c.Files)
 	}
 	if len(c.Files) == 1 {
 		if r, err := search.Load(c.Files[0]); err == nil && r != nil {
@@ -103,6 +103,19 @@ func run(out output.Streams, c config) error {
 		}
 		return render.Qualification(w, format, q)
 	})
+}
+
+// grades writes a line for each file, and for each .json file of a directory.
+func grades(w io.Writer, paths []string) error {
+	var all []render.Grade
+	for _, path := range paths {
+		files, _, err := output.ResultFiles(path)
+		if err != nil {
+			return exit.With(exit.Usage, err)
+		}
+		all = append(all, plain.Each(files, grade)...)
+	}
+	return render.Grades(w, all)
 }
 
 // grade is the line of a file. A file that cannot be read has one, too.
