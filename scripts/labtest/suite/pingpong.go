@@ -12,7 +12,8 @@ import (
 )
 
 // runPingpong plays rdma-core's pingpongs against ours, both ways round, with the kernel's device and with our own at
-// our end, and against themselves with our libibverbs. Where our end is our own device, it lives in the other namespace.
+// our end, and against themselves with our libibverbs. Where our end is our own device, it lives in the other
+// namespace.
 func runPingpong(ctx context.Context, s *suite) []outcome {
 	var cells []cell
 	here, peer := os.Getenv("LAB_HERE"), os.Getenv("LAB_PEER")
