@@ -37,7 +37,7 @@ func Bytes(v float64) string {
 		v /= 1024
 		unit = u
 	}
-	if unit == "B" || v == math.Trunc(v) {
+	if unit == "B" || v == math.Trunc(v) || v >= 1000 { // 1020, and not 1.02e+03
 		return fmt.Sprintf("%.0f %s", v, unit)
 	}
 	return fmt.Sprintf("%.3g %s", v, unit)
