@@ -89,9 +89,9 @@ static int take(struct cq *q, struct cqe *e) {
 int poll_cq(struct vb_cq *cq, int n, struct vb_wc *wc) {
 	struct cqe e;
 	int got = 0;
-	if (plan.requests)
+	if (plan.requests && plan.poll_hangs)
 		hang("poll_cq");
-	if (plan.requests && lies_about("more completions than were asked for"))
+	if (plan.requests && plan.overfills)
 		return n + 1;
 	take_lock();
 	progress();

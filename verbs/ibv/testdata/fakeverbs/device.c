@@ -37,8 +37,10 @@ static int listed(const char *list, const char *name) {
 	return 0;
 }
 
+int hangs(const char *verb) { return listed(getenv("FAKEVERBS_HANG"), verb); }
+
 void hang(const char *verb) {
-	while (listed(getenv("FAKEVERBS_HANG"), verb))
+	while (hangs(verb))
 		pause();
 }
 

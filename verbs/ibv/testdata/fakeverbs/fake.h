@@ -24,7 +24,8 @@
  *   FAKEVERBS_MOVE=0           no data move (a WRITE's last byte neither); requests, receives and completions do
  *
  * A truth that a test plants. Each process has a device, which works on one request at a time, for REQUEST_NS + ENTRY_NS for each
- * entry + BYTE_NS for each byte. The data is at the peer, and the completion here, a latency later, which keeps nothing busy:
+ * entry + BYTE_NS for each byte. The data is at the peer, and the completion here, a latency later, which keeps nothing busy. (The
+ * peer answers a READ or an atomic at once: then copying the answer does not make its completion late.)
  *   FAKEVERBS_REQUEST_NS=300 FAKEVERBS_ENTRY_NS=30 FAKEVERBS_BYTE_NS=0.01
  *   FAKEVERBS_LATENCY_NS=3000  or 2000@0.9,5000@0.1: latencies with their shares
  *   FAKEVERBS_SLOW=3000-3100:500,6000-7000:x4   messages of these sizes take 500 ns more, four times as long
@@ -71,7 +72,7 @@ struct cq { struct vb_cq_ex ex; struct cqe *e; uint32_t in, out; int armed, brok
 struct receive { uint64_t id; int n; struct vb_sge sge[MAX_SGE]; };
 struct rq { struct receive *r; uint32_t in, out, size; int sges; };
 struct srq { struct vb_context *context; struct vb_pd *pd; struct rq rq; uint32_t limit; _Atomic int events; };
-struct send { struct vb_send_wr wr; uint64_t due, number; struct vb_sge sge[MAX_SGE]; uint8_t data[MAX_INLINE]; };
+struct send { struct vb_send_wr wr; uint64_t due, number; int answered, status; /* a READ or an atomic, ahead of due */ struct vb_sge sge[MAX_SGE]; uint8_t data[MAX_INLINE]; };
 struct qp {
 	struct vb_qp_ex ex; /* first: what libibverbs hands out */
 	struct vb_qp_attr a;
@@ -128,6 +129,7 @@ struct plan {
 	struct slow { uint64_t low, high; double ns, factor; } slow[MAX_PLANNED];
 	int latencies, ranges;
 	int still; /* no data move */
+	int poll_hangs, overfills; /* asked once: asking the environment in each poll makes a completion late */
 	uint64_t wave_ns;
 	long post, poll, halt;
 	uint64_t corrupt, lose, fail, twice, invent, twice_in, halt_at; /* numbers of requests, from 1; twice_in: of a receive */
@@ -151,6 +153,7 @@ int infiniband(void);
 int has_port(int port);
 void note(const char *format, ...) __attribute__((format(printf, 1, 2))); /* a line of the trace */
 int fault(const char *verb); /* sets errno and returns it when the verb is to fail; one that is to hang does */
+int hangs(const char *verb);
 void hang(const char *verb); /* if that verb is to */
 int lies_about(const char *what);
 int gone(struct vb_context *c); /* likewise when the device has been torn out */

@@ -75,6 +75,8 @@ void read_plan(void) {
 	plan.halt_at = setting("FAKEVERBS_HALT_AT", 0);
 	plan.post = setting("FAKEVERBS_POST_NS", 0);
 	plan.poll = setting("FAKEVERBS_POLL_NS", 0);
+	plan.poll_hangs = hangs("poll_cq");
+	plan.overfills = lies_about("more completions than were asked for");
 	plan.still = !setting("FAKEVERBS_MOVE", 1);
 	plan.corrupt = setting("FAKEVERBS_CORRUPT", 0);
 	plan.lose = setting("FAKEVERBS_LOSE", 0);
@@ -144,7 +146,7 @@ static double cost(const struct send *s, uint64_t now) { /* which begins now */
 void schedule(struct qp *q, struct send *s, uint64_t now) {
 	static double busy; /* until then, in ns; a double holds a fraction of one for months */
 	s->number = ++plan.requests;
-	s->due = 0;
+	s->due = 0, s->answered = 0;
 	count_request(s);
 	if (plan.timed) {
 		planned_now = now;

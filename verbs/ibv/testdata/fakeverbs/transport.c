@@ -281,6 +281,8 @@ static int deliver_to_group(struct qp *q, struct send *s, const uint8_t *data, u
 	return OK;
 }
 
+static int takes_answer(const struct vb_send_wr *w) { return w->opcode == READ || w->opcode == COMPARE_SWAP || w->opcode == FETCH_ADD; }
+
 /* carry_out does one request: a completion status, WAIT for a receive, or DROPPED on the way. */
 static int carry_out(struct qp *q, struct send *s) {
 	struct vb_send_wr *w = &s->wr;
@@ -295,7 +297,7 @@ static int carry_out(struct qp *q, struct send *s) {
 	case BIND_MW:
 		return bind(q, w);
 	}
-	int takes = w->opcode == READ || w->opcode == COMPARE_SWAP || w->opcode == FETCH_ADD;
+	const int takes = takes_answer(w);
 	int64_t length = 0;
 	if (w->send_flags & INLINED)
 		length = s->sge[0].length;
@@ -353,11 +355,14 @@ void run(struct qp *q) {
 	}
 	while (q->ex.base.state == RTS && q->next != q->in) {
 		struct send *s = &q->sq[q->next % q->cap.max_send_wr];
-		if (s->due > planned_now)
+		const int due = s->due <= planned_now;
+		if (!s->answered && (due || takes_answer(&s->wr)))
+			s->status = carry_out(q, s), s->answered = 1;
+		if (!due)
 			return;
-		int status = carry_out(q, s);
+		const int status = s->status;
 		if (status == WAIT) {
-			q->waits = 1;
+			s->answered = 0, q->waits = 1;
 			return;
 		}
 		send_done(q, s, status == DROPPED ? OK : status);
