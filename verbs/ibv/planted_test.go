@@ -5,6 +5,7 @@ package ibv
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -83,24 +84,26 @@ func TestPlantedFaults(t *testing.T) {
 			}
 		}},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			x, y := plantedPair(t, map[string]string{tt.name: "4"})
-			for i := range x.buffer.Bytes() {
-				x.buffer.Bytes()[i] = byte(i)
-			}
-			r, err := job.Prepare(x.device, &job.Job{CQs: []verbs.CompletionQueue{x.cq}, Lanes: []job.Lane{{
-				QP: x.qps[0], Ring: x.ring(verbs.OpWrite, 8, 33, y, 0), Count: 8, Window: 8, Signal: 1, Batch: 1,
-			}}})
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer func() { _ = r.Close() }()
-			p, err := r.Run(job.Now() + 30_000_000)
-			if err == nil && !p.Done {
-				err = os.ErrDeadlineExceeded
-			}
-			tt.check(t, err, y.buffer.Bytes()[1<<19:1<<19+7*64+33], striped(x.buffer.Bytes()))
-		})
+		for _, inGo := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, loop in Go: %v", tt.name, inGo), func(t *testing.T) {
+				x, y := plantedPair(t, map[string]string{tt.name: "4"})
+				for i := range x.buffer.Bytes() {
+					x.buffer.Bytes()[i] = byte(i)
+				}
+				r, err := job.Prepare(x.device, &job.Job{InGo: inGo, CQs: []verbs.CompletionQueue{x.cq}, Lanes: []job.Lane{{
+					QP: x.qps[0], Ring: x.ring(verbs.OpWrite, 8, 33, y, 0), Count: 8, Window: 8, Signal: 1, Batch: 1,
+				}}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer func() { _ = r.Close() }()
+				p, err := r.Run(job.Now() + 30_000_000)
+				if err == nil && !p.Done {
+					err = os.ErrDeadlineExceeded
+				}
+				tt.check(t, err, y.buffer.Bytes()[1<<19:1<<19+7*64+33], striped(x.buffer.Bytes()))
+			})
+		}
 	}
 }
 

@@ -114,6 +114,15 @@ func (l *lane) dueReceives() int {
 	return l.list
 }
 
+// nextRetired is how many messages are complete with the next completion: those up to a signaled one.
+func (l *lane) nextRetired() uint64 {
+	to := l.retired + uint64(l.Signal)
+	if l.Count > 0 {
+		to = min(to, l.Count)
+	}
+	return to
+}
+
 func (l *lane) finished(ended bool) bool {
 	sent := len(l.ring) == 0 || l.retired == l.posted && l.due(ended) == 0
 	arrived := len(l.Receives) == 0 || ended || l.Expect > 0 && l.received >= l.Expect
