@@ -128,8 +128,14 @@ func mostInWords(cells []Cell) string {
 	best := slices.MaxFunc(cells, func(a, b Cell) int {
 		return cmp.Compare(math.Abs(math.Log(a.Question.Speedup)), math.Abs(math.Log(b.Question.Speedup)))
 	})
-	times := best.Question.Speedup
-	by := fmt.Sprintf("%.2g×", max(times, 1/times))
+	times := max(best.Question.Speedup, 1/best.Question.Speedup)
+	by := fmt.Sprintf("%.2g×", times)
+	switch {
+	case times < 1.095: // else "1×"
+		by = fmt.Sprintf("%.2f×", times)
+	case times >= 99.5: // else "2.5e+02×"
+		by = fmt.Sprintf("%.0f×", times)
+	}
 	if len(cells) == 1 {
 		return "by " + by
 	}

@@ -24,3 +24,14 @@ func TestRoadsWithoutAFastest(t *testing.T) {
 		}
 	}
 }
+
+// TestMostInWords: a factor is neither 1 nor has an exponent.
+func TestMostInWords(t *testing.T) {
+	for speedup, want := range map[float64]string{
+		1.024: "by 1.02×", 1 / 1.06: "by 1.06×", 1.1: "by 1.1×", 2: "by 2×", 22.4: "by 22×", 1. / 248: "by 248×",
+	} {
+		if got := mostInWords([]Cell{{Question: &Judgement{Speedup: speedup}}}); got != want {
+			t.Errorf("a ratio of %v: %q, want %q", speedup, got, want)
+		}
+	}
+}
