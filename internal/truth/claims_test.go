@@ -6,6 +6,8 @@ import (
 	"math"
 
 	"github.com/gobw/gobw/report"
+	"github.com/gobw/gobw/report/figure"
+	"github.com/gobw/gobw/report/stats"
 )
 
 // claims are the rows of the table. What they plant is chosen so that the answer follows by hand: a device of 1000 ns a
@@ -104,7 +106,7 @@ func claims() []claim {
 			},
 			{
 				what: "lowest interval over the rate, both directions, steady", planted: "REQUEST_NS=2000",
-				run: "gobw write -s 512 -D 500ms -b", told: lowest, truth: 1, low: 0.9, high: 1.01,
+				run: "gobw write -s 512 -D 100ms --runs 5 -b", told: lowest, truth: 1, low: 0.9, high: 1.01,
 			},
 			{
 				what: "--rate 1G of 512 B", planted: "REQUEST_NS=10", run: "gobw write -s 512 -D 500ms --rate 1G",
@@ -113,6 +115,18 @@ func claims() []claim {
 			{
 				what: "--rate 20G of 64 KiB", planted: "REQUEST_NS=10 MOVE=0", run: "gobw write -s 64K -D 500ms --rate 20G",
 				told: named("bw"), truth: 20, low: 0.98, high: 1.01,
+			},
+			{
+				what: "--rate 1G in both directions", planted: "REQUEST_NS=10", run: "gobw write -s 512 -D 200ms --rate 1G -b",
+				told: named("bw"), truth: 2, low: 0.98, high: 1.01,
+			},
+			{
+				what: "--rate 1G over 4 queue pairs", planted: "REQUEST_NS=10", run: "gobw write -s 512 -D 200ms --rate 1G -q 4",
+				told: named("bw"), truth: 1, low: 0.98, high: 1.01,
+			},
+			{
+				what: "--rate 1G of two sizes in lists of 16", planted: "REQUEST_NS=10",
+				run: "gobw write --mix 64,4K -l 16 -D 200ms --rate 1G", told: named("bw"), truth: 1, low: 0.98, high: 1.01,
 			},
 			{
 				what: "CPU time of a post: 500 ns planted", planted: "POST_NS=500 REQUEST_NS=2000",
@@ -192,6 +206,11 @@ func claims() []claim {
 			{
 				what: "a lost completion is exit code 6", planted: "LOSE=776", run: "gobw write -s 64 -n 2000 -Q 1", exit: 6,
 				told: code, truth: 6,
+			},
+			{
+				what: "a lost completion in a grid is exit code 6", planted: "LOSE=1500 REQUEST_NS=300 MOVE=0",
+				run: "gobw noncontig --blocks 1K -s 16K --runs 2 -D 5ms --verify none --only gather-write", exit: 6,
+				told: code, truth: 6, sample: true,
 			},
 			{
 				what: "a counter of 16 bits that wraps", planted: wraps, run: "gobw write -s 64 -n 5000 --warmup 0",
@@ -356,8 +375,18 @@ var seriesSum = first(func(r *report.Record) (share float64) {
 	return math.Round(share*1e9) / 1e9
 })
 
-// lowest is the lowest interval over the rate.
-func lowest(r *result) float64 { return named("lowest")(r) / named("bw")(r) }
+// lowest is the lowest interval over the rate, the median of all runs: the kernel may pause a thread that runs ahead of
+// all others for 50 ms of each second, and the lowest interval is where it did.
+func lowest(r *result) float64 {
+	var shares []float64
+	for i := range r.Records {
+		rec := &r.Records[i]
+		if v, missing := figure.Of("lowest").Get(rec); missing == "" {
+			shares = append(shares, v/rec.Bandwidth.AverageBitsPerS)
+		}
+	}
+	return stats.Summarize(shares, stats.DefaultConfidence).Median
+}
 
 // histogram is the p99 of the saved histogram over the one that is told.
 func histogram(r *result) float64 {

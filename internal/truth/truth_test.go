@@ -308,6 +308,7 @@ func TestTruth(t *testing.T) {
 		t.Run(c.what, func(t *testing.T) {
 			var told float64
 			var r *result
+			var before []string // of each attempt that was wrong: whether the program had doubts itself
 			for attempt := 1; ; attempt++ {
 				r = b.measure(t, &c)
 				told = c.told(r)
@@ -318,6 +319,11 @@ func TestTruth(t *testing.T) {
 				if good || attempt == tries || !testrun.Whole() {
 					break
 				}
+				doubt := "no note"
+				if says("disturbed:")(r) == 1 {
+					doubt = "disturbed"
+				}
+				before = append(before, fmt.Sprintf("%.6g, %s", told, doubt))
 			}
 			verdict := "true"
 			if !c.near(told) || r.code != c.exit {
@@ -325,6 +331,9 @@ func TestTruth(t *testing.T) {
 				verdict = "WRONG"
 				t.Errorf("%s\n%s %s: told %v, planted %v (%v to %v of it), exit code %d, want %d\n%s", c.what, c.planted, c.run,
 					told, c.truth, c.low, c.high, r.code, c.exit, r.text)
+			}
+			if len(before) > 0 {
+				verdict += " (before: " + strings.Join(before, "; ") + ")"
 			}
 			bound := "exact"
 			if c.low != 0 || c.high != 0 {
