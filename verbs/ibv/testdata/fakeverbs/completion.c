@@ -93,6 +93,10 @@ int poll_cq(struct vb_cq *cq, int n, struct vb_wc *wc) {
 		hang("poll_cq");
 	if (plan.requests && plan.overfills)
 		return n + 1;
+	/* An end that waits for the other one leaves the lock to it: else the two make each other late by more than 1 us. */
+	const struct cq *q = (const struct cq *)cq;
+	if (is_idle() && __atomic_load_n(&q->in, __ATOMIC_ACQUIRE) == q->out)
+		return 0;
 	take_lock();
 	progress();
 	for (; got < n && take((struct cq *)cq, &e); got++)

@@ -143,6 +143,7 @@ uint64_t nanoseconds(void);
 void spend(long ns);
 void spend_post(void);
 void schedule(struct qp *q, struct send *s, uint64_t now);
+int is_idle(void);      /* nothing of this process is to be carried out */
 void progress(void);    /* carries out what is due */
 void run_waiting(void); /* lets those go on that wait for a receive */
 void forget_planned(struct qp *q);

@@ -164,6 +164,8 @@ void schedule(struct qp *q, struct send *s, uint64_t now) {
 	}
 }
 
+int is_idle(void) { return !__atomic_load_n(&pending, __ATOMIC_RELAXED); }
+
 void progress(void) {
 	if (!pending)
 		return;
