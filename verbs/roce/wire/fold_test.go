@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestFoldedICRC computes the CRC of every length from every alignment, as it is and while copying, and compares it with
-// that of a plain table.
+// TestFoldedICRC computes the CRC of every length from every alignment, as it is and while copying, and compares it
+// with that of a plain table.
 func TestFoldedICRC(t *testing.T) {
 	const begin, longest, around = 0xfedc9876, 20000, 64
 	everyLength := longest
