@@ -44,13 +44,6 @@ static inline uint8_t *place(struct end *e, const struct layout *l, int strided,
 	return strided ? e->memory + (size_t)(i / l->block) * l->stride + i % l->block : contiguous(e) + i;
 }
 
-static inline double now(void)
-{
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec + t.tv_nsec / 1e9;
-}
-
 /* in_place compares each byte of a message, and names the first that is wrong. */
 static inline int in_place(struct end *e, const struct task *t, int strided)
 {

@@ -117,6 +117,46 @@ func TestPatience(t *testing.T) {
 	}
 }
 
+// TestClockOfPatience: a step of the wall clock ends no program, and a loop that polls looks at the clock rarely.
+func TestClockOfPatience(t *testing.T) {
+	dir := course(t, "clean")
+	const text = `#include "end.h"
+static long looks, polls;
+time_t time(time_t *at) { (void)at; return ++looks * 3600; }
+int clock_gettime(clockid_t id, struct timespec *at)
+{
+	at->tv_sec = id == CLOCK_MONOTONIC ? 0 : looks * 3600;
+	at->tv_nsec = ++looks;
+	return 0;
+}
+static int poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc)
+{
+	(void)cq;
+	wc->status = IBV_WC_SUCCESS;
+	return ++polls == 1000000 ? n : 0;
+}
+int main(void)
+{
+	struct ibv_context context = {.ops.poll_cq = poll_cq};
+	struct ibv_cq cq = {.context = &context};
+	struct end e = {.cq = &cq};
+	int status = complete(&e);
+	printf("status %d after %ld polls, %ld looks at the clock\n", status, polls, looks);
+	return looks > polls / 1000;
+}
+`
+	source, program := filepath.Join(dir, "clock.c"), filepath.Join(dir, "clock")
+	if err := os.WriteFile(source, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command("cc", "-std=gnu11", source, "-libverbs", "-o", program).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if out, err := exec.Command(program).CombinedOutput(); err != nil {
+		t.Errorf("%v: %s", err, out)
+	}
+}
+
 // TestEmptyStarter: a starter without its parts names the first wrong byte, and goes no further.
 func TestEmptyStarter(t *testing.T) {
 	dir := course(t, "clean")
