@@ -47,8 +47,11 @@ func (c *Conn) Here() netip.Addr { return c.LocalAddr().(*net.TCPAddr).AddrPort(
 
 // Swap sends a value to the other end, and returns the one that the other end sends.
 func Swap[T any](c *Conn, mine T) (theirs T) {
-	Check(json.NewEncoder(c).Encode(mine))
-	if err := c.reader.Decode(&theirs); err != nil {
+	err := json.NewEncoder(c).Encode(mine)
+	if err == nil {
+		err = c.reader.Decode(&theirs)
+	}
+	if err != nil {
 		fail("the other end is gone:", err)
 	}
 	return theirs
