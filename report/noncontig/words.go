@@ -131,6 +131,8 @@ func mostInWords(cells []Cell) string {
 	times := max(best.Question.Speedup, 1/best.Question.Speedup)
 	by := fmt.Sprintf("%.2g×", times)
 	switch {
+	case times < 1.005: // else "1.00×"
+		return "by less than 0.5 %"
 	case times < 1.095: // else "1×"
 		by = fmt.Sprintf("%.2f×", times)
 	case times >= 99.5: // else "2.5e+02×"
@@ -140,6 +142,17 @@ func mostInWords(cells []Cell) string {
 		return "by " + by
 	}
 	return fmt.Sprintf("by up to %s (at %s)", by, best.name())
+}
+
+// roadFactor is how much faster the fastest road is than another: neither "1×" nor "1.02e+03×".
+func roadFactor(times float64) string {
+	switch {
+	case times < 1.005:
+		return "at most 1.005×"
+	case times >= 999.5:
+		return fmt.Sprintf("%.0f×", times)
+	}
+	return fmt.Sprintf("%.3g×", times)
 }
 
 // listInWords says which road of a list is the fastest, or from which length on the device's way is.
@@ -163,9 +176,9 @@ func (n *Grid) listInWords(series []Cell, by map[stats.Word][]Cell) (out []strin
 			switch c.Winner {
 			case "":
 			case j.Strategy:
-				than = append(than, fmt.Sprintf("%.3g× %s", j.Speedup, j.Against))
+				than = append(than, roadFactor(j.Speedup)+" "+j.Against)
 			case j.Against:
-				than = append(than, fmt.Sprintf("%.3g× %s", 1/j.Speedup, j.Strategy))
+				than = append(than, roadFactor(1/j.Speedup)+" "+j.Strategy)
 			}
 		}
 		if len(than) > 0 {

@@ -29,9 +29,15 @@ func TestRoadsWithoutAFastest(t *testing.T) {
 func TestMostInWords(t *testing.T) {
 	for speedup, want := range map[float64]string{
 		1.024: "by 1.02×", 1 / 1.06: "by 1.06×", 1.1: "by 1.1×", 2: "by 2×", 22.4: "by 22×", 1. / 248: "by 248×",
+		1.004: "by less than 0.5 %", 1 / 1.001: "by less than 0.5 %",
 	} {
 		if got := mostInWords([]Cell{{Question: &Judgement{Speedup: speedup}}}); got != want {
 			t.Errorf("a ratio of %v: %q, want %q", speedup, got, want)
+		}
+	}
+	for times, want := range map[float64]string{1.004: "at most 1.005×", 1.016: "1.02×", 12.34: "12.3×", 1024: "1024×"} {
+		if got := roadFactor(times); got != want {
+			t.Errorf("a factor of %v: %q, want %q", times, got, want)
 		}
 	}
 }

@@ -31,13 +31,13 @@ func Number(v float64) string {
 func Bytes(v float64) string {
 	unit := "B"
 	for _, u := range []string{"KiB", "MiB", "GiB"} {
-		if v < 1024 {
+		if v < 1023.5 { // what rounds to 1024 is 1 of the next unit
 			break
 		}
 		v /= 1024
 		unit = u
 	}
-	if unit == "B" || v == math.Trunc(v) || v >= 1000 { // 1020, and not 1.02e+03
+	if unit == "B" || v == math.Trunc(v) || v >= 999.5 { // 1020, and not 1.02e+03
 		return fmt.Sprintf("%.0f %s", v, unit)
 	}
 	return fmt.Sprintf("%.3g %s", v, unit)
