@@ -197,7 +197,7 @@ func Scattered(pieces []Piece) Layout {
 	if len(pieces) > 1 {
 		stride = pieces[1].Local - pieces[0].Local
 	}
-	regular := stride >= pieces[0].Length
+	regular := len(pieces) > 0 && stride >= pieces[0].Length
 	for i, p := range pieces {
 		blocks[i] = Block{p.Local, p.Length}
 		regular = regular && p.Length == blocks[0].Length && p.Local == blocks[0].Offset+int64(i)*stride

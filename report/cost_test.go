@@ -16,14 +16,15 @@ func TestCostOfFiles(t *testing.T) {
 	many := func(element string) string { return "[" + strings.Repeat(element+",", n) + element + "]" }
 	list := `["` + strings.Repeat(`x","`, mostWords) + `"]`
 	for name, text := range map[string]string{
-		"records":               result(`"records":` + many("{}")),
-		"RECORDS":               result(`"RECORDS":` + many("{}")),
-		"checks":                result(`"checks":` + many("{}")),
-		"of a grid":             result(`"noncontig":{"cells":` + many("{}") + `}`),
-		"of a record":           result(`"records":[{"per_thread":` + many("{}") + `}]`),
-		"warnings of a record":  result(`"records":[{"kind":"bandwidth","warnings":` + list + `}]`),
-		"warnings":              result(`"warnings":` + list),
-		"an operation":          result(`"records":[{"kind":"bandwidth","operation":"` + strings.Repeat("x", mostWords) + `"}]`),
+		"records":              result(`"records":` + many("{}")),
+		"RECORDS":              result(`"RECORDS":` + many("{}")),
+		"checks":               result(`"checks":` + many("{}")),
+		"of a grid":            result(`"noncontig":{"cells":` + many("{}") + `}`),
+		"of a record":          result(`"records":[{"per_thread":` + many("{}") + `}]`),
+		"warnings of a record": result(`"records":[{"kind":"bandwidth","warnings":` + list + `}]`),
+		"warnings":             result(`"warnings":` + list),
+		"an operation": result(`"records":[{"kind":"bandwidth","operation":"` + strings.Repeat("x", mostWords) +
+			`"}]`),
 		"a list":                many("{}"),
 		"tests":                 `{"schema":"` + QualificationSchema + `","tests":` + many(`{"document":{}}`) + `}`,
 		"records that are null": result(`"records":` + many("null")),

@@ -260,6 +260,8 @@ func (s *Settled) rulesOfDevice(no rule) {
 		"--inline (-I) %d: %s has %d bytes at most", p.InlineBytes, d.Name, lim.MaxInline)
 	no(p.MTU != 0 && port.ActiveMTU != 0 && p.MTU > port.ActiveMTU, "--mtu (-m) %v: port %d of %s has %v%s",
 		p.MTU, port.Number, d.Name, port.ActiveMTU, hintOfMTU(p.MTU, port))
+	no(port.State == verbs.PortActive && port.ActiveMTU == 0, "port %d of %s has no MTU: its network interface needs one "+
+		"of 1024 bytes or more ('ip link set NAME mtu 1500')", port.Number, d.Name)
 	no(s.Row.Counter && !lim.Atomic && !d.IWARP(), "%s has no atomics", d.Name)
 }
 

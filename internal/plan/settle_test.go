@@ -58,6 +58,12 @@ func TestMTURefusalNamesTheInterface(t *testing.T) {
 			t.Errorf("%v: %v, want %q", mtu, err, want)
 		}
 	}
+	// Drivers of RoCE tell 0 where the interface carries less than the least packet.
+	l.Port.State, l.Port.ActiveMTU = verbs.PortActive, 0
+	_, err := Settle(Spec{Operation: Write, Kind: Bandwidth}, l, Peer{}, Policy{})
+	if err == nil || !strings.Contains(err.Error(), "has no MTU: its network interface needs one") {
+		t.Error(err)
+	}
 }
 
 func TestDefaults(t *testing.T) {

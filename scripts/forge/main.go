@@ -5,8 +5,8 @@
 //
 //	go build -o /tmp/forge ./scripts/forge && unshare -Urn sh -c 'ip link set lo up; /tmp/forge path/to/gobw'
 //
-// The attacker sees the number of the attacked queue pair, and guesses the rest at random. Wrong data is told at the end
-// of a test, so short tests follow each other.
+// The attacker sees the number of the attacked queue pair, and guesses the rest at random. Wrong data is told when a test
+// ends, so short tests follow each other.
 package main
 
 import (
@@ -88,8 +88,8 @@ func main() {
 	near := flag.Int("near", 24, "bits of a PSN that are guessed; the others are those of a packet just seen")
 	limit := flag.Duration("limit", 4*time.Minute, "longest time of a test")
 	flag.Parse()
-	if flag.NArg() != 1 {
-		fmt.Fprintln(os.Stderr, "usage: forge [-trials N] [-rate N] [-only WORD] path/to/gobw")
+	if flag.NArg() != 1 || *near < 2 || *near > 24 {
+		fmt.Fprintln(os.Stderr, "usage: forge [-trials N] [-rate N] [-only WORD] [-near 2..24] [-limit TIME] path/to/gobw")
 		os.Exit(2)
 	}
 	fmt.Printf("%-50s %6s  %12s  %s\n",

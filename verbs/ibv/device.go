@@ -183,7 +183,7 @@ func (d *device) Port(n int) (p verbs.PortInfo, err error) {
 			return fmt.Errorf("%w: a GID table of %d entries", errLie, entries)
 		}
 		p = d.describePort(n, &room.a)
-		if p.State == verbs.PortActive && (p.ActiveMTU < verbs.MTU256 || p.ActiveMTU > verbs.MTU4096) {
+		if p.ActiveMTU > verbs.MTU4096 {
 			return fmt.Errorf("%w: an MTU with the code %d", errLie, room.a.active_mtu)
 		}
 		return nil
@@ -244,7 +244,7 @@ func (d *device) gidTable(port int) (entries []verbs.GIDEntry, err error) {
 	for i := range table[:n] {
 		e := &table[i]
 		g := verbs.GID(C.GoBytes(unsafe.Pointer(&e.gid[0]), 16))
-		isKnown := verbs.GIDType(e.gid_type) <= verbs.GIDRoCEv2
+		isKnown := e.gid_type <= C.uint32_t(verbs.GIDRoCEv2)
 		if !isKnown || int(e.port_num) != port || g.IsZero() || g.IsLinkLocal() && bytes.Equal(g[8:], make([]byte, 8)) {
 			continue
 		}

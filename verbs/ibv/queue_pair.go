@@ -81,7 +81,7 @@ func (p *protectionDomain) newQP(o verbs.QueuePairOptions, by verbs.Posting) (*q
 		return nil, err
 	}
 	q.announce(unsafe.Pointer(q.qp), q)
-	if q.qpn = uint32(q.qp.qp_num); q.qpn == 0 || q.qpn > mostQPN {
+	if q.qpn = uint32(q.qp.qp_num); q.qpn > mostQPN {
 		return nil, errors.Join(fmt.Errorf("%w: a queue pair with the number %#x", errLie, q.qpn), q.Close())
 	}
 	q.caps = verbs.QueuePairCapabilities{
@@ -97,7 +97,7 @@ func (p *protectionDomain) newQP(o verbs.QueuePairOptions, by verbs.Posting) (*q
 	return q, nil
 }
 
-// mostQPN is the largest number of a queue pair.
+// mostQPN is the largest number of a queue pair. EFA begins with 0.
 const mostQPN = 1<<24 - 1
 
 func orDefault(v, byDefault int) C.uint32_t { return C.uint32_t(cmp.Or(v, byDefault)) }

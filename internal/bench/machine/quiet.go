@@ -101,17 +101,22 @@ func (q *Quiet) PrepareWatch() {
 	q.losses = readCPULosses("/", q.cpus)
 }
 
-// kernelShare is what the kernel keeps of each second from threads of realtime priority (sched_rt_runtime_us: 5 %), and a
-// little more.
+// kernelShare is what the kernel keeps of each second from threads of realtime priority (sched_rt_runtime_us: 5 %), and
+// a little more.
 const kernelShare = 0.07
 
 // rest gives the kernel its share before a measurement. Otherwise the kernel takes it while it is measured: what ran
 // before, such as the warm-up, counts in the same second.
 func (q *Quiet) rest() {
 	if Priority() == "realtime" {
-		time.Sleep(time.Duration(kernelShare * float64(min(time.Since(q.rested), time.Second))))
+		time.Sleep(share(time.Since(q.rested)))
 	}
 	q.rested = time.Now()
+}
+
+// share is the kernel's of a time.
+func share(d time.Duration) time.Duration {
+	return time.Duration(kernelShare * float64(min(d, time.Second)))
 }
 
 // Watch begins to count what disturbs the measuring thread; PrepareWatch comes before.

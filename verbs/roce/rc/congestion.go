@@ -180,7 +180,7 @@ func (w *window) adjust(t *roundTrip) {
 
 func (w *window) onLoss(now, roundTrip tick.Time) {
 	w.lossy = true
-	if since := now - w.lastLoss; since >= 0 && since < roundTrip { // below 0 the cycle counter has begun anew
+	if since := now - w.lastLoss; since > -roundTrip && since < roundTrip { // far below 0 the cycle counter has begun anew
 		return
 	}
 	w.lastLoss = now

@@ -746,6 +746,10 @@ func TestLossAfterCounterGoesBack(t *testing.T) {
 	f := NewFlow(1, 0)
 	f.onLoss(tick.Time(time.Hour))
 	before := f.window.size
+	f.window.onLoss(tick.Time(time.Hour)-1, tick.Time(time.Millisecond)) // seen by another thread, a moment earlier
+	if f.window.size != before {
+		t.Errorf("one loss closes the window twice, from %d to %d bytes", before, f.window.size)
+	}
 	f.onLoss(tick.Time(time.Second))
 	if f.window.size >= before {
 		t.Errorf("the window stays at %d bytes", before)

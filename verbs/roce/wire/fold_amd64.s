@@ -60,7 +60,7 @@ TEXT ·fold(SB), NOSPLIT, $0-44
 	MOVQ n+16(FP), CX
 	MOVQ to+24(FP), DX
 	MOVQ width+32(FP), BX
-	MOVL AX, X5 // clears the rest of X5
+	MOVL AX, X5 // clears the rest of its 16 bytes
 	MOVOU by16<>(SB), X7
 	CMPQ BX, $32
 	JEQ by32bytes
@@ -125,6 +125,7 @@ done: // 16 bytes to 12, to 8, to 4
 	RET
 
 by32bytes:
+	VZEROUPPER // a program's thread may come with anything in them
 	VMOVDQU 0(SI), Y1
 	VMOVDQU 32(SI), Y2
 	VMOVDQU 64(SI), Y3
@@ -188,6 +189,7 @@ lanes32:
 	JMP narrow
 
 by64bytes:
+	VZEROUPPER
 	VMOVDQU64 0(SI), Z1
 	VMOVDQU64 64(SI), Z2
 	VMOVDQU64 128(SI), Z3
