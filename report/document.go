@@ -41,9 +41,11 @@ type Document struct {
 
 // Program is how a program that a plan has started ended.
 type Program struct {
-	ExitCode int            `json:"exit_code"`        // -1: it was ended
+	ExitCode int            `json:"exit_code"`        // as of a shell: 128 and a signal; 127, 126: it was not started
 	Said     map[string]any `json:"said,omitempty"`   // the last line of its output that is a JSON object
 	Output   string         `json:"output,omitempty"` // the last line that it wrote besides
+
+	NotStarted bool `json:"not_started,omitempty"` // there is no such program, or it is none; Output says why
 }
 
 // Nothing tells a test of which nothing arrived.

@@ -54,22 +54,29 @@ func StartForeign(words, env []string, memory int64) (*Foreign, error) {
 	return f, nil
 }
 
-// Wait returns the exit code: 128 and the signal where one ended the program. The context ends it.
-func (f *Foreign) Wait(ctx context.Context) (code int, err error) {
+// Wait returns the exit code, and the signal where one ended the program: then the code is 128 and the signal. So ends
+// a shell whose program was ended by one. The context ends it.
+func (f *Foreign) Wait(ctx context.Context) (code int, signal syscall.Signal, err error) {
 	select {
 	case err = <-f.ended:
 		f.ended <- err
 	case <-ctx.Done():
-		return -1, context.Cause(ctx)
+		return -1, 0, context.Cause(ctx)
 	}
-	if code := f.cmd.ProcessState.ExitCode(); code >= 0 {
-		return code, nil
+	if code := f.cmd.ProcessState.ExitCode(); code > 128 && code <= 128+lastSignal {
+		return code, syscall.Signal(code - 128), nil
+	} else if code >= 0 {
+		return code, 0, nil
 	}
 	if _, is := errors.AsType[*exec.ExitError](err); is {
-		return 128 + signalOf(f.cmd.ProcessState), nil
+		signal = signalOf(f.cmd.ProcessState)
+		return 128 + int(signal), signal, nil
 	}
-	return -1, err
+	return -1, 0, err
 }
+
+// lastSignal is the last signal that has a name on Linux. Those behind it are for real-time programs.
+const lastSignal = 31
 
 // End kills what is left of the program: its group, and on Linux also processes that have left the group.
 func (f *Foreign) End() {

@@ -124,7 +124,7 @@ func (f *Foreign) Listens(ctx context.Context, port int) {
 	}
 }
 
-func signalOf(s *os.ProcessState) int { return int(s.Sys().(syscall.WaitStatus).Signal()) }
+func signalOf(s *os.ProcessState) syscall.Signal { return s.Sys().(syscall.WaitStatus).Signal() }
 
 // killGroup kills a process and its group, which it may have left.
 func killGroup(p *os.Process) {

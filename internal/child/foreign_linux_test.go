@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -22,7 +22,7 @@ func foreign(t *testing.T, script string, most time.Duration) (*Foreign, int, er
 	if err != nil {
 		t.Fatal(err)
 	}
-	code, err := f.Wait(ctx)
+	code, _, err := f.Wait(ctx)
 	f.End()
 	return f, code, err
 }
@@ -99,9 +99,26 @@ time.sleep(1e9)'`, time.Second)
 			t.Errorf("code %d, %v: %d bytes", code, err, info.Size())
 		}
 	})
-	t.Run("dies of a signal", func(t *testing.T) {
-		if _, code, err := foreign(t, `kill -SEGV $$`, time.Minute); code != 128+11 || err != nil {
-			t.Errorf("code %s, %v", strconv.Itoa(code), err)
+}
+
+// TestSignal: a program that a signal has ended, itself or below a shell, is told from one that returns a large number.
+func TestSignal(t *testing.T) {
+	for script, want := range map[string]struct {
+		code   int
+		signal syscall.Signal
+	}{
+		"exit 255": {255, 0}, "exit 128": {128, 0}, "exit 160": {160, 0}, "exit 5": {5, 0},
+		"exit 139": {139, syscall.SIGSEGV}, "exit 137": {137, syscall.SIGKILL},
+		"kill -SEGV $$": {139, syscall.SIGSEGV}, "kill -KILL $$": {137, syscall.SIGKILL},
+		"sh -c 'kill -ABRT $$'; exit $?": {134, syscall.SIGABRT}, "kill -40 $$": {168, 40},
+	} {
+		f, err := StartForeign([]string{"sh", "-c", script}, nil, 256<<20)
+		if err != nil {
+			t.Fatal(err)
 		}
-	})
+		code, signal, err := f.Wait(t.Context())
+		if f.End(); code != want.code || signal != want.signal || err != nil {
+			t.Errorf("%s: code %d, signal %d, %v, want %v", script, code, int(signal), err, want)
+		}
+	}
 }

@@ -5,6 +5,7 @@ package child
 import (
 	"context"
 	"os"
+	"syscall"
 	"time"
 )
 
@@ -16,7 +17,7 @@ func limit(int, int64) {}
 
 func sweep(map[int]bool) {}
 
-func signalOf(*os.ProcessState) int { return 0 }
+func signalOf(*os.ProcessState) syscall.Signal { return 0 }
 
 func killGroup(p *os.Process) { _ = p.Kill() }
 

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -36,6 +37,8 @@ func runProgram(ctx context.Context, t *planned, peer measure.PeerConfig) (*repo
 		Records: []report.Record{},
 	}
 	at := slices.Index(t.Words, qualify.ServerWord)
+	program := &report.Program{}
+	doc.Program = program
 	memory := cmp.Or(t.Memory, programMemory)
 	var env []string
 	var server *child.Foreign
@@ -51,7 +54,7 @@ func runProgram(ctx context.Context, t *planned, peer measure.PeerConfig) (*repo
 			words = t.Words[:at]
 		}
 		if server, err = child.StartForeign(words, env, memory); err != nil {
-			return nil, exit.With(exit.Setup, err)
+			return notStarted(doc, words[0], t.Words[0], err)
 		}
 		defer server.End()
 		server.Listens(ctx, port)
@@ -62,11 +65,11 @@ func runProgram(ctx context.Context, t *planned, peer measure.PeerConfig) (*repo
 	}
 	client, err := child.StartForeign(words, env, memory)
 	if err != nil {
-		return nil, exit.With(exit.Setup, err)
+		return notStarted(doc, words[0], t.Words[0], err)
 	}
 	defer client.End()
-	doc.Program = &report.Program{}
-	if doc.Program.ExitCode, err = client.Wait(ctx); err != nil {
+	code, signal, err := client.Wait(ctx)
+	if err != nil {
 		return nil, err
 	}
 	said := client.Err.String()
@@ -74,29 +77,61 @@ func runProgram(ctx context.Context, t *planned, peer measure.PeerConfig) (*repo
 		soon, cancel := context.WithTimeoutCause(ctx, serverGrace,
 			fmt.Errorf("the other end did not end within %v of this one", serverGrace))
 		defer cancel()
-		code, err := server.Wait(soon)
+		other, by, err := server.Wait(soon)
 		switch {
-		case doc.Program.ExitCode != 0: // what failed first is told, whatever the other end made of it
+		case code != 0: // what failed first is told, whatever the other end made of it
 		case err != nil:
 			return nil, err
 		default:
-			doc.Program.ExitCode = code
+			code, signal = other, by
 		}
 		said = cmp.Or(said, server.Err.String())
 	}
 	for line := range strings.Lines(client.Out.String()) {
 		var object map[string]any
 		if json.Unmarshal([]byte(line), &object) == nil && object != nil {
-			doc.Program.Said = object
+			program.Said = object
 		}
 	}
 	last := fmt.Sprintf("%.200s", said[strings.LastIndexByte(said, '\n')+1:])
-	if signal := doc.Program.ExitCode - 128; signal > 0 {
-		last = fmt.Sprintf("ended by signal %d (%v)", signal, syscall.Signal(signal)) + plain.When(last != "", "; %s", last)
+	if signal > 0 {
+		last = fmt.Sprintf("ended by signal %d (%v)", int(signal), signal) + plain.When(last != "", "; %s", last)
 	}
-	doc.Program.Output = last
+	program.ExitCode, program.Output = code, last
 	doc.Finished = time.Now().UTC()
 	return doc, nil
+}
+
+// notStarted is the result of a program that is missing or is none: that is a failure of who was to write it. The
+// program of a plan's key server, and what this host lacks, are a matter of the set-up.
+func notStarted(doc *report.Document, name, own string, err error) (*report.Document, error) {
+	codes := map[error]int{syscall.ENOENT: 127, syscall.ENOTDIR: 127, syscall.EACCES: 126, syscall.ENOEXEC: 126}
+	for cause, code := range codes {
+		if name != own || !errors.Is(err, cause) {
+			continue
+		}
+		why := "is no program of this machine: " + cause.Error()
+		info, missing := os.Stat(name)
+		switch {
+		case missing != nil:
+			why = "there is no such program"
+		case info.IsDir():
+			why = "is a folder, not a program"
+		case code == 127:
+			why = "the interpreter of its first line, or its loader, is missing"
+		case cause == syscall.EACCES && info.Mode()&0o111 == 0:
+			why = "is not executable: chmod +x " + name
+		case cause == syscall.EACCES:
+			why = "may not be run: " + cause.Error()
+		}
+		folder, _ := os.Getwd() //nolint:errcheck // then the name alone
+		*doc.Program = report.Program{
+			ExitCode: code, NotStarted: true, Output: fmt.Sprintf("%s in %s: %s", name, folder, why),
+		}
+		doc.Finished = time.Now().UTC()
+		return doc, nil
+	}
+	return nil, exit.With(exit.Setup, err)
 }
 
 // prepareProgram has 'gobw run' build its library, if it must, before the time of the test begins. Without a library no
@@ -111,7 +146,7 @@ func prepareProgram(ctx context.Context, t *planned) error {
 		return exit.With(exit.Setup, err)
 	}
 	defer p.End()
-	code, err := p.Wait(ctx)
+	code, _, err := p.Wait(ctx)
 	if err == nil && code != exit.Passed {
 		err = errors.New(strings.TrimPrefix(strings.TrimSpace(p.Err.String()), "gobw: "))
 	}
