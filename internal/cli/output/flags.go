@@ -67,7 +67,7 @@ func (f *Flags) Config(wrong *cmdline.Faults) Config {
 		s := Save{Path: path}
 		s.Format, err = render.FormatOfFile(f.formats, path)
 		wrong.Note(cmdline.Prefixed("--save "+path, err))
-		if s.draft = path; s.Format == "json" && regular(path) {
+		if s.draft = path; s.Format == "json" && regular(path) && !opened(path) {
 			s.draft = strings.TrimSuffix(path, ".json") + ".partial.json"
 			for _, file := range []string{s.draft, path} {
 				wrong.If(f.kept && !c.Resume && interrupted(file),
@@ -100,6 +100,25 @@ func (c Config) Refuse(others []string) error {
 func regular(path string) bool {
 	info, err := os.Stat(path)
 	return err == nil && info.Mode().IsRegular()
+}
+
+// opened tells whether a path names a file by a descriptor of a process, as /dev/stdout does: what lies beside that file
+// is not beside the path, and a file that takes its place is not what the descriptor has.
+func opened(path string) bool {
+	path, err := filepath.Abs(path)
+	for range 40 { // links, as many as Linux follows
+		var folder string
+		if err == nil {
+			folder, err = filepath.EvalSymlinks(filepath.Dir(path))
+		}
+		if err != nil || folder == "/dev" || folder == "/dev/fd" || strings.HasPrefix(folder+"/", "/proc/") {
+			return err == nil
+		}
+		if path, err = os.Readlink(filepath.Join(folder, filepath.Base(path))); err == nil && !filepath.IsAbs(path) {
+			path = filepath.Join(folder, path)
+		}
+	}
+	return false
 }
 
 // Document is the file that holds the whole result; empty where none is saved.

@@ -3,6 +3,7 @@ package output
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -130,6 +131,62 @@ func TestNothingIsKeptInADevice(t *testing.T) {
 		t.Error("it was written to before the result was there")
 		return nil
 	})
+}
+
+// TestNothingIsKeptBesideADescriptor: a file behind a descriptor, as that of /dev/stdout, gets the finished result alone,
+// and no word is said of it.
+func TestNothingIsKeptBesideADescriptor(t *testing.T) {
+	f, err := os.Create(filepath.Join(t.TempDir(), "out"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = f.Close() }()
+	link := filepath.Join(t.TempDir(), "x.json")
+	path := fmt.Sprintf("/dev/fd/%d", f.Fd())
+	if _, err := os.Stat(path); err != nil {
+		t.Skip(err)
+	}
+	if err := os.Symlink(path, link); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{path, link} {
+		c, err := configOf(t, "--save", path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var said strings.Builder
+		out := Streams{Err: &said, Out: io.Discard}
+		c.Keeper(out).Keep(func(io.Writer) error {
+			t.Errorf("%s was written to before the result was there", path)
+			return nil
+		})
+		if err := c.DeliverPart(out, true, nil,
+			func(w io.Writer, _ string) error { _, err := io.WriteString(w, "new"); return err }); err != nil {
+			t.Errorf("%s: %v", path, err)
+		}
+		if said.String() != "" {
+			t.Errorf("%s: it said %q", path, said.String())
+		}
+		if is, _ := os.ReadFile(f.Name()); string(is) != "new" {
+			t.Errorf("%s: it holds %q", path, is)
+		}
+	}
+	if opened("/dev/shm/x.json") || !opened("/dev/stdout") {
+		t.Error("a file in memory is a descriptor, or /dev/stdout is none")
+	}
+}
+
+// TestLastSaveFails: no other try is promised where none follows.
+func TestLastSaveFails(t *testing.T) {
+	c, err := configOf(t, "--save", filepath.Join(t.TempDir(), "away", "x.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var said strings.Builder
+	c.Keeper(Streams{Err: &said}).KeepLast(func(io.Writer) error { return nil })
+	if got := said.String(); !strings.HasPrefix(got, "not kept yet: ") || strings.Contains(got, "again") {
+		t.Errorf("it said %q", got)
+	}
 }
 
 // TestKeeperTriesAgain: a save that fails is told once, the next one comes, and the last one decides what is said of

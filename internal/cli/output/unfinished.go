@@ -129,23 +129,28 @@ type Keeper struct {
 	failed bool
 }
 
-// Keeper makes the keeper of a command. It keeps nothing in a pipe or a device, which get the result alone.
+// Keeper makes the keeper of a command. It keeps nothing in a pipe, a device or an open file such as /dev/stdout, which
+// get the result alone.
 func (c Config) Keeper(out Streams) *Keeper {
 	draft := c.unfinished().Document()
-	if _, err := os.Stat(draft); err == nil && !regular(draft) {
+	if _, err := os.Stat(draft); err == nil && !regular(draft) || draft != "" && opened(draft) {
 		draft = ""
 	}
 	return &Keeper{out: out, draft: draft}
 }
 
-// KeepLast saves it now: nothing follows.
+// KeepLast saves it now: nothing follows but the result.
 func (k *Keeper) KeepLast(write func(w io.Writer) error) {
 	k.at = time.Time{}
-	k.Keep(write)
+	k.keep(write, "")
 }
 
 // Keep saves it now, or not yet.
 func (k *Keeper) Keep(write func(w io.Writer) error) {
+	k.keep(write, "; the command goes on and tries again")
+}
+
+func (k *Keeper) keep(write func(w io.Writer) error, then string) {
 	if k.draft == "" || time.Since(k.at) < 20*k.cost {
 		return
 	}
@@ -154,7 +159,7 @@ func (k *Keeper) Keep(write func(w io.Writer) error) {
 	k.at, k.cost = time.Now(), time.Since(began)
 	if err != nil && !k.failed {
 		k.failed = true
-		fmt.Fprintf(k.out.Err, "not kept yet: %v; the command goes on and tries again\n", err)
+		fmt.Fprintf(k.out.Err, "not kept yet: %v%s\n", err, then)
 	}
 }
 
