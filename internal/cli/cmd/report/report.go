@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -105,15 +107,25 @@ func run(out output.Streams, c config) error {
 	})
 }
 
-// grades writes a line for each file, and for each .json file of a directory.
+// grades writes a line for each file, and for each .json file of a directory. An unfinished result whose finished one is
+// beside it has none.
 func grades(w io.Writer, paths []string) error {
 	var all []render.Grade
+	var errs []error
 	for _, path := range paths {
-		files, _, err := output.ResultFiles(path)
-		if err != nil {
-			return exit.With(exit.Usage, err)
+		files, directory, err := output.ResultFiles(path)
+		if _, missing := os.Stat(path); err == nil && errors.Is(missing, fs.ErrNotExist) {
+			err = &report.FileError{File: path, Err: errors.New("no such file")}
 		}
+		errs = append(errs, err)
+		files = slices.DeleteFunc(slices.Clone(files), func(file string) bool {
+			whole, partial := strings.CutSuffix(file, ".partial.json")
+			return directory && partial && slices.Contains(files, whole+".json")
+		})
 		all = append(all, plain.Each(files, grade)...)
+	}
+	if err := errors.Join(errs...); err != nil {
+		return exit.With(exit.Usage, err)
 	}
 	return render.Grades(w, all)
 }
