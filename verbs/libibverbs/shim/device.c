@@ -105,7 +105,7 @@ EXPORT struct vb_context *ibv_open_device(struct vb_device *d) {
 
 EXPORT int ibv_close_device(struct vb_context *v) {
 	struct context *c = context_of(v);
-	int error = forked() ? 0 : device.Close(c->events);
+	int error = enter() ? 0 : device.Close(c->events);
 	if (error)
 		return errno = error;
 	close(v->async_fd);
@@ -120,7 +120,7 @@ enum { PORTS_AT = 396 }; /* phys_port_cnt_ex in struct ibv_device_attr_ex */
 
 static int query_device_ex(struct vb_context *c, const void *input, struct vb_device_attr_ex *attr, size_t size) {
 	struct vb_device_attr_ex whole = {0};
-	int error = forked();
+	int error = enter();
 	(void)c, (void)input;
 	if (error || (error = device.Device(&whole)))
 		return error;
@@ -137,7 +137,7 @@ EXPORT int ibv_query_device(struct vb_context *c, struct vb_device_attr *attr) {
 
 static int query_port(struct vb_context *c, uint8_t port, struct vb_port_attr *attr, size_t size) {
 	struct vb_port_attr whole = {0};
-	int error = forked();
+	int error = enter();
 	(void)c;
 	if (error || (error = device.Port(port, &whole)))
 		return error;
@@ -154,7 +154,7 @@ static int gid_entry(uint32_t port, uint32_t index, struct vb_gid_entry *e) {
 	memset(e, 0, sizeof *e);
 	if (port != 1)
 		return EINVAL;
-	return forked() ? EPERM : device.GID(index, e);
+	return enter() ? EPERM : device.GID(index, e);
 }
 
 EXPORT int ibv_query_gid(struct vb_context *c, uint8_t port, int index, void *gid) {

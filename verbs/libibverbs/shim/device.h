@@ -160,10 +160,10 @@ void set_extended_calls(struct context *);
 void set_missing_calls(struct context *);
 
 /*
- * forked begins all calls but that which opens the device. A child of fork has no threads of the device: its calls are refused.
- * A thread of the program that is new here gets room for signal handlers.
+ * enter begins all calls into the device; load_device does it for the call that opens it. A child of fork has no
+ * threads of the device: its calls are refused. A thread of the program that is new here gets room for signal handlers.
  */
-int forked(void);
+int enter(void);
 int pipe_of_events(int *read_end, int *write_end);
 int read_event(int fd, struct event *);
 void forget_events(int read_end, int write_end, void *element);

@@ -188,7 +188,7 @@ static struct vb_qp *create_qp_ex(struct vb_context *c, struct vb_qp_init_attr_e
 static int step(struct vb_cq_ex *x) {
 	struct cq *q = (struct cq *)x;
 	if (++q->at >= q->filled) {
-		int n = forked() ? -1 : device.Poll(x->base.handle, 16, q->wc, q->stamps);
+		int n = enter() ? -1 : device.Poll(x->base.handle, 16, q->wc, q->stamps);
 		q->filled = n > 0 ? n : 0, q->at = 0;
 		if (n <= 0)
 			return n ? EIO : ENOENT;

@@ -4,6 +4,7 @@
 
 #include <dlfcn.h>
 #include <limits.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -44,18 +45,24 @@ static void after_fork(void) {
 		is_forked = 1;
 }
 
-int forked(void) {
-	static __thread int has_room __attribute__((tls_model("initial-exec")));
-	if (!is_forked) {
-		if (!has_room && device.MakeRoom)
-			has_room = 1, device.MakeRoom();
+/* forked refuses a call in a child of fork, which has no threads of the device. */
+static int forked(void) {
+	if (!is_forked)
 		return 0;
-	}
 	if (is_forked++ == 1)
 		say("process %d was forked after " DEVICE_NAME " was opened, and cannot use it: fork first and open the device in "
 		    "the child, or start the child with exec",
 		    (int)getpid());
 	return errno = EPERM;
+}
+
+int enter(void) {
+	static __thread int has_room __attribute__((tls_model("initial-exec")));
+	if (is_forked)
+		return forked();
+	if (!has_room)
+		has_room = 1, device.MakeRoom();
+	return 0;
 }
 
 /* Faults: Go's runtime has a handler of its own, which hands on what did not happen in Go. */
@@ -100,25 +107,61 @@ static void *load_library(const char *path) {
 	return library;
 }
 
+/*
+ * Last words: a thread of its own tells the device that the program exits, as the one that exits may be in a signal
+ * handler, in the middle of a call. It is made when the device is loaded: the handler may also have interrupted malloc,
+ * whose locks pthread_create needs.
+ */
+
+enum { LAST_STACK = 256 << 10 }; /* Go runs its scheduler on it */
+static sem_t exiting, said;
+static pid_t speaker; /* the process that has the thread, 0 for none */
+
 static void *last_words(void *nothing) {
+	sigset_t all;
+	device.MakeRoom(); /* allocates what Go keeps of a thread, which must not wait for malloc's locks at the end */
+	sigfillset(&all);  /* again, as that let in more than faults */
+	for (size_t i = 0; i < sizeof faults / sizeof *faults; i++)
+		sigdelset(&all, faults[i]); /* memory of the program may be gone */
+	pthread_sigmask(SIG_SETMASK, &all, NULL);
+	while (sem_wait(&exiting))
+		; /* EINTR */
 	device.Quit();
+	sem_post(&said);
 	return nothing;
 }
 
-/* A thread of its own tells the device that the program exits: this one may be in a signal handler, in the middle of a call. */
-__attribute__((destructor)) static void quit(void) {
+static void start_last_words(void) {
 	pthread_t thread;
+	pthread_attr_t attr;
 	sigset_t all, before;
-	struct timespec limit;
-	if (!device.Quit || is_forked)
-		return;
+	sem_init(&exiting, 0, 0);
+	sem_init(&said, 0, 0);
+	pthread_attr_init(&attr);
+	pthread_attr_setstacksize(&attr, LAST_STACK);
+	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
+	if (!pthread_create(&thread, &attr, last_words, NULL))
+		speaker = getpid();
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	pthread_attr_destroy(&attr);
+}
+
+/*
+ * quit only calls what a signal handler may call, and waits. It leaves signals as they are: they can end the wait.
+ * Where the thread could not be made, it does nothing: this thread must not call the device, which it may hold, nor make a
+ * thread now. A child of fork has no such thread; one of _Fork has another process number, but not is_forked.
+ */
+__attribute__((destructor)) static void quit(void) {
+	struct timespec limit;
+	if (is_forked || speaker != getpid())
+		return;
+	sem_post(&exiting);
 	clock_gettime(CLOCK_REALTIME, &limit);
 	limit.tv_sec++; /* where this thread holds the device */
-	if (!pthread_create(&thread, NULL, last_words, NULL))
-		pthread_timedjoin_np(thread, NULL, &limit);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	while (sem_timedwait(&said, &limit) && errno == EINTR)
+		;
 }
 
 /* What pthread_atfork calls. That itself, as atexit, is in no shared library: releases link without the static part of libc. */
@@ -152,6 +195,7 @@ static int load(void) {
 	DEVICE_CALLS(DEVICE_CALL_FIND)
 	device = found;
 	__register_atfork(NULL, NULL, after_fork, NULL);
+	start_last_words();
 	return 0;
 }
 
@@ -161,5 +205,5 @@ int load_device(void) {
 	pthread_mutex_lock(&loading);
 	int error = device.Open ? 0 : load();
 	pthread_mutex_unlock(&loading);
-	return error;
+	return error ? error : enter();
 }

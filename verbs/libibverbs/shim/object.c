@@ -20,7 +20,7 @@ static int told(int error) {
 	return error;
 }
 
-#define CALL(name, ...) told(forked() ? EPERM : device.name(__VA_ARGS__))
+#define CALL(name, ...) told(enter() ? EPERM : device.name(__VA_ARGS__))
 
 /* ---- protection domains ---- */
 
@@ -228,7 +228,7 @@ EXPORT struct vb_comp_channel *ibv_create_comp_channel(struct vb_context *c) {
 	if (!ch)
 		return NULL;
 	ch->base.context = c;
-	int error = forked();
+	int error = enter();
 	if (!error)
 		error = pipe_of_events(&ch->base.fd, &ch->events);
 	if (error)
@@ -299,7 +299,7 @@ static int poll_cq(struct vb_cq *b, int n, struct vb_wc *wc) {
 		wc[left++] = q->wc[++q->at];
 	if (left)
 		return left;
-	return forked() ? -1 : device.Poll(b->handle, n, wc, NULL);
+	return enter() ? -1 : device.Poll(b->handle, n, wc, NULL);
 }
 
 static int req_notify_cq(struct vb_cq *q, int solicited_only) { return CALL(Arm, q->handle, solicited_only); }
@@ -346,7 +346,7 @@ EXPORT int ibv_destroy_srq(struct vb_srq *base) {
 }
 
 static int post_srq_recv(struct vb_srq *s, struct vb_recv_wr *wr, struct vb_recv_wr **bad) {
-	if (forked())
+	if (enter())
 		return *bad = wr, EPERM;
 	return device.PostReceive(((struct srq *)s)->handle, wr, bad);
 }
@@ -408,7 +408,7 @@ EXPORT int ibv_destroy_qp(struct vb_qp *b) {
 }
 
 static int post_send(struct vb_qp *q, struct vb_send_wr *wr, struct vb_send_wr **bad) {
-	if (forked())
+	if (enter())
 		return *bad = wr, EPERM;
 	return device.PostSend(q->handle, wr, bad);
 }
@@ -424,7 +424,7 @@ static int bind_mw(struct vb_qp *q, struct vb_mw *mw, struct mw_bind *b) {
 }
 
 static int post_recv(struct vb_qp *q, struct vb_recv_wr *wr, struct vb_recv_wr **bad) {
-	if (forked())
+	if (enter())
 		return *bad = wr, EPERM;
 	return device.PostReceive(q->handle, wr, bad);
 }

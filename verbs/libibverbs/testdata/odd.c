@@ -307,6 +307,18 @@ static void exits_in_handler(void) {
 		poll_a_while(e.cq);
 }
 
+/* A handler ends the program in the middle of malloc, whose lock it then holds. Blocks are too large for caches. */
+static void exits_in_malloc(void) {
+	static void *volatile blocks[64];
+	open_device();
+	signal(SIGALRM, leave);
+	ualarm(20000 + getpid() * 37 % 3000, 0);
+	for (unsigned i = 0;; i++) {
+		free(blocks[i % 64]);
+		blocks[i % 64] = malloc(2000 + i * 7919 % 60000);
+	}
+}
+
 /* The program ends while its threads go on. */
 static void exits_beside_threads(void) {
 	pthread_t t;
@@ -376,6 +388,8 @@ int main(int argc, char **argv) {
 		deep_handlers();
 	else if (!strcmp(what, "exit-in-handler"))
 		exits_in_handler();
+	else if (!strcmp(what, "exit-in-malloc"))
+		exits_in_malloc();
 	else if (!strcmp(what, "exit-beside-threads"))
 		exits_beside_threads();
 	else if (!strcmp(what, "rereg"))
