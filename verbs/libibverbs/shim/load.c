@@ -150,8 +150,8 @@ static void start_last_words(void) {
 
 /*
  * quit only calls what a signal handler may call, and waits. It leaves signals as they are: they can end the wait.
- * Where the thread could not be made, it does nothing: this thread must not call the device, which it may hold, nor make a
- * thread now. A child of fork has no such thread; one of _Fork has another process number, but not is_forked.
+ * Where the thread could not be made, it does nothing: this thread must not call the device, which it may hold, nor make
+ * a thread now. A child of fork has no such thread; one of _Fork has another process number, but not is_forked.
  */
 __attribute__((destructor)) static void quit(void) {
 	struct timespec limit;
