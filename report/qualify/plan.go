@@ -191,6 +191,45 @@ const (
 	planDepth = 32 // of brackets within brackets, of dashes on a line, of spaces before a key over two
 )
 
+// aliasNodes is how many nodes of YAML all aliases of a plan may stand for.
+const aliasNodes = 4096
+
+// nodeCounter counts the nodes that it visits.
+type nodeCounter int
+
+// Visit implements [ast.Visitor].
+func (c *nodeCounter) Visit(ast.Node) ast.Visitor { *c++; return c }
+
+// expand puts what anchors name in their place, and in that of their aliases. An alias within what an anchor names
+// stays, as those behind too many: a few stand for more than memory holds.
+func (p *planParser) expand(n ast.Node, named bool) ast.Node { //nolint:revive // a fact, not a mode
+	switch n := n.(type) {
+	case *ast.AnchorNode:
+		value := p.expand(n.Value, true)
+		p.anchors[n.Name.GetToken().Value] = value
+		return value
+	case *ast.AliasNode:
+		value := p.anchors[n.Value.GetToken().Value]
+		if value == nil || named || p.aliased > aliasNodes {
+			break
+		}
+		if ast.Walk(&p.aliased, value); p.aliased <= aliasNodes {
+			return value
+		}
+	case *ast.MappingNode:
+		for _, v := range n.Values {
+			p.expand(v, named)
+		}
+	case *ast.MappingValueNode:
+		n.Value = p.expand(n.Value, named)
+	case *ast.SequenceNode:
+		for i, v := range n.Values {
+			n.Values[i] = p.expand(v, named)
+		}
+	}
+	return n
+}
+
 // mostMistakes is how many mistakes of a plan are told.
 const mostMistakes = 50
 
@@ -225,11 +264,13 @@ type planParser struct {
 	names    []string        // of the tests so far that can be referred to
 	known    map[string]bool // the same
 	mistakes []mistake
+	anchors  map[string]ast.Node
+	aliased  nodeCounter // nodes that aliases stand for
 }
 
 // parsePlan reads a plan and reports its mistakes at once.
 func parsePlan(file string, b []byte, o Options) (*Plan, error) {
-	p := &planParser{options: o, plan: &Plan{File: file}, known: map[string]bool{}}
+	p := &planParser{options: o, plan: &Plan{File: file}, known: map[string]bool{}, anchors: map[string]ast.Node{}}
 	root, err := &ast.File{}, checkPlanText(b)
 	if err == nil {
 		root, err = parser.ParseBytes(b, 0)
@@ -241,11 +282,14 @@ func parsePlan(file string, b []byte, o Options) (*Plan, error) {
 		p.mistake(nil, "the plan is empty; it wants name and tests")
 	case len(root.Docs) > 1:
 		p.mistake(root.Docs[1].Start, "a plan is one YAML document, this is the second")
-	case len(ast.Filter(ast.AliasType, root.Docs[0].Body)) > 0: // a few can stand for more than memory holds
-		alias := ast.Filter(ast.AliasType, root.Docs[0].Body)[0]
-		p.mistake(alias.GetToken(), "an alias (*): a plan has none; what several tests share belongs into defaults")
 	default:
-		p.unread(yaml.NodeToValue(root.Docs[0].Body, &p.planFile, yaml.Strict()))
+		body := p.expand(root.Docs[0].Body, false)
+		if left := ast.Filter(ast.AliasType, body); len(left) > 0 {
+			p.mistake(left[0].GetToken(), "an alias (*) is for a value that an anchor (&) above names, not within another, and "+
+				"for %d values at most: what many tests share belongs into defaults", aliasNodes)
+			break
+		}
+		p.unread(yaml.NodeToValue(body, &p.planFile, yaml.Strict()))
 		p.tests()
 	}
 	if len(p.mistakes) > 0 {

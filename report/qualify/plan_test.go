@@ -351,6 +351,11 @@ func TestHostilePlans(t *testing.T) {
 		"large":                        strings.Repeat("# comment\n", 200_000),
 		"aliases":                      "a: &a [x,x]\nb: &b [*a,*a]\nc: &c [*b,*b]\n",
 		"an alias of itself":           "tests: &a [*a]\n",
+		"a long list, often":           "name: &a [" + strings.Repeat("x,", 1000) + "x]\ntests: [*a,*a,*a,*a,*a]\n",
+		"many aliases":                 "name: &a x\ntests: [" + strings.Repeat("*a,", 20_000) + "*a]\n",
+		"an anchor of nothing":         "name: &a\ntests: [*a]\n",
+		"an alias as a key":            "name: &a b\ntests: [{*a : c}]\n",
+		"an alias of nothing":          "name: *\ntests: [*a]\n",
 		"merged twice, 40 deep":        mergedTwice(40),
 		"a name of 80 KB":              "tests: [{name: " + strings.Repeat("x", 80_000) + ", run: gobw write}]",
 		"a key of 80 KB":               strings.Repeat("x", 80_000) + ": 1",
@@ -369,6 +374,40 @@ func TestHostilePlans(t *testing.T) {
 				t.Errorf("it took %d MiB", grew>>20)
 			}
 		})
+	}
+}
+
+// TestAliases: what aliases stand for is read as if it stood there.
+func TestAliases(t *testing.T) {
+	p, err := parsePlan("a.yaml", []byte(`name: aliases
+defaults: &d {flags: &f --tclass 3}
+tests:
+  - {name: a, run: &r gobw write, expect: &e [bw >= 1 Gb/s, quiet], timeout: &t 3s}
+  - {name: b, run: *r, expect: *e, timeout: *t}
+  - <<: &m {timeout: 5s}
+    name: c
+    run: &read
+      gobw read
+  - <<: *m
+    name: d
+    run: *read
+`), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []struct {
+		words   string
+		expect  int
+		timeout time.Duration
+	}{
+		{"gobw write --tclass 3", 2, 3 * time.Second}, {"gobw write --tclass 3", 2, 3 * time.Second},
+		{"gobw read --tclass 3", 0, 5 * time.Second}, {"gobw read --tclass 3", 0, 5 * time.Second},
+	} {
+		test := p.Tests[i]
+		if got := strings.Join(test.Words, " "); got != want.words || len(test.Expect) != want.expect ||
+			test.Timeout != want.timeout {
+			t.Errorf("test %s: %q, %d expectations, timeout %v, want %v", test.Name, got, len(test.Expect), test.Timeout, want)
+		}
 	}
 }
 
@@ -398,6 +437,7 @@ func FuzzParsePlan(f *testing.F) {
 		f.Add(text)
 	}
 	f.Add([]byte("x\n---\n"))
+	f.Add([]byte("defaults: {flags: &f -q 2}\ntests: [{name: a, run: &r gobw write}, {name: b, run: *r}, {<<: *r}]\n"))
 	f.Add([]byte("tests: [{name: a, run: [gobw, write], expect: bw >= 1}]"))
 	testrun.Fuzz(f, func(t *testing.T, b []byte) {
 		testrun.Within(t, 2*time.Second, 64<<20, func() { _, _ = parsePlan("fuzzed.yaml", b, Options{}) })
