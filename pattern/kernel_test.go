@@ -168,6 +168,12 @@ func TestKernelsOfRandomLayouts(t *testing.T) {
 			}
 			checkRoundTrip(t, Scattered(pieces), o)
 		}
+		for j, s := range l.Segments(1 + r.Int64N(l.Size())) {
+			if j > 8 {
+				break
+			}
+			checkRoundTrip(t, s.Layout, o)
+		}
 	}
 }
 

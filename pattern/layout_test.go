@@ -175,47 +175,78 @@ func TestCutByBytes(t *testing.T) {
 	}
 }
 
-// TestSegments: a layout that is cut by bytes is whole, every segment but the last has so many, and pieces that are
-// equally long and far apart become a loop.
+// TestSegments: the segments of a layout are its blocks in order, and the loops of a layout stay loops.
 func TestSegments(t *testing.T) {
-	for text, loops := range map[string]bool{
-		"vector:block=64,num=100,stride=256": true, "subarray:dims=16x8x4,face=x": false,
-		"struct:0+4,8+8,24+100,extent=200,num=17": false, "indexed:0+4,16+200,1000+3,2000+1000": false,
+	for _, text := range []string{
+		"vector:block=64,num=100,stride=256", "vector:block=24,num=100,stride=64", "subarray:dims=16x8x4,face=x",
+		"subarray:dims=16x8x4,size=4x4x4,start=1x1x0", "struct:0+4,8+8,24+100,extent=200,num=17",
+		"indexed:0+4,16+200,1000+3,2000+1000",
 	} {
 		l, err := Parse(text, ParseOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, bytes := range []int64{1, 7, 64, 100, 1000, 1 << 20} {
-			var got []bool // of the layout's bytes
-			transfer := Gathered(l)
+			var got []Block
+			at := int64(0)
+			segments := l.Segments(bytes)
+			if n := l.SegmentCount(bytes); n != int64(len(segments)) {
+				t.Errorf("%s by %d: %d segments, counted %d", text, bytes, len(segments), n)
+			}
+			for _, s := range segments {
+				if s.Packed != at {
+					t.Errorf("%s by %d: segment at %d, want %d", text, bytes, s.Packed, at)
+				}
+				at += s.Layout.Size()
+				b := blocksOf(s.Layout)
+				if len(b) > 1 && s.Layout.Size() > bytes {
+					t.Errorf("%s by %d: a segment of %d blocks and %d bytes", text, bytes, len(b), s.Layout.Size())
+				}
+				if len(s.Layout.blocks) > len(l.blocks) {
+					t.Errorf("%s by %d: a list of %d blocks", text, bytes, len(s.Layout.blocks))
+				}
+				if end := b[len(b)-1].End(); s.Layout.Extent() != end {
+					t.Errorf("%s by %d: segment extent %d, want %d", text, bytes, s.Layout.Extent(), end)
+				}
+				got = append(got, b...)
+			}
+			if !slices.Equal(got, blocksOf(l)) {
+				t.Errorf("%s by %d: segments are not the layout", text, bytes)
+			}
+		}
+	}
+}
+
+// TestScattered: the parts of a layout are whole, and pieces that are equally long and far apart become a loop.
+func TestScattered(t *testing.T) {
+	for text, loops := range map[string]bool{
+		"vector:block=64,num=100,stride=256": true, "struct:0+4,8+8,24+100,extent=200,num=17": false,
+	} {
+		l, err := Parse(text, ParseOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, bytes := range []int64{1, 7, 64, 100, 1000, 1 << 20} {
+			transfer, size := Gathered(l), int64(0)
 			for pieces := range transfer.Requests(Cut{Bytes: bytes, Merge: true, Split: true}) {
 				s := Scattered(pieces)
-				if s.Size() != min(bytes, l.Size()-pieces[0].Remote) {
-					t.Errorf("%s by %d: a segment of %d bytes at %d of %d", text, bytes, s.Size(), pieces[0].Remote, l.Size())
-				}
-				if whole := bytes%64 == 0; loops && whole && len(s.blocks) != 1 {
+				if loops && bytes%64 == 0 && len(s.blocks) != 1 {
 					t.Errorf("%s by %d: a list of %d blocks", text, bytes, len(s.blocks))
 				}
-				for i, b := range blocksOf(s) {
-					if b != (Block{pieces[i].Local, pieces[i].Length}) {
-						t.Fatalf("%s by %d: block %d is %v, want %v", text, bytes, i, b, pieces[i])
-					}
-					if int(b.End()) > len(got) {
-						got = append(got, make([]bool, int(b.End())-len(got))...)
-					}
-					for at := b.Offset; at < b.End(); at++ {
-						got[at] = true
-					}
+				var want []Block
+				for _, p := range pieces {
+					want = append(want, Block{p.Local, p.Length})
 				}
-				if end := pieces[len(pieces)-1]; s.Extent() != end.Local+end.Length {
-					t.Errorf("%s by %d: segment extent %d, want %d", text, bytes, s.Extent(), end.Local+end.Length)
+				if got := blocksOf(s); !slices.Equal(got, want) || s.Size() != min(bytes, l.Size()-size) {
+					t.Errorf("%s by %d: %d bytes of %v, want %v", text, bytes, s.Size(), got, want)
 				}
+				if s.Extent() != want[len(want)-1].End() {
+					t.Errorf("%s by %d: extent %d, want %d", text, bytes, s.Extent(), want[len(want)-1].End())
+				}
+				size += s.Size()
 			}
-			for _, b := range blocksOf(l) {
-				if slices.Contains(got[b.Offset:b.End()], false) {
-					t.Errorf("%s by %d: the block at %d is not whole", text, bytes, b.Offset)
-				}
+			if size != l.Size() {
+				t.Errorf("%s by %d: %d bytes in all", text, bytes, size)
 			}
 		}
 	}

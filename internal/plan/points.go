@@ -231,7 +231,10 @@ func (p *Point) deal(lim verbs.Limits, n *Noncontig, wrong *Faults) {
 		share := p.Share(q)
 		c, bytes := pattern.Load{Requests: 1, Entries: 1, Longest: 1}, share.Local.Size()
 		switch {
-		case p.Strategy.Cut == Segments && p.Staged():
+		case p.Strategy.Cut == Segments && !p.Listed():
+			c.Requests = int(min(share.Local.SegmentCount(x.SegmentBytes), maxRequests+1))
+			c.Entries = c.Requests
+		case p.Strategy.Cut == Segments:
 			c.Requests = int((bytes + x.SegmentBytes - 1) / x.SegmentBytes)
 			c.Entries = c.Requests
 		case !p.Staged():
@@ -261,15 +264,19 @@ func (p *Point) inMessages(most, least int, lim verbs.Limits, wrong *Faults) {
 	if lim.MaxQPWR > 0 {
 		depth = min(depth, lim.MaxQPWR)
 	}
+	hint := ""
+	if p.Staged() {
+		p.Messages, parts, hint = min(most, least), packedMessages, ": use a larger --segment"
+		p.each, p.Load.WRs, p.Load.SGEs = p.Messages, p.Messages*p.qps, p.Messages*p.qps
+	}
 	switch {
 	case p.Load.WRs > maxRingSGEs:
 		wrong.Note(&Refusal{
-			Reason: fmt.Sprintf("at most %d requests are prepared", maxRingSGEs), Detail: fmt.Sprintf("%d requests", p.Load.WRs),
+			Reason: fmt.Sprintf("at most %d requests are prepared%s", maxRingSGEs, hint),
+			Detail: fmt.Sprintf("%d requests", p.Load.WRs),
 		})
 		return
 	case p.Staged():
-		p.Messages, parts = min(most, least), packedMessages
-		p.each, p.Load.WRs, p.Load.SGEs = p.Messages, p.Messages*p.qps, p.Messages*p.qps
 	case most*p.InFlight > depth:
 		p.Messages = (most + max(depth/parts, 1) - 1) / max(depth/parts, 1)
 	}

@@ -75,14 +75,14 @@ func TestNoncontigLoads(t *testing.T) {
 		{"gather", "gather-write", 1024, 5, 70, 0, 0},
 		{"gather", "gather-write", 32, 3, 70, 0, 0}, // shorter than a block
 		{"gather", "pack", 1024, 1, 1, 0, 0},
-		{"gather", "pack-pipelined", 0, 5, 5, 0, 0},
+		{"gather", "pack-pipelined", 0, 4, 4, 0, 0}, // 23 whole blocks each
 		{"gather", "multi-wr", 1024, 70, 70, 0, 0},
 		{"scatter", "scatter-read", 0, 5, 70, 0, 0},
 		{"both", "gather-send", 1024, 3, 70, 3, 70}, // the peer cuts its receives alike
 		{"both", "pack-send-unpack", 0, 1, 1, 1, 1},
 	} {
 		wrong, s := new(Faults), Settled{limits: limits, Spec: Spec{Noncontig: &Noncontig{
-			Shape: c.shape, Strategy: c.strategy, Layout: l.String(), Window: 1, Segment: 1024, ListBytes: c.listBytes,
+			Shape: c.shape, Strategy: c.strategy, Layout: l.String(), Window: 1, Segment: 1500, ListBytes: c.listBytes,
 		}}}
 		if !s.choosePoint(wrong) {
 			t.Fatal(*wrong)
@@ -116,23 +116,66 @@ func TestApart(t *testing.T) {
 	}
 }
 
+// listOf is a list that the client writes.
+func listOf(t *testing.T, text string) *pattern.Transfer {
+	t.Helper()
+	d, err := pattern.ReadDescriptors(strings.NewReader(text), pattern.DescriptorOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	transfer, err := d.Transfer(false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &transfer
+}
+
+// TestPackedRequests: of a list that is packed so many requests are prepared as there are messages, and no more than
+// of other roads.
+func TestPackedRequests(t *testing.T) {
+	const mib = 1 << 20
+	for _, c := range []struct {
+		name    string
+		pieces  []int // of a queue pair each
+		segment int
+		wrs     int // 0: refused
+		refused string
+	}{
+		{"256 MiB", []int{256 * mib}, 64, 1 << 22, ""},
+		{"more", []int{257 * mib}, 64, 0, "4210688 requests: at most 4194304 requests are prepared: use a larger --segment"},
+		{"more, in larger segments", []int{257 * mib}, 128, 257 * mib / 128, ""},
+		{"one queue pair has nearly all", []int{512 * mib, 100}, 64, 200, ""},
+		{"as many on the smaller one", []int{190 * mib, 60 * mib}, 64, 0, "6225920 requests: at most"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var text strings.Builder
+			at := 0
+			for _, n := range c.pieces {
+				fmt.Fprintf(&text, "%d,%d,%d\n", at, at, n)
+				at += n
+			}
+			list := listOf(t, text.String())
+			s, err := Settle(Spec{Transport: verbs.RC, QPs: len(c.pieces), Noncontig: &Noncontig{
+				Shape: WritesList, Strategy: "pack", Window: 1, Segment: c.segment, Descriptors: Describe("x", 100, list, 0),
+			}}, Limits{
+				Device: verbs.DeviceInfo{Name: "mlx5_0", Limits: verbs.Limits{MaxSGE: 30, MaxQPWR: 4096}}, Dialled: true, List: list,
+			}, Peer{}, Policy{})
+			switch {
+			case c.wrs == 0 && (err == nil || !strings.Contains(err.Error(), c.refused)):
+				t.Errorf("got %v, want %q", err, c.refused)
+			case c.wrs > 0 && (err != nil || s.Point.Load.WRs != c.wrs || s.Point.Messages*len(c.pieces) != c.wrs):
+				t.Errorf("got %v, want %d requests", err, c.wrs)
+			}
+		})
+	}
+}
+
 // TestListPoints: what each road makes of a list, and that an end that does not
 // know the list goes by what is said of it.
 func TestListPoints(t *testing.T) {
 	const rows, row = 3000, 576
-	list := func(text string) *pattern.Transfer {
-		d, err := pattern.ReadDescriptors(strings.NewReader(text), pattern.DescriptorOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		transfer, err := d.Transfer(false)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return &transfer
-	}
-	kv := list(fmt.Sprintf("0,0,%d,%d,%d,%[1]d\n", row, rows, 8*row))
-	spread := list(fmt.Sprintf("0,0,%d,%d,%d,%d\n", row, rows, 8*row, 2*row))
+	kv := listOf(t, fmt.Sprintf("0,0,%d,%d,%d,%[1]d\n", row, rows, 8*row))
+	spread := listOf(t, fmt.Sprintf("0,0,%d,%d,%d,%d\n", row, rows, 8*row, 2*row))
 	for _, c := range []struct {
 		name, shape, strategy string
 		list                  *pattern.Transfer

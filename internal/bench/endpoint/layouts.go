@@ -151,8 +151,15 @@ func (w *layouts) staged(e *Endpoint, qp *pair, share *pattern.Transfer) func(k 
 // portions returns the portions of each message, for the end whose data is the local side.
 func (w *layouts) portions(share *pattern.Transfer) [][]portion {
 	t := *share
-	if w.Strategy.Cut != plan.Segments {
+	switch {
+	case w.Strategy.Cut != plan.Segments:
 		return [][]portion{{{t.Local, 0, 0}}}
+	case !w.Listed():
+		var out []portion
+		for _, s := range t.Local.Segments(w.Load.SegmentBytes) {
+			out = append(out, portion{s.Layout, int(s.Packed), s.Packed})
+		}
+		return [][]portion{out}
 	}
 	if w.Strategy.Remote == plan.Packed { // the other end packs or unpacks, too
 		t.Remote = t.Local.Packed()
@@ -160,14 +167,9 @@ func (w *layouts) portions(share *pattern.Transfer) [][]portion {
 	out := make([][]portion, w.Messages)
 	walk, begin := t.Plan(pattern.Cut{Merge: true, Split: true}), int64(0)
 	for k := range out {
-		end, segment := w.Segments(t.Local.Size(), k), w.Load.SegmentBytes
-		if w.Listed() { // each message is one
-			segment = end - begin
-		}
-		for at := int64(0); begin+at < end; at += segment {
-			entries := walk.Next(nil, min(segment, end-begin-at))
-			out[k] = append(out[k], portion{pattern.Scattered(entries), int(at), entries[0].Remote})
-		}
+		end := w.Segments(t.Local.Size(), k)
+		entries := walk.Next(nil, end-begin)
+		out[k] = []portion{{pattern.Scattered(entries), 0, entries[0].Remote}}
 		begin = end
 	}
 	return out
