@@ -86,8 +86,11 @@ func (q *Quiet) Collect() {
 		q.collectAt = m.NextGC/2 + garbageMost/8
 	}
 	if m.HeapAlloc >= q.collectAt {
-		debug.FreeOSMemory() // the system has it back: a list may have left much
-		runtime.ReadMemStats(&m)
+		runtime.GC()
+		if runtime.ReadMemStats(&m); m.HeapIdle-m.HeapReleased > garbageMost {
+			debug.FreeOSMemory() // a list leaves much; the pages of less are faulted in again by the next job
+			runtime.ReadMemStats(&m)
+		}
 		q.collectAt = m.HeapAlloc + garbageMost/8
 	} else if !first {
 		return
