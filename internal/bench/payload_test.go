@@ -48,9 +48,10 @@ func TestPatternDiffers(t *testing.T) {
 }
 
 func TestCorruptErrorsMatch(t *testing.T) {
-	for _, err := range []error{payload.Corrupt("a")} {
-		if !errors.Is(err, control.ErrCorrupt) {
-			t.Errorf("%v does not match ErrCorrupt", err)
-		}
+	if err := payload.Corrupt("a"); !errors.Is(err, control.ErrCorrupt) {
+		t.Errorf("%v does not match ErrCorrupt", err)
+	}
+	if err := payload.Nothing(1); errors.Is(err, control.ErrCorrupt) {
+		t.Errorf("nothing came, and %v matches ErrCorrupt", err)
 	}
 }
