@@ -11,9 +11,11 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
+	"unicode/utf8"
 
 	"github.com/gobw/gobw/report/plain"
 	"github.com/gobw/gobw/report/stats"
@@ -54,7 +56,7 @@ func Write(w io.Writer, d *Document) error {
 
 // Marshal encodes a document with indents.
 func Marshal(d *Document) ([]byte, error) {
-	c := *d
+	c := *d.Fitting()
 	c.Schema = cmp.Or(c.Schema, SchemaVersion)
 	b, err := json.MarshalIndent(c, "", "  ")
 	if err != nil {
@@ -381,6 +383,47 @@ func LoadAs[T any](path, schema string) (*T, error) {
 const mostWords = 64 << 10
 
 func wordsOf(list []string) int { return len(strings.Join(list, "\n")) }
+
+// Fitting is the document with no more words of warnings than [Document.Check] takes when the file is read.
+func (d *Document) Fitting() *Document {
+	c, copied := *d, false
+	c.Warnings = fitting(d.Warnings, mostWords)
+	for i := range d.Records {
+		r := &d.Records[i]
+		if list := fitting(r.Warnings, mostWords-len(r.Operation)); !slices.Equal(list, r.Warnings) {
+			if !copied {
+				c.Records, copied = slices.Clone(d.Records), true
+			}
+			c.Records[i].Warnings = list
+		}
+	}
+	return &c
+}
+
+// fitting is a list of warnings that is shorter than most: where it is not, each is told once, the long ones by their
+// beginning, and at the end how many are left out.
+func fitting(list []string, most int) []string {
+	if all := strings.Join(list, "\n"); len(all) < most && utf8.ValidString(all) { // JSON makes three bytes of a wrong one
+		return list
+	}
+	const longest, end = 4 << 10, 100
+	var out []string
+	seen, words := map[string]bool{}, end
+	for i, w := range list {
+		if seen[w] {
+			continue
+		}
+		seen[w] = true
+		if w = strings.ToValidUTF8(w, "?"); len(w) > longest {
+			w = strings.ToValidUTF8(w[:longest], "") + " …"
+		}
+		if words += len(w) + 1; words >= most {
+			return append(out, fmt.Sprintf("%d more lines of warnings are left out", len(list)-i))
+		}
+		out = append(out, w)
+	}
+	return out
+}
 
 // Check tells whether the parts of a document fit each other, and computes again what follows from them.
 func (d *Document) Check(file string) error {

@@ -151,7 +151,12 @@ func QualificationFormats() []string {
 // Qualification writes a qualification in one of its formats.
 func Qualification(w io.Writer, format string, q *qualify.Qualification) error {
 	whole := *q
-	whole.Schema = report.QualificationSchema
+	whole.Schema, whole.Tests = report.QualificationSchema, slices.Clone(q.Tests)
+	for i := range whole.Tests {
+		if d := whole.Tests[i].Document; d != nil {
+			whole.Tests[i].Document = d.Fitting()
+		}
+	}
 	r := result{
 		Tables: []table{outcomes(q)}, Closing: reasons(q), Verdict: q.Summary(), Good: q.Outcome == stats.Pass,
 		json: &whole, docs: q.Documents(), qualification: q,

@@ -3,6 +3,9 @@ package render
 import (
 	"bytes"
 	"encoding/xml"
+	"io"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -65,5 +68,19 @@ func TestQualificationFormats(t *testing.T) {
 	if len(got.Suites) != 4 || got.Tests != 6 || got.Failures != 1 || got.Errors != 1 || got.Skipped != 2 {
 		t.Errorf("%d suites, %d tests, %d failures, %d errors, %d skipped; want 4, 6, 1, 1, 2", len(got.Suites), got.Tests,
 			got.Failures, got.Errors, got.Skipped)
+	}
+}
+
+// TestQualificationOfManyWarnings: what is written of a test with more warnings than a file may have is read again.
+func TestQualificationOfManyWarnings(t *testing.T) {
+	d := &report.Document{Warnings: []string{strings.Repeat("x", 70_000)}}
+	q := &qualify.Qualification{Tests: []qualify.Result{{Name: "a", Document: d}}}
+	path := filepath.Join(t.TempDir(), "x.json")
+	if err := report.WriteFile(path, func(w io.Writer) error { return Qualification(w, "json", q) }); err != nil {
+		t.Fatal(err)
+	}
+	read, err := qualify.Load(path)
+	if err != nil || len(read.Tests[0].Document.Warnings) != 1 || q.Tests[0].Document != d {
+		t.Errorf("%v", err)
 	}
 }

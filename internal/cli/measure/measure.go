@@ -70,7 +70,9 @@ func (d Document) Add(res *bench.Result) {
 	}
 	d.Client, d.Server, d.Label = res.Here, res.Peer, res.Label
 	d.Records = append(d.Records, res.Records...)
-	d.Warnings = append(d.Warnings, res.Warnings...)
+	for _, w := range res.Warnings {
+		d.Warnings = plain.AddNew(d.Warnings, w)
+	}
 }
 
 // arrived is an error if nothing arrived in a test.

@@ -102,8 +102,8 @@ func regular(path string) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// opened tells whether a path names a file by a descriptor of a process, as /dev/stdout does: what lies beside that file
-// is not beside the path, and a file that takes its place is not what the descriptor has.
+// opened tells whether a path names a file by a descriptor of a process, as /dev/stdout does: what lies beside that
+// file is not beside the path, and a file that takes its place is not what the descriptor has.
 func opened(path string) bool {
 	path, err := filepath.Abs(path)
 	for range 40 { // links, as many as Linux follows

@@ -133,8 +133,8 @@ func TestNothingIsKeptInADevice(t *testing.T) {
 	})
 }
 
-// TestNothingIsKeptBesideADescriptor: a file behind a descriptor, as that of /dev/stdout, gets the finished result alone,
-// and no word is said of it.
+// TestNothingIsKeptBesideADescriptor: a file behind a descriptor, as that of /dev/stdout, gets the finished result
+// alone, and no word is said of it.
 func TestNothingIsKeptBesideADescriptor(t *testing.T) {
 	f, err := os.Create(filepath.Join(t.TempDir(), "out"))
 	if err != nil {

@@ -2,6 +2,7 @@ package noncontig
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,6 +14,7 @@ import (
 	"github.com/gobw/gobw/internal/cli/measure"
 	"github.com/gobw/gobw/internal/cli/output"
 	"github.com/gobw/gobw/internal/plan"
+	"github.com/gobw/gobw/pattern"
 	"github.com/gobw/gobw/report"
 	"github.com/gobw/gobw/report/noncontig"
 	"github.com/gobw/gobw/verbs"
@@ -265,5 +267,24 @@ func TestNoncontigRounds(t *testing.T) {
 		if len(p.Runs) != want {
 			t.Errorf("layout %s, %s: %d rounds kept, want %d", p.Layout, p.Strategy, len(p.Runs), want)
 		}
+	}
+}
+
+// TestWarningOfLongLayout: a warning has the beginning of a layout of thousands of blocks.
+func TestWarningOfLongLayout(t *testing.T) {
+	text := "indexed:0+64"
+	for i := range 5000 {
+		text += fmt.Sprintf(",%d+64", (i+1)*64)
+	}
+	layout, err := pattern.Parse(text, pattern.ParseOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var said strings.Builder
+	e := &experiment{out: output.Streams{Err: &said}, doc: measure.NewDocument("gobw", nil)}
+	e.warnOfNoGaps(gridLayout{Layout: layout, Stride: noncontig.AsGiven})
+	const want = "layout indexed:0+64,64+64,"
+	if got := e.doc.Warnings; len(got) != 1 || !strings.HasPrefix(got[0], want) || len(got[0]) > 250 || said.Len() > 250 {
+		t.Errorf("%d warnings, %d bytes said: %.300q", len(got), said.Len(), got)
 	}
 }
