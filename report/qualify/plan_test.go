@@ -400,8 +400,10 @@ tests:
 		expect  int
 		timeout time.Duration
 	}{
-		{"gobw write --tclass 3", 2, 3 * time.Second}, {"gobw write --tclass 3", 2, 3 * time.Second},
-		{"gobw read --tclass 3", 0, 5 * time.Second}, {"gobw read --tclass 3", 0, 5 * time.Second},
+		{"gobw write --tclass 3", 2, 3 * time.Second},
+		{"gobw write --tclass 3", 2, 3 * time.Second},
+		{"gobw read --tclass 3", 0, 5 * time.Second},
+		{"gobw read --tclass 3", 0, 5 * time.Second},
 	} {
 		test := p.Tests[i]
 		if got := strings.Join(test.Words, " "); got != want.words || len(test.Expect) != want.expect ||

@@ -189,8 +189,8 @@ func (e *experiment) add(layouts []gridLayout, wrong *cmdline.Faults) {
 func (e *experiment) warnOfNoGaps(g gridLayout) {
 	c := &e.config
 	layout := g.Layout.String() // of a file of blocks it has all of them
-	text := fmt.Sprintf("layout %.80s%s: its blocks touch, so this is contiguous data; give a stride larger than the block",
-		layout, plain.When(len(layout) > 80, " …"))
+	text := fmt.Sprintf("layout %.80s%s: its blocks touch, so this is contiguous data; "+
+		"give a stride larger than the block", layout, plain.When(len(layout) > 80, " …"))
 	if g.Stride != noncontig.AsGiven && g.Layout.Blocks() > 1 {
 		text = fmt.Sprintf("--strides %s: no gaps between the blocks, so this is contiguous data; try --strides 2x", g.Stride)
 	}

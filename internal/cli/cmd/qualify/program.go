@@ -119,12 +119,12 @@ func notStarted(doc *report.Document, name, own string, err error) (*report.Docu
 			why = "is a folder, not a program"
 		case code == 127:
 			why = "the interpreter of its first line, or its loader, is missing"
-		case cause == syscall.EACCES && info.Mode()&0o111 == 0:
+		case errors.Is(err, syscall.EACCES) && info.Mode()&0o111 == 0:
 			why = "is not executable: chmod +x " + name
-		case cause == syscall.EACCES:
+		case errors.Is(err, syscall.EACCES):
 			why = "may not be run: " + cause.Error()
 		}
-		folder, _ := os.Getwd() //nolint:errcheck // then the name alone
+		folder, _ := os.Getwd()
 		*doc.Program = report.Program{
 			ExitCode: code, NotStarted: true, Output: fmt.Sprintf("%s in %s: %s", name, folder, why),
 		}

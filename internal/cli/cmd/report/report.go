@@ -107,8 +107,8 @@ func run(out output.Streams, c config) error {
 	})
 }
 
-// grades writes a line for each file, and for each .json file of a directory. An unfinished result whose finished one is
-// beside it has none.
+// grades writes a line for each file, and for each .json file of a directory. An unfinished result whose finished one
+// is beside it has none.
 func grades(w io.Writer, paths []string) error {
 	var all []render.Grade
 	var errs []error
