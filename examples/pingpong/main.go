@@ -328,7 +328,7 @@ func (e *end) meet(conn net.Conn, out io.Writer) error {
 		if err != nil {
 			return err
 		}
-		if d.QPN == 0 {
+		if d == (destination{}) {
 			return fmt.Errorf("the peer has %d queue pairs, this end %d: give both the same -q", k, len(e.qps))
 		}
 		d.print(out, "remote address:")
