@@ -158,7 +158,8 @@ func TestPackedRequests(t *testing.T) {
 			s, err := Settle(Spec{Transport: verbs.RC, QPs: len(c.pieces), Noncontig: &Noncontig{
 				Shape: WritesList, Strategy: "pack", Window: 1, Segment: c.segment, Descriptors: Describe("x", 100, list, 0),
 			}}, Limits{
-				Device: verbs.DeviceInfo{Name: "mlx5_0", Limits: verbs.Limits{MaxSGE: 30, MaxQPWR: 4096}}, Dialled: true, List: list,
+				Device:  verbs.DeviceInfo{Name: "mlx5_0", Limits: verbs.Limits{MaxSGE: 30, MaxQPWR: 4096}},
+				Dialled: true, List: list,
 			}, Peer{}, Policy{})
 			switch {
 			case c.wrs == 0 && (err == nil || !strings.Contains(err.Error(), c.refused)):

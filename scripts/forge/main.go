@@ -5,8 +5,8 @@
 //
 //	go build -o /tmp/forge ./scripts/forge && unshare -Urn sh -c 'ip link set lo up; /tmp/forge path/to/gobw'
 //
-// The attacker sees the number of the attacked queue pair, and guesses the rest at random. Wrong data is told when a test
-// ends, so short tests follow each other.
+// The attacker sees the number of the attacked queue pair, and guesses the rest at random. Wrong data is told when a
+// test ends, so short tests follow each other.
 package main
 
 import (

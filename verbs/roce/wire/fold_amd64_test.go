@@ -24,8 +24,8 @@ func TestWithoutFolding(t *testing.T) {
 	t.Run("table", TestFoldedICRC)
 }
 
-// TestDirtyRegisters has vector registers full of ones at the call, as a thread of a program may: the C ABI does not say
-// what is in their upper halves.
+// TestDirtyRegisters has vector registers full of ones at the call, as a thread of a program may: the C ABI does not
+// say what is in their upper halves.
 func TestDirtyRegisters(t *testing.T) {
 	if !cpu.X86.HasAVX2 {
 		t.Skip("no AVX2")
