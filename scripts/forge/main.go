@@ -51,7 +51,7 @@ const (
 	forgedByte = 0xee
 	ignored    = 2_000_000 // packets of an attack that should show nothing
 
-	interrupted = 130 // exit code
+	interrupted, noTest = 130, 3 // exit codes
 )
 
 func attacks() []attack {
@@ -193,7 +193,11 @@ func (a *attack) spoil(ctx context.Context, gobw string, sniffer, rate int) (sen
 		err = nil
 	}
 	<-done
-	if code := client.ProcessState.ExitCode(); code != 0 && code != interrupted {
+	switch code := client.ProcessState.ExitCode(); code {
+	case 0, interrupted:
+	case noTest:
+		return 0, "", errors.New(firstError(said.String()))
+	default:
 		ending = fmt.Sprintf("exit %d: %s", code, firstError(said.String()))
 	}
 	return sent, ending, err
