@@ -44,11 +44,11 @@ func CauseOf(err error) Cause {
 	return TestFailed
 }
 
-// cause is what happened at the peer. One that refuses a test has not begun it.
+// cause is what happened at the peer. One that refuses a test has not begun it; one that is stopped does not refuse.
 func (e *PeerError) cause() Cause {
 	switch {
-	case e.Cause == PeerGone:
-		return PeerGone
+	case e.Cause == PeerGone, e.Cause == Stopped:
+		return e.Cause
 	case e.Busy, e.Refused:
 		return SetupFailed
 	case e.Cause == "":

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -32,5 +33,9 @@ func TestCauseIsWhatHappened(t *testing.T) {
 	}
 	if got := CauseOf(&PeerError{Refused: true, Cause: TestFailed}); got != SetupFailed {
 		t.Errorf("a test that was refused: %q", got)
+	}
+	stopped := &PeerError{Refused: true, Cause: Stopped, Message: "stopped"} // before the test had begun
+	if got := CauseOf(stopped); got != Stopped || strings.Contains(stopped.Error(), "refuses") {
+		t.Errorf("a server that was stopped: %q, %v", got, stopped)
 	}
 }

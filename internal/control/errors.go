@@ -57,7 +57,7 @@ func (e *PeerError) Error() string {
 	switch {
 	case e.Busy:
 		return "the server is busy: " + Quoted(e.Message)
-	case e.Refused:
+	case e.Refused && e.Cause != Stopped:
 		return "the server refuses: " + Quoted(e.Message)
 	}
 	return "peer said: " + Quoted(e.Message)

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -261,7 +262,7 @@ func (s *Settled) rulesOfDevice(no rule) {
 	no(p.MTU != 0 && port.ActiveMTU != 0 && p.MTU > port.ActiveMTU, "--mtu (-m) %v: port %d of %s has %v%s",
 		p.MTU, port.Number, d.Name, port.ActiveMTU, hintOfMTU(p.MTU, port))
 	no(port.State == verbs.PortActive && port.ActiveMTU == 0, "port %d of %s has no MTU: its network interface needs one "+
-		"of 1024 bytes or more ('ip link set NAME mtu 1500')", port.Number, d.Name)
+		"of 1024 bytes or more ('ip link set %s mtu 1500')", port.Number, d.Name, cmp.Or(port.NetInterface, "NAME"))
 	no(s.Row.Counter && !lim.Atomic && !d.IWARP(), "%s has no atomics", d.Name)
 }
 

@@ -16,6 +16,7 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
+	"net"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -153,13 +154,31 @@ func (a *attack) try(gobw string, rate int) (int, string, error) {
 		_ = server.Process.Kill()
 		_ = server.Wait()
 	}()
-	time.Sleep(500 * time.Millisecond)
+	if err := awaitServer(ctx); err != nil {
+		return 0, "", err
+	}
 	for sent := 0; ; {
 		n, ending, err := a.spoil(ctx, gobw, sniffer, rate)
 		sent += n
 		if err != nil || ending != "" || a.noEnd && sent >= ignored || ctx.Err() != nil {
 			return sent, ending, err
 		}
+	}
+}
+
+// awaitServer waits until the server listens.
+func awaitServer(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	for {
+		conn, err := new(net.Dialer).DialContext(ctx, "tcp", "127.0.0.1:19977")
+		if err == nil {
+			return conn.Close()
+		}
+		if ctx.Err() != nil {
+			return fmt.Errorf("the server does not listen: %w", err)
+		}
+		time.Sleep(20 * time.Millisecond)
 	}
 }
 
@@ -170,6 +189,7 @@ func (a *attack) spoil(ctx context.Context, gobw string, sniffer, rate int) (sen
 	client := exec.CommandContext(ctx, gobw, args...)
 	client.Stdout, client.Stderr = &said, &said
 	client.Cancel = func() error { return client.Process.Signal(os.Interrupt) }
+	client.WaitDelay = 10 * time.Second
 	if err := client.Start(); err != nil {
 		return 0, "", err
 	}

@@ -236,6 +236,7 @@ func (g *stage) sameRings(size, at int) {
 // stopBoth stops both jobs at the same time, but for one that serves, which ends by itself.
 func stopBoth(g *stage) { stopAfter(g, 30*time.Millisecond) }
 
+// stopAfter does so later.
 func stopAfter(g *stage, after time.Duration) {
 	stop := new(atomic.Uint32)
 	g.a.Stop, g.b.Stop = stop, stop

@@ -117,7 +117,7 @@ func (q *Quiet) rest() {
 	q.rested = time.Now()
 }
 
-// share is the kernel's of a time.
+// share is how long the kernel runs other threads in a time of at most a second.
 func share(d time.Duration) time.Duration {
 	return time.Duration(kernelShare * float64(min(d, time.Second)))
 }

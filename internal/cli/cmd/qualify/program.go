@@ -105,33 +105,35 @@ func runProgram(ctx context.Context, t *planned, peer measure.PeerConfig) (*repo
 // notStarted is the result of a program that is missing or is none: that is a failure of who was to write it. The
 // program of a plan's key server, and what this host lacks, are a matter of the set-up.
 func notStarted(doc *report.Document, name, own string, err error) (*report.Document, error) {
-	codes := map[error]int{syscall.ENOENT: 127, syscall.ENOTDIR: 127, syscall.EACCES: 126, syscall.ENOEXEC: 126}
-	for cause, code := range codes {
-		if name != own || !errors.Is(err, cause) {
-			continue
-		}
-		why := "is no program of this machine: " + cause.Error()
-		info, missing := os.Stat(name)
-		switch {
-		case missing != nil:
-			why = "there is no such program"
-		case info.IsDir():
-			why = "is a folder, not a program"
-		case code == 127:
-			why = "the interpreter of its first line, or its loader, is missing"
-		case errors.Is(err, syscall.EACCES) && info.Mode()&0o111 == 0:
-			why = "is not executable: chmod +x " + name
-		case errors.Is(err, syscall.EACCES):
-			why = "may not be run: " + cause.Error()
-		}
-		folder, _ := os.Getwd()
-		*doc.Program = report.Program{
-			ExitCode: code, NotStarted: true, Output: fmt.Sprintf("%s in %s: %s", name, folder, why),
-		}
-		doc.Finished = time.Now().UTC()
-		return doc, nil
+	var cause syscall.Errno
+	codes := map[syscall.Errno]int{syscall.ENOENT: 127, syscall.ENOTDIR: 127, syscall.EACCES: 126, syscall.ENOEXEC: 126}
+	code := 0
+	if errors.As(err, &cause) && name == own {
+		code = codes[cause]
 	}
-	return nil, exit.With(exit.Setup, err)
+	if code == 0 {
+		return nil, exit.With(exit.Setup, err)
+	}
+	why := "is no program of this machine: " + cause.Error()
+	info, missing := os.Stat(name)
+	switch {
+	case missing != nil:
+		why = "there is no such program"
+	case info.IsDir():
+		why = "is a folder, not a program"
+	case code == 127:
+		why = "the interpreter of its first line, or its loader, is missing"
+	case cause == syscall.EACCES && info.Mode()&0o111 == 0:
+		why = "is not executable: chmod +x " + name
+	case cause == syscall.EACCES:
+		why = "may not be run: " + cause.Error()
+	}
+	folder, _ := os.Getwd()
+	*doc.Program = report.Program{
+		ExitCode: code, NotStarted: true, Output: fmt.Sprintf("%s in %s: %s", name, folder, why),
+	}
+	doc.Finished = time.Now().UTC()
+	return doc, nil
 }
 
 // prepareProgram has 'gobw run' build its library, if it must, before the time of the test begins. Without a library no
