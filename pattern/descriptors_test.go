@@ -216,6 +216,8 @@ func TestMillionDescriptors(t *testing.T) {
 	for i, k := range order {
 		text = fmt.Appendf(text, "0x%x,%d,576\n", 0x7f0000000000+k*640, i*576)
 	}
+	// An idle processor's collector spins until a long move of memory ends, and that is no cost of the plan.
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	began := cputime.Process()
 	d, err := ReadDescriptors(bytes.NewReader(text), DescriptorOptions{})
 	if err != nil {
@@ -241,7 +243,7 @@ func TestMillionDescriptors(t *testing.T) {
 		t.Errorf("%d bytes of memory, want less than 1 GiB", used.Sys)
 	}
 	if took > 2*time.Second { // a second on a quiet machine
-		t.Errorf("%v, want a second", took)
+		t.Errorf("%v of CPU time, want 2 s at most", took)
 	}
 }
 

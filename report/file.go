@@ -283,7 +283,7 @@ func readBounded(f *os.File, most int64) ([]byte, error) {
 	}
 	n, err := io.Copy(&b, io.LimitReader(f, most+1))
 	if err == nil && n > most {
-		err = fmt.Errorf("has more than %d MiB", most>>20)
+		err = errors.New("has more than " + plain.Bytes(float64(most)))
 	}
 	return b.Bytes(), err
 }

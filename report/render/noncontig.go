@@ -194,7 +194,8 @@ func (n experiment) goodputGrid(t noncontigTable) table {
 		}
 	}
 	if slices.Contains(strategies, noncontig.Pipelined) {
-		g.Notes = append(g.Notes, noncontig.Pipelined+" packs and sends segments of "+plain.Bytes(float64(n.Setup.Segment())))
+		g.Notes = append(g.Notes, noncontig.Pipelined+" packs and sends segments of whole blocks: "+
+			plain.Bytes(float64(n.Setup.Segment()))+" at most, or one block")
 	}
 	return g
 }

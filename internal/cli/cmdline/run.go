@@ -16,29 +16,40 @@ func Run[C any](config func(args []string) (C, error), run func(context.Context,
 	[]string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		var c C
-		var err error
-		var fault any
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
-			defer func() {
-				if fault = recover(); fault != nil {
-					fault = fmt.Sprintf("%v\n%s", fault, debug.Stack())
-				}
-			}()
-			c, err = config(args)
-		}()
-		select {
-		case <-cmd.Context().Done():
-			return context.Cause(cmd.Context())
-		case <-done:
-		}
-		if fault != nil { // is told where all are
-			panic(fault)
-		}
+		err := Interruptible(cmd.Context(), func() (err error) {
+			if c, err = config(args); err != nil {
+				err = exit.With(exit.Usage, err)
+			}
+			return err
+		})
 		if err != nil {
-			return exit.With(exit.Usage, err)
+			return err
 		}
 		return run(cmd.Context(), c)
 	}
+}
+
+// Interruptible returns when f does, or when the context ends while f still waits, as for a file that is a pipe.
+func Interruptible(ctx context.Context, f func() error) error {
+	var err error
+	var fault any
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		defer func() {
+			if fault = recover(); fault != nil {
+				fault = fmt.Sprintf("%v\n%s", fault, debug.Stack())
+			}
+		}()
+		err = f()
+	}()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-done:
+	}
+	if fault != nil { // is told where all are
+		panic(fault)
+	}
+	return err
 }

@@ -42,3 +42,18 @@ func TestFaultWhileFlagsAreRead(t *testing.T) {
 	}()
 	_ = Run(func([]string) (int, error) { panic("a fault") }, func(context.Context, int) error { return nil })(cmd, nil)
 }
+
+// TestSignalWhileAFileIsRead: likewise for what a command reads after its flags, as a report whose file is a pipe.
+func TestSignalWhileAFileIsRead(t *testing.T) {
+	signal, never := errors.New("signal"), make(chan bool)
+	defer close(never)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	err := Interruptible(ctx, func() error {
+		cancel(signal)
+		<-never
+		return nil
+	})
+	if !errors.Is(err, signal) {
+		t.Errorf("got %v, want %v", err, signal)
+	}
+}

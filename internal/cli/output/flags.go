@@ -80,7 +80,11 @@ func (f *Flags) Config(wrong *cmdline.Faults) Config {
 		}
 		c.Saves = append(c.Saves, s)
 	}
-	wrong.If(c.Resume && c.Document() == "", "--resume: name the file to continue: --save result.json")
+	document := c.Document()
+	_, missing := os.Stat(document)
+	wrong.If(c.Resume && document == "", "--resume: name the file to continue: --save result.json")
+	wrong.If(c.Resume && missing == nil && !regular(document),
+		"--resume: %s is a pipe, a device or a folder: name the file to continue: --save result.json", document)
 	return c
 }
 

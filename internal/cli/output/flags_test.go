@@ -131,6 +131,13 @@ func TestNothingIsKeptInADevice(t *testing.T) {
 		t.Error("it was written to before the result was there")
 		return nil
 	})
+	folder := filepath.Join(t.TempDir(), "a.json")
+	if err := os.Mkdir(folder, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if _, err = configOf(t, "--save", folder, "--resume"); err == nil || !strings.Contains(err.Error(), "a folder") {
+		t.Errorf("--resume of a folder: %v", err)
+	}
 }
 
 // TestNothingIsKeptBesideADescriptor: a file behind a descriptor, as that of /dev/stdout, gets the finished result

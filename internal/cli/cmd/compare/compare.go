@@ -66,7 +66,9 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 	f := &flags{}
 	cmd := cmdline.Command(tool, help)
 	cmd.Args = cobra.ArbitraryArgs
-	cmd.RunE = cmdline.Run(f.config, func(_ context.Context, c config) error { return run(out, c) })
+	cmd.RunE = cmdline.Run(f.config, func(ctx context.Context, c config) error {
+		return cmdline.Interruptible(ctx, func() error { return run(out, c) })
+	})
 	fs, o := cmd.Flags(), &f.read.Options
 	fs.SortFlags = false
 	f.gate.Bind(fs, "'worse<5%', 'p99 worse<10%'")

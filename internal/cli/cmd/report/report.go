@@ -54,7 +54,9 @@ func NewCommand(tool string, out output.Streams) *cobra.Command {
 			"--grades prints CSV: leave --save and --format out, and add > grades.csv")
 		c.Output = flags.Config(&wrong)
 		return c, errors.Join(wrong...)
-	}, func(_ context.Context, c config) error { return run(out, c) })
+	}, func(ctx context.Context, c config) error {
+		return cmdline.Interruptible(ctx, func() error { return run(out, c) })
+	})
 	fs := cmd.Flags()
 	fs.SortFlags = false
 	flags.Bind(fs, render.DocumentFormats())
