@@ -61,6 +61,7 @@ type Conditions struct {
 type Disturbance struct {
 	Wall       time.Duration // over which the rest was counted
 	Waited     time.Duration // the measuring thread was ready and had no CPU; of several the mean
+	Shared     time.Duration // of that, what no other program had: this test's own threads, or its other end
 	Steal      time.Duration // the hypervisor ran something else: at least, per CPU
 	Throttles  int64         // a CPU slowed down because it was hot
 	Stops      int64         // periods in which a control group of this process had used up its CPU quota
@@ -72,7 +73,7 @@ type Disturbance struct {
 func (d Disturbance) Plus(e Disturbance) Disturbance {
 	return Disturbance{
 		Steal: d.Steal + e.Steal, Stops: d.Stops + e.Stops, Stopped: d.Stopped + e.Stopped,
-		Throttles: d.Throttles + e.Throttles, Waited: d.Waited + e.Waited, ProcessCPU: d.ProcessCPU + e.ProcessCPU,
+		Throttles: d.Throttles + e.Throttles, Waited: d.Waited + e.Waited, Shared: d.Shared + e.Shared, ProcessCPU: d.ProcessCPU + e.ProcessCPU,
 		Wall: d.Wall + e.Wall,
 	}
 }
@@ -89,8 +90,9 @@ const (
 	unsteadyRelative = 0.20  // quartile range of the interval rates over their median
 	stealRelative    = 0.01
 	reachedRelative  = 0.98 // below, the pace that was asked for was not kept
-	waitedRelative   = 0.02 // below, it is this process's own housekeeping: some hundred times a second for a few us
+	waitedRelative   = 0.02 // below, it is the kernel's own housekeeping: some hundred times a second for a few us
 	waitedLeast      = time.Millisecond
+	sharedRelative   = 0.20 // below, it is two ends on one host that meet on a CPU until the kernel parts them
 	clockRelative    = 0.05
 )
 
@@ -112,7 +114,7 @@ func (c Conditions) Warnings() []string {
 			out = append(out, kind+": "+fmt.Sprintf(format, args...))
 		}
 	}
-	others := max(c.Waited-c.Stopped, 0) // A thread that a quota stops waits, too, but for nobody else.
+	others := max(c.Waited-c.Stopped-c.Shared, 0) // A thread that a quota stops waits, too, but for nobody else.
 	watched, waited, steal := c.Wall.Seconds(), others.Seconds(), c.Steal.Seconds()
 	disturbed := waited > waitedRelative*watched && others >= waitedLeast && watched > 0
 	needed, why := shortSeconds, fmt.Sprintf("%s ms; a test needs %s ms", plain.Number(c.Seconds*1e3),
@@ -159,6 +161,9 @@ func (c Conditions) Warnings() []string {
 	remedy := plain.When(shorter, " -D 500ms --runs 21") + plain.When(shorter && c.Count > 0, " without -n") +
 		plain.When(shorter && !c.Realtime, ", and") + plain.When(!c.Realtime, " "+plain.Realtime)
 	add(disturbed, Others, "other programs took %.0f %% of the measuring CPU; try%s", 100*waited/watched, remedy)
+	add(watched > 0 && c.Shared.Seconds() > sharedRelative*watched, Others,
+		"this test's own threads, or its other end, took %.0f %% of the measuring CPU; give each end a CPU of its own",
+		100*c.Shared.Seconds()/watched)
 	add(c.Throttles > 0, Others, "the CPU reported %d thermal throttle events", c.Throttles)
 	add(c.MedianNs > 0 && c.ClockCostNs > clockRelative*c.MedianNs, Short,
 		"a time stamp costs %.0f ns, %.0f %% of the median", c.ClockCostNs, 100*c.ClockCostNs/c.MedianNs)

@@ -42,6 +42,21 @@ func TestConditions(t *testing.T) {
 				SeriesValues: []float64{10, 2, 10, 2, 10, 2, 10, 2, 10},
 			}, "noisy disturbed",
 		},
+		{
+			"waiting for the other end alone",
+			Conditions{Disturbance: Disturbance{Wall: time.Second, Waited: 80 * time.Millisecond, Shared: 75 * time.Millisecond}},
+			"",
+		},
+		{
+			"one CPU for both ends",
+			Conditions{Disturbance: Disturbance{Wall: time.Second, Waited: 500 * time.Millisecond, Shared: 490 * time.Millisecond}},
+			"disturbed",
+		},
+		{
+			"one CPU for both ends and others",
+			Conditions{Disturbance: Disturbance{Wall: time.Second, Waited: 500 * time.Millisecond, Shared: 300 * time.Millisecond}},
+			"disturbed disturbed",
+		},
 		{"housekeeping", Conditions{Disturbance: Disturbance{Wall: time.Second, Waited: 5 * time.Millisecond}}, ""},
 		{"hot", Conditions{Disturbance: Disturbance{Throttles: 1}}, "disturbed"},
 		{"quota", Conditions{Disturbance: Disturbance{Stopped: 200 * time.Millisecond, Stops: 3}}, "disturbed"},

@@ -17,6 +17,8 @@ type CPUChoice struct {
 	// started with.
 	AnyMask bool
 	Last    int // else: how many CPUs from the end of those allowed: 1 is the last, 2 the one before; 0: not pinned
+	// OtherEnd is the process of the other end where both share this host's CPUs, 0 if that is not known.
+	OtherEnd int
 }
 
 // crowdedLook is for how long a CPU is tried out: long enough for whoever else wants it to get a turn.

@@ -2,6 +2,7 @@ package machine
 
 import (
 	"fmt"
+	"math"
 	"path"
 	"slices"
 	"strconv"
@@ -14,14 +15,20 @@ import (
 // cpuLosses are what was taken from a measurement's CPUs, as counters that only grow; counters that the system does not
 // have stay 0.
 type cpuLosses struct {
+	at        time.Time
+	idle      time.Duration   // of all these CPUs together: none of this machine's programs ran
+	own       time.Duration   // CPU time of this process, and of the other end's where that is here
 	steal     []time.Duration // per CPU: the hypervisor ran something else
 	stops     int64           // periods in which a control group of this process had used up its CPU quota
 	stopped   time.Duration   // how long its threads stood still for that
 	throttles int64           // times that a CPU slowed down because it was hot
 }
 
-// stealTick is the unit of /proc/stat: USER_HZ is 100 wherever Go runs on Linux.
-const stealTick = 10 * time.Millisecond
+// statTick is the unit of /proc/stat: USER_HZ is 100 wherever Go runs on Linux.
+const statTick = 10 * time.Millisecond
+
+// ticksLeast is how many ticks a measurement takes of which /proc/stat can tell who had the CPUs.
+const ticksLeast = 10
 
 // since is what was taken since an earlier reading. The kernel rounds steal down to ticks: what is
 // certain is a tick less than the difference.
@@ -30,15 +37,34 @@ func (t cpuLosses) since(before cpuLosses) figure.Disturbance {
 		Stops: t.stops - before.stops, Stopped: t.stopped - before.stopped, Throttles: t.throttles - before.throttles,
 	}
 	for i := range t.steal {
-		d.Steal += max(t.steal[i]-before.steal[i]-stealTick, 0) / time.Duration(len(t.steal))
+		d.Steal += max(t.steal[i]-before.steal[i]-statTick, 0) / time.Duration(len(t.steal))
 	}
 	return d
 }
 
+// others is how much CPU time programs have had since an earlier reading that are not of this test, at most.
+func (t cpuLosses) others(before cpuLosses) time.Duration {
+	if t.idle == 0 || t.own == 0 || t.at.Sub(before.at) < ticksLeast*statTick {
+		return math.MaxInt64 // not known
+	}
+	d := t.at.Sub(before.at)*time.Duration(len(t.steal)) - (t.idle - before.idle) - (t.own - before.own)
+	for i := range t.steal {
+		d -= t.steal[i] - before.steal[i]
+	}
+	return max(d, 0)
+}
+
 // readCPULosses reads the counters of some CPUs and of this process's control groups below root, which is "/" but in
 // tests. The files are the kernel's: Documentation/filesystems/proc.rst, admin-guide/cgroup-v1 and cgroup-v2.rst.
-func readCPULosses(root string, cpus []int) cpuLosses {
-	t := cpuLosses{steal: stealOf(path.Join(root, "proc/stat"), cpus)}
+// otherEnd is the process of the other end, 0 if that is elsewhere.
+func readCPULosses(root string, cpus []int, otherEnd int) cpuLosses {
+	t := cpuLosses{at: time.Now(), own: processTime(0), steal: make([]time.Duration, len(cpus))}
+	if otherEnd > 0 {
+		t.own += processTime(otherEnd)
+	}
+	if file := path.Join(root, "proc/stat"); !emulated(file) {
+		t.readStat(file, cpus)
+	}
 	for _, cpu := range cpus {
 		t.throttles += number(
 			path.Join(root, fmt.Sprintf("sys/devices/system/cpu/cpu%d/thermal_throttle/core_throttle_count", cpu)))
@@ -51,19 +77,22 @@ func readCPULosses(root string, cpus []int) cpuLosses {
 	return t
 }
 
-// stealOf reads the eighth figure of each CPU's line.
-func stealOf(file string, cpus []int) []time.Duration {
-	out := make([]time.Duration, len(cpus))
+// readStat reads how long each CPU was idle (the 4th and 5th figure of its line), and stolen (the 8th).
+func (t *cpuLosses) readStat(file string, cpus []int) {
 	for line := range strings.Lines(textOf(file)) {
 		fields := strings.Fields(line)
 		for i, cpu := range cpus {
 			if len(fields) > 8 && fields[0] == fmt.Sprintf("cpu%d", cpu) {
-				ticks, _ := strconv.ParseInt(fields[8], 10, 64)
-				out[i] = time.Duration(ticks) * stealTick
+				t.idle += ticks(fields[4]) + ticks(fields[5])
+				t.steal[i] = ticks(fields[8])
 			}
 		}
 	}
-	return out
+}
+
+func ticks(text string) time.Duration {
+	n, _ := strconv.ParseInt(text, 10, 64)
+	return time.Duration(n) * statTick
 }
 
 // cpuQuota is how many CPUs the control groups of this process grant it; 0: as many as there are.

@@ -1,8 +1,10 @@
 package machine
 
 import (
+	"math"
 	"os"
 	"path/filepath"
+	"runtime"
 	"testing"
 	"time"
 
@@ -100,9 +102,9 @@ func TestCPULosses(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			root := t.TempDir()
 			kernelFiles(t, root, tt.before)
-			before := readCPULosses(root, tt.cpus)
+			before := readCPULosses(root, tt.cpus, 0)
 			kernelFiles(t, root, tt.after)
-			got := readCPULosses(root, tt.cpus).since(before)
+			got := readCPULosses(root, tt.cpus, 0).since(before)
 			if got != tt.want {
 				t.Errorf("%+v, want %+v", got, tt.want)
 			}
@@ -118,17 +120,60 @@ func TestCPULosses(t *testing.T) {
 	}
 }
 
+// TestOthers: what the CPUs did beside idling, being stolen and running this test, was done by others.
+func TestOthers(t *testing.T) {
+	const cpus, ms = 2, time.Millisecond
+	began := time.Now()
+	for _, tt := range []struct {
+		name            string
+		took, idle, own time.Duration
+		stolen          time.Duration // of the second CPU
+		want            time.Duration
+	}{
+		{"both ends alone", 1000 * ms, 20 * ms, 1980 * ms, 0, 0},
+		{"more than there is, by the ticks' rounding", 1000 * ms, 20 * ms, 1985 * ms, 0, 0},
+		{"a spinning program", 1000 * ms, 0, 1400 * ms, 0, 600 * ms},
+		{"the hypervisor is told apart", 1000 * ms, 0, 1700 * ms, 200 * ms, 100 * ms},
+		{"too few ticks", 90 * ms, 90 * ms, 90 * ms, 0, math.MaxInt64},
+		{"no clock of processes", 1000 * ms, 20 * ms, -5 * ms, 0, math.MaxInt64},
+	} {
+		before := cpuLosses{at: began, idle: 3 * ms, own: 5 * ms, steal: make([]time.Duration, cpus)}
+		now := cpuLosses{
+			at: began.Add(tt.took), idle: before.idle + tt.idle, own: before.own + tt.own, steal: []time.Duration{0, tt.stolen},
+		}
+		if got := now.others(before); got != tt.want {
+			t.Errorf("%s: %v, want %v", tt.name, got, tt.want)
+		}
+	}
+}
+
+// TestProcessTime: the clock of a process tells what that process uses.
+func TestProcessTime(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("not known here")
+	}
+	began, before := time.Now(), processTime(0)
+	for processTime(0)-before < 5*time.Millisecond {
+		if time.Since(began) > 10*time.Second {
+			t.Fatal("this process's clock stands still")
+		}
+	}
+	if by := processTime(os.Getpid()); by < before+5*time.Millisecond || processTime(os.Getppid()) == 0 {
+		t.Errorf("by its number this process had %v; the one that started it %v", by, processTime(os.Getppid()))
+	}
+}
+
 // TestCPULossesHere reads this machine's: whatever they are, they do not shrink.
 func TestCPULossesHere(t *testing.T) {
 	cpus, err := AllowedCPUs()
 	if err != nil {
 		t.Skipf("no list of CPUs here: %v", err)
 	}
-	before := readCPULosses("/", cpus)
+	before := readCPULosses("/", cpus, 0)
 	if len(before.steal) != len(cpus) {
 		t.Fatalf("steal of %d CPUs, want %d", len(before.steal), len(cpus))
 	}
-	got := readCPULosses("/", cpus).since(before)
+	got := readCPULosses("/", cpus, 0).since(before)
 	if got.Steal < 0 || got.Stops < 0 || got.Stopped < 0 || got.Throttles < 0 {
 		t.Errorf("a counter shrank: %+v", got)
 	}

@@ -2,7 +2,10 @@
 
 package machine
 
-import "errors"
+import (
+	"errors"
+	"time"
+)
 
 var (
 	errNoAffinity = errors.New("this system does not pin threads to CPUs")
@@ -18,6 +21,10 @@ func blockPreemption() (func() error, error) { return nil, errNoMask }
 func nodeCPUs(int, []int) []int { return nil }
 
 func threadID() int { return 0 }
+
+func processTime(int) time.Duration { return 0 }
+
+func emulated(string) bool { return false }
 
 // LockedLimit is not known here.
 func LockedLimit() int64 { return -1 }

@@ -29,6 +29,7 @@ type Quiet struct {
 	undo      func() error // leaves the first thread as it was
 	cpus      []int        // that the measuring thread may run on
 	losses    cpuLosses
+	otherEnd  int           // its process, if it is here
 	process   time.Duration // CPU time of the process before
 	started   time.Time
 	rested    time.Time // when it last gave the kernel its share
@@ -38,7 +39,7 @@ type Quiet struct {
 // the nodes, which is its device's, -1 if unknown.
 func BeQuiet(choice CPUChoice, nodes []int) (*Quiet, error) {
 	runtime.LockOSThread()
-	q := &Quiet{tids: make([]int, len(nodes))}
+	q := &Quiet{tids: make([]int, len(nodes)), otherEnd: choice.OtherEnd}
 	var err error
 	if q.Pins, err = choice.pick(nodes); err == nil {
 		q.undo, err = q.calm(0)
@@ -101,7 +102,7 @@ func (q *Quiet) Collect() {
 // PrepareWatch does what takes a while, so that Watch, between the ends' meeting and the first message, does not.
 func (q *Quiet) PrepareWatch() {
 	q.rest()
-	q.losses = readCPULosses("/", q.cpus)
+	q.losses = readCPULosses("/", q.cpus, q.otherEnd)
 }
 
 // kernelShare is what the kernel keeps of each second from threads of realtime priority (sched_rt_runtime_us: 5 %), and
@@ -172,8 +173,12 @@ func (q *Quiet) Pin(n int) (undo func(), err error) {
 // Counted is what has happened since Watch.
 func (q *Quiet) Counted() figure.Disturbance {
 	waited, process, wall := q.waits()-q.waited, cputime.Process()-q.process, time.Since(q.started)
-	d := readCPULosses("/", q.cpus).since(q.losses)
+	now := readCPULosses("/", q.cpus, q.otherEnd)
+	d := now.since(q.losses)
 	d.Waited, d.ProcessCPU, d.Wall = max(waited, 0)/time.Duration(len(q.tids)), process, wall
+	if Priority() != "realtime" { // then it is the kernel that pauses it, and nobody may have the CPU
+		d.Shared = max(d.Waited-d.Stopped-now.others(q.losses), 0)
+	}
 	return d
 }
 

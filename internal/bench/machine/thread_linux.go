@@ -3,6 +3,7 @@ package machine
 import (
 	"fmt"
 	"slices"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -87,4 +88,21 @@ func CurrentNode() int {
 		return -1
 	}
 	return int(node)
+}
+
+// processTime is the CPU time of a process, 0 being this one: clock_getcpuclockid(3). 0: unknown.
+func processTime(pid int) time.Duration {
+	const scheduled = 2 // CPUCLOCK_SCHED, of include/linux/posix-timers.h
+	var t unix.Timespec
+	if unix.ClockGettime(int32(^pid<<3|scheduled), &t) != nil {
+		return 0
+	}
+	return time.Duration(t.Nano())
+}
+
+// emulated tells whether a file of /proc is made by a program, as lxcfs does in a container: it shows the container
+// alone.
+func emulated(file string) bool {
+	var s unix.Statfs_t
+	return unix.Statfs(file, &s) == nil && s.Type == unix.FUSE_SUPER_MAGIC
 }

@@ -134,6 +134,7 @@ func Open(ctx context.Context, out output.Streams, c Config) (_ *Measurer, err e
 		if m.child, err = startChild(ctx, out, c); err != nil {
 			return nil, exit.With(exit.Setup, err)
 		}
+		m.config.Device.CPU.OtherEnd = m.child.Process.Process.Pid
 		address = m.child.address
 	}
 	if err := m.meet(ctx, address); err != nil {

@@ -136,6 +136,7 @@ func (f *flags) validated(tool string, out output.Streams) (config, error) {
 	c.Policy.QueuePairs, c.Policy.Rounds, c.Policy.Records = maxQPs, maxRounds, maxRecords
 	if c.Child { // the client is the process that started this
 		c.Policy = plan.Policy{Bytes: c.Policy.Bytes}
+		c.Device.CPU.OtherEnd = os.Getppid()
 		c.DataAllow = []netip.Prefix{
 			netip.PrefixFrom(netip.IPv4Unspecified(), 0), netip.PrefixFrom(netip.IPv6Unspecified(), 0),
 		}
