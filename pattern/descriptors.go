@@ -78,24 +78,31 @@ func ReadDescriptors(r io.Reader, o DescriptorOptions) (*Descriptors, error) {
 		_, _ = in.Discard(len(byteOrderMark))
 	}
 	d, errs, left := &Descriptors{}, []error(nil), o.TextBytes
-	for n := 1; len(errs) < maxFaults; n++ {
+	for n, last := 1, false; len(errs) < maxFaults && !last; n++ {
 		text, err := in.ReadSlice('\n')
 		if left -= int64(len(text)); left < 0 {
 			return nil, fmt.Errorf("more than %d bytes of text", o.TextBytes)
 		}
-		if errors.Is(err, bufio.ErrBufferFull) {
-			errs = append(errs, fmt.Errorf("line %d: longer than %d bytes: want %s", n, maxLineBytes, DescriptorGrammar))
-			break
-		}
-		if err != nil && !errors.Is(err, io.EOF) {
+		last = err != nil
+		line, _, _ := bytes.Cut(bytes.TrimRight(text, "\r\n"), []byte{'#'})
+		top := len(errs) == 0 && d.Pieces == 0
+		switch wrong := otherForm(text); {
+		case wrong != nil:
+			return nil, fmt.Errorf("line %d: %w", n, wrong)
+		case errors.Is(err, bufio.ErrBufferFull):
+			err = fmt.Errorf("line %d: longer than %d bytes: want %s", n, maxLineBytes, DescriptorGrammar)
+		case last && !errors.Is(err, io.EOF):
 			return nil, fmt.Errorf("line %d: %s%w", n, what, err)
+		case top && isHeader(line):
+			continue
+		default:
+			err = d.line(line, n, o.Pieces)
 		}
-		last := err != nil
-		if err := d.line(text, n, o.Pieces); err != nil {
+		if top && errors.Is(err, errNotNumber) && (line[0] < '0' || line[0] > '9') {
+			err = fmt.Errorf("%w. A header has these names in this order, or begins with #: %s", err, DescriptorGrammar)
+		}
+		if err != nil {
 			errs = append(errs, err)
-		}
-		if last {
-			break
 		}
 	}
 	if len(errs) == 0 && d.Pieces == 0 {
@@ -110,16 +117,39 @@ func ReadDescriptors(r io.Reader, o DescriptorOptions) (*Descriptors, error) {
 // byteOrderMark begins a text that some programs have saved.
 const byteOrderMark = "\ufeff"
 
-// line reads one line. A header before the first descriptor has the names of the columns.
+// otherForm says what is wrong with a text as a whole, by one of its lines.
+func otherForm(line []byte) error {
+	values, _, _ := bytes.Cut(line, []byte{'#'})
+	switch {
+	case bytes.IndexByte(line, 0) >= 0:
+		return errors.New("a byte is zero, as in UTF-16: save the list as UTF-8")
+	case bytes.IndexByte(bytes.TrimRight(line, "\r\n"), '\r') >= 0:
+		return errors.New("lines end with a carriage return alone: want a line feed (tr '\\r' '\\n' < OLD > NEW)")
+	case bytes.IndexByte(values, ';') >= 0:
+		return errors.New("';' is between numbers: want a comma, a blank or a tab (tr ';' ',' < OLD > NEW)")
+	}
+	return nil
+}
+
+// columns are the names of a line's numbers.
+func columns() []string {
+	return strings.FieldsFunc(DescriptorGrammar, func(r rune) bool { return strings.ContainsRune(",[]", r) })
+}
+
+// isHeader tells whether a line has the names of the first columns, or nothing.
+func isHeader(line []byte) bool {
+	words := strings.FieldsFunc(strings.ToLower(string(line)), func(r rune) bool { return strings.ContainsRune(", \t\"", r) })
+	return len(words) <= len(columns()) && slices.Equal(words, columns()[:len(words)])
+}
+
+// line reads one line, without its comment.
 func (d *Descriptors) line(text []byte, number int, most int64) error {
 	var v [6]int64
-	names := [len(v)]string{"local", "remote", "length", "count", "local_stride", "remote_stride"}
 	at := [len(v) + 1]int{} // columns
 	wrong := func(column int, format string, args ...any) error {
 		return fmt.Errorf("line %d, column %d: %w", number, at[column], fmt.Errorf(format, args...))
 	}
-	text, _, _ = bytes.Cut(bytes.TrimRight(text, "\r\n"), []byte{'#'})
-	n, heads, comma := 0, 0, true // heads: names; comma: where no number is between two
+	n, comma := 0, true // comma: no number is between two
 	for i := 0; i < len(text); {
 		end := i
 		for end < len(text) && strings.IndexByte(", \t", text[end]) < 0 {
@@ -131,30 +161,21 @@ func (d *Descriptors) line(text []byte, number int, most int64) error {
 			return wrong(n, "%q is too much: want %s", shorten(string(word)), DescriptorGrammar)
 		case end > i:
 			var err error
-			switch v[n], err = descriptorNumber(string(word)); {
-			case err == nil:
-			case len(d.runs) > 0, heads < n:
-				return wrong(n, "%s %q %w", names[n], shorten(string(word)), err)
-			case strings.EqualFold(strings.Trim(string(word), `"`), names[n]):
-				heads++
-			default:
-				return wrong(n, "%s %q %w. A header has the names %s, or begins with #", names[n], shorten(string(word)), err,
-					DescriptorGrammar)
+			if v[n], err = descriptorNumber(string(word)); err != nil {
+				return wrong(n, "%s %q %w", columns()[n], shorten(string(word)), err)
 			}
 			n, comma, i = n+1, false, end
 			continue
 		case text[i] == ',' && comma:
-			return wrong(n, "%s is missing before the comma", names[min(n, len(names)-1)])
+			return wrong(n, "%s is missing before the comma", columns()[min(n, len(v)-1)])
 		case text[i] == ',':
 			comma = true
 		}
 		i++
 	}
 	switch {
-	case heads == n:
+	case n == 0:
 		return nil
-	case heads > 0:
-		return wrong(0, "a header has names alone")
 	case n != 3 && n != len(v):
 		return fmt.Errorf("line %d: %d numbers: want %s", number, n, DescriptorGrammar)
 	case n == 3:
@@ -184,6 +205,8 @@ func (d *Descriptors) line(text []byte, number int, most int64) error {
 	return nil
 }
 
+var errNotNumber = errors.New("is not a number: write 4096 or 0x1000")
+
 // descriptorNumber is a decimal number, or one with 0x, below 2^62: sums of a few stay numbers.
 func descriptorNumber(word string) (int64, error) {
 	base := 10
@@ -197,7 +220,7 @@ func descriptorNumber(word string) (int64, error) {
 	case err != nil && strings.HasPrefix(word, "-"):
 		err = errors.New("is negative: subtract the lowest place from all")
 	case err != nil:
-		err = errors.New("is not a number: write 4096 or 0x1000")
+		err = errNotNumber
 	}
 	return int64(v), err
 }

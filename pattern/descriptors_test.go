@@ -80,13 +80,19 @@ func TestDescriptorFaults(t *testing.T) {
 			"\x1f\x8bxxxxxxxxxxxxxxxx",
 			"the compressed data is cut off, damaged, or followed by other data: gzip: invalid header",
 		},
-		{"0,0,4096\r8192,4096,4096\r", `line 1, column 5: length "4096\r8192" is not a number`},
+		{"0,0,4096\r8192,4096,4096\r", "line 1: lines end with a carriage return alone: want a line feed"},
+		{"# a dump\r0,0,8\r8,8,8\r", "line 1: lines end with a carriage return alone"},
+		{strings.Repeat("0,0,8\r", 1000), "line 1: lines end with a carriage return alone"},
+		{"0;0;8\n8;8;8\n", "line 1: ';' is between numbers: want a comma, a blank or a tab"},
+		{"local;remote;length\n8;8;8\n", "line 1: ';' is between numbers"},
+		{"\xff\xfe0\x00,\x000\x00,\x008\x00\n\x00", "line 1: a byte is zero, as in UTF-16: save the list as UTF-8"},
+		{"\xfe\xff\x00#\x00\n\x000\x00,\x000\x00,\x008\x00\n", "line 1: a byte is zero, as in UTF-16"},
 		{
 			"local,length,remote\n0,8,0\n",
-			`line 1, column 7: remote "length" is not a number: write 4096 or 0x1000. A header has ` +
-				"the names local,remote,length[,count,local_stride,remote_stride], or begins with #",
+			`line 1, column 1: local "local" is not a number: write 4096 or 0x1000. A header has these names in this order, ` +
+				"or begins with #: local,remote,length[,count,local_stride,remote_stride]",
 		},
-		{"local,0,8\n", "line 1, column 1: a header has names alone"},
+		{"local,0,8\n", "line 1, column 1: local \"local\" is not a number: write 4096 or 0x1000. A header has these names"},
 		{"0,0,8\nlocal,remote,length\n", `line 2, column 1: local "local" is not a number: write 4096 or 0x1000`},
 	} {
 		_, err := ReadDescriptors(strings.NewReader(c.text), DescriptorOptions{})
@@ -94,10 +100,17 @@ func TestDescriptorFaults(t *testing.T) {
 			t.Errorf("%.40q: got %v, want %q", c.text, err, c.want)
 		}
 	}
+	for _, text := range []string{"# a dump\n9223372036854775808,0,1\n", "0,0,4K\n", "0,0,8\nx,0,8\n", "0,0,x\n"} {
+		if _, err := ReadDescriptors(strings.NewReader(text), DescriptorOptions{}); strings.Contains(err.Error(), "header") {
+			t.Errorf("%q has no header: %v", text, err)
+		}
+	}
 	many := strings.Repeat("x\n", 1000)
 	if _, err := ReadDescriptors(strings.NewReader(many), DescriptorOptions{}); strings.Count(err.Error(),
 		"\n") != maxFaults-1 {
 		t.Errorf("%d mistakes told, want %d", strings.Count(err.Error(), "\n")+1, maxFaults)
+	} else if strings.Count(err.Error(), "header") != 1 {
+		t.Errorf("a hint is told more than once: %v", err)
 	}
 }
 

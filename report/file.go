@@ -125,7 +125,9 @@ func destination(path string) (string, error) {
 		}
 		link := info.Mode()&os.ModeSymlink != 0
 		if user, foreign := ownedByOther(info); foreign && (link || info.Mode()&os.ModeNamedPipe != 0) {
-			return path, fmt.Errorf("%s belongs to user %d: remove it, or name another file", path, user)
+			return path, &FileError{
+				File: path, Err: fmt.Errorf("cannot save: it belongs to user %d", user), Remedy: "remove it, or name another file",
+			}
 		}
 		// "/dev/stdout" leads to what has no name
 		if real, err := os.Stat(path); !link || err == nil && !real.Mode().IsRegular() {
@@ -176,8 +178,8 @@ func CheckWritable(path string) error {
 }
 
 func saveError(path string, err error) error {
-	if err == nil {
-		return nil
+	if _, told := errors.AsType[*FileError](err); told || err == nil {
+		return err
 	}
 	if folder := filepath.Dir(path); errors.Is(err, os.ErrNotExist) {
 		if _, missing := os.Stat(folder); missing == nil { // as /proc

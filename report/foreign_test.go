@@ -77,7 +77,7 @@ func TestSaveThroughLinks(t *testing.T) {
 		if err := os.WriteFile(in("kept"), []byte("root's"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if err := save(name); err == nil || !strings.Contains(err.Error(), "belongs to user 65534") {
+		if err := save(name); err == nil || !strings.Contains(err.Error(), "belongs to user 65534 (remove it") {
 			t.Errorf("%s: %v", name, err)
 		}
 		if b, _ := os.ReadFile(in("kept")); string(b) != "root's" {

@@ -3,11 +3,14 @@ package child
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"os"
 	"os/exec"
 	"runtime"
 	"syscall"
 	"time"
+
+	"github.com/gobw/gobw/report/plain"
 )
 
 // Foreign is a program of somebody else. It runs in a process group of its own, with bounded memory, and only the
@@ -73,6 +76,27 @@ func (f *Foreign) Wait(ctx context.Context) (code int, signal syscall.Signal, er
 		return 128 + int(signal), signal, nil
 	}
 	return -1, 0, err
+}
+
+// NotStarted says why a program of a name could not be started.
+func NotStarted(name string, err error) string {
+	info, missing := os.Stat(name)
+	denied := errors.Is(err, fs.ErrPermission)
+	switch {
+	case errors.Is(err, exec.ErrNotFound):
+		return "there is no such program in PATH" + plain.When(missing == nil, ": write ./%s", name)
+	case missing != nil:
+		return "there is no such program"
+	case info.IsDir():
+		return "is a folder, not a program"
+	case errors.Is(err, fs.ErrNotExist):
+		return "the interpreter of its first line, or its loader, is missing"
+	case denied && info.Mode()&0o111 == 0:
+		return "is not executable: chmod +x " + name
+	}
+	var cause syscall.Errno
+	_ = errors.As(err, &cause)
+	return "is no program of this machine, or may not be run: " + cause.Error()
 }
 
 // lastSignal is the last signal that has a name on Linux. Those behind it are for real-time programs.

@@ -49,6 +49,9 @@ func (e *Expectation) judgeField(d *report.Document) report.Check {
 		return c
 	}
 	c.Actual = fmt.Sprintf("%.60s", fmt.Sprint(said))
+	if code := d.Program.ExitCode; f.name == ExitCode && code > 159 { // beyond those of signals
+		c.Actual += fmt.Sprintf(" (in the program %d)", code-256)
+	}
 	number, isNumber := said.(float64)
 	limit, err := strconv.ParseFloat(f.want, 64)
 	order := cmp.Compare(fmt.Sprint(said), f.want)

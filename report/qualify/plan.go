@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path"
 	"path/filepath"
 	"regexp"
@@ -316,19 +317,27 @@ func (p *planParser) mistake(t *token.Token, format string, args ...any) {
 	p.mistakes = append(p.mistakes, m)
 }
 
+// places are where the keys of a plan stand.
+func places() map[string]string {
+	const top, each = "at the top of the plan, before tests", "in a test, beside its run"
+	const both = "in a test, beside its run, or in defaults for all tests"
+	return map[string]string{
+		"name": top + ", and in each test", "description": top, "defaults": top, "tests": "at the top of the plan",
+		"about": each, "run": each, "server": each, "memory": each, "expect": both, "timeout": both,
+		"flags": "in defaults, as in 'defaults: {flags: --runs 5}'. A test has its flags in run",
+	}
+}
+
 // unread notes what the parser of YAML says.
 func (p *planParser) unread(err error) {
 	place, is := errors.AsType[yaml.Error](err)
 	switch wrong := place.(type) {
 	case *yaml.UnknownFieldError:
-		known := []string{
-			"name", "description", "defaults", "tests", "about", "run", "flags", "expect", "timeout", "server", "memory",
-		}
-		key := wrong.Token.Value
-		if slices.Contains(known, key) {
-			p.mistake(wrong.Token, "the key %q has another place: at the top, in defaults, or in a test", key)
+		key, places := wrong.Token.Value, places()
+		if place := places[key]; place != "" {
+			p.mistake(wrong.Token, "the key %q has another place: %s", key, place)
 		} else {
-			p.mistake(wrong.Token, "no key %.60q%s", key, plain.Choices(key, known))
+			p.mistake(wrong.Token, "no key %.60q%s", key, plain.Choices(key, slices.Sorted(maps.Keys(places))))
 		}
 	case *yaml.TypeError:
 		p.mistake(wrong.Token, "a list or a mapping, want text")

@@ -189,6 +189,15 @@ func TestPlanNotYAML(t *testing.T) {
 			"plan.yaml:2:1: not a plan in YAML: mapping key \"name\" already defined",
 		},
 		{"list", "- a\n- b\n", "not a plan in YAML: sequence was used where mapping is expected"},
+		{
+			"flags in a test", "tests:\n- {name: a, run: gobw write, flags: -s 2}\n",
+			"plan.yaml:2:30: the key \"flags\" has another place: in defaults, as in 'defaults: {flags: --runs 5}'. " +
+				"A test has its flags in run",
+		},
+		{
+			"a test's key at the top", "run: gobw write\ntests:\n- {name: a, run: gobw write}\n",
+			"plan.yaml:1:1: the key \"run\" has another place: in a test, beside its run",
+		},
 		{"no tests", "name: x\n", "the plan has no tests"},
 		{"empty tests", "tests:\n", "the plan has no tests"},
 		{"two documents", "tests: [{name: a, run: gobw write}]\n---\nname: b\n", "this is the second"},

@@ -114,23 +114,9 @@ func notStarted(doc *report.Document, name, own string, err error) (*report.Docu
 	if code == 0 {
 		return nil, exit.With(exit.Setup, err)
 	}
-	why := "is no program of this machine: " + cause.Error()
-	info, missing := os.Stat(name)
-	switch {
-	case missing != nil:
-		why = "there is no such program"
-	case info.IsDir():
-		why = "is a folder, not a program"
-	case code == 127:
-		why = "the interpreter of its first line, or its loader, is missing"
-	case cause == syscall.EACCES && info.Mode()&0o111 == 0:
-		why = "is not executable: chmod +x " + name
-	case cause == syscall.EACCES:
-		why = "may not be run: " + cause.Error()
-	}
 	folder, _ := os.Getwd()
 	*doc.Program = report.Program{
-		ExitCode: code, NotStarted: true, Output: fmt.Sprintf("%s in %s: %s", name, folder, why),
+		ExitCode: code, NotStarted: true, Output: fmt.Sprintf("%s in %s: %s", name, folder, child.NotStarted(name, err)),
 	}
 	doc.Finished = time.Now().UTC()
 	return doc, nil

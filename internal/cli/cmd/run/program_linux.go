@@ -12,13 +12,15 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/gobw/gobw/internal/child"
 )
 
 // find finds a program and refuses one that does not load the libraries it is given.
 func find(name string) (string, error) {
 	path, err := exec.LookPath(name)
 	if err != nil && !errors.Is(err, exec.ErrDot) {
-		return "", err
+		return "", notStarted(name, err)
 	}
 	info, err := os.Stat(path)
 	if err != nil {
@@ -74,5 +76,10 @@ func checkELF(path string) error {
 
 // execute becomes the program.
 func execute(path string, args, env []string) error {
-	return fmt.Errorf("start %s: %w", path, syscall.Exec(path, args, env))
+	return notStarted(path, syscall.Exec(path, args, env))
+}
+
+func notStarted(name string, err error) error {
+	folder, _ := os.Getwd()
+	return fmt.Errorf("%s in %s: %s", name, folder, child.NotStarted(name, err))
 }

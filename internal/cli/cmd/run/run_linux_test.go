@@ -30,8 +30,16 @@ func TestFind(t *testing.T) {
 	if _, err := find("sh"); err != nil {
 		t.Errorf("sh: %v", err)
 	}
-	if _, err := find("no-such-program"); err == nil {
-		t.Error("a program that is not there was found")
+	for name, want := range map[string]string{
+		"no-such-program": "there is no such program in PATH", "./none": "./none in /", dir: "is a folder",
+		write("text", "", 0o644): "is not executable: chmod +x ",
+	} {
+		if _, err := find(name); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", name, err, want)
+		}
+	}
+	if err := execute(write("torn", "#!/nowhere/sh\n", 0o755), nil, nil); !strings.Contains(err.Error(), "interpreter") {
+		t.Error(err)
 	}
 	header := make([]byte, 64) // of a program without segments: it names no dynamic linker
 	copy(header, "\x7fELF\x02\x01\x01")
