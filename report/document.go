@@ -44,6 +44,8 @@ type Program struct {
 	ExitCode int            `json:"exit_code"`        // as of a shell: 128 and a signal; 127, 126: it was not started
 	Said     map[string]any `json:"said,omitempty"`   // the last line of its output that is a JSON object
 	Output   string         `json:"output,omitempty"` // the last line that it wrote besides
+	// what the software devices of both ends have sent
+	SentBytes uint64 `json:"sent_bytes,omitempty"`
 
 	NotStarted bool `json:"not_started,omitempty"` // there is no such program, or it is none; Output says why
 }

@@ -11,8 +11,11 @@ import (
 	"github.com/gobw/gobw/report/stats"
 )
 
-// ExitCode is the field that is a program's exit code.
-const ExitCode = "exit"
+// Fields that a program does not say itself.
+const (
+	ExitCode  = "exit"
+	SentBytes = "sent_bytes" // by the software devices of both ends
+)
 
 // field is what a program must say in its line of JSON.
 type field struct{ name, operator, want string }
@@ -41,14 +44,22 @@ func (e *Expectation) judgeField(d *report.Document) report.Check {
 		return c
 	}
 	said, told := d.Program.Said[f.name]
-	if f.name == ExitCode {
+	missing := fmt.Sprintf("the program has printed no line of JSON with %q", f.name)
+	switch f.name {
+	case ExitCode:
 		said, told = float64(d.Program.ExitCode), true
+	case SentBytes:
+		said, told = float64(d.Program.SentBytes), d.Program.SentBytes > 0
+		missing = "roce0 has sent nothing, or the program ended without exit or a return from main"
 	}
 	if !told {
-		c.Actual, c.Verdict = "none", stats.Failure("", "", "the program has printed no line of JSON with %q", f.name)
+		c.Actual, c.Verdict = "none", stats.Failure("", "", "%s", missing)
 		return c
 	}
 	c.Actual = fmt.Sprintf("%.60s", fmt.Sprint(said))
+	if f.name == SentBytes {
+		c.Actual = strconv.FormatUint(d.Program.SentBytes, 10)
+	}
 	if code := d.Program.ExitCode; f.name == ExitCode && code > 159 { // beyond those of signals
 		c.Actual += fmt.Sprintf(" (in the program %d)", code-256)
 	}

@@ -180,6 +180,37 @@ func TestEmptyStarter(t *testing.T) {
 	}
 }
 
+// TestNoWait: a starter that packs and does not wait has no figure, although each byte arrives in the end.
+func TestNoWait(t *testing.T) {
+	dir := course(t, "clean")
+	text, err := os.ReadFile(filepath.Join(dir, "gather.c"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	gaps := regexp.MustCompile(`(?s)(GAP [23]: [^*]*\*/).*?/\* END \*/`)
+	text = gaps.ReplaceAll(text, []byte("$1 (void)arrived;"))
+	if err := os.WriteFile(filepath.Join(dir, "starter.c"), text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command("make", "-C", dir, "CFLAGS=-std=gnu11", "filled").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	port := freePort(t)
+	t.Setenv("PORT", port)
+	s := start(t, filepath.Join(dir, "starter"))
+	awaitListener(t, port)
+	c := start(t, filepath.Join(dir, "starter"), "127.0.0.1")
+	_ = s.Wait()
+	if c.Wait() == nil {
+		t.Error("want a failure")
+	}
+	said := c.out.String()
+	if !strings.Contains(said, "pack: a request was complete after the clock had stopped: wait for each message") ||
+		!regexp.MustCompile(`(?m)^ +64 +1024 +- +- +-$`).MatchString(said) {
+		t.Error(said)
+	}
+}
+
 // TestStarters: each starter builds and lacks three parts, and a second one does not take the place of a student's
 // work.
 func TestStarters(t *testing.T) {

@@ -5,6 +5,10 @@ import (
 	"encoding/binary"
 	"io"
 	"net/netip"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -27,6 +31,9 @@ func TestCapture(t *testing.T) {
 				}
 				sent := uint64(0)
 				omitted := uint64(0)
+				told := filepath.Join(t.TempDir(), "sent")
+				check(t, os.WriteFile(told, nil, 0o600))
+				t.Setenv(EnvSent, told)
 				t.Run("send", func(t *testing.T) {
 					x := newEnd(t, limits, o)
 					qp, err := x.pd.CreateQP(verbs.QueuePairOptions{SendCQ: x.cq})
@@ -51,6 +58,12 @@ func TestCapture(t *testing.T) {
 						<-time.After(20 * time.Millisecond)
 					}
 				})
+				text, err := os.ReadFile(told)
+				check(t, err)
+				lines := strings.Fields(string(text))
+				if n, err := strconv.Atoi(strings.Join(lines, "")); err != nil || len(lines) != 1 || n < 100_001 {
+					t.Errorf("as it ended the device told %q bytes: want one number, of 100001 at least", lines)
+				}
 				frames := checkCapture(t, &file)
 				if uint64(frames)+omitted != sent {
 					t.Errorf("%d frames and %d omitted, want %d", frames, omitted, sent)

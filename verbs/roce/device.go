@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"os"
 	"runtime"
 	"slices"
 	"sync"
@@ -518,11 +519,32 @@ func (d *device) Quit() error {
 	defer e.unlock()
 	e.flushAcks()
 	e.out.Flush()
-	ended := e.out.Capture
-	if e.out.Capture = nil; ended == nil {
+	return e.end()
+}
+
+// EnvSent names the environment variable of a file to which each device adds, as it ends, a line with the bytes that it
+// has sent. 'gobw qualify' learns so whether a program has moved anything.
+const EnvSent = "GOBW_ROCE_SENT"
+
+// end is what a device does last, once.
+func (e *engine) end() (err error) {
+	if e.ended {
 		return nil
 	}
-	return ended.Close()
+	e.ended = true
+	if e.out.Capture != nil {
+		err = e.out.Capture.Close()
+		e.out.Capture = nil
+	}
+	if path := os.Getenv(EnvSent); path != "" {
+		f, wrong := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
+		if wrong != nil {
+			return errors.Join(err, wrong)
+		}
+		_, wrong = fmt.Fprintln(f, e.out.Sent.Bytes)
+		err = errors.Join(err, wrong, f.Close())
+	}
+	return err
 }
 
 // Close stops the device. Its handles must be closed first.
@@ -546,10 +568,7 @@ func (d *device) Close() error {
 			errs = append(errs, s.Close())
 		}
 		e.sockets = nil
-		errs = append(errs, e.closeSleepers())
-		if e.out.Capture != nil {
-			errs = append(errs, e.out.Capture.Close())
-		}
+		errs = append(errs, e.closeSleepers(), e.end())
 		return nil
 	})
 	return d.fail("close device", errors.Join(append(errs, err)...))

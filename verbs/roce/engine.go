@@ -48,6 +48,7 @@ type engine struct {
 	options Options
 	clock   tick.Rate
 	closed  bool
+	ended   bool // nothing more is captured or counted
 
 	sockets []*socket
 	busy    []*path // those with something to send, in the order of their turns

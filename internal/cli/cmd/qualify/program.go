@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"slices"
@@ -21,6 +22,7 @@ import (
 	"github.com/gobw/gobw/report"
 	"github.com/gobw/gobw/report/plain"
 	"github.com/gobw/gobw/report/qualify"
+	"github.com/gobw/gobw/verbs/roce"
 )
 
 // What a program of somebody else may take, if its plan does not say it.
@@ -40,7 +42,12 @@ func runProgram(ctx context.Context, t *planned, peer measure.PeerConfig) (*repo
 	program := &report.Program{}
 	doc.Program = program
 	memory := cmp.Or(t.Memory, programMemory)
-	var env []string
+	sent, err := os.CreateTemp("", "gobw-sent-")
+	if err != nil {
+		return nil, exit.With(exit.Setup, err)
+	}
+	defer func() { _, _ = sent.Close(), os.Remove(sent.Name()) }()
+	env := []string{roce.EnvSent + "=" + sent.Name()}
 	var server *child.Foreign
 	host := peer.Host
 	if at > 0 && peer.Loopback {
@@ -48,7 +55,7 @@ func runProgram(ctx context.Context, t *planned, peer measure.PeerConfig) (*repo
 		if err != nil {
 			return nil, exit.With(exit.Setup, err)
 		}
-		host, env = "127.0.0.1", []string{"PORT=" + strconv.Itoa(port)}
+		host, env = "127.0.0.1", append(env, "PORT="+strconv.Itoa(port))
 		words := t.Server
 		if words == nil {
 			words = t.Words[:at]
@@ -92,6 +99,11 @@ func runProgram(ctx context.Context, t *planned, peer measure.PeerConfig) (*repo
 		if json.Unmarshal([]byte(line), &object) == nil && object != nil {
 			program.Said = object
 		}
+	}
+	told := io.LimitReader(sent, 1<<12) // a line for each device
+	for n := uint64(0); err == nil; program.SentBytes += n {
+		n = 0
+		_, err = fmt.Fscanln(told, &n)
 	}
 	last := fmt.Sprintf("%.200s", said[strings.LastIndexByte(said, '\n')+1:])
 	if signal > 0 {
