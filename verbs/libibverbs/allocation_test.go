@@ -57,7 +57,7 @@ func TestSteadyStateAllocatesNothing(t *testing.T) {
 		var bad *_Ctype_struct_vb_send_wr
 		var worse *_Ctype_struct_vb_recv_wr
 		check("post receives", gobwPostReceive(handles[1], &receives[0], &worse))
-		check("post sends", gobwPostSend(handles[0], &sends[0], &bad))
+		check("post sends", gobwPostSend(handles[0], &sends[0], &bad, 0))
 		for done := 0; done < 2*messages; {
 			n := gobwPoll(cq, _Ctype_int(len(completions)), &completions[0], nil)
 			for i := range completions[:max(n, 0)] {

@@ -145,12 +145,13 @@ func deliver(events <-chan verbs.AsyncEvent) {
 	}
 }
 
-// writeEvent writes struct event. A pipe that is full loses it, as queues of the kernel do.
-func writeEvent(fd int, element uint64, t verbs.EventType) {
+// writeEvent writes struct event, and tells whether it went in: a pipe that is full loses it.
+func writeEvent(fd int, element uint64, t verbs.EventType) bool {
 	var b [16]byte
 	binary.NativeEndian.PutUint64(b[:], element)
 	binary.NativeEndian.PutUint64(b[8:], uint64(t))
-	_, _ = syscall.Write(fd, b[:])
+	_, err := syscall.Write(fd, b[:])
+	return err == nil
 }
 
 // capabilities are flags of ibv_device_attr: CURR_QP_STATE_MOD, PORT_ACTIVE_EVENT,

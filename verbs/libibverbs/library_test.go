@@ -229,6 +229,11 @@ func TestOddPrograms(t *testing.T) {
 		{"windows", ""},
 		{"deep-handlers", ""},
 		{"rereg", ""},
+		{"nonsense", "are no memory: bad address"},
+		{"lists", ""},
+		{"shares", ""},
+		{"limits", ""},
+		{"destroys", ""},
 		{"address-space", "needs 1 GiB of address space"},
 	} {
 		t.Run(tt.what, func(t *testing.T) {

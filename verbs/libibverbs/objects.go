@@ -9,6 +9,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -31,8 +32,8 @@ type object struct {
 	binds    []verbs.MemoryWindowBind
 	receives []verbs.ReceiveRequest
 	polled   []verbs.Completion
-	limit    atomic.Uint32
-	channel  *channel // of a completion queue
+	told     [2]uint32 // events: by the context's pipe, by a completion channel's
+	channel  *channel  // of a completion queue
 }
 
 // Handles are places in a table in which every call looks without a lock. 0 is none.
@@ -103,8 +104,13 @@ func objectOf(device any) *object {
 func (o *object) tell(fd int, t verbs.EventType) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if !o.freed {
-		writeEvent(fd, uint64(o.element), t)
+	if o.freed || !writeEvent(fd, uint64(o.element), t) {
+		return
+	}
+	if fd == o.events {
+		o.told[0]++
+	} else {
+		o.told[1]++
 	}
 }
 
@@ -145,12 +151,16 @@ func freeObjectsOf(events int) {
 }
 
 //export gobwFree
-func gobwFree(handle C.uint32_t) C.int {
+func gobwFree(handle C.uint32_t, told *C.uint32_t) C.int {
 	o := find(handle)
 	if o == nil {
 		return C.int(syscall.ENOENT)
 	}
-	return errno("destroy", o.release())
+	err := o.release()
+	if err == nil && told != nil {
+		*(*[2]uint32)(unsafe.Pointer(told)) = o.told
+	}
+	return errno("destroy", err)
 }
 
 // made answers a call that makes an object.
@@ -187,6 +197,9 @@ func gobwRegister(pd C.uint32_t, addr unsafe.Pointer, length C.size_t, iova C.ui
 	}
 	known := verbs.AccessLocalWrite | verbs.AccessRemoteWrite | verbs.AccessRemoteRead | verbs.AccessRemoteAtomic |
 		verbs.AccessMWBind | verbs.AccessOnDemand
+	if end := uintptr(addr) + uintptr(length); addr == nil && length > 0 || end < uintptr(addr) || length > math.MaxInt64 {
+		return errno(call, fmt.Errorf("%d bytes at %p are no memory: %w", uint64(length), addr, syscall.EFAULT))
+	}
 	const hugeTLB, optional = 1 << 7, 0x3ff00000
 	rights := verbs.Access(access) &^ (hugeTLB | optional)
 	if rights&^known != 0 {
@@ -324,15 +337,14 @@ func gobwResizeCQ(cq C.uint32_t, depth C.int, granted *C.int) C.int {
 
 //export gobwArm
 func gobwArm(cq C.uint32_t, solicited C.int) C.int {
-	q, err := as[verbs.CompletionQueue](cq)
-	if err == nil {
+	q, o, err := open[verbs.CompletionQueue](cq)
+	if err == nil && o.channel != nil { // without one there is nobody to tell
 		n := verbs.NotifyAny
 		if solicited != 0 {
 			n = verbs.NotifySolicited
 		}
-		if err = q.Arm(n); err == nil {
-			find(cq).channel.arm()
-		}
+		err = q.Arm(n)
+		o.channel.arm()
 	}
 	return errno("ibv_req_notify_cq", err)
 }
@@ -356,19 +368,16 @@ func gobwCreateSRQ(pd C.uint32_t, events C.int, srq unsafe.Pointer, a *C.struct_
 func gobwLimitSRQ(srq, limit C.uint32_t) C.int {
 	s, err := as[verbs.SharedReceiveQueue](srq)
 	if err == nil {
-		if err = s.SetLimit(int(limit)); err == nil {
-			find(srq).limit.Store(uint32(limit))
-		}
+		err = s.SetLimit(int(limit))
 	}
 	return errno("ibv_modify_srq", err)
 }
 
 //export gobwQuerySRQ
 func gobwQuerySRQ(srq C.uint32_t, limit *C.uint32_t) C.int {
-	o := find(srq)
-	if o == nil {
-		return C.int(syscall.EINVAL)
+	s, err := as[interface{ Limit() int }](srq)
+	if err == nil {
+		*limit = C.uint32_t(s.Limit())
 	}
-	*limit = C.uint32_t(o.limit.Load())
-	return 0
+	return errno("ibv_query_srq", err)
 }

@@ -130,13 +130,13 @@ func gobwMulticast(qp C.uint32_t, gid unsafe.Pointer, lid C.uint16_t, attach C.i
 	return errno("multicast", err)
 }
 
-// sges is a program's list, of which the device has the layout.
+// sges is a program's list, of which the device has the layout. A length below 0 is one that no queue takes.
 func sges(list *C.struct_vb_sge, n C.int32_t) []verbs.SGE {
-	return unsafe.Slice((*verbs.SGE)(unsafe.Pointer(list)), max(n, 0))
+	return unsafe.Slice((*verbs.SGE)(unsafe.Pointer(list)), uint32(n))
 }
 
 //export gobwPostSend
-func gobwPostSend(qp C.uint32_t, wr *C.struct_vb_send_wr, bad **C.struct_vb_send_wr) C.int {
+func gobwPostSend(qp C.uint32_t, wr *C.struct_vb_send_wr, bad **C.struct_vb_send_wr, together C.int) C.int {
 	q, o, err := open[verbs.QueuePair](qp)
 	if err != nil {
 		*bad = wr
@@ -144,14 +144,25 @@ func gobwPostSend(qp C.uint32_t, wr *C.struct_vb_send_wr, bad **C.struct_vb_send
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	if more := int(together) - len(o.sends); more > 0 {
+		o.sends = append(o.sends, make([]verbs.SendRequest, more)...)
+		o.binds = append(o.binds, make([]verbs.MemoryWindowBind, more)...)
+	}
 	datagrams := q.Transport() == verbs.UD
 	for wr != nil {
 		first, n := wr, 0
-		for ; wr != nil && n < batch; wr, n = wr.next, n+1 {
+		for ; wr != nil && n < max(batch, int(together)); wr, n = wr.next, n+1 {
 			fillSend(&o.sends[n], &o.binds[n], wr, datagrams)
 		}
-		err := q.PostSend(o.sends[:n])
-		if at, is := errors.AsType[*verbs.PostError](err); is {
+		var err error
+		if together > 0 {
+			err = q.(interface {
+				PostAll(list []verbs.SendRequest) error
+			}).PostAll(o.sends[:n])
+		} else {
+			err = q.PostSend(o.sends[:n])
+		}
+		if at, is := errors.AsType[*verbs.PostError](err); is && together == 0 {
 			n = at.Index
 		} else if err != nil {
 			n = 0
@@ -303,7 +314,7 @@ func gobwPoll(cq C.uint32_t, n C.int, wc *C.struct_vb_wc, stamps *C.uint64_t) C.
 	done := 0
 	for done < len(out) {
 		got, err := q.Poll(o.polled[:min(len(out)-done, len(o.polled))])
-		if err != nil {
+		if err != nil && done == 0 {
 			_ = errno("ibv_poll_cq", err)
 			return -1
 		}

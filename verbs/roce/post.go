@@ -12,18 +12,34 @@ import (
 
 // PostSend queues requests and sends what the windows admit at once.
 func (q *queuePair) PostSend(list []verbs.SendRequest) error {
-	e := q.e
-	e.lock()
-	defer e.unlock()
-	var failed error
-	for i := range list {
-		if err := q.post(&list[i]); err != nil {
-			failed = q.fail("post send", &verbs.PostError{Index: i, Err: err})
-			break
-		}
+	q.e.lock()
+	defer q.e.unlock()
+	err := q.queue(list)
+	q.sendPosted()
+	return err
+}
+
+// PostAll is PostSend for programs written for libibverbs (ibv_wr_complete): where a request is refused, none is posted.
+func (q *queuePair) PostAll(list []verbs.SendRequest) error {
+	q.e.lock()
+	defer q.e.unlock()
+	first := q.request.Tail
+	err := q.queue(list)
+	if err != nil {
+		q.request.Withdraw(first)
 	}
 	q.sendPosted()
-	return failed
+	return err
+}
+
+// queue puts requests into the send queue, up to the first that it refuses.
+func (q *queuePair) queue(list []verbs.SendRequest) error {
+	for i := range list {
+		if err := q.post(&list[i]); err != nil {
+			return q.fail("post send", &verbs.PostError{Index: i, Err: err})
+		}
+	}
+	return nil
 }
 
 // sendPosted sends what was posted, and acknowledgements that are due.

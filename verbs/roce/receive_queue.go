@@ -147,6 +147,13 @@ func (s *sharedReceiveQueue) SetLimit(limit int) error {
 	})
 }
 
+// Limit is the number of receives below which the armed event comes, 0 where none is armed.
+func (s *sharedReceiveQueue) Limit() int {
+	s.e.lock()
+	defer s.e.unlock()
+	return s.limit
+}
+
 func (s *sharedReceiveQueue) checkLimit() {
 	if s.limit > 0 && s.queue.len() < s.limit {
 		s.limit = 0

@@ -5,7 +5,6 @@
 #include <arpa/inet.h>
 #include <endian.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -45,30 +44,42 @@ int pipe_of_events(int *read_end, int *write_end) {
 	return 0;
 }
 
-int read_event(int fd, struct event *e) {
+static int read_event(int fd, struct event *e) {
 	ssize_t n = read(fd, e, sizeof *e);
 	if (n < 0)
 		return errno;
 	return n == sizeof *e ? 0 : EIO;
 }
 
-/* forget_events takes the events of an element that goes out of a pipe. */
-void forget_events(int read_end, int write_end, void *element) {
-	struct pollfd p = {.fd = read_end, .events = POLLIN};
-	struct event kept[256];
-	int n = 0;
-	while (n < 256 && poll(&p, 1, 0) > 0 && (p.revents & POLLIN) && !read_event(read_end, &kept[n]))
-		if (kept[n].element != (uintptr_t)element)
+/*
+ * forget_events takes the events of an element that goes out of a pipe, and returns how many they were. The program's
+ * threads may be reading there: splice does not block where they were quicker.
+ */
+static uint32_t forget_events(int read_end, int write_end, void *element) {
+	struct event e;
+	uint32_t n = 0;
+	int aside[2];
+	if (pipe2(aside, O_CLOEXEC | O_NONBLOCK))
+		return 0;
+	while (splice(read_end, NULL, aside[1], NULL, 1 << 16, SPLICE_F_NONBLOCK) > 0)
+		;
+	while (read(aside[0], &e, sizeof e) == sizeof e)
+		if (e.element == (uintptr_t)element)
 			n++;
-	for (int i = 0; i < n; i++)
-		if (write(write_end, &kept[i], sizeof kept[i]) < 0)
+		else if (write(write_end, &e, sizeof e) < 0)
 			break;
+	close(aside[0]);
+	close(aside[1]);
+	return n;
 }
 
-/* await_acknowledged blocks until the program has acknowledged all events that it was told. */
-void await_acknowledged(pthread_mutex_t *m, pthread_cond_t *c, uint32_t *acknowledged, uint32_t *told) {
+/* end_events blocks until the program has acknowledged the events of an element that it has read. */
+void end_events(int read_end, int write_end, void *element, uint32_t told, pthread_mutex_t *m, pthread_cond_t *c,
+		const uint32_t *acknowledged) {
 	pthread_mutex_lock(m);
-	while (*acknowledged != *told)
+	if (*acknowledged != told)
+		told -= forget_events(read_end, write_end, element);
+	while (*acknowledged != told)
 		pthread_cond_wait(c, m);
 	pthread_mutex_unlock(m);
 }
@@ -279,24 +290,8 @@ EXPORT int ibv_get_async_event(struct vb_context *c, struct vb_async_event *out)
 	}
 	out->event_type = e.type;
 	out->element.qp = (void *)(uintptr_t)e.element;
-	if (is_of_qp(e.type)) {
-		struct qp *q = (struct qp *)out->element.qp;
-		pthread_mutex_lock(&q->ex.base.mutex);
-		q->events_told++;
-		pthread_mutex_unlock(&q->ex.base.mutex);
-	} else if (e.type == EVENT_CQ) {
-		struct cq *q = (struct cq *)out->element.cq;
-		pthread_mutex_lock(&q->ex.base.mutex);
-		q->async_told++;
-		pthread_mutex_unlock(&q->ex.base.mutex);
-	} else if (e.type == EVENT_SRQ || e.type == EVENT_SRQ_LIMIT) {
-		struct srq *s = (struct srq *)out->element.srq;
-		pthread_mutex_lock(&s->mutex);
-		s->events_told++;
-		pthread_mutex_unlock(&s->mutex);
-	} else {
+	if (!is_of_qp(e.type) && e.type != EVENT_CQ && e.type != EVENT_SRQ && e.type != EVENT_SRQ_LIMIT)
 		out->element.port_num = (int)e.element;
-	}
 	return 0;
 }
 
@@ -327,12 +322,8 @@ EXPORT int ibv_get_cq_event(struct vb_comp_channel *channel, struct vb_cq **cq, 
 		errno = error;
 		return -1;
 	}
-	struct cq *q = (struct cq *)(uintptr_t)e.element;
-	pthread_mutex_lock(&q->ex.base.mutex);
-	q->events_told++;
-	pthread_mutex_unlock(&q->ex.base.mutex);
-	*cq = &q->ex.base;
-	*cq_context = q->ex.base.cq_context;
+	*cq = (struct vb_cq *)(uintptr_t)e.element;
+	*cq_context = (*cq)->cq_context;
 	return 0;
 }
 

@@ -26,7 +26,7 @@
 	X(Port, (uint8_t, struct vb_port_attr *))                                                                      \
 	X(GID, (uint32_t, struct vb_gid_entry *))                                                                      \
 	X(AllocPD, (int, uint32_t *))                                                                                  \
-	X(Free, (uint32_t))                                                                                            \
+	X(Free, (uint32_t, uint32_t *)) /* how many events it has told: by the context's pipe, by the channel's */     \
 	X(Register, (uint32_t, void *, size_t, uint64_t, int, uint32_t *, uint32_t *))                                 \
 	X(AllocWindow, (uint32_t, int, uint32_t *, uint32_t *))                                                        \
 	X(CreateAH, (uint32_t, struct vb_ah_attr *, uint32_t *))                                                       \
@@ -41,7 +41,7 @@
 	X(CreateQP, (uint32_t, int, struct vb_qp_init_attr *, uint32_t, void *, uint32_t *, uint32_t *))               \
 	X(ModifyQP, (uint32_t, struct vb_qp_attr *, int))                                                              \
 	X(QueryQP, (uint32_t, struct vb_qp_attr *))                                                                    \
-	X(PostSend, (uint32_t, struct vb_send_wr *, struct vb_send_wr **))                                             \
+	X(PostSend, (uint32_t, struct vb_send_wr *, struct vb_send_wr **, int)) /* so many together, or none; 0: any */ \
 	X(PostReceive, (uint32_t, struct vb_recv_wr *, struct vb_recv_wr **))                                          \
 	X(Multicast, (uint32_t, void *, uint16_t, int))
 
@@ -77,7 +77,8 @@ struct channel {
 
 struct pd {
 	struct vb_pd base;
-	int is_parent_domain;
+	struct pd *of; /* a parent domain: the domain itself */
+	int parents;   /* those of it */
 };
 
 struct mr {
@@ -106,7 +107,6 @@ struct srq {
 	pthread_mutex_t mutex;
 	pthread_cond_t cond;
 	uint32_t events_completed;
-	uint32_t events_told;
 	struct vb_srq_attr attr;
 };
 
@@ -114,8 +114,8 @@ struct cq {
 	struct vb_cq_ex ex;
 	void *later_readers[4]; /* cvlan, flow tag, tag matching, wall clock: 0 */
 	int events;             /* the context's pipe, for what happens to the queue */
-	uint32_t events_told, async_told;
-	int at, filled; /* of wc, which ibv_start_poll fills */
+	pthread_mutex_t polling; /* held from ibv_start_poll to ibv_end_poll */
+	int at, filled;          /* of wc, which ibv_start_poll fills */
 	struct vb_wc wc[16];
 	uint64_t stamps[16];
 };
@@ -123,7 +123,6 @@ struct cq {
 struct qp {
 	struct vb_qp_ex ex;
 	void *later_calls[4]; /* atomic write, flush: not for queue pairs of this device */
-	uint32_t events_told;
 	int sq_sig_all, is_extended;
 	struct vb_qp_cap cap;
 	struct batch *batch; /* requests between ibv_wr_start and ibv_wr_complete */
@@ -165,9 +164,8 @@ void set_missing_calls(struct context *);
  */
 int enter(void);
 int pipe_of_events(int *read_end, int *write_end);
-int read_event(int fd, struct event *);
-void forget_events(int read_end, int write_end, void *element);
-void await_acknowledged(pthread_mutex_t *, pthread_cond_t *, uint32_t *acknowledged, uint32_t *told);
+void end_events(int read_end, int write_end, void *element, uint32_t told, pthread_mutex_t *, pthread_cond_t *,
+		const uint32_t *acknowledged);
 
 static inline struct context *context_of(struct vb_context *c) {
 	return (struct context *)((char *)c - offsetof(struct context, verbs.context));

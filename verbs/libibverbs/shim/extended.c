@@ -7,11 +7,11 @@
 /* batch is what stands between ibv_wr_start and ibv_wr_complete. */
 struct batch {
 	pthread_mutex_t mutex;
-	uint32_t n, most, sges, error;
-	size_t inline_used;
+	uint32_t n, most;
+	int error;
 	struct vb_send_wr *wr;
-	struct vb_sge *sge;
-	uint8_t *inlined;
+	struct vb_sge *sge; /* max_send_sge of each request */
+	uint8_t *inlined;   /* max_inline_data of each */
 };
 
 EXPORT struct vb_qp_ex *ibv_qp_to_qp_ex(struct vb_qp *q) { return ((struct qp *)q)->is_extended ? (struct vb_qp_ex *)q : NULL; }
@@ -39,8 +39,9 @@ static struct vb_send_wr *add(struct vb_qp_ex *q, uint32_t opcode) {
 		b->error = ENOMEM;
 	if (b->error)
 		return &none;
+	struct vb_sge *sge = b->sge + (size_t)b->n * ((struct qp *)q)->cap.max_send_sge;
 	struct vb_send_wr *w = &b->wr[b->n++];
-	*w = (struct vb_send_wr){.wr_id = q->wr_id, .opcode = opcode, .send_flags = q->wr_flags, .sg_list = &b->sge[b->sges]};
+	*w = (struct vb_send_wr){.wr_id = q->wr_id, .opcode = opcode, .send_flags = q->wr_flags, .sg_list = sge};
 	return w;
 }
 
@@ -97,7 +98,6 @@ static void wr_set_sge_list(struct vb_qp_ex *q, size_t n, const struct vb_sge *l
 	}
 	memcpy(w->sg_list, list, n * sizeof *list);
 	w->num_sge = (int)n;
-	b->sges += n;
 }
 
 static void wr_set_sge(struct vb_qp_ex *q, uint32_t lkey, uint64_t addr, uint32_t length) {
@@ -109,24 +109,22 @@ static void wr_set_sge(struct vb_qp_ex *q, uint32_t lkey, uint64_t addr, uint32_
 static void wr_set_inline_data_list(struct vb_qp_ex *q, size_t n, const struct vb_data_buf *list) {
 	struct batch *b = batch_of(q);
 	struct vb_send_wr *w = last(q);
-	uint8_t *start = b->inlined + b->inline_used;
+	const size_t most = ((struct qp *)q)->cap.max_inline_data;
 	size_t total = 0;
 	for (size_t i = 0; i < n; i++)
 		total += list[i].length;
 	if (!w)
 		return;
-	if (total > ((struct qp *)q)->cap.max_inline_data) {
+	if (total > most) {
 		b->error = EINVAL;
 		return;
 	}
-	for (size_t i = 0; i < n; i++) {
-		memcpy(b->inlined + b->inline_used, list[i].addr, list[i].length);
-		b->inline_used += list[i].length;
-	}
+	uint8_t *to = b->inlined + (b->n - 1) * most;
 	w->send_flags |= 1 << 3;
-	w->sg_list[0] = (struct vb_sge){(uintptr_t)start, (uint32_t)total, 0};
+	w->sg_list[0] = (struct vb_sge){(uintptr_t)to, (uint32_t)total, 0};
 	w->num_sge = total > 0;
-	b->sges += total > 0;
+	for (size_t i = 0; i < n; to += list[i++].length)
+		memcpy(to, list[i].addr, list[i].length);
 }
 
 static void wr_set_inline_data(struct vb_qp_ex *q, void *addr, size_t length) {
@@ -137,11 +135,12 @@ static void wr_set_inline_data(struct vb_qp_ex *q, void *addr, size_t length) {
 static void wr_start(struct vb_qp_ex *q) {
 	struct batch *b = batch_of(q);
 	pthread_mutex_lock(&b->mutex);
-	b->n = b->sges = b->inline_used = b->error = 0;
+	b->n = 0, b->error = 0;
 }
 
 static void wr_abort(struct vb_qp_ex *q) { pthread_mutex_unlock(&batch_of(q)->mutex); }
 
+/* wr_complete posts all requests, or none. */
 static int wr_complete(struct vb_qp_ex *q) {
 	struct batch *b = batch_of(q);
 	int error = b->error;
@@ -149,7 +148,7 @@ static int wr_complete(struct vb_qp_ex *q) {
 		struct vb_send_wr *bad;
 		for (uint32_t i = 0; i + 1 < b->n; i++)
 			b->wr[i].next = &b->wr[i + 1];
-		error = q->base.context->ops.post_send(&q->base, b->wr, &bad);
+		error = enter() ? EPERM : device.PostSend(q->base.handle, b->wr, &bad, (int)b->n);
 	}
 	pthread_mutex_unlock(&b->mutex);
 	return error;
@@ -198,8 +197,17 @@ static int step(struct vb_cq_ex *x) {
 	return 0;
 }
 
-static int start_poll(struct vb_cq_ex *x, struct vb_poll_cq_attr *attr) { return attr->comp_mask ? EINVAL : step(x); }
-static void end_poll(struct vb_cq_ex *x) { (void)x; }
+static void end_poll(struct vb_cq_ex *x) { pthread_mutex_unlock(&((struct cq *)x)->polling); }
+
+static int start_poll(struct vb_cq_ex *x, struct vb_poll_cq_attr *attr) {
+	if (attr->comp_mask)
+		return EINVAL;
+	pthread_mutex_lock(&((struct cq *)x)->polling);
+	int error = step(x);
+	if (error)
+		end_poll(x);
+	return error;
+}
 
 static struct vb_wc *current(struct vb_cq_ex *x) { return &((struct cq *)x)->wc[((struct cq *)x)->at]; }
 

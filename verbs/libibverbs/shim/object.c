@@ -34,10 +34,13 @@ EXPORT struct vb_pd *ibv_alloc_pd(struct vb_context *c) {
 
 EXPORT int ibv_dealloc_pd(struct vb_pd *p) {
 	struct pd *pd = (struct pd *)p;
-	int error = pd->is_parent_domain ? 0 : CALL(Free, p->handle);
-	if (!error)
-		free(pd);
-	return error;
+	int error = pd->of ? 0 : __atomic_load_n(&pd->parents, __ATOMIC_RELAXED) ? EBUSY : CALL(Free, p->handle, NULL);
+	if (error)
+		return error;
+	if (pd->of)
+		__atomic_sub_fetch(&pd->of->parents, 1, __ATOMIC_RELAXED);
+	free(pd);
+	return 0;
 }
 
 /* A parent domain is another struct for the same domain: this device has one lock, so that thread domains change nothing. */
@@ -49,7 +52,8 @@ static struct vb_pd *alloc_parent_domain(struct vb_context *c, struct parent_dom
 		return NULL;
 	pd->base = *attr->pd;
 	pd->base.context = c;
-	pd->is_parent_domain = 1;
+	pd->of = ((struct pd *)attr->pd)->of ?: (struct pd *)attr->pd;
+	__atomic_add_fetch(&pd->of->parents, 1, __ATOMIC_RELAXED);
 	return &pd->base;
 }
 
@@ -108,7 +112,7 @@ EXPORT struct vb_mr *ibv_reg_mr_ex(struct vb_pd *pd, struct mr_init_attr *a) {
 }
 
 EXPORT int ibv_dereg_mr(struct vb_mr *mr) {
-	int error = CALL(Free, mr->handle);
+	int error = CALL(Free, mr->handle, NULL);
 	if (!error)
 		free(mr);
 	return error;
@@ -131,7 +135,7 @@ EXPORT int ibv_rereg_mr(struct vb_mr *mr, int flags, struct vb_pd *pd, void *add
 					     (unsigned)(flags & REREG_ACCESS ? access : old->access));
 	if (!now)
 		return REREG_ERR_CMD;
-	int error = CALL(Free, mr->handle);
+	int error = CALL(Free, mr->handle, NULL);
 	if (error) {
 		ibv_dereg_mr(now);
 		errno = error;
@@ -153,7 +157,7 @@ static struct vb_mw *alloc_mw(struct vb_pd *pd, int type) {
 }
 
 static int dealloc_mw(struct vb_mw *mw) {
-	int error = CALL(Free, mw->handle);
+	int error = CALL(Free, mw->handle, NULL);
 	if (!error)
 		free(mw);
 	return error;
@@ -170,7 +174,7 @@ EXPORT struct vb_ah *ibv_create_ah(struct vb_pd *pd, struct vb_ah_attr *attr) {
 }
 
 EXPORT int ibv_destroy_ah(struct vb_ah *a) {
-	int error = CALL(Free, ((struct ah *)a)->handle);
+	int error = CALL(Free, ((struct ah *)a)->handle, NULL);
 	if (!error)
 		free(a);
 	return error;
@@ -240,7 +244,7 @@ EXPORT struct vb_comp_channel *ibv_create_comp_channel(struct vb_context *c) {
 
 EXPORT int ibv_destroy_comp_channel(struct vb_comp_channel *base) {
 	struct channel *ch = (struct channel *)base;
-	int error = base->refcnt ? EBUSY : CALL(Free, ch->handle);
+	int error = base->refcnt ? EBUSY : CALL(Free, ch->handle, NULL);
 	if (error)
 		return error;
 	close(base->fd);
@@ -261,6 +265,7 @@ struct cq *create_cq(struct vb_context *c, int cqe, void *cq_context, struct vb_
 	q->events = context_of(c)->events;
 	pthread_mutex_init(&b->mutex, NULL);
 	pthread_cond_init(&b->cond, NULL);
+	pthread_mutex_init(&q->polling, NULL);
 	int error = CALL(CreateCQ, channel ? ((struct channel *)channel)->handle : 0, q->events, q, cqe, stamps,
 			 &b->handle, &b->cqe);
 	if (!error && channel)
@@ -278,14 +283,13 @@ EXPORT int ibv_resize_cq(struct vb_cq *q, int cqe) { return CALL(ResizeCQ, q->ha
 EXPORT int ibv_destroy_cq(struct vb_cq *b) {
 	struct cq *q = (struct cq *)b;
 	struct channel *ch = (struct channel *)b->channel;
-	int error = CALL(Free, b->handle);
+	uint32_t events[2] = {0};
+	int error = CALL(Free, b->handle, events);
 	if (error)
 		return error;
-	forget_events(b->context->async_fd, q->events, q);
-	await_acknowledged(&b->mutex, &b->cond, &b->async_events_completed, &q->async_told);
+	end_events(b->context->async_fd, q->events, q, events[0], &b->mutex, &b->cond, &b->async_events_completed);
 	if (ch) {
-		forget_events(ch->base.fd, ch->events, q);
-		await_acknowledged(&b->mutex, &b->cond, &b->comp_events_completed, &q->events_told);
+		end_events(ch->base.fd, ch->events, q, events[1], &b->mutex, &b->cond, &b->comp_events_completed);
 		__atomic_sub_fetch(&ch->base.refcnt, 1, __ATOMIC_RELAXED);
 	}
 	free(q);
@@ -295,10 +299,14 @@ EXPORT int ibv_destroy_cq(struct vb_cq *b) {
 static int poll_cq(struct vb_cq *b, int n, struct vb_wc *wc) {
 	struct cq *q = (struct cq *)b;
 	int left = 0; /* that ibv_start_poll fetched and nobody read */
-	while (left < n && q->at + 1 < q->filled)
-		wc[left++] = q->wc[++q->at];
-	if (left)
-		return left;
+	if (q->ex.start_poll) {
+		pthread_mutex_lock(&q->polling);
+		while (left < n && q->at + 1 < q->filled)
+			wc[left++] = q->wc[++q->at];
+		pthread_mutex_unlock(&q->polling);
+		if (left)
+			return left;
+	}
 	return enter() ? -1 : device.Poll(b->handle, n, wc, NULL);
 }
 
@@ -336,11 +344,11 @@ EXPORT int ibv_query_srq(struct vb_srq *base, struct vb_srq_attr *attr) {
 
 EXPORT int ibv_destroy_srq(struct vb_srq *base) {
 	struct srq *s = (struct srq *)base;
-	int error = CALL(Free, s->handle);
+	uint32_t events[2] = {0};
+	int error = CALL(Free, s->handle, events);
 	if (error)
 		return error;
-	forget_events(s->context->async_fd, context_of(s->context)->events, s);
-	await_acknowledged(&s->mutex, &s->cond, &s->events_completed, &s->events_told);
+	end_events(s->context->async_fd, context_of(s->context)->events, s, events[0], &s->mutex, &s->cond, &s->events_completed);
 	free(s);
 	return 0;
 }
@@ -397,11 +405,11 @@ EXPORT int ibv_query_qp(struct vb_qp *b, struct vb_qp_attr *attr, int mask, stru
 
 EXPORT int ibv_destroy_qp(struct vb_qp *b) {
 	struct qp *q = (struct qp *)b;
-	int error = CALL(Free, b->handle);
+	uint32_t events[2] = {0};
+	int error = CALL(Free, b->handle, events);
 	if (error)
 		return error;
-	forget_events(b->context->async_fd, context_of(b->context)->events, q);
-	await_acknowledged(&b->mutex, &b->cond, &b->events_completed, &q->events_told);
+	end_events(b->context->async_fd, context_of(b->context)->events, q, events[0], &b->mutex, &b->cond, &b->events_completed);
 	free(q->batch);
 	free(q);
 	return 0;
@@ -410,7 +418,7 @@ EXPORT int ibv_destroy_qp(struct vb_qp *b) {
 static int post_send(struct vb_qp *q, struct vb_send_wr *wr, struct vb_send_wr **bad) {
 	if (enter())
 		return *bad = wr, EPERM;
-	return device.PostSend(q->handle, wr, bad);
+	return device.PostSend(q->handle, wr, bad, 0);
 }
 
 /* bind_mw is the call for windows of type 1. The program gets the next key at once, and asks with the bind for it. */

@@ -17,7 +17,7 @@ SAME(parent_domain_attr, ibv_parent_domain_init_attr, td);
 SAME(parent_domain_attr, ibv_parent_domain_init_attr, comp_mask);
 SAME(values_ex, ibv_values_ex, raw_clock);
 _Static_assert(offsetof(struct cq, events) >= sizeof(struct ibv_cq_ex), "the readers of later versions");
-_Static_assert(offsetof(struct qp, events_told) >= sizeof(struct ibv_qp_ex), "struct ibv_qp_ex");
+_Static_assert(offsetof(struct qp, sq_sig_all) >= sizeof(struct ibv_qp_ex), "struct ibv_qp_ex");
 _Static_assert(offsetof(struct ibv_device_attr_ex, phys_port_cnt_ex) == 396, "phys_port_cnt_ex");
 CALL(query_port, query_port);
 CALL(advise_mr, advise_mr);

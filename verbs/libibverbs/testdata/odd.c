@@ -352,6 +352,168 @@ static void registers_again(void) {
 	MUST(ibv_rereg_mr(mr, 1 << 9, NULL, NULL, 0, 0) == IBV_REREG_MR_ERR_INPUT && errno == EINVAL);
 }
 
+/* What is no memory, or no length, is refused, and ends nothing. */
+static void nonsense(void) {
+	open_device();
+	struct ends e = make_ends();
+	const int access = IBV_ACCESS_LOCAL_WRITE;
+	MUST(!ibv_reg_mr(pd, NULL, PAGE, access) && errno == EFAULT);
+	MUST(!ibv_reg_mr(pd, e.memory[0], SIZE_MAX, access) && errno == EFAULT);
+	MUST(!ibv_reg_mr(pd, e.memory[0], (size_t)1 << 63, access) && errno == EFAULT);
+	struct ibv_sge sge = {(uintptr_t)e.memory[0], 8, e.mr[0]->lkey};
+	struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = -1, .opcode = IBV_WR_SEND}, *bad = NULL;
+	struct ibv_recv_wr receive = {.sg_list = &sge, .num_sge = -1}, *worse = NULL;
+	MUST(ibv_post_send(e.qp[0], &wr, &bad) == EINVAL && bad == &wr);
+	MUST(ibv_post_recv(e.qp[0], &receive, &worse) == EINVAL && worse == &receive);
+	MUST(!ibv_req_notify_cq(e.cq, 0)); /* it has no channel: nobody is told */
+	struct ibv_parent_domain_init_attr of = {.pd = pd};
+	struct ibv_pd *parent = ibv_alloc_parent_domain(context, &of);
+	MUST(parent);
+	close_ends(&e);
+	MUST(ibv_dealloc_pd(pd) == EBUSY && !ibv_dealloc_pd(parent) && !ibv_dealloc_pd(pd));
+}
+
+/* write_list posts n requests by ibv_wr_*, each with its list set as often, and returns what ibv_wr_complete said. */
+static int write_list(struct ibv_qp_ex *q, struct ends *e, uint64_t id, int n, int often) {
+	struct ibv_sge list[2] = {{(uintptr_t)e->memory[0], 8, e->mr[0]->lkey}, {(uintptr_t)e->memory[0], 8, e->mr[0]->lkey}};
+	ibv_wr_start(q);
+	for (int i = 0; i < n; i++) {
+		q->wr_id = id, q->wr_flags = IBV_SEND_SIGNALED;
+		ibv_wr_rdma_write(q, e->mr[1]->rkey, (uintptr_t)e->memory[1]);
+		for (int k = 0; k < often; k++)
+			ibv_wr_set_sge_list(q, 2, list);
+	}
+	return ibv_wr_complete(q);
+}
+
+/* Of a list that ibv_wr_complete refuses nothing is posted; of several lists of one request the last counts. */
+static void lists(void) {
+	open_device();
+	struct ends e = make_ends();
+	struct ibv_qp_init_attr_ex a = {
+		.send_cq = e.cq, .recv_cq = e.cq, .qp_type = IBV_QPT_RC, .cap = {16, 16, 2, 1, 64}, .pd = pd,
+		.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS, .send_ops_flags = IBV_QP_EX_WITH_RDMA_WRITE,
+	};
+	struct ibv_qp *from = ibv_create_qp_ex(context, &a);
+	MUST(from);
+	struct ibv_qp_attr reset = {.qp_state = IBV_QPS_RESET};
+	MUST(!ibv_modify_qp(e.qp[1], &reset, IBV_QP_STATE));
+	connect_to(from, e.qp[1]->qp_num);
+	connect_to(e.qp[1], from->qp_num);
+	struct ibv_qp_ex *q = ibv_qp_to_qp_ex(from);
+	MUST(!write_list(q, &e, 1, 10, 1));
+	MUST(write_list(q, &e, 2, 10, 1) == ENOMEM);
+	for (int i = 0; i < 10; i++)
+		expect("WRITE", completion(&e), IBV_WC_SUCCESS);
+	MUST(!write_list(q, &e, 3, 16, 8));
+	for (int i = 0; i < 16; i++) {
+		struct ibv_wc wc = {0};
+		while (!ibv_poll_cq(e.cq, 1, &wc))
+			;
+		MUST(wc.wr_id == 3 && wc.status == IBV_WC_SUCCESS);
+	}
+	MUST(!ibv_destroy_qp(from));
+}
+
+/* Threads may share an extended queue: each completion is seen once. */
+enum { SHARED = 20000 };
+static struct ibv_cq_ex *shared;
+static uint8_t times[SHARED];
+static int all_seen;
+
+static void *poll_shared(void *nothing) {
+	struct ibv_poll_cq_attr none = {0};
+	while (__atomic_load_n(&all_seen, __ATOMIC_RELAXED) < SHARED) {
+		if (ibv_start_poll(shared, &none))
+			continue;
+		do {
+			__atomic_add_fetch(&times[shared->wr_id], 1, __ATOMIC_RELAXED);
+			__atomic_add_fetch(&all_seen, 1, __ATOMIC_RELAXED);
+		} while (shared->wr_id % 5 && !ibv_next_poll(shared));
+		ibv_end_poll(shared);
+	}
+	return nothing;
+}
+
+static void shares(void) {
+	open_device();
+	struct ends e = make_ends();
+	struct ibv_cq_init_attr_ex c = {.cqe = 1024, .wc_flags = IBV_WC_STANDARD_FLAGS};
+	MUST((shared = ibv_create_cq_ex(context, &c)));
+	struct ibv_cq *cq = ibv_cq_ex_to_cq(shared);
+	struct ibv_qp_init_attr a = {.send_cq = cq, .recv_cq = cq, .qp_type = IBV_QPT_RC, .sq_sig_all = 1, .cap = {512, 1, 1, 1, 0}};
+	struct ibv_qp *from = ibv_create_qp(pd, &a), *to = e.qp[1];
+	MUST(from && !ibv_modify_qp(to, &(struct ibv_qp_attr){.qp_state = IBV_QPS_RESET}, IBV_QP_STATE));
+	connect_to(from, to->qp_num);
+	connect_to(to, from->qp_num);
+	pthread_t t[4];
+	for (int i = 0; i < 4; i++)
+		MUST(!pthread_create(&t[i], NULL, poll_shared, NULL));
+	struct ibv_sge sge = {(uintptr_t)e.memory[0], 8, e.mr[0]->lkey};
+	struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE}, *bad;
+	wr.wr.rdma.remote_addr = (uintptr_t)e.memory[1], wr.wr.rdma.rkey = e.mr[1]->rkey;
+	for (int error; wr.wr_id < SHARED; wr.wr_id += !error)
+		if ((error = ibv_post_send(from, &wr, &bad)))
+			MUST(error == ENOMEM && !usleep(20));
+	for (int i = 0; i < 4; i++)
+		MUST(!pthread_join(t[i], NULL));
+	for (int i = 0; i < SHARED; i++)
+		MUST(times[i] == 1);
+}
+
+/* The event of a limit comes once, and takes the limit away. */
+static void limits(void) {
+	open_device();
+	struct ibv_srq_init_attr of = {.attr = {.max_wr = 16, .max_sge = 1}};
+	struct ibv_srq *srq = ibv_create_srq(pd, &of);
+	struct ibv_srq_attr attr = {.srq_limit = 4};
+	MUST(srq && !ibv_modify_srq(srq, &attr, IBV_SRQ_LIMIT)); /* there are none: it comes at once */
+	struct ibv_async_event event;
+	MUST(!ibv_get_async_event(context, &event) && event.event_type == IBV_EVENT_SRQ_LIMIT_REACHED && event.element.srq == srq);
+	ibv_ack_async_event(&event);
+	MUST(!ibv_query_srq(srq, &attr) && attr.srq_limit == 0 && attr.max_wr == 16);
+	MUST(!ibv_destroy_srq(srq));
+}
+
+/* Threads read events while what they are of is destroyed. */
+static struct ibv_comp_channel *channel;
+
+static void *read_events(void *nothing) {
+	struct ibv_async_event event;
+	while (!ibv_get_async_event(context, &event))
+		ibv_ack_async_event(&event);
+	return nothing;
+}
+
+static void *read_completions(void *nothing) {
+	struct ibv_cq *cq;
+	void *mine;
+	while (!ibv_get_cq_event(channel, &cq, &mine))
+		ibv_ack_cq_events(cq, 1);
+	return nothing;
+}
+
+static void destroys(void) {
+	pthread_t t[2];
+	open_device();
+	MUST((channel = ibv_create_comp_channel(context)));
+	MUST(!pthread_create(&t[0], NULL, read_events, NULL) && !pthread_create(&t[1], NULL, read_completions, NULL));
+	for (int i = 0; i < 1500; i++) {
+		struct ibv_srq_init_attr of = {.attr = {.max_wr = 1, .max_sge = 1}};
+		struct ibv_srq *srq = ibv_create_srq(pd, &of);
+		struct ibv_cq *cq = ibv_create_cq(context, 16, NULL, channel, 0);
+		struct ibv_qp_init_attr a = {.send_cq = cq, .recv_cq = cq, .srq = srq, .qp_type = IBV_QPT_UC, .cap = {1, 1, 1, 1, 0}};
+		struct ibv_qp *qp = ibv_create_qp(pd, &a);
+		struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = 1};
+		MUST(qp && !ibv_req_notify_cq(cq, 0));
+		MUST(!ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS));
+		attr.qp_state = IBV_QPS_ERR; /* raises IBV_EVENT_QP_LAST_WQE_REACHED */
+		MUST(!ibv_modify_qp(qp, &attr, IBV_QP_STATE));
+		usleep(i % 2 ? i % 100 : 0);
+		MUST(!ibv_destroy_qp(qp) && !ibv_destroy_srq(srq) && !ibv_destroy_cq(cq));
+	}
+}
+
 /* Go's runtime would end the program. */
 static void too_little_address_space(void) {
 	struct rlimit limit = {500 << 20, 500 << 20};
@@ -396,6 +558,16 @@ int main(int argc, char **argv) {
 		registers_again();
 	else if (!strcmp(what, "address-space"))
 		too_little_address_space();
+	else if (!strcmp(what, "nonsense"))
+		nonsense();
+	else if (!strcmp(what, "lists"))
+		lists();
+	else if (!strcmp(what, "shares"))
+		shares();
+	else if (!strcmp(what, "limits"))
+		limits();
+	else if (!strcmp(what, "destroys"))
+		destroys();
 	else if (!strcmp(what, "crash"))
 		crash();
 	else

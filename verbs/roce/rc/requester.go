@@ -124,6 +124,13 @@ func (r *Requester) Posted() {
 	r.Tail++
 }
 
+// Withdraw takes back the requests from first on, which nothing has looked at since they were posted.
+func (r *Requester) Withdraw(first uint32) {
+	if r.Tail != first {
+		r.postPSN, r.Tail = r.At(first).PSN, first
+	}
+}
+
 // HasWork tells whether ToSend may have something.
 func (r *Requester) HasWork() bool { return r.next != r.Tail || len(r.mends) > 0 }
 
