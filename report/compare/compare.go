@@ -299,10 +299,8 @@ func (p *Point) trusted(accept stats.Accepted, finish string) stats.Verdict {
 			return stats.Unknown(stats.Impossible, "", "%s of a run cannot be true: %s", p.Figure, s.Impossible)
 		}
 	}
-	if p.Cause == stats.TooFew {
-		if why := cmp.Or(p.sides[0].Lacks, p.sides[1].Lacks); why != "" { // more runs as short as these do not help
-			return stats.Unknown(stats.TooFew, "", "not every run has %s: %s", p.Figure, why)
-		}
+	if why := cmp.Or(p.sides[0].Lacks, p.sides[1].Lacks); why != "" { // those without it may be the slow ones
+		return stats.Unknown(stats.Missing, "", "not every run has %s: %s", p.Figure, why)
 	}
 	if p.Word == stats.CannotTell && p.Cause != stats.Unclear {
 		return p.Verdict

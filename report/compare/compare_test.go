@@ -425,7 +425,7 @@ func TestOtherwise(t *testing.T) {
 // TestCompareShortRuns: where some runs are too short for a figure, more runs of this length are no remedy.
 func TestCompareShortRuns(t *testing.T) {
 	d := &report.Document{Complete: true}
-	for run := range 4 {
+	for run := range 8 { // those that have the figure are enough for an interval, and are the quick ones
 		l := &report.Latency{P50Ns: 2000, P99Ns: new(3000.0), Samples: 1200}
 		if run == 3 {
 			l = &report.Latency{P50Ns: 2000, Samples: 300}
@@ -437,7 +437,7 @@ func TestCompareShortRuns(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := c.Points[0].InWords(); got != "cannot tell: too-few: not every run has p99: 300 samples, "+
+	if got := c.Points[0].InWords(); got != "cannot tell: missing: not every run has p99: 300 samples, "+
 		"1000 needed (raise -n or -D)" {
 		t.Error(got)
 	}

@@ -71,36 +71,35 @@ func (e *Expectation) judgeFile(d *report.Document, accept stats.Accepted) []rep
 		return []report.Check{e.unseen("all", "", fmt.Sprintf("%s: %v", e.change.file, err))}
 	}
 	c.OnlyOld = nil // the file may hold other tests, too
-	out := JudgeComparison(c, expectations, accept)
-	for _, point := range c.OnlyNew {
-		out = append(out, e.unseen(point, "measuring it and saving it there", e.change.file+" has no such point"))
-	}
-	return out
+	return JudgeComparison(c, expectations, accept)
 }
 
-// JudgeComparison judges expectations of change at every point of a comparison. A point or a document that the new side
-// lacks cannot be told.
+// JudgeComparison judges expectations of change at every point of a comparison. A point or a document that a side lacks
+// cannot be told.
 func JudgeComparison(c *compare.Comparison, expectations []*Expectation, accept stats.Accepted) []report.Check {
 	var out []report.Check
 	for _, e := range expectations {
 		out = append(out, e.compared(c, accept)...)
 	}
 	texts := plain.Each(expectations, func(e *Expectation) string { return e.text })
-	unseen := func(point string, cause stats.Cause, settle string) {
+	unseen := func(point string, cause stats.Cause, side, settle string) {
 		out = append(out, report.Check{
 			Expression: strings.Join(texts, ", "), Point: point, Actual: "none",
-			Verdict: stats.Unknown(cause, settle, "the new result does not have it, or only a part of it"),
+			Verdict: stats.Unknown(cause, settle, "the %s result does not have it, or only a part of it", side),
 		})
 	}
 	if len(expectations) == 0 {
 		return nil
 	}
 	for _, s := range c.OnlyOld {
-		unseen(s, stats.Missing, "measuring it")
+		unseen(s, stats.Missing, "new", "measuring it")
+	}
+	for _, s := range c.OnlyNew {
+		unseen(s, stats.Missing, "old", "measuring it and saving it there")
 	}
 	if !slices.ContainsFunc(c.Points, func(p compare.Point) bool { return p.Cause == stats.Incomplete }) {
 		for _, s := range c.Incomplete {
-			unseen(s, stats.Incomplete, cmp.Or(c.Finish, "--resume"))
+			unseen(s, stats.Incomplete, "new", cmp.Or(c.Finish, "--resume"))
 		}
 	}
 	return out

@@ -14,6 +14,107 @@ import (
 	"github.com/gobw/gobw/report/stats"
 )
 
+// TestWhatWasNotSeenDoesNotPass: a run without the figure may be the slow one, and a row that one side lacks is not
+// compared.
+func TestWhatWasNotSeenDoesNotPass(t *testing.T) {
+	measured := func(change func(r *report.Record)) *report.Document {
+		d := &report.Document{Schema: report.SchemaVersion, Complete: true}
+		for _, size := range []uint64{64, 4096} {
+			for run := range 6 {
+				r := report.Record{
+					Plan: report.Plan{Operation: "write", Kind: "bandwidth", Transport: "UD", SizeBytes: size}, Run: run + 1,
+					Bandwidth: report.Bandwidth{AverageBitsPerS: 10e9}, Counters: map[string]int64{"resent_pkts": 0},
+					PeerCounters: map[string]int64{"resent_pkts": 0},
+				}
+				change(&r)
+				d.Records = append(d.Records, r)
+			}
+		}
+		return d
+	}
+	whole := measured(func(*report.Record) {})
+	for name, tt := range map[string]struct {
+		change func(r *report.Record)
+		limits map[string]stats.Word
+	}{
+		"all is seen": {
+			func(*report.Record) {},
+			map[string]stats.Word{
+				"worse<5%": stats.Pass, "retransmits worse<5%": stats.Pass, "bw >= 9 Gb/s": stats.Pass,
+				"retransmits == 0": stats.Pass,
+			},
+		},
+		"two of six runs have no rate": {
+			func(r *report.Record) {
+				if r.Run < 3 {
+					r.Bandwidth = report.Bandwidth{}
+				}
+			},
+			map[string]stats.Word{"worse<5%": stats.CannotTell, "bw >= 9 Gb/s": stats.CannotTell},
+		},
+		"one of six runs has no counters": {
+			func(r *report.Record) {
+				if r.Run == 3 {
+					r.Counters = nil
+				}
+			},
+			map[string]stats.Word{
+				"retransmits worse<5%": stats.CannotTell, "retransmits == 0": stats.CannotTell,
+				"local.retransmits == 0 where counted": stats.CannotTell, "worse<5%": stats.Pass,
+			},
+		},
+		"a rate of one run is below zero": {
+			func(r *report.Record) {
+				if r.Run == 3 {
+					r.Bandwidth.AverageBitsPerS *= -1
+				}
+			},
+			map[string]stats.Word{"worse<5%": stats.CannotTell, "bw <= 90 Gb/s": stats.CannotTell},
+		},
+	} {
+		d := measured(tt.change)
+		for text, want := range tt.limits {
+			e, err := Parse(text, Options{Comparison: strings.Contains(text, "worse")})
+			if err != nil {
+				t.Fatal(err)
+			}
+			checks := Judge(d, []*Expectation{e}, Judgement{})
+			if e.change != nil {
+				c, err := compare.Documents([]*report.Document{whole}, []*report.Document{d},
+					compare.Options{Figures: Figures([]*Expectation{e})})
+				if err != nil {
+					t.Fatal(err)
+				}
+				checks = JudgeComparison(c, []*Expectation{e}, nil)
+			}
+			var words []stats.Word
+			for _, c := range checks {
+				words = append(words, c.Word)
+			}
+			if got := stats.Gravest(words...); got != want {
+				t.Errorf("%s, %s: %q, want %q: %+v", name, text, got, want, checks)
+			}
+		}
+	}
+	e, err := Parse("worse<5%", Options{Comparison: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	half := *whole
+	half.Records = whole.Records[:6]
+	for name, sides := range map[string][2]*report.Document{"old": {&half, whole}, "new": {whole, &half}} {
+		c, err := compare.Documents(sides[:1], sides[1:], compare.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		checks := JudgeComparison(c, []*Expectation{e}, nil)
+		if last := checks[len(checks)-1]; len(checks) != 2 || last.Cause != stats.Missing ||
+			!strings.HasPrefix(last.Reason, "the "+name+" result does not have it") {
+			t.Errorf("the %s side lacks a row: %+v", name, checks)
+		}
+	}
+}
+
 // saved is a result of report/testdata.
 func saved(name string) *report.Document {
 	d, err := report.Load("../testdata/" + name + ".json")

@@ -329,7 +329,7 @@ func (e *Expectation) check(sc *scope, accept stats.Accepted) report.Check {
 		switch {
 		case is && missing.Impossible:
 			c.Verdict = stats.Unknown(stats.Impossible, "", "%v", err)
-		case is && e.counted && missing.Figure == e.left.figure.Name:
+		case is && e.counted && missing.Figure == e.left.figure.Name && len(sc.row.Values(*e.left.figure)) == 0:
 			c.Actual, c.Verdict = "not counted", stats.Verdict{Word: stats.Pass, Reason: "no end counts it"}
 		case errors.Is(err, errNotFinite):
 			c.Actual, c.Verdict = fmt.Sprint(left), stats.Unknown(stats.NotFinite, "", "%v", err)

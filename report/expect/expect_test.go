@@ -31,7 +31,7 @@ func expectable() *report.Document {
 				Samples: 5000, MinNs: 1900, P50Ns: 2000, P90Ns: &p90, P99Ns: &p99, MaxNs: 9000, MeanNs: 2100, StdevNs: 100,
 			},
 			Counters:     map[string]int64{"retransmits": 0, "discards": 4, "odd.name": 1},
-			PeerCounters: map[string]int64{"retransmits": 0, "icrc_errors": 2},
+			PeerCounters: map[string]int64{"retransmits": 0, "discards": 0, "odd.name": 0, "icrc_errors": 2},
 			Series: &report.Series{
 				IntervalS: 0.1, Bytes: []float64{1, 5e8, 4e8, 5e8, 1}, Messages: []float64{0, 7629, 6104, 7629, 0},
 			},
@@ -245,7 +245,10 @@ func TestExpectationCounterNames(t *testing.T) {
 		{map[string]int64{"sent_pkts": 5}, "retransmits == 0", false},
 	} {
 		d := expectable()
-		d.Records[0].Counters, d.Records[0].PeerCounters = tt.counters, map[string]int64{"rcvd_pkts": 1}
+		d.Records[0].Counters, d.Records[0].PeerCounters = tt.counters, map[string]int64{}
+		for name := range tt.counters {
+			d.Records[0].PeerCounters[name] = 0
+		}
 		e, err := Parse(tt.text, Options{})
 		if err != nil {
 			t.Fatal(err)
@@ -436,7 +439,9 @@ func TestExpectationCountersOfBothEnds(t *testing.T) {
 			"peer.out_of_sequence == 3", map[string]int64{"out_of_sequence": 0}, map[string]int64{"out_of_seq_request": 3}, true,
 		},
 		{"peer.counter.odd == 1", map[string]int64{"odd": 0}, map[string]int64{"odd": 1}, true},
-		{"out_of_sequence == 0", map[string]int64{"out_of_sequence": 0}, nil, false}, // the receiving end was not seen
+		{"out_of_sequence == 0", map[string]int64{"out_of_sequence": 0}, nil, false}, // one end was not seen
+		{"out_of_sequence == 0", map[string]int64{"out_of_sequence": 0}, map[string]int64{"x": 0}, false},
+		{"out_of_sequence == 0", map[string]int64{"x": 0}, map[string]int64{"out_of_sequence": 0}, false},
 		{"local.out_of_sequence == 0", map[string]int64{"out_of_sequence": 0}, nil, true},
 		{"icrc_errors == 0 where counted", map[string]int64{"x": 0}, map[string]int64{"x": 3}, true},
 		{"icrc_errors == 0 where counted", map[string]int64{"x": 0}, map[string]int64{"icrc_errors": 3}, false},

@@ -39,7 +39,7 @@ func CounterNames() []string {
 const Any = "any"
 
 // CounterOf reads a device counter of one end, "local" or "peer", or the sum of both: "". There is no sum if an end
-// reports no counters.
+// does not count it.
 func CounterOf(end, name string) Figure {
 	said := name
 	if end == "local" || end == "peer" {
@@ -66,11 +66,10 @@ func CounterOf(end, name string) Figure {
 				return local, ""
 			case there && end == "peer":
 				return peer, ""
-			case (here || there) && (end == Any || end == "" && r.Counters != nil && r.PeerCounters != nil):
+			case end == "" && here && there, end == Any && (here || there):
 				return local + peer, ""
 			case end == "" && here != there:
-				return 0, "one end reported no counters: use local." + name + " or peer." + name +
-					" alone, or counters of both ends"
+				return 0, "one end does not count it: use local." + name + " or peer." + name + " alone"
 			}
 			have := slices.Concat(slices.Collect(maps.Keys(r.Counters)), slices.Collect(maps.Keys(r.PeerCounters)))
 			if len(have) == 0 {

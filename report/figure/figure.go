@@ -222,20 +222,23 @@ func (f Figure) WorstOf() bool {
 	return f.Dimension == Plain && f.Direction != stats.Neither && f.Name != "cpu"
 }
 
-// Over is the figure over the runs of a row: the median, and for counters and shares the worst.
+// Over is the figure over the runs of a row: the median, and for counters and shares the worst. Each run must have it:
+// those without it may be the slow ones.
 func (f Figure) Over(r Row) (float64, error) {
 	for _, rec := range r.Runs {
 		if why := f.Impossible(rec); why != "" {
 			return 0, &MissingError{f.Name, why, true}
 		}
 	}
-	vs := r.Values(f)
-	if len(vs) == 0 {
-		reason := "it was not measured"
-		if len(r.Runs) > 0 {
-			_, reason = f.Get(r.Runs[0])
+	vs, missing := r.Values(f), "it was not measured"
+	for _, rec := range r.Runs {
+		if _, why := f.Get(rec); why != "" {
+			missing = plain.When(len(vs) > 0, "%d of %d runs do not have it: ", len(r.Runs)-len(vs), len(r.Runs)) + why
+			break
 		}
-		return 0, &MissingError{f.Name, reason, false}
+	}
+	if len(vs) < max(len(r.Runs), 1) {
+		return 0, &MissingError{f.Name, missing, false}
 	}
 	return f.OverRuns(vs), nil
 }

@@ -44,9 +44,11 @@ func (f Figure) Impossible(r *report.Record) string {
 			return text
 		}
 	}
-	switch {
+	switch v, _ := f.read(r); {
 	case f.counter != nil:
 		return f.counter(r)
+	case v < 0:
+		return fmt.Sprintf("%s is %s", f.Name, f.InUnit(v))
 	case f.Dimension == Bandwidth || f.Dimension == Rate:
 		return contradiction(r)
 	}

@@ -4,6 +4,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+
+	"github.com/gobw/gobw/report/stats"
 )
 
 // leastSegment is how many results lie between two changes at least: fewer are an outlier as likely as a new state.
@@ -15,7 +17,8 @@ const LeastResults = 2 * leastSegment
 // divide finds the changes of one series: by halves, each segment at the split with the largest statistic, where a
 // permutation test finds fewer than a share of alpha of the segment's orders that split as well.
 type divide struct {
-	values       []float64
+	measured     []float64
+	values       []float64 // those without outliers
 	permutations int
 	alpha        float64
 	lot          *rand.Rand
@@ -32,7 +35,7 @@ type split struct {
 // fences (one and a half times the range between the quartiles outside of it) counts as the fence: one bad night hides
 // no change.
 func newDivide(values []float64, alpha float64, permutations int, lot *rand.Rand) *divide {
-	d := &divide{values: slices.Clone(values), permutations: permutations, alpha: alpha, lot: lot}
+	d := &divide{measured: values, values: slices.Clone(values), permutations: permutations, alpha: alpha, lot: lot}
 	sorted := slices.Sorted(slices.Values(values))
 	largest := max(math.Abs(sorted[0]), math.Abs(sorted[len(sorted)-1]), math.SmallestNonzeroFloat64)
 	first, third := sorted[len(sorted)/4]/largest, sorted[len(sorted)*3/4]/largest
@@ -50,10 +53,31 @@ func newDivide(values []float64, alpha float64, permutations int, lot *rand.Rand
 // one.
 func (d *divide) next(from, to int) (best split, some bool) {
 	if best, some = d.best(d.values[from:to]); some {
-		best.p = d.test(d.values[from:to], best.q)
-		best.at += from
+		best.p = 1
+		if best.at += from; states(d.measured[from:best.at], d.measured[best.at:to]) {
+			best.p = d.test(d.values[from:to], best.q)
+		}
 	}
 	return best, some
+}
+
+// states tells whether two parts are two states: each has enough values that are nearer to its median than to the
+// other's. Fewer are outliers.
+func states(x, y []float64) bool {
+	own, other := stats.Median(x), stats.Median(y)
+	for _, part := range [][]float64{x, y} {
+		near := 0
+		for _, v := range part {
+			if math.Abs(v-own) < math.Abs(v-other) {
+				near++
+			}
+		}
+		if near < leastSegment {
+			return false
+		}
+		own, other = other, own
+	}
+	return true
 }
 
 // all finds every change of a segment, in the order of the series, given its best split, which stands. The segments

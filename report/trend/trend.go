@@ -35,6 +35,13 @@ type Trend struct {
 	compare.Documented
 
 	accept stats.Accepted
+	unseen []unseen
+}
+
+// unseen is what a night should have and has not.
+type unseen struct {
+	at   time.Time
+	what string // in words, and why
 }
 
 // schema identifies a [Trend] in JSON.
@@ -111,6 +118,10 @@ func (t *Trend) usable(docs []*report.Document) []*report.Document {
 			t.LeftOut = append(t.LeftOut, d.Name()+": it does not say when it was measured")
 			continue
 		}
+		if !d.Complete && len(d.Measured()) == 0 {
+			t.unseen = append(t.unseen, unseen{d.Started, fmt.Sprintf("%s of %s: %s", d.Name(), day(d.Started),
+				cmp.Or(d.Failure, "it was interrupted"))})
+		}
 		out = append(out, d)
 	}
 	slices.SortStableFunc(out, func(a, b *report.Document) int { return a.Started.Compare(b.Started) })
@@ -147,7 +158,7 @@ func nights(docs []*report.Document) [][]*report.Document {
 
 // gather makes the series.
 func (t *Trend) gather(docs []*report.Document, figures []figure.Figure) error {
-	at := map[place]int{}
+	at, lacks := map[place]int{}, map[place][]unseen{}
 	for _, together := range nights(docs) {
 		d := together[0]
 		for _, one := range together {
@@ -158,13 +169,20 @@ func (t *Trend) gather(docs []*report.Document, figures []figure.Figure) error {
 			return fmt.Errorf("%s: %w", d.Name(), err)
 		}
 		setUp := compare.SetUp(d)
-		for _, s := range found.Series {
+		for _, s := range found.All {
+			k := place{s.Key, setUp}
+			if s.Lacks != "" {
+				lacks[k] = append(lacks[k],
+					unseen{d.Started, fmt.Sprintf("%s of %s (%s): %s", s, d.Name(), day(d.Started), s.Lacks)})
+			}
+			if len(s.Values) == 0 {
+				continue
+			}
 			v := s.Of.OverRuns(s.Values) * s.Of.Scale
 			if math.IsNaN(v) || math.IsInf(v, 0) {
 				t.LeftOut = append(t.LeftOut, fmt.Sprintf("%s: %s is not a finite number", d.Name(), s))
 				continue
 			}
-			k := place{s.Key, setUp}
 			i, ok := at[k]
 			if !ok {
 				i = len(t.Series)
@@ -181,6 +199,9 @@ func (t *Trend) gather(docs []*report.Document, figures []figure.Figure) error {
 				Disturbed: float64(s.Disturbed) > 0.5*float64(len(s.Values)), doc: d,
 			})
 		}
+	}
+	for k := range at { // what other nights have
+		t.unseen = append(t.unseen, lacks[k]...)
 	}
 	return nil
 }

@@ -161,6 +161,37 @@ func TestPlantedStepsAreFound(t *testing.T) {
 	}
 }
 
+// TestTwoBadNightsAreNoChange: one or two bad nights fail no gate and found no new state, at either end of a series,
+// also where the others hardly vary. Three do.
+func TestTwoBadNightsAreNoChange(t *testing.T) {
+	for bad, want := range map[int]bool{1: false, 2: false, 3: true} {
+		for _, first := range []bool{false, true} {
+			changed, trials := 0, trials()
+			for trial := range trials {
+				lot := rand.New(rand.NewPCG(uint64(trial), 8))
+				var docs []*report.Document
+				for n := range 90 {
+					level := 50 * math.Exp(0.01*lot.NormFloat64())
+					if first && n < bad || !first && n >= 90-bad {
+						level *= 0.8
+					}
+					docs = append(docs, night(n, level))
+				}
+				changes := mustTrend(t, docs, compare.Options{}).Series[0].Changes
+				for _, c := range changes {
+					if c.Word == stats.Worse || c.Word == stats.Better {
+						changed++
+						break
+					}
+				}
+			}
+			if wrong := map[bool]int{true: trials - changed, false: changed}[want]; wrong*10 > trials {
+				t.Errorf("%d bad nights, at the beginning: %v: %d of %d series changed, want %v", bad, first, changed, trials, want)
+			}
+		}
+	}
+}
+
 func abs(n int) int { return max(n, -n) }
 
 // Where nothing changed, at most one trend in twenty says that something did: whatever the noise, with one series and

@@ -50,6 +50,12 @@ func (t *Trend) Since(since time.Time) *compare.Comparison {
 		p.P = max(p.P, two.p)
 		c.Points, judged = append(c.Points, p), append(judged, two)
 	}
+	for _, u := range t.unseen {
+		if !u.at.Before(since) {
+			c.OnlyOld = append(c.OnlyOld, u.what)
+		}
+	}
+	slices.Sort(c.OnlyOld)
 	if len(c.Points) == 0 {
 		c.OnlyOld, c.LeftOut = nil, []string{fmt.Sprintf("no result since %s (the newest is of %s)",
 			since.UTC().Format(time.DateOnly), t.To.Format(time.DateOnly))}
