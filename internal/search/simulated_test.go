@@ -533,6 +533,59 @@ func TestDipsAreToldToTheByte(t *testing.T) {
 	}
 }
 
+// TestDipsOnABusyMachine: a machine that changes its speed by a third within a hundred tests, or disturbs one test in
+// seven, hides no dip of a third, and is none.
+func TestDipsOnABusyMachine(t *testing.T) {
+	for name, speed := range map[string]func(r *rand.Rand, test int) float64{
+		"drift": func(r *rand.Rand, test int) float64 {
+			return math.Exp(0.02*r.NormFloat64()) * (1 + 0.3*math.Sin(float64(test)/40))
+		},
+		"others": func(r *rand.Rand, _ int) float64 {
+			if r.IntN(7) == 0 {
+				return 0.4 + 0.6*r.Float64()
+			}
+			return math.Exp(0.02 * r.NormFloat64())
+		},
+	} {
+		for _, dip := range []struct {
+			from, until int
+			factor      float64
+		}{{0, 0, 1}, {4097, 8192, 2}, {6000, 7001, 1.5}, {20000, 0, 1.5}} {
+			found, exact := 0, 0
+			const searches = 12
+			for seed := range uint64(searches) {
+				r, tests := rand.New(rand.NewPCG(seed, 6)), 0
+				s := &Search{
+					Seed: seed, Space: Space{
+						Dimensions: []Dimension{{Name: "size", Values: []int{2, 1 << 17}, Base: 4096, Fine: true}},
+						Repair:     func(p Point, _ int) Point { return p },
+					},
+					Measure: func(_ context.Context, p Point) (Figures, error) {
+						ns := 300 + 0.08*float64(p[0])
+						if p[0] >= dip.from && (p[0] < dip.until || dip.until == 0) {
+							ns *= dip.factor
+						}
+						tests++
+						return Figures{Value: 1e9 / ns * speed(r, tests)}, nil
+					},
+				}
+				if err := s.Run(t.Context(), Dips); err != nil {
+					t.Fatal(err)
+				}
+				for _, f := range s.Answer.Found {
+					if found++; f.Bad[0] == dip.from && f.Until == dip.until {
+						exact++
+					}
+				}
+			}
+			t.Logf("%s, %+v: found %d, exact %d of %d", name, dip, found, exact, searches)
+			if dip.from == 0 && found > 0 || dip.from > 0 && (found < 9 || found > searches+1 || exact < 8) {
+				t.Errorf("%s, %+v: found %d, exact %d of %d", name, dip, found, exact, searches)
+			}
+		}
+	}
+}
+
 func b2f(is bool) float64 {
 	if is {
 		return 1

@@ -68,7 +68,7 @@ func (e *Expectation) judgeFile(d *report.Document, accept stats.Accepted) []rep
 	c, err := compare.Documents(e.change.docs, []*report.Document{d},
 		compare.Options{Margin: Margin(expectations), Figures: Figures(expectations), Accept: accept})
 	if err != nil {
-		return []report.Check{e.unseen("all", "", fmt.Sprintf("%s: %v", e.change.file, err))}
+		return []report.Check{e.unseen("all", fmt.Sprintf("%s: %v", e.change.file, err))}
 	}
 	c.OnlyOld = nil // the file may hold other tests, too
 	return JudgeComparison(c, expectations, accept)
@@ -129,7 +129,7 @@ func (e *Expectation) compared(c *compare.Comparison, accept stats.Accepted) []r
 		out = append(out, check)
 	}
 	if len(out) == 0 { // what was not measured does not pass
-		out = append(out, e.unseen("all", "", cmp.Or(strings.Join(c.LeftOut, "; "), "no point has the figure")))
+		out = append(out, e.unseen("all", cmp.Or(strings.Join(c.LeftOut, "; "), "no point has the figure")))
 	}
 	return out
 }

@@ -252,9 +252,9 @@ func (e *Expectation) judgeQuiet(d *report.Document, accept stats.Accepted) repo
 }
 
 // unseen is the check of something that was not measured: it cannot be told.
-func (e *Expectation) unseen(point, settle, reason string) report.Check {
+func (e *Expectation) unseen(point, reason string) report.Check {
 	return report.Check{
-		Expression: e.text, Point: point, Actual: "none", Verdict: stats.Unknown(stats.Missing, settle, "%s", reason),
+		Expression: e.text, Point: point, Actual: "none", Verdict: stats.Unknown(stats.Missing, "", "%s", reason),
 	}
 }
 
@@ -266,7 +266,7 @@ func (e *Expectation) judgeLimit(d *report.Document, j Judgement) []report.Check
 		if e.filter != nil {
 			in, _, _, err := e.filter.holds(sc)
 			if err != nil {
-				out = append(out, e.unseen(sc.point, "", err.Error()))
+				out = append(out, e.unseen(sc.point, err.Error()))
 				continue
 			}
 			if !in {
@@ -277,7 +277,7 @@ func (e *Expectation) judgeLimit(d *report.Document, j Judgement) []report.Check
 		out = append(out, e.check(sc, j.Accept))
 	}
 	if len(out) == 0 {
-		out = append(out, e.unseen("all", "", reason))
+		out = append(out, e.unseen("all", reason))
 	}
 	return out
 }
