@@ -268,22 +268,59 @@ func TestEnd(t *testing.T) {
 	t.Errorf("it took %v after the peer had closed", took)
 }
 
-// ended is how long the end of a paused session takes. Virtual time knows no half-closed connections.
-func ended(t *testing.T) time.Duration {
+// TestEndIsHeard: a peer that has said more than was read hears the last word, and no reset.
+func TestEndIsHeard(t *testing.T) {
+	there, here := connected(t)
+	s := New(here, Options{Bears: time.Minute})
+	long := framed(`{"kind":"beat","error":"` + strings.Repeat("x", 60<<10) + `"}`)
+	if _, err := there.Write(bytes.Repeat(long, 3)); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Await(t.Context(), time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	heard := make(chan error, 1)
+	go func() {
+		m, err := read(there, Short)
+		if err == nil && m.Error != "no" {
+			err = errors.New(m.Error)
+		}
+		for range 10 { // it goes on as if it had not heard
+			if err == nil {
+				time.Sleep(5 * time.Millisecond)
+				_, err = there.Write(make([]byte, prefixBytes))
+			}
+		}
+		_ = there.Close()
+		heard <- err
+	}()
+	s.End(Message{Kind: KindError, Error: "no"})
+	if err := <-heard; err != nil {
+		t.Errorf("the peer hears %v, want the last word and no reset", err)
+	}
+}
+
+// connected are both ends of a connection. Virtual time knows no half-closed ones.
+func connected(t *testing.T) (there, here net.Conn) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = l.Close() }()
-	there, err := net.Dial("tcp", l.Addr().String())
-	if err != nil {
+	if there, err = net.Dial("tcp", l.Addr().String()); err != nil {
 		t.Fatal(err)
 	}
-	here, err := l.Accept()
-	if err != nil {
+	if here, err = l.Accept(); err != nil {
 		t.Fatal(err)
 	}
+	return there, here
+}
+
+// ended is how long the end of a paused session takes.
+func ended(t *testing.T) time.Duration {
+	t.Helper()
+	there, here := connected(t)
 	s := New(here, Options{Bears: time.Minute})
 	if err := Write(there, "plan", 1); err != nil {
 		t.Fatal(err)

@@ -186,7 +186,7 @@ func TestSealsGoOn(t *testing.T) {
 	if _, err := again.Handover(); err != nil { // it dies, and with it what it counted
 		t.Fatal(err)
 	}
-	go h.Farewell(r.server.Conn, Message{Kind: KindError, Error: "it died"}, time.Second)
+	go h.Farewell(r.server.Conn, Message{Kind: KindError, Error: "it died"})
 	if _, err := r.client.Receive(t.Context(), Short, time.Minute); err == nil ||
 		!strings.Contains(err.Error(), "it died") {
 		t.Errorf("%v", err)

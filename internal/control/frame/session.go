@@ -363,17 +363,16 @@ func (s *Session) Watch(ctx context.Context) (context.Context, context.CancelFun
 	}
 }
 
-// End says a last word of kind error, busy or bye and closes. It waits until the peer has it, or a second.
+// Parting is how long the peer may take to hear the last word.
+const Parting = time.Second
+
+// End says a last word of kind error, busy or bye and closes. It waits until the peer has it, or for [Parting].
 func (s *Session) End(m Message) {
 	m.Error, m.Fix = control.Bounded(m.Error), control.Bounded(m.Fix)
 	s.close(func() {
 		if s.send(m, nil) == nil {
-			closeWrite(s.Conn)
-			select {
-			case s.due <- 0: // a long message has come, which nobody will read
-			case <-s.life.Done():
-			case <-time.After(min(time.Second, s.o.Bears)):
-			}
+			_ = s.Conn.SetReadDeadline(time.Now().Add(min(Parting, s.o.Bears)))
+			hearOut(s.Conn)
 		}
 	})
 }
@@ -410,8 +409,8 @@ func (s *Session) Handover() (Handover, error) {
 }
 
 // Farewell says a last word on a connection whose session another process had, and lets the peer read it.
-func (h *Handover) Farewell(conn net.Conn, m Message, within time.Duration) {
-	_ = conn.SetDeadline(time.Now().Add(within))
+func (h *Handover) Farewell(conn net.Conn, m Message) {
+	_ = conn.SetDeadline(time.Now().Add(Parting))
 	text, err := json.Marshal(m)
 	if h.Out != nil {
 		text = append(text, h.Out.tag(lastFrame, text)...)
@@ -419,15 +418,16 @@ func (h *Handover) Farewell(conn net.Conn, m Message, within time.Duration) {
 	if err == nil {
 		_, err = conn.Write(appendFrame(nil, text))
 	}
-	if err != nil {
-		return
+	if err == nil {
+		hearOut(conn)
 	}
-	closeWrite(conn)
-	_, _ = io.Copy(io.Discard, io.LimitReader(conn, 1<<20)) // until the peer closes: a reset would lose the message
 }
 
-func closeWrite(conn net.Conn) {
+// hearOut says that nothing more comes, and discards what the peer still says until it closes: a connection that is
+// closed with unread bytes is reset, and the peer may lose the last word.
+func hearOut(conn net.Conn) {
 	if c, can := conn.(interface{ CloseWrite() error }); can {
 		_ = c.CloseWrite()
 	}
+	_, _ = io.Copy(io.Discard, io.LimitReader(conn, 1<<20))
 }

@@ -31,7 +31,7 @@ const (
 	seatTime = 500 * time.Millisecond
 	// closedTime is how long a test may outlive its client's connection. Its process
 	// ends sooner by itself, unless it hangs.
-	closedTime = 2 * leaveGrace
+	closedTime = leaveGrace + time.Second/2
 )
 
 // seats is how many processes may agree on tests at once.
@@ -149,7 +149,7 @@ func (c *config) serveOne(ctx context.Context, client *connect.Client) {
 		log.Error("test", "test", f.test, "err", err)
 		if o.Client.Ours != nil { // perftest's dialect has no words: there the connection closes
 			o.Client.Ours.Farewell(client.Conn,
-				frame.Message{Kind: frame.KindError, Error: err.Error(), Cause: control.PeerGone}, time.Second)
+				frame.Message{Kind: frame.KindError, Error: err.Error(), Cause: control.PeerGone})
 		}
 	}
 }

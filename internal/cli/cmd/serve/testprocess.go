@@ -99,8 +99,9 @@ func (e event) log(log *slog.Logger) {
 // heapBytes bounds the heap of a test's process, also while its garbage is not collected.
 const heapBytes = 512 << 20
 
-// leaveGrace is how long a test may take to end once its client has left; then its process does.
-const leaveGrace = time.Second
+// leaveGrace is how long a test may take to end once its client has left; then its process does. The session itself may
+// take [frame.Parting] of it to end.
+const leaveGrace = frame.Parting + time.Second/2
 
 // How long a process may take to end once the one that started it has. A child whose parent lives and waits for it
 // is made to say where it hangs before.
