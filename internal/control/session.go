@@ -3,6 +3,7 @@ package control
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net"
 	"net/netip"
 
@@ -65,6 +66,15 @@ type Address struct {
 	Outstanding int       `json:"outstanding"`      // READs and atomics this end serves and starts
 	Window      int       `json:"window,omitempty"` // bytes that may be in flight to a software device (ours only)
 	SRQN        uint32    `json:"srqn,omitempty"`
+}
+
+// Impossible says why this cannot be a queue pair's; empty: it can. It comes from another host.
+func (a Address) Impossible() string {
+	if a.QPN > 0xff_ffff || a.PSN > 0xff_ffff || a.Outstanding < 0 || a.Window < 0 || a.Addr+a.Bytes < a.Addr {
+		return fmt.Sprintf("QPN %#x, PSN %#x, %d outstanding, a window of %d bytes, %d bytes at %#x", a.QPN, a.PSN,
+			a.Outstanding, a.Window, a.Bytes, a.Addr)
+	}
+	return ""
 }
 
 // Facts is what an end says of itself before addresses are made.

@@ -143,7 +143,6 @@ type Answer struct {
 // Rail is what a device answers to an order.
 type Rail struct {
 	Device    string              `json:"device,omitempty"`
-	Software  bool                `json:"software,omitempty"`
 	MTU       verbs.MTU           `json:"mtu,omitempty"`
 	Addresses [][]control.Address `json:"addresses,omitempty"` // of each flow that was prepared, one per queue pair
 	Flows     []Flow              `json:"flows,omitempty"`     // what each has moved
@@ -157,7 +156,6 @@ type Flow struct {
 	Quantiles [5]float64 `json:"latency_ns,omitzero"` // 5th, 25th, 50th, 75th, 95th percentile
 	Error     string     `json:"error,omitempty"`
 	Corrupt   bool       `json:"corrupt,omitempty"`
-	Refused   bool       `json:"refused,omitempty"` // this end could not connect to the peer's address
 	// Unmeasured is a flow that had moved nothing when another one of this device failed.
 	Unmeasured bool `json:"unmeasured,omitempty"`
 }

@@ -142,6 +142,14 @@ func Open(c Config) (_ *Device, err error) {
 // Names are the devices that were named: one, which may be empty, or several.
 func (c Config) Names() []string { return strings.Split(c.Name, ",") }
 
+// Software tells whether these are software devices, from what was typed.
+func (c Config) Software() bool {
+	return c.Emulate != "" || c.Pcap != "" || slices.ContainsFunc(c.Names(), func(name string) bool {
+		device, _, _ := strings.Cut(name, "@")
+		return device == roce.DeviceName
+	})
+}
+
 func openOne(c Config) (*Device, error) {
 	named := c.Name
 	var at place

@@ -159,9 +159,8 @@ func (s *Session) Exchange(ctx context.Context, local []control.Address) ([]cont
 		return nil, s.Protest("%d addresses, this end has %d queue pairs", len(remote), len(local))
 	}
 	for i, a := range remote {
-		if a.QPN > 0xff_ffff || a.PSN > 0xff_ffff || a.Outstanding < 0 || a.Addr+a.Bytes < a.Addr {
-			return nil, s.Protest("address %d is impossible: QPN %#x, PSN %#x, %d bytes at %#x", i, a.QPN, a.PSN,
-				a.Bytes, a.Addr)
+		if what := a.Impossible(); what != "" {
+			return nil, s.Protest("address %d is impossible: %s", i, what)
 		}
 	}
 	return remote, nil

@@ -165,8 +165,8 @@ func (j *Judge) weight(residual, accuse, acquit float64) float64 {
 	return min(max(w, 0.75*acquit), accuse/2.5)
 }
 
-// findMissing finds hosts that most flows could not connect to, or whose data most flows
-// found wrong; and links with wrong data.
+// findMissing finds hosts that most flows could not connect to, or whose data most flows found wrong; and links with
+// wrong data. A host is not accused for its partners: most of those with which it failed have to be better than it is.
 func (j *Judge) findMissing() {
 	for state, why := range map[matrix.State]stats.Cause{
 		matrix.Missing: matrix.NotConnected, matrix.Corrupted: matrix.WrongData,
@@ -185,7 +185,18 @@ func (j *Judge) findMissing() {
 				links[[2]int{int(x.From), int(x.To)}]++
 			}
 		}
-		accused := func(h int) bool { return j.cfg.Hosts > 2 && failed[h] >= 2 && 2*failed[h] > all[h] }
+		share := func(h int) float64 { return float64(failed[h]) / float64(all[h]) }
+		accused := func(h int) bool {
+			if j.cfg.Hosts <= 2 || failed[h] < 2 || 2*failed[h] <= all[h] {
+				return false
+			}
+			partners := slices.DeleteFunc(plain.UpTo(0, j.cfg.Hosts), func(p int) bool {
+				return links[[2]int{h, p}]+links[[2]int{p, h}] == 0
+			})
+			most := 2 * len(partners)
+			better := slices.DeleteFunc(partners, func(p int) bool { return share(p) >= share(h) })
+			return failed[h] == all[h] || 3*len(better) >= most
+		}
 		for h := range j.cfg.Hosts {
 			if accused(h) {
 				j.bad = append(j.bad, found(matrix.WholeOf, h, h, why, failed[h], all[h]))

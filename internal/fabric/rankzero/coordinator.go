@@ -55,7 +55,9 @@ type Config struct {
 	Lookup func(ctx context.Context, name string) ([]netip.Addr, error)
 
 	Rails []string // devices; one empty name: each agent chooses its own
-	Plan  plan.Spec
+	// Software is whether these are software devices.
+	Software bool
+	Plan     plan.Spec
 	// DataAllow is where data may go beside the addresses from which the hosts are connected.
 	DataAllow []netip.Prefix
 	Judge     judge.Config // Hosts, Leaf, Rails and Retests are filled in
@@ -81,23 +83,19 @@ type host struct {
 
 	lost     bool // takes no part: silent, or gone
 	gone     bool // for good
+	mtu      verbs.MTU
 	lostAt   time.Time
 	lostIn   int              // round, from 1
 	flows    []fabric.FlowEnd // of this round
 	orders   *fabric.Orders   // the last
 	answer   *fabric.Answer   // to these; nil: there is none yet
+	answered time.Time        // when it came
+	late     time.Duration    // for which the run has waited for this host
 	failures int              // rounds that it failed by itself
 	failedIn int              // the last of them
 	// A process of another version came from it, when first, and what it is unless the right one comes.
 	refusedAt time.Time
 	asRefused stats.Verdict
-	met       map[int]bool // ranks with which it could connect
-	refused   map[int]bool // and could not
-	refusal   string       // why the last time
-}
-
-func newHost(rank int) *host {
-	return &host{Host: matrix.Host{Rank: rank}, met: map[int]bool{}, refused: map[int]bool{}}
 }
 
 // here tells whether a host's agent has come.
@@ -127,7 +125,6 @@ type coordinator struct {
 	members  []*host     // those that take part, in the order of the cells
 	leaves   []string
 	mtu      verbs.MTU // the smallest of all devices: all paths have it
-	software bool      // a device is
 	schedule schedule.Schedule
 	done     int
 	judge    *judge.Judge
@@ -143,7 +140,7 @@ func Coordinate(ctx context.Context, l net.Listener, cfg Config) (*report.Docume
 		cfg: cfg, begun: time.Now(), events: make(chan func(), 4096), reasons: map[[2]int]string{}, lookedAt: time.Now(),
 	}
 	for r := range cfg.Ranks {
-		c.hosts = append(c.hosts, newHost(r))
+		c.hosts = append(c.hosts, &host{Host: matrix.Host{Rank: r}})
 	}
 	c.listener = listen(l, c)
 	err := c.run(ctx)
@@ -338,7 +335,7 @@ func bounded(text string) string { return plain.Text(control.Bounded(text)) }
 func (c *coordinator) hear(h *host, o *fabric.Orders, a *fabric.Answer, gone error) {
 	switch {
 	case gone == nil && o == h.orders: // else it comes too late
-		h.answer = a
+		h.answer, h.answered = a, time.Now()
 	case gone != nil && !h.gone:
 		h.gone = true
 		c.lose(h, gone.Error(), "the rank was killed, or crashed: look at the output of 'gobw fabric' there, "+

@@ -86,7 +86,7 @@ func (f *fake) move(ctx context.Context, g fabric.GoOrder) fabric.Rail {
 			continue
 		}
 		if f.refuses != nil && f.refuses(g.Addresses[i][0]) {
-			out[i] = fabric.Flow{Error: "cannot reach it", Refused: true}
+			out[i] = fabric.Flow{Error: "cannot reach it"}
 			continue
 		}
 		share := 1.0
@@ -94,6 +94,9 @@ func (f *fake) move(ctx context.Context, g fabric.GoOrder) fabric.Rail {
 			share = s
 		}
 		out[i].Bits = cmp.Or(f.bits, 1e9*share*math.Exp(noise.NormFloat64()*0.01))
+		for k := range out[i].Quantiles {
+			out[i].Quantiles[k] = 1e3 * float64(k+1) * math.Exp(noise.NormFloat64()*0.01)
+		}
 	}
 	return fabric.Rail{Flows: out}
 }
@@ -110,6 +113,7 @@ type run struct {
 	late    map[int]time.Duration // ranks that come later than the others
 	during  func(n *network)      // beside the run
 	stopped map[int]time.Duration // when ranks are told to stop
+	at      map[int]int           // ranks on the host of another rank
 }
 
 // outcome is what a run left.
@@ -135,6 +139,7 @@ func (r run) run(t *testing.T) (outcome, error) {
 
 func (r run) inBubble(t *testing.T) (outcome, error) {
 	n := newNetwork()
+	n.at = r.at
 	e := outcome{agents: make([]error, r.ranks)}
 	var mu sync.Mutex // of the notes, which the server makes, too
 	cfg := Config{
@@ -325,7 +330,7 @@ func TestBadHosts(t *testing.T) {
 			}
 			return true
 		}}, matrix.Unfit, "v2, and rank 0 is v1"},
-		{"two ranks on one host", run{agent: func(rank int, c *agent.Config) bool {
+		{"two ranks on one host", run{at: map[int]int{3: 2}, agent: func(rank int, c *agent.Config) bool {
 			if rank == 3 {
 				c.Hello.Place = "2"
 			}
@@ -333,7 +338,7 @@ func TestBadHosts(t *testing.T) {
 		}}, matrix.Unfit, "shares host node3 with rank 2"},
 		{
 			"two ranks on one host, the higher first",
-			run{late: map[int]time.Duration{2: time.Second}, agent: func(rank int, c *agent.Config) bool {
+			run{at: map[int]int{3: 2}, late: map[int]time.Duration{2: time.Second}, agent: func(rank int, c *agent.Config) bool {
 				if rank == 3 {
 					c.Hello.Place = "2"
 				}
@@ -341,6 +346,18 @@ func TestBadHosts(t *testing.T) {
 			}},
 			matrix.Unfit, "shares host node3 with rank 2",
 		},
+		{"a small MTU", run{worker: func(rank int) *fake {
+			return &fake{
+				rank: rank, rail: fabric.Rail{MTU: map[bool]verbs.MTU{true: verbs.MTU1024, false: verbs.MTU4096}[rank == 3]},
+			}
+		}}, "", "its MTU is 1024, and others have 4096: all flows use 1024"},
+		{
+			"an MTU that is none", run{worker: sick(fabric.Rail{MTU: 7}, nil)}, matrix.Unfit, "its MTU is 7, which is none",
+		},
+		{"the place of another host", run{agent: func(_ int, c *agent.Config) bool {
+			c.Hello.Place = "2"
+			return true
+		}}, "", ""},
 		{"one CPU", run{agent: func(rank int, c *agent.Config) bool {
 			if rank == 3 {
 				c.Hello.CPUs = 1

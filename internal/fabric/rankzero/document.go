@@ -65,7 +65,7 @@ func (c *coordinator) addHosts(d *report.Document) {
 			m.Rails[i] = cmp.Or(m.Rails[i], device)
 		}
 	}
-	if c.software {
+	if c.cfg.Software {
 		d.Client.Software, d.Label = true, "software device, not a NIC"
 	}
 	others := which(c.hosts, func(h *host) bool { return !slices.Contains(c.members, h) })

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/gobw/gobw/internal/control"
 	"github.com/gobw/gobw/internal/control/frame"
 	"github.com/gobw/gobw/internal/fabric"
 	"github.com/gobw/gobw/internal/fabric/launch"
@@ -202,14 +203,16 @@ func (c *coordinator) refuse(p *peer, why string) {
 	c.listener.wg.Go(func() { p.end(frame.KindError, why) })
 }
 
-// oneRankAHost keeps the lowest of the ranks that share a host: two would measure each other's noise.
+// oneRankAHost keeps the lowest of the ranks that share a host: two would measure each other's noise. They come from
+// one address.
 func (c *coordinator) oneRankAHost() {
-	at := map[string]*host{}
+	at := map[[2]string]*host{}
 	for _, h := range which(c.hosts, (*host).fit) {
-		switch first := at[h.hello.Place]; {
+		place := [2]string{h.hello.Place, h.Address}
+		switch first := at[place]; {
 		case h.hello.Place == "":
 		case first == nil:
-			at[h.hello.Place] = h
+			at[place] = h
 		default:
 			c.unfit(h, fmt.Sprintf("shares host %s with rank %d", h.Name, first.Rank),
 				"start one rank per host: srun --ntasks-per-node=1, mpirun --map-by ppr:1:node")
@@ -227,15 +230,17 @@ func (c *coordinator) unfit(h *host, why, remedy string) {
 
 // open lets all agents open their devices and keeps those that can take part.
 func (c *coordinator) open(ctx context.Context) error {
-	c.oneRankAHost()
-	asked := which(c.hosts, (*host).fit)
 	mine := c.ownAddress()
-	for _, h := range asked {
+	for _, h := range which(c.hosts, (*host).here) {
 		at := h.remote()
 		if at.IsLoopback() && mine.IsValid() { // rank 0's own host, or one whose name for it resolves to itself
 			at = mine
 		}
 		h.Address = at.String()
+	}
+	c.oneRankAHost()
+	asked := which(c.hosts, (*host).fit)
+	for _, h := range asked {
 		o := &fabric.Orders{Most: fabric.MostAnswer * len(c.cfg.Rails)}
 		for i, device := range c.cfg.Rails {
 			o.Rails = append(o.Rails,
@@ -254,7 +259,23 @@ func (c *coordinator) open(ctx context.Context) error {
 		h.Word = stats.Pass
 		c.members = append(c.members, h)
 	}
+	c.chooseMTU()
 	return c.enough("can take part")
+}
+
+// chooseMTU chooses the smallest MTU of all, and notes whose it is.
+func (c *coordinator) chooseMTU() {
+	known := which(c.members, func(h *host) bool { return h.mtu != 0 })
+	if len(known) == 0 {
+		return
+	}
+	most := slices.MaxFunc(known, func(a, b *host) int { return int(a.mtu) - int(b.mtu) }).mtu
+	c.mtu = slices.MinFunc(known, func(a, b *host) int { return int(a.mtu) - int(b.mtu) }).mtu
+	for _, h := range known {
+		if h.mtu == c.mtu && c.mtu < most {
+			h.note("its MTU is %v, and others have %v: all flows use %[1]v", c.mtu, most)
+		}
+	}
 }
 
 // ownAddress is this host as other hosts reach it.
@@ -278,11 +299,14 @@ func (c *coordinator) opened(h *host) (why, remedy string) {
 	for i, rail := range h.answer.Rails {
 		device := bounded(cmp.Or(rail.Device, c.cfg.Rails[i], "device"))
 		if rail.Error != "" {
-			return device + ": " + rail.Error, rail.Remedy
+			return device + ": " + rail.Error, plain.When(rail.Remedy != "", "the rank advises: %s", control.Quoted(rail.Remedy))
 		}
-		h.Devices, c.software = append(h.Devices, device), c.software || rail.Software
-		if c.mtu == 0 || rail.MTU != 0 && rail.MTU < c.mtu {
-			c.mtu = rail.MTU
+		if rail.MTU != 0 && rail.MTU.Bytes() == 0 {
+			return fmt.Sprintf("%s: its MTU is %d, which is none", device, rail.MTU), "run 'gobw devices' there"
+		}
+		h.Devices = append(h.Devices, device)
+		if h.mtu == 0 || rail.MTU != 0 && rail.MTU < h.mtu {
+			h.mtu = rail.MTU
 		}
 	}
 	return "", ""

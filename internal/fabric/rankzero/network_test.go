@@ -20,6 +20,7 @@ type network struct {
 	once    sync.Once
 	mu      sync.Mutex
 	dialled map[int]*memoryConn // the agents' ends by rank, the last
+	at      map[int]int         // ranks on the host of another rank
 }
 
 func newNetwork() *network {
@@ -46,7 +47,11 @@ func (n *network) Addr() net.Addr { return net.TCPAddrFromAddrPort(zero) }
 
 // dial connects a rank, whose host has the address 10.0.0.RANK.
 func (n *network) dial(ctx context.Context, rank int) (net.Conn, error) {
-	at := net.TCPAddrFromAddrPort(netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 0, 0, byte(rank)}), 50000))
+	host := rank
+	if other, shares := n.at[rank]; shares {
+		host = other
+	}
+	at := net.TCPAddrFromAddrPort(netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 0, 0, byte(host)}), 50000))
 	up, down := newStream(), newStream()
 	mine := &memoryConn{in: down, out: up, local: at, remote: n.Addr()}
 	select {

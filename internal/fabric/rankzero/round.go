@@ -58,10 +58,6 @@ func (c *coordinator) round(ctx context.Context, scheduled schedule.Round, rail 
 		return err
 	}
 	c.judge.Add(r.cells(number))
-	for _, h := range c.unconnected() {
-		c.expel(h, fmt.Sprintf("%d of %d hosts and this one could not connect to each other: %s", len(h.refused),
-			len(h.refused)+len(h.met), h.refusal))
-	}
 	return nil
 }
 
@@ -173,6 +169,7 @@ func (r *round) turn(ctx context.Context, within time.Duration, orders map[*host
 	if err := r.await(ctx, within+grace, answered(slices.Collect(maps.Keys(orders)))); err != nil {
 		return err
 	}
+	r.noteLate()
 	suspects := map[*host]bool{}
 	for _, f := range r.flows {
 		if !f.dead && (f.initiator.failed(len(r.rails), wrong) || f.target.failed(len(r.rails), wrong)) {
@@ -201,6 +198,28 @@ func (r *round) turn(ctx context.Context, within time.Duration, orders map[*host
 	return nil
 }
 
+// The run waits so long for a host's answer before that counts: a worker waits for its first completion, and for the
+// retries of a dead queue pair. And so long in all: then the host is left out.
+const (
+	lateAfter = 5 * time.Second
+	mostLate  = 30 * time.Second
+)
+
+// noteLate notes how long the run has waited for single hosts after most others had answered.
+func (r *round) noteLate() {
+	all := which(r.members, func(h *host) bool { return !h.lost && h.answer != nil })
+	slices.SortFunc(all, func(a, b *host) int { return a.answered.Compare(b.answered) })
+	for _, h := range all {
+		after := h.answered.Sub(all[(len(all)-1)/2].answered)
+		if after < lateAfter {
+			continue
+		}
+		if h.late += after; h.late > mostLate {
+			r.expel(h, fmt.Sprintf("its answers came %.0f s after those of the others, in all", h.late.Seconds()))
+		}
+	}
+}
+
 // answered tells whether all hosts have answered, or are lost. It is asked again and again: those who have stay so.
 func answered(asked []*host) func() bool {
 	return func() bool {
@@ -222,7 +241,7 @@ func wrongFlows(h *host, rail fabric.Rail) string {
 // wrongAddresses is the one of what was prepared. The others send where these addresses say: only to where rank 0 sees
 // the host, unless the user allows others.
 func (c *coordinator) wrongAddresses(h *host, rail fabric.Rail) string {
-	if len(rail.Addresses) != len(h.flows) {
+	if len(rail.Addresses) != len(h.flows) || len(rail.Flows) > 0 {
 		return "it answered for the wrong flows"
 	}
 	for _, flow := range rail.Addresses {
@@ -239,6 +258,9 @@ func (c *coordinator) wrongAddresses(h *host, rail fabric.Rail) string {
 }
 
 func (c *coordinator) wrongAddress(h *host, a control.Address) string {
+	if what := a.Impossible(); what != "" {
+		return "its queue pairs are impossible: " + what
+	}
 	if !a.HasGID && a.GID.IsZero() { // a LID
 		return ""
 	}
@@ -249,7 +271,7 @@ func (c *coordinator) wrongAddress(h *host, a control.Address) string {
 	seen, err := netip.ParseAddr(h.Address)
 	allowed := func(p netip.Prefix) bool { return p.Contains(at) }
 	// data goes there before anybody answers
-	freely := c.software || c.cfg.Plan.Transport == verbs.UC || c.cfg.Plan.Transport == verbs.UD
+	freely := c.cfg.Software || c.cfg.Plan.Transport == verbs.UC || c.cfg.Plan.Transport == verbs.UD
 	switch {
 	case err != nil, at == seen, at.IsLoopback() && seen.IsLoopback(), slices.ContainsFunc(c.cfg.DataAllow, allowed):
 	case freely, at.IsLoopback():
@@ -309,38 +331,6 @@ func (c *coordinator) expel(h *host, why string) {
 	h.gone = true
 }
 
-// noteMeeting notes whether the ends of a flow could connect to each other's address, and why not.
-func (r *round) noteMeeting(f *flowEnds, said [2]fabric.Flow) {
-	a, b := f.initiator.host, f.target.host
-	if said[0].Refused || said[1].Refused {
-		a.refused[b.Rank], b.refused[a.Rank] = true, true
-		why := bounded(cmp.Or(said[0].Error, said[1].Error))
-		a.refusal, b.refusal = why, why
-	} else {
-		a.met[b.Rank], b.met[a.Rank] = true, true
-	}
-}
-
-// mostRefused is how many partners a host must not have connected with to be left out, unless there are fewer.
-const mostRefused = 3
-
-// unconnected are the hosts that cannot connect with the others. A host that says so may lie. So a host is left out
-// only if it failed with most of its partners, and if most of these partners failed with a smaller share of theirs.
-func (c *coordinator) unconnected() (out []*host) {
-	share := func(h *host) float64 { return float64(len(h.refused)) / float64(len(h.refused)+len(h.met)) }
-	fit := which(c.members, (*host).fit)
-	for _, h := range fit {
-		if n := len(h.refused); n < min(mostRefused, len(fit)-1) || n < 2 || share(h) < 2./3 {
-			continue
-		}
-		better := which(c.members, func(other *host) bool { return h.refused[other.Rank] && share(other) < share(h) })
-		if len(better) >= (2*len(h.refused)+2)/3 {
-			out = append(out, h)
-		}
-	}
-	return out
-}
-
 // cells reads the results.
 func (r *round) cells(number uint16) []judge.Cell {
 	out := make([]judge.Cell, 0, len(r.flows)*len(r.rails))
@@ -361,13 +351,17 @@ func (r *round) cells(number uint16) []judge.Cell {
 func (r *round) fill(x *judge.Cell, f *flowEnds, rail int) {
 	var said [2]fabric.Flow
 	for i, e := range []end{f.initiator, f.target} {
-		said[i] = e.answer.Rails[rail].Flows[e.index]
-		if why := said[i].Impossible(); why != "" {
+		all := e.answer.Rails[rail].Flows
+		said[i] = all[e.index]
+		why := said[i].Impossible()
+		if said[i].Unmeasured && !slices.ContainsFunc(all, func(o fabric.Flow) bool { return o.Error != "" }) {
+			why = "it says that another of its flows failed, and none did"
+		}
+		if why != "" {
 			r.blame(f, e.host, why)
 			return
 		}
 	}
-	r.noteMeeting(f, said)
 	// In UC and UD a completion at the sender does not mean that anything arrived.
 	receiverKnows := r.cfg.Plan.Transport == verbs.UC || r.cfg.Plan.Transport == verbs.UD
 	switch a, b := said[0], said[1]; {

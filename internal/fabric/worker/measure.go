@@ -169,7 +169,7 @@ func (m *measurer) open(o fabric.OpenOrder, r *fabric.Rail) error {
 		return err
 	}
 	info := m.device.Info()
-	r.Device, r.Software, r.MTU = info.Name, info.Software, m.rails[0].Port.ActiveMTU
+	r.Device, r.MTU = info.Name, m.rails[0].Port.ActiveMTU
 	_, err = m.rails.ChooseGIDs(tables, nil, m.cfg.GIDIndex, endpoint.Ends{Local: local})
 	return err
 }

@@ -23,7 +23,6 @@ func (m *measurer) move(ctx context.Context, g fabric.GoOrder) (out []fabric.Flo
 	r := &movement{measurer: m, clock: tick.Start(), out: make([]fabric.Flow, len(m.flows))}
 	for k, f := range m.flows {
 		fail(&r.out[k], f.refused)
-		r.out[k].Refused = f.refused != nil
 	}
 	if err := r.join(); err != nil || r.leads == nil {
 		return r.out, err
@@ -148,7 +147,10 @@ func (r *movement) figures(t *drive.Trace, begun job.Ticks) {
 	perNs := r.clock.PerNanosecond()
 	bitsOut := 8 * t.PerSecond(perNs, t.Last.FirstPost, func(p job.Progress) uint64 { return p.BytesOut })
 	bitsIn := 8 * t.PerSecond(perNs, begun, func(p job.Progress) uint64 { return p.BytesIn })
-	failed := slices.ContainsFunc(r.out, func(f fabric.Flow) bool { return f.Error != "" && !f.Refused })
+	failed := false
+	for k, f := range r.flows {
+		failed = failed || r.out[k].Error != "" && f.refused == nil
+	}
 	for k, f := range r.flows {
 		m := &r.out[k]
 		switch {

@@ -140,7 +140,7 @@ func atLeast(least time.Duration) func(text string) (time.Duration, error) {
 func (f *flags) check(tool string) (config, error) {
 	c, wrong := f.config, slices.Clone(f.wrong)
 	c.Config = f.Config(&wrong, tool, nil)
-	c.deviceWords, c.run.Rails = f.Device.Words(), c.Device.Names()
+	c.deviceWords, c.run.Rails, c.run.Software = f.Device.Words(), c.Device.Names(), c.Device.Software()
 	p := &c.run.Plan
 	latency := p.Kind == plan.Latency
 	if p.Sizes[0] >= 1024 { // a slow path has few completions in a round: each is looked at
