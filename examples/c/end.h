@@ -164,7 +164,7 @@ static inline double now(void)
 }
 
 /* complete waits for one completion and returns its status. Measured loops wait here: it looks at the clock rarely. */
-static inline enum ibv_wc_status complete(struct end *e)
+__attribute__((warn_unused_result)) static inline enum ibv_wc_status complete(struct end *e)
 {
 	struct ibv_wc wc;
 	double begun = 0;

@@ -101,9 +101,13 @@ func (e *end) table(shape string, sizes []int) (good bool) {
 				lists, packs, ratios = append(lists, list), append(packs, pack), append(ratios, list/pack)
 			}
 			ratio := median(ratios)
-			fmt.Printf("%9d  %7d  %6d  %10.2f  %9.2f  %5.2f\n", size, block, l.Num, median(lists), median(packs), ratio)
+			if verified {
+				fmt.Printf("%9d  %7d  %6d  %10.2f  %9.2f  %5.2f\n", size, block, l.Num, median(lists), median(packs), ratio)
+			} else {
+				fmt.Printf("%9d  %7d  %6d  %10s  %9s  %5s\n", size, block, l.Num, "-", "-", "-")
+			}
 			switch { // the smallest block from which lists are not slower
-			case ratio < 1:
+			case ratio < 1, !verified:
 				crossover = 0
 			case crossover == 0:
 				crossover = block
@@ -161,9 +165,19 @@ func (e *end) run(t task, active bool) (gigabits float64, right bool) {
 	gigabits = 8 * float64(l.bytes()*t.messages()) / time.Since(start).Seconds() / 1e9
 
 	right = true
+	wrong := func(format string, args ...any) {
+		way := map[bool]string{false: "lists", true: "pack"}[t.Packs]
+		log.Printf("%s, %d blocks of %d bytes: %s", way, l.Num, l.Block, fmt.Sprintf(format, args...))
+		right = false
+	}
 	for i := 0; right && i < l.bytes(); i++ {
-		if right = *place(i) == value(i); !right {
-			log.Printf("%+v: byte %d of the message is %d, want %d", t, i, *place(i), value(i))
+		if *place(i) != value(i) {
+			wrong("byte %d of the message is %d, want %d", i, *place(i), value(i))
+		}
+	}
+	for at := 0; right && strided && at < l.Num*l.Stride; at++ {
+		if at%l.Stride >= l.Block && e.strided[at] != 0 {
+			wrong("a byte of the gap behind block %d was written", at/l.Stride)
 		}
 	}
 	return gigabits, ends.Swap(e.conn, right) && right

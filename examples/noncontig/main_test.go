@@ -21,8 +21,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// both runs the waiting end, and the other one with the words.
-func both(t *testing.T, words ...string) (waiting, other []byte, err error) {
+// both runs the waiting end of a program, and the other one with the words.
+func both(t *testing.T, program string, words ...string) (waiting, other []byte, err error) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -33,7 +33,7 @@ func both(t *testing.T, words ...string) (waiting, other []byte, err error) {
 		t.Fatal(err)
 	}
 	end := func(args ...string) *exec.Cmd {
-		cmd := exec.CommandContext(t.Context(), os.Args[0], args...)
+		cmd := exec.CommandContext(t.Context(), program, args...)
 		cmd.Env = append(os.Environ(), "PORT="+port)
 		return cmd
 	}
@@ -41,7 +41,7 @@ func both(t *testing.T, words ...string) (waiting, other []byte, err error) {
 	go func() {
 		out, err := end().CombinedOutput()
 		if err != nil {
-			t.Errorf("the end that waits: %v", err)
+			out = append(out, "the end that waits: "+err.Error()...)
 		}
 		served <- out
 	}()
@@ -64,9 +64,9 @@ func TestShapes(t *testing.T) {
 			if shape != "G-WR" {
 				words, want = append(words, "16384"), want[:1]
 			}
-			_, out, err := both(t, words...)
-			if err != nil {
-				t.Fatalf("%v\n%s", err, out)
+			waiting, out, err := both(t, os.Args[0], words...)
+			if err != nil || strings.Contains(string(waiting), "the end that waits: ") {
+				t.Fatalf("%v\n%s%s", err, out, waiting)
 			}
 			rows, sizes := 0, []int{}
 			for line := range strings.Lines(string(out)) {
@@ -87,6 +87,35 @@ func TestShapes(t *testing.T) {
 				t.Errorf("%d rows, messages of %d bytes\n%s", rows, sizes, out)
 			}
 		})
+	}
+}
+
+// TestGaps: a layout that is written beyond its blocks is not verified, although each byte of the message is in its place,
+// and has no figures.
+func TestGaps(t *testing.T) {
+	dir := t.TempDir() + "/noncontig"
+	if err := os.CopyFS(dir, os.DirFS(".")); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile("layout.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text = bytes.Replace(text, []byte("[i*l.Stride:][:l.Block], contiguous"), []byte("[i*l.Stride:], contiguous"), 1)
+	if err := os.WriteFile(dir+"/layout.go", text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	program := dir + "/program"
+	build := exec.Command("go", "build", "-o", program, dir+"/main.go", dir+"/end.go", dir+"/layout.go")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	waiting, out, err := both(t, program, "S-RD", "16384")
+	said := string(out) + string(waiting)
+	if err == nil || !strings.Contains(said, "a byte of the gap behind block 0 was written") ||
+		!strings.Contains(said, "    16384       64     256           -          -      -\n") ||
+		!strings.Contains(said, `"crossover_bytes":0,"message_bytes":16384,"shape":"S-RD","verified":false`) {
+		t.Errorf("%v\n%s", err, said)
 	}
 }
 
