@@ -126,8 +126,11 @@ func reasons(q *qualify.Qualification) []string {
 		})
 		for _, c := range t.Document.Checks {
 			if c.Word != stats.Pass && (!failed || c.Actual != "none") {
-				at := plain.When(c.Point != "all", " at %s", c.Point)
-				add(t.Name, fmt.Sprintf("%s%s: %s", c.Expression, at, cmp.Or(c.Why(), c.Actual)))
+				at, what := plain.When(c.Point != "all", " at %s", c.Point), c.Expression
+				if t.Document.Program != nil && c.Actual == "none" { // whatever the limit is
+					what, _, _ = strings.Cut(what, " ")
+				}
+				add(t.Name, fmt.Sprintf("%s%s: %s", what, at, cmp.Or(c.Why(), c.Actual)))
 			}
 		}
 	}
