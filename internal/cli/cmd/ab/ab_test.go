@@ -223,6 +223,15 @@ func TestFewerPairs(t *testing.T) {
 			"one without samples", 6, 2, 2, missing, 5, nil, "5 of 6 pairs (no p50 here: no time samples)",
 			"try longer tests: raise -n or -D",
 		},
+		{
+			"three of twenty without samples", 20, 2, 4, missing, 17, nil, "17 of 20 pairs (no p50 here: no time samples)",
+			"3 of 20 pairs are left out, and may be those of the slow tests: no p50 here: no time samples; try longer tests: " +
+				"raise -n or -D",
+		},
+		{
+			"two of twenty without samples", 20, 2, 3, missing, 18, nil, "18 of 20 pairs (no p50 here: no time samples)",
+			"same: +0.0 %, between +0.0 % and +0.0 % (95.2 % interval)",
+		},
 		{"none with samples", 6, 0, 6, missing, 0, missing, "", ""},
 	} {
 		c := config{Figure: figure.Of("p50"), Pairs: tt.pairs, Confidence: 0.95}
@@ -248,7 +257,7 @@ func TestFewerPairs(t *testing.T) {
 			t.Errorf("%s: %s; %s", tt.name, labels, words)
 		}
 		if left := strings.Contains(said.String(),
-			"pair 3 of 6 left out: \"send alpha\": no p50 here"); left != errors.Is(tt.err, missing) {
+			fmt.Sprintf("pair 3 of %d left out: \"send alpha\": no p50 here", tt.pairs)); left != errors.Is(tt.err, missing) {
 			t.Errorf("%s: said %s", tt.name, said.String())
 		}
 		if unfinished := tt.ended != nil; (len(whole.Incomplete) > 0) != unfinished {

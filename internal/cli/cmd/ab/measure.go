@@ -86,6 +86,9 @@ func (m *measurement) add(got [arms]outcome) {
 	}
 }
 
+// mostLeftOut is the part of the pairs, one in so many, that may be left out.
+const mostLeftOut = 10
+
 // comparison judges: the first point is B against A, the second the control, A against itself.
 func (m *measurement) comparison(c config) *compare.Comparison {
 	out := &compare.Comparison{
@@ -108,6 +111,10 @@ func (m *measurement) comparison(c config) *compare.Comparison {
 		}
 		out.Points[0].Verdict = stats.Unknown(stats.Disturbed, remedy,
 			"A differs from itself by %+.1f %%, which should be 0", 100*control.Change)
+	}
+	if m.leftOut*mostLeftOut > m.leftOut+len(m.a) {
+		out.Points[0].Verdict = stats.Unknown(stats.Missing, "longer tests: raise -n or -D",
+			"%d of %d pairs are left out, and may be those of the slow tests: %s", m.leftOut, m.leftOut+len(m.a), m.why)
 	}
 	if m.label != "" {
 		out.Labels = append(out.Labels, m.label)
