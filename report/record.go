@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -74,8 +75,8 @@ func (d *Document) Measured() []Record {
 			if cell.Impossible != "" {
 				r.Warnings = append(slices.Clone(r.Warnings), string(stats.Impossible)+": "+cell.Impossible)
 			}
-			if r.Crossover = crossovers[cell.Key]; cell.Question != nil {
-				r.Ratio = cell.Question.Speedup
+			if r.Crossover = crossovers[cell.Key]; cell.Question != nil && cell.Question.Speedup > 0 {
+				r.Ratio = cmp.Or(cell.Question.Ratios[run.RoundAt(k)], cell.Question.Speedup)
 			}
 			r.Bytes = run.Messages * plan.SizeBytes
 			r.Bandwidth = Bandwidth{AverageBitsPerS: run.GoodputBitsPerS}

@@ -628,6 +628,41 @@ func TestRatioAndCrossover(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	// rounds that differ by more than the limit is away, and a copy that is faster than contiguous
+	for name, spoil := range map[string]func(p *noncontig.Point){
+		"unclear": func(p *noncontig.Point) {
+			for k := range p.Runs {
+				p.Runs[k].GoodputBitsPerS *= 1 + 0.5*float64(k%2)*b2f(p.Strategy == "pack")
+				p.Runs[k].Seconds /= 1 + 0.5*float64(k%2)*b2f(p.Strategy == "pack")
+			}
+		},
+		"impossible": func(p *noncontig.Point) {
+			if p.Strategy != "pack" {
+				return
+			}
+			bound := *p
+			bound.Strategy, bound.Runs = noncontig.Contiguous, slices.Clone(p.Runs)
+			for k := range bound.Runs {
+				bound.Runs[k].GoodputBitsPerS /= 2
+				bound.Runs[k].Seconds *= 2
+			}
+			d.Noncontig.Points = append(d.Noncontig.Points, bound)
+		},
+	} {
+		all := d.Noncontig.Points
+		d.Noncontig.Points = slices.Clone(all[4:6])
+		for i := range d.Noncontig.Points {
+			d.Noncontig.Points[i].Runs = slices.Clone(d.Noncontig.Points[i].Runs)
+		}
+		for i := range 2 {
+			spoil(&d.Noncontig.Points[i])
+		}
+		d.Noncontig.Analyze()
+		if c := Judge(d, []*Expectation{bare}, Judgement{}); len(c) != 1 || c[0].Word != stats.CannotTell {
+			t.Errorf("%s: %+v, question %+v", name, c, d.Noncontig.Cells[0].Question)
+		}
+		d.Noncontig.Points = all
+	}
 	checks := Judge(&report.Document{Records: []report.Record{{Plan: report.Plan{Kind: "bandwidth"}}}},
 		[]*Expectation{bare}, Judgement{})
 	if len(checks) != 1 || checks[0].Word != stats.CannotTell {
@@ -665,4 +700,11 @@ func TestFields(t *testing.T) {
 			t.Errorf("%q is taken", text)
 		}
 	}
+}
+
+func b2f(is bool) float64 {
+	if is {
+		return 1
+	}
+	return 0
 }

@@ -123,7 +123,8 @@ func All() []Figure {
 			read: func(r *report.Record) (float64, string) { return 8 * float64(r.SizeBytes), "" },
 		},
 		{Name: "ratio", Scale: 1, read: func(r *report.Record) (float64, string) {
-			return r.Ratio, plain.When(r.Ratio == 0, "only 'gobw noncontig' has it, with a list and a packing strategy")
+			return r.Ratio, cmp.Or(noted(r),
+				plain.When(r.Ratio == 0, "only 'gobw noncontig' has it, with a list and a packing strategy"))
 		}},
 		{Name: "crossover", Dimension: Size, Unit: "B", Scale: 1.0 / 8, read: func(r *report.Record) (float64, string) {
 			return 8 * r.Crossover,

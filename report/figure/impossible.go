@@ -39,18 +39,26 @@ func (f Figure) Impossible(r *report.Record) string {
 	if f.Direction == stats.Neither { // counts and settings
 		return ""
 	}
-	for _, w := range r.Warnings {
-		if kind, text := NoteOf(w); kind == Impossible && f.counter == nil {
-			return text
-		}
+	if f.counter != nil {
+		return f.counter(r)
 	}
 	switch v, _ := f.read(r); {
-	case f.counter != nil:
-		return f.counter(r)
+	case noted(r) != "":
+		return noted(r)
 	case v < 0:
 		return fmt.Sprintf("%s is %s", f.Name, f.InUnit(v))
 	case f.Dimension == Bandwidth || f.Dimension == Rate:
 		return contradiction(r)
+	}
+	return ""
+}
+
+// noted is what a record's note says of figures that cannot be true.
+func noted(r *report.Record) string {
+	for _, w := range r.Warnings {
+		if kind, text := NoteOf(w); kind == Impossible {
+			return text
+		}
 	}
 	return ""
 }

@@ -18,6 +18,8 @@ type Judgement struct {
 	Goodput  stats.Effect `json:"goodput"`
 	Speedup  float64      `json:"speedup,omitempty"` // how many times as fast the strategy is; 0: a goodput is missing
 	stats.Verdict
+	// Ratios are those of the rounds that both have, by their numbers.
+	Ratios map[int]float64 `json:"-"`
 }
 
 // Bounds of what a file may make this work on; what we measure is far within.
@@ -30,22 +32,24 @@ const (
 func judge(a, b *Point) *Judgement {
 	other := map[int]float64{}
 	for k := range b.Runs {
-		other[b.Runs[k].round(k)] = b.Runs[k].GoodputBitsPerS
+		other[b.Runs[k].RoundAt(k)] = b.Runs[k].GoodputBitsPerS
 	}
 	var ours, theirs []float64
+	ratios := map[int]float64{}
 	for k := range a.Runs[:min(len(a.Runs), mostRounds)] {
-		if v, has := other[a.Runs[k].round(k)]; has {
+		if v, has := other[a.Runs[k].RoundAt(k)]; has {
 			ours, theirs = append(ours, a.Runs[k].GoodputBitsPerS), append(theirs, v)
+			ratios[a.Runs[k].RoundAt(k)] = a.Runs[k].GoodputBitsPerS / v
 		}
 	}
 	return &Judgement{
-		Strategy: a.Strategy, Against: b.Strategy,
+		Strategy: a.Strategy, Against: b.Strategy, Ratios: ratios,
 		Goodput: stats.Paired(theirs, ours, stats.DefaultConfidence, stats.HigherIsBetter),
 	}
 }
 
-// round is the number of a run's round, of a document without rounds its place among the runs.
-func (r *Run) round(place int) int { return cmp.Or(r.Round, place+1) }
+// RoundAt is the number of a run's round, of a document without rounds its place among the runs.
+func (r *Run) RoundAt(place int) int { return cmp.Or(r.Round, place+1) }
 
 // verdicts judges each two strategies of every cell. All of them are judged together.
 func (n *Grid) verdicts() {
