@@ -42,7 +42,7 @@ type Device interface {
 	// CreateCQ makes a completion queue.
 	CreateCQ(o CompletionQueueOptions) (CompletionQueue, error)
 	// Events delivers asynchronous events (port down, QP fatal, SRQ limit, ...). It is closed with the device. Events
-	// that nobody reads are dropped, oldest first, beyond 64.
+	// that nobody reads are dropped, oldest first, beyond 64 at least.
 	Events() <-chan AsyncEvent
 }
 

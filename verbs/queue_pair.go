@@ -54,7 +54,8 @@ type QueuePair interface {
 	// State is the queue pair's state now; errors move it without being asked.
 	State() QPState
 	// Modify moves the queue pair and sets the attributes named in a.Mask. A refused transition says which attributes
-	// are missing or not allowed there.
+	// are missing or not allowed there. A move to RESET takes the queue pair's completions out of its queues, as Close
+	// does; Soft-RoCE leaves them there.
 	Modify(a QueuePairAttributes) error
 	// Query returns the attributes in force.
 	Query() (QueuePairAttributes, error)

@@ -7,6 +7,7 @@ import "C"
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -15,6 +16,8 @@ import (
 	"sync"
 	"syscall"
 	"unsafe"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/gobw/gobw/verbs"
 	"github.com/gobw/gobw/verbs/roce"
@@ -145,12 +148,19 @@ func deliver(events <-chan verbs.AsyncEvent) {
 	}
 }
 
-// writeEvent writes struct event, and tells whether it went in: a pipe that is full loses it.
+// mostPipe is as large as a pipe may be without privileges: 65,536 events, more than there are queues.
+const mostPipe = 1 << 20
+
+// writeEvent writes struct event, and tells whether it went in.
 func writeEvent(fd int, element uint64, t verbs.EventType) bool {
 	var b [16]byte
 	binary.NativeEndian.PutUint64(b[:], element)
 	binary.NativeEndian.PutUint64(b[8:], uint64(t))
 	_, err := syscall.Write(fd, b[:])
+	if errors.Is(err, syscall.EAGAIN) { // full
+		_, _ = unix.FcntlInt(uintptr(fd), unix.F_SETPIPE_SZ, mostPipe)
+		_, err = syscall.Write(fd, b[:])
+	}
 	return err == nil
 }
 

@@ -234,6 +234,7 @@ func TestOddPrograms(t *testing.T) {
 		{"shares", ""},
 		{"limits", ""},
 		{"destroys", ""},
+		{"crowds", ""},
 		{"address-space", "needs 1 GiB of address space"},
 	} {
 		t.Run(tt.what, func(t *testing.T) {

@@ -45,7 +45,7 @@ func createQP(pd C.uint32_t, a *C.struct_vb_qp_init_attr, srq C.uint32_t) (verbs
 		return nil, err
 	}
 	t := verbs.Transport(a.qp_type)
-	if t < verbs.RC || t > verbs.UD {
+	if a.qp_type < C.int32_t(verbs.RC) || a.qp_type > C.int32_t(verbs.UD) {
 		return nil, fmt.Errorf("queue pair type %d: %w", a.qp_type, verbs.ErrUnsupported)
 	}
 	if a.send_cq == nil || a.recv_cq == nil {

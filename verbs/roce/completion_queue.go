@@ -204,12 +204,16 @@ func (c *completionQueue) awaitRoom(q *queuePair) {
 	}
 }
 
-// forget drops what the queue knows of a queue pair that goes.
+// forget drops what the queue knows of a queue pair that goes or is reset, its completions with it, as NICs do: the
+// program may have given back what their IDs stand for.
 func (c *completionQueue) forget(q *queuePair) {
+	end := c.head
 	for i := c.head; i != c.tail; i++ {
-		if x := &c.ring[i&c.mask]; x.qp == q {
-			x.qp = nil
+		if x := &c.ring[i&c.mask]; x.QPN != q.qpn {
+			c.ring[end&c.mask] = *x
+			end++
 		}
 	}
+	c.tail = end
 	c.flushing = slices.DeleteFunc(c.flushing, func(x *queuePair) bool { return x == q })
 }

@@ -33,6 +33,9 @@ const (
 	maxRDAtomic = 128
 	maxGroups   = 256 // multicast groups, of which each takes a socket; rxe has 8192
 	maxMessage  = 1 << 31
+
+	// mostEvents wait for a reader: all queue pairs may fail in one moment, and each has an event or two then.
+	mostEvents = 2 * maxQP
 )
 
 // engine is the device's protocol: all its state, behind one lock. Whoever holds the lock drives it by progress.
@@ -85,7 +88,7 @@ type engine struct {
 func newEngine(o Options, c tick.Rate) *engine {
 	e := &engine{
 		options: o, clock: c, nextTimer: tick.Never, input: make([]byte, 1<<16),
-		events: make(chan verbs.AsyncEvent, 64),
+		events: make(chan verbs.AsyncEvent, mostEvents),
 	}
 	e.out = link.NewSender()
 	for i := range e.ackTimeout {

@@ -32,6 +32,7 @@ const (
 	UnsignaledHoldSlots   Case = "unsignaled requests hold their slots"            // ErrQueueFull
 	PostAfterErrorFlushes Case = "requests posted in ERR flush at once"            // WR_FLUSH_ERR
 	DrainedQueueResumes   Case = "a drained send queue resumes"                    // works
+	ResetEmpties          Case = "completions of a queue pair that is reset"       // are gone
 	DrainedEvent          Case = "SQ_DRAINED event"                                // delivered
 	LocalWriteRequired    Case = "REMOTE_WRITE needs LOCAL_WRITE"                  // registration refused
 	WindowRange           Case = "access outside a window, inside its region"      // REM_ACCESS_ERR

@@ -169,6 +169,12 @@ func testReset(r *rig) {
 			c.SendPSN, c.RecvPSN = c.SendPSN+round&0xff, c.RecvPSN+round&0xff
 		}})
 	}
+	r.b.receives(1, 2, 256)
+	r.b.to(verbs.StateError)
+	r.b.to(verbs.StateReset)
+	if !r.ignored(ResetEmpties) {
+		r.quiet("after RESET of what had failed")
+	}
 }
 
 // testQuery reads back what was set.

@@ -61,7 +61,9 @@ static uint32_t forget_events(int read_end, int write_end, void *element) {
 	int aside[2];
 	if (pipe2(aside, O_CLOEXEC | O_NONBLOCK))
 		return 0;
-	while (splice(read_end, NULL, aside[1], NULL, 1 << 16, SPLICE_F_NONBLOCK) > 0)
+	int size = fcntl(read_end, F_GETPIPE_SZ);
+	fcntl(aside[1], F_SETPIPE_SZ, size);
+	while (splice(read_end, NULL, aside[1], NULL, (size_t)size, SPLICE_F_NONBLOCK) > 0)
 		;
 	while (read(aside[0], &e, sizeof e) == sizeof e)
 		if (e.element == (uintptr_t)element)

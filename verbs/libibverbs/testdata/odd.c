@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <infiniband/verbs.h>
+#include <poll.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -365,6 +366,8 @@ static void nonsense(void) {
 	struct ibv_recv_wr receive = {.sg_list = &sge, .num_sge = -1}, *worse = NULL;
 	MUST(ibv_post_send(e.qp[0], &wr, &bad) == EINVAL && bad == &wr);
 	MUST(ibv_post_recv(e.qp[0], &receive, &worse) == EINVAL && worse == &receive);
+	struct ibv_qp_init_attr odd = {.send_cq = e.cq, .recv_cq = e.cq, .qp_type = (enum ibv_qp_type)258, .cap = {1, 1, 1, 1, 0}};
+	MUST(!ibv_create_qp(pd, &odd) && errno == EOPNOTSUPP);
 	MUST(!ibv_req_notify_cq(e.cq, 0)); /* it has no channel: nobody is told */
 	struct ibv_parent_domain_init_attr of = {.pd = pd};
 	struct ibv_pd *parent = ibv_alloc_parent_domain(context, &of);
@@ -514,6 +517,58 @@ static void destroys(void) {
 	}
 }
 
+/* Many queue pairs fail at once, and as many queues have an event each: none is lost before the program reads. */
+enum { CROWD = 5000 };
+
+static int waiting(int fd) {
+	struct pollfd p = {.fd = fd, .events = POLLIN};
+	return poll(&p, 1, 1000) == 1;
+}
+
+static void crowds(void) {
+	static struct ibv_qp *qp[CROWD];
+	open_device();
+	MUST((channel = ibv_create_comp_channel(context)));
+	struct ends e = make_ends();
+	struct ibv_srq_init_attr of = {.attr = {.max_wr = 1, .max_sge = 1}};
+	struct ibv_srq *srq = ibv_create_srq(pd, &of);
+	int told = 0, completed = 0;
+	for (int i = 0; i < CROWD; i++) {
+		struct ibv_cq *cq = ibv_create_cq(context, 2, NULL, channel, 0);
+		struct ibv_qp_init_attr a = {.send_cq = cq, .recv_cq = cq, .srq = srq, .qp_type = IBV_QPT_RC, .sq_sig_all = 1,
+					     .cap = {1, 1, 1, 1, 0}};
+		MUST(cq && !ibv_req_notify_cq(cq, 0) && (qp[i] = ibv_create_qp(pd, &a)));
+		struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = 1};
+		MUST(!ibv_modify_qp(qp[i], &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS));
+		if (i < 300) /* their peer does not exist: all give up at once */
+			connect_to(qp[i], 5);
+		attr.qp_state = IBV_QPS_ERR;
+		if (i >= 300)
+			MUST(!ibv_modify_qp(qp[i], &attr, IBV_QP_STATE));
+	}
+	struct ibv_sge sge = {(uintptr_t)e.memory[0], 8, e.mr[0]->lkey};
+	struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND}, *bad;
+	for (int i = 0; i < CROWD; i++)
+		MUST(!ibv_post_send(qp[i], &wr, &bad));
+	for (; waiting(channel->fd); completed++) {
+		struct ibv_cq *cq;
+		void *mine;
+		MUST(!ibv_get_cq_event(channel, &cq, &mine));
+		ibv_ack_cq_events(cq, 1);
+		if (completed == 0) /* the pipes have filled by now */
+			sleep(4);
+	}
+	for (; waiting(context->async_fd); told++) {
+		struct ibv_async_event event;
+		MUST(!ibv_get_async_event(context, &event) && event.event_type == IBV_EVENT_QP_LAST_WQE_REACHED);
+		ibv_ack_async_event(&event);
+	}
+	if (completed != CROWD || told != CROWD) {
+		fprintf(stderr, "%d completion events and %d of queue pairs, want %d\n", completed, told, CROWD);
+		exit(1);
+	}
+}
+
 /* Go's runtime would end the program. */
 static void too_little_address_space(void) {
 	struct rlimit limit = {500 << 20, 500 << 20};
@@ -568,6 +623,8 @@ int main(int argc, char **argv) {
 		limits();
 	else if (!strcmp(what, "destroys"))
 		destroys();
+	else if (!strcmp(what, "crowds"))
+		crowds();
 	else if (!strcmp(what, "crash"))
 		crash();
 	else

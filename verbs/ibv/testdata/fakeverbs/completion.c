@@ -201,9 +201,11 @@ int ibv_destroy_cq(struct vb_cq *cq) {
 	return 0;
 }
 
+/* forget takes out the completions of a queue pair that goes or is reset, as mlx5 does. */
 void forget(struct cq *q, const struct qp *qp) {
+	uint32_t end = q->out, size = (uint32_t)q->ex.base.cqe;
 	for (uint32_t i = q->out; i != q->in; i++)
-		if (q->e[i % (uint32_t)q->ex.base.cqe].qp == qp)
-			q->e[i % (uint32_t)q->ex.base.cqe].qp = NULL;
+		if (q->e[i % size].wc.qp_num != qp->ex.base.qp_num)
+			q->e[end++ % size] = q->e[i % size];
+	q->in = end;
 }
-

@@ -70,6 +70,7 @@ int ibv_modify_qp(struct vb_qp *qp, struct vb_qp_attr *a, int mask) {
 		if (a->qp_state == RESET) {
 			q->in = q->next = q->out = q->own.in = q->own.out = 0;
 			forget((struct cq *)qp->send_cq, q);
+			forget((struct cq *)qp->recv_cq, q);
 		}
 		set_state(q, a->qp_state);
 		if (a->qp_state == SQD && mask & 1 << 2 && a->en_sqd_async_notify)
