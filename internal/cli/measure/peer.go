@@ -64,6 +64,8 @@ func (f *PeerFlags) Config(wrong *cmdline.Faults, tool string, args []string) Pe
 		wrong.Note(fmt.Errorf("%d hosts (%s): want one", len(args), strings.Join(args, ", ")))
 	case len(args) == 1 && f.Loopback:
 		wrong.Note(fmt.Errorf("--loopback runs both ends here: leave out the host %q", args[0]))
+	case len(args) == 1 && cmdline.IsFlag(args[0]):
+		wrong.Add("host %q: no name begins with a dash", args[0])
 	case len(args) == 1:
 		c.Host = control.Host(args[0])
 		if host, port, err := net.SplitHostPort(c.Host); err == nil {
