@@ -73,7 +73,10 @@ func WriteFile(path string, write func(w io.Writer) error) error {
 	}
 	info, err := os.Stat(to)
 	if err == nil && !info.Mode().IsRegular() { // a pipe, /dev/stdout: nothing to keep
-		return saveError(path, writeThrough(to, write))
+		if err := writeThrough(to, write); err != nil {
+			return &FileError{File: path, Err: fmt.Errorf("cannot save: %w", err)}
+		}
+		return nil
 	}
 	f, err := beside(to)
 	if err != nil {
@@ -178,7 +181,7 @@ func CheckWritable(path string) error {
 }
 
 func saveError(path string, err error) error {
-	if _, told := errors.AsType[*FileError](err); told || err == nil {
+	if _, told := errors.AsType[*FileError](err); told {
 		return err
 	}
 	if folder := filepath.Dir(path); errors.Is(err, os.ErrNotExist) {
