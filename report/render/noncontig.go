@@ -350,9 +350,9 @@ func speedupCell(c *noncontig.Cell) plot.Cell {
 // chart shows the goodput of all strategies over the block size, with intervals and the crossover.
 func (n experiment) chart(d *report.Document, cells []noncontig.Cell) plot.Figure {
 	k := cells[0].Key
+	size := map[bool]string{true: "mean length of a piece", false: "block size"}[cells[0].Listed()]
 	c := &plot.Chart{
-		Title: "Goodput by block size, " + n.title(k), Subtitle: n.subtitle(d),
-		X: sizeAxis(map[bool]string{true: "mean length of a piece", false: "block size"}[cells[0].Listed()]),
+		Title: "Goodput by " + size + ", " + n.title(k), Subtitle: n.subtitle(d), X: sizeAxis(size),
 		Y: plot.Axis{Label: "goodput", Units: plain.BitsPerS, Scale: plot.Log10},
 	}
 	if len(cells) < 2 || k.Stride == noncontig.AsGiven {

@@ -23,6 +23,7 @@ type result struct {
 	Device   string // on what was measured
 	Tables   []table
 	Warnings []string
+	Heading  string // of the closing lines
 	Closing  []string
 	Verdict  string // the last line of a terminal, the first of a page
 	Good     bool
@@ -41,7 +42,7 @@ func documentSheet(d *report.Document) result {
 		r.Labels, r.Closing = append(r.Labels, m.line(d.Checks)), m.closing(d)
 	}
 	if d.Noncontig != nil && len(d.Noncontig.Summary) > 0 {
-		r.Closing = append([]string{"in words"}, d.Noncontig.Summary...)
+		r.Heading, r.Closing = "in words", d.Noncontig.Summary
 	}
 	for i := range r.Tables { // the heading says why
 		r.Tables[i].Notes = slices.DeleteFunc(r.Tables[i].Notes,
@@ -143,6 +144,9 @@ func (r result) terminal(out *strings.Builder, most int) {
 	}
 	if len(r.Closing) > 0 || r.Verdict != "" {
 		fmt.Fprintln(out)
+	}
+	if r.Heading != "" {
+		fmt.Fprintln(out, r.Heading)
 	}
 	for _, line := range r.Closing {
 		writeWrapped(out, line, most)
