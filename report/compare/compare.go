@@ -44,7 +44,7 @@ type Comparison struct {
 	OnlyNew    []string          `json:"only_new,omitempty"`
 	Otherwise  map[string]string `json:"otherwise,omitempty"` // of those: how the other side measured the same
 	Checks     []report.Check    `json:"checks,omitempty"`    // what --expect says of it
-	Sessions   bool              `json:"sessions,omitempty"`  // each side is one session, and they are two
+	Sessions   bool              `json:"sessions,omitempty"`  // too few on a side: their runs are compared
 	Finish     string            `json:"-"`                   // how to go on with what was interrupted
 	Documented
 }
@@ -140,7 +140,9 @@ func Documents(old, new []*report.Document, o Options) (*Comparison, error) {
 	if len(c.Unlike) > 0 && !o.Unlike {
 		return nil, &UnlikeError{c.Unlike}
 	}
-	c.Sessions = len(old) == 1 && len(new) == 1 && !old[0].Started.Equal(new[0].Started)
+	starts := plain.Each(old, func(d *report.Document) int64 { return d.Started.UnixNano() })
+	shared := slices.ContainsFunc(new,
+		func(d *report.Document) bool { return slices.Contains(starts, d.Started.UnixNano()) })
 	c.Old, c.New = plain.Each(old, (*report.Document).Name), plain.Each(new, (*report.Document).Name)
 	for _, d := range slices.Concat(old, new) {
 		c.Note(d)
@@ -153,8 +155,11 @@ func Documents(old, new []*report.Document, o Options) (*Comparison, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the new side: %w", err)
 	}
-	c.match(before, after, o)
+	c.match(before, after, o, shared)
 	for i, p := range c.Points {
+		if p.Cause == stats.Unclear && p.sides[0].What == "sessions" {
+			c.Points[i].Settle = "more sessions on each side"
+		}
 		if ofHosts(old[0]) && (p.Cause == stats.Unclear || p.Cause == stats.TooFew) { // gobw fabric has no --runs
 			c.Points[i].Settle = "a longer --time, or several runs on each side: a.json,b.json c.json,d.json"
 		}
@@ -191,8 +196,9 @@ func Distinct(docs []*report.Document) (kept []*report.Document, leftOut []strin
 	return kept, leftOut
 }
 
-// match makes a point of each series that both sides have, and judges them together.
-func (c *Comparison) match(before, after *series.Collection, o Options) {
+// match makes a point of each series that both sides have, and judges them together. Where there are enough sessions,
+// and both sides do not share one, each is one value.
+func (c *Comparison) match(before, after *series.Collection, o Options, shared bool) { //nolint:revive // a fact
 	for _, b := range before.Series {
 		a := after.Find(b.Key)
 		if a == nil {
@@ -211,8 +217,14 @@ func (c *Comparison) match(before, after *series.Collection, o Options) {
 		case b.By != a.By:
 			group += fmt.Sprintf(", %s %s → %s", o.By, cmp.Or(b.By, "none"), cmp.Or(a.By, "none"))
 		}
-		c.Points = append(c.Points,
-			NewPoint(group, row, b.Of, sideOf("old", b), sideOf("new", a), stats.Unpaired, o.Confidence))
+		was, is := sideOf("old", b), sideOf("new", a)
+		if enough := min(len(b.Sessions), len(a.Sessions)) >= stats.LeastRuns(o.Confidence); enough && !shared {
+			was.take(b.Sessions)
+			is.take(a.Sessions)
+		} else if !shared {
+			c.Sessions = true
+		}
+		c.Points = append(c.Points, NewPoint(group, row, b.Of, was, is, stats.Unpaired, o.Confidence))
 	}
 	for _, a := range after.Series {
 		if before.Find(a.Key) == nil {
@@ -252,6 +264,17 @@ func sideOf(name string, s *series.Series) Side {
 		Name: name, What: "runs", Values: s.Values, Disturbed: s.Disturbed,
 		Incomplete: plain.When(s.Incomplete, "the %s side", name),
 		Lacks:      s.Lacks, Impossible: s.Impossible,
+	}
+}
+
+// take has the sessions count, and not their runs.
+func (s *Side) take(sessions []series.Session) {
+	s.What, s.Values, s.Disturbed = "sessions", nil, 0
+	for _, one := range sessions {
+		s.Values = append(s.Values, one.Value)
+		if one.Disturbed {
+			s.Disturbed++
+		}
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -443,6 +444,42 @@ func TestCompareShortRuns(t *testing.T) {
 	}
 }
 
+// TestSessionsDiffer: sessions of the same test that differ by 4 %, though the runs of each differ by 1 %, are not
+// called better or worse more often than is promised. Sessions of a test that is a fifth slower are.
+func TestSessionsDiffer(t *testing.T) {
+	r := rand.New(rand.NewPCG(4, 1))
+	side := func(sessions, from int, level float64) (out []*report.Document) {
+		for k := range sessions {
+			d := &report.Document{Complete: true, Started: time.Date(2026, 11, from+k, 4, 0, 0, 0, time.UTC)}
+			bits := 1e10 * level * math.Exp(0.04*r.NormFloat64())
+			for run := range 10 {
+				d.Records = append(d.Records, report.Record{
+					Plan: report.Plan{Operation: "write", Kind: "bandwidth"}, Run: run + 1,
+					Bandwidth: report.Bandwidth{AverageBitsPerS: bits * math.Exp(0.01*r.NormFloat64())},
+				})
+			}
+			out = append(out, d)
+		}
+		return out
+	}
+	const pairs = 200
+	for level, want := range map[float64][2]int{1: {0, 15}, 0.8: {180, pairs}} {
+		told := 0
+		for range pairs {
+			c, err := Documents(side(5, 1, 1), side(5, 10, level), Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if w := c.Points[0].Word; w == stats.Better || w == stats.Worse {
+				told++
+			}
+		}
+		if told < want[0] || told > want[1] {
+			t.Errorf("level %g: %d of %d pairs are better or worse, want %d to %d", level, told, pairs, want[0], want[1])
+		}
+	}
+}
+
 // Two results of one session each are told: what differs may be the sessions. Parts of one result are of the same
 // session.
 func TestSessionsAreTold(t *testing.T) {
@@ -459,7 +496,9 @@ func TestSessionsAreTold(t *testing.T) {
 	}{
 		{"two sessions", side{at(0)}, side{at(1)}, true},
 		{"parts of one", side{at(0)}, side{at(0)}, false},
-		{"several sessions", side{at(0), at(1)}, side{at(2), at(3)}, false},
+		{"two sessions each", side{at(0), at(1)}, side{at(2), at(3)}, true},
+		{"four sessions each", side{at(0), at(1), at(2), at(3)}, side{at(4), at(5), at(6), at(7)}, false},
+		{"one of them on both sides", side{at(0), at(1)}, side{at(1), at(2)}, false},
 	} {
 		if c, err := Documents(tt.old, tt.new, Options{}); err != nil || c.Sessions != tt.want {
 			t.Errorf("%s: %v %v, want %v", tt.name, c, err, tt.want)

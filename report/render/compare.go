@@ -82,10 +82,9 @@ func pValue(p float64) string {
 	return fmt.Sprintf("%.3f", p)
 }
 
-// sessions is the note on a difference between two results of one session each.
-const sessions = "one session on each side: the runs of a session are alike, and two sessions of the same test may " +
-	"differ by more. " +
-	"To know, use 'gobw ab', or give several sessions of each side: a.json,b.json c.json,d.json"
+// sessions is the note on a difference between results of few sessions.
+const sessions = "fewer than four sessions on a side: the runs of a session are alike, and two sessions of the same " +
+	"test may differ by more. To know, use 'gobw ab', or give four sessions of each side: a.json,b.json,... c.json,..."
 
 // mostAlone is how many points of one side alone are named.
 const mostAlone = 3

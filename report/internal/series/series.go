@@ -27,6 +27,23 @@ type Series struct {
 	Incomplete bool   // a document it comes from was interrupted
 	Lacks      string // why a run is without the figure; empty: all have it
 	Impossible string // why the figure of a run cannot be true; empty: it can
+	Sessions   []Session
+
+	told, disturbed int // values and disturbed runs that are in a session
+}
+
+// Session is the runs of one document: one value, since they are not independent of each other.
+type Session struct {
+	Value     float64
+	Disturbed bool // more than half of the runs
+}
+
+// end makes a session of the runs that are in none.
+func (s *Series) end() {
+	if runs := s.Values[s.told:]; len(runs) > 0 {
+		s.Sessions = append(s.Sessions, Session{s.Of.OverRuns(runs), 2*(s.Disturbed-s.disturbed) > len(runs)})
+		s.told, s.disturbed = len(s.Values), s.Disturbed
+	}
 }
 
 func (s *Series) String() string { return s.Group + ", " + s.Row + ": " + s.Of.Name }
@@ -94,6 +111,9 @@ func Collect(docs []*report.Document, figures []figure.Figure, by string) (*Coll
 				}
 				s.Incomplete = s.Incomplete || !d.Complete
 			}
+		}
+		for _, s := range c.Series {
+			s.end()
 		}
 	}
 	return c, nil
