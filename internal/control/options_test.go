@@ -24,6 +24,10 @@ func TestForPhase(t *testing.T) {
 	list := plan.Spec{Kind: plan.Bandwidth, Sizes: []int{64}, Noncontig: &plan.Noncontig{
 		Strategy: "pack", Window: 1, Descriptors: &plan.Descriptors{LocalBytes: 1 << 30, RemoteBytes: 2 << 30},
 	}}
+	pieces := plan.Spec{Kind: plan.Bandwidth, Sizes: []int{64}, Noncontig: &plan.Noncontig{
+		Strategy: "multi-wr", Window: 1,
+		Descriptors: &plan.Descriptors{LocalBytes: 10_000_000, RemoteBytes: 10_000_000, Pieces: 10_000_000},
+	}}
 	hostile := plan.Spec{Kind: plan.Bandwidth, Sizes: []int{1<<31 - 1}, QPs: 16384, TxDepth: 15000}
 	for _, tt := range []struct {
 		name  string
@@ -46,5 +50,8 @@ func TestForPhase(t *testing.T) {
 		if got := limits.ForPhase(tt.phase, tt.spec); got < tt.want || got > tt.want+time.Second {
 			t.Errorf("%s: %v, want %v", tt.name, got, tt.want)
 		}
+	}
+	if got := limits.ForPhase(PhaseJoined, &pieces); got < 4*time.Minute || got > 10*time.Minute {
+		t.Errorf("10^7 requests may take %v to prepare, want some minutes", got)
 	}
 }

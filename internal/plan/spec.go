@@ -142,8 +142,8 @@ func (s *Spec) LargestSize() int { return slices.Max(append([]int{0}, s.Sizes...
 // slowPath is the bandwidth below which a path is too slow for a test, in bytes per second.
 const slowPath = 20e6
 
-// Drain is what the messages in flight take on a slow path, and the memory of layouts until it is registered and
-// compared.
+// Drain is what the messages in flight take on a slow path, and the memory of layouts, and of requests, until it is
+// registered and compared.
 func (s *Spec) Drain() time.Duration {
 	window := cmp.Or(s.TxDepth, 1)
 	if s.TxDepth == 0 && s.Kind == Bandwidth {
@@ -158,7 +158,8 @@ func (n *Noncontig) memory() float64 {
 	case n == nil:
 		return 0
 	case n.Descriptors != nil:
-		return float64(n.Footprint) + float64(n.Descriptors.LocalBytes) + float64(n.Descriptors.RemoteBytes)
+		d := n.Descriptors
+		return float64(n.Footprint) + float64(d.LocalBytes) + float64(d.RemoteBytes) + float64(ringBytes(d.Pieces, 1))
 	}
 	layout, err := pattern.Parse(n.Layout, pattern.ParseOptions{})
 	if err != nil { // a plan that is refused elsewhere

@@ -143,6 +143,7 @@ func (s *Session) Facts(ctx context.Context, local control.Facts) (remote contro
 		limit += s.o.Wait
 	} else if n := s.plan.Noncontig; n != nil && n.Descriptors != nil { // in base64
 		most += n.Descriptors.PackedBytes * 3 / 2
+		limit = s.o.Timeouts.ForPhase(control.PhaseJoined, s.plan)
 	}
 	defer s.o.Waiting(false)()
 	return frame.Expect[control.Facts](ctx, s.Session, kindFacts, most, limit)
