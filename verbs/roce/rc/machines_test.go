@@ -169,6 +169,56 @@ func TestReadQueue(t *testing.T) {
 	}
 }
 
+// TestAnswersGoBack: a peer that keeps nothing behind a gap drops all other answers until what it has asked for again
+// comes. So that comes next, and nothing is sent that the peer will drop.
+func TestAnswersGoBack(t *testing.T) {
+	r := newReadQueue(4)
+	for i := range 3 {
+		r.add(readWork{psn: uint32(1000 * i), packets: 1000})
+	}
+	sent := func(work, from, to uint32) {
+		t.Helper()
+		for k := from; k != to; k++ {
+			a, _ := r.head()
+			if a == nil || a.work != work || a.sent != k {
+				t.Fatalf("due is %+v, want packet %d of READ %d", a, k, work)
+			}
+			if a.sent++; a.sent == a.end {
+				r.passed(a)
+			}
+		}
+	}
+	again := func(work, from uint32) bool {
+		return r.goBack(dueAnswer{work: work, from: from, sent: from, end: 1000, again: true})
+	}
+	sent(0, 0, 500)
+	again(0, 100) // packet 100 was lost
+	again(1, 0)   // the READs behind it are asked for, too
+	sent(0, 100, 1000)
+	sent(1, 0, 300)
+	if !again(0, 998) { // lost at the end of an answer that has left
+		t.Error("an answer that has left takes no place when it goes back")
+	}
+	again(1, 0)
+	again(2, 0)
+	sent(0, 998, 1000)
+	sent(1, 0, 1000)
+	sent(2, 0, 20)
+	packets := 0
+	for ; r.fresh > 0 && packets < 1e6; packets++ { // somebody replays the READ
+		a, _ := r.head()
+		if again(2, 0); packets%100 == 0 {
+			again(1, 0)
+		}
+		if a.sent++; a.sent == a.end {
+			r.passed(a)
+		}
+	}
+	if most := (2*mostBacks + 4) * 1000; packets > most {
+		t.Errorf("the answer left after %d packets, want %d at most", packets, most)
+	}
+}
+
 // TestReadQueueWraps: after 2^32 READs and atomics, an hour of them, the latest are found still.
 func TestReadQueueWraps(t *testing.T) {
 	r := newReadQueue(4)

@@ -13,6 +13,9 @@ type readQueue struct {
 	due        []dueAnswer // a ring of twice as many: each may be due, and due again
 	first, end uint32      // of due
 	fresh      uint32      // of those due: answers to what was asked for the first time
+
+	backWork, backFrom uint32 // the farthest place to which answers went back
+	backs              uint8  // how often since then
 }
 
 // readWork is a READ or an atomic of the peer.
@@ -132,4 +135,52 @@ func (r *readQueue) repeat(x dueAnswer) {
 		x.probe = r.ring[x.work&r.mask]
 	}
 	r.push(x)
+}
+
+// mostBacks is more than a peer has retries: who goes back more often to one place is a stranger that replays requests.
+const mostBacks = 8
+
+// goBack is repeat for a peer that keeps nothing behind a gap: it drops all other answers until this one comes. So the
+// answer goes back, or before those to later requests, which start over. It reports whether it took a place before them.
+func (r *readQueue) goBack(x dueAnswer) bool {
+	n, at := uint32(len(r.due)), r.first
+	var due *dueAnswer
+	for k := r.first; k != r.end; k++ {
+		switch a := &r.due[k%n]; {
+		case a.work == x.work && a.probe.packets == 0:
+			due = a
+		case int32(a.work-x.work) < 0:
+			at = k + 1
+		}
+	}
+	if due != nil && x.from >= due.sent { // it will be answered
+		due.end = max(due.end, x.end)
+		return false
+	}
+	if ahead := int32(x.work - r.backWork); ahead > 0 || ahead == 0 && x.from > r.backFrom {
+		r.backWork, r.backFrom, r.backs = x.work, x.from, 0
+	}
+	end := r.end
+	if r.backs == mostBacks {
+		r.repeat(x)
+		return false
+	}
+	r.backs++
+	for k := r.first; k != end; k++ {
+		if a := &r.due[k%n]; int32(a.work-x.work) > 0 && a.probe.packets == 0 {
+			a.sent = a.from
+		}
+	}
+	if due != nil {
+		due.from, due.sent, due.end, due.apart = x.from, x.from, max(due.end, x.end), x.apart
+		return false
+	}
+	if r.repeat(x); r.end == end {
+		return false
+	}
+	for ; end != at; end-- {
+		r.due[end%n] = r.due[(end-1)%n]
+	}
+	r.due[at%n] = x
+	return true
 }

@@ -210,7 +210,12 @@ func (r *Responder) Repeat(p *wire.Packet) {
 		}
 		k := (psn - w.psn) & wire.Mask24
 		end := min(k+PacketsOf(p.RETH().Length, r.mtu), w.packets)
-		r.reads.repeat(dueAnswer{work: i, from: k, sent: k, end: end, again: true, apart: p.Migrated()})
+		again := dueAnswer{work: i, from: k, sent: k, end: end, again: true, apart: p.Migrated()}
+		if r.held.pool != nil || end-k == 1 { // one packet alone is a probe: it is answered in its turn
+			r.reads.repeat(again)
+		} else if r.reads.goBack(again) {
+			r.ackAfter++
+		}
 	default:
 	}
 }
