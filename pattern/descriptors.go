@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"math/bits"
 	"slices"
 	"strconv"
 	"strings"
@@ -74,9 +73,6 @@ func ReadDescriptors(r io.Reader, o DescriptorOptions) (*Descriptors, error) {
 		}
 		in = bufio.NewReaderSize(unpacked, maxLineBytes)
 	}
-	if mark, _ := in.Peek(len(byteOrderMark)); string(mark) == byteOrderMark {
-		_, _ = in.Discard(len(byteOrderMark))
-	}
 	d, errs, left := &Descriptors{}, []error(nil), o.TextBytes
 	for n, last := 1, false; len(errs) < maxFaults && !last; n++ {
 		text, err := in.ReadSlice('\n')
@@ -85,6 +81,9 @@ func ReadDescriptors(r io.Reader, o DescriptorOptions) (*Descriptors, error) {
 		}
 		last = err != nil
 		line, _, _ := bytes.Cut(bytes.TrimRight(text, "\r\n"), []byte{'#'})
+		if n == 1 {
+			line = bytes.TrimPrefix(line, []byte(byteOrderMark))
+		}
 		top := len(errs) == 0 && d.Pieces == 0
 		switch wrong := otherForm(text); {
 		case wrong != nil:
@@ -337,16 +336,8 @@ func walk(blocks []Block, visit func(at, before int, end int64)) {
 // Scaled is the list with its lengths and gaps multiplied so that pieces have so many bytes on average. What touched or
 // overlapped still does, in the same order.
 func (t Transfer) Scaled(mean int64) (Transfer, error) {
-	num, den := uint64(mean)*uint64(t.Local.Blocks()), uint64(t.Local.size)
-	scale := func(n int64) int64 {
-		high, low := bits.Mul64(uint64(n), num)
-		low, carry := bits.Add64(low, den/2, 0)
-		if high+carry >= den {
-			return MaxSpan + 1
-		}
-		q, _ := bits.Div64(high+carry, low, den)
-		return int64(min(q, MaxSpan+1))
-	}
+	ratio := float64(mean) * float64(t.Local.Blocks()) / float64(t.Local.size)
+	scale := func(n int64) int64 { return int64(min(math.Round(float64(n)*ratio), MaxSpan+1)) }
 	lengths := make([]int64, t.Local.Blocks())
 	for i, b := range t.Local.blocks {
 		lengths[i] = max(scale(b.Length), 1)

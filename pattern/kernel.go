@@ -237,29 +237,11 @@ func aheadOf(a *copyArgs, l Layout, step int64) int64 {
 	}
 }
 
+// operationFor is the operation of blocks of a length: each is for the lengths up to its own.
 func operationFor(block int64) operation {
-	for _, c := range []struct {
-		most int64
-		op   operation
-	}{
-		{1, op1},
-		{2, op2},
-		{3, op3},
-		{4, op4},
-		{7, op5to7},
-		{8, op8},
-		{15, op9to15},
-		{16, op16},
-		{31, op17to31},
-		{32, op32},
-		{63, op33to63},
-		{64, op64},
-	} {
-		if block <= c.most {
-			return c.op
-		}
-	}
-	return opWide
+	lengths := [opWide]int64{1, 2, 3, 4, 7, 8, 15, 16, 31, 32, 63, 64}
+	at, _ := slices.BinarySearch(lengths[:], block)
+	return operation(at)
 }
 
 // args takes the next argument's place from the current chunk.

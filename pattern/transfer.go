@@ -150,9 +150,6 @@ func (t *Transfer) Count(c Cut, most int) Load {
 	if per := int64(c.Entries); per > 0 && !c.Merge && (pieces+per-1)/per > int64(most) {
 		return Load{int((pieces + per - 1) / per), int(pieces), c.Entries}
 	}
-	if c.Bytes > 0 && c.Split && t.Local.size/c.Bytes > int64(most) {
-		return Load{Requests: int(t.Local.size / c.Bytes), Entries: int(pieces), Longest: 1}
-	}
 	x, n := Load{}, 0
 	count := func(_ Piece, merged bool) {
 		if !merged {

@@ -2,7 +2,6 @@ package noncontig
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 
 	"github.com/gobw/gobw/report/plain"
@@ -98,7 +97,7 @@ func (s *Setup) Segment() int64 { return cmp.Or(s.SegmentBytes, 16<<10) }
 // Run is one measurement of a point.
 type Run struct {
 	Round            int      `json:"round,omitempty"` // from 1: what has the same was measured back to back
-	Messages         uint64   `json:"messages"`
+	Messages         uint64   `json:"messages"`        // or lists
 	Seconds          float64  `json:"seconds"`
 	GoodputBitsPerS  float64  `json:"goodput_bits_per_s"`
 	P50Ns            float64  `json:"p50_ns"`
@@ -122,7 +121,7 @@ type Key struct {
 // What names the messages of the series: "64 KiB messages", "256 blocks".
 func (k Key) What() string {
 	if k.Count > 0 {
-		return fmt.Sprintf("%d %s", k.Count, map[bool]string{true: "pieces", false: "blocks"}[k.Stride == Scaled])
+		return plain.Plural(int(k.Count), map[bool]string{true: "piece", false: "block"}[k.Stride == Scaled])
 	}
 	return plain.Bytes(float64(k.SizeBytes)) + " messages"
 }

@@ -68,8 +68,7 @@ func (n *Grid) summary() []string {
 
 // warnings says of each warning how many measurements have it, and what to do.
 func (n *Grid) warnings() (out []string) {
-	// the last two are of earlier versions
-	for _, word := range []string{"disturbed", "short", "too short", "counters moved"} {
+	for _, word := range []string{"disturbed", "short"} {
 		runs, with := 0, 0
 		for i := range n.Points {
 			for k := range n.Points[i].Runs {
@@ -78,7 +77,7 @@ func (n *Grid) warnings() (out []string) {
 				}
 			}
 		}
-		remedy := plain.When(strings.HasSuffix(word, "short"), "; try a longer -D")
+		remedy := plain.When(word == "short", "; try a longer -D")
 		if word == "disturbed" {
 			remedy = plain.When(n.Setup.Priority == "" && 5*with > runs, "; try %s", plain.Realtime)
 		}
@@ -128,31 +127,30 @@ func mostInWords(cells []Cell) string {
 	best := slices.MaxFunc(cells, func(a, b Cell) int {
 		return cmp.Compare(math.Abs(math.Log(a.Question.Speedup)), math.Abs(math.Log(b.Question.Speedup)))
 	})
-	times := max(best.Question.Speedup, 1/best.Question.Speedup)
-	by := fmt.Sprintf("%.2g×", times)
+	by := times(max(best.Question.Speedup, 1/best.Question.Speedup))
 	switch {
-	case times < 1.005: // else "1.00×"
+	case by == barely:
 		return "by less than 0.5 %"
-	case times < 1.095: // else "1×"
-		by = fmt.Sprintf("%.2f×", times)
-	case times >= 99.5: // else "2.5e+02×"
-		by = fmt.Sprintf("%.0f×", times)
-	}
-	if len(cells) == 1 {
+	case len(cells) == 1:
 		return "by " + by
 	}
 	return fmt.Sprintf("by up to %s (at %s)", by, best.name())
 }
 
-// roadFactor is how much faster the fastest road is than another: neither "1×" nor "1.02e+03×".
-func roadFactor(times float64) string {
+// barely is a factor that is nearly 1.
+const barely = "at most 1.005×"
+
+// times is how many times as fast something is: neither "1×" nor "2.5e+02×".
+func times(speedup float64) string {
 	switch {
-	case times < 1.005:
-		return "at most 1.005×"
-	case times >= 999.5:
-		return fmt.Sprintf("%.0f×", times)
+	case speedup < 1.005:
+		return barely
+	case speedup < 1.095:
+		return fmt.Sprintf("%.2f×", speedup)
+	case speedup >= 99.5:
+		return fmt.Sprintf("%.0f×", speedup)
 	}
-	return fmt.Sprintf("%.3g×", times)
+	return fmt.Sprintf("%.2g×", speedup)
 }
 
 // listInWords says which road of a list is the fastest, or from which length on the device's way is.
@@ -160,7 +158,7 @@ func (n *Grid) listInWords(series []Cell, by map[stats.Word][]Cell) (out []strin
 	k := series[0].Key
 	device, cpu := series[0].Sides()
 	if k.Stride == Scaled {
-		pieces := fmt.Sprintf("%s of %d pieces on %s", k.Shape, k.Count, n.Setup.Device)
+		pieces := fmt.Sprintf("%s of %s on %s", k.Shape, plain.Plural(int(k.Count), "piece"), n.Setup.Device)
 		if x := n.CrossoverOf(k); x != nil {
 			return []string{fmt.Sprintf("threshold, %s: %s pays from %s a piece (%s to %s); below, %s is faster. "+
 				"As a setting: %.0f bytes",
@@ -176,9 +174,9 @@ func (n *Grid) listInWords(series []Cell, by map[stats.Word][]Cell) (out []strin
 			switch c.Winner {
 			case "":
 			case j.Strategy:
-				than = append(than, roadFactor(j.Speedup)+" "+j.Against)
+				than = append(than, times(j.Speedup)+" "+j.Against)
 			case j.Against:
-				than = append(than, roadFactor(1/j.Speedup)+" "+j.Strategy)
+				than = append(than, times(1/j.Speedup)+" "+j.Strategy)
 			}
 		}
 		if len(than) > 0 {

@@ -35,9 +35,9 @@ func TestMostInWords(t *testing.T) {
 			t.Errorf("a ratio of %v: %q, want %q", speedup, got, want)
 		}
 	}
-	for times, want := range map[float64]string{1.004: "at most 1.005×", 1.016: "1.02×", 12.34: "12.3×", 1024: "1024×"} {
-		if got := roadFactor(times); got != want {
-			t.Errorf("a factor of %v: %q, want %q", times, got, want)
+	for speedup, want := range map[float64]string{1.004: "at most 1.005×", 1.016: "1.02×", 12.34: "12×", 1024: "1024×"} {
+		if got := times(speedup); got != want {
+			t.Errorf("a factor of %v: %q, want %q", speedup, got, want)
 		}
 	}
 }

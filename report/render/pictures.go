@@ -15,7 +15,7 @@ import (
 )
 
 // NoGridPicture says what a grid needs for a picture.
-const NoGridPicture = "no picture: a grid needs two --blocks or more; --layout has no picture"
+const NoGridPicture = "no picture: a grid needs two --blocks or more, a list its --threshold; --layout has none"
 
 // NoPictureError is that documents give no picture.
 type NoPictureError struct{ Docs []*report.Document }

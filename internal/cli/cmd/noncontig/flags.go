@@ -3,6 +3,7 @@ package noncontig
 import (
 	"cmp"
 	"context"
+	_ "embed"
 	"errors"
 	"fmt"
 	"slices"
@@ -76,36 +77,20 @@ type gridLayout struct {
 // name is the list's, or the layout's text.
 func (g *gridLayout) name() string { return cmp.Or(g.called, g.Layout.String()) }
 
+//go:embed help.txt
+var help string
+
 // NewCommand makes 'noncontig'.
 func NewCommand(tool string, out output.Streams) *cobra.Command {
 	flags := &Flags{}
-	cmd := &cobra.Command{
-		Use:   "noncontig [HOST]",
-		Short: "Compare scatter/gather by the device with packing by the CPU",
-		Long: "Compare strategies to send data that is not contiguous: scatter/gather lists,\n" +
-			"packing into one buffer, and one work request per block.\n\n" +
-			"  --shape  data at the client, at the server (operation; name in the course)\n" +
-			"  gather   strided, contiguous (WRITE; G-WR)\n" +
-			"  scatter  strided, contiguous (READ; S-RD)\n" +
-			"  both     strided, strided (SEND; GSSR)\n\n" +
-			"--descriptors moves a list of pieces, as of a KV cache, by four roads instead:\n" +
-			"one request a piece, neighbours merged, scatter/gather lists, packing. A line is\n  " +
-			pattern.DescriptorGrammar + "\n" +
-			"local: at the client; offsets or addresses, decimal or 0x; # begins a comment.\n\n" +
-			"Layouts for --layout:\n  " + strings.ReplaceAll(pattern.Grammar, "\n", "\n  "),
-		Example: "  " + tool + " noncontig --loopback\n" +
-			"  " + tool + " noncontig alpha --shape all --blocks 64:8K --strides 2x,16K --save x.json\n" +
-			"  " + tool + " noncontig alpha --nums 64,256 --blocks 8:1K --cache cold\n" +
-			"  " + tool + " noncontig alpha --layout subarray:dims=512x512x8,face=y\n" +
-			"  " + tool + " noncontig alpha --descriptors kv.csv --direction read -q 4\n" +
-			"  " + tool + " noncontig alpha --preset kv-rows --strides 8x",
-		RunE: cmdline.Run(
-			func(args []string) (Config, error) { return flags.Config(tool, args) },
-			func(ctx context.Context, c Config) error {
-				return c.Deliver(out, func() (*report.Document, error) { return Measure(ctx, out, c) })
-			},
-		),
-	}
+	cmd := cmdline.Command(tool, help)
+	cmd.Long += "\n  " + strings.ReplaceAll(pattern.Grammar, "\n", "\n  ")
+	cmd.RunE = cmdline.Run(
+		func(args []string) (Config, error) { return flags.Config(tool, args) },
+		func(ctx context.Context, c Config) error {
+			return c.Deliver(out, func() (*report.Document, error) { return Measure(ctx, out, c) })
+		},
+	)
 	flags.Bind(cmd.Flags())
 	cmdline.Brief(cmd, "shape", "blocks", "strides", "size", "device", "loopback", "save")
 	return cmd

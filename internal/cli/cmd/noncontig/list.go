@@ -111,10 +111,10 @@ func (f *Flags) presetList() (string, error) {
 		return "", fmt.Errorf("want one of %s", presetText())
 	}
 	if f.set.Changed("nums") {
-		if len(f.nums) != 1 {
+		if len(f.nums) > 1 {
 			return "", errors.New("--nums: want one number of pieces")
 		}
-		p.count = f.nums[0]
+		p.count = append(f.nums, p.count)[0] // what was typed may be no number
 	}
 	if f.set.Changed("strides") {
 		p.stride = f.strides

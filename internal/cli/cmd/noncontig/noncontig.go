@@ -437,6 +437,7 @@ func (e *experiment) note(round int, a arm, res *bench.Result) {
 	}
 	switch {
 	case e.config.List != nil:
+		run.Messages = uint64(math.Round(lists))
 		run.P50Ns, run.P99Ns = 0, nil // of a message, of which a list is several
 		run.ListNs = rec.Seconds * 1e9 / lists * float64(e.config.Window)
 		if c := rec.CPU; c != nil {
