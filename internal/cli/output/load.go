@@ -88,7 +88,8 @@ func Files(words ...string) (files []string) {
 	return files
 }
 
-// ResultFiles are the .json files of a directory, whatever characters its name has, or the file itself.
+// ResultFiles are the .json files of a directory, whatever characters its name has, or the file itself. What is no file
+// there, such as a pipe, is left alone: nobody may ever write to it.
 func ResultFiles(path string) (files []string, directory bool, err error) {
 	if info, err := os.Stat(path); err != nil || !info.IsDir() {
 		return []string{path}, false, nil
@@ -98,8 +99,9 @@ func ResultFiles(path string) (files []string, directory bool, err error) {
 		return nil, true, &report.FileError{File: path, Err: err}
 	}
 	for _, e := range entries {
-		if strings.HasSuffix(e.Name(), ".json") && !strings.HasPrefix(e.Name(), ".") {
-			files = append(files, filepath.Join(path, e.Name()))
+		name := filepath.Join(path, e.Name())
+		if strings.HasSuffix(e.Name(), ".json") && !strings.HasPrefix(e.Name(), ".") && !IsSpecial(name) {
+			files = append(files, name)
 		}
 	}
 	if len(files) == 0 {
@@ -109,6 +111,12 @@ func ResultFiles(path string) (files []string, directory bool, err error) {
 	}
 	slices.Sort(files)
 	return files, true, nil
+}
+
+// IsSpecial tells a pipe, a device or a folder from a file.
+func IsSpecial(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && !info.Mode().IsRegular()
 }
 
 // load reads one file.

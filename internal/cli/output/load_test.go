@@ -1,6 +1,7 @@
 package output
 
 import (
+	"errors"
 	"os"
 	"slices"
 	"testing"
@@ -28,5 +29,18 @@ func TestFiles(t *testing.T) {
 		if got := Files(tt.words...); !slices.Equal(got, tt.want) {
 			t.Errorf("%q: %q, want %q", tt.words, got, tt.want)
 		}
+	}
+}
+
+// TestResultFiles: a pipe among the results of a directory is not waited for.
+func TestResultFiles(t *testing.T) {
+	t.Chdir(t.TempDir())
+	err := errors.Join(os.WriteFile("a.json", nil, 0o600), os.Mkdir("b.json", 0o700), os.Symlink(os.DevNull, "pipe.json"),
+		os.Symlink("a.json", "link.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, directory, err := ResultFiles("."); err != nil || !directory || !slices.Equal(got, []string{"a.json", "link.json"}) {
+		t.Errorf("%q, a directory: %v, %v", got, directory, err)
 	}
 }

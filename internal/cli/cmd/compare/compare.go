@@ -268,6 +268,9 @@ func accepted(c config) (trend.Acceptance, error) {
 	newest := c.Accepted
 	for _, path := range c.Old {
 		name := filepath.Join(path, acceptedFile)
+		if output.IsSpecial(name) {
+			continue
+		}
 		file, err := os.Open(name)
 		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
 			continue
