@@ -113,6 +113,48 @@ func beSlow(s *server, words string, byBytes bool, stop <-chan struct{}) { //nol
 	}
 }
 
+// TestStrangersThatStay: clients that begin to agree on a test, and do not close when they lose their seat, keep it from
+// nobody.
+func TestStrangersThatStay(t *testing.T) {
+	s := startServer(t)
+	words := ourHello + frame(strings.Replace(sayHello, `"bears`, `"wait_ms":3600000,"bears`, 1)) + proposal("")
+	stop := make(chan struct{})
+	var strangers sync.WaitGroup
+	t.Cleanup(func() {
+		close(stop)
+		strangers.Wait()
+	})
+	const many = 24
+	for i := range many {
+		from := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 20, byte(i), 1)}}
+		conn, err := from.DialContext(t.Context(), "tcp", net.JoinHostPort(s.address, s.port))
+		if err == nil {
+			defer func() { _ = conn.Close() }()
+			_, err = io.WriteString(conn, words)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		strangers.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				case <-time.After(400 * time.Millisecond):
+					_, _ = io.WriteString(conn, frame("")) // a heartbeat
+				}
+			}
+		})
+	}
+	began := time.Now()
+	s.honest(t)
+	took := time.Since(began)
+	t.Logf("an honest client beside %d that stay: %v", many, took)
+	if most := many / 3 * time.Second; took > most { // with a second for each it is twice as long
+		t.Errorf("an honest client took %v, want %v or less", took, most)
+	}
+}
+
 // TestSilentMeasurement: a client that has agreed on a test in which messages are counted, connects, and then sends no
 // packet, loses its slot to who waits for it, in both dialects.
 func TestSilentMeasurement(t *testing.T) {

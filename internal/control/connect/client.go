@@ -105,10 +105,15 @@ func (c *Client) OthersWait() bool { return c.listener.OthersWait() }
 // HasLeft tells whether the client has closed the connection, or its host is gone.
 func (c *Client) HasLeft() bool { return frame.Closed(c.Conn) }
 
-// Leave gives back what the client holds, and closes the connection.
-func (c *Client) Leave() {
+// Yield gives back what the client holds. Its connection stays open for a last word, which it may be slow to take.
+func (c *Client) Yield() {
 	c.listener.visitors.Leave(c.visitor)
 	c.seat.release()
 	c.Release()
+}
+
+// Leave gives back what the client holds, and closes the connection.
+func (c *Client) Leave() {
+	c.Yield()
 	_ = c.Conn.Close()
 }

@@ -146,6 +146,7 @@ func (c *config) serveOne(ctx context.Context, client *connect.Client) {
 	}
 	f := &follower{process: p, o: o, log: log, door: client, out: client.Out}
 	if err := f.follow(ctx); err != nil {
+		client.Yield()
 		log.Error("test", "test", f.test, "err", err)
 		if o.Client.Ours != nil { // perftest's dialect has no words: there the connection closes
 			o.Client.Ours.Farewell(client.Conn,
