@@ -99,9 +99,7 @@ func (r *run) merge(local, remote report.Record, here, there arrival) report.Rec
 		// A receiver that was off the processor finds many at once: nothing arrives faster than it was sent.
 		out.Bytes, out.Messages, out.Seconds = to.Bytes, to.Messages, max(to.Seconds, from.Seconds)
 		setRates(&out)
-		if to.Series != nil {
-			out.Series = to.Series
-		}
+		out.Series = to.Series // none where too little arrived for one
 	}
 	if d := out.Delivered; d != nil && *d > 0 && *d < mostDelivered {
 		out.Warnings = append(out.Warnings, fmt.Sprintf(

@@ -65,6 +65,22 @@ func TestMergeBothDirections(t *testing.T) {
 	}
 }
 
+// TestMergeOfWhatArrived: the figures of an unreliable test are those of the receiver, also where it saw too little for
+// some.
+func TestMergeOfWhatArrived(t *testing.T) {
+	spec := plan.Spec{Operation: plan.Send, Kind: plan.Bandwidth, Transport: verbs.UD}
+	r := &run{plan: settled(t, spec, true, plan.Peer{}), spec: spec}
+	sent := report.Record{
+		Messages: 1000, Bytes: 1_000_000, Seconds: 0.1,
+		Bandwidth: report.Bandwidth{AverageBitsPerS: 80e6, PeakBitsPerS: 90e6},
+		Series:    &report.Series{IntervalS: 0.01, Bytes: []float64{1e5, 1e5}, Messages: []float64{100, 100}},
+	}
+	got := r.merge(sent, report.Record{Messages: 3, Bytes: 3000, Seconds: 0.1}, arrival{Sent: 1000}, arrival{Received: 3})
+	if got.Series != nil || got.Bandwidth != (report.Bandwidth{AverageBitsPerS: 240e3}) || *got.Delivered != 0.003 {
+		t.Errorf("got %+v with the series %+v, want what arrived", got.Bandwidth, got.Series)
+	}
+}
+
 // TestMergeOfReversedEnds: whichever end sends, the peer that warnings speak of is the
 // server, and runs are counted by the client.
 func TestMergeOfReversedEnds(t *testing.T) {
