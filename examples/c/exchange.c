@@ -33,6 +33,10 @@ static int part(struct end *e, const struct layout *l, int k, int packs, struct 
 		list[0] = (struct ibv_sge){(uintptr_t)contiguous(e), (uint32_t)(l->block * l->num), e->mr->lkey};
 		return k == 0;
 	}
+	if (k > l->num) { /* a request has a block at least */
+		fprintf(stderr, "request %d of %d blocks: part must return 0 behind the last block\n", k, l->num);
+		exit(1);
+	}
 	int n = 0;
 	/* GAP 2: fill entries for the blocks of request k, at most e->max_sge. n is how many they are. */
 	for (int i = k * e->max_sge; i < l->num && n < e->max_sge; i++, n++)

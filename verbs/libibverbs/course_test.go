@@ -3,6 +3,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"io/fs"
@@ -180,16 +181,20 @@ func TestEmptyStarter(t *testing.T) {
 	}
 }
 
-// TestNoWait: a starter that packs and does not wait has no figure, although each byte arrives in the end.
-func TestNoWait(t *testing.T) {
+// changed runs both ends of a program of examples/c with another text in place of what a pattern finds, and returns
+// what they said.
+func changed(t *testing.T, program, pattern, to string) (client, server string) {
+	t.Helper()
 	dir := course(t, "clean")
-	text, err := os.ReadFile(filepath.Join(dir, "gather.c"))
+	text, err := os.ReadFile(filepath.Join(dir, program))
 	if err != nil {
 		t.Fatal(err)
 	}
-	gaps := regexp.MustCompile(`(?s)(GAP [23]: [^*]*\*/).*?/\* END \*/`)
-	text = gaps.ReplaceAll(text, []byte("$1 (void)arrived;"))
-	if err := os.WriteFile(filepath.Join(dir, "starter.c"), text, 0o600); err != nil {
+	other := regexp.MustCompile(pattern).ReplaceAll(text, []byte(to))
+	if bytes.Equal(other, text) {
+		t.Fatalf("%s has no %s", program, pattern)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "starter.c"), other, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if out, err := exec.Command("make", "-C", dir, "CFLAGS=-std=gnu11", "filled").CombinedOutput(); err != nil {
@@ -200,13 +205,26 @@ func TestNoWait(t *testing.T) {
 	s := start(t, filepath.Join(dir, "starter"))
 	awaitListener(t, port)
 	c := start(t, filepath.Join(dir, "starter"), "127.0.0.1")
-	_ = s.Wait()
 	if c.Wait() == nil {
 		t.Error("want a failure")
 	}
-	said := c.out.String()
+	_ = s.Wait()
+	return c.out.String(), s.out.String()
+}
+
+// TestNoWait: a starter that packs and does not wait has no figure, although each byte arrives in the end.
+func TestNoWait(t *testing.T) {
+	said, _ := changed(t, "gather.c", `(?s)(GAP [23]: [^*]*\*/).*?/\* END \*/`, "$1 (void)arrived;")
 	if !strings.Contains(said, "pack: a request was complete after the clock had stopped: wait for each message") ||
 		!regexp.MustCompile(`(?m)^ +64 +1024 +- +- +-$`).MatchString(said) {
+		t.Error(said)
+	}
+}
+
+// TestEndlessParts: lists that begin with the first block for ever end the program.
+func TestEndlessParts(t *testing.T) {
+	client, server := changed(t, "exchange.c", `int i = k \* e->max_sge; i < l->num`, "int i = 0; i < l->num")
+	if said := client + server; !strings.Contains(said, "part must return 0 behind the last block") {
 		t.Error(said)
 	}
 }
