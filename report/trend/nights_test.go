@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gobw/gobw/internal/testrun"
 	"github.com/gobw/gobw/report"
 	"github.com/gobw/gobw/report/compare"
 	"github.com/gobw/gobw/report/expect"
@@ -89,7 +90,7 @@ func TestGateStaysRed(t *testing.T) {
 				lot := rand.New(rand.NewPCG(40, 1))
 				var row, after strings.Builder
 				for bad := 1; bad <= 30; bad++ {
-					if testing.Short() && !slices.Contains([]int{1, 3, 7, 8, 14, 27, 30}, bad) {
+					if !testrun.Whole() && !slices.Contains([]int{1, 2, 3, 7, 8, 10, 11, 14, 20, 27, 28, 30}, bad) {
 						continue
 					}
 					docs := nights(30, bad, step.lost, 0.004, lot)
@@ -142,9 +143,9 @@ func TestGateNightByNight(t *testing.T) {
 
 // Where nothing changed at most one gate in twenty fails, in a machine as noisy as these and with a narrow limit.
 func TestGateFalseAlarms(t *testing.T) {
-	gates, alarms := 200, map[string]int{}
-	if testing.Short() {
-		gates = 40
+	gates, alarms := 40, map[string]int{}
+	if testrun.Whole() {
+		gates = 200
 	}
 	for seed := range gates {
 		docs := nights(30, 0, 0, 0.03, rand.New(rand.NewPCG(uint64(seed), 3)))
