@@ -174,7 +174,7 @@ func Documents(old, new []*report.Document, o Options) (*Comparison, error) {
 		}
 	}
 	if len(c.Points) == 0 &&
-		!slices.ContainsFunc(before.All, func(b *series.Series) bool { return len(figures) > 0 && after.Knows(b) }) {
+		!slices.ContainsFunc(before.All, func(b *series.Series) bool { return len(figures) > 0 && after.Known(b) != nil }) {
 		return nil, noCommonPoint(before, after, o.By)
 	}
 	return c, nil
@@ -229,6 +229,15 @@ func (c *Comparison) match(before, after *series.Collection, o Options, shared b
 	for _, a := range after.Series {
 		if before.Find(a.Key) == nil {
 			c.OnlyNew = append(c.OnlyNew, a.String())
+		}
+	}
+	// what other rows have, and this one on neither side; without --figure not each needs a p99
+	for _, b := range before.All {
+		a := after.Known(b)
+		elsewhere := slices.ContainsFunc(c.Points, func(p Point) bool { return p.Figure == b.Figure })
+		if len(b.Values) == 0 && a != nil && len(a.Values) == 0 && elsewhere && (b.Figure != "p99" || len(o.Figures) > 0) {
+			c.Points = append(c.Points,
+				NewPoint(b.Group, b.Row, b.Of, sideOf("old", b), sideOf("new", a), stats.Unpaired, o.Confidence))
 		}
 	}
 	c.Judge(o.Accept)

@@ -100,6 +100,19 @@ func TestWhatWasNotSeenDoesNotPass(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	blind := measured(func(r *report.Record) { // neither side tells anything of one row
+		if r.SizeBytes == 64 {
+			r.Bandwidth = report.Bandwidth{}
+		}
+	})
+	c, err := compare.Documents([]*report.Document{blind}, []*report.Document{blind}, compare.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if checks := JudgeComparison(c, []*Expectation{e}, nil); len(checks) != 2 || checks[1].Cause != stats.Missing ||
+		!strings.Contains(checks[1].Reason, "nobody counted what arrived") {
+		t.Errorf("a row that neither side tells: %+v", checks)
+	}
 	half := *whole
 	half.Records = whole.Records[:6]
 	for name, sides := range map[string][2]*report.Document{"old": {&half, whole}, "new": {whole, &half}} {

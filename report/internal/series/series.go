@@ -63,8 +63,8 @@ func (c *Collection) Find(k Key) *Series {
 	return nil
 }
 
-// Knows tells whether the documents have the point of a key, with a value or without.
-func (c *Collection) Knows(s *Series) bool { return c.at[s.Key] != nil }
+// Known is the series at the point of another one, with values or without, or nil.
+func (c *Collection) Known(s *Series) *Series { return c.at[s.Key] }
 
 // Collect gathers the figures of documents by point. Without names these are bw of bandwidth tests, p50 and p99 of
 // latency tests. by names the one field of the plan that is no part of the key.
