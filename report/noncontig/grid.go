@@ -185,17 +185,11 @@ func shapes() []shape {
 	}
 }
 
-// Sides are the two strategies of a shape that the question is about: the device's own scatter/gather list, and
-// the copy by the CPU.
-func Sides(shape string) (device, cpu string) {
-	s := shapes()[max(shapeRank(shape), 0)]
-	return s.device, s.cpu
-}
-
-// Sides are those of a cell. Where the device has no list for a list of
-// descriptors, its own way is the next that it has.
+// Sides are the two strategies of a cell that the question is about: the device's own scatter/gather list, and the copy
+// by the CPU. Where the device has no list for a list of descriptors, its own way is the next that it has.
 func (c *Cell) Sides() (device, cpu string) {
-	device, cpu = Sides(c.Shape)
+	s := shapes()[max(shapeRank(c.Shape), 0)]
+	device = s.device
 	if c.Listed() {
 		for _, name := range []string{"multi-wr", "coalesce", "lists"} {
 			if c.Find(name) != nil {
@@ -203,15 +197,7 @@ func (c *Cell) Sides() (device, cpu string) {
 			}
 		}
 	}
-	return device, cpu
-}
-
-// scaled puts a list before what it was scaled to.
-func (c *Cell) scaled() int {
-	if c.Stride == Scaled {
-		return 1
-	}
-	return 0
+	return device, s.cpu
 }
 
 // Listed tells whether the cell is of a list of descriptors.
@@ -278,8 +264,8 @@ func (n *Grid) cells() []Cell {
 	}
 	slices.SortStableFunc(out, func(a, b Cell) int {
 		return cmp.Or(
-			cmp.Compare(shapeRank(a.Shape), shapeRank(b.Shape)), cmp.Compare(a.scaled(), b.scaled()),
-			cmp.Compare(a.SizeBytes, b.SizeBytes), cmp.Compare(a.Count, b.Count),
+			cmp.Compare(shapeRank(a.Shape), shapeRank(b.Shape)),
+			cmp.Compare(a.Count, b.Count), cmp.Compare(a.SizeBytes, b.SizeBytes), // a list before what it was scaled to
 			cmp.Compare(slices.Index(strides, a.Stride), slices.Index(strides, b.Stride)),
 			cmp.Compare(a.BlockBytes, b.BlockBytes))
 	})
@@ -321,16 +307,7 @@ func CourseNames() map[string]string {
 
 // CrossoverOf a series; nil where it has none.
 func (n *Grid) CrossoverOf(k Key) *Crossover {
-	return n.crossover(func(of Key) bool { return of == k })
-}
-
-// Threshold is the crossover of a list that was scaled; nil where it has none.
-func (n *Grid) Threshold() *Crossover {
-	return n.crossover(func(of Key) bool { return of.Stride == Scaled })
-}
-
-func (n *Grid) crossover(of func(Key) bool) *Crossover {
-	if i := slices.IndexFunc(n.Crossovers, func(x Crossover) bool { return of(x.Key) }); i >= 0 {
+	if i := slices.IndexFunc(n.Crossovers, func(x Crossover) bool { return x.Key == k }); i >= 0 {
 		return &n.Crossovers[i]
 	}
 	return nil

@@ -169,36 +169,26 @@ func (n *Grid) listInWords(series []Cell, by map[stats.Word][]Cell) (out []strin
 	for i := range series {
 		c := &series[i]
 		text := fmt.Sprintf("%s of %s: ", k.Shape, c.Layout)
-		var than []string
+		var than, open []string
 		for _, j := range c.judged {
-			switch c.Winner {
-			case "":
-			case j.Strategy:
-				than = append(than, times(j.Speedup)+" "+j.Against)
-			case j.Against:
-				than = append(than, times(1/j.Speedup)+" "+j.Strategy)
+			faster, slower, speedup := j.Strategy, j.Against, j.Speedup
+			if j.Word == stats.Worse {
+				faster, slower, speedup = slower, faster, 1/speedup
 			}
-		}
-		if len(than) > 0 {
-			out = append(out, text+c.Winner+" is the fastest road: "+strings.Join(than, ", "))
-			continue
-		}
-		var open []string
-		if len(c.judged) == 0 {
-			continue
-		}
-		for _, j := range c.judged {
-			faster, slower := j.Strategy, j.Against
-			switch j.Word {
-			case stats.Better:
+			switch {
+			case faster == c.Winner:
+				than = append(than, times(speedup)+" "+slower)
+			case j.Word == stats.Better || j.Word == stats.Worse:
 				open = append(open, faster+" beats "+slower)
-			case stats.Worse:
-				open = append(open, slower+" beats "+faster)
 			default:
-				open = append(open, fmt.Sprintf("%s and %s: %s", j.Strategy, j.Against, j.Word))
+				open = append(open, fmt.Sprintf("%s and %s: %s", faster, slower, j.Word))
 			}
 		}
-		out = append(out, text+"no road is the fastest of all; "+strings.Join(open, "; "))
+		if c.Winner != "" {
+			out = append(out, text+c.Winner+" is the fastest road: "+strings.Join(than, ", "))
+		} else if len(open) > 0 {
+			out = append(out, text+"no road is the fastest of all; "+strings.Join(open, "; "))
+		}
 	}
 	for _, a := range n.Absent {
 		if a.Shape == k.Shape {

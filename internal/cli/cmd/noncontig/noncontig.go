@@ -250,10 +250,10 @@ func (e *experiment) findThreshold(ctx context.Context, m *measure.Measurer) err
 		return err
 	}
 	n.Analyze()
-	if x := n.Threshold(); x != nil {
-		return scaled(between(x.Low, x.High))
+	if len(n.Crossovers) == 0 { // the list itself has none
+		return nil
 	}
-	return nil
+	return scaled(between(n.Crossovers[0].Low, n.Crossovers[0].High))
 }
 
 // problemsOf are the mistakes that an error of a plan holds.
