@@ -83,6 +83,7 @@ func (c *completionQueue) Resize(depth int) error {
 			ring[i&(n-1)] = c.ring[i&c.mask]
 		}
 		c.ring, c.mask, c.depth = ring, n-1, uint32(depth)
+		c.resumeFlush()
 		return nil
 	})
 }
@@ -216,4 +217,5 @@ func (c *completionQueue) forget(q *queuePair) {
 	}
 	c.tail = end
 	c.flushing = slices.DeleteFunc(c.flushing, func(x *queuePair) bool { return x == q })
+	c.resumeFlush()
 }
