@@ -269,8 +269,9 @@ func (c *coordinator) chooseMTU() {
 	if len(known) == 0 {
 		return
 	}
-	most := slices.MaxFunc(known, func(a, b *host) int { return int(a.mtu) - int(b.mtu) }).mtu
-	c.mtu = slices.MinFunc(known, func(a, b *host) int { return int(a.mtu) - int(b.mtu) }).mtu
+	slices.SortFunc(known, func(a, b *host) int { return cmp.Compare(a.mtu, b.mtu) })
+	c.mtu = known[0].mtu
+	most := known[len(known)-1].mtu
 	for _, h := range known {
 		if h.mtu == c.mtu && c.mtu < most {
 			h.note("its MTU is %v, and others have %v: all flows use %[1]v", c.mtu, most)
