@@ -42,6 +42,7 @@ type Comparison struct {
 	Points     []Point           `json:"points"`
 	OnlyOld    []string          `json:"only_old,omitempty"` // points that the other side does not have
 	OnlyNew    []string          `json:"only_new,omitempty"`
+	Unseen     []string          `json:"unseen,omitempty"`    // what new results should have, and why they have it not
 	Otherwise  map[string]string `json:"otherwise,omitempty"` // of those: how the other side measured the same
 	Checks     []report.Check    `json:"checks,omitempty"`    // what --expect says of it
 	Sessions   bool              `json:"sessions,omitempty"`  // too few on a side: their runs are compared

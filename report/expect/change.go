@@ -91,7 +91,7 @@ func JudgeComparison(c *compare.Comparison, expectations []*Expectation, accept 
 	if len(expectations) == 0 {
 		return nil
 	}
-	for _, s := range c.OnlyOld {
+	for _, s := range slices.Concat(c.OnlyOld, c.Unseen) {
 		unseen(s, stats.Missing, "new", "measuring it")
 	}
 	for _, s := range c.OnlyNew {

@@ -127,7 +127,7 @@ func comparisonClosing(c *compare.Comparison) []string {
 	}
 	return slices.Concat(out, listed("only in old", plain.Each(c.OnlyOld, func(point string) string {
 		return point + plain.When(c.Otherwise[point] != "", " (%s)", c.Otherwise[point])
-	}), mostAlone), listed("only in new", c.OnlyNew, mostAlone),
+	}), mostAlone), listed("only in new", c.OnlyNew, mostAlone), listed("not measured", c.Unseen, mostAlone),
 		listed("left out", c.LeftOut, math.MaxInt), listed("INCOMPLETE", c.Incomplete, math.MaxInt),
 		listed("NOT ALIKE", plain.Each(c.Unlike, compare.Difference.String), math.MaxInt),
 		listed("changed", plain.Each(c.Changed, compare.Difference.String), math.MaxInt))

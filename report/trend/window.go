@@ -52,10 +52,10 @@ func (t *Trend) Since(since time.Time) *compare.Comparison {
 	}
 	for _, u := range t.unseen {
 		if !u.at.Before(since) {
-			c.OnlyOld = append(c.OnlyOld, u.what)
+			c.Unseen = append(c.Unseen, u.what)
 		}
 	}
-	slices.Sort(c.OnlyOld)
+	slices.Sort(c.Unseen)
 	if len(c.Points) == 0 {
 		c.OnlyOld, c.LeftOut = nil, []string{fmt.Sprintf("no result since %s (the newest is of %s)",
 			since.UTC().Format(time.DateOnly), t.To.Format(time.DateOnly))}
