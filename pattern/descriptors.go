@@ -3,6 +3,7 @@ package pattern
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"errors"
 	"fmt"
@@ -58,12 +59,7 @@ type DescriptorOptions struct {
 // ReadDescriptors reads a list in the form of [DescriptorGrammar], gzip or not. Addresses become offsets. Several
 // mistakes are told together.
 func ReadDescriptors(r io.Reader, o DescriptorOptions) (*Descriptors, error) {
-	if o.TextBytes == 0 {
-		o.TextBytes = maxTextBytes
-	}
-	if o.Pieces == 0 {
-		o.Pieces = MaxPieces
-	}
+	o.TextBytes, o.Pieces = cmp.Or(o.TextBytes, maxTextBytes), cmp.Or(o.Pieces, MaxPieces)
 	in, what := bufio.NewReaderSize(r, maxLineBytes), ""
 	if magic, _ := in.Peek(2); bytes.Equal(magic, []byte{0x1f, 0x8b}) {
 		what = "the compressed data is cut off, damaged, or followed by other data: "
@@ -137,7 +133,8 @@ func columns() []string {
 
 // isHeader tells whether a line has the names of the first columns, or nothing.
 func isHeader(line []byte) bool {
-	words := strings.FieldsFunc(strings.ToLower(string(line)), func(r rune) bool { return strings.ContainsRune(", \t\"", r) })
+	separates := func(r rune) bool { return strings.ContainsRune(", \t\"", r) }
+	words := strings.FieldsFunc(strings.ToLower(string(line)), separates)
 	return len(words) <= len(columns()) && slices.Equal(words, columns()[:len(words)])
 }
 

@@ -339,8 +339,7 @@ func parseStrategies(text string, shapes []string) ([]string, error) {
 	known := Names(shapes)
 	for w := range strings.SplitSeq(text, ",") {
 		for _, shape := range plan.Shapes() {
-			if !slices.Contains(known, w) &&
-				slices.ContainsFunc(plan.Strategies(shape), func(s plan.Strategy) bool { return s.Name == w }) {
+			if !slices.Contains(known, w) && slices.Contains(Names([]string{shape}), w) {
 				return nil, fmt.Errorf("--only: %q belongs to --shape %s; --shape %s has %s", w, shape, strings.Join(shapes, ","),
 					strings.Join(known, ", "))
 			}
