@@ -104,13 +104,12 @@ func objectOf(device any) *object {
 func (o *object) tell(fd int, t verbs.EventType) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.freed || !writeEvent(fd, uint64(o.element), t) {
-		return
+	to := &o.told[0]
+	if fd != o.events {
+		to = &o.told[1]
 	}
-	if fd == o.events {
-		o.told[0]++
-	} else {
-		o.told[1]++
+	if !o.freed && writeEvent(fd, uint64(o.element), t) {
+		*to++
 	}
 }
 

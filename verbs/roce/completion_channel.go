@@ -42,7 +42,7 @@ func (ch *completionChannel) next() *completionQueue {
 		return nil
 	}
 	c := ch.events[0]
-	ch.events = append(ch.events[:0], ch.events[1:]...)
+	ch.events = slices.Delete(ch.events, 0, 1)
 	return c
 }
 

@@ -19,7 +19,7 @@ func (q *queuePair) PostSend(list []verbs.SendRequest) error {
 	return err
 }
 
-// PostAll is PostSend for programs written for libibverbs (ibv_wr_complete): where a request is refused, none is posted.
+// PostAll is PostSend for programs written for libibverbs (ibv_wr_complete): where one is refused, none is posted.
 func (q *queuePair) PostAll(list []verbs.SendRequest) error {
 	q.e.lock()
 	defer q.e.unlock()

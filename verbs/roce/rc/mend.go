@@ -1,6 +1,10 @@
 package rc
 
-import "github.com/gobw/gobw/verbs/roce/wire"
+import (
+	"slices"
+
+	"github.com/gobw/gobw/verbs/roce/wire"
+)
 
 // span is a range of PSNs, without its end.
 type span struct {
@@ -151,7 +155,7 @@ func (r *Requester) nextMend() (p Packet) {
 			}
 			return p
 		}
-		r.mends = append(r.mends[:0], r.mends[1:]...)
+		r.mends = slices.Delete(r.mends, 0, 1)
 	}
 	return p
 }

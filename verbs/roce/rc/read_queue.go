@@ -141,7 +141,7 @@ func (r *readQueue) repeat(x dueAnswer) {
 const mostBacks = 8
 
 // goBack is repeat for a peer that keeps nothing behind a gap: it drops all other answers until this one comes. So the
-// answer goes back, or before those to later requests, which start over. It reports whether it took a place before them.
+// answer goes back, or before those to later requests, which start over. It reports whether it took a place there.
 func (r *readQueue) goBack(x dueAnswer) bool {
 	n, at := uint32(len(r.due)), r.first
 	var due *dueAnswer
