@@ -43,15 +43,20 @@ type keyTable struct {
 	low     uint8
 }
 
+// restingKeys indices are not used again before others are: a program that registers for each message comes to a stale
+// key again after 2^18 regions, not after 256.
+const restingKeys = 1024
+
 func (t *keyTable) add(r *region) {
 	var i uint32
-	if n := len(t.free); n > 0 {
+	if len(t.free) > restingKeys {
 		i = t.free[0]
 		t.free = t.free[1:]
 	} else {
 		if len(t.regions) == 0 {
 			t.regions = append(t.regions, nil)
-			t.mask = 1 + maxMR + maxMW + rand.Uint32N(1<<24-1-maxMR-maxMW) // above all indices, so that no key is 0
+			const most = maxMR + maxMW + restingKeys
+			t.mask = 1 + most + rand.Uint32N(1<<24-1-most) // above all indices, so that no key is 0
 			t.low = uint8(rand.Uint32())
 		}
 		i = uint32(len(t.regions))

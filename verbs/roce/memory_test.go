@@ -27,6 +27,18 @@ func TestKeysAreRandom(t *testing.T) {
 			}
 		}
 	}
+	var k keyTable
+	first := &region{}
+	k.add(first)
+	stale := first.key
+	k.remove(first)
+	for i := range 100_000 { // a program that registers for each message
+		r := &region{}
+		if k.add(r); r.key == stale {
+			t.Fatalf("region %d after it has the key of the first one", i+1)
+		}
+		k.remove(r)
+	}
 	if len(high) < tables*9/10 || len(low) < 64 {
 		t.Errorf("of %d first keys, there are %d high and %d low parts", tables, len(high), len(low))
 	}
