@@ -14,6 +14,7 @@ import (
 	"github.com/gobw/gobw/internal/bench/endpoint"
 	"github.com/gobw/gobw/internal/bench/machine"
 	"github.com/gobw/gobw/internal/cli/exit"
+	"github.com/gobw/gobw/report"
 	"github.com/gobw/gobw/report/plain"
 	"github.com/gobw/gobw/verbs"
 	"github.com/gobw/gobw/verbs/ibv"
@@ -97,7 +98,10 @@ func Providers(c Config) ([]verbs.Provider, io.Closer, error) {
 	}
 	var file *os.File
 	if c.Pcap != "" {
-		if file, err = os.Create(c.Pcap); err != nil {
+		if err = report.CheckWritable(c.Pcap); err == nil {
+			file, err = os.Create(c.Pcap)
+		}
+		if err != nil {
 			return nil, nil, exit.With(exit.Setup, fmt.Errorf("--pcap: %w", err))
 		}
 		o.Pcap, o.PcapBytes = file, pcapBytes

@@ -5,6 +5,7 @@ import (
 	"os"
 
 	"github.com/gobw/gobw/internal/perftest/flags"
+	"github.com/gobw/gobw/report"
 )
 
 // Document is --out_json: the keys, the order and the digits of perftest 6.29, which parsers hold it to.
@@ -22,7 +23,11 @@ func NewDocument(f Facts, v flags.Invocation) *Document {
 // Write replaces the file. It is called after each row, so that the last one is left, as by perftest.
 func (d *Document) Write(path string, r Row) error {
 	text := d.info + fill("results", columnsOf(&d.v, r))
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+	err := report.CheckWritable(path)
+	if err == nil {
+		err = os.WriteFile(path, []byte(text), 0o600)
+	}
+	if err != nil {
 		return fmt.Errorf("--out_json: %w", err)
 	}
 	return nil

@@ -16,6 +16,7 @@ import (
 	"github.com/gobw/gobw/internal/cli/exit"
 	"github.com/gobw/gobw/internal/cli/opendevice"
 	"github.com/gobw/gobw/internal/cli/output"
+	"github.com/gobw/gobw/report"
 	"github.com/gobw/gobw/verbs/roce/netem"
 )
 
@@ -71,7 +72,9 @@ func (f *flags) config(args []string) (config, error) {
 		wrong.Note(err)
 	}
 	if f.pcap != "" {
-		c.pcap, err = filepath.Abs(f.pcap)
+		if c.pcap, err = filepath.Abs(f.pcap); err == nil {
+			err = report.CheckWritable(c.pcap)
+		}
 		wrong.Note(cmdline.Prefixed("--pcap", err))
 	}
 	return c, errors.Join(wrong...)
