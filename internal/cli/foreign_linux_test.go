@@ -23,7 +23,8 @@ func TestForeignLinks(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, line := range []string{
-		"gobw write --loopback -d roce0 -n 100 --quiet --save link", "gobw write --loopback -d roce0 -n 100 --quiet --pcap link",
+		"gobw write --loopback -d roce0 -n 100 --quiet --save link",
+		"gobw write --loopback -d roce0 -n 100 --quiet --pcap link",
 		"gobw run --pcap link -- true",
 	} {
 		if err := os.WriteFile("kept", []byte("root's"), 0o600); err != nil {

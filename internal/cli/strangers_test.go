@@ -113,8 +113,8 @@ func beSlow(s *server, words string, byBytes bool, stop <-chan struct{}) { //nol
 	}
 }
 
-// TestStrangersThatStay: clients that begin to agree on a test, and do not close when they lose their seat, keep it from
-// nobody.
+// TestStrangersThatStay: clients that begin to agree on a test, and do not close when they lose their seat, keep it
+// from nobody.
 func TestStrangersThatStay(t *testing.T) {
 	s := startServer(t)
 	words := ourHello + frame(strings.Replace(sayHello, `"bears`, `"wait_ms":3600000,"bears`, 1)) + proposal("")

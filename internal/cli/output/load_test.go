@@ -40,7 +40,8 @@ func TestResultFiles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, directory, err := ResultFiles("."); err != nil || !directory || !slices.Equal(got, []string{"a.json", "link.json"}) {
+	want := []string{"a.json", "link.json"}
+	if got, directory, err := ResultFiles("."); err != nil || !directory || !slices.Equal(got, want) {
 		t.Errorf("%q, a directory: %v, %v", got, directory, err)
 	}
 }
