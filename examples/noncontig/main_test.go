@@ -90,8 +90,8 @@ func TestShapes(t *testing.T) {
 	}
 }
 
-// TestGaps: a layout that is written beyond its blocks is not verified, although each byte of the message is in its place,
-// and has no figures.
+// TestGaps: a layout that is written beyond its blocks is not verified, although each byte of the
+// message is in its place, and has no figures.
 func TestGaps(t *testing.T) {
 	dir := t.TempDir() + "/noncontig"
 	if err := os.CopyFS(dir, os.DirFS(".")); err != nil {

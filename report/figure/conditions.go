@@ -73,8 +73,8 @@ type Disturbance struct {
 func (d Disturbance) Plus(e Disturbance) Disturbance {
 	return Disturbance{
 		Steal: d.Steal + e.Steal, Stops: d.Stops + e.Stops, Stopped: d.Stopped + e.Stopped,
-		Throttles: d.Throttles + e.Throttles, Waited: d.Waited + e.Waited, Shared: d.Shared + e.Shared, ProcessCPU: d.ProcessCPU + e.ProcessCPU,
-		Wall: d.Wall + e.Wall,
+		Throttles: d.Throttles + e.Throttles, Waited: d.Waited + e.Waited, Shared: d.Shared + e.Shared,
+		ProcessCPU: d.ProcessCPU + e.ProcessCPU, Wall: d.Wall + e.Wall,
 	}
 }
 

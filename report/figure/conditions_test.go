@@ -44,17 +44,23 @@ func TestConditions(t *testing.T) {
 		},
 		{
 			"waiting for the other end alone",
-			Conditions{Disturbance: Disturbance{Wall: time.Second, Waited: 80 * time.Millisecond, Shared: 75 * time.Millisecond}},
+			Conditions{
+				Disturbance: Disturbance{Wall: time.Second, Waited: 80 * time.Millisecond, Shared: 75 * time.Millisecond},
+			},
 			"",
 		},
 		{
 			"one CPU for both ends",
-			Conditions{Disturbance: Disturbance{Wall: time.Second, Waited: 500 * time.Millisecond, Shared: 490 * time.Millisecond}},
+			Conditions{
+				Disturbance: Disturbance{Wall: time.Second, Waited: 500 * time.Millisecond, Shared: 490 * time.Millisecond},
+			},
 			"disturbed",
 		},
 		{
 			"one CPU for both ends and others",
-			Conditions{Disturbance: Disturbance{Wall: time.Second, Waited: 500 * time.Millisecond, Shared: 300 * time.Millisecond}},
+			Conditions{
+				Disturbance: Disturbance{Wall: time.Second, Waited: 500 * time.Millisecond, Shared: 300 * time.Millisecond},
+			},
 			"disturbed disturbed",
 		},
 		{"housekeeping", Conditions{Disturbance: Disturbance{Wall: time.Second, Waited: 5 * time.Millisecond}}, ""},
