@@ -16,12 +16,19 @@ import (
 // have stay 0.
 type cpuLosses struct {
 	at        time.Time
-	idle      time.Duration   // of all these CPUs together: none of this machine's programs ran
+	free      time.Duration   // of all CPUs of the test together: none of this machine's programs ran
 	own       time.Duration   // CPU time of this process, and of the other end's where that is here
-	steal     []time.Duration // per CPU: the hypervisor ran something else
+	steal     []time.Duration // per measuring CPU: the hypervisor ran something else
 	stops     int64           // periods in which a control group of this process had used up its CPU quota
 	stopped   time.Duration   // how long its threads stood still for that
 	throttles int64           // times that a CPU slowed down because it was hot
+}
+
+// watched are the CPUs that a test uses.
+type watched struct {
+	cpus     []int // that the measuring threads may run on
+	all      []int // that all threads of both ends may run on
+	otherEnd int   // the process of the other end, 0 if that is elsewhere
 }
 
 // statTick is the unit of /proc/stat: USER_HZ is 100 wherever Go runs on Linux.
@@ -42,30 +49,26 @@ func (t cpuLosses) since(before cpuLosses) figure.Disturbance {
 	return d
 }
 
-// others is how much CPU time programs have had since an earlier reading that are not of this test, at most.
-func (t cpuLosses) others(before cpuLosses) time.Duration {
-	if t.idle == 0 || t.own == 0 || t.at.Sub(before.at) < ticksLeast*statTick {
+// others is how much CPU time programs have had since an earlier reading that are not of this test, at most. A process
+// has one clock for all its CPUs, so that all of them count.
+func (t cpuLosses) others(before cpuLosses, cpus int) time.Duration {
+	if t.free == 0 || t.own == 0 || t.at.Sub(before.at) < ticksLeast*statTick {
 		return math.MaxInt64 // not known
 	}
-	d := t.at.Sub(before.at)*time.Duration(len(t.steal)) - (t.idle - before.idle) - (t.own - before.own)
-	for i := range t.steal {
-		d -= t.steal[i] - before.steal[i]
-	}
-	return max(d, 0)
+	return max(t.at.Sub(before.at)*time.Duration(cpus)-(t.free-before.free)-(t.own-before.own), 0)
 }
 
 // readCPULosses reads the counters of some CPUs and of this process's control groups below root, which is "/" but in
 // tests. The files are the kernel's: Documentation/filesystems/proc.rst, admin-guide/cgroup-v1 and cgroup-v2.rst.
-// otherEnd is the process of the other end, 0 if that is elsewhere.
-func readCPULosses(root string, cpus []int, otherEnd int) cpuLosses {
-	t := cpuLosses{at: time.Now(), own: processTime(0), steal: make([]time.Duration, len(cpus))}
-	if otherEnd > 0 {
-		t.own += processTime(otherEnd)
+func readCPULosses(root string, w watched) cpuLosses {
+	t := cpuLosses{at: time.Now(), own: processTime(0), steal: make([]time.Duration, len(w.cpus))}
+	if w.otherEnd > 0 {
+		t.own += processTime(w.otherEnd)
 	}
 	if file := path.Join(root, "proc/stat"); !emulated(file) {
-		t.readStat(file, cpus)
+		t.readStat(file, w)
 	}
-	for _, cpu := range cpus {
+	for _, cpu := range w.cpus {
 		t.throttles += number(
 			path.Join(root, fmt.Sprintf("sys/devices/system/cpu/cpu%d/thermal_throttle/core_throttle_count", cpu)))
 	}
@@ -78,14 +81,18 @@ func readCPULosses(root string, cpus []int, otherEnd int) cpuLosses {
 }
 
 // readStat reads how long each CPU was idle (the 4th and 5th figure of its line), and stolen (the 8th).
-func (t *cpuLosses) readStat(file string, cpus []int) {
+func (t *cpuLosses) readStat(file string, w watched) {
 	for line := range strings.Lines(textOf(file)) {
 		fields := strings.Fields(line)
-		for i, cpu := range cpus {
-			if len(fields) > 8 && fields[0] == fmt.Sprintf("cpu%d", cpu) {
-				t.idle += ticks(fields[4]) + ticks(fields[5])
-				t.steal[i] = ticks(fields[8])
-			}
+		if len(fields) <= 8 {
+			continue
+		}
+		named := func(cpu int) bool { return fields[0] == fmt.Sprintf("cpu%d", cpu) }
+		if slices.ContainsFunc(w.all, named) {
+			t.free += ticks(fields[4]) + ticks(fields[5]) + ticks(fields[8])
+		}
+		if i := slices.IndexFunc(w.cpus, named); i >= 0 {
+			t.steal[i] = ticks(fields[8])
 		}
 	}
 }

@@ -102,9 +102,9 @@ func TestCPULosses(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			root := t.TempDir()
 			kernelFiles(t, root, tt.before)
-			before := readCPULosses(root, tt.cpus, 0)
+			before := readCPULosses(root, watched{cpus: tt.cpus})
 			kernelFiles(t, root, tt.after)
-			got := readCPULosses(root, tt.cpus, 0).since(before)
+			got := readCPULosses(root, watched{cpus: tt.cpus}).since(before)
 			if got != tt.want {
 				t.Errorf("%+v, want %+v", got, tt.want)
 			}
@@ -137,13 +137,26 @@ func TestOthers(t *testing.T) {
 		{"too few ticks", 90 * ms, 90 * ms, 90 * ms, 0, math.MaxInt64},
 		{"no clock of processes", 1000 * ms, 20 * ms, -5 * ms, 0, math.MaxInt64},
 	} {
-		before := cpuLosses{at: began, idle: 3 * ms, own: 5 * ms, steal: make([]time.Duration, cpus)}
-		now := cpuLosses{
-			at: began.Add(tt.took), idle: before.idle + tt.idle, own: before.own + tt.own, steal: []time.Duration{0, tt.stolen},
-		}
-		if got := now.others(before); got != tt.want {
+		before := cpuLosses{at: began, free: 3 * ms, own: 5 * ms}
+		now := cpuLosses{at: began.Add(tt.took), free: before.free + tt.idle + tt.stolen, own: before.own + tt.own}
+		if got := now.others(before, cpus); got != tt.want {
 			t.Errorf("%s: %v, want %v", tt.name, got, tt.want)
 		}
+	}
+}
+
+// TestOthersBesidePinnedEnd: the end that is pinned, and the other one, have two CPUs together. What they use of the one
+// is not taken for the use of the other.
+func TestOthersBesidePinnedEnd(t *testing.T) {
+	root := t.TempDir()
+	kernelFiles(t, root, map[string]string{"proc/stat": "cpu0 9 0 9 5 5 0 0 0 0 0\ncpu1 9 0 9 5 5 0 0 7 0 0\n"})
+	w := watched{cpus: []int{1}, all: []int{0, 1}}
+	before := readCPULosses(root, w)
+	kernelFiles(t, root, map[string]string{"proc/stat": "cpu0 9 0 109 5 5 0 0 0 0 0\ncpu1 9 0 99 5 5 0 0 17 0 0\n"})
+	now := readCPULosses(root, w)
+	now.at, now.own = before.at.Add(time.Second), before.own+1400*time.Millisecond
+	if got := now.others(before, len(w.all)); before.own > 0 && got != 500*time.Millisecond {
+		t.Errorf("a program on the pinned CPU, for half a second, is %v", got)
 	}
 }
 
@@ -169,11 +182,11 @@ func TestCPULossesHere(t *testing.T) {
 	if err != nil {
 		t.Skipf("no list of CPUs here: %v", err)
 	}
-	before := readCPULosses("/", cpus, 0)
+	before := readCPULosses("/", watched{cpus: cpus, all: cpus})
 	if len(before.steal) != len(cpus) {
 		t.Fatalf("steal of %d CPUs, want %d", len(before.steal), len(cpus))
 	}
-	got := readCPULosses("/", cpus, 0).since(before)
+	got := readCPULosses("/", watched{cpus: cpus, all: cpus}).since(before)
 	if got.Steal < 0 || got.Stops < 0 || got.Stopped < 0 || got.Throttles < 0 {
 		t.Errorf("a counter shrank: %+v", got)
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -27,9 +28,8 @@ type Quiet struct {
 	oldLimit  int64
 	collectAt uint64       // bytes in the heap from which on there is much garbage; 0: not known yet
 	undo      func() error // leaves the first thread as it was
-	cpus      []int        // that the measuring thread may run on
+	watched   watched
 	losses    cpuLosses
-	otherEnd  int           // its process, if it is here
 	process   time.Duration // CPU time of the process before
 	started   time.Time
 	rested    time.Time // when it last gave the kernel its share
@@ -39,8 +39,9 @@ type Quiet struct {
 // the nodes, which is its device's, -1 if unknown.
 func BeQuiet(choice CPUChoice, nodes []int) (*Quiet, error) {
 	runtime.LockOSThread()
-	q := &Quiet{tids: make([]int, len(nodes)), otherEnd: choice.OtherEnd}
-	var err error
+	q := &Quiet{tids: make([]int, len(nodes))}
+	allowed, err := AllowedCPUs() // none are known on other systems, nor is what is stolen
+	q.watched = watched{allowed, allowed, choice.OtherEnd}
 	if q.Pins, err = choice.pick(nodes); err == nil {
 		q.undo, err = q.calm(0)
 	}
@@ -54,8 +55,9 @@ func BeQuiet(choice CPUChoice, nodes []int) (*Quiet, error) {
 		runtime.UnlockOSThread()
 		return nil, err
 	}
-	if q.cpus = q.Pins; q.cpus == nil {
-		q.cpus, _ = AllowedCPUs() // none are known on other systems, nor is what is stolen
+	if q.Pins != nil {
+		q.watched.cpus = q.Pins
+		q.watched.all = slices.Compact(slices.Sorted(slices.Values(slices.Concat(allowed, q.Pins))))
 	}
 	// The spinners keep their processors; heartbeats and signals need others, however few CPUs there are.
 	q.oldProcs = runtime.GOMAXPROCS(max(runtime.GOMAXPROCS(0), len(nodes)+2))
@@ -102,7 +104,7 @@ func (q *Quiet) Collect() {
 // PrepareWatch does what takes a while, so that Watch, between the ends' meeting and the first message, does not.
 func (q *Quiet) PrepareWatch() {
 	q.rest()
-	q.losses = readCPULosses("/", q.cpus, q.otherEnd)
+	q.losses = readCPULosses("/", q.watched)
 }
 
 // kernelShare is what the kernel keeps of each second from threads of realtime priority (sched_rt_runtime_us: 5 %), and
@@ -173,11 +175,11 @@ func (q *Quiet) Pin(n int) (undo func(), err error) {
 // Counted is what has happened since Watch.
 func (q *Quiet) Counted() figure.Disturbance {
 	waited, process, wall := q.waits()-q.waited, cputime.Process()-q.process, time.Since(q.started)
-	now := readCPULosses("/", q.cpus, q.otherEnd)
+	now := readCPULosses("/", q.watched)
 	d := now.since(q.losses)
 	d.Waited, d.ProcessCPU, d.Wall = max(waited, 0)/time.Duration(len(q.tids)), process, wall
 	if Priority() != "realtime" { // then it is the kernel that pauses it, and nobody may have the CPU
-		d.Shared = max(d.Waited-d.Stopped-now.others(q.losses), 0)
+		d.Shared = max(d.Waited-d.Stopped-now.others(q.losses, len(q.watched.all)), 0)
 	}
 	return d
 }
