@@ -234,6 +234,8 @@ func TestOddPrograms(t *testing.T) {
 		{"shares", ""},
 		{"limits", ""},
 		{"destroys", ""},
+		{"leaves", ""},
+		{"unread", ""},
 		{"crowds", ""},
 		{"address-space", "needs 1 GiB of address space"},
 	} {

@@ -6,6 +6,7 @@
 #include <endian.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #define SYSFS "/sys/class/infiniband/" DEVICE_NAME
@@ -35,6 +36,8 @@ EXPORT int ibv_get_device_index(struct vb_device *d) { return d ? 0 : -1; }
 
 /* ---- pipes of events, which a program may poll ---- */
 
+enum { MOST_PIPE = 1 << 20 }; /* as large as one may be without privileges */
+
 int pipe_of_events(int *read_end, int *write_end) {
 	int ends[2];
 	if (pipe2(ends, O_CLOEXEC))
@@ -53,23 +56,35 @@ static int read_event(int fd, struct event *e) {
 
 /*
  * forget_events takes the events of an element that goes out of a pipe, and returns how many they were. The program's
- * threads may be reading there: splice does not block where they were quicker.
+ * threads may be reading there: splice does not block where they were quicker. One thread does so at a time, as it would
+ * miss what another has just taken out.
  */
 static uint32_t forget_events(int read_end, int write_end, void *element) {
-	struct event e;
+	static pthread_mutex_t one = PTHREAD_MUTEX_INITIALIZER;
+	struct event e[256]; /* a page: it goes back in whole */
 	uint32_t n = 0;
-	int aside[2];
+	int aside[2], left = 0;
 	if (pipe2(aside, O_CLOEXEC | O_NONBLOCK))
 		return 0;
-	int size = fcntl(read_end, F_GETPIPE_SZ);
-	fcntl(aside[1], F_SETPIPE_SZ, size);
-	while (splice(read_end, NULL, aside[1], NULL, (size_t)size, SPLICE_F_NONBLOCK) > 0)
-		;
-	while (read(aside[0], &e, sizeof e) == sizeof e)
-		if (e.element == (uintptr_t)element)
-			n++;
-		else if (write(write_end, &e, sizeof e) < 0)
+	pthread_mutex_lock(&one);
+	ioctl(read_end, FIONREAD, &left);
+	for (ssize_t got; left > 0; left -= (int)got) {
+		if (splice(read_end, NULL, aside[1], NULL, sizeof e, SPLICE_F_NONBLOCK) <= 0 ||
+		    (got = read(aside[0], e, sizeof e)) <= 0)
 			break;
+		size_t kept = 0;
+		for (size_t i = 0; i < (size_t)got / sizeof *e; i++)
+			if (e[i].element == (uintptr_t)element)
+				n++;
+			else
+				e[kept++] = e[i];
+		if (kept && write(write_end, e, kept * sizeof *e) < 0) { /* others have filled it meanwhile */
+			fcntl(write_end, F_SETPIPE_SZ, MOST_PIPE);
+			if (write(write_end, e, kept * sizeof *e) < 0)
+				break;
+		}
+	}
+	pthread_mutex_unlock(&one);
 	close(aside[0]);
 	close(aside[1]);
 	return n;

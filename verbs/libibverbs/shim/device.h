@@ -115,9 +115,8 @@ struct cq {
 	void *later_readers[4]; /* cvlan, flow tag, tag matching, wall clock: 0 */
 	int events;             /* the context's pipe, for what happens to the queue */
 	pthread_mutex_t polling; /* held from ibv_start_poll to ibv_end_poll */
-	int at, filled;          /* of wc, which ibv_start_poll fills */
-	struct vb_wc wc[16];
-	uint64_t stamps[16];
+	struct vb_wc wc;         /* the completion that is shown */
+	uint64_t stamp;
 };
 
 struct qp {

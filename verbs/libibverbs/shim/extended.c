@@ -183,17 +183,14 @@ static struct vb_qp *create_qp_ex(struct vb_context *c, struct vb_qp_init_attr_e
 
 /* ---- completion queues ---- */
 
-/* step shows the next completion, from what was polled together. */
+/* step shows the next completion. Those behind it stay in the queue: they go with their queue pair. */
 static int step(struct vb_cq_ex *x) {
 	struct cq *q = (struct cq *)x;
-	if (++q->at >= q->filled) {
-		int n = enter() ? -1 : device.Poll(x->base.handle, 16, q->wc, q->stamps);
-		q->filled = n > 0 ? n : 0, q->at = 0;
-		if (n <= 0)
-			return n ? EIO : ENOENT;
-	}
-	x->wr_id = q->wc[q->at].wr_id;
-	x->status = q->wc[q->at].status;
+	int n = enter() ? -1 : device.Poll(x->base.handle, 1, &q->wc, &q->stamp);
+	if (n <= 0)
+		return n ? EIO : ENOENT;
+	x->wr_id = q->wc.wr_id;
+	x->status = q->wc.status;
 	return 0;
 }
 
@@ -209,10 +206,8 @@ static int start_poll(struct vb_cq_ex *x, struct vb_poll_cq_attr *attr) {
 	return error;
 }
 
-static struct vb_wc *current(struct vb_cq_ex *x) { return &((struct cq *)x)->wc[((struct cq *)x)->at]; }
-
 #define READER(type, name, field)                                                                                      \
-	static type name(struct vb_cq_ex *x) { return current(x)->field; }
+	static type name(struct vb_cq_ex *x) { return ((struct cq *)x)->wc.field; }
 READER(uint32_t, read_opcode, opcode)
 READER(uint32_t, read_vendor_err, vendor_err)
 READER(uint32_t, read_byte_len, byte_len)
@@ -223,7 +218,7 @@ READER(unsigned, read_wc_flags, wc_flags)
 READER(uint32_t, read_slid, slid)
 READER(uint8_t, read_sl, sl)
 READER(uint8_t, read_dlid_path_bits, dlid_path_bits)
-static uint64_t read_completion_ts(struct vb_cq_ex *x) { return ((struct cq *)x)->stamps[((struct cq *)x)->at]; }
+static uint64_t read_completion_ts(struct vb_cq_ex *x) { return ((struct cq *)x)->stamp; }
 
 enum { CQ_FLAGS = 1, CQ_PD = 2, CQ_SINGLE_THREADED = 1, CQ_IGNORE_OVERRUN = 2 };
 

@@ -297,16 +297,6 @@ EXPORT int ibv_destroy_cq(struct vb_cq *b) {
 }
 
 static int poll_cq(struct vb_cq *b, int n, struct vb_wc *wc) {
-	struct cq *q = (struct cq *)b;
-	int left = 0; /* that ibv_start_poll fetched and nobody read */
-	if (q->ex.start_poll) {
-		pthread_mutex_lock(&q->polling);
-		while (left < n && q->at + 1 < q->filled)
-			wc[left++] = q->wc[++q->at];
-		pthread_mutex_unlock(&q->polling);
-		if (left)
-			return left;
-	}
 	return enter() ? -1 : device.Poll(b->handle, n, wc, NULL);
 }
 

@@ -517,6 +517,74 @@ static void destroys(void) {
 	}
 }
 
+/* What a queue pair leaves in an extended queue goes with it, also behind a completion that was read. */
+static void leaves(void) {
+	open_device();
+	struct ends e = make_ends();
+	struct ibv_cq_init_attr_ex c = {.cqe = 64, .wc_flags = IBV_WC_STANDARD_FLAGS};
+	struct ibv_poll_cq_attr none = {0};
+	struct ibv_cq_ex *cq = ibv_create_cq_ex(context, &c);
+	struct ibv_qp_init_attr a = {.send_cq = e.cq, .recv_cq = ibv_cq_ex_to_cq(cq), .qp_type = IBV_QPT_RC, .cap = {1, 16, 1, 1, 0}};
+	for (int round = 0; round < 2; round++) {
+		struct ibv_qp *qp[2];
+		for (int i = 0; i < 2; i++) {
+			struct ibv_recv_wr wr = {.wr_id = (uint64_t)i}, *bad;
+			struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = 1};
+			MUST((qp[i] = ibv_create_qp(pd, &a)));
+			MUST(!ibv_modify_qp(qp[i], &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS));
+			for (int k = 0; k < 6; k++)
+				MUST(!ibv_post_recv(qp[i], &wr, &bad));
+			attr.qp_state = IBV_QPS_ERR;
+			MUST(!ibv_modify_qp(qp[i], &attr, IBV_QP_STATE));
+		}
+		MUST(!ibv_start_poll(cq, &none) && cq->wr_id == 0 && cq->status == IBV_WC_WR_FLUSH_ERR);
+		ibv_end_poll(cq);
+		if (round == 0)
+			MUST(!ibv_destroy_qp(qp[0]));
+		else
+			MUST(!ibv_modify_qp(qp[0], &(struct ibv_qp_attr){.qp_state = IBV_QPS_RESET}, IBV_QP_STATE));
+		for (int k = 0; k < 6; k++) {
+			MUST(!ibv_start_poll(cq, &none) && cq->wr_id == 1);
+			ibv_end_poll(cq);
+		}
+		MUST(ibv_start_poll(cq, &none) == ENOENT);
+	}
+}
+
+/* Threads destroy queue pairs whose events nobody reads. */
+enum { THREADS = 4, OF_EACH = 200 };
+
+static void *destroy_all(void *of) {
+	for (int i = 0; i < OF_EACH; i++)
+		MUST(!ibv_destroy_qp(((struct ibv_qp **)of)[i]));
+	return NULL;
+}
+
+static void unread(void) {
+	static struct ibv_qp *qp[THREADS][OF_EACH];
+	pthread_t t[THREADS];
+	open_device();
+	struct ends e = make_ends();
+	struct ibv_srq_init_attr of = {.attr = {.max_wr = 1, .max_sge = 1}};
+	struct ibv_qp_init_attr a = {.send_cq = e.cq, .recv_cq = e.cq, .srq = ibv_create_srq(pd, &of), .qp_type = IBV_QPT_UC,
+				     .cap = {1, 1, 1, 1, 0}};
+	for (int round = 0; round < 5; round++) {
+		for (int i = 0; i < THREADS * OF_EACH; i++) {
+			struct ibv_qp **q = &qp[i / OF_EACH][i % OF_EACH];
+			struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = 1};
+			MUST((*q = ibv_create_qp(pd, &a)));
+			MUST(!ibv_modify_qp(*q, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS));
+			attr.qp_state = IBV_QPS_ERR;
+			MUST(!ibv_modify_qp(*q, &attr, IBV_QP_STATE));
+		}
+		usleep(20000);
+		for (int i = 0; i < THREADS; i++)
+			MUST(!pthread_create(&t[i], NULL, destroy_all, qp[i]));
+		for (int i = 0; i < THREADS; i++)
+			MUST(!pthread_join(t[i], NULL));
+	}
+}
+
 /* Many queue pairs fail at once, and as many queues have an event each: none is lost before the program reads. */
 enum { CROWD = 5000 };
 
@@ -623,6 +691,10 @@ int main(int argc, char **argv) {
 		limits();
 	else if (!strcmp(what, "destroys"))
 		destroys();
+	else if (!strcmp(what, "leaves"))
+		leaves();
+	else if (!strcmp(what, "unread"))
+		unread();
 	else if (!strcmp(what, "crowds"))
 		crowds();
 	else if (!strcmp(what, "crash"))
