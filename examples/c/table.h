@@ -168,10 +168,10 @@ static inline int table(int argc, char **argv, const struct shape *s)
 			}
 			ratios[rounds] = rates[1][rounds] > 0 ? rates[0][rounds] / rates[1][rounds] : 0;
 		} while (++rounds < ROUNDS && verified);
-		double ratio = median(ratios, rounds);
+		double ratio = verified ? median(ratios, rounds) : 0;
 		printf("%7d %7d", block, t.layout.num);
-		cell(12, median(rates[0], rounds));
-		cell(11, median(rates[1], rounds));
+		cell(12, verified ? median(rates[0], rounds) : 0);
+		cell(11, verified ? median(rates[1], rounds) : 0);
 		cell(7, ratio);
 		printf("\n");
 		crossover = ratio < 1 ? 0 : crossover > 0 ? crossover : block; /* from which on lists are not slower */

@@ -221,6 +221,15 @@ func TestNoWait(t *testing.T) {
 	}
 }
 
+// TestSecondRound: rounds that were right give a row no figure if a later one is wrong.
+func TestSecondRound(t *testing.T) {
+	said, _ := changed(t, "gather.c", `/\* GAP 3: [^*]*\*/`,
+		"static int calls; if (calls++ >= 70) return -1;")
+	if !regexp.MustCompile(`(?m)^ +64 +1024 +- +- +-$`).MatchString(said) {
+		t.Error(said)
+	}
+}
+
 // TestEndlessParts: lists that begin with the first block for ever end the program.
 func TestEndlessParts(t *testing.T) {
 	client, server := changed(t, "exchange.c", `int i = k \* e->max_sge; i < l->num`, "int i = 0; i < l->num")
