@@ -180,6 +180,14 @@ func CheckWritable(path string) error {
 	return errors.Join(f.Close(), os.Remove(f.Name()))
 }
 
+// CheckOwner tells whether a write to path would follow a symbolic link, or open a pipe, of another user.
+func CheckOwner(path string) error {
+	if _, err := destination(path); err != nil {
+		return saveError(path, err)
+	}
+	return nil
+}
+
 func saveError(path string, err error) error {
 	if _, told := errors.AsType[*FileError](err); told {
 		return err

@@ -3,6 +3,7 @@
 package report
 
 import (
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -82,6 +83,22 @@ func TestSaveThroughLinks(t *testing.T) {
 		}
 		if b, _ := os.ReadFile(in("kept")); string(b) != "root's" {
 			t.Errorf("%s: the file has %q", name, b)
+		}
+		if err := CheckOwner(in(name)); err == nil || !strings.Contains(err.Error(), "belongs to user 65534") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestCheckOwner: a file that exists may be written to in place, also where its folder takes no other.
+func TestCheckOwner(t *testing.T) {
+	t.Chdir(t.TempDir())
+	if err := errors.Join(os.WriteFile("kept", nil, 0o600), os.Symlink("kept", "own"), os.Chmod(".", 0o500)); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"kept", "own", "none"} {
+		if err := CheckOwner(name); err != nil {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }

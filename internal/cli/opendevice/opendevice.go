@@ -98,7 +98,7 @@ func Providers(c Config) ([]verbs.Provider, io.Closer, error) {
 	}
 	var file *os.File
 	if c.Pcap != "" {
-		if err = report.CheckWritable(c.Pcap); err == nil {
+		if err = report.CheckOwner(c.Pcap); err == nil {
 			file, err = os.Create(c.Pcap)
 		}
 		if err != nil {

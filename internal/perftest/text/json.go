@@ -23,7 +23,7 @@ func NewDocument(f Facts, v flags.Invocation) *Document {
 // Write replaces the file. It is called after each row, so that the last one is left, as by perftest.
 func (d *Document) Write(path string, r Row) error {
 	text := d.info + fill("results", columnsOf(&d.v, r))
-	err := report.CheckWritable(path)
+	err := report.CheckOwner(path)
 	if err == nil {
 		err = os.WriteFile(path, []byte(text), 0o600)
 	}

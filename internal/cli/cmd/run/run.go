@@ -73,7 +73,7 @@ func (f *flags) config(args []string) (config, error) {
 	}
 	if f.pcap != "" {
 		if c.pcap, err = filepath.Abs(f.pcap); err == nil {
-			err = report.CheckWritable(c.pcap)
+			err = report.CheckOwner(c.pcap)
 		}
 		wrong.Note(cmdline.Prefixed("--pcap", err))
 	}
