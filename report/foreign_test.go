@@ -96,6 +96,7 @@ func TestCheckOwner(t *testing.T) {
 	if err := errors.Join(os.WriteFile("kept", nil, 0o600), os.Symlink("kept", "own"), os.Chmod(".", 0o500)); err != nil {
 		t.Fatal(err)
 	}
+	defer func() { _ = os.Chmod(".", 0o700) }()
 	for _, name := range []string{"kept", "own", "none"} {
 		if err := CheckOwner(name); err != nil {
 			t.Errorf("%s: %v", name, err)
