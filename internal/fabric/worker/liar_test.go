@@ -80,13 +80,12 @@ func TestLyingPeers(t *testing.T) {
 						}
 					}
 					g := fabric.GoOrder{Lead: 20 * time.Millisecond, Measure: 100 * time.Millisecond, Tail: 20 * time.Millisecond}
-					done := make(chan error, 1)
+					liars, done := g, make(chan error, 1)
+					g.Addresses, liars.Addresses = theirs, mine
 					go func() {
-						g := g
-						g.Addresses = mine
 						switch does {
 						case "runs":
-							_, err := evil.run(context.Background(), g)
+							_, err := evil.run(context.Background(), liars)
 							done <- err
 						case "connects, and takes nothing":
 							for i, f := range evil.flows {
@@ -99,7 +98,6 @@ func TestLyingPeers(t *testing.T) {
 							done <- nil
 						}
 					}()
-					g.Addresses = theirs
 					began := time.Now()
 					flows, err := honest.run(t.Context(), g)
 					took := time.Since(began)
