@@ -2,6 +2,7 @@ package rc
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
@@ -216,6 +217,77 @@ func TestAnswersGoBack(t *testing.T) {
 	}
 	if most := (2*mostBacks + 4) * 1000; packets > most {
 		t.Errorf("the answer left after %d packets, want %d at most", packets, most)
+	}
+}
+
+// TestAnswersGoBackOften: a peer that moves on may lose something again and again, behind answers that have left too, and
+// after any number of READs. It hears of a loss 50 packets later.
+func TestAnswersGoBackOften(t *testing.T) {
+	const size = 1000
+	r := newReadQueue(4)
+	again := func(r *readQueue, work, from uint32) {
+		r.goBack(dueAnswer{work: work, from: from, sent: from, end: size, again: true})
+	}
+	for i := range uint32(3) {
+		r.add(readWork{psn: size * i, packets: size})
+	}
+	for a, _ := r.head(); a != nil; a, _ = r.head() { // all leave
+		a.sent = a.end
+	}
+	for k := range uint32(50) {
+		again(&r, 0, 10*k)
+		again(&r, 1, 0)
+		again(&r, 2, 0)
+		a, _ := r.head()
+		if a == nil || a.work != 0 || a.sent != 10*k {
+			t.Fatalf("due is %+v, want packet %d of READ 0", a, 10*k)
+		}
+		a.sent += 15
+	}
+
+	const reads, outstanding, delay, timeout = 16, 4, 50, 1000
+	for _, first := range []uint32{0, 1<<31 + 5} {
+		r, random := newReadQueue(outstanding), rand.New(rand.NewPCG(1, 2))
+		r.tail = first
+		due, end := place{work: first}, first // what the peer waits for, and has asked for
+		var asked []place
+		packets, heard, arrive := uint32(0), uint32(0), uint32(0)
+		for ; due.work != first+reads && packets < 100*reads*size; packets++ {
+			for end != first+reads && end-due.work < outstanding && r.add(readWork{psn: size * end, packets: size}) != nil {
+				end++
+			}
+			if packets == arrive {
+				for _, x := range asked {
+					again(&r, x.work, x.packet)
+				}
+				asked = nil
+			}
+			gap := false
+			if a, _ := r.head(); a != nil {
+				x := place{a.work, a.sent}
+				if a.sent++; a.sent == a.end {
+					r.passed(a)
+				}
+				switch arrived := random.Float64() > 0.03; {
+				case arrived && x == due:
+					heard = packets
+					if due.packet++; due.packet == size {
+						due = place{work: due.work + 1}
+					}
+				case arrived:
+					gap = r.isAhead(x, due) && arrive <= heard
+				}
+			}
+			if gap || packets-heard > timeout && asked == nil {
+				asked, arrive, heard = []place{due}, packets+delay, packets
+				for w := due.work + 1; w != end; w++ {
+					asked = append(asked, place{work: w})
+				}
+			}
+		}
+		if most := uint32(5 * reads * size); packets > most {
+			t.Errorf("from READ %d on %d packets left for %d, want %d at most", first, packets, reads*size, most)
+		}
 	}
 }
 

@@ -14,9 +14,13 @@ type readQueue struct {
 	first, end uint32      // of due
 	fresh      uint32      // of those due: answers to what was asked for the first time
 
-	backWork, backFrom uint32 // the farthest place to which answers went back
-	backs              uint8  // how often since then
+	asked uint32 // the request that the peer repeated last
+	back  place  // the farthest place from which on it repeated requests
+	backs uint8  // how often it has since then
 }
+
+// place is a packet of an answer.
+type place struct{ work, packet uint32 }
 
 // readWork is a READ or an atomic of the peer.
 type readWork struct {
@@ -137,6 +141,12 @@ func (r *readQueue) repeat(x dueAnswer) {
 	r.push(x)
 }
 
+// isAhead compares places. All are ahead of one in an answer that is forgotten.
+func (r *readQueue) isAhead(x, of place) bool {
+	ahead := int32(x.work - of.work)
+	return ahead > 0 || ahead == 0 && x.packet > of.packet || r.tail-of.work > uint32(len(r.ring))
+}
+
 // mostBacks is more than a peer has retries: who goes back more often to one place is a stranger that replays requests.
 const mostBacks = 8
 
@@ -153,19 +163,23 @@ func (r *readQueue) goBack(x dueAnswer) bool {
 			at = k + 1
 		}
 	}
+	from, begins := place{x.work, x.from}, int32(x.work-r.asked) <= 0 // else it follows what was repeated just before
+	r.asked = x.work
 	if due != nil && x.from >= due.sent { // it will be answered
 		due.end = max(due.end, x.end)
 		return false
 	}
-	if ahead := int32(x.work - r.backWork); ahead > 0 || ahead == 0 && x.from > r.backFrom {
-		r.backWork, r.backFrom, r.backs = x.work, x.from, 0
-	}
 	end := r.end
-	if r.backs == mostBacks {
+	switch {
+	case !begins:
+	case r.isAhead(from, r.back):
+		r.back, r.backs = from, 0
+	case r.backs == mostBacks:
 		r.repeat(x)
 		return false
+	default:
+		r.backs++
 	}
-	r.backs++
 	for k := r.first; k != end; k++ {
 		if a := &r.due[k%n]; int32(a.work-x.work) > 0 && a.probe.packets == 0 {
 			a.sent = a.from
