@@ -590,7 +590,7 @@ enum { CROWD = 5000 };
 
 static int waiting(int fd) {
 	struct pollfd p = {.fd = fd, .events = POLLIN};
-	return poll(&p, 1, 1000) == 1;
+	return poll(&p, 1, 10000) == 1;
 }
 
 static void crowds(void) {
@@ -618,7 +618,7 @@ static void crowds(void) {
 	struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND}, *bad;
 	for (int i = 0; i < CROWD; i++)
 		MUST(!ibv_post_send(qp[i], &wr, &bad));
-	for (; waiting(channel->fd); completed++) {
+	for (; completed < CROWD && waiting(channel->fd); completed++) {
 		struct ibv_cq *cq;
 		void *mine;
 		MUST(!ibv_get_cq_event(channel, &cq, &mine));
@@ -626,7 +626,7 @@ static void crowds(void) {
 		if (completed == 0) /* the pipes have filled by now */
 			sleep(4);
 	}
-	for (; waiting(context->async_fd); told++) {
+	for (; told < CROWD && waiting(context->async_fd); told++) {
 		struct ibv_async_event event;
 		MUST(!ibv_get_async_event(context, &event) && event.event_type == IBV_EVENT_QP_LAST_WQE_REACHED);
 		ibv_ack_async_event(&event);
