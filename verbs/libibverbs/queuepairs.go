@@ -130,8 +130,12 @@ func gobwMulticast(qp C.uint32_t, gid unsafe.Pointer, lid C.uint16_t, attach C.i
 	return errno("multicast", err)
 }
 
-// sges is a program's list, of which the device has the layout. A length below 0 is one that no queue takes.
+// sges is a program's list, of which the device has the layout. A length below 0 is one that no queue takes, and so is
+// that of no list.
 func sges(list *C.struct_vb_sge, n C.int32_t) []verbs.SGE {
+	if list == nil && n != 0 {
+		list, n = new(C.struct_vb_sge), -1
+	}
 	return unsafe.Slice((*verbs.SGE)(unsafe.Pointer(list)), uint32(n))
 }
 

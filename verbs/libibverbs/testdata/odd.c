@@ -366,6 +366,8 @@ static void nonsense(void) {
 	struct ibv_recv_wr receive = {.sg_list = &sge, .num_sge = -1}, *worse = NULL;
 	MUST(ibv_post_send(e.qp[0], &wr, &bad) == EINVAL && bad == &wr);
 	MUST(ibv_post_recv(e.qp[0], &receive, &worse) == EINVAL && worse == &receive);
+	wr.sg_list = receive.sg_list = NULL, wr.num_sge = receive.num_sge = 1;
+	MUST(ibv_post_send(e.qp[0], &wr, &bad) == EINVAL && ibv_post_recv(e.qp[0], &receive, &worse) == EINVAL);
 	struct ibv_qp_init_attr odd = {.send_cq = e.cq, .recv_cq = e.cq, .qp_type = (enum ibv_qp_type)258, .cap = {1, 1, 1, 1, 0}};
 	MUST(!ibv_create_qp(pd, &odd) && errno == EOPNOTSUPP);
 	MUST(!ibv_req_notify_cq(e.cq, 0)); /* it has no channel: nobody is told */
