@@ -145,8 +145,8 @@ func TestOthers(t *testing.T) {
 	}
 }
 
-// TestOthersBesidePinnedEnd: the end that is pinned, and the other one, have two CPUs together. What they use of the one
-// is not taken for the use of the other.
+// TestOthersBesidePinnedEnd: the end that is pinned, and the other one, have two CPUs together. What they use of the
+// one is not taken for the use of the other.
 func TestOthersBesidePinnedEnd(t *testing.T) {
 	root := t.TempDir()
 	kernelFiles(t, root, map[string]string{"proc/stat": "cpu0 9 0 9 5 5 0 0 0 0 0\ncpu1 9 0 9 5 5 0 0 7 0 0\n"})

@@ -220,8 +220,8 @@ func TestAnswersGoBack(t *testing.T) {
 	}
 }
 
-// TestAnswersGoBackOften: a peer that moves on may lose something again and again, behind answers that have left too, and
-// after any number of READs. It hears of a loss 50 packets later.
+// TestAnswersGoBackOften: a peer that moves on may lose something again and again, behind answers that have left too,
+// and after any number of READs. It hears of a loss 50 packets later.
 func TestAnswersGoBackOften(t *testing.T) {
 	const size = 1000
 	r := newReadQueue(4)
