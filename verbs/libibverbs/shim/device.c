@@ -54,19 +54,27 @@ static int read_event(int fd, struct event *e) {
 	return n == sizeof *e ? 0 : EIO;
 }
 
+/* aside is a pipe for forget_events, made as the first device opens: later the program may have all descriptors in use. */
+static int aside[2] = {-1, -1};
+static pthread_mutex_t taking = PTHREAD_MUTEX_INITIALIZER;
+
+static int make_aside(void) {
+	pthread_mutex_lock(&taking);
+	int error = aside[0] < 0 && pipe2(aside, O_CLOEXEC | O_NONBLOCK) ? errno : 0;
+	pthread_mutex_unlock(&taking);
+	return error;
+}
+
 /*
  * forget_events takes the events of an element that goes out of a pipe, and returns how many they were. The program's
  * threads may be reading there: splice does not block where they were quicker. One thread does so at a time, as it would
  * miss what another has just taken out.
  */
 static uint32_t forget_events(int read_end, int write_end, void *element) {
-	static pthread_mutex_t one = PTHREAD_MUTEX_INITIALIZER;
 	struct event e[256]; /* a page: it goes back in whole */
 	uint32_t n = 0;
-	int aside[2], left = 0;
-	if (pipe2(aside, O_CLOEXEC | O_NONBLOCK))
-		return 0;
-	pthread_mutex_lock(&one);
+	int left = 0;
+	pthread_mutex_lock(&taking);
 	ioctl(read_end, FIONREAD, &left);
 	for (ssize_t got; left > 0; left -= (int)got) {
 		if (splice(read_end, NULL, aside[1], NULL, sizeof e, SPLICE_F_NONBLOCK) <= 0 ||
@@ -84,9 +92,7 @@ static uint32_t forget_events(int read_end, int write_end, void *element) {
 				break;
 		}
 	}
-	pthread_mutex_unlock(&one);
-	close(aside[0]);
-	close(aside[1]);
+	pthread_mutex_unlock(&taking);
 	return n;
 }
 
@@ -105,7 +111,7 @@ void end_events(int read_end, int write_end, void *element, uint32_t told, pthre
 
 EXPORT struct vb_context *ibv_open_device(struct vb_device *d) {
 	int error = d ? load_device() : EINVAL;
-	if (error)
+	if (error || (error = make_aside()))
 		return no_object(error);
 	struct context *c = object(sizeof *c);
 	if (!c)

@@ -553,7 +553,7 @@ static void leaves(void) {
 	}
 }
 
-/* Threads destroy queue pairs whose events nobody reads. */
+/* Threads destroy queue pairs whose events nobody reads, while no descriptor is left. */
 enum { THREADS = 4, OF_EACH = 200 };
 
 static void *destroy_all(void *of) {
@@ -580,6 +580,7 @@ static void unread(void) {
 			MUST(!ibv_modify_qp(*q, &attr, IBV_QP_STATE));
 		}
 		usleep(20000);
+		MUST(!setrlimit(RLIMIT_NOFILE, &(struct rlimit){0, 0}));
 		for (int i = 0; i < THREADS; i++)
 			MUST(!pthread_create(&t[i], NULL, destroy_all, qp[i]));
 		for (int i = 0; i < THREADS; i++)
