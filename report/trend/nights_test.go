@@ -141,6 +141,19 @@ func TestGateNightByNight(t *testing.T) {
 	}
 }
 
+// TestFailedNightIsAccepted: a night whose test failed cannot be told, until somebody accepts the results behind it.
+func TestFailedNightIsAccepted(t *testing.T) {
+	docs := nights(30, 0, 0, 0.004, rand.New(rand.NewPCG(5, 1)))
+	docs[20].Records, docs[20].Complete, docs[20].Failure = nil, false, "the peer was lost"
+	since := dateOf(20).Truncate(24 * time.Hour)
+	for night, want := range map[int]stats.Word{0: stats.CannotTell, 20: stats.CannotTell, 21: stats.Pass} {
+		accepted := trend.Acceptance{Since: dateOf(night).Truncate(24 * time.Hour), Reason: "power failed"}
+		if got := judged(t, docs, since, accepted, "worse<5%"); got != want {
+			t.Errorf("accepted since night %d: %q, want %q", night, got, want)
+		}
+	}
+}
+
 // Where nothing changed at most one gate in twenty fails, in a machine as noisy as these and with a narrow limit.
 func TestGateFalseAlarms(t *testing.T) {
 	gates, alarms := 40, map[string]int{}

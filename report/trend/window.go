@@ -51,7 +51,7 @@ func (t *Trend) Since(since time.Time) *compare.Comparison {
 		c.Points, judged = append(c.Points, p), append(judged, two)
 	}
 	for _, u := range t.unseen {
-		if !u.at.Before(since) {
+		if !u.at.Before(since) && !u.at.Before(t.Accepted.Since) {
 			c.Unseen = append(c.Unseen, u.what)
 		}
 	}
