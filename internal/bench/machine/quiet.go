@@ -40,8 +40,9 @@ type Quiet struct {
 func BeQuiet(choice CPUChoice, nodes []int) (*Quiet, error) {
 	runtime.LockOSThread()
 	q := &Quiet{tids: make([]int, len(nodes))}
-	allowed, err := AllowedCPUs() // none are known on other systems, nor is what is stolen
+	allowed, _ := AllowedCPUs() // none are known on other systems, nor is what is stolen
 	q.watched = watched{allowed, allowed, choice.OtherEnd}
+	var err error
 	if q.Pins, err = choice.pick(nodes); err == nil {
 		q.undo, err = q.calm(0)
 	}
