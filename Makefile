@@ -5,7 +5,7 @@ quick: export GOGC = 400# what links 56 programs lives for half a second: collec
 quick: ## the Go tests, short: no root, no programs but Go, any system
 	go test -short -p 4 -ldflags="-s -w -linkmode=internal" ./...
 
-test: ## what a change must pass, within ten minutes; ONLY=content,lab for parts
+test: ## what a change must pass, in some 13 minutes; ONLY=content,lab for parts
 	scripts/test
 
 test-all: ## everything, whole: goes on where it was killed; ONLY=release,lab for parts

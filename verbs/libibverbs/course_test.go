@@ -42,12 +42,8 @@ func TestCourse(t *testing.T) {
 	dir := course(t, "clean", "all")
 	both := func(t *testing.T, words ...string) (server, client string) {
 		t.Helper()
-		port := freePort(t)
-		t.Setenv("PORT", port)
-		s := start(t, filepath.Join(dir, words[0]))
-		awaitListener(t, port)
-		words[0] = filepath.Join(dir, words[0])
-		client = start(t, append([]string{words[0], "127.0.0.1"}, words[1:]...)...).pass(t)
+		c, s := bothEnds(t, filepath.Join(dir, words[0]), words[1:]...)
+		client = c.pass(t)
 		return s.pass(t), client
 	}
 	t.Run("hello_verbs", func(t *testing.T) {
@@ -164,11 +160,7 @@ func TestEmptyStarter(t *testing.T) {
 	if out, err := exec.Command("make", "-C", dir, "CFLAGS=-std=gnu11", "starter", "filled").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	port := freePort(t)
-	t.Setenv("PORT", port)
-	s := start(t, filepath.Join(dir, "starter"))
-	awaitListener(t, port)
-	c := start(t, filepath.Join(dir, "starter"), "127.0.0.1")
+	c, s := bothEnds(t, filepath.Join(dir, "starter"))
 	failed, alsoFailed := c.Wait(), s.Wait()
 	if failed == nil || alsoFailed == nil {
 		t.Errorf("want both ends to fail, got %v and %v", failed, alsoFailed)
@@ -179,6 +171,16 @@ func TestEmptyStarter(t *testing.T) {
 			t.Errorf("%q %d times, want %d: %s", want, got, times, said)
 		}
 	}
+}
+
+// bothEnds starts both ends of a program of examples/c, the client with further words.
+func bothEnds(t *testing.T, path string, words ...string) (client, server *program) {
+	t.Helper()
+	port := freePort(t)
+	t.Setenv("PORT", port)
+	server = start(t, path)
+	awaitListener(t, port)
+	return start(t, append([]string{path, "127.0.0.1"}, words...)...), server
 }
 
 // changed runs both ends of a program of examples/c with another text in place of what a pattern finds, and returns
@@ -200,11 +202,7 @@ func changed(t *testing.T, program, pattern, to string) (client, server string) 
 	if out, err := exec.Command("make", "-C", dir, "CFLAGS=-std=gnu11", "filled").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	port := freePort(t)
-	t.Setenv("PORT", port)
-	s := start(t, filepath.Join(dir, "starter"))
-	awaitListener(t, port)
-	c := start(t, filepath.Join(dir, "starter"), "127.0.0.1")
+	c, s := bothEnds(t, filepath.Join(dir, "starter"))
 	if c.Wait() == nil {
 		t.Error("want a failure")
 	}

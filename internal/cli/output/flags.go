@@ -81,9 +81,8 @@ func (f *Flags) Config(wrong *cmdline.Faults) Config {
 		c.Saves = append(c.Saves, s)
 	}
 	document := c.Document()
-	_, missing := os.Stat(document)
 	wrong.If(c.Resume && document == "", "--resume: name the file to continue: --save result.json")
-	wrong.If(c.Resume && missing == nil && !regular(document),
+	wrong.If(c.Resume && IsSpecial(document),
 		"--resume: %s is a pipe, a device or a folder: name the file to continue: --save result.json", document)
 	return c
 }

@@ -10,16 +10,32 @@ import (
 	"github.com/gobw/gobw/report/matrix"
 )
 
-// notConnected are the hosts that a judge accuses of that.
-func notConnected(j *Judge) (hosts []int) {
+// accused are the hosts that a judge accuses of not connecting, after so many rounds in which a flow fails if it does
+// at one of its ends.
+func accused(hosts, rounds int, seed uint64, fails func(host int) bool) (out []int) {
+	j := New(Config{Hosts: hosts})
+	s := schedule.New(schedule.Pairs, hosts, rounds, seed)
+	for k := range s.Rounds {
+		r := s.At(k)
+		number := j.Round(r.Round)
+		var cells []Cell
+		for _, f := range r.Flows {
+			x := Cell{From: uint16(f.From), To: uint16(f.To), Round: number, State: matrix.Measured, Value: 1e9}
+			if fails(f.From) || fails(f.To) {
+				x.State = matrix.Missing
+			}
+			cells = append(cells, x)
+		}
+		j.Add(cells)
+	}
 	j.suspect()
 	for _, f := range j.bad {
 		if f.OfHost() && f.Cause == matrix.NotConnected {
-			hosts = append(hosts, f.From)
+			out = append(out, f.From)
 		}
 	}
-	slices.Sort(hosts)
-	return hosts
+	slices.Sort(out)
+	return out
 }
 
 // TestRandomLiars: of 64 ranks a few lie at random, to all or to some, about their own address or about that of others:
@@ -37,22 +53,7 @@ func TestRandomLiars(t *testing.T) {
 			share[rng.IntN(hosts)] = []float64{1, 1, 0.3 + 0.7*rng.Float64()}[rng.IntN(3)]
 		}
 		lies := func(from int) bool { return rng.Float64() < share[from] }
-		j := New(Config{Hosts: hosts})
-		s := schedule.New(schedule.Pairs, hosts, 12, uint64(trial))
-		for k := range s.Rounds {
-			r := s.At(k)
-			number := j.Round(r.Round)
-			var cells []Cell
-			for _, f := range r.Flows {
-				x := Cell{From: uint16(f.From), To: uint16(f.To), Round: number, State: matrix.Measured, Value: 1e9}
-				if lies(f.From) || lies(f.To) {
-					x.State = matrix.Missing
-				}
-				cells = append(cells, x)
-			}
-			j.Add(cells)
-		}
-		named := notConnected(j)
+		named := accused(hosts, 12, uint64(trial), lies)
 		for _, h := range named {
 			if _, liar := share[h]; !liar {
 				t.Fatalf("trial %d: the honest host %d is accused; the liars are %v", trial, h, share)
@@ -72,22 +73,8 @@ func TestPartnersOfTheDead(t *testing.T) {
 		hosts int
 		dead  []int
 	}{{4, []int{1, 2}}, {5, []int{0, 4}}, {6, []int{0, 1, 2, 3}}, {3, []int{0}}, {8, nil}} {
-		j := New(Config{Hosts: tt.hosts})
-		s := schedule.New(schedule.Pairs, tt.hosts, 40, 1)
-		for k := range s.Rounds {
-			r := s.At(k)
-			number := j.Round(r.Round)
-			var cells []Cell
-			for _, f := range r.Flows {
-				x := Cell{From: uint16(f.From), To: uint16(f.To), Round: number, State: matrix.Measured, Value: 1e9}
-				if slices.Contains(tt.dead, f.From) || slices.Contains(tt.dead, f.To) {
-					x.State = matrix.Missing
-				}
-				cells = append(cells, x)
-			}
-			j.Add(cells)
-		}
-		if got := notConnected(j); !slices.Equal(got, tt.dead) {
+		got := accused(tt.hosts, 40, 1, func(host int) bool { return slices.Contains(tt.dead, host) })
+		if !slices.Equal(got, tt.dead) {
 			t.Errorf("of %d hosts are accused %v, dead are %v", tt.hosts, got, tt.dead)
 		}
 	}
